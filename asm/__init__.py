@@ -1,0 +1,10 @@
+"""Kernels: everything that loops over tensor elements, and the build that makes them.
+
+``registry``   which kernels exist (the single truth)
+``contract``   their argument structs
+``build``      sources, flags and the dispatch table for ``setup.py``
+``x86_64``     assembly generators (AVX-512, AVX2)
+``portable``   C templates with the same contracts: any machine, and the reference in tests
+
+This package is used when pplconv is built and tested; it is not installed.
+"""

@@ -1,0 +1,116 @@
+"""Turn the registry into sources, compiler flags and the dispatch table.
+
+``setup.py`` calls :func:`generate`, compiles each :class:`Source` with its own flags, and
+links the objects into ``pplconv._kernels``. Nothing here asks what the build machine can
+*execute*: flags follow from the registry alone, and the choice is made at run time.
+
+``python -m asm.build DIRECTORY`` writes the sources for reading and disassembling.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from asm.contract import header_text
+from asm.registry import ISAS, Kernel, kernels
+
+ROOT = Path(__file__).resolve().parent
+PORTABLE = ROOT / "portable"
+
+# No contraction: the portable kernels are the reference, so their roundings are spelled out.
+C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off")
+HIDDEN = ("-fvisibility=hidden",)
+PLAIN_SOURCES = ("pixel_runs", "cpuid")
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to compile and the flags it alone gets."""
+
+    path: Path
+    flags: tuple[str, ...]
+
+
+def _template_text(kernel: Kernel) -> str:
+    names = {
+        "PPLCONV_SYMBOL": kernel.symbol,
+        "PPLCONV_F64": int(kernel.dtype == "f64"),
+        "PPLCONV_VECTOR_BYTES": ISAS[kernel.isa].vector_bytes,
+    }
+    if kernel.mr:
+        names |= {"MR": kernel.mr, "NR": kernel.nr}
+    defines = "".join(f"#define {name} {value}\n" for name, value in names.items())
+    return f'{defines}#include "{kernel.op}.c"\n'
+
+
+def _table_text(rows: list[Kernel]) -> str:
+    declarations = "".join(f"void {k.symbol}(const void *args);\n" for k in rows)
+    entries = "".join(
+        f'    {{"{k.symbol}", "{k.op}", "{k.dtype}", "{k.isa}", {k.mr}, {k.nr}, {k.kr}, '
+        f"{ISAS[k.isa].vector_bytes}, {k.symbol}}},\n"
+        for k in rows
+    )
+    return (
+        '#include "pplconv_kernels.h"\n\n'
+        f"{declarations}\n"
+        "const struct pplconv_kernel_row pplconv_kernel_table[] = {\n"
+        f"{entries}}};\n"
+        f"const int32_t pplconv_kernel_count = {len(rows)};\n"
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    """Write `text` unless the file holds it already, so that nothing is rebuilt in vain."""
+    if path.exists() and path.read_text() == text:
+        return
+    temporary = path.with_suffix(path.suffix + ".tmp")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+def generate(directory: Path, machine: str | None = None) -> list[Source]:
+    """Write every source for `machine` into `directory`.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the generated files go; the header ``pplconv_kernels.h`` among them.
+    machine : str, optional
+        As ``platform.machine()`` gives it (the default).
+
+    Returns
+    -------
+    list of Source
+        What to compile; include paths are ``directory`` and ``asm/portable``.
+    """
+    machine = machine or platform.machine()
+    directory.mkdir(parents=True, exist_ok=True)
+    _write(directory / "pplconv_kernels.h", header_text())
+    include = (f"-I{directory}", f"-I{PORTABLE}")
+    sources = []
+    rows = kernels(machine)
+    for kernel in rows:
+        isa = ISAS[kernel.isa]
+        if kernel.source == "generator":
+            module = importlib.import_module(f"asm.{isa.machine}.{kernel.op}")
+            path = directory / f"{kernel.symbol}.s"
+            _write(path, module.generate(kernel))
+            sources.append(Source(path, ()))
+        else:
+            path = directory / f"{kernel.symbol}.c"
+            _write(path, _template_text(kernel))
+            sources.append(Source(path, (*C_FLAGS, *HIDDEN, *isa.cflags, *include)))
+    table = directory / "pplconv_kernel_table.c"
+    _write(table, _table_text(rows))
+    plain = [table, *(PORTABLE / f"{name}.c" for name in PLAIN_SOURCES)]
+    return sources + [Source(path, (*C_FLAGS, *HIDDEN, *include)) for path in plain]
+
+
+if __name__ == "__main__":
+    for source in generate(Path(sys.argv[1])):
+        print(source.path, *source.flags)

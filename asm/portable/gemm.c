@@ -1,0 +1,64 @@
+/* GEMM microkernel in portable C: the floor of the ladder, and the reference in the tests.
+ * Besides the names of template.h it wants MR and NR. The compiler's baseline vectors serve
+ * as registers; multiply and add stay two roundings (the build forbids contraction). */
+#include "template.h"
+
+enum { VECTORS = NR / LANES };
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_gemm_args *g = argument;
+    const int64_t n = g->n;
+    vector acc[MR][VECTORS];
+
+    for (int m = 0; m < MR; m++) {
+        element row[NR] = {0};
+        if (g->flags & PPLCONV_ACCUMULATE) {
+            memcpy(row, AT_CONST(char, g->c, m * g->c_rs), (size_t)n * sizeof(element));
+        }
+        memcpy(acc[m], row, sizeof row);
+    }
+
+    const int whole = n == NR || (g->flags & PPLCONV_B_PADDED);
+    for (int64_t k = 0; k < g->k; k++) {
+        const char *a = AT_CONST(char, g->a, k * g->a_ks);
+        const char *b_row = AT_CONST(char, g->b, k * g->b_ks);
+        vector b[VECTORS];
+        if (whole) {
+            memcpy(b, b_row, sizeof b);
+        } else {
+            element row[NR] = {0};
+            memcpy(row, b_row, (size_t)n * sizeof(element));
+            memcpy(b, row, sizeof b);
+        }
+        for (int m = 0; m < MR; m++) {
+            element x;
+            memcpy(&x, a + m * g->a_rs, sizeof x);
+            for (int j = 0; j < VECTORS; j++) acc[m][j] += x * b[j];
+        }
+    }
+
+    for (int m = 0; m < MR; m++) {
+        element row[NR];
+        memcpy(row, acc[m], sizeof row);
+        for (int64_t i = 0; i < n; i++) {
+            element x = row[i], other;
+            if (g->flags & (PPLCONV_BIAS_ROW | PPLCONV_BIAS_COLUMN)) {
+                const int64_t index = g->flags & PPLCONV_BIAS_ROW ? m : i;
+                memcpy(&other, AT_CONST(element, g->bias, 0) + index, sizeof other);
+                x += other;
+            }
+            if (g->flags & PPLCONV_RESIDUAL) {
+                const element *residual = AT_CONST(element, g->residual, m * g->residual_rs);
+                memcpy(&other, residual + i, sizeof other);
+                x += other;
+            }
+            if (g->flags & PPLCONV_CLIP) {
+                const element *clip = g->clip;
+                x = x < clip[0] ? clip[0] : x;
+                x = x > clip[1] ? clip[1] : x;
+            }
+            row[i] = x;
+        }
+        memcpy(AT(char, g->c, m * g->c_rs), row, (size_t)n * sizeof(element));
+    }
+}

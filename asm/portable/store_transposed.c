@@ -1,0 +1,73 @@
+/* The one store of a tile whose vectors ran over output channels while the user's array has
+ * pixels side by side: blocks of LANES x LANES are transposed in registers, and the epilogue
+ * happens on the way out. */
+#include "lanes.h"
+
+#define UNROLL _Pragma("GCC unroll 16")
+
+/* Eklundh's transposition: log2(LANES) rounds, each swapping the off-diagonal quarters of
+ * blocks of 2s x 2s. */
+static inline void transpose(vector row[LANES]) {
+    vector_bits lane;
+    UNROLL for (int i = 0; i < LANES; i++) lane[i] = i;
+    UNROLL for (int s = 1; s < LANES; s *= 2) {
+        const vector_bits upper = (lane & s) != 0;
+        const vector_bits keep_low = lane + (upper & (LANES - s));
+        const vector_bits keep_high = lane + (~upper & s) + (upper & LANES);
+        UNROLL for (int i = 0; i < LANES; i++) {
+            if (i & s) continue;
+            const vector a = row[i], b = row[i + s];
+            row[i] = __builtin_shuffle(a, b, keep_low);
+            row[i + s] = __builtin_shuffle(a, b, keep_high);
+        }
+    }
+}
+
+static inline vector select_lanes(vector_bits mask, vector yes, vector no) {
+    return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_store_transposed_args *a = argument;
+    const int64_t flags = a->flags;
+    const element *bounds = a->clip;
+    const vector zero = {0};
+    const vector low = zero + (flags & PPLCONV_CLIP ? bounds[0] : 0);
+    const vector high = zero + (flags & PPLCONV_CLIP ? bounds[1] : 0);
+
+    for (int64_t j = 0; j < a->columns; j += LANES) {
+        const int64_t columns = a->columns - j < LANES ? a->columns - j : LANES;
+        const element *bias = (const element *)a->bias + j;
+        for (int64_t i = 0; i < a->rows; i += LANES) {
+            const int64_t rows = a->rows - i < LANES ? a->rows - i : LANES;
+            const element *src = AT_CONST(element, a->src, i * a->src_rs) + j;
+            element *dst = AT(element, a->dst, j * a->dst_rs) + i;
+            const element *residual = AT_CONST(element, a->residual, j * a->residual_rs) + i;
+            vector block[LANES];
+            if (rows == LANES && columns == LANES) {
+                UNROLL for (int r = 0; r < LANES; r++) {
+                    block[r] = *AT_CONST(unaligned_vector, src, r * a->src_rs);
+                }
+            } else {
+                UNROLL for (int r = 0; r < LANES; r++) {
+                    block[r] = r < rows ? load_lanes(AT_CONST(element, src, r * a->src_rs), columns)
+                                        : zero;
+                }
+            }
+            transpose(block);
+            UNROLL for (int c = 0; c < LANES; c++) {
+                if (c >= columns) break;
+                vector x = block[c];
+                if (flags & PPLCONV_BIAS_COLUMN) x += bias[c];
+                if (flags & PPLCONV_RESIDUAL) {
+                    x += load_lanes(AT_CONST(element, residual, c * a->residual_rs), rows);
+                }
+                if (flags & PPLCONV_CLIP) { /* NaN compares false and passes through */
+                    x = select_lanes(x < low, low, x);
+                    x = select_lanes(x > high, high, x);
+                }
+                store_lanes(AT(element, dst, c * a->dst_rs), x, rows);
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/* What the C templates share. A generated file defines PPLCONV_SYMBOL, PPLCONV_F64 and
+ * PPLCONV_VECTOR_BYTES, includes one template, and is compiled with the flags of its ISA. */
+#ifndef PPLCONV_TEMPLATE_H
+#define PPLCONV_TEMPLATE_H
+
+#include <string.h>
+
+#include "pplconv_kernels.h"
+
+#if PPLCONV_F64
+typedef double element;
+typedef int64_t element_bits;
+#else
+typedef float element;
+typedef int32_t element_bits;
+#endif
+
+enum { LANES = PPLCONV_VECTOR_BYTES / (int)sizeof(element) };
+
+typedef element vector __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
+typedef element unaligned_vector __attribute__((vector_size(PPLCONV_VECTOR_BYTES),
+                                                aligned(sizeof(element)), may_alias));
+typedef element_bits vector_bits __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
+
+#define PPLCONV_HIDDEN __attribute__((visibility("hidden")))
+
+/* Advance a typed pointer by a stride in bytes. */
+#define AT(type, pointer, bytes) ((type *)((char *)(pointer) + (bytes)))
+#define AT_CONST(type, pointer, bytes) ((const type *)((const char *)(pointer) + (bytes)))
+
+#endif

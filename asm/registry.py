@@ -1,0 +1,172 @@
+"""The registry: the single truth of what kernels exist.
+
+The build, the dispatch table, the tests, the benchmarks and the documentation are derived
+from :func:`kernels`. A family of tiles comes from one loop over a description, never from
+copies: to add a tile, widen the description; to add an instruction set, add an
+:class:`Isa` and say in :data:`FAMILIES` which generator serves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+DTYPES = {"f32": 4, "f64": 8}
+
+
+@dataclass(frozen=True)
+class Isa:
+    """One level of the dispatch ladder.
+
+    Parameters
+    ----------
+    name : str
+        Name in symbols, in ``PPLCONV_MAX_ISA`` and in plans.
+    machine : str or None
+        ``platform.machine()`` it is built for; None: any.
+    cflags : tuple of str
+        Flags for the files of this level, and for no other file.
+    features : tuple of str
+        CPU features a file of this level may use, as CPUID names them.
+    vector_bytes : int
+        Size of a vector register.
+    vector_registers : int
+        How many there are.
+    """
+
+    name: str
+    machine: str | None
+    cflags: tuple[str, ...]
+    features: tuple[str, ...]
+    vector_bytes: int
+    vector_registers: int
+
+
+ISAS = {
+    isa.name: isa
+    for isa in (
+        Isa("portable", None, (), (), 16, 16),
+        Isa(
+            "avx2",
+            "x86_64",
+            ("-mavx2", "-mfma", "-mbmi2"),
+            ("avx", "avx2", "fma", "bmi2"),
+            32,
+            16,
+        ),
+        Isa(
+            "avx512",
+            "x86_64",
+            (
+                "-mavx2",
+                "-mfma",
+                "-mbmi2",
+                "-mavx512f",
+                "-mavx512bw",
+                "-mavx512vl",
+                "-mavx512dq",
+                "-mprefer-vector-width=512",
+            ),
+            ("avx", "avx2", "fma", "bmi2", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
+            64,
+            32,
+        ),
+    )
+}
+
+# (ISA, vectors in a tile row) -> largest MR. The bound is the register file: MR * vectors
+# accumulators, the vectors of B, and one or two broadcasts of A (AVX-512 tiles of one vector
+# broadcast from memory inside the FMA and need none).
+GEMM_TILES = {
+    ("portable", 2): 4,
+    ("portable", 4): 4,
+    ("avx2", 1): 12,
+    ("avx2", 2): 6,
+    ("avx2", 3): 4,
+    ("avx512", 1): 28,
+    ("avx512", 2): 14,
+    ("avx512", 3): 9,
+    ("avx512", 4): 6,
+}
+
+# Operations whose kernels are C, compiled once per dtype and ISA from one source.
+C_OPERATIONS = {
+    "pack_pixels": ("portable", "avx2", "avx512"),
+    "pack_rows": ("portable", "avx2", "avx512"),
+    "pack_weights": ("portable",),
+    "store_transposed": ("portable", "avx2", "avx512"),
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel: what it computes, on what, and what it needs.
+
+    Parameters
+    ----------
+    op : str
+        Operation, a key of :data:`asm.contract.CONTRACTS`.
+    dtype : str
+        Element type, a key of :data:`DTYPES`.
+    isa : str
+        Level of the ladder, a key of :data:`ISAS`.
+    mr, nr, kr : int
+        Tile: rows, columns and depth; 0 where the operation has no tile.
+    source : str
+        ``"generator"`` (assembly from ``asm/<machine>/<op>.py``) or ``"template"``
+        (C from ``asm/portable/<op>.c``).
+    """
+
+    op: str
+    dtype: str
+    isa: str
+    mr: int = 0
+    nr: int = 0
+    kr: int = 0
+    source: str = "template"
+
+    @property
+    def symbol(self) -> str:
+        """Name of the function, and of its file without the suffix."""
+        tile = f"_{self.mr}x{self.nr}" if self.mr else ""
+        return f"pplconv_{self.op}_{self.dtype}{tile}_{self.isa}"
+
+    @property
+    def lanes(self) -> int:
+        """Elements in one vector."""
+        return ISAS[self.isa].vector_bytes // DTYPES[self.dtype]
+
+    @property
+    def vectors(self) -> int:
+        """Vectors in one row of the tile."""
+        return self.nr // self.lanes
+
+
+def _gemm_family() -> Iterator[Kernel]:
+    for (isa, vectors), largest in GEMM_TILES.items():
+        source = "template" if isa == "portable" else "generator"
+        for dtype, size in DTYPES.items():
+            nr = vectors * ISAS[isa].vector_bytes // size
+            for mr in range(1, largest + 1):
+                yield Kernel("gemm", dtype, isa, mr, nr, 1, source)
+
+
+def kernels(machine: str | None = None) -> list[Kernel]:
+    """List every kernel that is built for `machine`, lowest ISA first.
+
+    Parameters
+    ----------
+    machine : str, optional
+        As ``platform.machine()`` gives it. None lists the kernels of all machines.
+    """
+    rows = list(_gemm_family())
+    for dtype in DTYPES:
+        for op, isas in C_OPERATIONS.items():
+            rows += [Kernel(op, dtype, isa) for isa in isas]
+        for isa in ISAS:
+            source = "template" if isa == "portable" else "generator"
+            rows.append(Kernel("fma_peak", dtype, isa, source=source))
+    if machine is not None:
+        rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
+    order = list(ISAS)
+    return sorted(rows, key=lambda r: (r.op, r.dtype, order.index(r.isa), r.nr, r.mr))

@@ -1,0 +1,1 @@
+"""Assembly generators for x86-64: one module per operation, ``generate(kernel) -> str``."""

@@ -1,0 +1,97 @@
+"""What the x86-64 generators share: registers by class, element suffixes, file frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from asm.registry import ISAS, Kernel
+
+CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+
+
+@dataclass
+class Writer:
+    """Lines of one assembly file, Intel syntax."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def __call__(self, text: str) -> None:
+        """Append one instruction or directive."""
+        self.lines.append("    " + text)
+
+    def label(self, name: str) -> None:
+        """Append a local label."""
+        self.lines.append(f".L{name}:")
+
+    def comment(self, text: str) -> None:
+        """Append a comment on a line of its own."""
+        self.lines.append(f"    # {text}")
+
+
+@dataclass(frozen=True)
+class Vector:
+    """Names that depend on the dtype and the ISA of a kernel."""
+
+    dtype: str
+    isa: str
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return 4 if self.dtype == "f32" else 8
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of a vector."""
+        return ISAS[self.isa].vector_bytes
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.bytes // self.size
+
+    @property
+    def suffix(self) -> str:
+        """Packed-arithmetic suffix."""
+        return "ps" if self.dtype == "f32" else "pd"
+
+    @property
+    def broadcast(self) -> str:
+        """Broadcast-load instruction."""
+        return "vbroadcastss" if self.dtype == "f32" else "vbroadcastsd"
+
+    @property
+    def embedded(self) -> str:
+        """Decoration of a broadcast memory operand (AVX-512)."""
+        return f"{{1to{self.lanes}}}"
+
+    @property
+    def masked(self) -> bool:
+        """Whether the ISA has mask registers."""
+        return self.isa == "avx512"
+
+    def reg(self, index: int) -> str:
+        """Vector register `index`."""
+        return f"{'zmm' if self.isa == 'avx512' else 'ymm'}{index}"
+
+
+def frame(kernel: Kernel, contract: list[str], body: list[str], rodata: list[str]) -> str:
+    """Wrap a body into a file that defines one function named like the file."""
+    name = kernel.symbol
+    head = [f"# {line}".rstrip() for line in contract]
+    text = [
+        *head,
+        "",
+        ".intel_syntax noprefix",
+        *rodata,
+        ".text",
+        ".p2align 6",
+        f".globl {name}",
+        f".hidden {name}",
+        f".type {name}, @function",
+        f"{name}:",
+        *body,
+        f".size {name}, .-{name}",
+        '.section .note.GNU-stack, "", @progbits',
+    ]
+    return "\n".join(text) + "\n"

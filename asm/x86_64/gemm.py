@@ -1,0 +1,320 @@
+"""GEMM microkernels for AVX-512 and AVX2+FMA, every tile from one description.
+
+The tile C[MR, NR] lives in registers for the whole sum. Each step of k loads one row of B
+(NR elements, in vectors) and broadcasts MR elements of A from memory; a broadcast load
+costs a load slot, not an arithmetic one, so the FMA units are the only full resource. A is
+addressed by two strides: a packed panel (row stride one element) and an image whose rows
+are pixels are the same to this kernel, and 1x1 convolution over channels-last data needs no
+packing at all.
+
+Each element of C is one chain of FMAs in ascending k that starts from zero (or from what C
+holds), so the bits do not depend on the tile: see "The same bits for any team" in
+``docs/architecture.md``.
+
+The tile shapes follow the register-allocation arithmetic of the OpenPPL Arm Server slides
+(MR * NR + NR + temporaries <= registers).
+"""
+
+from __future__ import annotations
+
+from asm.contract import FLAGS, GEMM
+from asm.registry import ISAS, Kernel
+from asm.x86_64.emit import CALLEE_SAVED, Vector, Writer, frame
+
+# Rows that one A pointer reaches with the two index registers s = a_rs and t = 3 * a_rs.
+_ROW_ADDRESS = ("", " + rcx", " + rcx*2", " + r8", " + rcx*4")
+ROWS_PER_POINTER = len(_ROW_ADDRESS)
+_A_POINTERS = ("r10", "r11", "rbx", "rbp", "r12", "r13")
+# Registers that hold the addresses of AVX2 tail masks; those not taken by A pointers.
+_MASK_POINTERS = ("r15", "r14", "r13", "r12")
+
+
+class _Gemm:
+    """Emits one kernel; the methods follow the order of the code."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.v = Vector(kernel.dtype, kernel.isa)
+        self.w = Writer()
+        self.mr = kernel.mr
+        self.nv = kernel.vectors
+        registers = ISAS[kernel.isa].vector_registers
+        self.b = [self.mr * self.nv + j for j in range(self.nv)]
+        self.temps = list(range(self.mr * self.nv + self.nv, registers))
+        # One vector of B: the broadcast goes into the FMA itself, which frees a register
+        # and an instruction. With more, one broadcast feeds several FMAs.
+        self.embedded = self.v.masked and self.nv == 1
+        if not self.embedded and not self.temps:
+            raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
+        self.pointers = _A_POINTERS[: -(-self.mr // ROWS_PER_POINTER)]
+        self.masks = _MASK_POINTERS[: self.nv] if not self.v.masked else ()
+        if set(self.masks) & set(self.pointers):
+            raise ValueError(f"{kernel.symbol} needs more general registers than there are")
+        used = {*self.pointers, *self.masks, "r14", "r15"}
+        self.saved = [r for r in CALLEE_SAVED if r in used]
+
+    def acc(self, m: int, j: int) -> str:
+        return self.v.reg(m * self.nv + j)
+
+    def field(self, name: str) -> str:
+        return f"[rdi + {GEMM.offset(name)}]"
+
+    def flag(self, name: str, target: str) -> None:
+        """Jump to `target` unless the flag is set."""
+        self.w(f"test dword ptr {self.field('flags')}, {FLAGS[name]}")
+        self.w(f"jz .L{target}")
+
+    def generate(self) -> str:
+        w = self.w
+        for r in self.saved:
+            w(f"push {r}")
+        self.prologue()
+        self.start()
+        w(f"mov rax, {self.field('k')}")
+        w("test rax, rax")
+        w("jle .Lepilogue")
+        # Whole vectors of B may be read when n is NR, or when B is padded.
+        w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
+        w("jnz .Lfull_k")
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w("jne .Ltail_k")
+        self.k_loop("full", tail=False)
+        w("jmp .Lepilogue")
+        self.k_loop("tail", tail=True)
+        w.label("epilogue")
+        self.epilogue()
+        w("vzeroupper")
+        for r in reversed(self.saved):
+            w(f"pop {r}")
+        w("ret")
+        return frame(self.kernel, self.contract(), w.lines, self.rodata())
+
+    def contract(self) -> list[str]:
+        k, v = self.kernel, self.v
+        return [
+            f"{k.symbol}: {GEMM.summary}.",
+            f"struct {GEMM.struct} * in rdi; every pointer may be unaligned; k = 0 gives the",
+            "epilogue of zero. Reads and writes nothing outside A[MR, k], B[k, n] (B[k, NR] with",
+            "B_PADDED), C[MR, n], residual[MR, n], bias and clip; prefetches the lines of C.",
+            "",
+            f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
+            f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} B",
+            f"{', '.join(v.reg(t) for t in self.temps[:2]) or 'none'} broadcasts of A",
+            f"{', '.join(self.pointers)} A, rows {ROWS_PER_POINTER} apart; rcx, r8 a_rs, 3 a_rs",
+            "rsi B, rdx b_ks, r9 a_ks, rax k; "
+            + ("k1-k4 tail masks" if v.masked else f"{', '.join(self.masks)} tail masks"),
+        ]
+
+    def rodata(self) -> list[str]:
+        if self.v.masked:
+            return []
+        word = ".long" if self.v.size == 4 else ".quad"
+        ones, zeros = (", ".join([x] * self.v.lanes) for x in ("-1", "0"))
+        return [
+            ".section .rodata",
+            ".p2align 5",
+            ".Lmask_window:",
+            f"    {word} {ones}",
+            f"    {word} {zeros}",
+        ]
+
+    def prologue(self) -> None:
+        """Load the arguments, make the tail masks, prefetch C."""
+        w, v = self.w, self.v
+        w(f"mov {self.pointers[0]}, {self.field('a')}")
+        w(f"mov rsi, {self.field('b')}")
+        w(f"mov rdx, {self.field('b_ks')}")
+        w(f"mov rcx, {self.field('a_rs')}")
+        w(f"mov r9, {self.field('a_ks')}")
+        w("lea r8, [rcx + rcx*2]")
+        if len(self.pointers) > 1:
+            w("lea rax, [rcx + rcx*4]")
+            for before, after in zip(self.pointers, self.pointers[1:], strict=False):
+                w(f"lea {after}, [{before} + rax]")
+        if v.masked:
+            w("mov r14, -1")
+            w(f"mov r15, {self.field('n')}")
+            w("bzhi r14, r14, r15")
+            for j in range(self.nv):
+                w(f"kmovw k{j + 1}, r14d")
+                if j + 1 < self.nv:
+                    w(f"shr r14, {v.lanes}")
+        else:
+            self.window_masks()
+
+    def window_masks(self) -> None:
+        """Point each vector's mask register at its window of ones followed by zeros."""
+        w, v = self.w, self.v
+        for j, r in enumerate(self.masks):
+            # lanes of vector j: clamp(n - j * lanes, 0, lanes); rdi still holds the arguments
+            w(f"mov rax, {self.field('n')}")
+            if j:
+                w(f"sub rax, {j * v.lanes}")
+                w(f"mov {r}d, 0")
+                w(f"cmovs rax, {r}")
+            w(f"mov {r}d, {v.lanes}")
+            w(f"cmp rax, {r}")
+            w(f"cmovg rax, {r}")
+            w("neg rax")
+            w(f"lea {r}, .Lmask_window[rip + {v.bytes}]")
+            w(f"lea {r}, [{r} + rax*{v.size}]")
+
+    def start(self) -> None:
+        """Zero the accumulators, or load them from C."""
+        w, v = self.w, self.v
+        self.flag("ACCUMULATE", "zero")
+        w(f"mov rax, {self.field('c')}")
+        self.rows_of_c(self.load)
+        w("jmp .Lstarted")
+        w.label("zero")
+        w(f"mov rax, {self.field('c')}")
+        for m in range(self.mr):
+            for j in range(self.nv):
+                # The line is on its way while the sum runs; a prefetch cannot fault.
+                if (j * v.bytes) % 64 == 0:
+                    w(f"prefetcht0 [rax + {j * v.bytes}]")
+                r = m * self.nv + j
+                if r < 16:
+                    w(f"vxorps xmm{r}, xmm{r}, xmm{r}")
+                else:
+                    w(f"vpxord {v.reg(r)}, {v.reg(r)}, {v.reg(r)}")
+            if m + 1 < self.mr:
+                w(f"add rax, {self.field('c_rs')}")
+        w.label("started")
+
+    def rows_of_c(self, action, stride: str = "c_rs", base: str = "rax") -> None:  # type: ignore[no-untyped-def]
+        """Run `action(m, j, address, tail)` over the tile: whole rows, else masked ones."""
+        w, name = self.w, f"{action.__name__}"
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w(f"jne .L{name}_tail")
+        for tail in (False, True):
+            if tail:
+                w.label(f"{name}_tail")
+            for m in range(self.mr):
+                for j in range(self.nv):
+                    action(m, j, f"[{base} + {j * self.v.bytes}]", tail)
+                if m + 1 < self.mr:
+                    w(f"add {base}, {self.field(stride)}")
+            if not tail:
+                w(f"jmp .L{name}_done")
+        w.label(f"{name}_done")
+
+    def masked_load(self, target: str, address: str, j: int) -> None:
+        w, v = self.w, self.v
+        if v.masked:
+            w(f"vmovu{v.suffix} {target}{{k{j + 1}}}{{z}}, {address}")
+        else:
+            w(f"vmovups {target}, [{self.masks[j]}]")
+            w(f"vmaskmov{v.suffix} {target}, {target}, {address}")
+
+    def load(self, m: int, j: int, address: str, tail: bool) -> None:
+        if tail:
+            self.masked_load(self.acc(m, j), address, j)
+        else:
+            self.w(f"vmovu{self.v.suffix} {self.acc(m, j)}, {address}")
+
+    def k_loop(self, name: str, *, tail: bool) -> None:
+        """Two steps a turn, then the odd one."""
+        w = self.w
+        w.label(f"{name}_k")
+        w("shr rax, 1")
+        w(f"jz .L{name}_odd")
+        w(".p2align 5")
+        w.label(f"{name}_pair")
+        self.k_step(tail)
+        self.k_step(tail)
+        w("dec rax")
+        w(f"jnz .L{name}_pair")
+        w.label(f"{name}_odd")
+        w(f"test byte ptr {self.field('k')}, 1")
+        w(f"jz .L{name}_end")
+        self.k_step(tail)
+        w.label(f"{name}_end")
+
+    def k_step(self, tail: bool) -> None:
+        w, v = self.w, self.v
+        for j, r in enumerate(self.b):
+            address = f"[rsi + {j * v.bytes}]"
+            if tail:
+                self.masked_load(v.reg(r), address, j)
+            else:
+                w(f"vmovu{v.suffix} {v.reg(r)}, {address}")
+        w("add rsi, rdx")
+        for m in range(self.mr):
+            pointer = self.pointers[m // ROWS_PER_POINTER]
+            address = f"[{pointer}{_ROW_ADDRESS[m % ROWS_PER_POINTER]}]"
+            if self.embedded:
+                w(f"vfmadd231{v.suffix} {self.acc(m, 0)}, {v.reg(self.b[0])}, {address}{v.embedded}")
+                continue
+            t = v.reg(self.temps[m % min(2, len(self.temps))])
+            w(f"{v.broadcast} {t}, {address}")
+            for j, r in enumerate(self.b):
+                w(f"vfmadd231{v.suffix} {self.acc(m, j)}, {t}, {v.reg(r)}")
+        for pointer in self.pointers:
+            w(f"add {pointer}, r9")
+
+    def epilogue(self) -> None:
+        """Bias, residual, clip, and the one store. B's registers are free by now."""
+        w, v = self.w, self.v
+        spare = [*self.b, *self.temps]
+        self.flag("BIAS_ROW", "no_bias_row")
+        w(f"mov rax, {self.field('bias')}")
+        for m in range(self.mr):
+            t = v.reg(spare[m % len(spare)])
+            w(f"{v.broadcast} {t}, [rax + {m * v.size}]")
+            for j in range(self.nv):
+                w(f"vadd{v.suffix} {self.acc(m, j)}, {self.acc(m, j)}, {t}")
+        w.label("no_bias_row")
+        self.flag("BIAS_COLUMN", "no_bias_column")
+        w(f"mov rax, {self.field('bias')}")
+        for j in range(self.nv):
+            t = v.reg(self.b[j])
+            # A masked load serves the whole row too, and this is not the inner loop.
+            self.masked_load(t, f"[rax + {j * v.bytes}]", j)
+            for m in range(self.mr):
+                w(f"vadd{v.suffix} {self.acc(m, j)}, {self.acc(m, j)}, {t}")
+        w.label("no_bias_column")
+        self.flag("RESIDUAL", "no_residual")
+        w(f"mov rax, {self.field('residual')}")
+        self.rows_of_c(self.add_residual, "residual_rs")
+        w.label("no_residual")
+        self.flag("CLIP", "no_clip")
+        w(f"mov rax, {self.field('clip')}")
+        lo, hi = (v.reg(r) for r in spare[:2])
+        w(f"{v.broadcast} {lo}, [rax]")
+        w(f"{v.broadcast} {hi}, [rax + {v.size}]")
+        for m in range(self.mr):
+            for j in range(self.nv):
+                # The second source is returned when either is NaN: NaN passes through.
+                w(f"vmax{v.suffix} {self.acc(m, j)}, {lo}, {self.acc(m, j)}")
+                w(f"vmin{v.suffix} {self.acc(m, j)}, {hi}, {self.acc(m, j)}")
+        w.label("no_clip")
+        w(f"mov rax, {self.field('c')}")
+        self.rows_of_c(self.store)
+
+    def add_residual(self, m: int, j: int, address: str, tail: bool) -> None:
+        w, v, a = self.w, self.v, self.acc(m, j)
+        if not tail:
+            w(f"vadd{v.suffix} {a}, {a}, {address}")
+        elif v.masked:
+            w(f"vadd{v.suffix} {a}{{k{j + 1}}}, {a}, {address}")
+        else:
+            t = v.reg(self.b[j])
+            self.masked_load(t, address, j)
+            w(f"vadd{v.suffix} {a}, {a}, {t}")
+
+    def store(self, m: int, j: int, address: str, tail: bool) -> None:
+        w, v, a = self.w, self.v, self.acc(m, j)
+        if not tail:
+            w(f"vmovu{v.suffix} {address}, {a}")
+        elif v.masked:
+            w(f"vmovu{v.suffix} {address}{{k{j + 1}}}, {a}")
+        else:
+            t = v.reg(self.b[j])
+            w(f"vmovups {t}, [{self.masks[j]}]")
+            w(f"vmaskmov{v.suffix} {address}, {t}, {a}")
+
+
+def generate(kernel: Kernel) -> str:
+    """Assembly text of the GEMM microkernel that `kernel` describes."""
+    return _Gemm(kernel).generate()

@@ -1,0 +1,114 @@
+"""From an engine to something that may be timed: prepared, and shown to be right.
+
+A result is compared with the float64 reference before anything is timed, and once more after it.
+An engine that is wrong is reported as wrong and has no time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from benchmarks.engines.base import Engine, Prepared, Unsupported
+from benchmarks.problems import Problem
+from benchmarks.reference import Array32, Array64, error_of, make_data, reference
+
+OK, WRONG, UNSUPPORTED, FAILED = "ok", "wrong", "unsupported", "failed"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem with its data and the result expected of it (float64, NCHW)."""
+
+    problem: Problem
+    x: Array32
+    w: Array32
+    expected: Array64
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An engine on one problem.
+
+    Attributes
+    ----------
+    engine : Engine
+    status : str
+        ``"ok"``, ``"wrong"``, ``"unsupported"`` (it cannot run such a problem) or ``"failed"``.
+    detail : str
+        Why, unless it is ok.
+    error : float
+        Error of its result (see `benchmarks.reference.error_of`); infinity if it has none.
+    prepared : Prepared or None
+        What to time; None unless it is ok.
+    """
+
+    engine: Engine
+    status: str
+    detail: str = ""
+    error: float = float("inf")
+    prepared: Prepared | None = None
+
+
+def make_case(problem: Problem) -> Case:
+    """Draw the data of `problem` and compute what must come out."""
+    x, w = make_data(problem)
+    return Case(problem, x, w, reference(problem, x, w))
+
+
+def prepare_checked(engine: Engine, case: Case, threads: int) -> Candidate:
+    """Prepare `engine` and check it; nothing that it raises but an interrupt gets through."""
+    try:
+        with silenced():
+            prepared = engine.prepare(case.problem, case.x, case.w, threads)
+            # Some engines take an input's memory for scratch: a second run shows it.
+            prepared.call()
+            error = error_of(prepared.result(), case.expected)
+    except Unsupported as reason:
+        return Candidate(engine, UNSUPPORTED, str(reason))
+    except Exception as reason:
+        return Candidate(engine, FAILED, f"{type(reason).__name__}: {reason}")
+    return _judge(Candidate(engine, OK, error=error, prepared=prepared))
+
+
+def check_again(candidate: Candidate, case: Case) -> Candidate:
+    """Check a timed candidate once more: it stays ok only if its result is still right."""
+    if candidate.prepared is None:
+        return candidate
+    try:
+        error = error_of(candidate.prepared.result(), case.expected)
+    except Exception as reason:
+        return Candidate(candidate.engine, FAILED, f"{type(reason).__name__}: {reason}")
+    worst = max(error, candidate.error)
+    return _judge(Candidate(candidate.engine, OK, error=worst, prepared=candidate.prepared))
+
+
+def _judge(candidate: Candidate) -> Candidate:
+    limit = candidate.engine.tolerance
+    if candidate.error <= limit:
+        return candidate
+    detail = f"error {candidate.error:.1e} of the largest output, expected at most {limit:.0e}"
+    return Candidate(candidate.engine, WRONG, detail, candidate.error)
+
+
+@contextlib.contextmanager
+def silenced() -> Iterator[None]:
+    """Keep what native libraries print while they load or prepare off both output streams."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = [(number, os.dup(number)) for number in (1, 2)]
+    sink = os.open(os.devnull, os.O_WRONLY)
+    try:
+        for number, _ in kept:
+            os.dup2(sink, number)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, copy in kept:
+            os.dup2(copy, number)
+            os.close(copy)
+        os.close(sink)

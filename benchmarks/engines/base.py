@@ -1,0 +1,108 @@
+"""The one interface of all engines."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.problems import Problem
+
+Array32 = NDArray[np.float32]
+
+
+class Unsupported(RuntimeError):
+    """An engine cannot run this problem at all; the text says why."""
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether an engine is installed: ``version`` if so, else ``reason``."""
+
+    ok: bool
+    version: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """An engine ready to be timed.
+
+    Attributes
+    ----------
+    call : callable
+        Takes nothing, computes the convolution once. Only this is timed.
+    to_nchw : callable
+        Takes what `call` returned and gives the result as an (N, oc, oh, ow) ndarray. Not timed.
+    """
+
+    call: Callable[[], Any]
+    to_nchw: Callable[[Any], NDArray[np.generic]]
+
+    def result(self) -> NDArray[np.generic]:
+        """Run once and give the result as an (N, oc, oh, ow) ndarray."""
+        return self.to_nchw(self.call())
+
+
+class Engine(ABC):
+    """Something that convolves, at its best settings.
+
+    Attributes
+    ----------
+    name : str
+        How options and tables call it.
+    ours : bool
+        Whether it is pplconv; all others are its peers.
+    tolerance : float
+        Largest error it may have (see `benchmarks.reference.error_of`) to count as right.
+    modules : tuple of str
+        What must be importable.
+    distribution : str
+        Whose version is reported.
+    note : str
+        Settings, for the head of a report.
+    """
+
+    name: str
+    ours: bool = False
+    tolerance: float = 2e-5
+    modules: tuple[str, ...] = ()
+    distribution: str = ""
+    note: str = ""
+
+    def available(self) -> Availability:
+        """Tell whether the engine can be used, and which version it is."""
+        for module in self.modules:
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                return Availability(ok=False, reason=f"{module} cannot be imported: {error}")
+        try:
+            version = importlib.metadata.version(self.distribution)
+        except importlib.metadata.PackageNotFoundError:
+            version = "unknown"
+        return Availability(ok=True, version=version)
+
+    @abstractmethod
+    def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
+        """Do, untimed, all that a user of the engine does once.
+
+        Parameters
+        ----------
+        problem : Problem
+        x : ndarray, float32, (N, C, H, W), C-contiguous
+        w : ndarray, float32, (oc, ic/groups, kh, kw), C-contiguous
+        threads : int
+            Threads that the engine may use.
+
+        Raises
+        ------
+        Unsupported
+            If the engine cannot run such a problem.
+        """

@@ -1,0 +1,206 @@
+"""What pplconv costs besides computing: a tiny call, the import, the wheel.
+
+``python -m benchmarks.overhead --help``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import machine, options
+from benchmarks.candidates import check_again, make_case, prepare_checked
+from benchmarks.engines import ENGINES
+from benchmarks.engines.base import Engine
+from benchmarks.problems import parse
+from benchmarks.report import Head, publish
+from benchmarks.runner import Progress
+from benchmarks.tables import Table
+from benchmarks.timing import interleave
+
+# So small that the call itself is what is measured.
+TINY = 'mb1ic8ih8oc8oh8kh3ph1n"tiny:conv*1"'
+
+_IMPORT = (
+    "import time, numpy; start = time.perf_counter(); import {module}; "
+    "print(time.perf_counter() - start)"
+)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
+    parser.add_argument(
+        "--engines", type=options.words, default=[], help=f"some of {','.join(ENGINES)}"
+    )
+    parser.add_argument(
+        "--imports", type=options.positive, default=10, metavar="N", help="fresh interpreters"
+    )
+    parser.add_argument(
+        "--wheel", type=Path, metavar="FILE", help="default: the newest of dist/pplconv-*.whl"
+    )
+    options.add_timing(parser, rounds=10)
+    options.add_output(parser)
+    return parser
+
+
+def call_times(
+    engines: Sequence[Engine], chosen: argparse.Namespace, progress: Progress
+) -> tuple[Table, dict[str, float], list[str]]:
+    """Time a call of each engine on the tiny problem, one thread.
+
+    Returns
+    -------
+    table : Table
+    seconds : dict of str to float
+        Best round of each engine that is right.
+    notes : list of str
+        Which engines are not, and why.
+    """
+    case = make_case(parse(TINY))
+    candidates = {}
+    for engine in engines:
+        progress.say(f"checking {engine.name}")
+        candidates[engine.name] = prepare_checked(engine, case, 1)
+    calls = {
+        name: candidate.prepared.call
+        for name, candidate in candidates.items()
+        if candidate.prepared is not None
+    }
+    timings = interleave(
+        calls,
+        options.settings_of(chosen, 1),
+        on_round=lambda turn: progress.say(f"round {turn}/{chosen.rounds}"),
+    )
+    table = Table(f"A call on {case.problem.sizes}, 1 thread", ["engine", "µs", "spread %"])
+    seconds: dict[str, float] = {}
+    notes = []
+    for name, candidate in candidates.items():
+        checked = check_again(candidate, case)
+        if checked.prepared is None:
+            table.add([name, checked.status, ""])
+            notes.append(f"{name}: {checked.status}: {checked.detail}")
+            continue
+        timing = timings[name]
+        seconds[name] = timing.best
+        table.add([name, f"{timing.best * 1e6:.2f}", f"{100 * timing.spread:.0f}"])
+    return table, seconds, notes
+
+
+def run_python(code: str) -> float:
+    """Run `code` in a fresh interpreter, away from the source tree, and read what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    return float(done.stdout)
+
+
+def import_times(count: int, progress: Progress) -> dict[str, list[float]]:
+    """Time ``import pplconv`` once NumPy is there, and an empty module for comparison (seconds).
+
+    Each reading comes from an interpreter of its own; the two take turns.
+    """
+    modules = {"pplconv": "pplconv", "nothing": "sys"}
+    times: dict[str, list[float]] = {label: [] for label in modules}
+    for turn in range(count):
+        progress.say(f"import {turn + 1}/{count}")
+        for label, module in modules.items():
+            times[label].append(run_python(_IMPORT.format(module=module)))
+    return times
+
+
+def import_table(times: dict[str, list[float]]) -> Table:
+    """Make the table of the import."""
+    table = Table(
+        "import pplconv, after NumPy, in fresh interpreters: ms",
+        ["import", "median", "best", "first"],
+    )
+    for label, values in times.items():
+        figures = (statistics.median(values), min(values), values[0])
+        table.add([label, *(f"{1e3 * value:.1f}" for value in figures)])
+    return table
+
+
+def find_wheel(given: Path | None, root: Path) -> Path | None:
+    """Give the wheel to weigh: `given`, or the newest one below ``dist``, or None."""
+    if given is not None:
+        return given
+    wheels = sorted((root / "dist").glob("pplconv-*.whl"), key=lambda path: path.stat().st_mtime)
+    return wheels[-1] if wheels else None
+
+
+def wheel_table(wheel: Path) -> Table:
+    """Make the table of a wheel's size: packed, unpacked, and its largest members."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = sorted(archive.infolist(), key=lambda member: -member.file_size)
+    table = Table(f"{wheel.name}: MB", ["part", "packed", "unpacked"])
+    unpacked = sum(member.file_size for member in members)
+    table.add(["wheel", _mega(wheel.stat().st_size), _mega(unpacked)])
+    for member in members[:3]:
+        table.add([member.filename, _mega(member.compress_size), _mega(member.file_size)])
+    return table
+
+
+def _mega(size: int) -> str:
+    return f"{size / 1e6:.2f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    try:
+        found = options.find_engines(chosen.engines)
+    except ValueError as error:
+        parser.error(str(error))
+    if chosen.wheel is not None and not chosen.wheel.is_file():
+        parser.error(f"--wheel: there is no file {chosen.wheel}")
+    engines = [engine for engine, availability in found if availability.ok]
+    progress = Progress(2)
+    try:
+        progress.begin("a tiny call")
+        calls, seconds, notes = call_times(engines, chosen, progress)
+        made = [calls]
+        progress.begin("import")
+        imports: dict[str, list[float]] = {}
+        try:
+            imports = import_times(chosen.imports, progress)
+            made.append(import_table(imports))
+        except RuntimeError as error:
+            notes.append(f"pplconv cannot be imported: {error}")
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        progress.end()
+    wheel = find_wheel(chosen.wheel, Path(__file__).resolve().parent.parent)
+    if wheel is None:
+        notes.append("no wheel to weigh: name one by --wheel")
+    else:
+        made.append(wheel_table(wheel))
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.overhead", arguments),
+        machine=machine.describe(),
+        engines=found,
+        method=options.method(options.settings_of(chosen, 1)),
+        notes=notes,
+    )
+    plain = {
+        "command": head.command,
+        "call_seconds": seconds,
+        "import_seconds": imports,
+        "wheel_bytes": wheel.stat().st_size if wheel else None,
+    }
+    publish(head, made, plain, chosen.markdown, chosen.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,213 @@
+"""The report of a run: its head, and two tables a network.
+
+The first table has a row a layer: GFLOP/s of every engine, and for pplconv what part of the peak
+that is and the ratio to the best peer. The second one has the weighted sums in milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.engines.base import Availability, Engine
+from benchmarks.results import LayerResult, Sum, sums
+from benchmarks.tables import NONE, Table, giga, milli, percent, ratio
+
+# The figure of weights packed at each call is also read against that of weights packed once.
+_PREPARED, _FUNCTION = "pplconv", "pplconv_conv2d"
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands above the tables."""
+
+    date: str
+    command: str
+    machine: Mapping[str, str]
+    engines: Sequence[tuple[Engine, Availability]]
+    method: str
+    notes: Sequence[str] = ()
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Label and text of each line."""
+        rows = [("date", self.date), ("command", self.command), *self.machine.items()]
+        for engine, found in self.engines:
+            if found.ok:
+                note = f" ({engine.note})" if engine.note else ""
+                rows.append((engine.name, f"{found.version}{note}"))
+            else:
+                rows.append((engine.name, f"absent: {found.reason}"))
+        rows.append(("method", self.method))
+        return rows
+
+    def text(self) -> str:
+        """Give the head for a terminal."""
+        width = max(len(label) for label, _ in self.lines())
+        lines = [f"{label:<{width}}  {text}" for label, text in self.lines()]
+        return "\n".join([*lines, *(f"note: {note}" for note in self.notes)])
+
+    def markdown(self) -> str:
+        """Give the head in Markdown."""
+        lines = []
+        for label, text in self.lines():
+            lines.append(f"- {label}: `{text}`" if label == "command" else f"- {label}: {text}")
+        return "\n".join([*lines, *(f"- note: {note}" for note in self.notes)])
+
+
+def publish(
+    head: Head,
+    made: Sequence[Table],
+    plain: Mapping[str, object],
+    markdown: Path | None,
+    json_file: Path | None,
+) -> None:
+    """Print a report, and write it to the files that were asked for."""
+    print("\n\n".join([head.text(), *(table.text() for table in made)]))
+    if markdown is not None:
+        parts = [head.markdown(), *(table.markdown() for table in made)]
+        write_whole(markdown, "\n\n".join(parts) + "\n")
+    if json_file is not None:
+        write_whole(json_file, json.dumps(dict(plain), indent=1) + "\n")
+
+
+def tables(net: str, layers: Sequence[LayerResult], engines: Sequence[Engine]) -> list[Table]:
+    """Make the two tables of a network; `layers` have one number of threads."""
+    peers = [engine.name for engine in engines if not engine.ours]
+    totals = sums(layers, peers)
+    threads = layers[0].threads
+    team = f"{threads} thread" + ("s" if threads > 1 else "")
+    return [
+        _rates(f"{net}, {team}: GFLOP/s", layers, totals, engines),
+        _times(f"{net}, {team}: sums over the network, ms", totals, engines),
+    ]
+
+
+def _rates(
+    title: str, layers: Sequence[LayerResult], totals: Sequence[Sum], engines: Sequence[Engine]
+) -> Table:
+    names = [engine.name for engine in engines]
+    ours = [engine.name for engine in engines if engine.ours]
+    header = ["layer", "count", "MFLOP", "peak"]
+    for name in names:
+        header.append(name)
+        if name in ours:
+            header += ["% peak", "/ peer"]
+            if name == _FUNCTION and _PREPARED in names:
+                header.append("% prepared")
+    table = Table(title, [*header, "best peer"])
+    rows = [_Row.of_layer(layer) for layer in layers]
+    for index, row in enumerate([*rows, *(_Row.of_sum(total) for total in totals)]):
+        if index == len(rows):
+            table.rule()
+        cells = [row.label, row.count, f"{row.flops / 1e6:.1f}", giga(row.peak)]
+        fastest = max(row.rates, key=lambda name: row.rates[name], default=None)
+        peer = max((n for n in row.rates if n not in ours), key=row.rates.__getitem__, default=None)
+        bold = []
+        for name in names:
+            rate = row.rates.get(name)
+            if name == fastest:
+                bold.append(len(cells))
+            cells.append(row.marks.get(name) or giga(rate))
+            if name in ours:
+                cells.append(percent(rate, row.peak))
+                cells.append(ratio(rate, row.rates.get(peer) if peer else None))
+                if name == _FUNCTION and _PREPARED in names:
+                    cells.append(percent(rate, row.rates.get(_PREPARED)))
+        table.add([*cells, peer or NONE], bold)
+    return table
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A row of rates: a layer or a sum."""
+
+    label: str
+    count: str
+    flops: int
+    peak: float | None
+    rates: dict[str, float]
+    marks: dict[str, str]
+
+    @classmethod
+    def of_layer(cls, layer: LayerResult) -> _Row:
+        problem = layer.problem
+        rates: dict[str, float] = {}
+        marks: dict[str, str] = {}
+        for name, entry in layer.entries.items():
+            if entry.seconds is None:
+                marks[name] = entry.status
+            else:
+                rates[name] = problem.flops / entry.seconds
+        label = problem.layer or problem.sizes
+        return cls(label, str(problem.count), problem.flops, layer.peak, rates, marks)
+
+    @classmethod
+    def of_sum(cls, total: Sum) -> _Row:
+        rates = {name: total.flops / seconds for name, seconds in total.seconds.items()}
+        return cls(total.label, "", total.flops, total.peak, rates, {})
+
+
+def _times(title: str, totals: Sequence[Sum], engines: Sequence[Engine]) -> Table:
+    names = [engine.name for engine in engines]
+    ours = [engine.name for engine in engines if engine.ours]
+    header = ["layers", "at peak", *names, "best peer of each layer"]
+    table = Table(title, header)
+    for total in totals:
+        fastest = min(total.seconds, key=total.seconds.__getitem__, default=None)
+        at_peak = total.flops / total.peak if total.peak else None
+        cells = [total.label, milli(at_peak), *(milli(total.seconds.get(n)) for n in names)]
+        bold = [2 + names.index(fastest)] if fastest else []
+        table.add([*cells, milli(total.floor)], bold)
+    if totals and ours:
+        table.rule()
+        for name in ours:
+            _compare(table, totals[-1], name, names)
+    return table
+
+
+def _compare(table: Table, total: Sum, subject: str, names: Sequence[str]) -> None:
+    """Add a row: how many times as fast as each other engine `subject` is, over all layers."""
+    own = total.seconds.get(subject)
+    at_peak = total.flops / total.peak if total.peak else None
+    cells = [f"{subject} against", ratio(at_peak, own)]
+    cells += [ratio(total.seconds.get(name), own) for name in names]
+    table.add([*cells, ratio(total.floor, own)])
+
+
+def remarks(layers: Sequence[LayerResult]) -> list[str]:
+    """List what a reader must know beside the figures: wrong engines, errors, drift."""
+    found = []
+    worst: dict[str, float] = {}
+    for layer in layers:
+        for name, entry in layer.entries.items():
+            if entry.status != "ok":
+                found.append(
+                    f"{name} on {layer.problem.name}, {layer.threads} thread(s): "
+                    f"{entry.status}: {entry.detail}"
+                )
+            elif entry.error != float("inf"):
+                worst[name] = max(worst.get(name, 0.0), entry.error)
+    if worst:
+        listed = ", ".join(f"{name} {error:.1e}" for name, error in worst.items())
+        found.append(f"largest error, as a fraction of the largest output: {listed}")
+    for threads in sorted({layer.threads for layer in layers}):
+        peaks = [one.peak for one in layers if one.threads == threads and one.peak is not None]
+        if peaks:
+            found.append(
+                f"FMA peak of {threads} thread(s), layer by layer: "
+                f"{min(peaks) / 1e9:.1f} to {max(peaks) / 1e9:.1f} GFLOP/s"
+            )
+    return found
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write `text` to `path`, all of it or, if interrupted, nothing."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,153 @@
+"""What a run found out: one entry an engine and layer, and the sums over a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.candidates import OK
+from benchmarks.problems import Problem
+
+# Order of the subtotals.
+KINDS = ("stem", "1x1", "3x3", "other", "depthwise")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One engine on one layer.
+
+    Attributes
+    ----------
+    status, detail : str
+        As in `benchmarks.candidates.Candidate`.
+    error : float
+        Largest error, as a fraction of the largest output.
+    rounds : tuple of float
+        Median time of a call in each visit (seconds); empty unless it was timed.
+    """
+
+    status: str
+    detail: str = ""
+    error: float = float("inf")
+    rounds: tuple[float, ...] = ()
+
+    @property
+    def seconds(self) -> float | None:
+        """Time of a call in the best visit (seconds), None if it was not timed."""
+        return min(self.rounds) if self.status == OK and self.rounds else None
+
+
+@dataclass(frozen=True)
+class LayerResult:
+    """One layer with a number of threads: the peak of those moments, and all engines.
+
+    Attributes
+    ----------
+    peak : float or None
+        FMA peak of the team (flop/s), best reading between the rounds of this layer.
+    """
+
+    problem: Problem
+    threads: int
+    peak: float | None
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Several layers of a network together, each counted as often as it occurs.
+
+    Attributes
+    ----------
+    label : str
+    flops : int
+    peak : float or None
+        The rate that runs every layer at its own peak (flop/s).
+    seconds : dict of str to float
+        Time of each engine that ran all of the layers.
+    floor : float or None
+        Time with the best peer of each layer (seconds).
+    """
+
+    label: str
+    flops: int
+    peak: float | None
+    seconds: dict[str, float]
+    floor: float | None
+
+
+def add_up(label: str, layers: Sequence[LayerResult], peers: Iterable[str]) -> Sum:
+    """Add up `layers`, each times its count.
+
+    An engine that lacks one of the layers has no sum: it could not be compared with the others.
+    """
+    flops = sum(layer.problem.flops * layer.problem.count for layer in layers)
+    engines = [name for name in layers[0].entries if all(name in one.entries for one in layers)]
+    seconds: dict[str, float] = {}
+    for name in engines:
+        times = [layer.entries[name].seconds for layer in layers]
+        known = [time for time in times if time is not None]
+        if len(known) == len(layers):
+            seconds[name] = sum(
+                time * layer.problem.count for time, layer in zip(known, layers, strict=True)
+            )
+    at_peak = 0.0
+    for layer in layers:
+        if layer.peak is None:
+            at_peak = 0.0
+            break
+        at_peak += layer.problem.flops * layer.problem.count / layer.peak
+    best = [_best_seconds(layer, peers) for layer in layers]
+    known_best = [time for time in best if time is not None]
+    floor = None
+    if len(known_best) == len(layers):
+        floor = sum(
+            time * layer.problem.count for time, layer in zip(known_best, layers, strict=True)
+        )
+    return Sum(label, flops, flops / at_peak if at_peak else None, seconds, floor)
+
+
+def _best_seconds(layer: LayerResult, peers: Iterable[str]) -> float | None:
+    times = [layer.entries[name].seconds for name in peers if name in layer.entries]
+    return min((time for time in times if time is not None), default=None)
+
+
+def sums(layers: Sequence[LayerResult], peers: Iterable[str]) -> list[Sum]:
+    """Add up a network: every class, the dense classes together, and all of it."""
+    peers = list(peers)
+    found = []
+    kinds = [kind for kind in KINDS if any(one.problem.kind == kind for one in layers)]
+    if len(kinds) > 1:
+        for kind in kinds:
+            found.append(add_up(kind, [one for one in layers if one.problem.kind == kind], peers))
+    dense = [one for one in layers if one.problem.kind != "depthwise"]
+    if 0 < len(dense) < len(layers):
+        found.append(add_up("all but depthwise", dense, peers))
+    found.append(add_up("all", layers, peers))
+    return found
+
+
+def to_json(layer: LayerResult) -> dict[str, Any]:
+    """Give a layer as plain values: seconds, flop, flop/s, error as a fraction."""
+    problem = layer.problem
+    return {
+        "net": problem.net,
+        "layer": problem.layer,
+        "kind": problem.kind,
+        "count": problem.count,
+        "problem": problem.sizes,
+        "flops": problem.flops,
+        "threads": layer.threads,
+        "peak": layer.peak,
+        "engines": {
+            name: {
+                "status": entry.status,
+                "detail": entry.detail,
+                "error": entry.error if entry.error != float("inf") else None,
+                "seconds": entry.seconds,
+                "rounds": list(entry.rounds),
+            }
+            for name, entry in layer.entries.items()
+        },
+    }

@@ -1,0 +1,117 @@
+"""Runs one layer: data, check, the interleaved rounds with the peak between them, check again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TextIO
+
+from benchmarks.candidates import Candidate, check_again, make_case, prepare_checked
+from benchmarks.engines.base import Engine
+from benchmarks.peak import Peak
+from benchmarks.problems import Problem
+from benchmarks.results import Entry, LayerResult
+from benchmarks.timing import Settings, interleave
+
+
+class Progress:
+    """One line on a terminal, rewritten; a line a layer elsewhere.
+
+    Parameters
+    ----------
+    total : int
+        Steps in all.
+    stream : text stream, optional
+        Standard error if not given.
+    """
+
+    def __init__(self, total: int, stream: TextIO | None = None) -> None:
+        self.total = total
+        self.stream = stream if stream is not None else sys.stderr
+        self.step = 0
+        self.started = time.monotonic()
+        self._label = ""
+        self._width = 0
+
+    def begin(self, label: str) -> None:
+        """Begin the next step."""
+        self.step += 1
+        self._label = label
+        if not self.stream.isatty():
+            self.stream.write(f"{self._head()} {label}\n")
+            self.stream.flush()
+
+    def say(self, text: str) -> None:
+        """Tell what the step does now; only a terminal shows it."""
+        if self.stream.isatty():
+            line = f"{self._head()} {self._label} · {text}"
+            self.stream.write("\r" + line.ljust(self._width))
+            self.stream.flush()
+            self._width = len(line)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self.stream.isatty():
+            self.stream.write("\r" + " " * self._width + "\r")
+            self.stream.flush()
+
+    def _head(self) -> str:
+        elapsed = time.monotonic() - self.started
+        left = ""
+        if self.step > 1:
+            seconds = elapsed / (self.step - 1) * (self.total - self.step + 1)
+            left = f", {seconds:.0f} s left"
+        return f"[{self.step}/{self.total}{left}]"
+
+
+def run_layer(
+    problem: Problem,
+    engines: Sequence[Engine],
+    threads: int,
+    settings: Settings,
+    peak: Peak | None,
+    progress: Progress,
+) -> LayerResult:
+    """Measure every engine on `problem`; only right results are timed.
+
+    Parameters
+    ----------
+    problem : Problem
+    engines : sequence of Engine
+        Installed ones.
+    threads : int
+    settings : Settings
+    peak : Peak or None
+        Read before each round; None where it cannot be measured.
+    progress : Progress
+
+    Returns
+    -------
+    LayerResult
+    """
+    progress.say("reference")
+    case = make_case(problem)
+    candidates: dict[str, Candidate] = {}
+    for engine in engines:
+        progress.say(f"checking {engine.name}")
+        candidates[engine.name] = prepare_checked(engine, case, threads)
+    readings: list[float] = []
+
+    def on_round(turn: int) -> None:
+        progress.say(f"round {turn}/{settings.rounds}")
+        if peak is not None:
+            readings.append(peak.read())
+
+    calls = {
+        name: candidate.prepared.call
+        for name, candidate in candidates.items()
+        if candidate.prepared is not None
+    }
+    timings = interleave(calls, settings, on_round=on_round)
+    entries = {}
+    for name, candidate in candidates.items():
+        checked = check_again(candidate, case)
+        rounds = timings[name].rounds if checked.prepared is not None else ()
+        entries[name] = Entry(checked.status, checked.detail, checked.error, rounds)
+    return LayerResult(problem, threads, max(readings, default=None), entries)

@@ -1,0 +1,232 @@
+"""How pplconv scales: T threads against one, layer by layer, in turn in one run.
+
+``python -m benchmarks.scaling --help``. The same ratio of the FMA peak stands beside it: what the
+machine itself gives at that moment, whatever the program.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from benchmarks import machine, options
+from benchmarks.candidates import OK, check_again, make_case, prepare_checked
+from benchmarks.engines import ENGINES
+from benchmarks.engines.base import Engine
+from benchmarks.peak import Peak, PeakUnavailable, open_peak
+from benchmarks.problems import Problem, ProblemError, load_nets, select
+from benchmarks.report import Head, publish
+from benchmarks.runner import Progress
+from benchmarks.tables import NONE, Table, giga, ratio
+from benchmarks.timing import interleave
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """One layer with one thread and with several.
+
+    Attributes
+    ----------
+    one, many : float or None
+        Time of a call in the best round (seconds); None where the result was wrong.
+    peak_ratio : float or None
+        FMA peak of the team over that of one thread, read in the same rounds.
+    detail : str
+        Why there is no time.
+    """
+
+    net: str
+    layer: str
+    engine: str
+    flops: int
+    count: int
+    threads: int
+    one: float | None
+    many: float | None
+    peak_ratio: float | None
+    detail: str = ""
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as fast the team is."""
+        return self.one / self.many if self.one and self.many else None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__)
+    options.add_selection(parser)
+    parser.add_argument(
+        "--engines",
+        type=options.words,
+        default=["pplconv", "pplconv_nhwc"],
+        help=f"some of {','.join(ENGINES)}",
+    )
+    parser.add_argument("--threads", type=options.positive, default=2, help="size of the team")
+    parser.add_argument(
+        "--over",
+        type=float,
+        default=50.0,
+        metavar="MFLOP",
+        help="the summary's worst ratio is over layers above this size",
+    )
+    options.add_timing(parser)
+    options.add_output(parser)
+    return parser
+
+
+def measure(
+    problem: Problem,
+    engines: Sequence[Engine],
+    threads: int,
+    chosen: argparse.Namespace,
+    peaks: tuple[Peak, Peak] | None,
+    progress: Progress,
+) -> list[Scaling]:
+    """Measure `problem` with one thread and with `threads`, for each engine, in turn."""
+    case = make_case(problem)
+    teams = (1, threads)
+    candidates = {}
+    for engine in engines:
+        progress.say(f"checking {engine.name}")
+        for team in teams:
+            candidates[engine.name, team] = prepare_checked(engine, case, team)
+    readings: tuple[list[float], list[float]] = ([], [])
+
+    def on_round(turn: int) -> None:
+        progress.say(f"round {turn}/{chosen.rounds}")
+        for peak, kept in zip(peaks or (), readings, strict=False):
+            kept.append(peak.read())
+
+    calls = {
+        f"{name} {team}": candidate.prepared.call
+        for (name, team), candidate in candidates.items()
+        if candidate.prepared is not None
+    }
+    timings = interleave(calls, options.settings_of(chosen, threads), on_round=on_round)
+    found = []
+    for engine in engines:
+        seconds: list[float | None] = []
+        details = []
+        for team in teams:
+            checked = check_again(candidates[engine.name, team], case)
+            right = checked.status == OK
+            seconds.append(timings[f"{engine.name} {team}"].best if right else None)
+            if not right:
+                details.append(f"{team} thread(s): {checked.status}: {checked.detail}")
+        found.append(
+            Scaling(
+                net=problem.net,
+                layer=problem.layer or problem.sizes,
+                engine=engine.name,
+                flops=problem.flops,
+                count=problem.count,
+                threads=threads,
+                one=seconds[0],
+                many=seconds[1],
+                peak_ratio=max(readings[1]) / max(readings[0]) if peaks else None,
+                detail="; ".join(details),
+            )
+        )
+    return found
+
+
+def table(net: str, engine: str, rows: Sequence[Scaling], over: float) -> Table:
+    """Make the table of a network: GFLOP/s with one thread and with the team, their ratio."""
+    threads = rows[0].threads
+    made = Table(
+        f"{net}, {engine}: {threads} threads against 1",
+        ["layer", "count", "MFLOP", "1 thread", f"{threads} threads", "ratio", "peak's ratio"],
+    )
+    for row in rows:
+        rates = [giga(row.flops / time if time else None) for time in (row.one, row.many)]
+        made.add(
+            [
+                row.layer,
+                str(row.count),
+                f"{row.flops / 1e6:.1f}",
+                *rates,
+                ratio(row.one, row.many),
+                ratio(row.peak_ratio, 1.0),
+            ]
+        )
+    made.rule()
+    for label, kept in (
+        (f"all above {over:g} MFLOP", [row for row in rows if row.flops > over * 1e6]),
+        ("all", list(rows)),
+    ):
+        made.add(_summary(label, kept))
+    return made
+
+
+def _summary(label: str, rows: Sequence[Scaling]) -> list[str]:
+    """Sum up by time; the worst ratio stands in the label."""
+    ratios = [row.ratio for row in rows if row.ratio is not None]
+    if not ratios or len(ratios) < len(rows):
+        return [label, "", "", *[NONE] * 4]
+    flops = sum(row.flops * row.count for row in rows)
+    one = sum((row.one or 0.0) * row.count for row in rows)
+    many = sum((row.many or 0.0) * row.count for row in rows)
+    rates = [giga(flops / one), giga(flops / many)]
+    label = f"{label} (worst {min(ratios):.2f})"
+    return [label, "", f"{flops / 1e6:.1f}", *rates, ratio(one, many), ""]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if chosen.threads < 2:
+        parser.error(f"--threads is {chosen.threads}, expected at least 2")
+    try:
+        nets = select(load_nets(), chosen.nets, chosen.layers)
+        found = options.find_engines(chosen.engines)
+    except (ProblemError, ValueError) as error:
+        parser.error(str(error))
+    engines = [engine for engine, availability in found if availability.ok]
+    if not engines:
+        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
+        parser.error(f"none of the engines is installed: {reasons}")
+    notes: list[str] = []
+    peaks = None
+    try:
+        peaks = (open_peak(1), open_peak(chosen.threads))
+    except PeakUnavailable as reason:
+        notes.append(f"the FMA peak could not be measured: {reason}")
+    steps = [(net, problem) for net, problems in nets.items() for problem in problems]
+    progress = Progress(len(steps))
+    rows: list[Scaling] = []
+    interrupted = False
+    try:
+        for _, problem in steps:
+            progress.begin(problem.name)
+            rows += measure(problem, engines, chosen.threads, chosen, peaks, progress)
+    except KeyboardInterrupt:
+        interrupted = True
+        notes.append("interrupted: figures are partial")
+    finally:
+        progress.end()
+    notes += [f"{row.engine} on {row.net}:{row.layer}: {row.detail}" for row in rows if row.detail]
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.scaling", arguments),
+        machine=machine.describe(),
+        engines=found,
+        method=options.method(options.settings_of(chosen, chosen.threads)),
+        notes=notes,
+    )
+    made = []
+    for net in nets:
+        for engine in engines:
+            kept = [row for row in rows if row.net == net and row.engine == engine.name]
+            if kept:
+                made.append(table(net, engine.name, kept, chosen.over))
+    plain = {"command": head.command, "layers": [asdict(row) for row in rows]}
+    publish(head, made, plain, chosen.markdown, chosen.json)
+    return 130 if interrupted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

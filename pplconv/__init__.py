@@ -1,0 +1,22 @@
+"""pplconv: 2-D convolution on CPUs from NumPy.
+
+================  ================================================================================
+``conv2d``        convolve once: weights are packed in the call
+``Conv2d``        convolve often: weights are packed once
+``Plan``          how a problem is computed (`Conv2d.plan_for`)
+``show_config``   what this machine is and what pplconv makes of it
+================  ================================================================================
+
+Inside, arrows run downward only: this public face and ``_conv``; ``planner`` (which plan);
+``algorithms`` (what can be planned); ``_schedule`` (the loops); ``_kernels`` (the table of
+``asm/``). ``problem``, ``machine``, ``runtime``, ``config`` and ``_workspace`` are leaves.
+"""
+
+from __future__ import annotations
+
+from ._conv import Conv2d, conv2d
+from ._info import show_config
+from ._version import __version__
+from .planner import Plan
+
+__all__ = ["Conv2d", "Plan", "__version__", "conv2d", "show_config"]

@@ -1,0 +1,84 @@
+"""Command line: ``python -m pplconv info`` and ``python -m pplconv demo``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments after the program's name; those of this process by default.
+
+    Returns
+    -------
+    int
+        Exit status: 0 if all went well, 2 if an argument, a setting or an extra is at fault.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    # Everything after "demo" is the demo's own, options that look like ours included, so it is
+    # taken off before our parser sees it.
+    if arguments[:1] == ["demo"]:
+        return _demo(arguments[1:])
+    return _info(_parser().parse_args(arguments).json)
+
+
+def _parser() -> argparse.ArgumentParser:
+    import pplconv
+
+    parser = argparse.ArgumentParser(
+        prog="python -m pplconv", description="2-D convolution for NumPy on packed-weight kernels."
+    )
+    parser.add_argument("--version", action="version", version=f"pplconv {pplconv.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{info,demo}")
+    info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
+    info.add_argument("--json", action="store_true", help="print a JSON object")
+    commands.add_parser("demo", help="detect text in a picture with a NumPy pipeline (demo -h)")
+    return parser
+
+
+def _info(as_json: bool) -> int:
+    from . import _info as info
+    from .config import current
+
+    try:
+        current()
+    except ValueError as error:  # a malformed setting, and the user's to mend
+        print(f"pplconv info: {error}", file=sys.stderr)
+        return 2
+    if as_json:
+        print(json.dumps(info.config(), indent=2))
+    else:
+        info.show_config()
+    return 0
+
+
+def _demo(arguments: list[str]) -> int:
+    try:
+        from pplconv import demo
+
+        status = demo.main(arguments)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in ("", "pplconv"):
+            raise  # a broken installation, which no extra mends
+        print(
+            f"pplconv demo: the module {missing!r} is missing; the demo's extras are installed by\n"
+            "    pip install pplconv[demo]",
+            file=sys.stderr,
+        )
+        return 2
+    except KeyboardInterrupt:
+        print("pplconv demo: interrupted", file=sys.stderr)
+        return 130
+    return int(status or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

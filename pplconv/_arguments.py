@@ -1,0 +1,279 @@
+"""Arguments of the public functions: checked, named in every error, made into a problem."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+from .problem import LARGEST_PLANE, LARGEST_PRODUCT, LAYOUTS, ConvProblem
+
+Pair = tuple[int, int]
+Padding = tuple[Pair, Pair]
+Clip = tuple[float, float]
+
+_PADDING_WORDS = ("valid", "same", "same_upper", "same_lower")
+_PADDING_FORMS = (
+    'an int, a pair (vertical, horizontal), ((top, bottom), (left, right)), "valid", "same", '
+    '"same_upper" or "same_lower"'
+)
+
+
+def integer(name: str, value: object, minimum: int) -> int:
+    """Return `value` as an int, or say what was wrong with it.
+
+    Raises
+    ------
+    TypeError
+        If `value` is not an integer (a bool is none).
+    ValueError
+        If it is below `minimum`.
+    """
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {number}")
+    if number >= LARGEST_PRODUCT:
+        raise ValueError(f"{name} is too large: {number}")
+    return number
+
+
+def pair(name: str, value: object, minimum: int) -> Pair:
+    """Return an int or a pair of ints as a (vertical, horizontal) pair.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `integer`, or if `value` is no pair.
+    """
+    if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise ValueError(f"{name} must be an int or a pair of ints, got {value!r}")
+        return integer(name, value[0], minimum), integer(name, value[1], minimum)
+    number = integer(name, value, minimum)
+    return number, number
+
+
+def _same(size: int, kernel: int, stride: int, dilation: int, *, lower: bool) -> Pair:
+    """Padding that makes the output ceil(size / stride) long; the odd one goes last or first."""
+    out = -(-size // stride)
+    total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size)
+    small, large = total // 2, total - total // 2
+    return (large, small) if lower else (small, large)
+
+
+def explicit_padding(
+    padding: object, size: Pair, kernel: Pair, stride: Pair, dilation: Pair
+) -> Padding:
+    """Resolve every form of ``padding=`` to ((top, bottom), (left, right)).
+
+    ``"same"`` is PyTorch's rule (stride 1 only, the odd pixel at the end), ``"same_upper"``
+    and ``"same_lower"`` are ONNX's ``auto_pad``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `padding` is of no known form, negative, or ``"same"`` with a stride.
+    """
+    if isinstance(padding, str):
+        if padding not in _PADDING_WORDS:
+            raise ValueError(f"padding must be {_PADDING_FORMS}, got {padding!r}")
+        if padding == "valid":
+            return (0, 0), (0, 0)
+        if padding == "same" and stride != (1, 1):
+            raise ValueError(f'padding="same" needs stride 1, got stride {stride}')
+        vertical, horizontal = (
+            _same(size[i], kernel[i], stride[i], dilation[i], lower=padding == "same_lower")
+            for i in (0, 1)
+        )
+        return vertical, horizontal
+    if isinstance(padding, (tuple, list)):
+        if len(padding) != 2:
+            raise ValueError(f"padding must be {_PADDING_FORMS}, got {padding!r}")
+        sides = []
+        for side in padding:
+            if isinstance(side, (tuple, list)):
+                if len(side) != 2:
+                    raise ValueError(f"padding must be {_PADDING_FORMS}, got {padding!r}")
+                sides.append((integer("padding", side[0], 0), integer("padding", side[1], 0)))
+            else:
+                number = integer("padding", side, 0)
+                sides.append((number, number))
+        return sides[0], sides[1]
+    number = integer("padding", padding, 0)
+    return (number, number), (number, number)
+
+
+def clip_bounds(activation: object) -> Clip | None:
+    """Resolve ``activation=`` to the bounds of a clip, None for none.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `activation` is of no known form, or its bounds are NaN or out of order.
+    """
+    if activation is None:
+        return None
+    if isinstance(activation, str):
+        if activation == "relu":
+            return 0.0, math.inf
+        if activation == "relu6":
+            return 0.0, 6.0
+    elif isinstance(activation, (tuple, list)) and len(activation) == 3 and activation[0] == "clip":
+        bounds = []
+        for bound in activation[1:]:
+            if isinstance(bound, (bool, str)):
+                raise TypeError(f"activation: clip bounds must be numbers, got {activation!r}")
+            try:
+                bounds.append(float(bound))
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"activation: clip bounds must be numbers, got {activation!r}"
+                ) from None
+        low, high = bounds
+        if not low <= high:
+            raise ValueError(f"activation: clip needs low <= high, got {activation!r}")
+        return low, high
+    elif not isinstance(activation, (tuple, list)):
+        raise TypeError(
+            'activation must be None, "relu", "relu6" or ("clip", low, high), '
+            f"got {activation!r}"
+        )
+    raise ValueError(
+        f'activation must be None, "relu", "relu6" or ("clip", low, high), got {activation!r}'
+    )
+
+
+def check_layout(layout: object) -> str:
+    """Return `layout` if it is one.
+
+    Raises
+    ------
+    ValueError
+        Otherwise.
+    """
+    if not isinstance(layout, str) or layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
+    return layout
+
+
+def check_tolerance(tolerance: object) -> float:
+    """Return `tolerance` as a float >= 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number, NaN or negative.
+    """
+    if isinstance(tolerance, (bool, str)):
+        raise TypeError(f"tolerance must be a number, got {tolerance!r}")
+    try:
+        number = float(tolerance)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(f"tolerance must be a number, got {tolerance!r}") from None
+    if not number >= 0:
+        raise ValueError(f"tolerance must be at least 0, got {tolerance!r}")
+    return number
+
+
+def check_threads(threads: object) -> int | None:
+    """Return `threads` as an int of at least 1, or None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither.
+    """
+    if threads is None:
+        return None
+    number = integer("threads", threads, 1)
+    if number > 65536:
+        raise ValueError(f"threads must be at most 65536, got {number}")
+    return number
+
+
+def check_weight_shape(shape: tuple[int, ...], groups: int) -> None:
+    """Check a weight shape (oc, ic / groups, kh, kw) by itself.
+
+    Raises
+    ------
+    ValueError
+        If it has not four dimensions of at least 1, or `groups` does not divide oc.
+    """
+    if len(shape) != 4:
+        raise ValueError(
+            f"weight must have the 4 dimensions (oc, ic / groups, kh, kw), got shape {shape}"
+        )
+    if min(shape) < 1:
+        raise ValueError(f"weight must not be empty, got shape {shape}")
+    if shape[0] % groups:
+        raise ValueError(f"groups must divide the {shape[0]} output channels, got {groups}")
+
+
+def make_problem(
+    input_shape: tuple[int, ...],
+    weight_shape: tuple[int, ...],
+    dtype: str,
+    *,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: Any,
+    layout: Any,
+) -> ConvProblem:
+    """Check shapes and geometry, and make the problem of a batched (4-D) input.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Naming the argument, what it was and what was expected.
+    """
+    layout = check_layout(layout)
+    groups = integer("groups", groups, 1)
+    stride, dilation = pair("stride", stride, 1), pair("dilation", dilation, 1)
+    check_weight_shape(weight_shape, groups)
+    oc, ic_group, kh, kw = weight_shape
+    n, *rest = input_shape
+    ic, ih, iw = rest if layout == "NCHW" else (rest[2], rest[0], rest[1])
+    if ic != ic_group * groups:
+        raise ValueError(
+            f"input must have {ic_group * groups} channels (weight has {ic_group} for each of "
+            f"{groups} groups), got {ic} in shape {tuple(input_shape)} with layout {layout}"
+        )
+    sides = explicit_padding(padding, (ih, iw), (kh, kw), stride, dilation)
+    out = []
+    for axis, size, kernel in ((0, ih, kh), (1, iw, kw)):
+        padded = size + sum(sides[axis])
+        reach = (kernel - 1) * dilation[axis] + 1
+        if size < 1 or padded < reach:
+            raise ValueError(
+                f"weight: the kernel spans {reach} pixels {('vertically', 'horizontally')[axis]} "
+                f"but the padded input has {padded} (input {size}, padding {sides[axis]})"
+            )
+        out.append((padded - reach) // stride[axis] + 1)
+    problem = ConvProblem(
+        n, groups, ic, ih, iw, oc, out[0], out[1], kh, kw, stride, dilation, sides, dtype, layout
+    )
+    _check_sizes(problem)
+    return problem
+
+
+def _check_sizes(p: ConvProblem) -> None:
+    """Refuse sizes whose products could leave 64 bits anywhere in the native code."""
+    largest = {
+        "input": p.batch * p.ic * p.ih * p.iw * p.element,
+        "weight": p.oc * p.k * p.element * 64,  # panels may be wider than oc
+        "out": p.batch * p.oc * p.oh * p.ow * p.element,
+    }
+    for name, size in largest.items():
+        if size >= LARGEST_PRODUCT:
+            raise ValueError(f"{name} is too large: its size overflows 64 bits ({p})")
+    reach = (p.ih + sum(p.padding[0])) * (p.iw + sum(p.padding[1]))
+    if reach >= LARGEST_PLANE or p.oh * p.ow >= LARGEST_PLANE:
+        raise ValueError(
+            f"input: one padded plane may have at most {LARGEST_PLANE} pixels, got {reach}"
+        )

@@ -1,0 +1,192 @@
+"""What pplconv found and what it would use: `show_config` and `config`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, TextIO
+
+from .config import current as current_settings
+from .machine import ISA_LADDER
+from .machine import current as current_machine
+from .runtime import explain_default_threads, openmp_runtimes
+
+_WIDTH = 14
+
+
+def config() -> dict[str, Any]:
+    """Describe versions, CPU, caches, cores, threads and kernels.
+
+    Returns
+    -------
+    dict
+        Of strings, numbers, lists and dicts only, so that it goes into a JSON report.  Sizes are
+        in bytes; ``threads["default"]`` is the team where a call names none, ``threads["why"]``
+        what decided it.
+
+    Raises
+    ------
+    ValueError
+        If a ``PPLCONV_*`` environment variable is malformed.
+    """
+    import numpy
+
+    import pplconv
+    from pplconv import _kernels
+
+    settings = current_settings()
+    machine = current_machine()
+    usable = machine.usable_isas(settings.max_isa)
+    kernels = _count(_kernels.rows())
+    with_kernels = [isa for isa in usable if any(row["isa"] == isa for row in kernels)]
+    threads, why = explain_default_threads(settings, machine)
+    return {
+        "pplconv": pplconv.__version__,
+        "python": sys.version.split()[0],
+        "numpy": numpy.__version__,
+        "platform": sys.platform,
+        "cpu": {
+            "name": machine.cpu_name,
+            "vendor": machine.vendor,
+            "family": machine.family,
+            "model": machine.model,
+            "arch": machine.arch,
+        },
+        "isa": {
+            "chosen": with_kernels[-1] if with_kernels else None,
+            "available": list(machine.isas),
+            "cap": settings.max_isa,
+            "fma_per_cycle": dict(machine.fma_per_cycle),
+        },
+        "caches": {
+            "l1d": {"bytes": machine.l1d_bytes, "cpus": machine.l1d_cpus},
+            "l2": {"bytes": machine.l2_bytes, "cpus": machine.l2_cpus},
+            "l3": {"bytes": machine.l3_bytes, "cpus": machine.l3_cpus},
+            "line_bytes": machine.line_bytes,
+        },
+        "cores": {"physical": machine.physical_cores, "logical": machine.online_cpus},
+        "affinity": list(machine.affinity),
+        "quota": machine.quota,
+        "numa_nodes": [list(node) for node in machine.numa_nodes],
+        "memory_bytes": machine.memory_bytes,
+        "threads": {"default": threads, "why": why},
+        "openmp": openmp_runtimes(),
+        "kernels": kernels,
+    }
+
+
+def show_config(file: TextIO | None = None) -> None:
+    """Print `config` for people to read.
+
+    Parameters
+    ----------
+    file : file object, optional
+        Where to print; standard output by default.
+
+    Raises
+    ------
+    ValueError
+        If a ``PPLCONV_*`` environment variable is malformed.
+    """
+    print(_render(config()), file=file)
+
+
+def _count(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    counts = Counter((str(row["op"]), str(row["dtype"]), str(row["isa"])) for row in rows)
+
+    def order(key: tuple[str, str, str]) -> tuple[str, str, int]:
+        op, dtype, isa = key
+        return op, dtype, ISA_LADDER.index(isa)
+
+    return [
+        {"op": op, "dtype": dtype, "isa": isa, "count": counts[op, dtype, isa]}
+        for op, dtype, isa in sorted(counts, key=order)
+    ]
+
+
+def _render(found: dict[str, Any]) -> str:
+    cpu, isa, caches, cores = found["cpu"], found["isa"], found["caches"], found["cores"]
+    lines = [
+        _line("pplconv", found["pplconv"]),
+        _line("Python", f"{found['python']}, NumPy {found['numpy']}, {found['platform']}"),
+        _line("CPU", cpu["name"] or "(no name)"),
+        _line(
+            "",
+            f"{cpu['vendor']}, family {cpu['family']:#x}, model {cpu['model']:#x}, {cpu['arch']}",
+        ),
+        _line("ISA", _isa_text(isa)),
+        _line("", "FMA/cycle: " + _pairs(isa["fma_per_cycle"])),
+        _line("caches", f"{_cache('L1d', caches['l1d'])}, {_cache('L2', caches['l2'])}"),
+        _line("", f"{_cache('L3', caches['l3'])}, line {caches['line_bytes']} bytes"),
+        _line("cores", f"{cores['physical']} physical, {cores['logical']} logical"),
+        _line("affinity", f"{len(found['affinity'])} CPUs: {_id_list(found['affinity'])}"),
+        _line("CPU quota", "none" if found["quota"] is None else f"{found['quota']:g} CPUs"),
+        _line(
+            "NUMA nodes",
+            f"{len(found['numa_nodes'])}: "
+            + "; ".join(_id_list(node) for node in found["numa_nodes"]),
+        ),
+        _line("memory", _size(found["memory_bytes"]) if found["memory_bytes"] else "unknown"),
+        _line("threads", f"{found['threads']['default']} ({found['threads']['why']})"),
+    ]
+    lines += _block("OpenMP", [_runtime(entry) for entry in found["openmp"]], "none loaded")
+    lines += _block("kernels", _kernel_table(found["kernels"]), "none")
+    return "\n".join(lines)
+
+
+def _line(label: str, text: str) -> str:
+    return f"{label:<{_WIDTH}}{text}"
+
+
+def _block(label: str, texts: list[str], empty: str) -> list[str]:
+    texts = texts or [empty]
+    return [_line(label if i == 0 else "", text) for i, text in enumerate(texts)]
+
+
+def _isa_text(isa: dict[str, Any]) -> str:
+    cap = f"capped at {isa['cap']}" if isa["cap"] else "no cap"
+    return f"{isa['chosen'] or 'none'} (available: {', '.join(isa['available'])}; {cap})"
+
+
+def _pairs(values: dict[str, int]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
+def _cache(label: str, cache: dict[str, int]) -> str:
+    if not cache["bytes"]:
+        return f"{label} none"
+    sharing = f" shared by {cache['cpus']} CPUs" if cache["cpus"] > 1 else ""
+    return f"{label} {_size(cache['bytes'])}{sharing}"
+
+
+def _runtime(entry: dict[str, Any]) -> str:
+    version = f" {entry['version']}" if entry["version"] else ""
+    return f"{entry['library']}{version}, {entry['threads']} threads by default ({entry['path']})"
+
+
+def _kernel_table(kernels: list[dict[str, Any]]) -> list[str]:
+    widths = [max((len(row[key]) for row in kernels), default=0) for key in ("op", "dtype", "isa")]
+    return [
+        f"{row['op']:<{widths[0]}}  {row['dtype']:<{widths[1]}}  {row['isa']:<{widths[2]}}"
+        f"  {row['count']:>4}"
+        for row in kernels
+    ]
+
+
+def _size(count: int) -> str:
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= scale:
+            return f"{count / scale:.4g} {unit}"
+    return f"{count} bytes"
+
+
+def _id_list(ids: list[int]) -> str:
+    """Write ids as the kernel does: 0-3,8."""
+    spans: list[list[int]] = []
+    for number in ids:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in spans)

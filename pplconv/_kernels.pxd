@@ -1,0 +1,100 @@
+"""C declarations of the kernel table, for the modules that call kernels."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t, uint8_t, uint16_t
+
+
+cdef extern from "pplconv_kernels.h" nogil:
+    enum:
+        PPLCONV_ACCUMULATE
+        PPLCONV_BIAS_ROW
+        PPLCONV_BIAS_COLUMN
+        PPLCONV_RESIDUAL
+        PPLCONV_CLIP
+        PPLCONV_B_PADDED
+
+    struct pplconv_run:
+        int32_t offset
+        uint16_t mask
+        uint8_t start
+        uint8_t length
+
+    struct pplconv_geometry:
+        int64_t ih, iw, oh, ow, kh, kw
+        int64_t stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left
+
+    struct pplconv_gemm_args:
+        const void *a
+        const void *b
+        void *c
+        int64_t k, a_rs, a_ks, b_ks, c_rs, n
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        const void *clip
+        int64_t flags
+
+    struct pplconv_pack_pixels_args:
+        const void *src
+        int64_t src_cs
+        void *dst
+        int64_t dst_ps, channels, taps, panels, panel_vectors
+        const void *runs
+        int64_t runs_per_vector, stride
+
+    struct pplconv_pack_rows_args:
+        const void *src
+        int64_t src_ns, src_ps
+        void *dst
+        int64_t dst_rs, first, pixels, channels, k_begin, k_end
+        const void *geometry
+
+    struct pplconv_pack_weights_args:
+        const void *src
+        void *dst
+        int64_t oc_begin, oc_end, ic, taps, panel_width, taps_first
+
+    struct pplconv_store_transposed_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs, rows, columns
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        const void *clip
+        int64_t flags
+
+    struct pplconv_fma_peak_args:
+        int64_t iterations
+
+    ctypedef void (*pplconv_kernel)(const void *args) noexcept nogil
+
+    struct pplconv_kernel_row:
+        const char *symbol
+        const char *op
+        const char *dtype
+        const char *isa
+        int32_t mr, nr, kr, vector_bytes
+        pplconv_kernel function
+
+    const pplconv_kernel_row pplconv_kernel_table[]
+    const int32_t pplconv_kernel_count
+
+
+# The largest tile of the registry bounds these; `find_gemm_family` checks it.
+cdef enum:
+    MAX_MR = 32
+    MAX_VECTORS = 4
+
+
+cdef struct GemmFamily:
+    # [vectors - 1][rows - 1]; NULL where the registry has no such tile
+    pplconv_kernel tile[MAX_VECTORS][MAX_MR]
+    int lanes
+
+
+cdef pplconv_kernel find(str op, str dtype, str isa) except NULL
+cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1
+cdef void make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
+                          int64_t lanes, int64_t vectors, int64_t runs_per_vector,
+                          pplconv_run *runs) noexcept nogil

@@ -1,0 +1,174 @@
+# cython: boundscheck=False, wraparound=False
+"""The kernel table: the registry of ``asm/`` as it was built for this machine.
+
+The bottom of the package. It knows what kernels exist and where, and nothing about
+convolution; every other module reaches a kernel through it.
+"""
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+cdef extern from "pplconv_kernels.h" nogil:
+    void pplconv_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
+                            int64_t lanes, int64_t vectors, int64_t runs_per_vector,
+                            pplconv_run *runs)
+    void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *out)
+    uint64_t pplconv_xgetbv(uint32_t index)
+
+
+cdef dict _row(const pplconv_kernel_row *row):
+    return {
+        "symbol": row.symbol.decode(),
+        "op": row.op.decode(),
+        "dtype": row.dtype.decode(),
+        "isa": row.isa.decode(),
+        "mr": row.mr,
+        "nr": row.nr,
+        "kr": row.kr,
+        "vector_bytes": row.vector_bytes,
+        "address": <size_t> row.function,
+    }
+
+
+def rows():
+    """List the kernels of this build.
+
+    Returns
+    -------
+    list of dict
+        ``symbol``, ``op``, ``dtype`` ("f32" or "f64"), ``isa``, the tile ``mr`` x ``nr`` x
+        ``kr`` (0 where there is none), ``vector_bytes`` and ``address`` (of the function).
+    """
+    cdef int32_t i
+    return [_row(&pplconv_kernel_table[i]) for i in range(pplconv_kernel_count)]
+
+
+cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa) noexcept:
+    cdef int32_t i
+    cdef const pplconv_kernel_row *row
+    for i in range(pplconv_kernel_count):
+        row = &pplconv_kernel_table[i]
+        if row.op == op and row.dtype == dtype and row.isa == isa:
+            return row
+    return NULL
+
+
+cdef pplconv_kernel find(str op, str dtype, str isa) except NULL:
+    """Function of the kernel without a tile; the portable one where `isa` has none."""
+    cdef const pplconv_kernel_row *row = _find(op.encode(), dtype.encode(), isa.encode())
+    if row == NULL:
+        row = _find(op.encode(), dtype.encode(), b"portable")
+    if row == NULL:
+        raise LookupError(f"no kernel for {op} in {dtype}")
+    return row.function
+
+
+cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
+    """Fill `family` with every GEMM tile of one dtype and ISA."""
+    cdef int32_t i, v, m
+    cdef const pplconv_kernel_row *row
+    cdef bytes wanted_dtype = dtype.encode(), wanted_isa = isa.encode()
+    for v in range(MAX_VECTORS):
+        for m in range(MAX_MR):
+            family.tile[v][m] = NULL
+    family.lanes = 0
+    for i in range(pplconv_kernel_count):
+        row = &pplconv_kernel_table[i]
+        if row.op != b"gemm" or row.dtype != wanted_dtype or row.isa != wanted_isa:
+            continue
+        family.lanes = row.vector_bytes // (4 if wanted_dtype == b"f32" else 8)
+        v = row.nr // family.lanes
+        if v > MAX_VECTORS or row.mr > MAX_MR:
+            raise LookupError(f"{row.symbol.decode()} is larger than MAX_VECTORS x MAX_MR")
+        family.tile[v - 1][row.mr - 1] = row.function
+    if family.lanes == 0:
+        raise LookupError(f"no GEMM kernels for {dtype} on {isa}")
+    return 0
+
+
+cdef void make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
+                          int64_t lanes, int64_t vectors, int64_t runs_per_vector,
+                          pplconv_run *runs) noexcept nogil:
+    pplconv_pixel_runs(geometry, first, pixels, lanes, vectors, runs_per_vector, runs)
+
+
+def pixel_runs(geometry, int64_t first, int64_t pixels, int64_t lanes, int64_t vectors,
+               int64_t runs_per_vector):
+    """Make the table that ``pack_pixels`` follows (for tests).
+
+    Parameters
+    ----------
+    geometry : sequence of 12 int
+        ih, iw, oh, ow, kh, kw, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left.
+    first, pixels : int
+        The output pixels of the segment, in row-major order.
+    lanes, vectors : int
+        Pixels in a vector; vectors in the segment.
+    runs_per_vector : int
+        Room for runs in each vector.
+
+    Returns
+    -------
+    bytearray
+        ``struct pplconv_run [kh * kw][vectors][runs_per_vector]``.
+    """
+    cdef pplconv_geometry g
+    (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
+     g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = geometry
+    cdef bytearray table = bytearray(
+        g.kh * g.kw * vectors * runs_per_vector * sizeof(pplconv_run)
+    )
+    cdef unsigned char[::1] view = table
+    if len(table):
+        pplconv_pixel_runs(&g, first, pixels, lanes, vectors, runs_per_vector,
+                           <pplconv_run *> &view[0])
+    return table
+
+
+def fma_peak(str isa, str dtype, int64_t iterations):
+    """Run the register-only FMA loop of one ISA, without the GIL.
+
+    Parameters
+    ----------
+    isa : str
+        A level of the ladder that this CPU can execute.
+    dtype : str
+        ``"f32"`` or ``"f64"``.
+    iterations : int
+        Turns of the loop.
+
+    Returns
+    -------
+    int
+        Floating-point operations executed.
+    """
+    cdef const pplconv_kernel_row *row = _find(b"fma_peak", dtype.encode(), isa.encode())
+    if row == NULL:
+        raise LookupError(f"no fma_peak kernel for {dtype} on {isa}")
+    cdef pplconv_fma_peak_args args
+    args.iterations = iterations
+    with nogil:
+        row.function(&args)
+    cdef int64_t chains = 8 if isa == "portable" else 24
+    return iterations * chains * 2 * (row.vector_bytes // (4 if dtype == "f32" else 8))
+
+
+def cpuid(uint32_t leaf, uint32_t subleaf=0):
+    """Execute CPUID: (eax, ebx, ecx, edx), or None where there is no such instruction."""
+    cdef uint32_t out[4]
+    pplconv_cpuid(0, 0, out)
+    if out[0] == 0:
+        return None
+    pplconv_cpuid(leaf, subleaf, out)
+    return out[0], out[1], out[2], out[3]
+
+
+def xgetbv(uint32_t index=0):
+    """Execute XGETBV, or return None where the system has not enabled it."""
+    cdef uint32_t out[4]
+    pplconv_cpuid(0, 0, out)
+    if out[0] < 1:
+        return None
+    pplconv_cpuid(1, 0, out)
+    if not out[2] >> 27 & 1:
+        return None
+    return pplconv_xgetbv(index)

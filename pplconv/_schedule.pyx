@@ -1,0 +1,424 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The loops: a plan's work divided over a team, tiles packed, kernels called. No GIL.
+
+The nest is that of the OpenPPL Arm Server slides for tiled im2col: group and image outside,
+and inside one parallel region over (group, image, segment of output pixels, segment of
+output channels) each task packs a tile of pixels, once per block of K, and runs the GEMM
+microkernel over it. Two of the slides' steps fall away here: in both NCHW and NHWC a group
+is a slice that strides describe, so it is always in place and no buffer is copied in or out.
+
+A task owns its outputs: K is never split between tasks, and an element's sum runs over k in
+ascending order whatever the blocks are. That is why any team gives the same bits.
+
+Two orientations, one microkernel. ``pixels``: vectors run over output pixels and weights
+are broadcast (the natural one for NCHW). ``channels``: vectors run over output channels and
+pixels are broadcast (the natural one for NHWC; for NCHW the tile then goes through scratch
+and is stored transposed, which pays where an image has too few pixels to fill vectors).
+"""
+
+from cython.parallel cimport prange, threadid
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from pplconv._kernels cimport (
+    PPLCONV_ACCUMULATE,
+    PPLCONV_B_PADDED,
+    PPLCONV_BIAS_COLUMN,
+    PPLCONV_BIAS_ROW,
+    PPLCONV_CLIP,
+    PPLCONV_RESIDUAL,
+    find,
+    find_gemm_family,
+    make_pixel_runs,
+    pplconv_gemm_args,
+    pplconv_pack_pixels_args,
+    pplconv_pack_rows_args,
+    pplconv_pack_weights_args,
+    pplconv_run,
+    pplconv_store_transposed_args,
+)
+
+cdef extern from *:
+    """
+    /* Cython's cdivision gives C's operators; these say what they mean. */
+    static inline int64_t pplconv_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+    static inline int64_t pplconv_min(int64_t a, int64_t b) { return a < b ? a : b; }
+    """
+    int64_t ceil_div "pplconv_ceil_div"(int64_t a, int64_t b) noexcept nogil
+    int64_t least "pplconv_min"(int64_t a, int64_t b) noexcept nogil
+
+
+cdef struct Tile:
+    # What a task works on: one image and group, a segment of pixels and of channels.
+    int64_t image, group, pixel, pixels, channel, channels
+    int64_t k_begin, k_end
+    bint first, last
+
+
+cdef inline int64_t epilogue_flags(const Tensors *t, bint bias_in_rows) noexcept nogil:
+    cdef int64_t flags = 0
+    if t.bias != NULL:
+        flags |= PPLCONV_BIAS_ROW if bias_in_rows else PPLCONV_BIAS_COLUMN
+    if t.residual != NULL:
+        flags |= PPLCONV_RESIDUAL
+    if t.clip != NULL:
+        flags |= PPLCONV_CLIP
+    return flags
+
+
+cdef inline int64_t y_offset(const Job *j, const Tile *tile, int64_t channel,
+                             int64_t pixel) noexcept nogil:
+    # `channel` within the group, `pixel` as the job counts pixels
+    cdef int64_t o = tile.group * j.oc + channel
+    if j.channels_last:
+        return (pixel * j.groups * j.oc + o) * j.element
+    return ((tile.image * j.groups * j.oc + o) * j.pixels + pixel) * j.element
+
+
+cdef inline const char *weight_panel(const Job *j, const Tensors *t, const Tile *tile,
+                                     int64_t channel) noexcept nogil:
+    # Panels lie one after another, each K x panel_width; `channel` begins a panel.
+    cdef int64_t padded = ceil_div(j.oc, j.panel_width) * j.panel_width
+    return t.weights + (
+        (tile.group * padded + channel) * j.k + tile.k_begin * j.panel_width
+    ) * j.element
+
+
+cdef void pack_block(const Job *j, const Tensors *t, const Tile *tile, char *scratch) noexcept nogil:
+    """Pack the tile's pixels for its block of K."""
+    cdef pplconv_pack_pixels_args p
+    cdef pplconv_pack_rows_args r
+    cdef int64_t block = tile.k_end - tile.k_begin
+    cdef int64_t channels_in = j.groups * j.ic
+    if j.channels_last:
+        r.src = t.x + tile.group * j.ic * j.element
+        r.src_ns = j.geometry.ih * j.geometry.iw * channels_in * j.element
+        r.src_ps = channels_in * j.element
+        r.dst = scratch
+        r.dst_rs = row_stride(j)
+        r.first = tile.pixel
+        r.pixels = tile.pixels
+        r.channels = j.ic
+        r.k_begin = tile.k_begin
+        r.k_end = tile.k_end
+        r.geometry = &j.geometry
+        j.pack_rows(&r)
+        return
+    cdef int64_t plane = j.geometry.ih * j.geometry.iw * j.element
+    cdef int64_t vectors = j.vectors
+    if j.channels_in_vectors:
+        vectors = ceil_div(j.hw_segment, j.lanes)
+    p.src = t.x + (tile.image * channels_in + tile.group * j.ic + tile.k_begin // j.taps) * plane
+    p.src_cs = plane
+    p.dst = scratch
+    p.dst_ps = j.k_block * vectors * j.lanes * j.element
+    p.channels = block // j.taps
+    p.taps = j.taps
+    p.panels = ceil_div(tile.pixels, vectors * j.lanes)
+    p.panel_vectors = vectors
+    p.runs = scratch + j.runs_offset
+    p.runs_per_vector = j.runs_per_vector
+    p.stride = j.geometry.stride_w
+    j.pack_pixels(&p)
+
+
+cdef inline int64_t row_stride(const Job *j) noexcept nogil:
+    # Rows of packed channels-last pixels; the odd line keeps rows out of one cache set.
+    return (ceil_div(j.k_block * j.element, 64) | 1) * 64
+
+
+cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile, char *scratch) noexcept nogil:
+    """Vectors over pixels, weights broadcast; NCHW."""
+    cdef pplconv_gemm_args g
+    cdef int64_t plane = j.pixels * j.element
+    cdef int64_t panels_m = ceil_div(tile.channels, j.mr), panels_n = ceil_div(tile.pixels, j.nr)
+    cdef int64_t index, im, jn, m, n, channel, pixel, offset
+    cdef int64_t flags = 0 if tile.first else PPLCONV_ACCUMULATE
+    cdef const char *b
+    if tile.last:
+        flags |= epilogue_flags(t, True)
+    if j.packed:
+        flags |= PPLCONV_B_PADDED
+        b = scratch
+        g.b_ks = j.nr * j.element
+    else:
+        b = t.x + (
+            (tile.image * j.groups * j.ic + tile.group * j.ic + tile.k_begin) * j.pixels + tile.pixel
+        ) * j.element
+        g.b_ks = plane
+    g.k = tile.k_end - tile.k_begin
+    g.a_rs = j.element
+    g.a_ks = j.panel_width * j.element
+    g.c_rs = plane
+    g.residual_rs = plane
+    g.clip = t.clip
+    g.flags = flags
+    for index in range(panels_m * panels_n):
+        if j.pixels_inner:
+            im = index // panels_n
+            jn = index - im * panels_n
+        else:
+            jn = index // panels_m
+            im = index - jn * panels_m
+        channel = tile.channel + im * j.mr
+        m = least(j.mr, tile.channel + tile.channels - channel)
+        pixel = tile.pixel + jn * j.nr
+        n = least(j.nr, tile.pixel + tile.pixels - pixel)
+        g.a = weight_panel(j, t, tile, channel)
+        if j.packed:
+            g.b = b + jn * j.k_block * j.nr * j.element
+        else:
+            g.b = b + jn * j.nr * j.element
+        g.n = n
+        offset = y_offset(j, tile, channel, pixel)
+        g.c = t.y + offset
+        g.residual = t.residual + offset
+        g.bias = t.bias + (tile.group * j.oc + channel) * j.element
+        j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
+
+
+cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile, char *scratch) noexcept nogil:
+    """Vectors over output channels, pixels broadcast; NHWC, or NCHW through a tile."""
+    cdef pplconv_gemm_args g
+    cdef int64_t panels_m = ceil_div(tile.pixels, j.mr), panels_n = ceil_div(tile.channels, j.nr)
+    cdef int64_t index, im, jn, m, n, channel, pixel, offset, pixel_step, channels_in
+    cdef int64_t flags = PPLCONV_B_PADDED if tile.first else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
+    cdef const char *a
+    cdef char *c_tile = scratch + j.tile_offset
+    channels_in = j.groups * j.ic
+    if j.channels_last:
+        if tile.last:
+            flags |= epilogue_flags(t, False)
+        g.c_rs = j.groups * j.oc * j.element
+        if j.packed:
+            a = scratch
+            g.a_rs = row_stride(j)
+        else:
+            g.a_rs = channels_in * j.element
+            a = t.x + (tile.pixel * channels_in + tile.group * j.ic + tile.k_begin) * j.element
+        g.a_ks = j.element
+    else:
+        g.c_rs = ceil_div(j.oc_segment, j.nr) * j.nr * j.element
+        g.a_rs = j.element
+        if j.packed:
+            a = scratch
+            g.a_ks = ceil_div(j.hw_segment, j.lanes) * j.lanes * j.element
+        else:
+            a = t.x + (
+                (tile.image * channels_in + tile.group * j.ic + tile.k_begin) * j.pixels + tile.pixel
+            ) * j.element
+            g.a_ks = j.pixels * j.element
+    pixel_step = g.a_rs
+    g.k = tile.k_end - tile.k_begin
+    g.b_ks = j.panel_width * j.element
+    g.residual_rs = g.c_rs
+    g.clip = t.clip
+    g.flags = flags
+    for index in range(panels_m * panels_n):
+        if j.pixels_inner:
+            jn = index // panels_m
+            im = index - jn * panels_m
+        else:
+            im = index // panels_n
+            jn = index - im * panels_n
+        channel = tile.channel + jn * j.nr
+        n = least(j.nr, tile.channel + tile.channels - channel)
+        pixel = tile.pixel + im * j.mr
+        m = least(j.mr, tile.pixel + tile.pixels - pixel)
+        g.a = a + im * j.mr * pixel_step
+        g.b = weight_panel(j, t, tile, channel)
+        g.n = n
+        if j.channels_last:
+            offset = y_offset(j, tile, channel, pixel)
+            g.c = t.y + offset
+            g.residual = t.residual + offset
+            g.bias = t.bias + (tile.group * j.oc + channel) * j.element
+        else:
+            g.c = c_tile + im * j.mr * g.c_rs + jn * j.nr * j.element
+        j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
+    if tile.last and not j.channels_last:
+        store_tile(j, t, tile, c_tile, g.c_rs)
+
+
+cdef void store_tile(const Job *j, const Tensors *t, const Tile *tile, const char *c_tile,
+                     int64_t c_rs) noexcept nogil:
+    """Store a finished tile of (pixels, channels) into NCHW, with the epilogue."""
+    cdef pplconv_store_transposed_args s
+    cdef int64_t offset = y_offset(j, tile, tile.channel, tile.pixel)
+    s.src = c_tile
+    s.src_rs = c_rs
+    s.dst = t.y + offset
+    s.dst_rs = j.pixels * j.element
+    s.rows = tile.pixels
+    s.columns = tile.channels
+    s.bias = t.bias + (tile.group * j.oc + tile.channel) * j.element
+    s.residual = t.residual + offset
+    s.residual_rs = s.dst_rs
+    s.clip = t.clip
+    s.flags = epilogue_flags(t, False)
+    j.store_transposed(&s)
+
+
+cdef void run_task(const Job *j, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    """Compute one segment of outputs from start to finish."""
+    cdef Tile tile
+    cdef int64_t oc_index, hw_index, group_begin, group, vectors, rest = task
+    oc_index = rest % j.oc_segments
+    rest = rest // j.oc_segments
+    hw_index = rest % j.hw_segments
+    rest = rest // j.hw_segments
+    tile.image = rest % j.images
+    group_begin = rest // j.images * j.group_segment
+    tile.pixel = hw_index * j.hw_segment
+    tile.pixels = least(j.hw_segment, j.pixels - tile.pixel)
+    tile.channel = oc_index * j.oc_segment
+    tile.channels = least(j.oc_segment, j.oc - tile.channel)
+    if j.packed and not j.channels_last:
+        # The table serves every channel and every group of the segment.
+        vectors = ceil_div(j.hw_segment, j.lanes)
+        if not j.channels_in_vectors:
+            vectors = ceil_div(tile.pixels, j.nr) * j.vectors
+        make_pixel_runs(&j.geometry, tile.pixel, tile.pixels, j.lanes, vectors,
+                        j.runs_per_vector, <pplconv_run *> (scratch + j.runs_offset))
+    for group in range(group_begin, least(group_begin + j.group_segment, j.groups)):
+        tile.group = group
+        tile.k_begin = 0
+        tile.first = True
+        while True:
+            tile.k_end = least(tile.k_begin + j.k_block, j.k)
+            tile.last = tile.k_end == j.k
+            if j.packed:
+                pack_block(j, t, &tile, scratch)
+            if j.channels_in_vectors:
+                gemm_channels(j, t, &tile, scratch)
+            else:
+                gemm_pixels(j, t, &tile, scratch)
+            if tile.last:
+                break
+            tile.k_begin = tile.k_end
+            tile.first = False
+
+
+cdef void run_tasks(const Job *j, const Tensors *t, char *scratch) noexcept nogil:
+    cdef int64_t task
+    if j.threads == 1:
+        # No region at all: the caller's thread, and nothing of OpenMP is touched.
+        for task in range(j.tasks):
+            run_task(j, t, task, scratch)
+        return
+    for task in prange(j.tasks, num_threads=j.threads, schedule="dynamic", chunksize=1):
+        run_task(j, t, task, scratch + threadid() * j.scratch_bytes)
+
+
+cdef void pack_range(const Job *j, const char *weights, char *packed, int64_t index,
+                     int64_t pieces) noexcept nogil:
+    """Pack piece `index` of `pieces` of every group's panels."""
+    cdef pplconv_pack_weights_args p
+    cdef int64_t group, panels = ceil_div(j.oc, j.panel_width)
+    cdef int64_t padded = panels * j.panel_width
+    p.oc_begin = panels * index // pieces * j.panel_width
+    p.oc_end = least(panels * (index + 1) // pieces * j.panel_width, j.oc)
+    p.ic = j.ic
+    p.taps = j.taps
+    p.panel_width = j.panel_width
+    p.taps_first = j.channels_last
+    for group in range(j.groups):
+        p.src = weights + group * j.oc * j.k * j.element
+        p.dst = packed + group * padded * j.k * j.element
+        j.pack_weights(&p)
+
+
+cdef class Schedule:
+    """A plan compiled for running: C numbers and kernel addresses.
+
+    Parameters
+    ----------
+    fields : dict
+        The members of ``Job`` that the plan decides, by name.
+    dtype, isa : str
+        Which kernels to call.
+    """
+
+    def __cinit__(self, dict fields, str dtype, str isa):
+        cdef Job *j = &self.job
+        memset(j, 0, sizeof(Job))
+        find_gemm_family(dtype, isa, &j.gemm)
+        j.pack_pixels = find("pack_pixels", dtype, isa)
+        j.pack_rows = find("pack_rows", dtype, isa)
+        j.pack_weights = find("pack_weights", dtype, isa)
+        j.store_transposed = find("store_transposed", dtype, isa)
+        g = &j.geometry
+        (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
+         g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = fields["geometry"]
+        j.element = fields["element"]
+        j.images = fields["images"]
+        j.groups = fields["groups"]
+        j.ic = fields["ic"]
+        j.oc = fields["oc"]
+        j.taps = g.kh * g.kw
+        j.k = j.ic * j.taps
+        j.pixels = fields["pixels"]
+        j.channels_last = fields["channels_last"]
+        j.channels_in_vectors = fields["channels_in_vectors"]
+        j.packed = fields["packed"]
+        j.pixels_inner = fields["pixels_inner"]
+        j.mr = fields["mr"]
+        j.lanes = j.gemm.lanes
+        j.nr = fields["nr"]
+        j.vectors = j.nr // j.lanes
+        j.panel_width = j.nr if j.channels_in_vectors else j.mr
+        j.k_block = fields["k_block"]
+        j.oc_segment = fields["oc_segment"]
+        j.hw_segment = fields["hw_segment"]
+        j.group_segment = fields["group_segment"]
+        j.runs_per_vector = fields["runs_per_vector"]
+        j.oc_segments = ceil_div(j.oc, j.oc_segment)
+        j.hw_segments = ceil_div(j.pixels, j.hw_segment)
+        j.group_segments = ceil_div(j.groups, j.group_segment)
+        j.tasks = j.images * j.oc_segments * j.hw_segments * j.group_segments
+        j.threads = fields["threads"]
+        j.runs_offset = fields["runs_offset"]
+        j.tile_offset = fields["tile_offset"]
+        j.scratch_bytes = fields["scratch_bytes"]
+        self.check()
+
+    cdef int check(self) except -1:
+        """Refuse a plan that the loops could not carry out inside its memory."""
+        cdef Job *j = &self.job
+        cdef int64_t v, m
+        if j.mr < 1 or j.nr < j.lanes or j.nr % j.lanes or j.threads < 1:
+            raise ValueError(f"no such tile: {j.mr}x{j.nr}")
+        for v in range(j.vectors):
+            for m in range(j.mr):
+                if j.gemm.tile[v][m] == NULL:
+                    raise ValueError(f"no kernel for a tile of {m + 1}x{(v + 1) * j.lanes}")
+        if not j.channels_in_vectors and j.channels_last:
+            raise ValueError("NHWC has its vectors over output channels")
+        if j.oc_segment % j.panel_width and j.oc_segment < j.oc:
+            raise ValueError("oc_segment must be whole panels")
+        if not j.channels_in_vectors and j.hw_segment % j.nr and j.hw_segment < j.pixels:
+            raise ValueError("hw_segment must be whole tiles")
+        if j.packed and not j.channels_last and j.k_block % j.taps:
+            raise ValueError("k_block must be whole channels")
+        if min(j.k_block, j.oc_segment, j.hw_segment, j.group_segment) < 1:
+            raise ValueError("blocks and segments are at least 1")
+        return 0
+
+    cdef void run(self, const Tensors *tensors, char *scratch) noexcept nogil:
+        run_tasks(&self.job, tensors, scratch)
+
+    cdef void pack_weights(self, const char *weights, char *packed) noexcept nogil:
+        cdef const Job *j = &self.job
+        cdef int64_t piece
+        if j.threads == 1 or j.oc * j.k * j.groups < 65536:
+            pack_range(j, weights, packed, 0, 1)
+            return
+        for piece in prange(j.threads, num_threads=j.threads, schedule="static"):
+            pack_range(j, weights, packed, piece, j.threads)
+
+    cdef int64_t packed_bytes(self) noexcept nogil:
+        cdef const Job *j = &self.job
+        return j.groups * ceil_div(j.oc, j.panel_width) * j.panel_width * j.k * j.element
+
+    cdef int64_t scratch_bytes(self) noexcept nogil:
+        return self.job.threads * self.job.scratch_bytes

@@ -1,0 +1,79 @@
+"""Scratch memory and packed weights: aligned, and kept for the next call.
+
+Fresh pages cost a fault each, which for scratch of a megabyte is as much as ten million
+FMAs; so what a call borrows goes back to a small pool. The pool holds few buffers and
+bounded bytes; a buffer is used by one call at a time.
+"""
+
+from libc.stdlib cimport free
+
+import threading
+
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #include <sys/mman.h>
+
+    /* Large buffers ask for huge pages; where that is refused, nothing is lost. */
+    static void *pplconv_allocate(size_t size) {
+        const size_t huge = (size_t)2 << 20;
+        const int large = size >= 2 * huge;
+        void *memory = NULL;
+        if (size > ((size_t)1 << 62)) return NULL;
+        if (posix_memalign(&memory, large ? huge : 4096, size)) return NULL;
+    #ifdef MADV_HUGEPAGE
+        if (large) (void)madvise(memory, size, MADV_HUGEPAGE);
+    #endif
+        return memory;
+    }
+    """
+    void *pplconv_allocate(size_t size) nogil
+
+cdef enum:
+    POOL_BUFFERS = 8
+    POOL_BYTES = 1 << 28
+
+cdef list pool = []
+cdef size_t pool_bytes = 0
+cdef object lock = threading.Lock()
+
+
+cdef class Buffer:
+    """Memory aligned to a page, freed with the object."""
+
+    def __cinit__(self, size_t size):
+        self.data = <char *> pplconv_allocate(size if size else 1)
+        if self.data == NULL:
+            raise MemoryError(f"cannot allocate {size} bytes")
+        self.size = size
+
+    def __dealloc__(self):
+        free(self.data)
+
+
+cdef Buffer borrow(size_t size):
+    """A buffer of at least `size` bytes, contents arbitrary."""
+    global pool_bytes
+    cdef Buffer best = None, each
+    with lock:
+        for each in pool:
+            if each.size >= size and (best is None or each.size < best.size):
+                best = each
+        if best is not None:
+            pool.remove(best)
+            pool_bytes -= best.size
+    return Buffer(size) if best is None else best
+
+
+cdef void give_back(Buffer buffer) noexcept:
+    """Return a borrowed buffer; the oldest are dropped when the pool is full."""
+    global pool_bytes
+    cdef Buffer oldest
+    if buffer.size > POOL_BYTES:
+        return
+    with lock:
+        pool.append(buffer)
+        pool_bytes += buffer.size
+        while len(pool) > POOL_BUFFERS or pool_bytes > POOL_BYTES:
+            oldest = pool.pop(0)
+            pool_bytes -= oldest.size

@@ -1,0 +1,26 @@
+"""Tiled im2col: a tile of pixels at a time is packed into scratch and multiplied.
+
+The method of the OpenPPL Arm Server slides ("Tile Im2col"): scratch is proportional to a
+tile and the team, never to the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..problem import ConvProblem
+from .nest import Nest
+from .tiled import Surroundings
+from .tiled import candidates as tiled_candidates
+
+NAME = "im2col"
+
+
+def supports(problem: ConvProblem) -> str | None:
+    """Say why `problem` cannot be served; it always can."""
+    return None
+
+
+def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Nest]:
+    """Yield the nests worth an estimate."""
+    return tiled_candidates(problem, around, NAME, packed=True)

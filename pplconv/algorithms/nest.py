@@ -1,0 +1,194 @@
+"""The GEMM nest that ``pointwise`` and ``im2col`` share: blocks, segments and their memory.
+
+A `Nest` is one candidate: everything that the loops of ``_schedule`` need besides the
+problem. How large a block should be follows the register and cache formulas that MegEngine's
+and OpenPPL's documents describe: the tile from the number of registers, the block of K and
+one operand's panel from L1, the packed pixels of a task from L2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..problem import ConvProblem
+
+LINE = 64
+RUN_BYTES = 8  # struct pplconv_run
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Quotient of `a` and `b`, rounded up."""
+    return -(-a // b)
+
+
+def round_up(a: int, multiple: int) -> int:
+    """The least multiple of `multiple` that is at least `a`."""
+    return ceil_div(a, multiple) * multiple
+
+
+def balanced(total: int, largest: int, multiple: int, pieces: int = 1) -> int:
+    """Size of equal pieces of `total`, a multiple of `multiple`, at most about `largest`.
+
+    `pieces` asks for at least so many pieces where `total` has them to give.
+    """
+    count = max(ceil_div(total, max(largest, multiple)), min(pieces, ceil_div(total, multiple)))
+    return min(round_up(ceil_div(total, count), multiple), round_up(total, multiple))
+
+
+@dataclass(frozen=True)
+class Nest:
+    """One way to run a problem through the GEMM nest.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed.
+    algorithm : str
+        ``"pointwise"`` or ``"im2col"``.
+    packed : bool
+        Whether pixels are packed into scratch before the product.
+    orientation : str
+        ``"pixels"`` or ``"channels"``: what the vectors run over.
+    lanes, mr, nr : int
+        Elements of a vector; the tile.
+    k_block, oc_segment, hw_segment, group_segment : int
+        Blocks and segments, in elements.
+    pixels_inner : bool
+        Whether the loop over the task's pixels is the inner one.
+    """
+
+    problem: ConvProblem
+    algorithm: str
+    packed: bool
+    orientation: str
+    lanes: int
+    mr: int
+    nr: int
+    k_block: int
+    oc_segment: int
+    hw_segment: int
+    group_segment: int
+    pixels_inner: bool
+
+    @property
+    def channels_last(self) -> bool:
+        """Whether the channels of a pixel are neighbours in the user's arrays."""
+        return self.problem.layout == "NHWC"
+
+    @property
+    def oc(self) -> int:
+        """Output channels of one group."""
+        return self.problem.oc // self.problem.groups
+
+    @property
+    def images(self) -> int:
+        """Images that are separate to the loops: NHWC pixels run on across images."""
+        return 1 if self.channels_last else self.problem.batch
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels as the loops count them."""
+        area = self.problem.oh * self.problem.ow
+        return area * self.problem.batch if self.channels_last else area
+
+    @property
+    def panel_width(self) -> int:
+        """Output channels in one panel of packed weights."""
+        return self.nr if self.orientation == "channels" else self.mr
+
+    @property
+    def packing(self) -> str:
+        """Format of the packed weights; weights of one format serve every plan that has it."""
+        order = "khkwc" if self.channels_last else "ckhkw"
+        return f"panels of {self.panel_width}, k = {order}"
+
+    @property
+    def oc_segments(self) -> int:
+        """Segments of a group's output channels."""
+        return ceil_div(self.oc, self.oc_segment)
+
+    @property
+    def hw_segments(self) -> int:
+        """Segments of the output pixels."""
+        return ceil_div(self.pixels, self.hw_segment)
+
+    @property
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        groups = ceil_div(self.problem.groups, self.group_segment)
+        return groups * self.images * self.hw_segments * self.oc_segments
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights."""
+        p = self.problem
+        return p.groups * round_up(self.oc, self.panel_width) * p.k * p.element
+
+    @property
+    def runs_per_vector(self) -> int:
+        """Most runs that the pixels of one vector can fall into."""
+        p = self.problem
+        flat = p.kw == 1 and p.stride == (1, 1) and p.padding == ((0, 0), (0, 0))
+        whole_rows = p.ow % self.lanes == 0 and self.hw_segment % self.lanes == 0
+        if (flat and p.kh == 1) or whole_rows:
+            return 1
+        return min(self.lanes, 1 + ceil_div(self.lanes - 1, p.ow))
+
+    def memory(self) -> tuple[int, int, int]:
+        """Offsets of the run table and of the transposed tile, and bytes of one thread."""
+        p = self.problem
+        size = 0
+        if self.packed and self.channels_last:
+            size = self.hw_segment * (ceil_div(self.k_block * p.element, LINE) | 1) * LINE
+        elif self.packed:
+            width = self.nr if self.orientation == "pixels" else self.lanes
+            size = round_up(self.hw_segment, width) * self.k_block * p.element
+        runs = round_up(size, LINE)
+        size = runs
+        if self.packed and not self.channels_last:
+            width = self.nr if self.orientation == "pixels" else self.lanes
+            vectors = round_up(self.hw_segment, width) // self.lanes
+            size += p.kh * p.kw * vectors * self.runs_per_vector * RUN_BYTES
+        tile = round_up(size, LINE)
+        size = tile
+        if self.orientation == "channels" and not self.channels_last:
+            size += self.hw_segment * round_up(self.oc_segment, self.nr) * p.element
+        # An odd number of pages keeps the threads' scratch out of one another's cache sets.
+        return runs, tile, (round_up(size, 4096) | 4096) if size else 0
+
+    def fields(self, threads: int) -> dict[str, Any]:
+        """Collect what ``_schedule.Schedule`` takes."""
+        p = self.problem
+        runs, tile, scratch = self.memory()
+        (top, _), (left, _) = p.padding
+        geometry = (
+            *(p.ih, p.iw, p.oh, p.ow, p.kh, p.kw),
+            *p.stride,
+            *p.dilation,
+            *(top, left),
+        )
+        return {
+            "geometry": geometry,
+            "element": p.element,
+            "images": self.images,
+            "groups": p.groups,
+            "ic": p.ic // p.groups,
+            "oc": self.oc,
+            "pixels": self.pixels,
+            "channels_last": self.channels_last,
+            "channels_in_vectors": self.orientation == "channels",
+            "packed": self.packed,
+            "pixels_inner": self.pixels_inner,
+            "mr": self.mr,
+            "nr": self.nr,
+            "k_block": self.k_block,
+            "oc_segment": self.oc_segment,
+            "hw_segment": self.hw_segment,
+            "group_segment": self.group_segment,
+            "runs_per_vector": self.runs_per_vector,
+            "runs_offset": runs,
+            "tile_offset": tile,
+            "scratch_bytes": scratch,
+            "threads": threads,
+        }

@@ -1,0 +1,140 @@
+"""What the environment asks of pplconv: the only module that reads environment variables.
+
+========================  ==================================================================
+``PPLCONV_MAX_ISA``       the highest instruction set to use: ``portable``, ``avx2``, ``avx512``
+``PPLCONV_NUM_THREADS``   the team size where a call names none
+``OMP_NUM_THREADS``       the same, where ``PPLCONV_NUM_THREADS`` is not set; may be a list
+                          (one entry per nesting level), of which the first entry counts
+========================  ==================================================================
+
+Everybody else is handed a `Settings`.  Empty variables count as unset.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+__all__ = ["ISA_LADDER", "MAX_THREADS", "Settings", "current", "read"]
+
+ISA_LADDER = ("portable", "avx2", "avx512")
+"""Instruction sets that ``PPLCONV_MAX_ISA`` may name, lowest first."""
+
+MAX_THREADS = 65536
+"""The largest team a setting may ask for; more is a slip of the keyboard, not a wish."""
+
+_MAX_ISA = "PPLCONV_MAX_ISA"
+_NUM_THREADS = "PPLCONV_NUM_THREADS"
+_OMP_NUM_THREADS = "OMP_NUM_THREADS"
+
+# ASCII digits only: int() alone would also take "1_0" and the digits of other scripts.
+_DIGITS = re.compile(r"[0-9]+")
+_OMP_ENTRY = re.compile(r"\s*\+?([0-9]+)\s*", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the environment asked for; None where it did not ask.
+
+    Parameters
+    ----------
+    max_isa : {"portable", "avx2", "avx512"} or None
+        Highest instruction set that kernels may use.
+    num_threads : int or None
+        Team size from ``PPLCONV_NUM_THREADS``, at least 1.
+    omp_num_threads : int or None
+        Team size from the first entry of ``OMP_NUM_THREADS``, at least 1.
+    """
+
+    max_isa: str | None = None
+    num_threads: int | None = None
+    omp_num_threads: int | None = None
+
+
+def read(environ: Mapping[str, str] | None = None) -> Settings:
+    """Parse the variables of `environ`.
+
+    Parameters
+    ----------
+    environ : mapping of str to str, optional
+        Where to look the variables up; the environment of this process by default.
+
+    Returns
+    -------
+    Settings
+
+    Raises
+    ------
+    ValueError
+        If a ``PPLCONV_*`` variable is malformed.  A malformed ``OMP_NUM_THREADS`` is ignored,
+        as the OpenMP runtime itself ignores it.
+    """
+    env = os.environ if environ is None else environ
+    return _parse(env.get(_MAX_ISA), env.get(_NUM_THREADS), env.get(_OMP_NUM_THREADS))
+
+
+def current() -> Settings:
+    """Read the settings of this process as its environment stands now.
+
+    Returns
+    -------
+    Settings
+
+    Raises
+    ------
+    ValueError
+        If a ``PPLCONV_*`` variable is malformed.
+    """
+    return read()
+
+
+# Keyed by what the variables say, so a changed environment is seen and an unchanged one is not
+# parsed again.
+@lru_cache(maxsize=64)
+def _parse(max_isa: str | None, num_threads: str | None, omp: str | None) -> Settings:
+    return Settings(
+        max_isa=_isa(max_isa), num_threads=_threads(num_threads), omp_num_threads=_omp(omp)
+    )
+
+
+def _isa(text: str | None) -> str | None:
+    name = (text or "").strip().lower()
+    if not name:
+        return None
+    if name not in ISA_LADDER:
+        raise ValueError(f"{_MAX_ISA} is {text!r}: expected one of {', '.join(ISA_LADDER)}")
+    return name
+
+
+def _threads(text: str | None) -> int | None:
+    digits = (text or "").strip()
+    if not digits:
+        return None
+    count = _count(digits) if _DIGITS.fullmatch(digits) else None
+    if count is None:
+        raise ValueError(f"{_NUM_THREADS} is {text!r}: expected an integer from 1 to {MAX_THREADS}")
+    return count
+
+
+def _omp(text: str | None) -> int | None:
+    # One bad entry spoils the list: libgomp then reports the variable and uses none of it.
+    counts = []
+    for entry in (text or "").split(","):
+        match = _OMP_ENTRY.fullmatch(entry)
+        count = _count(match.group(1)) if match else None
+        if count is None:
+            return None
+        counts.append(count)
+    return counts[0]
+
+
+def _count(digits: str) -> int | None:
+    # The length comes first: int() refuses, slowly, strings of thousands of digits.
+    significant = digits.lstrip("0")
+    if not significant or len(significant) > len(str(MAX_THREADS)):
+        return None
+    count = int(significant)
+    return count if count <= MAX_THREADS else None

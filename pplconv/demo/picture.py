@@ -1,0 +1,158 @@
+"""From a picture to the network's input, and from regions to a picture of them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from itertools import cycle
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageOps, UnidentifiedImageError
+
+from pplconv.demo.errors import DemoError
+from pplconv.demo.files import write_whole
+from pplconv.demo.regions import Region
+
+__all__ = ["draw", "input_size", "load", "network_input"]
+
+MULTIPLE = 32
+"""The network halves its input five times, and adds the halves up again."""
+
+LONGEST = 4
+"""Longest side of the network's input, in short sides: a panorama shall not fill the memory."""
+
+_MEAN = 0.5
+_DEVIATION = 0.5
+
+# Two in turn, for regions of curved lines overlap.
+_COLOURS = ((214, 40, 40), (30, 90, 200))
+_FILL_OPACITY = 40
+_READABLE = 1200
+
+
+def load(path: Path | None) -> Image.Image:
+    """Read a picture.
+
+    Parameters
+    ----------
+    path : Path or None
+        Any file that Pillow reads; None for the scanned page that scikit-image ships.
+
+    Returns
+    -------
+    PIL.Image.Image
+        The picture in RGB, upright, on white where it is transparent.
+
+    Raises
+    ------
+    DemoError
+        If the file is missing or is no picture.
+    """
+    if path is None:
+        from skimage import data
+
+        page: Callable[[], np.ndarray] = data.page
+        return Image.fromarray(page()).convert("RGB")
+    try:
+        with Image.open(path) as image:
+            return _rgb(ImageOps.exif_transpose(image))
+    except (UnidentifiedImageError, OSError) as error:
+        raise DemoError(f"cannot read the picture {path}: {error}") from error
+
+
+def _rgb(image: Image.Image) -> Image.Image:
+    if image.mode.startswith(("I", "F")):
+        # Pillow would cut such values off at 255.
+        values = np.asarray(image, dtype=np.float64)
+        scale = 255.0 / max(float(values.max()), 1.0)
+        image = Image.fromarray(np.clip(values * scale, 0, 255).astype(np.uint8))
+    if "A" in image.getbands() or "transparency" in image.info:
+        image = image.convert("RGBA")
+        page = Image.new("RGBA", image.size, "white")
+        image = Image.alpha_composite(page, image)
+    return image.convert("RGB")
+
+
+def input_size(width: int, height: int, side: int) -> tuple[int, int]:
+    """Size at which the network sees a picture.
+
+    Parameters
+    ----------
+    width, height : int
+        Size of the picture, in pixels.
+    side : int
+        Length that the short side is scaled to, in pixels; the long side becomes at most `LONGEST`
+        times as long.
+
+    Returns
+    -------
+    width, height : int
+        Multiples of `MULTIPLE`.
+    """
+    scale = min(side / min(width, height), LONGEST * side / max(width, height))
+    return _rounded(width * scale), _rounded(height * scale)
+
+
+def _rounded(length: float) -> int:
+    return max(1, round(length / MULTIPLE)) * MULTIPLE
+
+
+def network_input(image: Image.Image, side: int) -> np.ndarray:
+    """Scale and normalise a picture as the detector was trained on.
+
+    Parameters
+    ----------
+    image : PIL.Image.Image
+        A picture in RGB.
+    side : int
+        Length of the short side, see `input_size`.
+
+    Returns
+    -------
+    ndarray of shape (1, 3, H, W), float32
+        The channels blue, green and red, between -1 and 1.
+    """
+    scaled = image.resize(input_size(*image.size, side), Image.Resampling.BILINEAR)
+    pixels = np.asarray(scaled, dtype=np.float32) / np.float32(255)
+    normal = (pixels - np.float32(_MEAN)) / np.float32(_DEVIATION)
+    return np.ascontiguousarray(normal[:, :, ::-1].transpose(2, 0, 1)[np.newaxis])
+
+
+def draw(image: Image.Image, regions: Sequence[Region], path: Path) -> None:
+    """Write the picture with its regions marked.
+
+    Parameters
+    ----------
+    image : PIL.Image.Image
+        The picture, in RGB.  A small one is enlarged by a whole number, for lines to be thin.
+    regions : sequence of Region
+        Regions in the coordinates of `image`.
+    path : Path
+        PNG file to write, in full or not at all.
+
+    Raises
+    ------
+    DemoError
+        If the file cannot be written.
+    """
+    factor = max(1, -(-_READABLE // max(image.size)))
+    page = image.resize((image.width * factor, image.height * factor), Image.Resampling.BICUBIC)
+    marks = Image.new("RGBA", page.size)
+    pen = ImageDraw.Draw(marks)
+    width = max(2, max(page.size) // 600)
+    polygons = [
+        [(float(x) * factor, float(y) * factor) for x, y in region.corners] for region in regions
+    ]
+    # Drawing replaces what was there, opacity included, so lines come after all fills.
+    for corners, colour in zip(polygons, cycle(_COLOURS), strict=False):
+        pen.polygon(corners, fill=(*colour, _FILL_OPACITY))
+    for corners, colour in zip(polygons, cycle(_COLOURS), strict=False):
+        pen.line([*corners, corners[0]], fill=(*colour, 255), width=width, joint="curve")
+    result = Image.alpha_composite(page.convert("RGBA"), marks).convert("RGB")
+    content = io.BytesIO()
+    result.save(content, format="PNG")
+    try:
+        write_whole(path, content.getvalue())
+    except OSError as error:
+        raise DemoError(f"cannot write {path}: {error}") from error

@@ -1,0 +1,168 @@
+"""`Conv` for the NumPy evaluator of the ONNX project, computed by `pplconv.conv2d`.
+
+The evaluator takes replacements for its operators as classes::
+
+    from onnx.reference import ReferenceEvaluator
+    from pplconv.integrations.onnx_reference import Conv
+
+    evaluator = ReferenceEvaluator(model, new_ops=[Conv])
+
+Two-dimensional convolutions in float32 and float64 go to `pplconv.conv2d`; everything else that
+ONNX calls ``Conv`` (other ranks, other types) is left to the evaluator's own operator.
+
+The evaluator computes ``BatchNormalization`` in its training form in models below opset 14, with or
+without this module: convert such models with `onnx.version_converter` first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from onnx.reference.ops.op_conv import Conv as OwnConv
+
+import pplconv
+
+__all__ = ["Conv", "conv2d_keywords", "make_conv"]
+
+_SUPPORTED = (np.dtype(np.float32), np.dtype(np.float64))
+_AUTO_PADDING = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
+
+
+class Conv(OwnConv):
+    """The ONNX operator ``Conv`` (opsets 1, 11 and 22) on `pplconv.conv2d`.
+
+    The evaluator makes one instance for each node and reads the operator's name from the class, so
+    a subclass has to be called ``Conv`` too; `make_conv` makes such subclasses.
+
+    Attributes
+    ----------
+    threads : int or None
+        Team size, as in `pplconv.conv2d`.
+    algorithm : str
+        Algorithm, as in `pplconv.conv2d`.
+    tolerance : float
+        Accuracy budget, as in `pplconv.conv2d`.
+    """
+
+    threads: ClassVar[int | None] = None
+    algorithm: ClassVar[str] = "auto"
+    tolerance: ClassVar[float] = 1e-5
+
+    # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
+    def _run(
+        self,
+        X: np.ndarray,
+        W: np.ndarray,
+        B: np.ndarray | None = None,
+        auto_pad: str | None = None,
+        dilations: Sequence[int] | None = None,
+        group: int | None = None,
+        kernel_shape: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+    ) -> tuple[np.ndarray]:
+        if X.ndim != 4 or X.dtype not in _SUPPORTED:
+            own: Any = super()._run
+            result: tuple[np.ndarray] = own(
+                X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides
+            )
+            return result
+        if kernel_shape is not None and tuple(kernel_shape) != W.shape[2:]:
+            raise ValueError(
+                f"kernel_shape is {tuple(kernel_shape)}, but W has the shape {W.shape}: expected "
+                f"{W.shape[2:]}"
+            )
+        y = pplconv.conv2d(
+            X,
+            W,
+            B,
+            **conv2d_keywords(auto_pad, dilations, group, pads, strides),
+            algorithm=self.algorithm,
+            tolerance=self.tolerance,
+            threads=self.threads,
+        )
+        return (y,)
+
+
+def make_conv(
+    *, threads: int | None = None, algorithm: str = "auto", tolerance: float = 1e-5
+) -> type[Conv]:
+    """Make a ``Conv`` for ``new_ops`` with settings of its own.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Team size; by default what `pplconv.conv2d` takes by default.
+    algorithm : str, optional
+        Algorithm; by default the planner chooses.
+    tolerance : float, optional
+        Accuracy that the planner may spend, relative to the output's largest magnitude.
+
+    Returns
+    -------
+    type
+        A subclass of `Conv`, for ``ReferenceEvaluator(model, new_ops=[make_conv(threads=1)])``.
+        The settings are checked by `pplconv.conv2d` when the model runs.
+    """
+    settings = {"threads": threads, "algorithm": algorithm, "tolerance": tolerance}
+    return type("Conv", (Conv,), {"__doc__": Conv.__doc__, "__module__": __name__, **settings})
+
+
+def conv2d_keywords(
+    auto_pad: str | None = None,
+    dilations: Sequence[int] | None = None,
+    group: int | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Translate the attributes of a two-dimensional ONNX ``Conv`` to those of `pplconv.conv2d`.
+
+    Parameters
+    ----------
+    auto_pad : {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"}, optional
+        How padding is found; all but ``NOTSET``, the default, override `pads`.
+    dilations, strides : sequence of 2 int, optional
+        Steps in rows and columns; 1 by default.
+    group : int, optional
+        Number of groups; 1 by default.
+    pads : sequence of 4 int, optional
+        Padding as (top, left, bottom, right), in pixels; none by default.
+
+    Returns
+    -------
+    dict
+        The arguments ``stride``, ``padding``, ``dilation`` and ``groups``.
+
+    Raises
+    ------
+    ValueError
+        If `auto_pad` is not one of the four, or an attribute has not one entry for each side.
+    """
+    mode = auto_pad or "NOTSET"
+    padding: Any
+    if mode == "NOTSET":
+        top, left, bottom, right = _entries("pads", pads, 4, 0)
+        padding = ((top, bottom), (left, right))
+    elif mode in _AUTO_PADDING:
+        padding = _AUTO_PADDING[mode]
+    else:
+        raise ValueError(
+            f"auto_pad is {auto_pad!r}: expected one of 'NOTSET', 'VALID', 'SAME_UPPER', "
+            "'SAME_LOWER'"
+        )
+    return {
+        "stride": _entries("strides", strides, 2, 1),
+        "padding": padding,
+        "dilation": _entries("dilations", dilations, 2, 1),
+        "groups": 1 if group is None else int(group),
+    }
+
+
+def _entries(name: str, values: Sequence[int] | None, count: int, default: int) -> tuple[int, ...]:
+    if values is None:
+        return (default,) * count
+    if len(values) != count:
+        raise ValueError(f"{name} is {list(values)}: expected {count} integers")
+    return tuple(int(value) for value in values)

@@ -1,0 +1,159 @@
+"""Who made the CPU, and which instruction sets the CPU and the system support.
+
+Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID, and
+volume 1, chapter 13 (XCR0); AMD64 Architecture Programmer's Manual, volume 3, appendix E.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from .files import read_text, to_int, under
+
+Registers = tuple[int, int, int, int]
+Cpuid = Callable[[int, int], "Registers | None"]
+Xgetbv = Callable[[int], "int | None"]
+
+_X86 = frozenset({"x86_64", "amd64", "i386", "i486", "i586", "i686", "x86"})
+
+# Leaf 1, ECX.
+_FMA = 1 << 12
+_OSXSAVE = 1 << 27
+_AVX = 1 << 28
+# Leaf 7, EBX.
+_AVX2 = 1 << 5
+_BMI2 = 1 << 8
+_AVX512 = 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31  # F, DQ, BW, VL
+# XCR0: which registers the system saves when it switches threads.
+_YMM_STATE = 0b11 << 1  # SSE, AVX
+_ZMM_STATE = 0b111 << 5  # opmask, upper halves of zmm0-15, zmm16-31
+
+_ARM_IMPLEMENTERS = {
+    0x41: "ARM",
+    0x46: "Fujitsu",
+    0x48: "HiSilicon",
+    0x4E: "NVIDIA",
+    0x51: "Qualcomm",
+    0x53: "Samsung",
+    0x61: "Apple",
+    0xC0: "Ampere",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """Identity and instruction sets of a CPU; fields as in `Machine`."""
+
+    vendor: str = "unknown"
+    name: str = ""
+    family: int = 0
+    model: int = 0
+    isas: tuple[str, ...] = ("portable",)
+
+
+def is_x86(arch: str) -> bool:
+    """Whether an architecture of this name has the CPUID instruction."""
+    return arch.lower() in _X86
+
+
+def leaf(cpuid: Cpuid, number: int, sub: int = 0) -> Registers:
+    """Read a CPUID leaf as (eax, ebx, ecx, edx), zeros if the CPU does not have it.
+
+    Asked for a leaf above its last one, an Intel CPU answers with its last one, so the range is
+    checked first.
+    """
+    last = cpuid(number & 0x80000000, 0)
+    # Without extended leaves, 0x80000000 itself is out of range and answers with anything.
+    if last is None or not number <= last[0] <= (number & 0x80000000) + 0xFFFF:
+        return (0, 0, 0, 0)
+    return cpuid(number, sub) or (0, 0, 0, 0)
+
+
+def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
+    """Decode CPUID and XCR0.
+
+    Parameters
+    ----------
+    cpuid : callable
+        ``cpuid(leaf, subleaf)`` gives (eax, ebx, ecx, edx), or None where there is no CPUID.
+    xgetbv : callable
+        ``xgetbv(0)`` gives XCR0 or None; called only where the system has enabled XSAVE, for
+        the instruction faults otherwise.
+
+    Returns
+    -------
+    Cpu
+    """
+    _, ebx, ecx, edx = leaf(cpuid, 0)
+    vendor = _text((ebx, edx, ecx))
+    if not vendor:
+        return Cpu()
+    version, _, features1, _ = leaf(cpuid, 1)
+    features7 = leaf(cpuid, 7)[1]
+    xcr0 = (xgetbv(0) or 0) if features1 & _OSXSAVE else 0
+    family, model = _family_model(version)
+    return Cpu(vendor, _brand(cpuid), family, model, _isas(features1, features7, xcr0))
+
+
+def from_cpuinfo(root: str) -> Cpu:
+    """Identity of a CPU without CPUID from /proc/cpuinfo; portable kernels only."""
+    entries: dict[str, str] = {}
+    for line in read_text(under(root, "/proc/cpuinfo")).splitlines():
+        key, _, value = line.partition(":")
+        entries.setdefault(key.strip().lower(), value.strip())
+    implementer = _number(entries.get("cpu implementer", ""))
+    vendor = _ARM_IMPLEMENTERS.get(implementer) or entries.get("vendor_id") or "unknown"
+    name = entries.get("model name") or entries.get("cpu model") or entries.get("cpu") or ""
+    return Cpu(
+        vendor,
+        name,
+        _number(entries.get("cpu architecture", "")),
+        _number(entries.get("cpu part", "")),
+    )
+
+
+def _isas(features1: int, features7: int, xcr0: int) -> tuple[str, ...]:
+    isas = ["portable"]
+    avx2 = (
+        features1 & (_FMA | _AVX) == _FMA | _AVX
+        and features7 & (_AVX2 | _BMI2) == _AVX2 | _BMI2
+        and xcr0 & _YMM_STATE == _YMM_STATE
+    )
+    if avx2:
+        isas.append("avx2")
+        # Nested, since a compiler that may use AVX-512 may use AVX2 in the same file.
+        if features7 & _AVX512 == _AVX512 and xcr0 & _ZMM_STATE == _ZMM_STATE:
+            isas.append("avx512")
+    return tuple(isas)
+
+
+def _family_model(version: int) -> tuple[int, int]:
+    family = version >> 8 & 0xF
+    model = version >> 4 & 0xF
+    if family in (0x6, 0xF):
+        model |= (version >> 16 & 0xF) << 4
+    if family == 0xF:
+        family += version >> 20 & 0xFF
+    return family, model
+
+
+def _brand(cpuid: Cpuid) -> str:
+    words: list[int] = []
+    for number in (0x80000002, 0x80000003, 0x80000004):
+        words += leaf(cpuid, number)
+    return " ".join(_text(tuple(words)).split())
+
+
+def _text(words: tuple[int, ...]) -> str:
+    raw = b"".join((word & 0xFFFFFFFF).to_bytes(4, "little") for word in words)
+    return raw.split(b"\0", 1)[0].decode("ascii", "replace").strip()
+
+
+def _number(text: str) -> int:
+    if text.lower().startswith("0x"):
+        try:
+            return int(text, 16)
+        except ValueError:
+            return 0
+    return to_int(text) or 0

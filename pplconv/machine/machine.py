@@ -1,0 +1,144 @@
+"""`Machine`: the frozen description of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from types import MappingProxyType
+from typing import Any
+
+ISA_LADDER = ("portable", "avx2", "avx512")
+"""Instruction sets that kernels may need, lowest first; each includes those before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLevel:
+    """One cache as a core sees it.
+
+    Parameters
+    ----------
+    bytes : int
+        Size of the cache, the part of other CPUs included; 0 where there is none.
+    cpus : int
+        Logical CPUs that share it, at least 1.
+    """
+
+    bytes: int
+    cpus: int = 1
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the planner and the teams need to know of a machine.
+
+    Parameters
+    ----------
+    arch : str
+        Architecture as the system names it, for example ``x86_64``.
+    vendor : str
+        CPUID vendor (``GenuineIntel``, ``AuthenticAMD``, ...), else the implementer.
+    cpu_name : str
+        Name for people; "" if the CPU has none.
+    family, model : int
+        CPUID family and model with their extensions added in; 0 if unknown.
+    isas : tuple of str
+        What CPU and system can execute, of ``portable``, ``avx2``, ``avx512``, lowest first.
+    fma_per_cycle : mapping of str to int
+        Vector FMA instructions a core retires per cycle, by instruction set.
+    l1d_bytes, l2_bytes, l3_bytes : int
+        Size of the level-1 data, level-2 and level-3 cache that one core sees, in bytes;
+        0 where there is none.
+    l1d_cpus, l2_cpus, l3_cpus : int
+        Logical CPUs that share that cache.
+    line_bytes : int
+        Cache line in bytes.
+    physical_cores : int
+        Cores of the whole machine that are online.
+    online_cpus : int
+        Logical CPUs of the whole machine that are online.
+    affinity : tuple of int
+        Ids of the logical CPUs that this process may run on, ascending, at least one.
+    quota : float or None
+        CPUs' worth of time that the control groups grant; None if unlimited.
+    numa_nodes : tuple of tuple of int
+        CPU ids of each NUMA node of the whole machine; nodes without CPUs are left out.
+    memory_bytes : int
+        Memory of the whole machine in bytes; 0 if unknown.
+    """
+
+    arch: str = "unknown"
+    vendor: str = "unknown"
+    cpu_name: str = ""
+    family: int = 0
+    model: int = 0
+    isas: tuple[str, ...] = ("portable",)
+    # Out of the hash only because mappings have none; equality does look at it.
+    fma_per_cycle: Mapping[str, int] = field(default_factory=lambda: {"portable": 1}, hash=False)
+    l1d_bytes: int = 32 << 10
+    l1d_cpus: int = 1
+    l2_bytes: int = 512 << 10
+    l2_cpus: int = 1
+    l3_bytes: int = 0
+    l3_cpus: int = 1
+    line_bytes: int = 64
+    physical_cores: int = 1
+    online_cpus: int = 1
+    affinity: tuple[int, ...] = (0,)
+    quota: float | None = None
+    numa_nodes: tuple[tuple[int, ...], ...] = ((0,),)
+    memory_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        """Freeze the mapping, too."""
+        object.__setattr__(self, "fma_per_cycle", MappingProxyType(dict(self.fma_per_cycle)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by fields: a mapping proxy does not pickle by itself."""
+        return _rebuild, (self.as_dict(),)
+
+    @property
+    def logical_cpus(self) -> int:
+        """Logical CPUs that this process may run on."""
+        return len(self.affinity)
+
+    @property
+    def usable_nodes(self) -> tuple[tuple[int, ...], ...]:
+        """The part of each NUMA node inside the affinity mask, empty parts left out."""
+        mask = set(self.affinity)
+        parts = (tuple(cpu for cpu in node if cpu in mask) for node in self.numa_nodes)
+        return tuple(part for part in parts if part)
+
+    def usable_isas(self, cap: str | None = None) -> tuple[str, ...]:
+        """Instruction sets to choose from, lowest first, those above `cap` left out.
+
+        Parameters
+        ----------
+        cap : str, optional
+            ``Settings.max_isa``.  The machine need not have it: ``avx512`` on a machine that
+            ends at ``avx2`` caps nothing.
+
+        Returns
+        -------
+        tuple of str
+
+        Raises
+        ------
+        ValueError
+            If `cap` is no instruction set of the ladder.
+        """
+        if cap is None:
+            return self.isas
+        if cap not in ISA_LADDER:
+            raise ValueError(f"cap is {cap!r}: expected one of {', '.join(ISA_LADDER)}")
+        allowed = ISA_LADDER[: ISA_LADDER.index(cap) + 1]
+        return tuple(isa for isa in self.isas if isa in allowed)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Fields by name; ``Machine(**machine.as_dict())`` equals `machine`."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        values["fma_per_cycle"] = dict(self.fma_per_cycle)
+        return values
+
+
+def _rebuild(values: dict[str, Any]) -> Machine:
+    return Machine(**values)

@@ -1,0 +1,15 @@
+"""The planner: which algorithm, kernel, blocks and team a problem gets.
+
+===================  ===========================================================================
+``plan.py``          `Plan`, the frozen answer
+``cost.py``          the cost model of named terms
+``estimating.py``    `make_plan`: candidates, estimated, the best of them
+===================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from .estimating import check_algorithm, check_search, make_plan, plan_of
+from .plan import Plan
+
+__all__ = ["Plan", "check_algorithm", "check_search", "make_plan", "plan_of"]

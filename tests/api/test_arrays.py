@@ -1,0 +1,332 @@
+"""Everything that counts as an array, and outputs that are refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pplconv
+import pytest
+from buffers import untouched
+from reference import assert_convolution
+
+DTYPES = ["float32", "float64"]
+ERRORS = (TypeError, ValueError)
+
+
+@pytest.fixture
+def arrays(rng):
+    """Give input (2,6,9,10), weight (8,6,3,3), bias and residual in float32."""
+
+    def draw(*shape):
+        return rng.standard_normal(shape).astype(np.float32)
+
+    return {
+        "input": draw(2, 6, 9, 10),
+        "weight": draw(8, 6, 3, 3),
+        "bias": draw(8),
+        "residual": draw(2, 8, 7, 8),
+    }
+
+
+def sliced(a):
+    wide = np.zeros((*a.shape[:-1], 2 * a.shape[-1]), a.dtype)
+    view = wide[..., ::2]
+    view[...] = a
+    return view
+
+
+def transposed(a):
+    return np.ascontiguousarray(a.T).T
+
+
+def reversed_axes(a):
+    everywhere = (slice(None, None, -1),) * a.ndim
+    return np.ascontiguousarray(a[everywhere])[everywhere]
+
+
+def read_only(a):
+    a = a.copy()
+    a.flags.writeable = False
+    return a
+
+
+def byte_swapped(a):
+    return a.astype(a.dtype.newbyteorder())
+
+
+def unaligned(a):
+    raw = np.zeros(a.nbytes + 1, np.uint8)
+    view = raw[1:].view(a.dtype).reshape(a.shape)
+    view[...] = a
+    assert not view.flags.aligned
+    return view
+
+
+def unaligned_swapped_and_strided(a):
+    wide = unaligned(byte_swapped(np.repeat(a, 3, -1)))
+    return wide[..., 1::3]
+
+
+def fortran(a):
+    return np.asfortranarray(a)
+
+
+class Subclass(np.ndarray):
+    """An array of another class, with nothing changed."""
+
+
+def subclass(a):
+    return a.view(Subclass)
+
+
+class ArrayInterface:
+    """An object that knows only ``__array__``."""
+
+    def __init__(self, a):
+        self._a = a
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array(self._a, dtype, copy=copy)
+
+
+class DLPackOnly:
+    """What another library's tensor on the CPU looks like: DLPack and nothing else."""
+
+    def __init__(self, a, device=None):
+        self._a, self._device = a, device
+
+    def __dlpack__(self, **arguments):
+        if self._device is not None:
+            raise BufferError("a tensor of another device")
+        return self._a.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self._device or self._a.__dlpack_device__()
+
+
+class OldDLPackOnly(DLPackOnly):
+    """An exporter from before DLPack 1.0, which takes no ``max_version``."""
+
+    def __dlpack__(self, stream=None):
+        return self._a.__dlpack__(stream=stream)
+
+
+FORMS = [
+    sliced,
+    transposed,
+    reversed_axes,
+    fortran,
+    read_only,
+    byte_swapped,
+    unaligned,
+    unaligned_swapped_and_strided,
+    subclass,
+    memoryview,
+    ArrayInterface,
+    DLPackOnly,
+    OldDLPackOnly,
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("name", ["input", "weight", "bias", "residual"])
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_arrays(form, name, layout, dtype, arrays):
+    arrays = {key: a.astype(dtype) for key, a in arrays.items()}
+    if layout == "NHWC":
+        for key in ("input", "residual"):
+            arrays[key] = np.ascontiguousarray(arrays[key].transpose(0, 2, 3, 1))
+    plain = pplconv.conv2d(**arrays, layout=layout)
+    assert_convolution(plain, **arrays, layout=layout)
+    formed = {**arrays, name: form(arrays[name])}
+    with untouched(*arrays.values()):
+        y = pplconv.conv2d(**formed, layout=layout)
+    assert type(y) is np.ndarray
+    assert y.flags.c_contiguous and y.flags.writeable and y.dtype == dtype
+    assert y.tobytes() == plain.tobytes()
+    residual = formed.pop("residual")
+    conv = pplconv.Conv2d(formed["weight"], formed["bias"], layout=layout)
+    assert conv(formed["input"], residual).tobytes() == plain.tobytes()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_a_pointwise_input(form, rng):
+    """1x1 works on the user's own array where it can; here it mostly cannot."""
+    x = rng.standard_normal((2, 20, 6, 7)).astype(np.float32)
+    w = rng.standard_normal((9, 20, 1, 1)).astype(np.float32)
+    assert_convolution(pplconv.conv2d(form(x), w), x, w)
+    nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    assert_convolution(pplconv.conv2d(form(nhwc), w, layout="NHWC"), nhwc, w, layout="NHWC")
+    # Channels last in memory, channels first in shape.
+    assert_convolution(pplconv.conv2d(nhwc.transpose(0, 3, 1, 2), w), x, w)
+
+
+def test_broadcast_arrays(arrays):
+    x = np.broadcast_to(arrays["input"][:1, :1], (2, 6, 9, 10))
+    w = np.broadcast_to(np.float32(0.5), (8, 6, 3, 3))
+    bias = np.broadcast_to(np.float32(-1), 8)
+    residual = np.broadcast_to(arrays["residual"][:, :, :1], (2, 8, 7, 8))
+    y = pplconv.conv2d(x, w, bias, residual=residual)
+    assert_convolution(y, x, w, bias, residual=residual)
+
+
+def test_lists_are_float64(arrays):
+    x, w = arrays["input"][0].astype(np.float64), arrays["weight"].astype(np.float64)
+    y = pplconv.conv2d(x.tolist(), w.tolist(), arrays["bias"].astype(np.float64).tolist())
+    assert_convolution(y, x, w, arrays["bias"])
+
+
+def test_memory_mapped_file(tmp_path, arrays):
+    np.save(tmp_path / "x.npy", arrays["input"])
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    y = pplconv.conv2d(mapped, arrays["weight"])
+    assert_convolution(y, arrays["input"], arrays["weight"])
+
+
+@pytest.mark.parametrize("name", ["input", "weight", "bias", "residual"])
+@pytest.mark.parametrize("device", [(2, 0), (8, 0), (10, 1)])
+def test_dlpack_of_another_device_is_refused(name, device, arrays):
+    arrays[name] = DLPackOnly(arrays[name], device)
+    with pytest.raises((*ERRORS, BufferError), match=rf"(?s)\b{name}\b.*(device|CPU)"):
+        pplconv.conv2d(**arrays)
+
+
+@pytest.mark.parametrize("name", ["input", "weight", "bias", "residual"])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "longdouble", "int8", "int32", "int64", "bool", "complex64", "object", "S4"]
+)
+def test_unsupported_types_are_refused(name, dtype, arrays):
+    arrays[name] = np.ones(arrays[name].shape, dtype)
+    out = np.zeros((2, 8, 7, 8), np.float32)
+    with untouched(out), pytest.raises(TypeError, match=rf"(?s)\b{name}\b"):
+        pplconv.conv2d(**arrays, out=out)
+
+
+@pytest.mark.parametrize("thing", [None, "text", object(), {"a": 1}, 1.0])
+@pytest.mark.parametrize("name", ["input", "weight"])
+def test_things_that_are_no_arrays_are_refused(name, thing, arrays):
+    arrays[name] = thing
+    with pytest.raises(ERRORS, match=rf"\b{name}\b"):
+        pplconv.conv2d(**arrays)
+
+
+@pytest.mark.parametrize("name", ["weight", "bias", "residual"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_types_are_not_mixed(name, dtype, arrays):
+    """Neither is converted in silence: the message names both types."""
+    arrays = {key: a.astype(dtype) for key, a in arrays.items()}
+    other = "float64" if dtype == "float32" else "float32"
+    arrays[name] = arrays[name].astype(other)
+    out = np.zeros((2, 8, 7, 8), dtype)
+    with untouched(out), pytest.raises(TypeError, match=rf"\b{name}\b") as caught:
+        pplconv.conv2d(**arrays, out=out)
+    assert dtype in str(caught.value) and other in str(caught.value)
+
+
+def test_prepared_convolution_refuses_another_type(arrays):
+    conv = pplconv.Conv2d(arrays["weight"])
+    with pytest.raises(TypeError, match=r"\binput\b") as caught:
+        conv(arrays["input"].astype(np.float64))
+    assert "float32" in str(caught.value) and "float64" in str(caught.value)
+
+
+# Outputs ---------------------------------------------------------------------------------------
+
+
+def run_conv2d(arrays, out):
+    return pplconv.conv2d(**arrays, out=out)
+
+
+def run_prepared(arrays, out):
+    conv = pplconv.Conv2d(arrays["weight"], arrays["bias"])
+    return conv(arrays["input"], arrays["residual"], out)
+
+
+def transposed_output():
+    return np.zeros((2, 7, 8, 8), np.float32).transpose(0, 3, 1, 2)
+
+
+BAD_OUTPUTS = {
+    "sliced": lambda: np.zeros((2, 8, 7, 16), np.float32)[..., ::2],
+    "transposed": transposed_output,
+    "reversed": lambda: np.zeros((2, 8, 7, 8), np.float32)[:, ::-1],
+    "broadcast": lambda: np.broadcast_to(np.zeros((8, 7, 8), np.float32), (2, 8, 7, 8)),
+    "fewer rows": lambda: np.zeros((2, 8, 6, 8), np.float32),
+    "more columns": lambda: np.zeros((2, 8, 7, 9), np.float32),
+    "no batch axis": lambda: np.zeros((16, 7, 8), np.float32),
+    "flat": lambda: np.zeros(2 * 8 * 7 * 8, np.float32),
+    "other layout": lambda: np.zeros((2, 7, 8, 8), np.float32),
+    "float64": lambda: np.zeros((2, 8, 7, 8), np.float64),
+    "int32": lambda: np.zeros((2, 8, 7, 8), np.int32),
+    "byte-swapped": lambda: byte_swapped(np.zeros((2, 8, 7, 8), np.float32)),
+    "unaligned": lambda: unaligned(np.zeros((2, 8, 7, 8), np.float32)),
+    "read-only": lambda: read_only(np.zeros((2, 8, 7, 8), np.float32)),
+}
+
+
+@pytest.mark.parametrize("run", [run_conv2d, run_prepared])
+@pytest.mark.parametrize("what", BAD_OUTPUTS)
+def test_unfit_outputs_are_refused(what, run, arrays):
+    out = BAD_OUTPUTS[what]()
+    whole = out if out.base is None else out.base
+    with untouched(whole), pytest.raises(ERRORS, match=r"\bout\b"):
+        run(arrays, out)
+
+
+@pytest.mark.parametrize("run", [run_conv2d, run_prepared])
+@pytest.mark.parametrize("out", [[[0.0]], "out", memoryview(bytearray(2 * 8 * 7 * 8 * 4)), 0])
+def test_outputs_that_are_no_arrays_are_refused(out, run, arrays):
+    with pytest.raises(TypeError, match=r"\bout\b"):
+        run(arrays, out)
+
+
+@pytest.mark.parametrize("name", ["input", "residual", "weight", "bias"])
+@pytest.mark.parametrize("distance", ["first bytes", "last bytes", "whole"])
+def test_overlapping_outputs_are_refused(name, distance, arrays):
+    size, shared = 2 * 8 * 7 * 8, arrays[name].size
+    buffer = np.zeros(size + 2 * shared, np.float32)
+    first = {"first bytes": 1, "last bytes": shared + size - 1, "whole": shared}[distance]
+    view = buffer[first : first + shared].reshape(arrays[name].shape)
+    view[...] = arrays[name]
+    out = buffer[shared : shared + size].reshape(2, 8, 7, 8)
+    assert np.shares_memory(out, view)
+    arrays[name] = view
+    with untouched(buffer), pytest.raises(ValueError, match=r"\bout\b") as caught:
+        pplconv.conv2d(**arrays, out=out)
+    assert name in str(caught.value)
+    if name in ("input", "residual"):
+        with untouched(buffer), pytest.raises(ValueError, match=r"\bout\b"):
+            run_prepared(arrays, out)
+
+
+def test_neighbouring_outputs_are_taken(arrays):
+    """An output that ends where the input begins, in one buffer, shares nothing with it."""
+    size, shared = 2 * 8 * 7 * 8, arrays["input"].size
+    for first, begin in [(0, size), (shared, 0)]:
+        buffer = np.zeros(size + shared, np.float32)
+        x = buffer[begin : begin + shared].reshape(2, 6, 9, 10)
+        x[...] = arrays["input"]
+        out = buffer[first : first + size].reshape(2, 8, 7, 8)
+        with untouched(x):
+            y = pplconv.conv2d(**{**arrays, "input": x}, out=out)
+        assert y is out
+        assert_convolution(y, **arrays)
+
+
+def test_prepared_output_may_stand_where_the_weights_stood(arrays):
+    """The weights were packed, so their array is free for anything."""
+    buffer = np.zeros(2 * 8 * 7 * 8, np.float32)
+    weight = buffer[: arrays["weight"].size].reshape(8, 6, 3, 3)
+    weight[...] = arrays["weight"]
+    conv = pplconv.Conv2d(weight)
+    y = conv(arrays["input"], out=buffer.reshape(2, 8, 7, 8))
+    assert_convolution(y, arrays["input"], arrays["weight"])
+
+
+def test_result_owns_its_memory(arrays):
+    conv = pplconv.Conv2d(arrays["weight"])
+    first = conv(arrays["input"])
+    kept = first.copy()
+    second = conv(-arrays["input"])
+    assert not np.shares_memory(first, second)
+    assert first.tobytes() == kept.tobytes()

@@ -1,0 +1,80 @@
+"""Random problems against the float64 reference: some thousands in each run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pplconv
+import pytest
+from buffers import GuardedOutput, untouched
+from hypothesis import given
+from hypothesis import strategies as st
+from problems import Problem, problems
+from reference import assert_convolution, conv2d_reference
+
+
+def check(problem: Problem) -> np.ndarray:
+    """Run ``conv2d`` into a poisoned, guarded output and compare it with the reference."""
+    arrays = problem.arrays()
+    output = GuardedOutput(problem.output_shape, problem.dtype)
+    inputs = [array for array in arrays.values() if array is not None]
+    with untouched(*inputs):
+        y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options, out=output.array)
+    assert y is output.array
+    output.assert_margins_intact()
+    assert_convolution(y, **arrays, **problem.parameters)
+    return y
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@given(data=st.data())
+def test_whatever_the_planner_chooses(dtype, layout, data):
+    check(data.draw(problems(dtype=dtype, layout=layout)))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@given(data=st.data())
+def test_im2col(layout, data):
+    check(data.draw(problems(layout=layout, algorithms=("im2col",))))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@given(data=st.data())
+def test_pointwise(layout, data):
+    algorithms = ("auto", "pointwise", "im2col")
+    check(data.draw(problems(layout=layout, pointwise=True, algorithms=algorithms)))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@given(data=st.data())
+def test_depthwise_and_channel_multipliers(layout, data):
+    check(data.draw(problems(layout=layout, depthwise=True)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@given(data=st.data())
+def test_sums_of_small_integers_are_exact(dtype, data):
+    """Every product and sum is a whole number below 2**24, so no order of sums may round."""
+    problem = data.draw(problems(dtype=dtype, algorithms=("auto", "im2col")))
+    arrays = problem.arrays(integers=True)
+    y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options)
+    np.testing.assert_array_equal(y, conv2d_reference(**arrays, **problem.parameters))
+
+
+@given(problem=problems())
+def test_prepared_and_direct_calls_give_the_same_bits(problem):
+    arrays = problem.arrays()
+    direct = check(problem)
+    arguments = {**problem.parameters, **problem.options}
+    conv = pplconv.Conv2d(arrays["weight"], arrays["bias"], **arguments)
+    prepared = pplconv.Conv2d(
+        arrays["weight"], arrays["bias"], **arguments, input_shape=problem.input_shape
+    )
+    output = GuardedOutput(problem.output_shape, problem.dtype, offset=1)
+    for _ in range(2):  # the second call finds its plan made
+        fresh = conv(arrays["input"], arrays["residual"])
+        assert fresh.flags.c_contiguous
+        assert fresh.tobytes() == direct.tobytes()
+    assert prepared(arrays["input"], arrays["residual"], out=output.array) is output.array
+    output.assert_margins_intact()
+    assert output.array.tobytes() == direct.tobytes()

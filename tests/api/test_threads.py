@@ -1,0 +1,151 @@
+"""The same bits for any team, calls from many Python threads at once, and no GIL while computing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pplconv
+import pytest
+from buffers import GuardedOutput
+from problems import Problem
+from reference import assert_convolution
+
+TEAMS = (1, 2, 3, 5)
+
+# batch, groups, ic, oc, image, kernel, stride, padding, dilation
+SHAPES = [
+    (1, 1, 64, 64, (14, 14), (3, 3), 1, 1, 1),
+    (1, 1, 3, 32, (65, 49), (7, 7), 2, 3, 1),
+    (1, 1, 128, 96, (28, 28), (1, 1), 1, 0, 1),
+    (3, 1, 33, 70, (17, 31), (1, 1), 1, 0, 1),
+    (2, 1, 40, 24, (15, 33), (1, 1), 2, 0, 1),
+    (1, 1, 300, 17, (9, 9), (3, 3), 1, 1, 1),
+    (2, 4, 48, 52, (16, 16), (3, 3), 1, "same_upper", 1),
+    (1, 32, 32, 32, (30, 31), (3, 3), 1, 1, 1),
+    (3, 8, 8, 24, (21, 20), (5, 5), 2, 2, 1),
+    (5, 1, 7, 5, (6, 6), (2, 3), (1, 2), ((1, 0), (2, 1)), (2, 1)),
+    (1, 1, 1, 1, (1, 1), (1, 1), 1, 0, 1),
+    (1, 1, 512, 48, (7, 7), (3, 3), 1, 1, 1),
+    (4, 1, 16, 128, (1, 1), (1, 1), 1, 0, 1),
+    (1, 1, 8, 8, (1, 200), (1, 5), 1, (0, 2), 1),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "mb{}g{}ic{}oc{}".format(*s[:4]))
+def test_same_bits_for_any_team(dtype, layout, shape):
+    problem = Problem(
+        dtype, layout, *shape, activation=("clip", -1, 2), with_bias=True, with_residual=True
+    )
+    arrays = problem.arrays()
+    results = []
+    for threads in TEAMS:
+        output = GuardedOutput(problem.output_shape, dtype)
+        pplconv.conv2d(**arrays, **problem.parameters, threads=threads, out=output.array)
+        output.assert_margins_intact()
+        results.append(output.array)
+        conv = pplconv.Conv2d(
+            arrays["weight"], arrays["bias"], **problem.parameters, threads=threads
+        )
+        assert 1 <= conv.plan_for(problem.input_shape).threads <= threads
+        results.append(conv(arrays["input"], arrays["residual"]))
+    assert_convolution(results[0], **arrays, **problem.parameters)
+    for result in results[1:]:
+        assert result.tobytes() == results[0].tobytes()
+
+
+def run_at_once(function, count):
+    """Call ``function(index)`` from ``count`` threads that start together; give the results."""
+    barrier = threading.Barrier(count)
+
+    def start(index):
+        barrier.wait(timeout=60)
+        return function(index)
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(start, range(count)))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_prepared_convolution_from_eight_threads(threads, rng):
+    """Shapes differ between calls, so plans are made, found and dropped while others run."""
+    weight = rng.standard_normal((24, 10, 3, 3)).astype(np.float32)
+    conv = pplconv.Conv2d(weight, padding=1, activation="relu", threads=threads)
+    sides = range(5, 25)
+    images = [rng.standard_normal((1, 10, side, side + 3)).astype(np.float32) for side in sides]
+    alone = [conv(image).tobytes() for image in images]
+    assert_convolution(conv(images[-1]), images[-1], weight, padding=1, activation="relu")
+
+    def work(index):
+        order = np.random.default_rng(index).permutation(len(images))
+        return all(conv(images[i]).tobytes() == alone[i] for _ in range(5) for i in order)
+
+    assert run_at_once(work, 8) == [True] * 8
+
+
+def test_conv2d_from_many_threads(rng):
+    """Each thread has its own weights and layout; nothing of one call reaches another."""
+
+    def work(index):
+        numbers = np.random.default_rng(index)
+        dtype = ("float32", "float64")[index % 2]
+        layout = ("NCHW", "NHWC")[index // 2 % 2]
+        for turn in range(12):
+            problem = Problem(
+                dtype,
+                layout,
+                batch=1 + turn % 2,
+                groups=1 + turn % 3,
+                in_channels=6,
+                out_channels=12,
+                image=(8 + turn, 9 + index),
+                kernel=(3, 3) if turn % 4 else (1, 1),
+                padding=turn % 2,
+                with_bias=True,
+                seed=int(numbers.integers(2**32)),
+            )
+            arrays = problem.arrays()
+            y = pplconv.conv2d(**arrays, **problem.parameters, threads=1 + index % 3)
+            assert_convolution(y, **arrays, **problem.parameters)
+        return True
+
+    assert run_at_once(work, 10) == [True] * 10
+
+
+@pytest.mark.parametrize("algorithm", ["im2col", "pointwise"])
+def test_gil_is_released_while_computing(algorithm, rng):
+    """Another Python thread goes on while one call computes."""
+    k = 3 if algorithm == "im2col" else 1
+    weight = rng.standard_normal((64, 64, k, k)).astype(np.float32)
+    conv = pplconv.Conv2d(weight, algorithm=algorithm, threads=1)
+    ticks: list[float] = []
+    stop = threading.Event()
+
+    def tick():
+        while not stop.wait(0.001):
+            ticks.append(time.perf_counter())
+
+    ticker = threading.Thread(target=tick)
+    ticker.start()
+    try:
+        batch = 1
+        while True:
+            x = np.ones((batch, 64, 56, 56), np.float32)
+            out = np.empty((batch, 64, 57 - k, 57 - k), np.float32)
+            begin = time.perf_counter()
+            conv(x, out=out)
+            end = time.perf_counter()
+            if end - begin > 0.15:
+                break
+            batch *= 2
+    finally:
+        stop.set()
+        ticker.join()
+    # A call that held the GIL would let the ticker run at its very beginning and end at most.
+    margin = (end - begin) / 4
+    inside = [moment for moment in ticks if begin + margin < moment < end - margin]
+    assert len(inside) >= 3

@@ -1,0 +1,48 @@
+"""What every test module shares: Hypothesis profiles, markers, seeded random numbers."""
+
+from __future__ import annotations
+
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
+
+# The helpers beside the tests are imported by name whatever import mode pytest runs in; the
+# directories go last, so that nothing here can stand before an installed package.
+_HERE = Path(__file__).resolve().parent
+sys.path += [str(room) for room in (_HERE, _HERE / "api") if str(room) not in sys.path]
+
+_COMMON = {
+    "deadline": None,
+    "derandomize": False,
+    "database": None,
+    "print_blob": True,
+    # Problems are built from a few integers, and arrays from a drawn seed: large inputs are meant.
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("ci", max_examples=400, **_COMMON)
+settings.register_profile("quick", max_examples=30, **_COMMON)
+settings.register_profile("thorough", max_examples=5000, **_COMMON)
+settings.load_profile("ci")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, so that they exist under ``--strict-markers`` too."""
+    config.addinivalue_line("markers", "slow: builds the package or takes many seconds")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_blas_thread():
+    """Keep the reference's matrix products off the cores that the workers share."""
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest) -> np.random.Generator:
+    """Give random numbers that depend on the test's name alone, not on the order of tests."""
+    return np.random.default_rng(zlib.crc32(request.node.nodeid.encode()))

@@ -1,0 +1,222 @@
+"""The demo from its arguments to its exit status, on a small network of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference.ops.op_conv import Conv as OwnConv
+from PIL import Image
+
+import pplconv
+from pplconv import demo
+from pplconv.demo import cli
+from pplconv.demo import model as demo_model
+from pplconv.demo.measure import plan_of, run_network
+from pplconv.demo.progress import Progress
+from pplconv.demo.report import Layer, layers_of, table
+from pplconv.integrations.onnx_reference import Conv
+
+
+@pytest.fixture
+def network(rng):
+    """Make a network that marks dark pixels: one convolution to blur, two that change nothing."""
+
+    def conv(inputs, output, weight, **attributes):
+        values = onnx.numpy_helper.from_array(weight.astype(np.float32), f"w_{output}")
+        return helper.make_node("Conv", [*inputs, values.name], [output], **attributes), values
+
+    blur, w_a = conv(["x"], "a", np.full((1, 3, 3, 3), -2.0 / 27), pads=[1, 1, 1, 1])
+    same, w_b = conv(["a"], "b", np.ones((1, 1, 1, 1)))
+    again, w_c = conv(["b"], "c", np.ones((1, 1, 1, 1)))
+    graph = helper.make_graph(
+        [blur, same, again, helper.make_node("Sigmoid", ["c"], ["y"])],
+        "dark",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, None, None])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, None, None])],
+        [w_a, w_b, w_c],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture
+def cache(network, tmp_path, monkeypatch):
+    """Make a folder that holds `network` as the expected model."""
+    content = network.SerializeToString()
+    monkeypatch.setattr(demo_model, "MODEL_SHA256", hashlib.sha256(content).hexdigest())
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    (folder / demo_model.MODEL_NAME).write_bytes(content)
+    return folder
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Draw a page with two dark bars."""
+    pixels = np.full((64, 128), 255, dtype=np.uint8)
+    pixels[10:20, 10:110] = 0
+    pixels[40:50, 30:90] = 0
+    path = tmp_path / "page.png"
+    Image.fromarray(pixels).save(path)
+    return path
+
+
+@pytest.fixture
+def arguments(cache, page, tmp_path):
+    """Give arguments that keep a run in the test's folder."""
+    output = tmp_path / "out.png"
+    return [f"--cache={cache}", f"--image={page}", f"--output={output}", "--side=64"]
+
+
+def test_whole_run(arguments, tmp_path, capsys):
+    assert demo.main([*arguments, "--threads=1"]) == 0
+    out, err = capsys.readouterr()
+    lines = dict(line.split(maxsplit=1) for line in out.splitlines() if "  " in line)
+    assert lines["text"].startswith("regions")
+    assert "2, drawn in" in lines["text"]
+    assert "own Conv s" in out
+    (total,) = (line for line in out.splitlines() if line.startswith("all convolutions"))
+    assert total.split()[2] == "3"
+    assert "Conv 3 of 3" in err
+    with Image.open(tmp_path / "out.png") as picture:
+        assert picture.size == (1280, 640)
+
+
+def test_equal_layers_share_a_row(arguments, capsys):
+    assert demo.main(arguments) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "ic1" in line]
+    assert [row[1] for row in rows] == ["2"]
+
+
+def test_without_the_reference(arguments, capsys, monkeypatch):
+    def never(self, *inputs, **attributes):
+        raise AssertionError("the evaluator's own Conv ran")
+
+    monkeypatch.setattr(OwnConv, "_run", never)
+    assert demo.main([*arguments, "--skip-reference"]) == 0
+    out = capsys.readouterr().out
+    assert "own Conv" not in out
+    assert "largest difference" not in out
+    assert "pplconv s" in out
+
+
+@pytest.mark.parametrize("wrong", [1.0, np.nan], ids=["shifted", "nan"])
+def test_outputs_that_differ_fail(arguments, capsys, monkeypatch, wrong):
+    conv2d = pplconv.conv2d
+    monkeypatch.setattr(pplconv, "conv2d", lambda *args, **kw: conv2d(*args, **kw) + wrong)
+    assert demo.main(arguments) == 1
+    out, err = capsys.readouterr()
+    assert "largest difference" in out  # the table is there to see by how much
+    assert "the two outputs differ" in err
+
+
+def test_another_model_fails(arguments, cache, capsys, monkeypatch):
+    monkeypatch.setattr(demo_model, "MODEL_SHA256", "0" * 64)
+    monkeypatch.setattr(demo_model, "_PIP", ("-c", "raise SystemExit(3)"))
+    assert demo.main(arguments) == 1
+    err = capsys.readouterr().err
+    assert "is not the expected one" in err
+    assert "exit status 3" in err
+
+
+def test_interrupt_ends_cleanly(arguments, tmp_path, capsys, monkeypatch):
+    def interrupted(*args, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pplconv, "conv2d", interrupted)
+    assert demo.main(arguments) == 130
+    assert capsys.readouterr().err.endswith("interrupted\n")
+    assert not (tmp_path / "out.png").exists()
+
+
+def test_output_folder_is_checked_before_the_work(arguments, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(cli, "run_network", None)  # must not get that far
+    assert demo.main([*arguments, f"--output={tmp_path / 'no' / 'out.png'}"]) == 1
+    assert "there is no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--threads=0", "--side=31", "--threads=x"])
+def test_bad_arguments(arguments, option, capsys):
+    with pytest.raises(SystemExit) as caught:
+        demo.main([*arguments, option])
+    assert caught.value.code == 2
+    assert option.split("=")[0] in capsys.readouterr().err
+
+
+def test_each_convolution_runs_twice_and_is_counted_once(network, rng, monkeypatch):
+    ran = []
+    conv2d = pplconv.conv2d
+    monkeypatch.setattr(pplconv, "conv2d", lambda *a, **k: (ran.append(1), conv2d(*a, **k))[1])
+    ticks = []
+    x = rng.standard_normal((1, 3, 32, 32)).astype(np.float32)
+    run = run_network(network, Conv, x, ticks.append)
+    assert ticks == [1, 2, 3]
+    assert len(ran) == 6
+    assert len(run.calls) == 3
+    assert run.seconds == pytest.approx(sum(call.seconds for call in run.calls))
+    assert all(call.seconds > 0 for call in run.calls)
+
+
+def test_plan_is_of_the_problem_that_ran(network, rng):
+    x = rng.standard_normal((1, 3, 32, 48)).astype(np.float32)
+    run = run_network(network, Conv, x, lambda done: None)
+    call = run.calls[0]
+    plan = plan_of(call, 1)
+    expected = pplconv.Conv2d(call.weight, padding=1, threads=1).plan_for((1, 3, 32, 48))
+    assert plan.problem == expected.problem
+    assert (plan.algorithm, plan.kernel, plan.threads) == (
+        expected.algorithm,
+        expected.kernel,
+        1,
+    )
+
+
+def test_table_adds_up(network, rng):
+    x = rng.standard_normal((1, 3, 32, 32)).astype(np.float32)
+    ours = run_network(network, Conv, x, lambda done: None)
+    own = run_network(network, OwnConv, x, lambda done: None)
+    plans = [plan_of(call, 1) for call in ours.calls]
+    layers = layers_of(plans, ours.calls, own.calls)
+    assert [layer.count for layer in layers] == [1, 2]
+    assert sum(layer.ours for layer in layers) == pytest.approx(ours.seconds)
+    assert sum(layer.own for layer in layers) == pytest.approx(own.seconds)
+    layers = [Layer(plans[0], 1, 0.5, 2.0), Layer(plans[1], 2, 0.25, 4.0)]
+    lines = table(layers, [("machine", "any")], compared=True).splitlines()
+    assert lines[2].split()[-3:] == ["2.000000", "0.500000", "4.0x"]
+    assert lines[5].split() == ["all", "convolutions", "3", "6.000000", "0.750000", "8.0x"]
+    assert lines[-1] == "machine  any"
+    assert {len(line) for line in lines if set(line) == {"-"}} == {len(lines[0])}
+
+
+class Terminal(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self):
+        """Say so."""
+        return True
+
+
+def test_progress_rewrites_its_line_on_a_terminal():
+    stream = Terminal()
+    progress = Progress(stream)
+    progress.step("one")
+    progress.update("one: half")
+    progress.step("two")
+    progress.close()
+    progress.close()
+    assert stream.getvalue() == "\r\x1b[Kone\r\x1b[Kone: half\n\r\x1b[Ktwo\n"
+
+
+def test_progress_is_sparing_in_a_log():
+    stream = io.StringIO()
+    progress = Progress(stream)
+    progress.step("one")
+    for part in range(100):
+        progress.update(f"one: {part}")
+    progress.update("one: done", last=True)
+    progress.close()
+    assert stream.getvalue() == "one\none: done\n"

@@ -1,0 +1,213 @@
+"""The replacement ``Conv`` against the evaluator's own, on small models."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.ops.op_conv import Conv as OwnConv
+
+import pplconv
+from pplconv.integrations import onnx_reference
+from pplconv.integrations.onnx_reference import Conv, conv2d_keywords, make_conv
+
+AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+
+
+def one_conv(dtype=TensorProto.FLOAT, *, bias, **attributes):
+    """Make a model that is one ``Conv`` node, of any rank and size."""
+    names = ["x", "w", "b"] if bias else ["x", "w"]
+    node = helper.make_node("Conv", names, ["y"], **attributes)
+    inputs = [helper.make_tensor_value_info(name, dtype, None) for name in names]
+    output = helper.make_tensor_value_info("y", dtype, None)
+    graph = helper.make_graph([node], "one_conv", inputs, [output])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def feeds_for(rng, x_shape, w_shape, *, bias, dtype=np.float32):
+    """Draw inputs for `one_conv`."""
+    feeds = {"x": rng.standard_normal(x_shape), "w": rng.standard_normal(w_shape)}
+    if bias:
+        feeds["b"] = rng.standard_normal(w_shape[0])
+    return {name: values.astype(dtype) for name, values in feeds.items()}
+
+
+def both(model, feeds, conv=Conv):
+    """Run a model with the replacement and with the evaluator's own operator."""
+    (ours,) = ReferenceEvaluator(model, new_ops=[conv]).run(None, feeds)
+    (own,) = ReferenceEvaluator(model).run(None, feeds)
+    return ours, own
+
+
+def assert_same(ours, own, terms, eps=np.finfo(np.float32).eps):
+    """Compare sums of `terms` products, of which either side may round each once."""
+    assert ours.shape == own.shape
+    assert ours.dtype == own.dtype
+    # Normal inputs: a product seldom exceeds 25, and rounding errors of both sides add.
+    np.testing.assert_allclose(ours, own, rtol=0, atol=2 * 25 * terms * eps)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Count the calls of `pplconv.conv2d` and let them through."""
+    seen = []
+    conv2d = pplconv.conv2d
+
+    def spy(*arguments, **keywords):
+        seen.append(keywords)
+        return conv2d(*arguments, **keywords)
+
+    monkeypatch.setattr(pplconv, "conv2d", spy)
+    return seen
+
+
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize("dilations", [[1, 1], [2, 3]], ids=str)
+@pytest.mark.parametrize("strides", [[1, 1], [2, 1], [3, 2]], ids=str)
+@pytest.mark.parametrize("auto_pad", AUTO_PADS)
+def test_padding_modes_strides_and_dilations(rng, calls, auto_pad, strides, dilations, bias):
+    attributes = {"auto_pad": auto_pad, "strides": strides, "dilations": dilations}
+    if auto_pad == "NOTSET":
+        attributes["pads"] = [2, 0, 1, 3]
+    # Even and odd sizes, so that SAME has an odd pixel to put on one side or the other.
+    for size, kernel in itertools.product([(10, 13), (11, 12)], [(2, 3), (3, 2)]):
+        feeds = feeds_for(rng, (2, 3, *size), (5, 3, *kernel), bias=bias)
+        ours, own = both(one_conv(bias=bias, **attributes), feeds)
+        assert_same(ours, own, 3 * 6 + 1)
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize(("group", "channels", "outputs"), [(2, 6, 4), (3, 3, 6), (8, 8, 8)])
+def test_groups(rng, calls, group, channels, outputs):
+    model = one_conv(bias=True, group=group, pads=[1, 1, 1, 1])
+    feeds = feeds_for(rng, (3, channels, 7, 9), (outputs, channels // group, 3, 3), bias=True)
+    ours, own = both(model, feeds)
+    assert_same(ours, own, 9 * channels // group + 1)
+    assert [call["groups"] for call in calls] == [group]
+
+
+def test_no_attributes_at_all(rng, calls):
+    feeds = feeds_for(rng, (1, 4, 6, 5), (3, 4, 1, 1), bias=False)
+    ours, own = both(one_conv(bias=False), feeds)
+    assert_same(ours, own, 4)
+    assert len(calls) == 1
+
+
+def test_double_precision_stays_double(rng, calls):
+    feeds = feeds_for(rng, (1, 5, 8, 8), (7, 5, 3, 3), bias=True, dtype=np.float64)
+    ours, own = both(one_conv(TensorProto.DOUBLE, bias=True, pads=[1, 1, 1, 1]), feeds)
+    assert ours.dtype == np.float64
+    assert_same(ours, own, 46, np.finfo(np.float64).eps)
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("spatial", [(9,), (4, 5, 6)], ids=["1-D", "3-D"])
+def test_other_ranks_are_left_to_the_evaluator(rng, calls, spatial):
+    feeds = feeds_for(rng, (2, 3, *spatial), (4, 3, *[2] * len(spatial)), bias=True)
+    ours, own = both(one_conv(bias=True, strides=[2] * len(spatial)), feeds)
+    np.testing.assert_array_equal(ours, own)
+    assert not calls
+
+
+def test_other_types_are_left_to_the_evaluator(rng, calls):
+    feeds = feeds_for(rng, (1, 2, 5, 5), (3, 2, 3, 3), bias=False, dtype=np.float16)
+    ours, own = both(one_conv(TensorProto.FLOAT16, bias=False), feeds)
+    assert ours.dtype == np.float16
+    np.testing.assert_array_equal(ours, own)
+    assert not calls
+
+
+def test_several_convolutions_in_one_model(rng, calls):
+    def weights(name, *shape):
+        values = rng.standard_normal(shape).astype(np.float32)
+        return onnx.numpy_helper.from_array(values, name)
+
+    nodes = [
+        helper.make_node("Conv", ["x", "w1", "b1"], ["a"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["a"], ["r"]),
+        helper.make_node("Conv", ["r", "w2"], ["d"], group=6, auto_pad="SAME_UPPER"),
+        helper.make_node("Conv", ["d", "w3"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "three",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, None)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [
+            weights("w1", 6, 3, 3, 3),
+            weights("b1", 6),
+            weights("w2", 6, 1, 5, 5),
+            weights("w3", 4, 6, 1, 1),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    ours, own = both(model, {"x": rng.standard_normal((2, 3, 15, 14)).astype(np.float32)})
+    # Errors of one layer are the next one's input, so the bound is relative to the whole.
+    np.testing.assert_allclose(ours, own, rtol=0, atol=1e-5 * np.abs(own).max())
+    assert len(calls) == 3
+
+
+def test_settings_reach_conv2d(rng, calls):
+    feeds = feeds_for(rng, (1, 3, 6, 6), (4, 3, 3, 3), bias=False)
+    conv = make_conv(threads=1, algorithm="im2col", tolerance=1e-4)
+    ours, own = both(one_conv(bias=False), feeds, conv)
+    assert_same(ours, own, 27)
+    settings = {"threads": 1, "algorithm": "im2col", "tolerance": 1e-4}
+    assert calls[0].items() >= settings.items()
+    # One class's settings are not another's.
+    assert (Conv.threads, make_conv().threads) == (None, None)
+    assert issubclass(conv, OwnConv)
+    assert conv.__name__ == "Conv"  # the evaluator finds operators by this
+
+
+def test_wrong_kernel_shape_is_named(rng):
+    feeds = feeds_for(rng, (1, 3, 6, 6), (4, 3, 3, 3), bias=False)
+    evaluator = ReferenceEvaluator(one_conv(bias=False, kernel_shape=[5, 5]), new_ops=[Conv])
+    with pytest.raises(ValueError, match=r"kernel_shape is \(5, 5\).*expected \(3, 3\)"):
+        evaluator.run(None, feeds)
+
+
+def test_keywords_name_sides_as_conv2d_does():
+    assert conv2d_keywords("NOTSET", [2, 3], 4, [1, 2, 3, 4], [5, 6]) == {
+        "stride": (5, 6),
+        "padding": ((1, 3), (2, 4)),
+        "dilation": (2, 3),
+        "groups": 4,
+    }
+    assert conv2d_keywords() == {
+        "stride": (1, 1),
+        "padding": ((0, 0), (0, 0)),
+        "dilation": (1, 1),
+        "groups": 1,
+    }
+
+
+@pytest.mark.parametrize("auto_pad", AUTO_PADS[1:])
+def test_auto_pad_overrides_pads(auto_pad):
+    assert conv2d_keywords(auto_pad, pads=[9, 9, 9, 9])["padding"] == auto_pad.lower()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [
+        ({"auto_pad": "SAME"}, r"auto_pad is 'SAME': expected one of 'NOTSET'"),
+        ({"pads": [1, 1]}, r"pads is \[1, 1\]: expected 4 integers"),
+        ({"strides": [1, 1, 1]}, r"strides is \[1, 1, 1\]: expected 2 integers"),
+        ({"dilations": [2]}, r"dilations is \[2\]: expected 2 integers"),
+    ],
+)
+def test_bad_attributes_are_named(attributes, message):
+    with pytest.raises(ValueError, match=message):
+        conv2d_keywords(**attributes)
+
+
+def test_only_the_public_api_is_used():
+    source = onnx_reference.__file__
+    with open(source, encoding="utf-8") as file:
+        imports = [line for line in file if "import" in line and "pplconv" in line]
+    statements = [line.strip() for line in imports if not line.startswith(" ")]
+    assert statements == ["import pplconv"]

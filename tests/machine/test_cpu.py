@@ -1,0 +1,157 @@
+"""Decoding CPUID: identity, instruction sets, FMA rates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pplconv.machine import cpu
+from pplconv.machine.throughput import fma_per_cycle
+
+if TYPE_CHECKING:
+    from conftest import FakeCpu, Tree
+
+ALL = ("portable", "avx2", "avx512")
+
+
+def identify(fake: FakeCpu) -> cpu.Cpu:
+    return cpu.identify(fake.cpuid, fake.xgetbv)
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor", "family", "model", "isas"),
+    [
+        ("zen4", "AuthenticAMD", 0x19, 0x11, ALL),
+        ("skylake_x", "GenuineIntel", 6, 0x55, ALL),
+        ("haswell", "GenuineIntel", 6, 0x3C, ALL[:2]),
+        ("sandy_bridge", "GenuineIntel", 6, 0x2A, ALL[:1]),
+        ("core2", "GenuineIntel", 6, 0x0F, ALL[:1]),
+    ],
+)
+def test_recorded_cpus(
+    fake_cpu: Callable[..., FakeCpu],
+    name: str,
+    vendor: str,
+    family: int,
+    model: int,
+    isas: tuple[str, ...],
+) -> None:
+    found = identify(fake_cpu(name))
+    assert (found.vendor, found.family, found.model, found.isas) == (vendor, family, model, isas)
+
+
+def test_brand_is_trimmed(fake_cpu: Callable[..., FakeCpu]) -> None:
+    assert identify(fake_cpu("skylake_x")).name == "Intel(R) Xeon(R) Platinum 8180 CPU @ 2.50GHz"
+    assert identify(fake_cpu("zen4")).name == "AMD EPYC 9654 96-Core Processor"
+    assert identify(fake_cpu("zen4", last_extended=0x80000001)).name == ""
+
+
+@pytest.mark.parametrize(
+    ("xcr0", "isas"),
+    [
+        (0x07, ALL[:2]),  # ymm saved, zmm not
+        (0x67, ALL[:2]),  # opmask and upper halves, but not zmm16-31
+        (0xC7, ALL[:2]),  # no opmask
+        (0xE7, ALL),
+        (0xE3, ALL[:1]),  # zmm state without the ymm state below it
+        (0x03, ALL[:1]),  # only SSE
+        (0xE5, ALL[:1]),  # upper halves without the SSE registers below them
+        (0x00, ALL[:1]),
+        (None, ALL[:1]),
+    ],
+)
+def test_system_must_save_the_registers(
+    fake_cpu: Callable[..., FakeCpu], xcr0: int | None, isas: tuple[str, ...]
+) -> None:
+    assert identify(fake_cpu("skylake_x", xcr0=xcr0)).isas == isas
+
+
+@pytest.mark.parametrize("bit", [16, 17, 30, 31])
+def test_avx512_needs_every_part(fake_cpu: Callable[..., FakeCpu], bit: int) -> None:
+    full = fake_cpu("zen4")
+    assert identify(fake_cpu("zen4", features7=full.features7 & ~(1 << bit))).isas == ALL[:2]
+
+
+@pytest.mark.parametrize(
+    ("register", "bit"), [("features1", 12), ("features1", 28), ("features7", 5), ("features7", 8)]
+)
+def test_avx2_needs_every_part(fake_cpu: Callable[..., FakeCpu], register: str, bit: int) -> None:
+    value = getattr(fake_cpu("zen4"), register) & ~(1 << bit)
+    assert identify(fake_cpu("zen4", **{register: value})).isas == ALL[:1]
+
+
+def test_xgetbv_is_not_executed_without_osxsave(fake_cpu: Callable[..., FakeCpu]) -> None:
+    full = fake_cpu("zen4")
+    hidden = fake_cpu("zen4", features1=full.features1 & ~(1 << 27))
+    assert identify(hidden).isas == ALL[:1]
+    assert hidden.xgetbv_calls == 0  # the instruction would fault
+    assert identify(full).isas == ALL
+    assert full.xgetbv_calls > 0
+
+
+def test_leaf_above_the_last_is_not_believed(fake_cpu: Callable[..., FakeCpu]) -> None:
+    fake = fake_cpu("core2")
+    assert fake.cpuid(7, 0)[1] == 0xDEADBEEF
+    assert cpu.leaf(fake.cpuid, 7) == (0, 0, 0, 0)
+    assert cpu.leaf(fake.cpuid, 0x8000001D) == (0, 0, 0, 0)
+
+
+def test_extended_family_counts_only_from_15() -> None:
+    def fake(signature: int) -> Any:
+        return lambda leaf, sub: {0: (1, *[0x20202041] * 3), 1: (signature, 0, 0, 0)}.get(
+            leaf, (0, 0, 0, 0)
+        )
+
+    assert cpu.identify(fake(0x00100F42), lambda i: 0).family == 0x10
+    assert cpu.identify(fake(0x00100F42), lambda i: 0).model == 0x04
+    # Family 5: neither extension applies.
+    assert cpu.identify(fake(0x00A1_0543), lambda i: 0).family == 5
+    assert cpu.identify(fake(0x00A1_0543), lambda i: 0).model == 4
+
+
+def test_no_cpuid_instruction() -> None:
+    assert cpu.identify(lambda leaf, sub: None, lambda index: None) == cpu.Cpu()
+
+
+@pytest.mark.parametrize(
+    ("arch", "expected"),
+    [("x86_64", True), ("AMD64", True), ("i686", True), ("aarch64", False), ("arm64", False)],
+)
+def test_is_x86(arch: str, expected: bool) -> None:
+    assert cpu.is_x86(arch) is expected
+
+
+def test_arm_identity_from_cpuinfo(tree: Tree) -> None:
+    tree.file(
+        "/proc/cpuinfo",
+        "processor\t: 0\nCPU implementer\t: 0x48\nCPU architecture: 8\nCPU part\t: 0xd01\n\n"
+        "processor\t: 1\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c",
+    )
+    assert cpu.from_cpuinfo(tree.root) == cpu.Cpu("HiSilicon", "", 8, 0xD01, ("portable",))
+
+
+def test_nonsense_in_cpuinfo(tree: Tree) -> None:
+    tree.file("/proc/cpuinfo", "CPU implementer : 0xzz\nCPU part : what\n:::\nmodel name : RISC")
+    assert cpu.from_cpuinfo(tree.root) == cpu.Cpu("unknown", "RISC", 0, 0, ("portable",))
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "avx2", "avx512"),
+    [
+        ("AuthenticAMD", 0x19, 0x11, 2, 1),  # Zen 4
+        ("AuthenticAMD", 0x1A, 0x02, 2, 2),  # Zen 5
+        ("AuthenticAMD", 0x17, 0x01, 1, 2),  # Zen
+        ("AuthenticAMD", 0x17, 0x31, 2, 2),  # Zen 2
+        ("HygonGenuine", 0x18, 0x00, 1, 2),
+        ("GenuineIntel", 6, 0x55, 2, 2),  # Skylake-X
+        ("GenuineIntel", 6, 0x7E, 2, 1),  # Ice Lake client
+        ("GenuineIntel", 6, 0x6A, 2, 2),  # Ice Lake server
+        ("unknown", 0, 0, 2, 2),
+    ],
+)
+def test_fma_rates(vendor: str, family: int, model: int, avx2: int, avx512: int) -> None:
+    rates = fma_per_cycle(vendor, family, model, ALL)
+    assert rates == {"portable": 1, "avx2": avx2, "avx512": avx512}
+    assert fma_per_cycle(vendor, family, model, ALL[:2]) == {"portable": 1, "avx2": avx2}

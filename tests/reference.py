@@ -1,0 +1,208 @@
+"""Convolution in float64 by the plainest NumPy, and how far from it a result may be.
+
+The reference follows the definition: pad with zeros, then add one kernel tap after the other.
+Nothing of it is shared with the package under test, not even the reading of ``padding``.
+
+The error bound is derived, not tuned. Write ``u`` for the unit roundoff of the element type and
+``K = ic/groups * kh * kw`` for the length of a sum. A sum of the K products, the bias and the
+residual, in any order, with or without fused multiply-add, rounds each term at most K + 2 times;
+two more roundings are granted to an epilogue that rounds on its own. Hence, for each element,
+
+    |y - exact| <= gamma(K + 4, u) * (sum |x| |w| + |bias| + |residual|),
+    gamma(n, u) = n u / (1 - n u)
+
+(Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 3.1). The reference
+itself is a sum in float64, so its own bound is added, which matters for float64 input only.
+Gradual underflow adds at most one smallest subnormal number for each operation. Activations are
+monotone and never stretch a distance, so they leave the bound as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_UNIT_ROUNDOFF_64 = float(np.finfo(np.float64).eps) / 2
+
+
+def pair(value: Any) -> tuple[int, int]:
+    """Give ``(vertical, horizontal)`` for an int or a pair."""
+    if isinstance(value, int):
+        return value, value
+    vertical, horizontal = value
+    return vertical, horizontal
+
+
+def explicit_padding(
+    padding: Any,
+    image: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Give ``((top, bottom), (left, right))`` for any form of ``padding``."""
+    if padding == "valid":
+        return (0, 0), (0, 0)
+    if isinstance(padding, str):
+        sides = []
+        for size, k, s, d in zip(image, kernel, stride, dilation, strict=True):
+            outputs = -(-size // s)
+            total = max((outputs - 1) * s + d * (k - 1) + 1 - size, 0)
+            small, large = total // 2, total - total // 2
+            # PyTorch's "same" and ONNX's "same_upper" both put the odd row behind the image.
+            sides.append((large, small) if padding == "same_lower" else (small, large))
+        return sides[0], sides[1]
+    if isinstance(padding, int):
+        return (padding, padding), (padding, padding)
+    vertical, horizontal = padding
+    if isinstance(vertical, int):
+        return (vertical, vertical), (horizontal, horizontal)
+    return tuple(vertical), tuple(horizontal)
+
+
+def output_size(size: int, pads: tuple[int, int], k: int, s: int, d: int) -> int:
+    """Give the number of outputs along one axis."""
+    return (size + sum(pads) - (d * (k - 1) + 1)) // s + 1
+
+
+def activate(y: np.ndarray, activation: Any, dtype: np.dtype) -> np.ndarray:
+    """Apply ``activation``; its bounds are rounded to the element type, NaN stays NaN."""
+    if activation is None:
+        return y
+    if activation == "relu":
+        return np.where(y < 0, 0.0, y)
+    low, high = (0, 6) if activation == "relu6" else activation[1:]
+    low, high = float(dtype.type(low)), float(dtype.type(high))
+    return np.where(y < low, low, np.where(y > high, high, y))
+
+
+def _sum_of_taps(x, w, stride, pads, dilation, groups):
+    """Convolve (N,C,H,W) with OIHW in float64: one matrix product for each group and tap."""
+    n, _, h, width = x.shape
+    oc, icg, kh, kw = w.shape
+    ocg = oc // groups
+    (top, bottom), (left, right) = pads
+    padded = np.zeros((n, x.shape[1], h + top + bottom, width + left + right))
+    padded[:, :, top : top + h, left : left + width] = x
+    oh = output_size(h, pads[0], kh, stride[0], dilation[0])
+    ow = output_size(width, pads[1], kw, stride[1], dilation[1])
+    y = np.zeros((n, oc, oh, ow))
+    for g in range(groups):
+        inputs = slice(g * icg, (g + 1) * icg)
+        outputs = slice(g * ocg, (g + 1) * ocg)
+        for i in range(kh):
+            for j in range(kw):
+                first_row, first_column = i * dilation[0], j * dilation[1]
+                rows = slice(first_row, first_row + (oh - 1) * stride[0] + 1, stride[0])
+                columns = slice(first_column, first_column + (ow - 1) * stride[1] + 1, stride[1])
+                seen = padded[:, inputs, rows, columns].reshape(n, icg, oh * ow)
+                y[:, outputs] += (w[outputs, :, i, j] @ seen).reshape(n, ocg, oh, ow)
+    return y
+
+
+def _in_nchw(array: np.ndarray, layout: str) -> np.ndarray:
+    batched = array if array.ndim == 4 else array[np.newaxis]
+    return batched if layout == "NCHW" else batched.transpose(0, 3, 1, 2)
+
+
+def _in_layout(y: np.ndarray, layout: str, ndim: int) -> np.ndarray:
+    y = y if layout == "NCHW" else y.transpose(0, 2, 3, 1)
+    return y if ndim == 4 else y[0]
+
+
+def _evaluate(input, weight, bias, stride, padding, dilation, groups, residual, layout):
+    """Give the sum before the activation, in the layout of the input."""
+    x = _in_nchw(np.asarray(input), layout).astype(np.float64)
+    w = np.asarray(weight).astype(np.float64)
+    stride, dilation = pair(stride), pair(dilation)
+    pads = explicit_padding(padding, x.shape[2:], w.shape[2:], stride, dilation)
+    with np.errstate(all="ignore"):
+        y = _sum_of_taps(x, w, stride, pads, dilation, groups)
+        if bias is not None:
+            y += np.asarray(bias).astype(np.float64)[:, np.newaxis, np.newaxis]
+        if residual is not None:
+            y += _in_nchw(np.asarray(residual), layout).astype(np.float64)
+    return _in_layout(y, layout, np.ndim(input))
+
+
+def conv2d_reference(
+    input,
+    weight,
+    bias=None,
+    stride=1,
+    padding=0,
+    dilation=1,
+    groups=1,
+    *,
+    activation=None,
+    residual=None,
+    layout="NCHW",
+) -> np.ndarray:
+    """Give the convolution in float64; arguments as in ``pplconv.conv2d``."""
+    y = _evaluate(input, weight, bias, stride, padding, dilation, groups, residual, layout)
+    return activate(y, activation, np.asarray(input).dtype)
+
+
+def _magnitude(array):
+    return None if array is None else np.abs(np.asarray(array).astype(np.float64))
+
+
+def error_bound(
+    input,
+    weight,
+    bias=None,
+    stride=1,
+    padding=0,
+    dilation=1,
+    groups=1,
+    *,
+    residual=None,
+    layout="NCHW",
+) -> np.ndarray:
+    """Give the largest distance from the reference that rounding explains, for each element."""
+    terms = int(np.prod(np.shape(weight)[1:])) + 4
+    info = np.finfo(np.asarray(input).dtype)
+    magnitudes = _evaluate(
+        _magnitude(input),
+        _magnitude(weight),
+        _magnitude(bias),
+        stride,
+        padding,
+        dilation,
+        groups,
+        _magnitude(residual),
+        layout,
+    )
+    growth = sum(terms * u / (1 - terms * u) for u in (float(info.eps) / 2, _UNIT_ROUNDOFF_64))
+    with np.errstate(all="ignore"):
+        return growth * magnitudes + terms * float(info.smallest_subnormal)
+
+
+def assert_convolution(actual, input, weight, bias=None, *, activation=None, **parameters):
+    """Assert that ``actual`` is the convolution of these arguments.
+
+    Finite elements must lie within the error bound; NaN and the infinities must stand exactly
+    where the reference, rounded to the element type, has them. Shape and type are checked too.
+    """
+    expected = conv2d_reference(input, weight, bias, activation=activation, **parameters)
+    dtype = np.asarray(input).dtype.newbyteorder("=")
+    assert type(actual) is np.ndarray
+    assert actual.dtype == dtype
+    assert actual.shape == expected.shape
+    with np.errstate(over="ignore"):
+        rounded = expected.astype(dtype)
+    np.testing.assert_array_equal(np.isnan(actual), np.isnan(rounded), "NaN elsewhere")
+    np.testing.assert_array_equal(np.isposinf(actual), np.isposinf(rounded), "+inf elsewhere")
+    np.testing.assert_array_equal(np.isneginf(actual), np.isneginf(rounded), "-inf elsewhere")
+    finite = np.isfinite(rounded)
+    bound = error_bound(input, weight, bias, **parameters)[finite]
+    error = np.abs(actual[finite].astype(np.float64) - expected[finite])
+    if not np.all(error <= bound):
+        worst = int(np.argmax(error - bound))
+        where = tuple(int(axis[worst]) for axis in np.nonzero(finite))
+        raise AssertionError(
+            f"{np.count_nonzero(error > bound)} of {actual.size} elements are too far off; worst "
+            f"at {where}: got {actual[where]!r}, expected {expected[where]!r}, error "
+            f"{error[worst]:.3g} where {bound[worst]:.3g} is allowed"
+        )

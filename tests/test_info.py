@@ -1,0 +1,273 @@
+"""What show_config and the command line print."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+import types
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import pplconv
+from pplconv import __main__ as command
+from pplconv import _info, _kernels
+from pplconv.machine import Machine
+from pplconv.machine import current as current_machine
+
+XEON = Machine(
+    arch="x86_64",
+    vendor="GenuineIntel",
+    cpu_name="Example CPU",
+    family=6,
+    model=0x55,
+    isas=("portable", "avx2", "avx512"),
+    fma_per_cycle={"portable": 1, "avx2": 2, "avx512": 2},
+    l1d_bytes=32 << 10,
+    l1d_cpus=2,
+    l2_bytes=1 << 20,
+    l2_cpus=2,
+    l3_bytes=39424 << 10,
+    l3_cpus=16,
+    physical_cores=8,
+    online_cpus=16,
+    affinity=(0, 1, 2, 3, 8),
+    quota=2.5,
+    numa_nodes=(tuple(range(8)), tuple(range(8, 16))),
+    memory_bytes=48 << 30,
+)
+
+ROWS = [
+    {"symbol": f"gemm_{dtype}_{isa}_{mr}", "op": "gemm", "dtype": dtype, "isa": isa}
+    for dtype in ("f64", "f32")
+    for isa, tiles in (("avx512", 3), ("portable", 1), ("avx2", 2))
+    for mr in range(tiles)
+]
+
+
+@pytest.fixture
+def xeon(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """A recorded machine without settings, with a small kernel table."""
+    for name in ("PPLCONV_MAX_ISA", "PPLCONV_NUM_THREADS", "OMP_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(_info, "current_machine", lambda: XEON)
+    monkeypatch.setattr(_info, "openmp_runtimes", lambda: [RUNTIME])
+    table = types.SimpleNamespace(rows=lambda: ROWS)
+    monkeypatch.setattr(pplconv, "_kernels", table)
+    yield monkeypatch
+
+
+RUNTIME = {
+    "library": "libgomp.so.1",
+    "path": "/usr/lib/libgomp.so.1",
+    "prefix": "libgomp",
+    "version": None,
+    "threads": 16,
+}
+
+
+def shown() -> dict[str, list[str]]:
+    """Lines of show_config by label, a line without a label under the label before it."""
+    text = io.StringIO()
+    pplconv.show_config(file=text)
+    lines: dict[str, list[str]] = {}
+    label = ""
+    for line in text.getvalue().splitlines():
+        label = line[:14].strip() or label
+        lines.setdefault(label, []).append(line[14:])
+    return lines
+
+
+def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
+    assert shown() == {
+        "pplconv": [pplconv.__version__],
+        "Python": [f"{sys.version.split()[0]}, NumPy {numpy.__version__}, {sys.platform}"],
+        "CPU": ["Example CPU", "GenuineIntel, family 0x6, model 0x55, x86_64"],
+        "ISA": [
+            "avx512 (available: portable, avx2, avx512; no cap)",
+            "FMA/cycle: portable 1, avx2 2, avx512 2",
+        ],
+        "caches": [
+            "L1d 32 KiB shared by 2 CPUs, L2 1 MiB shared by 2 CPUs",
+            "L3 38.5 MiB shared by 16 CPUs, line 64 bytes",
+        ],
+        "cores": ["8 physical, 16 logical"],
+        "affinity": ["5 CPUs: 0-3,8"],
+        "CPU quota": ["2.5 CPUs"],
+        "NUMA nodes": ["2: 0-7; 8-15"],
+        "memory": ["48 GiB"],
+        "threads": ["3 (CPU quota 2.5, below the 5 CPUs of the affinity mask)"],
+        "OpenMP": ["libgomp.so.1, 16 threads by default (/usr/lib/libgomp.so.1)"],
+        "kernels": [
+            "gemm  f32  portable     1",
+            "gemm  f32  avx2         2",
+            "gemm  f32  avx512       3",
+            "gemm  f64  portable     1",
+            "gemm  f64  avx2         2",
+            "gemm  f64  avx512       3",
+        ],
+    }
+
+
+def test_settings_show(xeon: pytest.MonkeyPatch) -> None:
+    xeon.setenv("PPLCONV_MAX_ISA", "avx2")
+    xeon.setenv("OMP_NUM_THREADS", "7")
+    lines = shown()
+    assert lines["ISA"][0] == "avx2 (available: portable, avx2, avx512; capped at avx2)"
+    assert lines["threads"] == ["7 (OMP_NUM_THREADS is 7)"]
+
+
+def test_chosen_isa_has_kernels(xeon: pytest.MonkeyPatch) -> None:
+    few = [row for row in ROWS if row["isa"] != "avx512"]
+    xeon.setattr(pplconv, "_kernels", types.SimpleNamespace(rows=lambda: few))
+    assert _info.config()["isa"]["chosen"] == "avx2"
+    xeon.setattr(pplconv, "_kernels", types.SimpleNamespace(rows=list))
+    assert _info.config()["isa"]["chosen"] is None
+    assert shown()["kernels"] == ["none"]
+
+
+def test_unknown_things(xeon: pytest.MonkeyPatch) -> None:
+    xeon.setattr(_info, "current_machine", Machine)
+    xeon.setattr(_info, "openmp_runtimes", list)
+    lines = shown()
+    assert lines["CPU"][0] == "(no name)"
+    assert lines["caches"][1] == "L3 none, line 64 bytes"
+    assert lines["CPU quota"] == ["none"]
+    assert lines["memory"] == ["unknown"]
+    assert lines["OpenMP"] == ["none loaded"]
+
+
+def test_this_machine() -> None:
+    found = _info.config()
+    machine = current_machine()
+    assert found["pplconv"] == pplconv.__version__
+    assert found["isa"]["available"] == list(machine.isas)
+    assert found["caches"]["l2"] == {"bytes": machine.l2_bytes, "cpus": machine.l2_cpus}
+    counts = Counter((row["op"], row["dtype"], row["isa"]) for row in _kernels.rows())
+    assert {
+        (row["op"], row["dtype"], row["isa"]): row["count"] for row in found["kernels"]
+    } == counts
+
+
+def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PPLCONV_")},
+        "PYTHONPATH": str(Path(pplconv.__file__).parents[1]),
+        **variables,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "pplconv", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_command_info() -> None:
+    done = run("info", PPLCONV_NUM_THREADS="3")
+    assert done.returncode == 0, done.stderr
+    assert "threads       3 (PPLCONV_NUM_THREADS is 3)" in done.stdout.splitlines()
+
+
+def test_command_info_json() -> None:
+    done = run("info", "--json", PPLCONV_MAX_ISA="portable")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    assert (found["isa"]["cap"], found["isa"]["chosen"]) == ("portable", "portable")
+
+
+def test_malformed_setting_is_a_message() -> None:
+    done = run("info", PPLCONV_NUM_THREADS="many")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == (
+        "pplconv info: PPLCONV_NUM_THREADS is 'many': expected an integer from 1 to 65536\n"
+    )
+
+
+def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main([])
+    assert caught.value.code == 2
+    assert "info,demo" in capsys.readouterr().err
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        command.main(["--version"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out == f"pplconv {pplconv.__version__}\n"
+
+
+def fake_demo(monkeypatch: pytest.MonkeyPatch, main: Any) -> None:
+    module = types.ModuleType("pplconv.demo")
+    module.main = main  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pplconv.demo", module)
+    monkeypatch.setattr(pplconv, "demo", module, raising=False)
+
+
+@pytest.mark.parametrize("status", [0, 3, None])
+def test_demo_gets_its_arguments(monkeypatch: pytest.MonkeyPatch, status: int | None) -> None:
+    seen: list[list[str]] = []
+
+    def main(arguments: list[str]) -> int | None:
+        seen.append(arguments)
+        return status
+
+    fake_demo(monkeypatch, main)
+    rest = ["--json", "-h", "picture.png", "info", "--", "-x"]
+    assert command.main(["demo", *rest]) == (status or 0)
+    assert seen == [rest]
+
+
+def test_demo_without_its_extras(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(arguments: list[str]) -> int:
+        raise ModuleNotFoundError("No module named 'onnx'", name="onnx.reference")
+
+    fake_demo(monkeypatch, main)
+    assert command.main(["demo"]) == 2
+    text = capsys.readouterr().err
+    assert "'onnx' is missing" in text
+    assert "pip install pplconv[demo]" in text
+
+
+def test_broken_package_is_not_taken_for_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def main(arguments: list[str]) -> int:
+        raise ModuleNotFoundError("No module named 'pplconv._conv'", name="pplconv._conv")
+
+    fake_demo(monkeypatch, main)
+    with pytest.raises(ModuleNotFoundError):
+        command.main(["demo"])
+
+
+def test_interrupted_demo(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def main(arguments: list[str]) -> int:
+        raise KeyboardInterrupt
+
+    fake_demo(monkeypatch, main)
+    with contextlib.suppress(SystemExit):
+        assert command.main(["demo"]) == 130
+    assert capsys.readouterr().err == "pplconv demo: interrupted\n"
+
+
+def test_fault_of_ours_is_not_taken_for_a_setting(xeon: pytest.MonkeyPatch) -> None:
+    def broken() -> list[dict[str, Any]]:
+        raise ValueError("a fault of ours")
+
+    xeon.setattr(_info, "openmp_runtimes", broken)
+    with pytest.raises(ValueError, match="a fault of ours"):
+        command.main(["info"])
