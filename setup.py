@@ -1,12 +1,15 @@
 """Build of the extension modules; everything declarative is in ``pyproject.toml``.
 
 The kernels of ``asm/`` are generated, compiled one by one, each with the flags of its own
-instruction set, and linked into ``pplconv._kernels``. No other file gets such a flag.
+instruction set, and linked into ``pplconv._kernels``. No other file gets such a flag, and none
+is taken from ``CFLAGS``: what a wheel can run on must not depend on where it was built.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,40 +18,72 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+ROOT = Path(__file__).resolve().parent
+sys.path.insert(0, str(ROOT))
 
-from asm.build import generate  # noqa: E402  (the build runs from anywhere)
+from asm.build import PORTABLE, Source, generate  # noqa: E402  (the build runs from anywhere)
 
-C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off"]
+C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off", "-fno-fast-math"]
+# Python's own flags ask for debugging symbols, three quarters of a module; the user's may.
+if "-g" not in os.environ.get("CFLAGS", "").split():
+    C_FLAGS.append("-g0")
+# A kernel is called through the table alone, so there is nothing for the linker to optimise.
+KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
+
+ISA_FLAG = re.compile(
+    r"-m(arch=|cpu=|sse|ssse|avx|fma|f16c|bmi|lzcnt|popcnt|movbe|adx|amx|gfni|vaes|vpclmul|3dnow)"
+)
 
 
 class BuildExt(build_ext):
     """Generate and compile the kernels before the modules that call them."""
 
     def build_extensions(self) -> None:
+        """Build everything; objects that are up to date are kept."""
+        self.leave_out_isa_flags()
         directory = Path(self.build_temp).resolve() / "asm"
-        sources = generate(directory)
+        sources = generate(directory, self.plat_name.rpartition("-")[2])
         for extension in self.extensions:
             extension.include_dirs.append(str(directory))
+            extension.depends.append(str(directory / "pplconv_kernels.h"))
             if extension.name == "pplconv._kernels":
-                extension.extra_objects += self.compile_kernels(sources, directory)
+                objects = self.compile_kernels(sources, directory)
+                extension.extra_objects += objects
+                extension.depends += objects
         super().build_extensions()
 
-    def compile_kernels(self, sources, directory: Path) -> list[str]:
-        if ".s" not in self.compiler.src_extensions:
-            self.compiler.src_extensions.append(".s")
+    def leave_out_isa_flags(self) -> None:
+        """Take ``-march=`` and its like, from ``CFLAGS`` or Python itself, out of every file."""
+        command = self.compiler.compiler_so
+        isa_flags = [flag for flag in command if ISA_FLAG.match(flag)]
+        if isa_flags:
+            self.warn(f"{' '.join(isa_flags)}: not used, pplconv chooses its kernels at run time")
+            self.compiler.compiler_so = [flag for flag in command if flag not in isa_flags]
 
-        def compile_one(source) -> list[str]:
+    def compile_kernels(self, sources: list[Source], directory: Path) -> list[str]:
+        """Compile each kernel with its own flags, unless its object is there already."""
+        objects = directory / "objects"
+        objects.mkdir(exist_ok=True)
+        shared = [directory / "pplconv_kernels.h", *sorted(PORTABLE.iterdir())]
+        shared_text = b"".join(path.read_bytes() for path in shared if path.is_file())
+
+        def compile_one(source: Source) -> str:
             # Objects lie beside each other: the names of sources are distinct by design.
-            return self.compiler.compile(
-                [os.path.relpath(source.path)],
-                output_dir=os.path.relpath(directory / "objects"),
-                extra_postargs=list(source.flags),
-            )
+            target = objects / f"{source.path.stem}.o"
+            flags = [*KERNEL_FLAGS, *source.flags]
+            command = [*self.compiler.compiler_so, *flags, "-c", str(source.path)]
+            made_from = source.path.read_bytes() + shared_text + "\0".join(command).encode()
+            key = hashlib.sha256(made_from).hexdigest()
+            stamp = target.with_suffix(".sha256")
+            if not (target.exists() and stamp.exists() and stamp.read_text() == key):
+                stamp.unlink(missing_ok=True)
+                self.spawn([*command, "-o", str(target)])
+                stamp.write_text(key)
+            return str(target)
 
         self.announce(f"compiling {len(sources)} kernel files", level=2)
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return [name for names in pool.map(compile_one, sources) for name in names]
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            return list(pool.map(compile_one, sources))
 
 
 def extension(name: str, *, openmp: bool = False) -> Extension:

@@ -99,6 +99,7 @@ GEMM = Contract(
         Field("a_rs", INT, "A: from one row (m) to the next"),
         Field("a_ks", INT, "A: from one k to the next"),
         Field("b_ks", INT, "B: from one k to the next"),
+        Field("b_ahead", INT, "B: how far ahead of each row to prefetch"),
         Field("c_rs", INT, "C: from one row to the next"),
         Field("n", INT, "columns, 1 <= n <= NR"),
         Field("bias", CONST_POINTER, "MR or n elements, by flag"),
@@ -111,19 +112,16 @@ GEMM = Contract(
 
 PACK_PIXELS = Contract(
     "pack_pixels",
-    "im2col of a segment of output pixels from channel planes: dst[panel][k][panel_width], "
-    "k = (channel, tap); lanes outside the image become zero",
+    "im2col of a segment of output pixels from channel planes: the runs are copied once for "
+    "each channel; lanes of a run that lie outside the image become zero",
     (
         Field("src", CONST_POINTER, "plane of the first channel"),
         Field("src_cs", INT, "from one channel plane to the next"),
-        Field("dst", POINTER, "first panel, aligned to the vector"),
-        Field("dst_ps", INT, "from one panel to the next"),
+        Field("dst", POINTER, "packed pixels of the first channel"),
+        Field("dst_cs", INT, "from one channel's packed pixels to the next"),
         Field("channels", INT, "channels to pack"),
-        Field("taps", INT, "kh * kw"),
-        Field("panels", INT, "panels to pack"),
-        Field("panel_vectors", INT, "vectors in a panel row"),
-        Field("runs", CONST_POINTER, "struct pplconv_run [tap][vector][runs_per_vector]"),
-        Field("runs_per_vector", INT, ">= 1"),
+        Field("runs", CONST_POINTER, "struct pplconv_run [run_count]"),
+        Field("run_count", INT, "runs of one channel"),
         Field("stride", INT, "input columns from one output pixel to the next"),
     ),
 )
@@ -203,16 +201,15 @@ enum {{
 {flags}
 }};
 
-/* One run of consecutive output pixels inside one vector, for one tap. Lane `start` reads
- * the element `offset + start * stride` of the channel plane (so that a masked vector load
- * at `offset` puts every element into its lane), and so on for `length` lanes. */
+/* One run of output pixels of one image row, for one tap: `lanes` packed elements from
+ * `dst` on, of which those from `begin` up to `end` come from the image and the others are
+ * padding. Lane i comes from element src + i * stride of the channel plane. */
 struct pplconv_run {{
-    int32_t offset;
-    uint16_t mask;
-    uint8_t start;
-    uint8_t length;
+    int32_t src, dst;
+    uint16_t load_mask, store_mask;
+    uint8_t begin, end, lanes, unused;
 }};
-_Static_assert(sizeof(struct pplconv_run) == 8, "struct pplconv_run grew");
+_Static_assert(sizeof(struct pplconv_run) == 16, "struct pplconv_run grew");
 
 /* Geometry of one problem, in elements and pixels. */
 struct pplconv_geometry {{
@@ -233,11 +230,13 @@ struct pplconv_kernel_row {{
 extern const struct pplconv_kernel_row pplconv_kernel_table[];
 extern const int32_t pplconv_kernel_count;
 
-/* Fill runs[tap][vector][runs_per_vector] for the output pixels first .. first + pixels - 1,
- * `lanes` pixels to a vector; unused runs and lanes beyond the last pixel are empty. */
-void pplconv_pixel_runs(const struct pplconv_geometry *geometry, int64_t first, int64_t pixels,
-                        int64_t lanes, int64_t vectors, int64_t runs_per_vector,
-                        struct pplconv_run *runs);
+/* Write the runs of output pixels first .. first + pixels - 1 for every tap, and return how
+ * many there are. Packed pixels lie in panels of `width` pixels, panel_elements apart; within
+ * a panel, taps lie `width` apart. A run stays within a panel, an image row and `lanes`
+ * lanes; the last panel is filled up with zeros to a multiple of `lanes`. */
+int64_t pplconv_pixel_runs(const struct pplconv_geometry *geometry, int64_t first, int64_t pixels,
+                           int64_t lanes, int64_t width, int64_t panel_elements,
+                           struct pplconv_run *runs);
 
 /* CPUID and XGETBV; all zero where the machine has no such instruction. */
 void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]);

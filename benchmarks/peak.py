@@ -35,7 +35,7 @@ class Peak:
     threads : int
         How many threads run the loop at once.
     dtype : str
-        ``"float32"`` or ``"float64"``.
+        ``"f32"`` or ``"f64"``, as the kernel table calls them.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Peak:
     loop: FmaLoop
     isa: str
     threads: int
-    dtype: str = "float32"
+    dtype: str = "f32"
     readings: list[float] = field(default_factory=list)
     now: Callable[[], float] = time.perf_counter
     _iterations: int = 0
@@ -99,8 +99,8 @@ class Peak:
         return sum(flops for _, _, flops in spans) / seconds
 
 
-def open_peak(threads: int, dtype: str = "float32") -> Peak:
-    """Find the loop and the instruction set that pplconv runs on.
+def open_peak(threads: int) -> Peak:
+    """Find the float32 loop of the instruction set that pplconv runs on.
 
     Raises
     ------
@@ -117,6 +117,10 @@ def open_peak(threads: int, dtype: str = "float32") -> Peak:
     loop = getattr(_kernels, "fma_peak", None)
     if loop is None:
         raise PeakUnavailable("this pplconv has no fma_peak")
-    conv = pplconv.Conv2d(np.ones((16, 16, 1, 1), dtype), threads=1)
+    conv = pplconv.Conv2d(np.ones((16, 16, 1, 1), np.float32), threads=1)
     isa = conv.plan_for((1, 16, 8, 8)).isa
-    return Peak(loop=loop, isa=isa, threads=threads, dtype=dtype)
+    try:
+        loop(isa, "f32", 1)
+    except LookupError as error:
+        raise PeakUnavailable(str(error)) from None
+    return Peak(loop=loop, isa=isa, threads=threads)

@@ -25,7 +25,15 @@ import numpy as np
 
 from pplconv import _arguments as arguments
 from pplconv import planner
-from pplconv.runtime import safe_team
+from pplconv.runtime import note_openmp_used, safe_team
+
+cdef int safe(int threads):
+    if threads > 1:
+        threads = safe_team(threads)
+        if threads > 1:
+            note_openmp_used()
+    return threads
+
 
 cdef object ndarray = np.ndarray
 cdef object empty = np.empty
@@ -172,6 +180,10 @@ cdef Prepared prepare(object problem, str algorithm, double tolerance, object th
     plan, fields = planner.make_plan(
         problem, algorithm=algorithm, tolerance=tolerance, threads=threads, search=search
     )
+    return compiled(problem, plan, fields)
+
+
+cdef Prepared compiled(object problem, object plan, dict fields):
     return Prepared(
         problem, plan, Schedule(fields, plan.dtype, plan.isa),
         np.dtype(np.float32 if problem.dtype == "f32" else np.float64),
@@ -217,6 +229,7 @@ cdef object execute(Prepared prepared, object x, const char *weights, object bia
                     object residual, Clip clip, object out):
     """Run on plain arrays of the right shapes. `out` may be None."""
     cdef View vx, vb, vr, vy
+    cdef int team = safe(prepared.threads)
     cdef Tensors t
     cdef Buffer scratch
     cdef Schedule schedule = prepared.schedule
@@ -242,7 +255,7 @@ cdef object execute(Prepared prepared, object x, const char *weights, object bia
             hold(residual, &vr, PyBUF_ND)
             t.residual = <const char *> vr.buffer.buf
         with nogil:
-            schedule.run(&t, scratch.data)
+            schedule.run(&t, scratch.data, team)
     finally:
         release(&vx)
         release(&vb)
@@ -295,14 +308,16 @@ cdef class PackedWeights:
 
     def __cinit__(self, Prepared prepared, weight):
         cdef View view
+        cdef int team
         cdef Schedule schedule = prepared.schedule
         self.packing = prepared.packing
         self.buffer = Buffer(schedule.packed_bytes())
         view.held = False
         hold(weight, &view, PyBUF_ND)
         try:
+            team = safe(prepared.threads)
             with nogil:
-                schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data)
+                schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
         finally:
             release(&view)
 
@@ -428,19 +443,29 @@ cdef class Conv2d:
             raise ValueError(f"input_shape must have 3 or 4 dimensions, got {shape!r}")
         return dims
 
-    cdef Prepared prepared_for(self, tuple shape):
+    def _problem(self, tuple shape):
+        """The problem that an input of a 4-D shape poses (for the benchmarks of plans)."""
+        return arguments.make_problem(
+            shape, self.weight.shape, self.dtype_name, stride=self.stride,
+            padding=self.padding, dilation=self.dilation, groups=self.groups,
+            layout=self.layout)
+
+    def _adopt(self, problem, plan, fields):
+        """Use this plan for inputs of the problem's shape (for the benchmarks of plans)."""
+        with self.lock:
+            self.plans.pop(problem.input_shape, None)
+        self.prepared_for(problem.input_shape, compiled(problem, plan, fields))
+
+    cdef Prepared prepared_for(self, tuple shape, Prepared given=None):
         """Find or make the plan and the packed weights for one input shape."""
         cdef Prepared prepared
         cdef PackedWeights packed
         with self.lock:
             prepared = self.plans.get(shape)
             if prepared is None:
-                problem = arguments.make_problem(
-                    shape, self.weight.shape, self.dtype_name, stride=self.stride,
-                    padding=self.padding, dilation=self.dilation, groups=self.groups,
-                    layout=self.layout)
-                prepared = prepare(problem, self.algorithm, self.tolerance, self.threads,
-                                   self.search)
+                prepared = given or prepare(
+                    self._problem(shape), self.algorithm, self.tolerance, self.threads,
+                    self.search)
                 while len(self.plans) >= PLANS_PER_CONV:
                     del self.plans[next(iter(self.plans))]
                 self.plans[shape] = prepared
@@ -647,6 +672,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef Prepared prepared
     cdef Clip clip
     cdef Buffer packed
+    cdef int team
     cdef View view
     cdef Schedule schedule
     cdef bint batched
@@ -671,8 +697,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     view.held = False
     try:
         hold(plain_w, &view, PyBUF_ND)
+        team = safe(prepared.threads)
         with nogil:
-            schedule.pack_weights(<const char *> view.buffer.buf, packed.data)
+            schedule.pack_weights(<const char *> view.buffer.buf, packed.data, team)
         return finish(prepared, plain_x if batched else one_image(plain_x), x, packed.data, w, plain_b,
                       residual, clip, out, batched)
     finally:

@@ -13,10 +13,9 @@ cdef extern from "pplconv_kernels.h" nogil:
         PPLCONV_B_PADDED
 
     struct pplconv_run:
-        int32_t offset
-        uint16_t mask
-        uint8_t start
-        uint8_t length
+        int32_t src, dst
+        uint16_t load_mask, store_mask
+        uint8_t begin, end, lanes, unused
 
     struct pplconv_geometry:
         int64_t ih, iw, oh, ow, kh, kw
@@ -26,7 +25,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *a
         const void *b
         void *c
-        int64_t k, a_rs, a_ks, b_ks, c_rs, n
+        int64_t k, a_rs, a_ks, b_ks, b_ahead, c_rs, n
         const void *bias
         const void *residual
         int64_t residual_rs
@@ -37,9 +36,9 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *src
         int64_t src_cs
         void *dst
-        int64_t dst_ps, channels, taps, panels, panel_vectors
+        int64_t dst_cs, channels
         const void *runs
-        int64_t runs_per_vector, stride
+        int64_t run_count, stride
 
     struct pplconv_pack_rows_args:
         const void *src
@@ -95,6 +94,6 @@ cdef struct GemmFamily:
 
 cdef pplconv_kernel find(str op, str dtype, str isa) except NULL
 cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1
-cdef void make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
-                          int64_t lanes, int64_t vectors, int64_t runs_per_vector,
-                          pplconv_run *runs) noexcept nogil
+cdef int64_t make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
+                             int64_t lanes, int64_t width, int64_t panel_elements,
+                             pplconv_run *runs) noexcept nogil

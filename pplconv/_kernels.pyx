@@ -8,9 +8,9 @@ convolution; every other module reaches a kernel through it.
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 cdef extern from "pplconv_kernels.h" nogil:
-    void pplconv_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
-                            int64_t lanes, int64_t vectors, int64_t runs_per_vector,
-                            pplconv_run *runs)
+    int64_t pplconv_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
+                               int64_t lanes, int64_t width, int64_t panel_elements,
+                               pplconv_run *runs)
     void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *out)
     uint64_t pplconv_xgetbv(uint32_t index)
 
@@ -85,14 +85,14 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
     return 0
 
 
-cdef void make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
-                          int64_t lanes, int64_t vectors, int64_t runs_per_vector,
-                          pplconv_run *runs) noexcept nogil:
-    pplconv_pixel_runs(geometry, first, pixels, lanes, vectors, runs_per_vector, runs)
+cdef int64_t make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
+                             int64_t lanes, int64_t width, int64_t panel_elements,
+                             pplconv_run *runs) noexcept nogil:
+    return pplconv_pixel_runs(geometry, first, pixels, lanes, width, panel_elements, runs)
 
 
-def pixel_runs(geometry, int64_t first, int64_t pixels, int64_t lanes, int64_t vectors,
-               int64_t runs_per_vector):
+def pixel_runs(geometry, int64_t first, int64_t pixels, int64_t lanes, int64_t width,
+               int64_t panel_elements, int64_t room):
     """Make the table that ``pack_pixels`` follows (for tests).
 
     Parameters
@@ -101,27 +101,26 @@ def pixel_runs(geometry, int64_t first, int64_t pixels, int64_t lanes, int64_t v
         ih, iw, oh, ow, kh, kw, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left.
     first, pixels : int
         The output pixels of the segment, in row-major order.
-    lanes, vectors : int
-        Pixels in a vector; vectors in the segment.
-    runs_per_vector : int
-        Room for runs in each vector.
+    lanes, width : int
+        Pixels in a vector; pixels in a panel.
+    panel_elements : int
+        Elements from one panel to the next.
+    room : int
+        Runs that the table can hold.
 
     Returns
     -------
     bytearray
-        ``struct pplconv_run [kh * kw][vectors][runs_per_vector]``.
+        ``struct pplconv_run []``, as many as there are.
     """
     cdef pplconv_geometry g
     (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
      g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = geometry
-    cdef bytearray table = bytearray(
-        g.kh * g.kw * vectors * runs_per_vector * sizeof(pplconv_run)
-    )
+    cdef bytearray table = bytearray(max(room, 1) * sizeof(pplconv_run))
     cdef unsigned char[::1] view = table
-    if len(table):
-        pplconv_pixel_runs(&g, first, pixels, lanes, vectors, runs_per_vector,
-                           <pplconv_run *> &view[0])
-    return table
+    cdef int64_t count = pplconv_pixel_runs(&g, first, pixels, lanes, width, panel_elements,
+                                            <pplconv_run *> &view[0])
+    return table[:count * sizeof(pplconv_run)]
 
 
 def fma_peak(str isa, str dtype, int64_t iterations):

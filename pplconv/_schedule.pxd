@@ -14,7 +14,7 @@ cdef struct Job:
     bint channels_in_vectors, packed, pixels_inner
     int64_t mr, vectors, lanes, nr, panel_width
     int64_t k_block, oc_segment, hw_segment, group_segment
-    int64_t runs_per_vector
+    int64_t b_ahead
     # How the work is divided: task = (group segment, image, hw segment, oc segment).
     int64_t oc_segments, hw_segments, group_segments, tasks
     int threads
@@ -37,7 +37,7 @@ cdef class Schedule:
     cdef Job job
 
     cdef int check(self) except -1
-    cdef void run(self, const Tensors *tensors, char *scratch) noexcept nogil
-    cdef void pack_weights(self, const char *weights, char *packed) noexcept nogil
+    cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
+    cdef void pack_weights(self, const char *weights, char *packed, int team) noexcept nogil
     cdef int64_t packed_bytes(self) noexcept nogil
     cdef int64_t scratch_bytes(self) noexcept nogil

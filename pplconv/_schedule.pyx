@@ -51,7 +51,7 @@ cdef extern from *:
 cdef struct Tile:
     # What a task works on: one image and group, a segment of pixels and of channels.
     int64_t image, group, pixel, pixels, channel, channels
-    int64_t k_begin, k_end
+    int64_t k_begin, k_end, run_count
     bint first, last
 
 
@@ -105,26 +105,30 @@ cdef void pack_block(const Job *j, const Tensors *t, const Tile *tile, char *scr
         j.pack_rows(&r)
         return
     cdef int64_t plane = j.geometry.ih * j.geometry.iw * j.element
-    cdef int64_t vectors = j.vectors
-    if j.channels_in_vectors:
-        vectors = ceil_div(j.hw_segment, j.lanes)
     p.src = t.x + (tile.image * channels_in + tile.group * j.ic + tile.k_begin // j.taps) * plane
     p.src_cs = plane
     p.dst = scratch
-    p.dst_ps = j.k_block * vectors * j.lanes * j.element
+    p.dst_cs = j.taps * pixel_panel(j) * j.element
     p.channels = block // j.taps
-    p.taps = j.taps
-    p.panels = ceil_div(tile.pixels, vectors * j.lanes)
-    p.panel_vectors = vectors
     p.runs = scratch + j.runs_offset
-    p.runs_per_vector = j.runs_per_vector
+    p.run_count = tile.run_count
     p.stride = j.geometry.stride_w
     j.pack_pixels(&p)
 
 
+cdef inline int64_t pixel_panel(const Job *j) noexcept nogil:
+    # Pixels in a panel of packed pixels: a tile's, or (as rows of A) the whole segment's.
+    return ceil_div(j.hw_segment, j.lanes) * j.lanes if j.channels_in_vectors else j.nr
+
+
+cdef inline int64_t odd_lines(int64_t size) noexcept nogil:
+    # An odd number of cache lines keeps neighbouring rows out of one cache set.
+    return (ceil_div(size, 64) | 1) * 64
+
+
 cdef inline int64_t row_stride(const Job *j) noexcept nogil:
-    # Rows of packed channels-last pixels; the odd line keeps rows out of one cache set.
-    return (ceil_div(j.k_block * j.element, 64) | 1) * 64
+    # Rows of packed channels-last pixels
+    return odd_lines(j.k_block * j.element)
 
 
 cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile, char *scratch) noexcept nogil:
@@ -149,6 +153,7 @@ cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile, char *sc
     g.k = tile.k_end - tile.k_begin
     g.a_rs = j.element
     g.a_ks = j.panel_width * j.element
+    g.b_ahead = j.b_ahead
     g.c_rs = plane
     g.residual_rs = plane
     g.clip = t.clip
@@ -198,11 +203,11 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile, char *
             a = t.x + (tile.pixel * channels_in + tile.group * j.ic + tile.k_begin) * j.element
         g.a_ks = j.element
     else:
-        g.c_rs = ceil_div(j.oc_segment, j.nr) * j.nr * j.element
+        g.c_rs = odd_lines(j.oc_segment * j.element)
         g.a_rs = j.element
         if j.packed:
             a = scratch
-            g.a_ks = ceil_div(j.hw_segment, j.lanes) * j.lanes * j.element
+            g.a_ks = pixel_panel(j) * j.element
         else:
             a = t.x + (
                 (tile.image * channels_in + tile.group * j.ic + tile.k_begin) * j.pixels + tile.pixel
@@ -211,6 +216,7 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile, char *
     pixel_step = g.a_rs
     g.k = tile.k_end - tile.k_begin
     g.b_ks = j.panel_width * j.element
+    g.b_ahead = j.b_ahead
     g.residual_rs = g.c_rs
     g.clip = t.clip
     g.flags = flags
@@ -262,11 +268,12 @@ cdef void store_tile(const Job *j, const Tensors *t, const Tile *tile, const cha
 cdef void run_task(const Job *j, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """Compute one segment of outputs from start to finish."""
     cdef Tile tile
-    cdef int64_t oc_index, hw_index, group_begin, group, vectors, rest = task
+    cdef int64_t oc_index, hw_index, group_begin, group, rest = task
     oc_index = rest % j.oc_segments
     rest = rest // j.oc_segments
     hw_index = rest % j.hw_segments
     rest = rest // j.hw_segments
+    tile.run_count = 0
     tile.image = rest % j.images
     group_begin = rest // j.images * j.group_segment
     tile.pixel = hw_index * j.hw_segment
@@ -275,11 +282,9 @@ cdef void run_task(const Job *j, const Tensors *t, int64_t task, char *scratch) 
     tile.channels = least(j.oc_segment, j.oc - tile.channel)
     if j.packed and not j.channels_last:
         # The table serves every channel and every group of the segment.
-        vectors = ceil_div(j.hw_segment, j.lanes)
-        if not j.channels_in_vectors:
-            vectors = ceil_div(tile.pixels, j.nr) * j.vectors
-        make_pixel_runs(&j.geometry, tile.pixel, tile.pixels, j.lanes, vectors,
-                        j.runs_per_vector, <pplconv_run *> (scratch + j.runs_offset))
+        tile.run_count = make_pixel_runs(
+            &j.geometry, tile.pixel, tile.pixels, j.lanes, pixel_panel(j),
+            j.k_block * pixel_panel(j), <pplconv_run *> (scratch + j.runs_offset))
     for group in range(group_begin, least(group_begin + j.group_segment, j.groups)):
         tile.group = group
         tile.k_begin = 0
@@ -299,14 +304,14 @@ cdef void run_task(const Job *j, const Tensors *t, int64_t task, char *scratch) 
             tile.first = False
 
 
-cdef void run_tasks(const Job *j, const Tensors *t, char *scratch) noexcept nogil:
+cdef void run_tasks(const Job *j, const Tensors *t, char *scratch, int team) noexcept nogil:
     cdef int64_t task
-    if j.threads == 1:
+    if team == 1:
         # No region at all: the caller's thread, and nothing of OpenMP is touched.
         for task in range(j.tasks):
             run_task(j, t, task, scratch)
         return
-    for task in prange(j.tasks, num_threads=j.threads, schedule="dynamic", chunksize=1):
+    for task in prange(j.tasks, num_threads=team, schedule="dynamic", chunksize=1):
         run_task(j, t, task, scratch + threadid() * j.scratch_bytes)
 
 
@@ -371,7 +376,7 @@ cdef class Schedule:
         j.oc_segment = fields["oc_segment"]
         j.hw_segment = fields["hw_segment"]
         j.group_segment = fields["group_segment"]
-        j.runs_per_vector = fields["runs_per_vector"]
+        j.b_ahead = fields["b_ahead"]
         j.oc_segments = ceil_div(j.oc, j.oc_segment)
         j.hw_segments = ceil_div(j.pixels, j.hw_segment)
         j.group_segments = ceil_div(j.groups, j.group_segment)
@@ -404,17 +409,17 @@ cdef class Schedule:
             raise ValueError("blocks and segments are at least 1")
         return 0
 
-    cdef void run(self, const Tensors *tensors, char *scratch) noexcept nogil:
-        run_tasks(&self.job, tensors, scratch)
+    cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil:
+        run_tasks(&self.job, tensors, scratch, team)
 
-    cdef void pack_weights(self, const char *weights, char *packed) noexcept nogil:
+    cdef void pack_weights(self, const char *weights, char *packed, int team) noexcept nogil:
         cdef const Job *j = &self.job
         cdef int64_t piece
-        if j.threads == 1 or j.oc * j.k * j.groups < 65536:
+        if team == 1 or j.oc * j.k * j.groups < 65536:
             pack_range(j, weights, packed, 0, 1)
             return
-        for piece in prange(j.threads, num_threads=j.threads, schedule="static"):
-            pack_range(j, weights, packed, piece, j.threads)
+        for piece in prange(team, num_threads=team, schedule="static"):
+            pack_range(j, weights, packed, piece, team)
 
     cdef int64_t packed_bytes(self) noexcept nogil:
         cdef const Job *j = &self.job

@@ -1,104 +1,94 @@
-/* im2col from channel planes, as the tiled im2col of the OpenPPL Arm Server slides: a panel
- * of output pixels at a time, k = (channel, tap) down, pixels across. Where a pixel comes
- * from is the same for every channel, so the caller makes a table of runs once per segment
- * (pplconv_pixel_runs) and this loop only follows it: no bounds are checked per element. */
+/* im2col from channel planes, as the tiled im2col of the OpenPPL Arm Server slides: panels of
+ * output pixels, k = (channel, tap) down, pixels across. Where a pixel comes from is the same
+ * for every channel, so the caller makes a table of runs once per segment
+ * (pplconv_pixel_runs) and this loop only follows it: nothing is checked per element. */
 #include "lanes.h"
 
 #if PPLCONV_VECTOR_BYTES == 64
 
-static inline vector combine(vector a, vector b) {
-    return (vector)((vector_bits)a | (vector_bits)b);
-}
-
-static inline vector load_run(const element *src, const struct pplconv_run *run, int64_t stride) {
-    if (stride == 1) return load_masked(src + run->offset, run->mask);
-    /* stride 2: every second element of two neighbouring vectors */
-    const element *p = src + run->offset;
-#if PPLCONV_F64
-    const uint32_t m = _pdep_u32(run->mask, 0x5555u);
-    const vector_bits even = {0, 2, 4, 6, 8, 10, 12, 14};
-#else
-    const uint32_t m = _pdep_u32(run->mask, 0x55555555u);
-    const vector_bits even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
-#endif
-    const vector lo = load_masked(p, (lane_mask)(m & ((1u << LANES) - 1u)));
-    const vector hi = load_masked(p + LANES, (lane_mask)(m >> LANES));
-    return __builtin_shuffle(lo, hi, even);
-}
 enum { LARGEST_VECTOR_STRIDE = 2 };
+
+static inline void copy_run(element *dst, const element *src, const struct pplconv_run *run,
+                            int64_t stride) {
+    const element *p = src + run->src;
+    vector x;
+    if (stride == 1) {
+        x = load_masked(p, run->load_mask);
+    } else { /* every second element of two neighbouring vectors */
+#if PPLCONV_F64
+        const uint32_t m = _pdep_u32(run->load_mask, 0x5555u);
+        const vector_bits even = {0, 2, 4, 6, 8, 10, 12, 14};
+#else
+        const uint32_t m = _pdep_u32(run->load_mask, 0x55555555u);
+        const vector_bits even = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+#endif
+        const vector low = load_masked(p, (lane_mask)(m & ((1u << LANES) - 1u)));
+        const vector high = load_masked(p + LANES, (lane_mask)(m >> LANES));
+        x = __builtin_shuffle(low, high, even);
+    }
+    store_masked(dst + run->dst, x, run->store_mask);
+}
 
 #elif PPLCONV_VECTOR_BYTES == 32
 
-static inline vector combine(vector a, vector b) {
-    return (vector)((vector_bits)a | (vector_bits)b);
-}
-
-static inline vector load_run(const element *src, const struct pplconv_run *run, int64_t stride) {
-    (void)stride;
-    const element *p = src + run->offset;
-    if (run->length == LANES) return *(const unaligned_vector *)p;
-    return load_masked(p, lanes_between(run->start, run->start + run->length));
-}
 enum { LARGEST_VECTOR_STRIDE = 1 };
+
+static inline void copy_run(element *dst, const element *src, const struct pplconv_run *run,
+                            int64_t stride) {
+    (void)stride;
+    const element *p = src + run->src;
+    dst += run->dst;
+    if (run->end - run->begin == LANES) {
+        *(unaligned_vector *)dst = *(const unaligned_vector *)p;
+    } else {
+        store_lanes(dst, load_masked(p, lanes_between(run->begin, run->end)), run->lanes);
+    }
+}
 
 #else
 enum { LARGEST_VECTOR_STRIDE = 0 };
 #endif
 
-static inline void copy_runs(element *dst, const element *src, const struct pplconv_run *run,
-                             int64_t runs, int64_t stride) {
-    memset(dst, 0, PPLCONV_VECTOR_BYTES);
-    for (int64_t r = 0; r < runs; r++, run++) {
-        const element *p = src + run->offset + run->start * stride;
-        for (int i = 0; i < run->length; i++) dst[run->start + i] = p[i * stride];
-    }
+static inline void copy_elements(element *dst, const element *src, const struct pplconv_run *run,
+                                 int64_t stride) {
+    dst += run->dst;
+    src += run->src;
+    int i = 0;
+    for (; i < run->begin; i++) dst[i] = 0;
+    for (; i < run->end; i++) dst[i] = src[i * stride];
+    for (; i < run->lanes; i++) dst[i] = 0;
 }
 
 static inline __attribute__((always_inline)) void pack(const struct pplconv_pack_pixels_args *a,
-                                                       int64_t runs, int64_t stride,
-                                                       int vectorized) {
-    const int64_t width = a->panel_vectors * LANES;
-    const int64_t vectors = a->panels * a->panel_vectors;
+                                                       int64_t stride) {
+    const struct pplconv_run *end = (const struct pplconv_run *)a->runs + a->run_count;
     for (int64_t c = 0; c < a->channels; c++) {
         const element *src = AT_CONST(element, a->src, c * a->src_cs);
-        for (int64_t p = 0; p < a->panels; p++) {
-            element *dst = AT(element, a->dst, p * a->dst_ps) + c * a->taps * width;
-            for (int64_t t = 0; t < a->taps; t++) {
-                const struct pplconv_run *run =
-                    (const struct pplconv_run *)a->runs + (t * vectors + p * a->panel_vectors) * runs;
-                for (int64_t v = 0; v < a->panel_vectors; v++, dst += LANES, run += runs) {
+        element *dst = AT(element, a->dst, c * a->dst_cs);
+        /* Planes are far apart for the hardware's prefetchers; a prefetch cannot fault. */
+        const char *ahead = (const char *)src + 2 * a->src_cs;
+        for (const struct pplconv_run *run = a->runs; run < end; run++) {
+            const char *next = ahead + (int64_t)run->src * (int64_t)sizeof(element);
+            __builtin_prefetch(next);
+            if (stride > 1) __builtin_prefetch(next + 64);
 #if PPLCONV_VECTOR_BYTES >= 32
-                    if (vectorized) {
-                        vector x = load_run(src, run, stride);
-                        for (int64_t r = 1; r < runs; r++) {
-                            x = combine(x, load_run(src, run + r, stride));
-                        }
-                        *(vector *)dst = x;
-                        continue;
-                    }
-#endif
-                    (void)vectorized;
-                    copy_runs(dst, src, run, runs, stride);
-                }
+            if (stride <= LARGEST_VECTOR_STRIDE) {
+                copy_run(dst, src, run, stride);
+                continue;
             }
+#endif
+            copy_elements(dst, src, run, stride);
         }
     }
 }
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_pack_pixels_args *a = argument;
-    const int64_t runs = a->runs_per_vector, stride = a->stride;
-    if (stride > LARGEST_VECTOR_STRIDE) {
-        pack(a, runs, stride, 0);
-    } else if (stride == 1 && runs == 1) {
-        pack(a, 1, 1, 1);
-    } else if (stride == 1 && runs == 2) {
-        pack(a, 2, 1, 1);
-    } else if (stride == 2 && runs == 1) {
-        pack(a, 1, 2, 1);
-    } else if (stride == 2 && runs == 2) {
-        pack(a, 2, 2, 1);
+    if (a->stride == 1) {
+        pack(a, 1);
+    } else if (a->stride == 2) {
+        pack(a, 2);
     } else {
-        pack(a, runs, stride, 1);
+        pack(a, a->stride);
     }
 }

@@ -26,7 +26,7 @@ _ROW_ADDRESS = ("", " + rcx", " + rcx*2", " + r8", " + rcx*4")
 ROWS_PER_POINTER = len(_ROW_ADDRESS)
 _A_POINTERS = ("r10", "r11", "rbx", "rbp", "r12", "r13")
 # Registers that hold the addresses of AVX2 tail masks; those not taken by A pointers.
-_MASK_POINTERS = ("r15", "r14", "r13", "r12")
+_MASK_POINTERS = ("r15", "r14", "r13")
 
 
 class _Gemm:
@@ -50,7 +50,11 @@ class _Gemm:
         self.masks = _MASK_POINTERS[: self.nv] if not self.v.masked else ()
         if set(self.masks) & set(self.pointers):
             raise ValueError(f"{kernel.symbol} needs more general registers than there are")
-        used = {*self.pointers, *self.masks, "r14", "r15"}
+        # r15 is free once the masks are made, or else holds one itself.
+        self.ahead = "r15" if self.v.masked else "r12"
+        if self.ahead in (*self.pointers, *self.masks):
+            raise ValueError(f"{kernel.symbol} needs more general registers than there are")
+        used = {*self.pointers, *self.masks, self.ahead, "r14", "r15"}
         self.saved = [r for r in CALLEE_SAVED if r in used]
 
     def acc(self, m: int, j: int) -> str:
@@ -95,13 +99,14 @@ class _Gemm:
             f"{k.symbol}: {GEMM.summary}.",
             f"struct {GEMM.struct} * in rdi; every pointer may be unaligned; k = 0 gives the",
             "epilogue of zero. Reads and writes nothing outside A[MR, k], B[k, n] (B[k, NR] with",
-            "B_PADDED), C[MR, n], residual[MR, n], bias and clip; prefetches the lines of C.",
+            "B_PADDED), C[MR, n], residual[MR, n], bias and clip; prefetches C and the rows of B that",
+            "lie b_ahead further on.",
             "",
             f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
             f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} B",
             f"{', '.join(v.reg(t) for t in self.temps[:2]) or 'none'} broadcasts of A",
             f"{', '.join(self.pointers)} A, rows {ROWS_PER_POINTER} apart; rcx, r8 a_rs, 3 a_rs",
-            "rsi B, rdx b_ks, r9 a_ks, rax k; "
+            f"rsi B, rdx b_ks, r9 a_ks, rax k, {self.ahead} b_ahead; "
             + ("k1-k4 tail masks" if v.masked else f"{', '.join(self.masks)} tail masks"),
         ]
 
@@ -141,6 +146,7 @@ class _Gemm:
                     w(f"shr r14, {v.lanes}")
         else:
             self.window_masks()
+        w(f"mov {self.ahead}, {self.field('b_ahead')}")
 
     def window_masks(self) -> None:
         """Point each vector's mask register at its window of ones followed by zeros."""
@@ -239,6 +245,8 @@ class _Gemm:
                 self.masked_load(v.reg(r), address, j)
             else:
                 w(f"vmovu{v.suffix} {v.reg(r)}, {address}")
+        for line in range(0, self.nv * v.bytes, 64):
+            w(f"prefetcht0 [rsi + {self.ahead} + {line}]")
         w("add rsi, rdx")
         for m in range(self.mr):
             pointer = self.pointers[m // ROWS_PER_POINTER]

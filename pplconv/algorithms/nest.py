@@ -14,7 +14,8 @@ from typing import Any
 from ..problem import ConvProblem
 
 LINE = 64
-RUN_BYTES = 8  # struct pplconv_run
+RUN_BYTES = 16  # struct pplconv_run
+PREFETCH_STEPS = 24
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -25,6 +26,11 @@ def ceil_div(a: int, b: int) -> int:
 def round_up(a: int, multiple: int) -> int:
     """The least multiple of `multiple` that is at least `a`."""
     return ceil_div(a, multiple) * multiple
+
+
+def odd_lines(size: int) -> int:
+    """Round `size` bytes up to an odd number of cache lines: rows then share no cache set."""
+    return (ceil_div(size, LINE) | 1) * LINE
 
 
 def balanced(total: int, largest: int, multiple: int, pieces: int = 1) -> int:
@@ -126,34 +132,48 @@ class Nest:
         return p.groups * round_up(self.oc, self.panel_width) * p.k * p.element
 
     @property
-    def runs_per_vector(self) -> int:
-        """Most runs that the pixels of one vector can fall into."""
+    def pixel_panel(self) -> int:
+        """Pixels in one panel of packed NCHW pixels."""
+        return self.nr if self.orientation == "pixels" else round_up(self.hw_segment, self.lanes)
+
+    @property
+    def flat(self) -> bool:
+        """Whether an image's output pixels are its input pixels, row upon row."""
         p = self.problem
-        flat = p.kw == 1 and p.stride == (1, 1) and p.padding == ((0, 0), (0, 0))
-        whole_rows = p.ow % self.lanes == 0 and self.hw_segment % self.lanes == 0
-        if (flat and p.kh == 1) or whole_rows:
-            return 1
-        return min(self.lanes, 1 + ceil_div(self.lanes - 1, p.ow))
+        return p.is_pointwise and not self.channels_last
+
+    @property
+    def most_runs(self) -> int:
+        """Bound of the run table: a run ends with a vector, a row, a panel, or the segment."""
+        p = self.problem
+        pixels = min(self.hw_segment, self.pixels)
+        row = p.oh * p.ow if self.flat else p.ow
+        rows, panels = ceil_div(pixels, row) + 1, ceil_div(pixels, self.pixel_panel)
+        return p.kh * p.kw * (ceil_div(pixels, self.lanes) + rows + 2 * panels)
+
+    @property
+    def b_ahead(self) -> int:
+        """How far ahead a tile prefetches its vector operand, in bytes."""
+        if self.packed or self.orientation == "channels":
+            return PREFETCH_STEPS * self.nr * self.problem.element
+        return self.nr * self.problem.element
 
     def memory(self) -> tuple[int, int, int]:
         """Offsets of the run table and of the transposed tile, and bytes of one thread."""
         p = self.problem
         size = 0
         if self.packed and self.channels_last:
-            size = self.hw_segment * (ceil_div(self.k_block * p.element, LINE) | 1) * LINE
+            size = self.hw_segment * odd_lines(self.k_block * p.element)
         elif self.packed:
-            width = self.nr if self.orientation == "pixels" else self.lanes
-            size = round_up(self.hw_segment, width) * self.k_block * p.element
+            size = round_up(self.hw_segment, self.pixel_panel) * self.k_block * p.element
         runs = round_up(size, LINE)
         size = runs
         if self.packed and not self.channels_last:
-            width = self.nr if self.orientation == "pixels" else self.lanes
-            vectors = round_up(self.hw_segment, width) // self.lanes
-            size += p.kh * p.kw * vectors * self.runs_per_vector * RUN_BYTES
+            size += self.most_runs * RUN_BYTES
         tile = round_up(size, LINE)
         size = tile
         if self.orientation == "channels" and not self.channels_last:
-            size += self.hw_segment * round_up(self.oc_segment, self.nr) * p.element
+            size += self.hw_segment * odd_lines(self.oc_segment * p.element)
         # An odd number of pages keeps the threads' scratch out of one another's cache sets.
         return runs, tile, (round_up(size, 4096) | 4096) if size else 0
 
@@ -162,8 +182,12 @@ class Nest:
         p = self.problem
         runs, tile, scratch = self.memory()
         (top, _), (left, _) = p.padding
+        sizes = (p.ih, p.iw, p.oh, p.ow)
+        if self.flat:
+            sizes = (1, p.ih * p.iw, 1, p.oh * p.ow)
         geometry = (
-            *(p.ih, p.iw, p.oh, p.ow, p.kh, p.kw),
+            *sizes,
+            *(p.kh, p.kw),
             *p.stride,
             *p.dilation,
             *(top, left),
@@ -186,7 +210,7 @@ class Nest:
             "oc_segment": self.oc_segment,
             "hw_segment": self.hw_segment,
             "group_segment": self.group_segment,
-            "runs_per_vector": self.runs_per_vector,
+            "b_ahead": self.b_ahead,
             "runs_offset": runs,
             "tile_offset": tile,
             "scratch_bytes": scratch,

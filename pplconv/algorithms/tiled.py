@@ -35,29 +35,9 @@ class Surroundings:
     threads: int
 
 
-def block_of_k(problem: ConvProblem, whole: int, budget: int) -> int:
-    """Block the sum: all of it if that is short, else equal blocks of about `budget` bytes.
-
-    Parameters
-    ----------
-    problem : ConvProblem
-        Gives K and the element.
-    whole : int
-        A block is a multiple of this (the taps, where k runs through channels of taps).
-    budget : int
-        Bytes that one row of a block (one output channel's weights) may take.
-    """
-    k = problem.k
-    longest = max(budget // problem.element, 1)
-    # A sum a little too long is better left whole than cut into two passes over C.
-    if k <= longest * 3 // 2:
-        return k
-    return balanced(k, longest, whole)
-
-
 def row_tiles(rows: int, largest: int) -> list[int]:
     """Heights of tile worth trying: those that cut `rows` into equal parts, and the largest."""
-    heights = {largest, min(rows, largest)}
+    heights = {min(rows, largest)}
     for panels in range(ceil_div(rows, largest), ceil_div(rows, largest) + 2):
         heights.add(max(1, min(largest, ceil_div(rows, panels))))
     return sorted(heights, reverse=True)
@@ -67,54 +47,88 @@ def candidates(
     problem: ConvProblem, around: Surroundings, algorithm: str, packed: bool
 ) -> Iterator[Nest]:
     """Yield the nests worth an estimate."""
-    orientations = ("channels",) if problem.layout == "NHWC" else ("pixels", "channels")
-    for orientation in orientations:
-        for nr, largest in around.tiles.items():
-            yield from _blocked(problem, around, algorithm, packed, orientation, nr, largest)
+    frame = _Frame(problem, around, algorithm, packed)
+    for nr, largest in around.tiles.items():
+        if problem.layout == "NCHW":
+            yield from frame.by_pixels(nr, largest)
+        yield from frame.by_channels(nr, largest)
 
 
-def _blocked(
-    problem: ConvProblem,
-    around: Surroundings,
-    algorithm: str,
-    packed: bool,
-    orientation: str,
-    nr: int,
-    largest: int,
-) -> Iterator[Nest]:
-    by_pixels = orientation == "pixels"
-    channels_last = problem.layout == "NHWC"
-    oc = problem.oc // problem.groups
-    area = problem.oh * problem.ow
-    pixels = max(1, area * problem.batch if channels_last else area)
-    images = 1 if channels_last else max(1, problem.batch)
-    whole = problem.kh * problem.kw if packed and not channels_last else 1
-    l1, l2 = around.machine.l1d_bytes, around.machine.l2_bytes
-    k_block = block_of_k(problem, whole, l1 // 24)
-    if packed and not channels_last:
-        k_block = round_up(k_block, whole)
-    per_pixel = k_block * problem.element
-    # Packed pixels take up to half of L2; the rest is for weights on their way through.
-    most_pixels = max(l2 // 2 // per_pixel, nr)
-    if not by_pixels and not channels_last:
-        most_pixels = min(most_pixels, max(l2 // 4 // (min(oc, 512) * problem.element), 16))
-    rows = oc if by_pixels else min(pixels, most_pixels)
-    for mr in row_tiles(rows, largest):
-        unit = nr if by_pixels else mr
-        share = images * problem.groups
-        pieces = 1 if share % around.threads == 0 else around.threads
-        hw_segment = balanced(pixels, most_pixels, unit, pieces)
-        width = mr if by_pixels else nr
-        oc_segment = round_up(oc, width)
-        if not by_pixels and not channels_last:
-            oc_segment = balanced(oc, 512, width)
-        tasks = share * ceil_div(pixels, hw_segment) * ceil_div(oc, oc_segment)
-        if tasks < around.threads:
-            oc_segment = balanced(oc, oc_segment, width, ceil_div(around.threads, tasks))
-        group_segment = balanced(
-            problem.groups, max(1, problem.groups // (4 * around.threads)), 1, 1
-        )
-        yield Nest(
-            problem, algorithm, packed, orientation, around.lanes, mr, nr, k_block,
-            oc_segment, hw_segment, group_segment, by_pixels,
+class _Frame:
+    """The numbers that all candidates of one problem and algorithm share."""
+
+    def __init__(
+        self, problem: ConvProblem, around: Surroundings, algorithm: str, packed: bool
+    ) -> None:
+        self.problem, self.around = problem, around
+        self.algorithm, self.packed = algorithm, packed
+        self.element = problem.element
+        self.channels_last = problem.layout == "NHWC"
+        self.oc = problem.oc // problem.groups
+        area = problem.oh * problem.ow
+        self.pixels = max(1, area * problem.batch if self.channels_last else area)
+        images = 1 if self.channels_last else max(1, problem.batch)
+        self.share = images * problem.groups
+        # K is cut between channels where packed k runs through the taps of each channel.
+        self.whole = problem.kh * problem.kw if packed and not self.channels_last else 1
+        self.l1 = around.machine.l1d_bytes
+        self.l2 = around.machine.l2_bytes
+
+    def block_of_k(self, budget: int) -> int:
+        """All of K, or equal blocks of about `budget` bytes for one row of weights."""
+        k, longest = self.problem.k, max(budget // self.element, 1)
+        # A sum a little too long is better left whole than cut into two passes over C.
+        if k <= longest * 3 // 2:
+            return k
+        return round_up(balanced(k, longest, self.whole), self.whole)
+
+    def pieces(self) -> int:
+        """Segments of pixels that the team needs where groups and images do not divide."""
+        return 1 if self.share % self.around.threads == 0 else self.around.threads
+
+    def nest(
+        self, orientation: str, mr: int, nr: int, k_block: int, hw_segment: int, oc_segment: int
+    ) -> Nest:
+        """Finish a candidate: enough tasks for the team, and the order of the inner loops."""
+        threads = self.around.threads
+        tasks = self.share * ceil_div(self.pixels, hw_segment) * ceil_div(self.oc, oc_segment)
+        if tasks < threads:
+            width = mr if orientation == "pixels" else nr
+            oc_segment = balanced(self.oc, oc_segment, width, ceil_div(threads, tasks))
+        groups = self.problem.groups
+        group_segment = balanced(groups, max(1, groups // (4 * threads)), 1)
+        # Pixels innermost keeps a panel of weights in L1 while pixels stream by. NHWC does
+        # better the other way round, which finishes whole pixels of the output one after the
+        # other, as long as the weights stay in L2.
+        weights = self.oc * self.problem.k * self.element
+        pixels_inner = not self.channels_last or weights > 2 * self.l2
+        return Nest(
+            self.problem, self.algorithm, self.packed, orientation, self.around.lanes,
+            mr, nr, k_block, oc_segment, hw_segment, group_segment, pixels_inner,
         )  # fmt: skip
+
+    def by_pixels(self, nr: int, largest: int) -> Iterator[Nest]:
+        """Vectors over pixels: panels of them fill half of L2, the rest is for weights.
+
+        Panels small enough for L1 were tried too: the further passes over C that their short
+        blocks of K ask for cost more than the nearer panels save.
+        """
+        k_block = self.block_of_k(self.l1 // 24)
+        most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
+        hw_segment = balanced(self.pixels, most_pixels, nr, self.pieces())
+        for mr in row_tiles(self.oc, largest):
+            yield self.nest("pixels", mr, nr, k_block, hw_segment, round_up(self.oc, mr))
+
+    def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
+        """Vectors over output channels; in NCHW through a tile that waits in L2."""
+        k_block = self.block_of_k(self.l1 // 24)
+        most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
+        if not self.channels_last:
+            most_pixels = min(most_pixels, max(self.l2 // 4 // (self.oc * self.element), 64))
+        for mr in row_tiles(min(self.pixels, most_pixels), largest):
+            hw_segment = balanced(self.pixels, most_pixels, mr, self.pieces())
+            oc_segment = round_up(self.oc, nr)
+            if not self.channels_last:
+                most_channels = self.l2 // 4 // (hw_segment * self.element)
+                oc_segment = balanced(self.oc, max(most_channels, nr), nr)
+            yield self.nest("channels", mr, nr, k_block, hw_segment, oc_segment)

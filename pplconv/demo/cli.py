@@ -19,7 +19,7 @@ from onnx.reference.ops.op_conv import Conv as OwnConv
 
 import pplconv
 from pplconv.demo.errors import DemoError
-from pplconv.demo.measure import Run, count_convolutions, plan_of, run_network
+from pplconv.demo.measure import ROUNDS, Run, count_convolutions, plan_of, run_network
 from pplconv.demo.model import ensure_model, load_model
 from pplconv.demo.picture import MULTIPLE, draw, load, network_input
 from pplconv.demo.progress import Progress
@@ -55,6 +55,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DemoError as error:
         progress.close()
         print(f"pplconv demo: {error}", file=sys.stderr)
+        return 1
+    except MemoryError as error:
+        progress.close()
+        print(f"pplconv demo: {error or 'out of memory'}; try a smaller --side", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         progress.close()
@@ -130,6 +134,8 @@ def _at_least(least: int) -> Callable[[str], int]:
 
 def _run(arguments: argparse.Namespace, progress: Progress) -> int:
     output = arguments.output
+    if output.is_dir():
+        raise DemoError(f"cannot write {output}: it is a folder")
     if not output.absolute().parent.is_dir():
         raise DemoError(f"cannot write {output}: there is no folder {output.absolute().parent}")
     image = load(arguments.image)
@@ -162,7 +168,7 @@ def _run(arguments: argparse.Namespace, progress: Progress) -> int:
         ("pplconv", f"{pplconv.__version__}, {_isas(plans)}, threads {_teams(plans)}"),
         ("evaluator", f"onnx.reference {onnx.__version__}, NumPy {np.__version__}, {blas}"),
         ("machine", f"{platform.machine()}, Python {platform.python_version()}"),
-        ("seconds", "in Conv alone; each convolution runs twice, the second time counts"),
+        ("seconds", f"in Conv alone, the best of {ROUNDS} after a warm-up"),
     ]
     apart = None
     if own is not None:

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import onnx
     from onnx.reference.op_run import OpRun
 
-__all__ = ["Call", "Run", "count_convolutions", "plan_of", "run_network"]
+__all__ = ["ROUNDS", "Call", "Run", "count_convolutions", "plan_of", "run_network"]
+
+ROUNDS = 3
+"""How often each convolution is timed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,7 +36,7 @@ class Call:
     attributes : dict
         Attributes of the node, as ONNX names them.
     seconds : float
-        Time of the second of two computations.
+        Best time of several computations.
     """
 
     weight: np.ndarray
@@ -84,8 +87,9 @@ def run_network(
 ) -> Run:
     """Run a network with a ``Conv`` of choice.
 
-    Each convolution is computed twice and timed the second time, so that neither engine pays for
-    first-time work (pages, plans, sleeping threads) and nothing but ``Conv`` is in the figure.
+    Each convolution is computed once to warm up and then `ROUNDS` times, of which the best counts:
+    so neither engine pays for first-time work (pages, plans, sleeping threads) or for what else
+    the machine was doing, and nothing but ``Conv`` is in the figure.
 
     Parameters
     ----------
@@ -116,11 +120,13 @@ def _timed(conv: type[OpRun], calls: list[Call], tick: Callable[[int], None]) ->
 
     def _run(self: OpRun, *inputs: np.ndarray, **attributes: Any) -> Any:
         compute(self, *inputs, **attributes)
-        start = time.perf_counter()
-        result = compute(self, *inputs, **attributes)
-        seconds = time.perf_counter() - start
+        times = []
+        for _ in range(ROUNDS):
+            start = time.perf_counter()
+            result = compute(self, *inputs, **attributes)
+            times.append(time.perf_counter() - start)
         x, weight, *bias = inputs
-        calls.append(Call(weight, bias[0] if bias else None, x.shape, attributes, seconds))
+        calls.append(Call(weight, bias[0] if bias else None, x.shape, attributes, min(times)))
         tick(len(calls))
         return result
 

@@ -10,8 +10,10 @@ The evaluator takes replacements for its operators as classes::
 Two-dimensional convolutions in float32 and float64 go to `pplconv.conv2d`; everything else that
 ONNX calls ``Conv`` (other ranks, other types) is left to the evaluator's own operator.
 
-The evaluator computes ``BatchNormalization`` in its training form in models below opset 14, with or
-without this module: convert such models with `onnx.version_converter` first.
+Two things to know of the evaluator itself: in models below opset 14 it computes
+``BatchNormalization`` in its training form, so convert such models with `onnx.version_converter`
+first; and before onnx 1.23 its own ``Conv`` gives wrong shapes for kernels of even size, which the
+one here does not.
 """
 
 from __future__ import annotations

@@ -7,13 +7,15 @@ where a system has neither.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from .files import read_list, read_text, to_int, under
 
 _CPU_DIR = "/sys/devices/system/cpu"
 _NODE_DIR = "/sys/devices/system/node"
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +63,8 @@ def _affinity() -> Iterable[int]:
             return set(ask(0))
         except OSError:  # sandboxes may forbid the call
             return everyone
-    try:
-        import psutil
-
-        # Where a system has no affinity masks (macOS), psutil has no such method.
-        return list(psutil.Process().cpu_affinity())
-    except Exception:  # psutil has errors of its own, which have no common base with OSError
-        return everyone
+    # Where a system has no affinity masks (macOS), psutil has no such method.
+    return _ask_psutil(lambda psutil: list(psutil.Process().cpu_affinity()), list(everyone))
 
 
 def _cores(root: str, online: tuple[int, ...]) -> int:
@@ -112,18 +109,20 @@ def _memory(root: str) -> int:
 
 
 def _host_cores() -> int:
-    try:
-        import psutil
-
-        return int(psutil.cpu_count(logical=False) or 0)
-    except Exception:  # as in _affinity: not knowing is no error
-        return 0
+    return _ask_psutil(lambda psutil: int(psutil.cpu_count(logical=False) or 0), 0)
 
 
 def _host_memory() -> int:
+    return _ask_psutil(lambda psutil: int(psutil.virtual_memory().total), 0)
+
+
+def _ask_psutil(question: Callable[[Any], _Answer], default: _Answer) -> _Answer:
+    """Answer of `question(psutil)`; `default` where psutil cannot tell."""
     try:
         import psutil
-
-        return int(psutil.virtual_memory().total)
-    except Exception:  # as in _affinity: not knowing is no error
-        return 0
+    except (ImportError, NotImplementedError):  # the latter on systems that it does not know
+        return default
+    try:
+        return question(psutil)
+    except (psutil.Error, OSError, AttributeError, NotImplementedError, RuntimeError, ValueError):
+        return default

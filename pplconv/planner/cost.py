@@ -21,6 +21,7 @@ found.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..algorithms import Nest
@@ -30,12 +31,18 @@ from ..machine import Machine
 FMA_LATENCY = 4.0
 LOADS_PER_CYCLE = 2.0
 CALL_CYCLES = 40.0
+TASK_CYCLES = 300.0
 STORE_CYCLES = 1.0
+PASS_CYCLES = 2.5
+STORE_TRANSPOSED_CYCLES = 10.0  # a vector, L2 to the user array
 # Bytes a cycle that a streamed operand comes at, and how much of it hides behind FMAs.
 L2_BYTES = 48.0
 L3_BYTES = 10.0
 HIDDEN = 0.8
 TEAM_CYCLES = 3000.0
+L1_WAY_BYTES = 4096
+MOST_ROWS_IN_A_SET = 16
+CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 for this reason
 
 
 @dataclass(frozen=True)
@@ -90,8 +97,9 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
             n = m_count * v_count
             calls += n
             fma += n * p.k * step_cycles(rates, m, v)
-            moves = 2 * k_blocks - 1  # every pass but the first loads C, every one stores it
-            tile += n * (k_blocks * CALL_CYCLES + moves * m * v * STORE_CYCLES)
+            passes = 2 * (k_blocks - 1)  # every pass but one stores C for the next to load
+            moves = STORE_CYCLES + passes * PASS_CYCLES
+            tile += n * (k_blocks * CALL_CYCLES + m * v * moves)
 
     repeat = p.groups * nest.images
     work = {
@@ -102,7 +110,8 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
         "store": 0.0,
     }
     if not by_pixels and not nest.channels_last:
-        work["store"] = repeat * nest.oc * nest.pixels * 4.0 / nest.lanes
+        work["store"] = repeat * nest.oc * nest.pixels * STORE_TRANSPOSED_CYCLES / nest.lanes
+    work["tile"] += nest.tasks * TASK_CYCLES
     rounds = ceil_div(nest.tasks, threads)
     busiest = rounds / max(nest.tasks, 1)
     cost = {name: cycles * busiest for name, cycles in work.items()}
@@ -111,38 +120,55 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
 
 
 def _pack(nest: Nest) -> float:
+    """Cycles to pack the pixels, once for each segment of output channels."""
     p = nest.problem
-    vectors = p.groups * nest.images * p.k * ceil_div(nest.pixels, nest.lanes)
+    vectors = p.groups * nest.images * p.k * nest.pixels / nest.lanes
     if nest.channels_last:
         per_vector = 1.5 + 4.0 * nest.lanes / min(p.ic // p.groups * p.kw, 4 * nest.lanes)
     elif p.stride[1] <= 2:
-        per_vector = 1.5 + nest.runs_per_vector * p.stride[1]
+        # A run ends with its row or panel; strided rows also bring what they skip from L3.
+        runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * p.ow)
+        per_vector = 3.5 * runs
+        if p.stride[1] == 2:
+            per_vector += 4.0 * runs + 16.0 / (p.kh * p.kw)
     else:
         per_vector = 2.0 * nest.lanes
     return vectors * per_vector * nest.oc_segments
 
 
 def _stream(nest: Nest, rates: Rates) -> float:
-    """Cycles to bring tiles' operands closer, beyond what hides behind FMAs."""
+    """Cycles to bring the tiles' operands closer, beyond what hides behind FMAs."""
     p = nest.problem
     by_pixels = nest.orientation == "pixels"
     block = nest.k_block * p.element
-    weight_block = nest.oc_segment * block
-    pixel_block = min(nest.hw_segment, nest.pixels) * block
-    weight_width = nest.mr if by_pixels else nest.nr
-    pixel_width = nest.nr if by_pixels else nest.mr
-    # The inner operand is read once for each tile of the outer one.
-    if nest.pixels_inner:
-        passes, inner, outer = ceil_div(nest.oc, weight_width), pixel_block, weight_block
-        outer_panel = weight_width * block
-    else:
-        passes, inner, outer = ceil_div(nest.hw_segment, pixel_width), weight_block, pixel_block
-        outer_panel = pixel_width * block
-    blocks = ceil_div(p.k, nest.k_block)
-    inner_rate = L2_BYTES if inner + outer_panel < rates.l2_bytes else L3_BYTES
-    cycles = 0.0
-    if inner + outer_panel > rates.l1_bytes:
-        cycles += passes * inner / inner_rate
-    if outer > rates.l1_bytes:
-        cycles += outer / (L2_BYTES if outer + inner < rates.l2_bytes else L3_BYTES)
-    return cycles * blocks * nest.hw_segments * (1.0 - HIDDEN)
+    segment = min(nest.hw_segment, nest.pixels)
+    weights = (nest.mr if by_pixels else nest.nr) * block
+    pixels = (nest.nr if by_pixels else nest.mr) * block
+    calls = nest.hw_segments * ceil_div(p.k, nest.k_block)
+    calls *= ceil_div(nest.oc, nest.panel_width)
+    calls *= ceil_div(segment, nest.nr if by_pixels else nest.mr)
+    # The inner operand changes with every tile; the outer one stays in L1 if it has room there.
+    inner, outer = (pixels, weights) if nest.pixels_inner else (weights, pixels)
+    whole_inner = segment * block if nest.pixels_inner else nest.oc_segment * block
+    near = 0.0
+    if whole_inner + outer > rates.l1_bytes:
+        near += calls * inner
+    if outer + inner > rates.l1_bytes:
+        near += calls * outer
+    far = stalls = 0.0
+    if nest.oc * p.k * p.element + segment * block > rates.l2_bytes:
+        # Weights come from L3 as their panel is first touched, a row for each step of k; about
+        # half of that step's time is there to hide it in.
+        step = step_cycles(rates, nest.mr, nest.nr // nest.lanes)
+        row = nest.panel_width * p.element / L3_BYTES
+        panels = nest.hw_segments * ceil_div(nest.oc, nest.panel_width)
+        stalls = panels * p.k * max(0.0, row - 0.5 * step)
+    if not nest.packed and nest.channels_last:
+        # Rows of A whose distance is a multiple of 4 KiB fall into one set of L1.
+        stride = p.ic * p.element
+        if nest.mr * math.gcd(stride, L1_WAY_BYTES) > MOST_ROWS_IN_A_SET * L1_WAY_BYTES:
+            stalls += nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr) * CONFLICT_CYCLES
+    if not nest.packed and not nest.channels_last and p.groups * p.ic * nest.pixels > 0:
+        # Rows of the user's planes lie pages apart: each is a stream of its own.
+        far += 0.25 * p.ic // p.groups * nest.pixels * p.element
+    return (near / L2_BYTES + far / L3_BYTES) * (1.0 - HIDDEN) + stalls

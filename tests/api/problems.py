@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
+
 from reference import explicit_padding, output_size, pair
 
 # Multiplications of the largest problem; the reference needs a few milliseconds for it.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pplconv
 import pytest
-from buffers import GuardedOutput, untouched
 from hypothesis import given
 from hypothesis import strategies as st
+
+import pplconv
+from buffers import GuardedOutput, untouched
 from problems import Problem, problems
 from reference import assert_convolution, conv2d_reference
 

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+
 from reference import (
     assert_convolution,
     conv2d_reference,

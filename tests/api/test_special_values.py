@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pplconv
 import pytest
-from buffers import GuardedOutput, untouched
 from hypothesis import given
 from hypothesis import strategies as st
+
+import pplconv
+from buffers import GuardedOutput, untouched
 from problems import problems
 from reference import assert_convolution, conv2d_reference
 
@@ -137,11 +138,14 @@ def test_special_bias_and_residual(name, rng):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_opposite_infinities_give_nan(dtype, layout):
-    x = ones(1, 2, 4, 4, dtype=dtype)
-    x[0, 0, 1, 1], x[0, 1, 1, 1] = np.inf, -np.inf
-    w = ones(2, x.shape[1] if layout == "NCHW" else 4, 1, 1, dtype=dtype)
+    x = ones(1, 2, 4, 5, dtype=dtype)
+    x[0, :, 1, 1] = np.inf, -np.inf
+    if layout == "NHWC":
+        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    w = ones(2, 2, 1, 1, dtype=dtype)
     y = pplconv.conv2d(x, w, layout=layout)
     assert_convolution(y, x, w, layout=layout)
+    assert np.isnan(y).sum() == 2
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

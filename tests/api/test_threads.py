@@ -1,4 +1,4 @@
-"""The same bits for any team, calls from many Python threads at once, and no GIL while computing."""
+"""The same bits for any team, calls from many Python threads, no GIL while computing."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
-import pplconv
 import pytest
+
+import pplconv
 from buffers import GuardedOutput
 from problems import Problem
 from reference import assert_convolution

@@ -16,7 +16,7 @@ import pplconv
 from pplconv import demo
 from pplconv.demo import cli
 from pplconv.demo import model as demo_model
-from pplconv.demo.measure import plan_of, run_network
+from pplconv.demo.measure import ROUNDS, plan_of, run_network
 from pplconv.demo.progress import Progress
 from pplconv.demo.report import Layer, layers_of, table
 from pplconv.integrations.onnx_reference import Conv
@@ -88,7 +88,8 @@ def test_whole_run(arguments, tmp_path, capsys):
 
 def test_equal_layers_share_a_row(arguments, capsys):
     assert demo.main(arguments) == 0
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if "ic1" in line]
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.split() for line in lines if "ic1ih64" in line]
     assert [row[1] for row in rows] == ["2"]
 
 
@@ -133,10 +134,24 @@ def test_interrupt_ends_cleanly(arguments, tmp_path, capsys, monkeypatch):
     assert not (tmp_path / "out.png").exists()
 
 
-def test_output_folder_is_checked_before_the_work(arguments, tmp_path, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("output", "message"), [("no/out.png", "there is no folder"), (".", "it is a folder")]
+)
+def test_output_is_checked_before_the_work(
+    arguments, output, message, tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr(cli, "run_network", None)  # must not get that far
-    assert demo.main([*arguments, f"--output={tmp_path / 'no' / 'out.png'}"]) == 1
-    assert "there is no folder" in capsys.readouterr().err
+    assert demo.main([*arguments, f"--output={tmp_path / output}"]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_too_little_memory_is_said(arguments, capsys, monkeypatch):
+    def hungry(*args, **keywords):
+        raise MemoryError("no 3 GiB")
+
+    monkeypatch.setattr(pplconv, "conv2d", hungry)
+    assert demo.main(arguments) == 1
+    assert "no 3 GiB; try a smaller --side" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--threads=0", "--side=31", "--threads=x"])
@@ -147,7 +162,7 @@ def test_bad_arguments(arguments, option, capsys):
     assert option.split("=")[0] in capsys.readouterr().err
 
 
-def test_each_convolution_runs_twice_and_is_counted_once(network, rng, monkeypatch):
+def test_each_convolution_is_warmed_up_and_counted_once(network, rng, monkeypatch):
     ran = []
     conv2d = pplconv.conv2d
     monkeypatch.setattr(pplconv, "conv2d", lambda *a, **k: (ran.append(1), conv2d(*a, **k))[1])
@@ -155,7 +170,7 @@ def test_each_convolution_runs_twice_and_is_counted_once(network, rng, monkeypat
     x = rng.standard_normal((1, 3, 32, 32)).astype(np.float32)
     run = run_network(network, Conv, x, ticks.append)
     assert ticks == [1, 2, 3]
-    assert len(ran) == 6
+    assert len(ran) == 3 * (1 + ROUNDS)
     assert len(run.calls) == 3
     assert run.seconds == pytest.approx(sum(call.seconds for call in run.calls))
     assert all(call.seconds > 0 for call in run.calls)

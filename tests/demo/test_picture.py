@@ -94,7 +94,7 @@ def test_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
         raise OSError("no space left")
 
     monkeypatch.setattr(files.Path, "replace", full)
-    with pytest.raises(DemoError, match="cannot write .*no space left"):
+    with pytest.raises(DemoError, match=r"cannot write .*no space left"):
         draw(Image.new("RGB", (8, 8)), [], path)
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]

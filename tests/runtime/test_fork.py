@@ -106,3 +106,28 @@ def test_this_process_keeps_its_teams() -> None:
     if fork.forked_after_openmp():
         pytest.skip("the test runner itself was forked after OpenMP was used")
     assert [fork.safe_team(size) for size in (1, 2, 7)] == [1, 2, 7]
+
+
+@needs_fork
+def test_convolution_in_a_forked_child_ends_and_is_right() -> None:
+    """The real thing: the parent's team is gone, and the child must not wait for it."""
+    body = (
+        "import signal\n"
+        "import numpy, pplconv\n"
+        "random = numpy.random.default_rng(1)\n"
+        "x = random.standard_normal((2, 16, 28, 28), dtype=numpy.float32)\n"
+        "w = random.standard_normal((32, 16, 3, 3), dtype=numpy.float32)\n"
+        "expected = pplconv.conv2d(x, w, threads=2)\n"
+        "prepared = pplconv.Conv2d(w, threads=2)\n"
+        "prepared(x)\n"
+        "def child():\n"
+        "  signal.alarm(20)\n"  # a child that waits for ever dies of it
+        "  with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    for got in (pplconv.conv2d(x, w, threads=2), prepared(x)):\n"
+        "      print(forked_after_openmp(), numpy.array_equal(got, expected))\n"
+        "  print([w.category.__name__ for w in caught])\n"
+        "in_child(child)\n"
+        "print(numpy.array_equal(pplconv.conv2d(x, w, threads=2), expected))"
+    )
+    assert run(body) == ["True True", "True True", "['RuntimeWarning']", "True"]

@@ -1,0 +1,108 @@
+# pplconv: everything from a fresh clone, in an environment of its own.  `make help` lists it.
+
+PYTHON ?= python3
+VENV ?= .venv
+ARGS ?=
+TESTS ?= tests
+BENCH_EXTRAS ?= bench
+
+BIN := $(VENV)/bin
+WHEELS := $(VENV)/wheels
+# Stamps lie in the environment that they speak of: whoever removes it removes them too.
+STAMPS := $(VENV)/.stamps
+
+SOURCES := $(sort $(wildcard pyproject.toml setup.py MANIFEST.in README.md LICENSE) \
+	$(shell find asm pplconv -type f \( -name '*.py' -o -name '*.pyi' -o -name '*.pyx' \
+		-o -name '*.pxd' -o -name '*.pxi' -o -name '*.c' -o -name '*.h' -o -name '*.s' \
+		-o -name '*.S' -o -name py.typed \) ! -path 'pplconv/_*.c'))
+C_FILES = $(shell find asm -name '*.c' -o -name '*.h')
+CYTHON_FILES = $(shell find pplconv -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
+
+# An environment that happens to be active must not leak in.  Where pip finds packages is the
+# user's to say, so PIP_* stays.
+unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# pip cannot work twice on one environment at the same time.
+.NOTPARALLEL:
+.PHONY: help demo test bench lint install clean distclean FORCE
+
+help: ## show this
+	@echo 'usage: make TARGET [ARGS="..."] [TESTS=tests] [PYTHON=python3] [VENV=.venv]'
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+# -I keeps the working directory off the path: it holds the sources, not what was built of them.
+demo: $(STAMPS)/extra-demo ## detect text in a page, with NumPy's Conv and with pplconv
+	$(BIN)/python -I -m pplconv demo $(ARGS)
+
+test: $(STAMPS)/extra-test ## run the whole test suite
+	$(BIN)/pytest -n auto $(TESTS) $(ARGS)
+
+bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure; BENCH_EXTRAS=bench,peers installs the peers too
+	$(BIN)/python -m benchmarks.run $(ARGS)
+
+lint: $(STAMPS)/extra-dev ## check style and types
+	$(BIN)/ruff check --extend-exclude $(VENV) .
+	$(BIN)/ruff format --check --extend-exclude $(VENV) .
+	$(BIN)/mypy pplconv
+	$(BIN)/cython-lint $(CYTHON_FILES)
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+
+install: $(STAMPS)/package ## make the environment, with the package alone
+
+clean: ## remove what was built and cached here, but not the environment
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	rm -rf $(WHEELS) $(STAMPS)/wheel $(STAMPS)/sources pplconv-demo.png
+	rm -f pplconv/*.so
+	find asm pplconv tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean ## remove the environment too, if it was made here
+	@if [ -e $(STAMPS)/venv ]; then rm -rf $(VENV); fi
+
+# What a build needs and a fresh machine may lack; each with the name of Debian's package.
+define CHECK
+import os, shutil, sys, sysconfig
+missing = []
+if sys.version_info < (3, 10):
+    missing.append("Python 3.10 or newer (this is %d.%d): set PYTHON" % sys.version_info[:2])
+try:
+    import ensurepip, venv
+except ImportError:
+    missing.append("the modules venv and ensurepip (python3-venv)")
+if not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")):
+    missing.append("Python.h (python3-dev)")
+if not shutil.which((os.environ.get("CC") or "gcc").split()[0]):
+    missing.append("a C compiler (gcc), or CC naming one")
+sys.exit("cannot build pplconv with %s, missing:\n  %s" % (sys.executable, "\n  ".join(missing))
+         if missing else 0)
+endef
+export CHECK
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c "$$CHECK"
+	$(PYTHON) -m venv $(VENV)
+	@mkdir -p $(STAMPS)
+	@touch $@
+
+# Changes only when a source comes or goes, which no file's time would show.
+$(STAMPS)/sources: FORCE | $(STAMPS)/venv
+	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) > $@
+
+$(STAMPS)/wheel: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/venv
+	@# setuptools packs whatever lies in build/lib*, files of earlier days included.
+	rm -rf build/lib* $(WHEELS)
+	$(BIN)/python -m pip wheel --no-deps --wheel-dir $(WHEELS) .
+	@touch $@
+
+$(STAMPS)/package: $(STAMPS)/wheel
+	@# Forced, for the version may be that of the one installed before; then what it depends on.
+	$(BIN)/python -m pip install --force-reinstall --no-deps $(WHEELS)/*.whl
+	$(BIN)/python -m pip install $(WHEELS)/*.whl
+	@touch $@
+
+# An extra adds packages and leaves the installed one alone, so only new requirements matter to it.
+$(STAMPS)/extra-%: pyproject.toml | $(STAMPS)/package
+	$(BIN)/python -m pip install "$$(echo $(WHEELS)/*.whl)[$*]"
+	@touch $@

@@ -1,0 +1,115 @@
+"""Types of the public functions. An array of a known dtype gives an array of that dtype."""
+
+from collections.abc import Sequence
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .planner import Plan
+from .problem import ConvProblem
+
+class _SupportsDLPack(Protocol):
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[Any, Any]: ...
+
+_Float = TypeVar("_Float", np.float32, np.float64)
+_Input: TypeAlias = ArrayLike | _SupportsDLPack
+_Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+# What grows with the versions (algorithms, ways to search) is a str; what does not is literal.
+_Padding: TypeAlias = (
+    SupportsIndex
+    | tuple[_Pair, _Pair]
+    | list[int]
+    | list[tuple[int, int]]
+    | list[list[int]]
+    | Literal["valid", "same", "same_upper", "same_lower"]
+)
+_Activation: TypeAlias = (
+    Literal["relu", "relu6"] | tuple[Literal["clip"], SupportsFloat, SupportsFloat] | None
+)
+_Layout: TypeAlias = Literal["NCHW", "NHWC"]
+
+class Conv2d:
+    def __init__(
+        self,
+        weight: _Input,
+        bias: _Input | None = None,
+        stride: _Pair = 1,
+        padding: _Padding = 0,
+        dilation: _Pair = 1,
+        groups: SupportsIndex = 1,
+        *,
+        activation: _Activation = None,
+        layout: _Layout = "NCHW",
+        algorithm: str = "auto",
+        tolerance: SupportsFloat = 1e-5,
+        input_shape: Sequence[SupportsIndex] | None = None,
+        search: str = "estimate",
+        threads: SupportsIndex | None = None,
+    ) -> None: ...
+    @overload
+    def __call__(
+        self,
+        input: NDArray[_Float],
+        residual: _Input | None = None,
+        out: NDArray[_Float] | None = None,
+    ) -> NDArray[_Float]: ...
+    @overload
+    def __call__(
+        self,
+        input: _Input,
+        residual: _Input | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]: ...
+    def plan_for(self, input_shape: Sequence[SupportsIndex]) -> Plan: ...
+    def _problem(self, shape: tuple[int, int, int, int]) -> ConvProblem: ...
+    def _adopt(self, problem: ConvProblem, plan: Plan, fields: dict[str, Any]) -> None: ...
+
+@overload
+def conv2d(
+    input: NDArray[_Float],
+    weight: _Input,
+    bias: _Input | None = None,
+    stride: _Pair = 1,
+    padding: _Padding = 0,
+    dilation: _Pair = 1,
+    groups: SupportsIndex = 1,
+    *,
+    activation: _Activation = None,
+    residual: _Input | None = None,
+    layout: _Layout = "NCHW",
+    algorithm: str = "auto",
+    tolerance: SupportsFloat = 1e-5,
+    threads: SupportsIndex | None = None,
+    out: NDArray[_Float] | None = None,
+) -> NDArray[_Float]: ...
+@overload
+def conv2d(
+    input: _Input,
+    weight: _Input,
+    bias: _Input | None = None,
+    stride: _Pair = 1,
+    padding: _Padding = 0,
+    dilation: _Pair = 1,
+    groups: SupportsIndex = 1,
+    *,
+    activation: _Activation = None,
+    residual: _Input | None = None,
+    layout: _Layout = "NCHW",
+    algorithm: str = "auto",
+    tolerance: SupportsFloat = 1e-5,
+    threads: SupportsIndex | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]: ...
+def _clear_caches() -> None: ...
+def _cached_plans() -> int: ...

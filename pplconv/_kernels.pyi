@@ -1,0 +1,29 @@
+"""Types of the kernel table."""
+
+from collections.abc import Sequence
+from typing import TypedDict
+
+class _Row(TypedDict):
+    symbol: str
+    op: str
+    dtype: str
+    isa: str
+    mr: int
+    nr: int
+    kr: int
+    vector_bytes: int
+    address: int
+
+def rows() -> list[_Row]: ...
+def pixel_runs(
+    geometry: Sequence[int],
+    first: int,
+    pixels: int,
+    lanes: int,
+    width: int,
+    panel_elements: int,
+    room: int,
+) -> bytearray: ...
+def fma_peak(isa: str, dtype: str, iterations: int) -> int: ...
+def cpuid(leaf: int, subleaf: int = 0) -> tuple[int, int, int, int] | None: ...
+def xgetbv(index: int = 0) -> int | None: ...

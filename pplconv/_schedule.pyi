@@ -1,0 +1,6 @@
+"""Types of the loops; everything but the constructor is for C callers."""
+
+from typing import Any
+
+class Schedule:
+    def __init__(self, fields: dict[str, Any], dtype: str, isa: str) -> None: ...

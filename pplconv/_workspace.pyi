@@ -1,0 +1,6 @@
+"""Types of the borrowed memory; everything but its size is for C callers."""
+
+class Buffer:
+    def __init__(self, size: int) -> None: ...
+    @property
+    def size(self) -> int: ...

@@ -1,0 +1,59 @@
+"""Run a compact set of problems in a process of its own and print what came of it as JSON.
+
+The cap on instruction sets is read once in a process, so each cap needs a process. Not a test
+module: ``test_isa.py`` runs it as a script, with the helpers' directories on the path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+
+import pplconv
+from problems import Problem
+from reference import assert_convolution
+
+# batch, groups, ic, oc, image, kernel, stride, padding, dilation
+SHAPES = [
+    (1, 1, 64, 64, (14, 14), (1, 1), 1, 0, 1),
+    (2, 1, 33, 29, (13, 7), (1, 1), 1, 0, 1),
+    (1, 1, 20, 40, (9, 33), (1, 1), 2, 0, 1),
+    (1, 1, 3, 32, (33, 31), (7, 7), 2, 3, 1),
+    (1, 1, 96, 70, (12, 17), (3, 3), 1, 1, 1),
+    (1, 1, 260, 20, (7, 7), (3, 3), 1, "same_upper", 1),
+    (3, 4, 20, 24, (16, 16), (3, 2), (1, 2), ((0, 1), (2, 1)), (2, 1)),
+    (1, 24, 24, 24, (19, 18), (3, 3), 1, 1, 1),
+    (2, 5, 5, 15, (8, 49), (5, 5), 1, 2, 1),
+    (None, 1, 1, 1, (5, 5), (2, 2), 1, 0, 1),
+    (4, 1, 130, 129, (1, 1), (1, 1), 1, 0, 1),
+]
+
+
+def main() -> None:
+    """Print the ISAs that plans name, a digest of each result, and what was wrong."""
+    isas, digests, failures = set(), {}, []
+    for dtype in ("float32", "float64"):
+        for layout in ("NCHW", "NHWC"):
+            for seed, shape in enumerate(SHAPES):
+                plain = {"activation": None, "with_bias": True}
+                clipped = {"activation": ("clip", -1, 2), "with_residual": True}
+                for epilogue in (plain, clipped):
+                    problem = Problem(dtype, layout, *shape, **epilogue, seed=seed)
+                    arrays = problem.arrays()
+                    conv = pplconv.Conv2d(arrays["weight"], arrays["bias"], **problem.parameters)
+                    isas.add(conv.plan_for(problem.input_shape).isa)
+                    y = conv(arrays["input"], arrays["residual"])
+                    try:
+                        assert_convolution(y, **arrays, **problem.parameters)
+                    except AssertionError as error:
+                        failures.append(f"{problem}: {error}")
+                    # NaN has many bit patterns; there is none here.
+                    assert not np.isnan(y).any()
+                    digests[str(problem)] = hashlib.sha256(y.tobytes()).hexdigest()
+    print(json.dumps({"isas": sorted(isas), "digests": digests, "failures": failures}))
+
+
+if __name__ == "__main__":
+    main()

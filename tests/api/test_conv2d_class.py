@@ -1,0 +1,276 @@
+"""``Conv2d``: prepared once, readable, picklable, with plans that are kept within bounds."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gc
+import pickle
+import re
+import sys
+
+import numpy as np
+import pytest
+
+import pplconv
+from buffers import untouched
+from reference import assert_convolution
+
+PLAN_FIELDS = {
+    "problem": str,
+    "algorithm": str,
+    "isa": str,
+    "kernel": str,
+    "orientation": str,
+    "mr": int,
+    "nr": int,
+    "k_block": int,
+    "oc_segment": int,
+    "hw_segment": int,
+    "threads": int,
+    "scratch_bytes": int,
+    "packed_weight_bytes": int,
+    "packing": str,
+}
+
+
+def draw(rng, *shape, dtype="float32"):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def test_repr_shows_what_it_is(rng):
+    conv = pplconv.Conv2d(
+        draw(rng, 8, 3, 5, 7, dtype="float64"), stride=(2, 3), padding="same_lower", layout="NHWC"
+    )
+    text = repr(conv)
+    assert text.startswith("Conv2d(") and "\n" not in text
+    for part in ("float64", "(2, 3)", "same_lower", "NHWC"):
+        assert part in text
+    assert re.search(r"8\D{1,3}3\D{1,3}5\D{1,3}7", text), "the shape of the weights"
+
+
+@pytest.mark.parametrize("way", ["pickle", "oldest pickle", "copy", "deepcopy"])
+def test_copies_compute_the_same_bits(way, rng):
+    ways = {
+        "pickle": lambda conv: pickle.loads(pickle.dumps(conv)),
+        "oldest pickle": lambda conv: pickle.loads(pickle.dumps(conv, protocol=2)),
+        "copy": copy.copy,
+        "deepcopy": copy.deepcopy,
+    }
+    x = draw(rng, 2, 9, 10, 12)
+    weight, bias = draw(rng, 15, 4, 3, 2), draw(rng, 15)
+    conv = pplconv.Conv2d(
+        weight,
+        bias,
+        (2, 1),
+        ((1, 2), (0, 1)),
+        (1, 2),
+        3,
+        activation=("clip", -1, 1.5),
+        layout="NHWC",
+        algorithm="im2col",
+        tolerance=1e-3,
+        input_shape=(2, 9, 10, 12),
+        threads=2,
+    )
+    expected = conv(x)
+    duplicate = ways[way](conv)
+    assert repr(duplicate) == repr(conv)
+    assert duplicate.plan_for(x.shape) == conv.plan_for(x.shape)
+    assert duplicate(x).tobytes() == expected.tobytes()
+    assert_convolution(
+        expected,
+        x,
+        weight,
+        bias,
+        stride=(2, 1),
+        padding=((1, 2), (0, 1)),
+        dilation=(1, 2),
+        groups=3,
+        activation=("clip", -1, 1.5),
+        layout="NHWC",
+    )
+
+
+def test_weights_are_those_of_construction(rng):
+    """``Conv2d`` took a snapshot of weights and bias; ``conv2d`` looks at each call."""
+    x, weight, bias = draw(rng, 1, 5, 8, 9), draw(rng, 6, 5, 3, 3), draw(rng, 6)
+    larger = draw(rng, 2, 5, 20, 33)  # its plan is made after the change
+    conv = pplconv.Conv2d(weight, bias)
+    prepared = pplconv.Conv2d(weight, bias, input_shape=x.shape)
+    first, first_larger = conv(x), pplconv.conv2d(larger, weight, bias)
+    assert pplconv.conv2d(x, weight, bias).tobytes() == first.tobytes()
+    weight *= 2
+    bias += 1
+    after = pplconv.conv2d(x, weight, bias)
+    assert_convolution(after, x, weight, bias)
+    assert after.tobytes() != first.tobytes()
+    for unchanged in (conv, prepared, pickle.loads(pickle.dumps(conv))):
+        assert unchanged(x).tobytes() == first.tobytes()
+        assert unchanged(larger).tobytes() == first_larger.tobytes()
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_one_convolution_serves_many_shapes(layout, dtype, rng):
+    weight, bias = draw(rng, 10, 4, 3, 3, dtype=dtype), draw(rng, 10, dtype=dtype)
+    conv = pplconv.Conv2d(weight, bias, padding=1, layout=layout, input_shape=(1, 4, 4, 4))
+    for _ in range(2):
+        for n, h, w in [(1, 8, 8), (3, 5, 40), (None, 17, 3), (1, 64, 64), (0, 7, 7), (1, 1, 1)]:
+            image = (4, h, w) if layout == "NCHW" else (h, w, 4)
+            x = draw(rng, *(image if n is None else (n, *image)), dtype=dtype)
+            with untouched(x):
+                y = conv(x)
+            assert_convolution(y, x, weight, bias, padding=1, layout=layout)
+
+
+# Plans -----------------------------------------------------------------------------------------
+
+
+def test_plans_are_frozen_and_readable(rng):
+    conv = pplconv.Conv2d(draw(rng, 64, 32, 3, 3), padding=1, threads=2)
+    plan = conv.plan_for((1, 32, 28, 28))
+    assert isinstance(plan, pplconv.Plan)
+    for name, kind in PLAN_FIELDS.items():
+        value = getattr(plan, name)
+        assert isinstance(value, kind), name
+        assert value or name == "scratch_bytes", f"{name} says nothing"
+        assert str(value) in str(plan) or kind is int, name
+        with pytest.raises((AttributeError, dataclasses.FrozenInstanceError)):
+            setattr(plan, name, value)
+    with pytest.raises((AttributeError, TypeError)):
+        plan.another = 1
+    with pytest.raises(TypeError):
+        plan.cost["fma"] = 0.0
+    assert "ic32" in plan.problem and "oc64" in plan.problem and "kh3" in plan.problem
+    assert plan.orientation in ("pixels", "channels")
+    assert plan.algorithm == "im2col"
+    assert plan.mr in range(1, 65) and plan.nr in range(1, 257)
+    assert 1 <= plan.threads <= 2
+    assert 1 <= plan.k_block <= 32 * 9
+    assert plan.packed_weight_bytes >= 64 * 32 * 9 * 4
+    assert plan.cost and all(cycles >= 0 for cycles in plan.cost.values())
+    assert sum(plan.cost.values()) > 0
+    assert all(isinstance(text, str) for text in plan.runners_up)
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert hash(pickle.loads(pickle.dumps(plan))) == hash(plan)
+
+
+def test_plans_are_deterministic(rng):
+    """Made again, by another object, after other plans: the same to the last field."""
+    weight = draw(rng, 48, 24, 3, 3)
+    shapes = [(1, 24, 14, 14), (2, 24, 30, 31), (1, 24, 5, 200)]
+    first = [pplconv.Conv2d(weight, threads=2).plan_for(shape) for shape in shapes]
+    other = pplconv.Conv2d(weight * 3, threads=2)
+    for shape, plan in reversed(list(zip(shapes, first, strict=True))):
+        again = other.plan_for(shape)
+        assert again == plan
+        assert dict(again.cost) == dict(plan.cost)
+        assert again.runners_up == plan.runners_up
+        assert other.plan_for(list(shape)) == plan
+
+
+def test_plans_are_those_of_the_calls(rng):
+    weight = draw(rng, 8, 4, 3, 3)
+    conv = pplconv.Conv2d(weight, input_shape=(4, 12, 12))
+    assert conv.plan_for((4, 12, 12)).problem == conv.plan_for((1, 4, 12, 12)).problem
+    x = draw(rng, 4, 12, 12)
+    assert conv(x).tobytes() == conv(x[np.newaxis]).tobytes()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(("channels", "side"), [(64, 112), (256, 56), (512, 56)])
+def test_scratch_is_far_below_the_im2col_matrix(channels, side, layout, dtype):
+    """A thread holds a tile that fits its cache, of a matrix of 29 MB and more."""
+    conv = pplconv.Conv2d(np.ones((64, channels, 3, 3), dtype), padding=1, layout=layout, threads=1)
+    shape = (1, channels, side, side) if layout == "NCHW" else (1, side, side, channels)
+    plan = conv.plan_for(shape)
+    assert plan.algorithm == "im2col"
+    whole = channels * 9 * side * side * np.dtype(dtype).itemsize
+    assert 0 < plan.scratch_bytes < whole / 8
+
+
+def test_scratch_grows_with_the_team_not_with_the_image():
+    weight = np.ones((64, 64, 3, 3), np.float32)
+    one, two = (
+        [
+            pplconv.Conv2d(weight, threads=threads).plan_for((1, 64, side, side)).scratch_bytes
+            for side in (56, 112, 448)
+        ]
+        for threads in (1, 2)
+    )
+    assert one[2] <= 2 * one[1]
+    assert all(b <= 2.5 * a for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_pointwise_is_chosen_and_can_be_forced(layout):
+    weight = np.ones((64, 64, 1, 1), np.float32)
+    shape = (1, 64, 28, 28) if layout == "NCHW" else (1, 28, 28, 64)
+    plans = {
+        algorithm: pplconv.Conv2d(weight, layout=layout, algorithm=algorithm).plan_for(shape)
+        for algorithm in ("auto", "pointwise", "im2col")
+    }
+    assert plans["auto"].algorithm == "pointwise"
+    assert plans["pointwise"].algorithm == "pointwise"
+    assert plans["im2col"].algorithm == "im2col"
+
+
+def test_a_team_is_no_larger_than_the_work():
+    """A handful of multiplications do not pay for a team."""
+    conv = pplconv.Conv2d(np.ones((8, 8, 3, 3), np.float32), padding=1, threads=64)
+    assert conv.plan_for((1, 8, 8, 8)).threads < 64
+
+
+def test_the_batch_axis_and_the_layout_show_in_the_problem():
+    weight = np.ones((8, 4, 3, 3), np.float32)
+    assert "mb5" in pplconv.Conv2d(weight).plan_for((5, 4, 10, 20)).problem
+    problem = pplconv.Conv2d(weight, layout="NHWC").plan_for((5, 10, 20, 4)).problem
+    assert "ih10" in problem and "iw20" in problem and "ic4" in problem
+
+
+# Bounds of the caches --------------------------------------------------------------------------
+
+
+def blocks_left_by_second_round(work) -> int:
+    """Count the small objects that a round leaves behind when the caches are full already."""
+    counts = []
+    for turn in range(3):
+        work(turn)
+        gc.collect()
+        counts.append(sys.getallocatedblocks())
+    return counts[2] - counts[1]
+
+
+ROUND = 400  # shapes in a round; a kept plan takes about five blocks
+
+
+def test_a_convolution_keeps_a_bounded_number_of_plans():
+    conv = pplconv.Conv2d(np.ones((1, 1, 1, 1), np.float32), threads=1)
+
+    def plan_new_shapes(turn):
+        for width in range(turn * ROUND + 1, (turn + 1) * ROUND + 1):
+            conv.plan_for((1, 1, 1, width))
+
+    assert blocks_left_by_second_round(plan_new_shapes) < ROUND
+
+
+def test_conv2d_keeps_a_bounded_number_of_plans():
+    weight = np.ones((1, 1, 1, 1), np.float32)
+
+    def call_with_new_shapes(turn):
+        for width in range(turn * ROUND + 1, (turn + 1) * ROUND + 1):
+            pplconv.conv2d(np.ones((1, 1, 1, width), np.float32), weight, threads=1)
+
+    assert blocks_left_by_second_round(call_with_new_shapes) < ROUND
+
+
+def test_show_config_prints(capsys):
+    pplconv.show_config()
+    text = capsys.readouterr().out
+    assert pplconv.__version__ == "0.1.0" and "0.1.0" in text
+    for word in ("CPU", "ISA", "cache", "core", "NUMA", "OpenMP", "kernel"):
+        assert word.lower() in text.lower()
+    isa = pplconv.Conv2d(np.ones((1, 1, 1, 1), np.float32)).plan_for((1, 1, 8, 8)).isa
+    assert isa in text

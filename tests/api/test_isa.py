@@ -1,0 +1,103 @@
+"""Every instruction set that this machine has, each in a process capped at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+LADDER = ("portable", "avx2", "avx512")
+FLAGS = {
+    "portable": set(),
+    "avx2": {"avx2", "fma"},
+    "avx512": {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"},
+}
+
+
+@cache
+def isas_of_this_machine() -> tuple[str, ...]:
+    """Ask the kernel, not the package under test."""
+    flags: set[str] = set()
+    if platform.machine() in ("x86_64", "AMD64"):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("flags"):
+                flags = set(line.partition(":")[2].split())
+                break
+    return tuple(isa for isa in LADDER if FLAGS[isa] <= flags)
+
+
+def run(max_isa: str | None, *command: str) -> subprocess.CompletedProcess[str]:
+    """Run Python under a cap, away from the source tree."""
+    environment = {k: v for k, v in os.environ.items() if k != "PPLCONV_MAX_ISA"}
+    if max_isa is not None:
+        environment["PPLCONV_MAX_ISA"] = max_isa
+    paths = [str(HERE), str(HERE.parent), environment.get("PYTHONPATH", "")]
+    environment["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+    return subprocess.run(
+        [sys.executable, *command],
+        env=environment,
+        cwd=Path(sys.executable).parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@cache
+def probe(max_isa: str | None) -> dict[str, Any]:
+    """Give what ``isa_probe.py`` found under a cap."""
+    done = run(max_isa, str(HERE / "isa_probe.py"))
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("cap", LADDER)
+def test_results_under_a_cap(cap):
+    """Right results, and plans that name the best instruction set under the cap."""
+    found = probe(cap)
+    assert found["failures"] == []
+    usable = [isa for isa in isas_of_this_machine() if LADDER.index(isa) <= LADDER.index(cap)]
+    assert found["isas"] == [usable[-1]]
+
+
+def test_the_best_is_used_without_a_cap():
+    found = probe(None)
+    assert found["failures"] == []
+    assert found["isas"] == [isas_of_this_machine()[-1]]
+    assert probe("")["digests"] == found["digests"]
+
+
+def test_avx2_and_avx512_give_the_same_bits():
+    """Both add over k in one order, each step fused: the vector's width cannot show."""
+    if "avx512" not in isas_of_this_machine():
+        pytest.skip("this machine has no AVX-512")
+    narrow, wide = probe("avx2")["digests"], probe("avx512")["digests"]
+    assert narrow.keys() == wide.keys()
+    assert [name for name in narrow if narrow[name] != wide[name]] == []
+
+
+@pytest.mark.parametrize("value", ["sse", "avx-512", "0", "avx2,avx512"])
+def test_an_unknown_cap_is_refused(value):
+    """The message names the variable, what it was, and what it may be."""
+    code = (
+        "import numpy, pplconv\n"
+        "x = numpy.ones((1, 1, 4, 4), 'float32')\n"
+        "pplconv.conv2d(x, x[..., :2, :2])\n"
+        "print('computed')\n"
+    )
+    done = run(value, "-c", code)
+    assert done.returncode == 1
+    assert "computed" not in done.stdout
+    message = done.stderr.strip().splitlines()[-1]
+    assert message.startswith("ValueError")
+    for part in ("PPLCONV_MAX_ISA", value, "portable", "avx2", "avx512"):
+        assert part in message

@@ -1,0 +1,50 @@
+"""Puts the source tree last on the path, so that ``benchmarks`` is found from any directory."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from threadpoolctl import threadpool_limits
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:
+    sys.path.append(ROOT)
+
+
+@pytest.fixture
+def fake_time():
+    """A clock that only moves when told to."""
+    from benchmarks.timing import Clock
+
+    class FakeTime:
+        def __init__(self):
+            self.seconds = 0.0
+            self.cpu_seconds = 0.0
+            self.sleeps = []
+            # CPU time that background threads still burn while this process sleeps.
+            self.spin_left = 0.0
+            self.clock = Clock(now=lambda: self.seconds, sleep=self.sleep, cpu=self.cpu)
+
+        def cpu(self):
+            return self.cpu_seconds
+
+        def pass_by(self, seconds):
+            self.seconds += seconds
+
+        def sleep(self, seconds):
+            self.sleeps.append(seconds)
+            spun = min(self.spin_left, seconds)
+            self.spin_left -= spun
+            self.cpu_seconds += spun
+            self.seconds += seconds
+
+    return FakeTime()
+
+
+@pytest.fixture(autouse=True)
+def _blas_threads_as_before():
+    """Undo what an engine sets for the whole process."""
+    with threadpool_limits(1, user_api="blas"):
+        yield

@@ -1,0 +1,217 @@
+"""The command lines, end to end, on layers that take no time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from benchmarks import machine, overhead, run, scaling
+
+ROOT = Path(__file__).resolve().parents[2]
+FAST = ["--rounds", "1", "--min-ms", "0.1"]
+TINY = ["--nets", "mobilenet", "--layers", "conv11|conv6/dw"]
+
+
+def test_run_prints_tables_and_writes_them(tmp_path, capfd):
+    markdown, figures = tmp_path / "r.md", tmp_path / "r.json"
+    arguments = [*TINY, *FAST, "--engines", "pplconv,numpy", "--threads", "1,2"]
+    files = ["--markdown", str(markdown), "--json", str(figures)]
+    assert run.main([*arguments, *files]) == 0
+    out, err = capfd.readouterr()
+    for team in ("1 thread", "2 threads"):
+        assert f"mobilenet, {team}: GFLOP/s" in out
+        assert f"mobilenet, {team}: sums over the network, ms" in out
+    assert "[4/4" in err
+    assert "GFLOP/s" not in err
+    text = markdown.read_text()
+    assert "python -m benchmarks.run --nets mobilenet" in text
+    assert machine.cpu_model() in text
+    assert "| conv11 | 4 | 0.0 |" in text
+    layers = json.loads(figures.read_text())["layers"]
+    assert [(one["layer"], one["threads"]) for one in layers] == [
+        ("conv11", 1),
+        ("conv6/dw", 1),
+        ("conv11", 2),
+        ("conv6/dw", 2),
+    ]
+    for one in layers:
+        assert one["engines"]["numpy"]["status"] == "ok"
+        assert one["engines"]["numpy"]["seconds"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--engines", "numpi"], "unknown engine numpi"),
+        (["--nets", "lenet"], "unknown net lenet"),
+        (["--layers", "("], "is no regular expression"),
+        (["--threads", "0"], "expected numbers of threads"),
+        (["--threads", "two"], "expected numbers of threads"),
+        (["--rounds", "0"], "expected an integer of at least 1"),
+        (["--min-ms", "-1"], "expected milliseconds"),
+    ],
+)
+def test_run_refuses_nonsense(arguments, complaint, capsys):
+    with pytest.raises(SystemExit) as caught:
+        run.main(arguments)
+    assert caught.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_an_interrupted_run_keeps_the_layers_it_has(tmp_path, capfd, monkeypatch):
+    real = run.run_layer
+    done = []
+
+    def interrupted(problem, *rest):
+        if done:
+            raise KeyboardInterrupt
+        done.append(problem)
+        return real(problem, *rest)
+
+    monkeypatch.setattr(run, "run_layer", interrupted)
+    target = tmp_path / "r.md"
+    code = run.main([*TINY, *FAST, "--engines", "numpy", "--markdown", str(target)])
+    assert code == 130
+    text = target.read_text()
+    assert "interrupted in step 2 of 2" in text
+    assert "conv11" in text
+    assert "| conv6/dw |" not in text
+
+
+def test_interrupted_before_anything(capfd, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "run_layer", interrupted)
+    assert run.main([*TINY, *FAST, "--engines", "numpy"]) == 130
+    assert "interrupted in step 1 of 2" in capfd.readouterr().out
+
+
+def test_scaling(tmp_path, capfd):
+    target = tmp_path / "s.json"
+    arguments = [*TINY, *FAST, "--engines", "numpy", "--over", "0.5", "--json", str(target)]
+    assert scaling.main(arguments) == 0
+    out = capfd.readouterr().out
+    assert "mobilenet, numpy: 2 threads against 1" in out
+    rows = json.loads(target.read_text())["layers"]
+    assert [row["layer"] for row in rows] == ["conv11", "conv6/dw"]
+    # Above half a MFLOP there is one layer: its ratio is the worst one there.
+    big = rows[1]["one"] / rows[1]["many"]
+    assert f"all above 0.5 MFLOP (worst {big:.2f})" in out
+
+
+def test_scaling_needs_a_team(capsys):
+    with pytest.raises(SystemExit):
+        scaling.main(["--threads", "1"])
+    assert "--threads is 1, expected at least 2" in capsys.readouterr().err
+
+
+def test_overhead(tmp_path, capfd, monkeypatch):
+    wheel = tmp_path / "pplconv-0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("pplconv/big.so", b"0" * 2_000_000)
+        archive.writestr("pplconv/small.py", b"1" * 10)
+    readings = iter([0.1, 0.001] * 2)
+    monkeypatch.setattr(overhead, "run_python", lambda code: next(readings))
+    target = tmp_path / "o.json"
+    arguments = [*FAST, "--engines", "pplconv,pplconv_conv2d,numpy", "--imports", "2"]
+    assert overhead.main([*arguments, "--wheel", str(wheel), "--json", str(target)]) == 0
+    out = capfd.readouterr().out
+    assert "A call on mb1g1ic8ih8iw8oc8oh8ow8kh3kw3sh1sw1ph1pw1dh0dw0, 1 thread" in out
+    assert "pplconv/big.so" in out
+    assert "2.00" in out
+    plain = json.loads(target.read_text())
+    assert set(plain["call_seconds"]) == {"pplconv", "pplconv_conv2d", "numpy"}
+    assert plain["import_seconds"] == {"pplconv": [0.1, 0.1], "nothing": [0.001, 0.001]}
+    assert plain["wheel_bytes"] == wheel.stat().st_size
+
+
+def test_a_fresh_interpreter_answers_or_says_why_not():
+    assert overhead.run_python("print(1.5)") == 1.5
+    with pytest.raises(RuntimeError, match="No module named 'no_such_module'"):
+        overhead.run_python("import no_such_module")
+
+
+def test_the_newest_wheel_is_weighed(tmp_path):
+    assert overhead.find_wheel(None, tmp_path) is None
+    (tmp_path / "dist").mkdir()
+    for age, name in enumerate(["pplconv-2.whl", "pplconv-1.whl", "other-3.whl"]):
+        path = tmp_path / "dist" / name
+        path.write_bytes(b"")
+        os.utime(path, (1000 - age, 1000 - age))
+    found = overhead.find_wheel(None, tmp_path)
+    assert found is not None
+    assert found.name == "pplconv-2.whl"
+    assert overhead.find_wheel(Path("given"), tmp_path) == Path("given")
+
+
+def pytest_run(*arguments):
+    # A worker's variables would tell the inner run that it is one of several, and not to time.
+    environment = {name: value for name, value in os.environ.items() if "PYTEST" not in name}
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "benchmarks", "-p", "no:cacheprovider", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+
+
+def test_the_pytest_suite():
+    done = pytest_run(*TINY, "--engines", "numpy", "-q", "--benchmark-json", "/dev/null")
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    for layer in ("conv11", "conv6/dw"):
+        assert f"benchmark 'mobilenet:{layer}, 1 thread(s)': 1 tests" in done.stdout
+
+
+def test_the_pytest_suite_keeps_the_engines_of_a_layer_together():
+    done = pytest_run(
+        *TINY, "--engines", "numpy,pplconv", "--bench-threads", "1,2", "--collect-only", "-q"
+    )
+    ids = [line.split("::")[1] for line in done.stdout.splitlines() if "::" in line]
+    assert ids == [
+        f"test_conv2d[{engine}-{threads}T-mobilenet:{layer}]"
+        for layer in ("conv11", "conv6/dw")
+        for threads in (1, 2)
+        for engine in ("pplconv", "numpy")
+    ], done.stdout + done.stderr
+
+
+def test_the_pytest_suite_refuses_nonsense():
+    done = pytest_run("--nets", "lenet", "--collect-only")
+    assert done.returncode != 0
+    assert "unknown net lenet" in done.stdout + done.stderr
+
+
+def test_the_installed_package_is_measured_not_the_tree():
+    code = "import sys, benchmarks; print(sys.path[-1]); print(sys.path[0])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    last, first = done.stdout.splitlines()
+    assert Path(last) == ROOT
+    assert Path(first or ".").resolve() != ROOT
+
+
+def test_the_machine_is_described(tmp_path):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\ncpu family\t: 25\nmodel\t: 17\nmodel name\t: EPYC\n\n")
+    assert machine.cpu_model(cpuinfo) == "EPYC (family 25, model 17)"
+    assert machine.cpu_model(tmp_path / "missing")
+    sizes = [("1", "Data", "48K", "0"), ("3", "Unified", "32768K", "0-3,8"), ("2", "?", "10X", "0")]
+    for number, content in enumerate(sizes):
+        index = tmp_path / f"index{number}"
+        index.mkdir()
+        names = ("level", "type", "size", "shared_cpu_list")
+        for name, text in zip(names, content, strict=True):
+            (index / name).write_text(text + "\n")
+    (tmp_path / "index9").mkdir()
+    assert machine.caches(tmp_path) == ["L1d 48 KiB", "L3 32 MiB (shared by 5)", "L2 10X"]
+    assert set(machine.describe()) == {"CPU", "cores", "caches a core", "system", "Python"}

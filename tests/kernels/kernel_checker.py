@@ -1,0 +1,148 @@
+"""Calls of kernels that end in a report instead of a crash.
+
+The native half (``native/``) poisons the callee-saved registers and the vector registers,
+surrounds the return address with canaries, catches faults and endless loops, and looks at what
+the kernel left behind. It is compiled once per test process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from asm.contract import CONTRACTS, header_text
+from guarded_memory import PAGE, Arena
+
+NATIVE = Path(__file__).resolve().parent / "native"
+SOURCES = ("checked_call.c", "checked_call_x86_64.S", "ordered_gemm.c")
+STRUCTURES = {op: contract.ctypes_structure() for op, contract in CONTRACTS.items()}
+# An address that no kernel may dereference, for the pointers that no flag calls for.
+NOWHERE = 8
+
+_FAULTS = (
+    "raised a signal",
+    *(f"did not restore {name}" for name in ("rbx", "rbp", "r12", "r13", "r14", "r15")),
+    "did not restore the stack pointer",
+    "wrote on the stack above its return address",
+    "left the direction flag set",
+    "changed the control bits of MXCSR",
+    "changed the x87 control word or left registers on the x87 stack",
+    "left the upper halves of vector registers dirty (vzeroupper)",
+)
+
+
+class _Report(ctypes.Structure):
+    _fields_ = (
+        ("faults", ctypes.c_int64),
+        ("signal", ctypes.c_int64),
+        ("fault_address", ctypes.c_uint64),
+    )
+
+
+def compile_library(
+    directory: Path, name: str, sources: list[Path], flags: Sequence[str] = ()
+) -> ctypes.CDLL:
+    """Compile `sources` into the shared library `name`.so in `directory` and load it."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise RuntimeError("the kernel tests need a C compiler named cc or gcc")
+    (directory / "pplconv_kernels.h").write_text(header_text())
+    library = directory / f"{name}.so"
+    command = [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
+    command += [*flags, "-fPIC", "-shared", f"-I{directory}", f"-I{NATIVE}", "-o", str(library)]
+    command += [*(str(source) for source in sources), "-lm", "-lpthread"]
+    subprocess.run(command, check=True)
+    return ctypes.CDLL(str(library))
+
+
+class Checker:
+    """Calls kernels through the native half; owns the memory of their arguments.
+
+    Parameters
+    ----------
+    directory : Path
+        Where the native half is built.
+    machine : str
+        As ``platform.machine()`` gives it.
+    """
+
+    def __init__(self, directory: Path, machine: str) -> None:
+        suffix = f"_{machine}.S"
+        sources = [
+            NATIVE / source
+            for source in SOURCES
+            if not source.endswith(".S") or source.endswith(suffix)
+        ]
+        self.native = compile_library(directory, "kernel_checker", sources)
+        self._call = self.native.checked_call
+        self._call.restype = None
+        self._call.argtypes = (
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_int64,
+            ctypes.POINTER(_Report),
+        )
+        self._report = _Report()
+        self._arguments = Arena("arguments", 1, writable=False)
+        self._arenas: dict[str, Arena] = {"arguments": self._arguments}
+        self._structures: dict[str, ctypes.Structure] = {}
+
+    def arena(self, name: str, *, writable: bool = False, pages: int = 16) -> Arena:
+        """Give the arena of this name, made at its first use."""
+        key = f"{name}{' (output)' if writable else ''}"
+        if key not in self._arenas or self._arenas[key].size < pages * PAGE:
+            self._arenas[key] = Arena(key, pages, writable=writable)
+        return self._arenas[key]
+
+    def arguments(self, op: str, values: Mapping[str, int]) -> int:
+        """Store the argument struct of `op`, flush against a guard page; return its address.
+
+        Pointers that `values` leaves out become `NOWHERE`; integers must all be given.
+        """
+        if op not in self._structures:
+            size = ctypes.sizeof(STRUCTURES[op])
+            self._structures[op] = STRUCTURES[op].from_buffer(
+                self._arguments.open, self._arguments.size - size
+            )
+        structure = self._structures[op]
+        for field in CONTRACTS[op].fields:
+            if field.name in values:
+                setattr(structure, field.name, int(values[field.name]))
+            elif field.ctype.endswith("*"):
+                setattr(structure, field.name, NOWHERE)
+            else:
+                raise KeyError(f"{op} needs {field.name}")
+        return self._arguments.base + self._arguments.size - ctypes.sizeof(structure)
+
+    def problems(self, address: int, arguments: int, vector_bytes: int) -> list[str]:
+        """Call the function at `address` and list everything that it did wrong."""
+        level = {16: 0, 32: 1, 64: 2}[vector_bytes]
+        self._call(address, arguments, level, ctypes.byref(self._report))
+        faults = self._report.faults
+        if not faults:
+            return []
+        found = [text for bit, text in enumerate(_FAULTS) if faults >> bit & 1]
+        if self._report.signal:
+            found.append(self._describe_signal())
+        return found
+
+    def _describe_signal(self) -> str:
+        name = signal.Signals(self._report.signal).name
+        if name == "SIGVTALRM":
+            return "it did not return"
+        address = self._report.fault_address
+        where = [text for a in self._arenas.values() if (text := a.describe(address))]
+        return f"{name} at {address:#x}" + "".join(f", {text}" for text in where)
+
+    def call(self, row: Mapping[str, object], values: Mapping[str, int], context: object) -> None:
+        """Call the kernel `row` of the table and fail if it did anything wrong.
+
+        `context` is put into the message: what the caller was testing.
+        """
+        arguments = self.arguments(str(row["op"]), values)
+        found = self.problems(int(row["address"]), arguments, int(row["vector_bytes"]))  # type: ignore[call-overload]
+        assert not found, f"{row['symbol']} {'; '.join(found)}\n{context}"

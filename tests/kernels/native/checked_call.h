@@ -1,0 +1,29 @@
+/* What the assembly and the C half of the checked call share. */
+#ifndef CHECKED_CALL_H
+#define CHECKED_CALL_H
+
+#define ABOVE_WORDS 32   /* canary words on the stack above the kernel's return address */
+#define BELOW_WORDS 512  /* words of garbage below it: what the kernel finds in its own frame */
+#define CANARY 0x5ca1ab1e0ddba115
+
+/* Offsets in struct call_state. */
+#define LEVEL 0 /* 0: SSE2; 1: poison and watch ymm; 2: zmm */
+#define SP_BEFORE 8
+#define SP_AFTER 16
+#define SAVED_AFTER 24 /* rbx rbp r12 r13 r14 r15 */
+#define FLAGS_AFTER 72
+#define MXCSR_BEFORE 80
+#define MXCSR_AFTER 84
+#define X87_BEFORE 88 /* fnstenv, 28 bytes */
+#define X87_AFTER 120
+#define ABOVE 152
+#define VECTORS 408 /* 16 registers of 64 bytes */
+
+#define RBX_POISON 0x0b0b1b1b2b2b3b3b
+#define RBP_POISON 0x0505151525253535
+#define R12_POISON 0x1212a2a2b2b2c2c2
+#define R13_POISON 0x1313a3a3b3b3c3c3
+#define R14_POISON 0x1414a4a4b4b4c4c4
+#define R15_POISON 0x1515a5a5b5b5c5c5
+
+#endif

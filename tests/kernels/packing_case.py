@@ -1,0 +1,149 @@
+"""What the tests of the packing kernels share: geometries, plain im2col, memory."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+
+import numpy as np
+
+from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
+from kernel_checker import Checker
+from kernel_table import BITS, DTYPES
+from kernel_values import draw
+
+
+@dataclass
+class Geometry:
+    """``struct pplconv_geometry``, member by member."""
+
+    ih: int
+    iw: int
+    oh: int
+    ow: int
+    kh: int
+    kw: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    dilation_w: int
+    pad_top: int
+    pad_left: int
+
+    @property
+    def taps(self) -> int:
+        """Taps of the kernel."""
+        return self.kh * self.kw
+
+    @property
+    def pixels(self) -> int:
+        """Output pixels of one image."""
+        return self.oh * self.ow
+
+    def as_tuple(self) -> tuple[int, ...]:
+        """Members in order."""
+        return astuple(self)
+
+
+def draw_geometry(rng: np.random.Generator, stride_w: int | None = None) -> Geometry:
+    """Draw a geometry, some of whose taps fall on padding alone.
+
+    Padding at the bottom and at the right follows from the output's size.
+    """
+    while True:
+        kh, kw = (int(x) for x in rng.integers(1, 6, 2))
+        dilation_h, dilation_w = (int(x) for x in rng.choice([1, 1, 1, 2, 3], 2))
+        stride_h = int(rng.integers(1, 4))
+        wide = int(rng.choice([6, 20, 70]))
+        ih, iw = int(rng.integers(1, 12)), int(rng.integers(1, wide))
+        pads = [int(x) for x in rng.integers(0, 5, 4) * rng.integers(0, 2)]
+        strides = stride_h, stride_w or int(rng.integers(1, 4))
+        oh = (ih + pads[0] + pads[1] - dilation_h * (kh - 1) - 1) // strides[0] + 1
+        ow = (iw + pads[2] + pads[3] - dilation_w * (kw - 1) - 1) // strides[1] + 1
+        if oh > 0 and ow > 0:
+            return Geometry(
+                ih, iw, oh, ow, kh, kw, *strides, dilation_h, dilation_w, pads[0], pads[2]
+            )
+
+
+def im2col(planes: np.ndarray, g: Geometry) -> np.ndarray:
+    """Plain im2col: (C, ih, iw) to (C, kh, kw, oh * ow), zero where a tap falls on padding."""
+    out = np.zeros((planes.shape[0], g.kh, g.kw, g.oh, g.ow), planes.dtype)
+    for i in range(g.kh):
+        for j in range(g.kw):
+            for y in range(g.oh):
+                row = y * g.stride_h - g.pad_top + i * g.dilation_h
+                if not 0 <= row < g.ih:
+                    continue
+                columns = np.arange(g.ow) * g.stride_w - g.pad_left + j * g.dilation_w
+                inside = (columns >= 0) & (columns < g.iw)
+                out[:, i, j, y, inside] = planes[:, row, columns[inside]]
+    return out.reshape(planes.shape[0], g.kh, g.kw, g.pixels)
+
+
+class PackingCall:
+    """Buffers of one call; inputs are read-only, outputs watched."""
+
+    def __init__(self, checker: Checker, row: dict, rng: np.random.Generator) -> None:
+        self.checker, self.row, self.rng = checker, row, rng
+        self.dtype = DTYPES[row["dtype"]]
+        self.values: dict[str, int] = {}
+        self.place = str(rng.choice([*PLACES, "middle"]))
+        self._outputs: list[tuple[Buffer, np.ndarray]] = []
+
+    def place_input(
+        self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> np.ndarray:
+        """Make an input array of special numbers; packing must keep every bit."""
+        buffer = self._buffer(name, extent_of(shape, strides, self.dtype.itemsize), writable=False)
+        array = buffer.array(shape, self.dtype, strides)
+        array[...] = draw(self.rng, "special", shape, self.dtype)
+        return array
+
+    def place_bytes(self, name: str, content: bytes) -> None:
+        """Make an input of bytes."""
+        buffer = self._buffer(name, len(content), writable=False)
+        buffer.array((len(content),), np.dtype(np.uint8), (1,))[...] = np.frombuffer(
+            content, np.uint8
+        )
+
+    def place_output(
+        self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]
+    ) -> np.ndarray:
+        """Make an output array that holds canaries, and NaN where it must be written."""
+        buffer = self._buffer(name, extent_of(shape, strides, self.dtype.itemsize), writable=True)
+        array = buffer.array(shape, self.dtype, strides)
+        array.view(BITS[self.row["dtype"]])[...] = np.iinfo(BITS[self.row["dtype"]]).max
+        self._outputs.append((buffer, array))
+        return array
+
+    def _buffer(self, name: str, extent: int, *, writable: bool) -> Buffer:
+        pages = 64 if extent < 60 * 4096 else 512
+        # Arrays are aligned to their elements and to nothing more.
+        offset = int(self.rng.integers(0, 16)) * self.dtype.itemsize
+        arena = self.checker.arena(name, writable=writable, pages=pages)
+        buffer = arena.buffer(extent, self.place, offset)
+        buffer.fill(CANARY if writable else POISON)
+        self.values[name] = buffer.address
+        return buffer
+
+    def run(self, context: object) -> np.ndarray:
+        """Call the kernel; give its output after looking for traces elsewhere."""
+        ((buffer, array),) = self._outputs
+        initial, before = array.copy(), buffer.surroundings.copy()
+        self.checker.call(self.row, self.values, context)
+        result = array.copy()
+        array.view(BITS[self.row["dtype"]])[...] = initial.view(BITS[self.row["dtype"]])
+        same = np.array_equal(buffer.surroundings, before)
+        assert same, f"{self.row['symbol']} wrote outside its output\n{context}"
+        return result
+
+    def same_bits(self, got: np.ndarray, expected: np.ndarray, context: object) -> None:
+        """Fail unless every bit agrees, those of NaNs too."""
+        bits = BITS[self.row["dtype"]]
+        differ = got.view(bits) != np.ascontiguousarray(expected).view(bits)
+        if differ.any():
+            where = tuple(int(i[0]) for i in np.nonzero(differ))
+            raise AssertionError(
+                f"{self.row['symbol']}: {np.count_nonzero(differ)} of {got.size} elements differ; "
+                f"at {where} {got[where]!r}, expected {expected[where]!r}\n{context}"
+            )

@@ -1,0 +1,13 @@
+"""The loop that measures the ceiling: it returns, and its time is its turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernel_table import rows, symbol
+
+
+@pytest.mark.parametrize("row", rows("fma_peak"), ids=symbol)
+@pytest.mark.parametrize("iterations", [-1, 0, 1, 2, 1000])
+def test_returns(checker, row, iterations):
+    checker.call(row, {"iterations": iterations}, f"{iterations=}")

@@ -1,0 +1,73 @@
+"""Every GEMM microkernel: all tails, all flags, all depths, any stride and alignment."""
+
+from __future__ import annotations
+
+from itertools import cycle
+
+import numpy as np
+import pytest
+
+from gemm_case import A_LAYOUTS, ANYWHERE, DEPTHS, FLAG_COMBINATIONS, Call, Case, draw_case
+from guarded_memory import PLACES
+from kernel_table import rows, symbol
+from kernel_values import KINDS
+
+ROWS = rows("gemm")
+ASSEMBLY = [row for row in ROWS if row["isa"] != "portable"]
+every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
+
+
+def judge(checker, row: dict, case: Case, rng: np.random.Generator) -> None:
+    """Make the call and hold its result against both references."""
+    with np.errstate(all="ignore"):
+        call = Call(checker, row, case, rng)
+        ordered = call.ordered()
+        # Sums of extreme numbers overflow on the way in one type and not in the other.
+        exact = call.exact() if case.kind != "extreme" else None
+        got = call.run()
+        call.same_bits(got, ordered)
+        if exact is not None:
+            call.near(got, *exact)
+
+
+@every_kernel
+def test_every_tail(checker, row, rng):
+    """Each number of columns, flush against the guard pages on both sides and anywhere."""
+    depths = cycle(DEPTHS)
+    for n in range(1, row["nr"] + 1):
+        for place in (*PLACES, ANYWHERE):
+            for kind in KINDS:
+                case = draw_case(rng, row, n=n, place=place, k=next(depths), kind=kind)
+                judge(checker, row, case, rng)
+
+
+@every_kernel
+def test_every_combination_of_flags(checker, row, rng):
+    """Whole tiles and tails; a pointer that no flag calls for leads nowhere."""
+    for flags in FLAG_COMBINATIONS:
+        tail = int(rng.integers(1, row["nr"] + 1))
+        for n in (row["nr"], tail):
+            judge(checker, row, draw_case(rng, row, n=n, flags=flags), rng)
+
+
+@every_kernel
+def test_every_depth_and_layout_of_a(checker, row, rng):
+    """Each k with each way that A may lie; k = 0 reads neither A nor B."""
+    for k in DEPTHS:
+        for a_layout in A_LAYOUTS:
+            judge(checker, row, draw_case(rng, row, k=k, a_layout=a_layout), rng)
+
+
+@pytest.mark.parametrize("row", ASSEMBLY, ids=symbol)
+def test_agrees_with_portable(checker, row, rng):
+    """The same tile from the portable kernels lies within the sum of the two bounds."""
+    family = rows("gemm", "portable")
+    narrow = min(r["nr"] for r in family if r["dtype"] == row["dtype"])
+    portable = {r["mr"]: r for r in family if (r["dtype"], r["nr"]) == (row["dtype"], narrow)}
+    for n in {1, narrow + 1, row["nr"] - 1, row["nr"]} - {0}:
+        case = draw_case(rng, row, n=min(n, row["nr"]), kind=str(rng.choice(["random", "special"])))
+        with np.errstate(all="ignore"):
+            call = Call(checker, row, case, rng)
+            _, bound = call.exact()
+            expected = call.run_portable(portable, rng)
+            call.near(call.run(), expected.astype(np.float64), 2 * bound)

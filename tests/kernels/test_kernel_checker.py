@@ -1,0 +1,148 @@
+"""The checker itself: each rule is broken once, and the breach must be reported as itself."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from guarded_memory import CANARY, MARGIN, PAGE, Arena, extent_of
+from kernel_checker import NATIVE, NOWHERE, compile_library
+from kernel_table import MACHINE, executable_isas
+
+needs_x86 = pytest.mark.skipif(MACHINE != "x86_64", reason="the rules of the x86-64 ABI")
+needs_avx2 = pytest.mark.skipif("avx2" not in executable_isas(), reason="the CPU has no AVX2")
+
+
+@pytest.fixture(scope="module")
+def rule(tmp_path_factory):
+    """Give the address of a function of ``native/misbehave_*.S`` by name."""
+    source = NATIVE / f"misbehave_{MACHINE}.S"
+    library = compile_library(tmp_path_factory.mktemp("misbehave"), "misbehave", [source])
+    return lambda name: ctypes.cast(getattr(library, f"rule_{name}"), ctypes.c_void_p).value
+
+
+def problems(checker, address: int, *, pointer: int = NOWHERE, vector_bytes: int = 16) -> list[str]:
+    """Call the function with an argument struct whose first member is `pointer`."""
+    values = {"src": pointer, "src_rs": 0, "dst_rs": 0, "rows": 0, "columns": 0}
+    values |= {"residual_rs": 0, "flags": 0}
+    arguments = checker.arguments("store_transposed", values)
+    return checker.problems(address, arguments, vector_bytes)
+
+
+@needs_x86
+@pytest.mark.parametrize("name", ["nothing", "clobbers_scratch", "raises_inexact"])
+def test_allowed(checker, rule, name):
+    assert problems(checker, rule(name)) == []
+
+
+@needs_x86
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *((r, f"did not restore {r}") for r in ("rbx", "rbp", "r12", "r13", "r14", "r15")),
+        ("loses_stack", "did not restore the stack pointer"),
+        ("writes_above", "wrote on the stack above its return address"),
+        ("sets_direction", "left the direction flag set"),
+        ("changes_rounding", "changed the control bits of MXCSR"),
+        ("flushes_denormals", "changed the control bits of MXCSR"),
+        ("leaves_mmx", "x87"),
+        ("leaves_x87", "x87"),
+    ],
+)
+def test_breach_is_reported_once(checker, rule, name, text):
+    """And the next call starts clean."""
+    (found,) = problems(checker, rule(name))
+    assert text in found
+    assert problems(checker, rule("nothing")) == []
+
+
+@needs_x86
+@needs_avx2
+def test_dirty_upper_halves(checker, rule):
+    (found,) = problems(checker, rule("leaves_ymm"), vector_bytes=32)
+    assert "vzeroupper" in found
+    # A function that touches no vector at all leaves the checker's own poison behind.
+    assert problems(checker, rule("nothing"), vector_bytes=32) == [found]
+    assert problems(checker, rule("cleans_ymm"), vector_bytes=32) == []
+
+
+@needs_x86
+@pytest.mark.skipif("avx512" not in executable_isas(), reason="the CPU has no AVX-512")
+def test_dirty_zmm(checker, rule):
+    (found,) = problems(checker, rule("leaves_ymm"), vector_bytes=64)
+    assert "vzeroupper" in found
+    assert problems(checker, rule("cleans_ymm"), vector_bytes=64) == []
+
+
+@needs_x86
+@pytest.mark.parametrize(
+    ("name", "signal"), [("is_illegal", "SIGILL"), ("reads_first_pointer", "SIGSEGV at 0x8")]
+)
+def test_signals_are_caught(checker, rule, name, signal):
+    found = problems(checker, rule(name))
+    assert found[0] == "raised a signal"
+    assert signal in found[1]
+    assert problems(checker, rule("nothing")) == []
+
+
+@needs_x86
+def test_endless_loop_is_left(checker, rule):
+    seconds = ctypes.c_int.in_dll(checker.native, "checked_call_seconds")
+    usual, seconds.value = seconds.value, 1
+    try:
+        assert problems(checker, rule("loops"))[1] == "it did not return"
+    finally:
+        seconds.value = usual
+
+
+@needs_x86
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize("place", ["start", "end"])
+def test_one_byte_outside(checker, rule, place, writable):
+    """The first and the last byte may be read; their neighbours fault."""
+    buffer = checker.arena("neighbours", writable=writable).buffer(100, place)
+    read = rule("reads_first_pointer")
+    for pointer in (buffer.address, buffer.address + 99):
+        assert problems(checker, read, pointer=pointer) == []
+    outside = buffer.address - 1 if place == "start" else buffer.address + 100
+    found = problems(checker, read, pointer=outside)
+    where = "1 bytes before" if place == "start" else "0 bytes past the end of"
+    assert where in found[1]
+    assert "neighbours" in found[1]
+
+
+@needs_x86
+def test_only_outputs_can_be_written(checker, rule):
+    write = rule("writes_first_pointer")
+    for writable in (False, True):
+        buffer = checker.arena("written", writable=writable).buffer(8, "end")
+        buffer.fill(CANARY)
+        found = problems(checker, write, pointer=buffer.address)
+        assert (found == []) is writable
+        assert (buffer.surroundings[MARGIN] == CANARY) is not writable
+    assert problems(checker, rule("writes_arguments"))[0] == "raised a signal"
+
+
+def test_buffers_lie_where_they_should():
+    arena = Arena("places", 2, writable=True)
+    assert arena.base % PAGE == 0
+    assert arena.buffer(100, "start").address == arena.base
+    assert arena.buffer(100, "end").address == arena.base + 2 * PAGE - 100
+    assert arena.buffer(100, "middle", 3).address == arena.base + MARGIN + 3
+    assert arena.buffer(0, "end").address == arena.base + 2 * PAGE
+    with pytest.raises(ValueError, match="places"):
+        arena.buffer(2 * PAGE, "start")
+
+
+def test_both_mappings_are_the_same_bytes():
+    arena = Arena("twice", 1, writable=True)
+    buffer = arena.buffer(12, "end")
+    buffer.array((3,), np.dtype(np.float32), (4,))[...] = [1, 2, 3]
+    assert list((ctypes.c_float * 3).from_address(buffer.address)) == [1, 2, 3]
+
+
+def test_extent():
+    assert extent_of((3, 2), (100, 4), 4) == 208
+    assert extent_of((0, 2), (100, 4), 4) == 0

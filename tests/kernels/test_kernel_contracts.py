@@ -1,0 +1,75 @@
+"""The argument structs: one description, and everything that mirrors it."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+
+import pytest
+
+from asm.contract import CONTRACTS, FLAGS, INT, header_text
+from kernel_checker import NATIVE, STRUCTURES, compile_library
+
+every_contract = pytest.mark.parametrize("op", CONTRACTS)
+
+
+@every_contract
+def test_members_are_eight_bytes_in_order(op):
+    contract, structure = CONTRACTS[op], STRUCTURES[op]
+    for index, field in enumerate(contract.fields):
+        mirror = getattr(structure, field.name)
+        assert contract.offset(field.name) == mirror.offset == 8 * index
+        assert mirror.size == 8
+        assert field.ctype == INT or field.ctype.endswith("*")
+        assert field.meaning
+    assert ctypes.sizeof(structure) == 8 * len(contract.fields)
+    assert contract.op == op
+    assert contract.summary
+
+
+@every_contract
+def test_unknown_member(op):
+    with pytest.raises(KeyError, match="no member 'nothing'"):
+        CONTRACTS[op].offset("nothing")
+
+
+def test_compiler_agrees(tmp_path):
+    """``offsetof`` and the flags of the C header, as the compiler sees them."""
+    lines = ['#include "pplconv_kernels.h"']
+    for op, contract in CONTRACTS.items():
+        offsets = ", ".join(
+            f"offsetof(struct {contract.struct}, {f.name})" for f in contract.fields
+        )
+        lines.append(f"const int64_t offsets_{op}[] = {{{offsets}}};")
+        lines.append(f"const int64_t size_{op} = sizeof(struct {contract.struct});")
+    flags = ", ".join(f"PPLCONV_{name}" for name in FLAGS)
+    lines.append(f"const int64_t flags[] = {{{flags}}};")
+    source = tmp_path / "offsets.c"
+    source.write_text("\n".join(lines) + "\n")
+    library = compile_library(tmp_path, "offsets", [source])
+    for op, contract in CONTRACTS.items():
+        offsets = (ctypes.c_int64 * len(contract.fields)).in_dll(library, f"offsets_{op}")
+        assert list(offsets) == [contract.offset(field.name) for field in contract.fields]
+        size = ctypes.c_int64.in_dll(library, f"size_{op}").value
+        assert size == ctypes.sizeof(STRUCTURES[op])
+    assert list((ctypes.c_int64 * len(FLAGS)).in_dll(library, "flags")) == list(FLAGS.values())
+
+
+@every_contract
+def test_moved_member_does_not_compile(tmp_path, op):
+    """The header checks its own offsets: a member that is put in front breaks the build."""
+    contract = CONTRACTS[op]
+    text = header_text()
+    start = f"struct {contract.struct} {{\n"
+    assert text.count(start) == 1
+    source = tmp_path / "moved.c"
+    source.write_text(text.replace(start, start + "    int64_t stowaway;\n"))
+    command = ["cc", "-std=gnu11", "-fsyntax-only", f"-I{NATIVE}", str(source)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode != 0
+    assert f"{contract.struct}.{contract.fields[0].name} moved" in result.stderr
+
+
+def test_flags_are_single_bits():
+    values = sorted(FLAGS.values())
+    assert values == [1 << bit for bit in range(len(values))]

@@ -1,0 +1,157 @@
+"""The registry, the files that come from it, and the table that was built of them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+
+import pytest
+
+from asm.build import generate
+from asm.contract import CONTRACTS
+from asm.registry import DTYPES, ISAS, Kernel, kernels
+from kernel_table import MACHINE, executable_isas
+from pplconv import _kernels
+from pplconv.machine.cpu import identify
+
+GRAMMAR = re.compile(
+    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>f32|f64)"
+    r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*)"
+)
+MACHINES = (MACHINE, "x86_64", "aarch64", "riscv64")
+ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator"]
+
+
+def by_symbol(kernel: Kernel) -> str:
+    """Name of a kernel in test ids."""
+    return kernel.symbol.removeprefix("pplconv_")
+
+
+def test_names_are_unique():
+    symbols = Counter(kernel.symbol for kernel in kernels())
+    assert symbols
+    assert max(symbols.values()) == 1
+
+
+@pytest.mark.parametrize("kernel", kernels(), ids=by_symbol)
+def test_name_says_what_the_kernel_is(kernel):
+    match = GRAMMAR.fullmatch(kernel.symbol)
+    assert match
+    assert (match["op"], match["dtype"], match["isa"]) == (kernel.op, kernel.dtype, kernel.isa)
+    assert (int(match["mr"] or 0), int(match["nr"] or 0)) == (kernel.mr, kernel.nr)
+    assert kernel.op in CONTRACTS
+    assert kernel.dtype in DTYPES
+    assert kernel.isa in ISAS
+    assert bool(kernel.mr) == bool(kernel.nr) == bool(kernel.kr) == (kernel.op == "gemm")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_file_name_is_symbol(tmp_path, machine):
+    """Each file of a kernel defines one function that is named as the file."""
+    files = {source.path.stem: source.path for source in generate(tmp_path, machine)}
+    for kernel in kernels(machine):
+        text = files[kernel.symbol].read_text()
+        if kernel.source == "generator":
+            assert files[kernel.symbol].suffix == ".s"
+            assert re.findall(r"^\.globl (\S+)$", text, re.MULTILINE) == [kernel.symbol]
+            assert re.findall(r"^(pplconv\w+):$", text, re.MULTILINE) == [kernel.symbol]
+        else:
+            assert files[kernel.symbol].suffix == ".c"
+            assert f"#define PPLCONV_SYMBOL {kernel.symbol}\n" in text
+    others = set(files) - {kernel.symbol for kernel in kernels(machine)}
+    assert others == {"pplconv_kernel_table", "pixel_runs", "cpuid"}
+
+
+def test_assembly_opens_with_contract_and_register_map(tmp_path):
+    generate(tmp_path, "x86_64")
+    for kernel in ASSEMBLY:
+        head = []
+        for line in (tmp_path / f"{kernel.symbol}.s").read_text().splitlines():
+            if not line.startswith("#"):
+                break
+            head.append(line)
+        assert head[0].startswith(f"# {kernel.symbol}: {CONTRACTS[kernel.op].summary}")
+        last = kernel.mr * kernel.vectors - 1
+        assert any(re.match(rf"# [yz]mm0-[yz]mm{last} C", line) for line in head)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_flags_reach_the_files_of_their_level_only(tmp_path, machine):
+    """And the machine that builds is never asked what it is."""
+    levels = {kernel.symbol: ISAS[kernel.isa] for kernel in kernels(machine)}
+    for source in generate(tmp_path, machine):
+        flags = [flag for flag in source.flags if flag.startswith("-m")]
+        level = levels.get(source.path.stem)
+        if source.path.suffix == ".c" and level:
+            assert tuple(flags) == level.cflags
+        else:
+            assert flags == []
+
+
+def test_nothing_is_written_twice(tmp_path):
+    """A second run leaves the files alone, so that nothing is compiled in vain."""
+    before = {s.path: s.path.stat().st_mtime_ns for s in generate(tmp_path) if s.path.exists()}
+    after = {s.path: s.path.stat().st_mtime_ns for s in generate(tmp_path) if s.path.exists()}
+    assert before == after
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_kernels_of_a_machine(machine):
+    rows = kernels(machine)
+    assert {ISAS[row.isa].machine for row in rows} <= {None, machine}
+    # Reference first: whatever the machine, each operation exists in C for each type.
+    portable = {(row.op, row.dtype) for row in rows if row.isa == "portable"}
+    assert portable == {(op, dtype) for op in CONTRACTS for dtype in DTYPES}
+
+
+def test_table_is_the_registry():
+    """Row by row, in order, and each row with a function of its own."""
+    table = _kernels.rows()
+    rows = [(r["symbol"], r["op"], r["dtype"], r["isa"], r["mr"], r["nr"], r["kr"]) for r in table]
+    expected = kernels(MACHINE)
+    assert rows == [(k.symbol, k.op, k.dtype, k.isa, k.mr, k.nr, k.kr) for k in expected]
+    assert [r["vector_bytes"] for r in table] == [ISAS[k.isa].vector_bytes for k in expected]
+    addresses = {row["address"] for row in table}
+    assert len(addresses) == len(table)
+    assert 0 not in addresses
+
+
+def test_no_level_is_missing():
+    """What the system says the CPU has, the package detects and the table serves."""
+    isas = executable_isas()
+    assert list(identify(_kernels.cpuid, _kernels.xgetbv).isas) == isas
+    for isa in isas:
+        rows = [row for row in _kernels.rows() if row["isa"] == isa]
+        for op in ("gemm", "fma_peak", "pack_pixels", "pack_rows", "store_transposed"):
+            assert {row["dtype"] for row in rows if row["op"] == op} == set(DTYPES)
+
+
+def test_tile_families_have_no_holes():
+    """Every number of rows up to the largest, the same for both types."""
+    families = defaultdict(set)
+    for kernel in kernels():
+        if kernel.op == "gemm":
+            assert kernel.nr % kernel.lanes == 0
+            assert kernel.kr == 1
+            families[kernel.isa, kernel.dtype, kernel.vectors].add(kernel.mr)
+    for (isa, dtype, vectors), rows in families.items():
+        assert rows == set(range(1, max(rows) + 1))
+        assert rows == families[isa, next(d for d in DTYPES if d != dtype), vectors]
+
+
+@pytest.mark.parametrize("kernel", ASSEMBLY, ids=by_symbol)
+def test_tile_fits_the_register_file(kernel):
+    """Accumulators, a row of B, and a broadcast of A unless it is an operand of the FMA."""
+    isa = ISAS[kernel.isa]
+    broadcasts = 0 if kernel.isa == "avx512" and kernel.vectors == 1 else 1
+    assert kernel.mr * kernel.vectors + kernel.vectors + broadcasts <= isa.vector_registers
+
+
+def test_main_kernels_have_ten_accumulators():
+    """As many chains as hide an FMA's latency: the largest tile of each assembly family."""
+    largest = defaultdict(int)
+    for kernel in ASSEMBLY:
+        family = kernel.isa, kernel.dtype, kernel.vectors
+        largest[family] = max(largest[family], kernel.mr * kernel.vectors)
+    assert len(largest) >= 2
+    assert min(largest.values()) >= 10

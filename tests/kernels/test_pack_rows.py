@@ -1,0 +1,59 @@
+"""im2col from channels-last images: groups, windows of k, segments over several images."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernel_table import rows, symbol
+from packing_case import PackingCall, draw_geometry, im2col
+
+every_kernel = pytest.mark.parametrize("row", rows("pack_rows"), ids=symbol)
+
+
+def check(checker, row: dict, rng: np.random.Generator, channels: int, groups: int, window: bool):
+    """Pack one random segment; `window` restricts k."""
+    call = PackingCall(checker, row, rng)
+    size = call.dtype.itemsize
+    g = draw_geometry(rng)
+    images = int(rng.integers(1, 4))
+    first = int(rng.integers(0, images * g.pixels))
+    pixels = int(rng.integers(1, min(images * g.pixels - first, 40) + 1))
+    k = g.taps * channels
+    k_begin, k_end = (sorted(int(x) for x in rng.integers(0, k + 1, 2))) if window else (0, k)
+
+    src_ps = channels * groups * size
+    src_ns = src_ps * g.ih * g.iw + size * int(rng.integers(0, 9))
+    src = call.place_input(
+        "src", (images, g.ih, g.iw, channels), (src_ns, src_ps * g.iw, src_ps, size)
+    )
+    dst_rs = (k_end - k_begin + int(rng.integers(0, 9))) * size
+    dst = call.place_output("dst", (pixels, k_end - k_begin), (dst_rs, size))
+    call.place_bytes("geometry", np.array(g.as_tuple(), np.int64).tobytes())
+    call.values |= {
+        "src_ns": src_ns,
+        "src_ps": src_ps,
+        "dst_rs": dst_rs,
+        "first": first,
+        "pixels": pixels,
+        "channels": channels,
+        "k_begin": k_begin,
+        "k_end": k_end,
+    }
+    # (image, pixel) down, (kh, kw, channel) across
+    packed = [im2col(image.transpose(2, 0, 1), g).transpose(3, 1, 2, 0) for image in src]
+    expected = np.concatenate([p.reshape(g.pixels, k) for p in packed])
+    expected = expected[first : first + pixels, k_begin:k_end]
+    context = (g, f"{images=} {groups=}", call.values)
+    call.same_bits(call.run(context), expected.reshape(dst.shape), context)
+
+
+@every_kernel
+@pytest.mark.parametrize("window", [False, True], ids=["whole", "window"])
+def test_segments(checker, row, window, rng):
+    """Every number of channels around the vector's lanes, in one group and in several."""
+    lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    for channels in (*range(1, lanes + 2), 2 * lanes, 2 * lanes + 3):
+        for groups in (1, 3):
+            for _ in range(3):
+                check(checker, row, rng, channels, groups, window)

@@ -1,0 +1,97 @@
+"""Build the package once for the whole test run, however many workers there are."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+# What a clone would not have; a build must not find it by accident.
+NOT_CLONED = shutil.ignore_patterns(
+    ".*", "build", "dist", "*.egg-info", "*.so", "*.o", "__pycache__", "*.png"
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """The two files that a release consists of."""
+
+    sdist: Path
+    wheel: Path
+
+
+def clean_environment() -> dict[str, str]:
+    """Give the environment without what would lead Python back to the source tree."""
+    return {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PYTHONHOME")}
+
+
+def run_command(*command: str | Path, cwd: Path, timeout: int = 900) -> str:
+    """Run a command and give its output; fail with that output if it fails."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout[-6000:]}"
+    return done.stdout
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes out of the block; the lock goes with the process that holds it."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def build(folder: Path) -> Built:
+    """Make an sdist of a clean copy of the tree, and a wheel of nothing but the sdist."""
+    source, dist = folder / "clone", folder / "dist"
+    shutil.copytree(ROOT, source, ignore=NOT_CLONED)
+    run_command(sys.executable, "-m", "build", "--outdir", dist, source, cwd=folder)
+    (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
+    return Built(sdist, wheel)
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Give sdist and wheel, built by the first worker that asks."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent  # what the workers of this run have in common
+    outcome = folder / "built.json"
+    with locked(folder / "build.lock"):
+        if not outcome.exists():
+            work = folder / "build"
+            work.mkdir()
+            try:
+                found = build(work)
+                record = {"sdist": str(found.sdist), "wheel": str(found.wheel)}
+            except Exception as error:
+                record = {"error": str(error)}
+            outcome.write_text(json.dumps(record))
+    record = json.loads(outcome.read_text())
+    if "error" in record:
+        pytest.fail(f"the package does not build\n{record['error']}")
+    return Built(Path(record["sdist"]), Path(record["wheel"]))
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[..., str]:
+    """Give `run_command`."""
+    return run_command

@@ -1,0 +1,165 @@
+"""Types reach the users: stubs are installed, say what is true, and satisfy a strict checker."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import subprocess
+import sys
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+import pplconv
+
+RIGHT = '''
+"""A program that uses everything public."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+import pplconv
+
+x: NDArray[np.float32] = np.ones((1, 4, 8, 8), np.float32)
+w: NDArray[np.float32] = np.ones((6, 2, 3, 3), np.float32)
+b: NDArray[np.float32] = np.ones(6, np.float32)
+out: NDArray[np.float32] = np.empty((1, 6, 8, 8), np.float32)
+
+y = pplconv.conv2d(x, w, b, 1, "same", 1, 2, activation=("clip", 0.0, 6.0), residual=out)
+pplconv.conv2d(x, w, b, stride=(1, 2), padding=(1, 0), dilation=(1, 1), groups=2)
+pplconv.conv2d(x, w, padding=((1, 1), (0, 2)), groups=2, layout="NCHW", algorithm="im2col")
+pplconv.conv2d(x.tolist(), w.tolist(), groups=2, tolerance=1e-4, threads=2)
+conv = pplconv.Conv2d(
+    w, b, padding=1, groups=2, activation="relu", input_shape=(1, 4, 8, 8), search="estimate"
+)
+z: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | NDArray[np.generic] = conv(x, residual=y)
+conv(x, None, out)
+plan: pplconv.Plan = conv.plan_for((1, 4, 8, 8))
+count: int = plan.scratch_bytes + plan.packed_weight_bytes + plan.threads
+text: str = plan.problem + plan.algorithm + plan.isa + plan.kernel + plan.orientation
+cycles: float = sum(plan.cost.values())
+names: tuple[str, ...] = tuple(plan.runners_up)
+version: str = pplconv.__version__
+pplconv.show_config()
+'''
+
+WRONG = """
+import numpy as np
+
+import pplconv
+
+x = np.ones((1, 4, 8, 8), np.float32)
+pplconv.conv2d(x)  # error
+pplconv.conv2d(x, x, colour=1)  # error
+pplconv.conv2d(x, x, layout=3)  # error
+pplconv.conv2d(x, x, stride="two")  # error
+pplconv.conv2d(x, x, None, 1, 0, 1, 1, "relu")  # error
+pplconv.conv2d(x, x, threads="all")  # error
+conv = pplconv.Conv2d(x)
+conv(x, x, x, x)  # error
+conv.plan_for(3)  # error
+conv.plan_for((1, 4, 8, 8)).mr = 3  # error
+pplconv.Convolution  # error
+"""
+
+
+def mypy(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "consumer.py").write_text(text)
+    options = ["--strict", "--cache-dir", str(folder / "cache"), "--config-file", "/dev/null"]
+    return subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "consumer.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_a_right_program_passes_a_strict_checker(tmp_path):
+    done = mypy(RIGHT, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_wrong_program_does_not(tmp_path):
+    done = mypy(WRONG, tmp_path)
+    reported = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}
+    marked = {n for n, line in enumerate(WRONG.splitlines(), 1) if line.endswith("# error")}
+    assert reported == marked, done.stdout + done.stderr
+
+
+def test_the_right_program_runs(tmp_path):
+    (tmp_path / "consumer.py").write_text(RIGHT)
+    command = [sys.executable, "consumer.py"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_marker_and_stubs_are_installed():
+    package = resources.files("pplconv")
+    assert (package / "py.typed").is_file()
+    stubs = {entry.name for entry in package.iterdir() if entry.name.endswith(".pyi")}
+    # The compiled modules that Python modules import; the others are seen by Cython only.
+    assert stubs >= {"_conv.pyi", "_kernels.pyi"}
+
+
+SIGNATURES = {
+    "conv2d": "input weight bias stride padding dilation groups * activation residual layout "
+    "algorithm tolerance threads out",
+    "Conv2d": "weight bias stride padding dilation groups * activation layout algorithm "
+    "tolerance input_shape search threads",
+}
+DEFAULTS = {
+    "bias": None,
+    "stride": 1,
+    "padding": 0,
+    "dilation": 1,
+    "groups": 1,
+    "activation": None,
+    "residual": None,
+    "layout": "NCHW",
+    "algorithm": "auto",
+    "tolerance": 1e-5,
+    "threads": None,
+    "out": None,
+    "input_shape": None,
+    "search": "estimate",
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_signatures_at_run_time(name):
+    """What ``help`` and ``inspect`` show."""
+    signature = inspect.signature(getattr(pplconv, name))
+    positional, keywords = (part.split() for part in SIGNATURES[name].split("*"))
+    parameters = signature.parameters
+    assert [*parameters] == positional + keywords
+    for parameter in parameters.values():
+        expected = DEFAULTS.get(parameter.name, inspect.Parameter.empty)
+        assert parameter.default == expected
+        assert (parameter.kind is parameter.KEYWORD_ONLY) == (parameter.name in keywords)
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_stubs_have_the_signatures_of_the_code(name):
+    """Names, order, what goes by name only, and defaults, in every overload."""
+    text = (resources.files("pplconv") / "_conv.pyi").read_text(encoding="utf-8")
+    body = ast.parse(text).body
+    for node in body:
+        if isinstance(node, ast.ClassDef) and node.name == name:
+            body, name = node.body, "__init__"
+            break
+    nodes = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
+    assert nodes
+    public = name if name in SIGNATURES else "Conv2d"
+    positional, keywords = (part.split() for part in SIGNATURES[public].split("*"))
+    for node in nodes:
+        arguments = [a.arg for a in node.args.args if a.arg != "self"]
+        assert arguments == positional
+        assert [a.arg for a in node.args.kwonlyargs] == keywords
+        values = [ast.literal_eval(value) for value in node.args.defaults + node.args.kw_defaults]
+        defaulted = [key for key in positional + keywords if key in DEFAULTS]
+        assert values == [DEFAULTS[key] for key in defaulted]

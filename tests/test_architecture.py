@@ -1,0 +1,311 @@
+"""The arrows of the package run downward only, and each rule of its rooms is kept.
+
+Checked on the sources: Python by its syntax tree, Cython by its import lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "pplconv"
+
+# From the top down; a room may import from rooms on lower lines, and from itself.
+LAYERS = [
+    {"__main__"},
+    {"demo"},
+    {"integrations"},
+    {"__init__", "_conv", "_arguments", "_info"},
+    {"planner"},
+    {"algorithms"},
+    {"_schedule"},
+    {"runtime"},
+    {"machine"},
+    {"_kernels", "_workspace", "config", "problem", "_version"},
+]
+LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
+# The leaves may not even use everything that lies below them.
+LEAVES = {
+    "_kernels": set(),
+    "_workspace": set(),
+    "_version": set(),
+    "config": set(),
+    "problem": set(),
+    "machine": {"_kernels"},  # to ask the CPU which instructions it has
+    "runtime": {"config", "machine"},
+}
+
+
+@dataclass(frozen=True)
+class Import:
+    """One imported module or name: its dotted path, and whether it is imported on demand."""
+
+    target: str
+    lazy: bool
+    line: int
+
+
+def module_name(path: Path, root: Path = ROOT) -> tuple[str, ...]:
+    return path.relative_to(root).with_suffix("").parts
+
+
+def absolute(module: str | None, dots: int, here: tuple[str, ...]) -> str:
+    """Resolve a relative import that stands in module ``here``."""
+    if not dots:
+        return module or ""
+    return ".".join([*here[: len(here) - dots], *([module] if module else [])])
+
+
+def python_imports(text: str, here: tuple[str, ...]) -> Iterator[Import]:
+    tree = ast.parse(text)
+    for parent in ast.walk(tree):
+        for child in ast.iter_child_nodes(parent):
+            child.parent = parent
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Import | ast.ImportFrom):
+            continue
+        above, lazy = node, False
+        while above := getattr(above, "parent", None):
+            lazy |= isinstance(above, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, ast.Import):
+            targets = [name.name for name in node.names]
+        else:
+            base = absolute(node.module, node.level, here)
+            targets = [f"{base}.{name.name}" for name in node.names]
+        yield from (Import(target, lazy, node.lineno) for target in targets)
+
+
+CYTHON_FROM = re.compile(
+    r"^([ \t]*)from\s+(\.*)([\w.]*)\s+c?import\s+(\([^)]*\)|[^#\n]*)", re.MULTILINE
+)
+CYTHON_IMPORT = re.compile(r"^([ \t]*)c?import\s+([^#\n]*)", re.MULTILINE)
+
+
+def cython_imports(text: str, here: tuple[str, ...]) -> Iterator[Import]:
+    text = re.sub(r'"""[\s\S]*?"""', lambda m: "\n" * m.group().count("\n"), text)
+    for match in CYTHON_FROM.finditer(text):
+        indent, dots, module, names = match.groups()
+        base = absolute(module or None, len(dots), here)
+        line = text.count("\n", 0, match.start()) + 1
+        for name in re.sub(r"#.*", "", names).strip("()\n ").split(","):
+            if name.strip():
+                yield Import(f"{base}.{name.split()[0]}", bool(indent), line)
+    for match in CYTHON_IMPORT.finditer(text):
+        line = text.count("\n", 0, match.start()) + 1
+        for name in match[2].split(","):
+            yield Import(name.split()[0], bool(match[1]), line)
+
+
+def imports_of(path: Path, root: Path = ROOT) -> list[Import]:
+    find = python_imports if path.suffix in (".py", ".pyi") else cython_imports
+    return list(find(path.read_text(encoding="utf-8"), module_name(path, root)))
+
+
+def room_of(target: str) -> str | None:
+    """Give the room that a dotted path of the package leads to, None outside the package."""
+    first, *rest = target.split(".")
+    if first != "pplconv":
+        return None
+    return rest[0] if rest and rest[0] in LEVELS else "__init__"
+
+
+def sources(folder: Path = PACKAGE, *suffixes: str) -> list[Path]:
+    wanted = suffixes or (".py", ".pyx", ".pxd")
+    return sorted(path for path in folder.rglob("*") if path.suffix in wanted)
+
+
+def files(folder: Path = PACKAGE, *suffixes: str) -> list[pytest.ParameterSet]:
+    return [pytest.param(p, id=str(p.relative_to(ROOT))) for p in sources(folder, *suffixes)]
+
+
+def own_room(path: Path) -> str:
+    return module_name(path)[1]
+
+
+def complaints(path: Path, found: list[Import]) -> list[str]:
+    """List the imports of one file that a room of its kind may not have."""
+    room = own_room(path)
+    allowed = LEAVES.get(room, {name for name in LEVELS if LEVELS[name] < LEVELS[room]})
+    # The public names live in __init__, which the modules beside it fill.
+    beside = {name for name in LEVELS if LEVELS[name] == LEVELS[room]} - LEAVES.keys()
+    return [
+        f"{path.relative_to(ROOT)}:{item.line}: {room} imports {item.target}"
+        for item in found
+        if (target := room_of(item.target)) and target not in allowed | beside | {room}
+    ]
+
+
+def test_the_package_is_there():
+    assert len(sources()) > 20
+    assert {own_room(path) for path in sources()} >= set(LEVELS) - {"demo", "integrations"}
+
+
+@pytest.mark.parametrize("path", files())
+def test_every_file_lies_in_a_known_room(path):
+    assert own_room(path) in LEVELS, "a new room: give it a line in LAYERS"
+
+
+@pytest.mark.parametrize("path", files())
+def test_imports_run_downward(path):
+    assert complaints(path, imports_of(path)) == []
+
+
+@pytest.mark.parametrize("room", ["integrations", "demo"])
+def test_guests_use_the_public_api_only(room):
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    public = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"
+    )
+    assert {"conv2d", "Conv2d", "Plan", "show_config"} <= set(public)
+    inside = 0
+    for path in sources(PACKAGE / room):
+        for item in imports_of(path):
+            where = f"{path.relative_to(ROOT)}:{item.line}"
+            if item.target == "pplconv" or not item.target.startswith("pplconv."):
+                continue
+            inside += 1
+            name = item.target.split(".")[1]
+            assert name in {*public, "integrations", room}, f"{where}: {item.target} is private"
+        private = re.findall(r"\bpplconv\._[a-z]\w*", path.read_text(encoding="utf-8"))
+        assert private == [], f"{path.relative_to(ROOT)} reaches into {private}"
+    assert inside or room == "integrations"
+
+
+@pytest.mark.parametrize("path", files())
+def test_guests_are_imported_on_demand_only(path):
+    for item in imports_of(path):
+        target = room_of(item.target)
+        if target == "demo" and own_room(path) != "demo":
+            assert own_room(path) == "__main__" and item.lazy
+        if target == "integrations" and own_room(path) != "integrations":
+            assert own_room(path) == "demo"
+
+
+def code_of(path: Path) -> str:
+    """Give the text without comments and docstrings."""
+    text = path.read_text(encoding="utf-8")
+    text = re.sub(r'"""[\s\S]*?"""', "", text)
+    return re.sub(r"#.*|//.*|/\*[\s\S]*?\*/", "", text)
+
+
+@pytest.mark.parametrize("path", files())
+def test_only_config_reads_the_environment(path):
+    # A parameter of that name holds no environment; os and libc do.
+    uses = bool(
+        re.search(r"\bos\s*\.\s*(environb?|getenvb?|putenv)\b|\bgetenv\s*\(", code_of(path))
+    )
+    names = {item.target.rpartition(".")[2] for item in imports_of(path)}
+    uses |= bool(names & {"environ", "environb", "getenv", "getenvb", "setenv", "putenv"})
+    assert uses is (path == PACKAGE / "config.py")
+
+
+@pytest.mark.parametrize("path", files(ROOT / "asm", ".c", ".h", ".s", ".S"))
+def test_kernels_neither_allocate_nor_thread_nor_read_the_environment(path):
+    text = code_of(path)
+    forbidden = r"\b(malloc|calloc|realloc|free|alloca|mmap|getenv|pthread_\w+|omp_\w+|fopen)\s*\("
+    assert re.findall(forbidden, text) == []
+    assert "#pragma omp" not in text
+
+
+@pytest.mark.parametrize("path", files(PACKAGE, ".pyx", ".pxd"))
+def test_only_schedules_are_parallel(path):
+    if "_schedule" not in path.stem:
+        assert not re.search(r"\b(prange|cython\.parallel|omp_\w+)\b", code_of(path))
+
+
+def test_a_schedule_is_parallel():
+    schedules = sorted(PACKAGE.rglob("*_schedule*.pyx"))
+    assert schedules
+    assert any("prange" in code_of(path) for path in schedules)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(PACKAGE.rglob("*_schedule*.p[yx][xd]")), ids=lambda p: p.name
+)
+def test_schedules_never_touch_an_element(path):
+    """Tensors are addresses there: a schedule that names an element's type could compute."""
+    assert not re.search(r"\b(float|double)\b", code_of(path))
+
+
+@pytest.mark.parametrize("path", files(ROOT / "asm", ".py"))
+def test_the_kernel_generators_know_nothing_of_the_package(path):
+    assert [item for item in imports_of(path) if item.target.split(".")[0] == "pplconv"] == []
+
+
+@pytest.mark.parametrize("path", files())
+def test_the_package_knows_the_table_but_not_the_generators(path):
+    assert [item for item in imports_of(path) if item.target.split(".")[0] == "asm"] == []
+
+
+# The rules above are worth what the reading of imports is worth.
+
+
+def test_python_imports_are_read():
+    text = (
+        "import os, pplconv.machine\n"
+        "from ..planner import (Plan,\n    cost)\n"
+        "from . import nest\n"
+        "def f():\n    if True:\n        from .. import _conv\n"
+    )
+    assert list(python_imports(text, ("pplconv", "algorithms", "tiled"))) == [
+        Import("os", False, 1),
+        Import("pplconv.machine", False, 1),
+        Import("pplconv.planner.Plan", False, 2),
+        Import("pplconv.planner.cost", False, 2),
+        Import("pplconv.algorithms.nest", False, 4),
+        Import("pplconv._conv", True, 7),
+    ]
+
+
+def test_cython_imports_are_read():
+    text = (
+        '"""import nothing\nfrom here"""\n'
+        "from libc.stdint cimport int64_t\n"
+        "from pplconv._kernels cimport (\n    find,  # a comment\n    rows as r,\n)\n"
+        "cimport cython\n"
+        "from . import planner\n"
+        "import threading\n"
+        "    from pplconv import demo\n"
+    )
+    found = sorted(cython_imports(text, ("pplconv", "_conv")), key=lambda item: item.line)
+    assert [(item.target, item.lazy, item.line) for item in found] == [
+        ("libc.stdint.int64_t", False, 3),
+        ("pplconv._kernels.find", False, 4),
+        ("pplconv._kernels.rows", False, 4),
+        ("cython", False, 8),
+        ("pplconv.planner", False, 9),
+        ("threading", False, 10),
+        ("pplconv.demo", True, 11),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "target", "fine"),
+    [
+        ("planner/cost.py", "pplconv.algorithms.Nest", True),
+        ("planner/cost.py", "pplconv.planner.plan", True),
+        ("planner/cost.py", "pplconv._conv", False),
+        ("planner/cost.py", "pplconv", False),
+        ("algorithms/im2col.py", "pplconv.planner", False),
+        ("machine/cpu.py", "pplconv.config", False),
+        ("machine/cpu.py", "pplconv._kernels.cpuid", True),
+        ("runtime/threads.py", "pplconv._schedule", False),
+        ("config.py", "pplconv.machine", False),
+        ("problem.py", "pplconv.config", False),
+        ("_kernels.pyx", "pplconv.problem", False),
+        ("_schedule.pyx", "pplconv.algorithms", False),
+        ("_info.py", "pplconv._conv", True),
+        ("_conv.pyx", "pplconv.demo", False),
+        ("_conv.pyx", "numpy", True),
+    ],
+)
+def test_the_rule_tells_up_from_down(where, target, fine):
+    assert (complaints(PACKAGE / where, [Import(target, False, 1)]) == []) is fine
