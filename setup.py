@@ -2,7 +2,7 @@
 
 The kernels of ``asm/`` are generated, compiled one by one, each with the flags of its own
 instruction set, and linked into ``pplconv._kernels``. No other file gets such a flag, and none
-is taken from ``CFLAGS``: what a wheel can run on must not depend on where it was built.
+is taken from ``CFLAGS``: where a wheel runs must not depend on where it was built.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ sys.path.insert(0, str(ROOT))
 
 from asm.build import PORTABLE, Source, generate  # noqa: E402  (the build runs from anywhere)
 
-C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off", "-fno-fast-math"]
+C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off"]
 # Python's own flags ask for debugging symbols, three quarters of a module; the user's may.
 if "-g" not in os.environ.get("CFLAGS", "").split():
     C_FLAGS.append("-g0")
 # A kernel is called through the table alone, so there is nothing for the linker to optimise.
 KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
 
-ISA_FLAG = re.compile(
+# What a user's CFLAGS may not decide: instruction sets, and rules of arithmetic. (A linker told
+# -ffast-math makes the process flush denormals, whoever computes them.)
+UNWANTED_FLAG = re.compile(
     r"-m(arch=|cpu=|sse|ssse|avx|fma|f16c|bmi|lzcnt|popcnt|movbe|adx|amx|gfni|vaes|vpclmul|3dnow)"
+    r"|-Ofast|-f(fast-math|unsafe-math|finite-math|associative-math|reciprocal-math)"
 )
 
 
@@ -40,7 +43,7 @@ class BuildExt(build_ext):
 
     def build_extensions(self) -> None:
         """Build everything; objects that are up to date are kept."""
-        self.leave_out_isa_flags()
+        self.leave_out_unwanted_flags()
         directory = Path(self.build_temp).resolve() / "asm"
         sources = generate(directory, self.plat_name.rpartition("-")[2])
         for extension in self.extensions:
@@ -52,13 +55,14 @@ class BuildExt(build_ext):
                 extension.depends += objects
         super().build_extensions()
 
-    def leave_out_isa_flags(self) -> None:
-        """Take ``-march=`` and its like, from ``CFLAGS`` or Python itself, out of every file."""
-        command = self.compiler.compiler_so
-        isa_flags = [flag for flag in command if ISA_FLAG.match(flag)]
-        if isa_flags:
-            self.warn(f"{' '.join(isa_flags)}: not used, pplconv chooses its kernels at run time")
-            self.compiler.compiler_so = [flag for flag in command if flag not in isa_flags]
+    def leave_out_unwanted_flags(self) -> None:
+        """Take them out of the commands that compile and link, and say so."""
+        for name in ("compiler_so", "linker_so"):
+            command = getattr(self.compiler, name)
+            unwanted = [flag for flag in command if UNWANTED_FLAG.match(flag)]
+            if unwanted:
+                self.warn(f"{name}: {' '.join(unwanted)} left out; kernels are chosen at run time")
+                setattr(self.compiler, name, [flag for flag in command if flag not in unwanted])
 
     def compile_kernels(self, sources: list[Source], directory: Path) -> list[str]:
         """Compile each kernel with its own flags, unless its object is there already."""

@@ -8,13 +8,12 @@ refused before the first byte of `out` is written.
 """
 
 from cpython.buffer cimport (
-    PyBUF_FORMAT,
     PyBUF_ND,
     PyBUF_WRITABLE,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uintptr_t
 
 from pplconv._schedule cimport Schedule, Tensors
 from pplconv._workspace cimport Buffer, borrow, give_back
@@ -27,14 +26,6 @@ from pplconv import _arguments as arguments
 from pplconv import planner
 from pplconv.runtime import note_openmp_used, safe_team
 
-cdef int safe(int threads):
-    if threads > 1:
-        threads = safe_team(threads)
-        if threads > 1:
-            note_openmp_used()
-    return threads
-
-
 cdef object ndarray = np.ndarray
 cdef object empty = np.empty
 cdef dict DTYPE_NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
@@ -42,8 +33,7 @@ cdef dict DTYPE_NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
 cdef enum:
     CONV2D_PLANS = 256
-    PLANS_PER_CONV = 32
-    PACKINGS_PER_CONV = 4
+    PLANS_PER_CONV = 16
 
 
 cdef class Prepared:
@@ -51,9 +41,11 @@ cdef class Prepared:
 
     cdef readonly object problem, plan
     cdef Schedule schedule
-    cdef tuple input_shape, output_shape
+    cdef tuple output_shape
     cdef object dtype
-    cdef int64_t dims[4]
+    cdef int64_t input_dims[4]
+    cdef int64_t output_dims[4]
+    cdef int64_t element
     cdef int threads
     cdef str packing
 
@@ -63,12 +55,22 @@ cdef class Prepared:
         self.plan = plan
         self.schedule = schedule
         self.dtype = dtype
-        self.input_shape = problem.input_shape
+        self.element = problem.element
         self.output_shape = problem.output_shape
         self.threads = plan.threads
         self.packing = plan.packing
         for i in range(4):
-            self.dims[i] = self.input_shape[i]
+            self.input_dims[i] = problem.input_shape[i]
+            self.output_dims[i] = self.output_shape[i]
+
+    cdef int team(self):
+        """The plan's team, or 1 where a team would hang (see `pplconv.runtime`)."""
+        cdef int threads = self.threads
+        if threads > 1:
+            threads = safe_team(threads)
+            if threads > 1:
+                note_openmp_used()
+        return threads
 
 
 cdef class Clip:
@@ -120,61 +122,6 @@ cdef object as_array(object value, str name):
         raise ValueError(f"{name} is no array: {error}") from error
 
 
-cdef object as_plain(object value, object dtype):
-    """`value` as a C-contiguous, aligned array of native `dtype`; itself if it is one."""
-    return np.require(value, dtype=dtype, requirements=("C", "A"))
-
-
-cdef object one_image(object array):
-    """Four dimensions from three, without a copy."""
-    return array.reshape((1, *array.shape))
-
-
-cdef int check_dimensions(object array, str name) except -1:
-    if array.ndim not in (3, 4):
-        raise ValueError(
-            f"{name} must have 3 or 4 dimensions, got {array.ndim} (shape {array.shape})"
-        )
-    return 0
-
-
-cdef int check_operand(object array, str name, tuple shape, object dtype) except -1:
-    """Check that an array has just this shape and dtype (any byte order)."""
-    if array.dtype.newbyteorder("=") != dtype:
-        raise TypeError(f"{name} must be {dtype} like input, got {array.dtype}")
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-    return 0
-
-
-cdef int check_out(object out, tuple shape, object dtype) except -1:
-    """Check that `out` can be written as it lies."""
-    if not isinstance(out, ndarray):
-        raise TypeError(f"out must be a numpy.ndarray, got {type(out).__name__}")
-    if out.dtype != dtype:
-        raise TypeError(f"out must be {dtype} in native byte order, got {out.dtype}")
-    if out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, got {out.shape}")
-    flags = out.flags
-    if not flags.c_contiguous or not flags.aligned:
-        raise ValueError("out must be C-contiguous and aligned")
-    if not flags.writeable:
-        raise ValueError("out must be writeable, got a read-only array")
-    return 0
-
-
-cdef int check_overlap(object out, object other, str name) except -1:
-    """Refuse an `out` that shares memory with an operand."""
-    if isinstance(other, ndarray) and np.may_share_memory(out, other):
-        try:
-            shared = np.shares_memory(out, other, max_work=10_000)
-        except np.exceptions.TooHardError:
-            shared = True
-        if shared:
-            raise ValueError(f"out must not overlap {name}")
-    return 0
-
-
 cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search):
     """Plan a problem and compile the plan."""
     plan, fields = planner.make_plan(
@@ -203,7 +150,17 @@ cdef inline bint is_plain(object value) noexcept:
     return False
 
 
+cdef int check_operand(object array, str name, tuple shape, object dtype) except -1:
+    """Check that an array has just this shape and dtype (any byte order)."""
+    if array.dtype is not dtype and array.dtype.newbyteorder("=") != dtype:
+        raise TypeError(f"{name} must be {dtype} like input, got {array.dtype}")
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    return 0
+
+
 cdef struct View:
+    # The memory of a C-contiguous array, held for the length of a call.
     Py_buffer buffer
     bint held
 
@@ -220,81 +177,171 @@ cdef inline int hold(object array, View *view, int flags) except -1:
     return 0
 
 
-cdef inline bint is_fast(object array) noexcept:
-    """Whether the flags of an ndarray allow its memory to be read as it lies."""
-    return type(array) is ndarray
+cdef inline bint lies_plain(object array, object dtype, View *view) except -1:
+    """Hold an array's memory if it can be read as it lies: native, contiguous, aligned."""
+    if type(array) is not ndarray or array.dtype is not dtype:
+        return False
+    try:
+        hold(array, view, PyBUF_ND)
+    except (BufferError, ValueError):
+        return False
+    if <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize:
+        release(view)
+        return False
+    return True
 
 
-cdef object execute(Prepared prepared, object x, const char *weights, object bias,
-                    object residual, Clip clip, object out):
-    """Run on plain arrays of the right shapes. `out` may be None."""
-    cdef View vx, vb, vr, vy
-    cdef int team = safe(prepared.threads)
+cdef object hold_plain(object array, object dtype, View *view):
+    """Hold an array's memory, or that of a plain copy; returns whichever it was."""
+    if lies_plain(array, dtype, view):
+        return array
+    array = np.require(array, dtype=dtype, requirements=("C", "A"))
+    hold(array, view, PyBUF_ND)
+    return array
+
+
+cdef inline bint has_dims(const View *view, const int64_t *dims) noexcept:
+    """Whether a view has the four dimensions `dims`, or the last three of one image."""
+    cdef int i, shift = 4 - view.buffer.ndim
+    if shift != 0 and (shift != 1 or dims[0] != 1):
+        return False
+    for i in range(view.buffer.ndim):
+        if view.buffer.shape[i] != dims[i + shift]:
+            return False
+    return True
+
+
+cdef int refuse_out(object out, tuple shape, object dtype) except -1:
+    """Say what is wrong with an `out` that cannot be written as it lies."""
+    if not isinstance(out, ndarray):
+        raise TypeError(f"out must be a numpy.ndarray, got {type(out).__name__}")
+    if out.dtype != dtype:
+        raise TypeError(f"out must be {dtype} in native byte order, got {out.dtype}")
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, got {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError("out must be writeable, got a read-only array")
+    if not out.flags.c_contiguous or not out.flags.aligned:
+        raise ValueError("out must be C-contiguous and aligned")
+    return 0
+
+
+cdef int hold_out(object out, Prepared prepared, bint batched, View *view) except -1:
+    """Hold the memory of the caller's `out`, or say why it cannot be written."""
+    cdef tuple shape = prepared.output_shape if batched else prepared.output_shape[1:]
+    if isinstance(out, ndarray) and out.dtype == prepared.dtype and out.ndim == len(shape):
+        try:
+            hold(out, view, PyBUF_ND | PyBUF_WRITABLE)
+        except (BufferError, ValueError):
+            pass
+        else:
+            if (has_dims(view, prepared.output_dims)
+                    and <uintptr_t> view.buffer.buf % <uintptr_t> prepared.element == 0):
+                return 0
+            release(view)
+    refuse_out(out, shape, prepared.dtype)
+    raise ValueError("out must be a plain writeable array")
+
+
+cdef int check_overlap(object out, const View *out_view, object other, const View *other_view,
+                       str name) except -1:
+    """Refuse an `out` that shares memory with an operand (`other_view`: its memory, if plain)."""
+    if other_view != NULL and other_view.held and type(other) is ndarray:
+        low, high = <uintptr_t> out_view.buffer.buf, <uintptr_t> other_view.buffer.buf
+        if low + <uintptr_t> out_view.buffer.len <= high:
+            return 0
+        if high + <uintptr_t> other_view.buffer.len <= low:
+            return 0
+    if isinstance(other, ndarray) and np.may_share_memory(out, other):
+        try:
+            shared = np.shares_memory(out, other, max_work=10_000)
+        except np.exceptions.TooHardError:
+            shared = True
+        if shared:
+            raise ValueError(f"out must not overlap {name}")
+    return 0
+
+
+cdef struct Operands:
+    # Everything that one run reads and writes.
+    View x, bias, residual, y, weight
+
+
+cdef inline void release_all(Operands *o) noexcept:
+    release(&o.x)
+    release(&o.bias)
+    release(&o.residual)
+    release(&o.y)
+    release(&o.weight)
+
+
+cdef inline void hold_nothing(Operands *o) noexcept:
+    o.x.held = o.bias.held = o.residual.held = o.y.held = o.weight.held = False
+
+
+cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
+                object weight, object bias, object residual, Clip clip, object out, bint batched):
+    """Check residual and `out`, then compute. `o.x` (and `o.bias`) are held already.
+
+    `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is
+    the array behind `o.x`, which is `input` unless that had to be copied.
+    """
     cdef Tensors t
     cdef Buffer scratch
     cdef Schedule schedule = prepared.schedule
-    vx.held = vb.held = vr.held = vy.held = False
+    cdef int team
+    cdef object plain
+    if residual is not None:
+        residual = as_array(residual, "residual")
+        check_operand(residual, "residual",
+                      prepared.output_shape if batched else prepared.output_shape[1:],
+                      prepared.dtype)
+        plain = hold_plain(residual, prepared.dtype, &o.residual)
     if out is None:
-        out = empty(prepared.output_shape, prepared.dtype)
-    if prepared.dims[0] == 0:
-        return out
-    scratch = borrow(schedule.scratch_bytes())
-    try:
-        hold(x, &vx, PyBUF_ND)
-        hold(out, &vy, PyBUF_ND | PyBUF_WRITABLE)
-        t.x = <const char *> vx.buffer.buf
-        t.y = <char *> vy.buffer.buf
-        t.weights = weights
-        t.clip = clip.data
-        t.bias = NULL
-        t.residual = NULL
+        out = empty(prepared.output_shape if batched else prepared.output_shape[1:],
+                    prepared.dtype)
+        hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
+    else:
+        hold_out(out, prepared, batched, &o.y)
+        check_overlap(out, &o.y, input, &o.x if x is input else NULL, "input")
+        if weight is not None:
+            check_overlap(out, &o.y, weight, NULL, "weight")
         if bias is not None:
-            hold(bias, &vb, PyBUF_ND)
-            t.bias = <const char *> vb.buffer.buf
+            check_overlap(out, &o.y, bias, NULL, "bias")
         if residual is not None:
-            hold(residual, &vr, PyBUF_ND)
-            t.residual = <const char *> vr.buffer.buf
-        with nogil:
-            schedule.run(&t, scratch.data, team)
-    finally:
-        release(&vx)
-        release(&vb)
-        release(&vr)
-        release(&vy)
-        give_back(scratch)
+            check_overlap(out, &o.y, residual, &o.residual if plain is residual else NULL,
+                          "residual")
+    if prepared.input_dims[0] == 0:
+        return out
+    t.x = <const char *> o.x.buffer.buf
+    t.y = <char *> o.y.buffer.buf
+    t.weights = weights
+    t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
+    t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
+    t.clip = clip.data
+    team = prepared.team()
+    scratch = borrow(schedule.scratch_bytes())
+    with nogil:
+        schedule.run(&t, scratch.data, team)
+    give_back(scratch)
     return out
 
 
-cdef object finish(Prepared prepared, object x, object original, const char *weights,
-                   object weight_array, object bias, object residual, Clip clip, object out,
-                   bint batched):
-    """Check residual and out, run, and drop the batch dimension where the input had none."""
-    cdef tuple shape = prepared.output_shape
-    cdef object y, plain_residual = None
-    cdef tuple expected = shape if batched else shape[1:]
-    if residual is not None:
-        residual = as_array(residual, "residual")
-        check_operand(residual, "residual", expected, prepared.dtype)
-    if out is not None:
-        check_out(out, expected, prepared.dtype)
-        check_overlap(out, original, "input")
-        check_overlap(out, weight_array, "weight")
-        check_overlap(out, bias, "bias")
-        check_overlap(out, residual, "residual")
-    if residual is not None:
-        plain_residual = as_plain(residual, prepared.dtype)
-    y = out if batched or out is None else one_image(out)
-    y = execute(prepared, x, weights, bias, plain_residual, clip, y)
-    if out is not None:
-        return out
-    return y if batched else y.reshape(expected)
-
-
 cdef object plain_bias(object bias, int64_t oc, object dtype):
-    """The bias as a plain array of `oc` elements."""
+    """The bias as an array of `oc` elements."""
     bias = as_array(bias, "bias")
     check_operand(bias, "bias", (oc,), dtype)
     return bias
+
+
+cdef tuple batched_shape(object array, str name):
+    """Four dimensions of an input of three or four."""
+    shape = array.shape
+    if len(shape) == 4:
+        return shape
+    if len(shape) == 3:
+        return (1, *shape)
+    raise ValueError(f"{name} must have 3 or 4 dimensions, got {len(shape)} (shape {shape})")
 
 
 cdef class PackedWeights:
@@ -308,18 +355,15 @@ cdef class PackedWeights:
 
     def __cinit__(self, Prepared prepared, weight):
         cdef View view
-        cdef int team
+        cdef int team = prepared.team()
         cdef Schedule schedule = prepared.schedule
         self.packing = prepared.packing
         self.buffer = Buffer(schedule.packed_bytes())
         view.held = False
         hold(weight, &view, PyBUF_ND)
-        try:
-            team = safe(prepared.threads)
-            with nogil:
-                schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
-        finally:
-            release(&view)
+        with nogil:
+            schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
+        release(&view)
 
     cdef const char *data_for(self, Prepared prepared) except NULL:
         if prepared.packing != self.packing:
@@ -327,6 +371,17 @@ cdef class PackedWeights:
                 f"weights are packed as {self.packing}; the plan's kernel wants {prepared.packing}"
             )
         return self.buffer.data
+
+
+cdef class Ready:
+    """A plan together with weights in its packing."""
+
+    cdef Prepared prepared
+    cdef PackedWeights packed
+
+    def __cinit__(self, Prepared prepared, PackedWeights packed):
+        self.prepared = prepared
+        self.packed = packed
 
 
 cdef class Conv2d:
@@ -393,7 +448,9 @@ cdef class Conv2d:
     cdef int64_t groups
     cdef double tolerance
     cdef Clip clip
-    cdef dict plans, packings
+    # plans: input shape to Ready. `last` is the latest of them, read and replaced whole.
+    cdef dict plans
+    cdef Ready last
 
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
                  activation=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
@@ -426,9 +483,9 @@ cdef class Conv2d:
         self.weight = np.array(array, self.dtype, order="C", copy=True)
         self.lock = threading.Lock()
         self.plans = {}
-        self.packings = {}
+        self.last = None
         if input_shape is not None:
-            self.prepared_for(self.full_shape(input_shape))
+            self.ready_for(self.full_shape(input_shape))
 
     cdef tuple full_shape(self, object shape):
         """A 4-D shape from a user's 3-D or 4-D one."""
@@ -454,28 +511,32 @@ cdef class Conv2d:
         """Use this plan for inputs of the problem's shape (for the benchmarks of plans)."""
         with self.lock:
             self.plans.pop(problem.input_shape, None)
-        self.prepared_for(problem.input_shape, compiled(problem, plan, fields))
+        self.ready_for(problem.input_shape, compiled(problem, plan, fields))
 
-    cdef Prepared prepared_for(self, tuple shape, Prepared given=None):
+    cdef Ready ready_for(self, tuple shape, Prepared given=None):
         """Find or make the plan and the packed weights for one input shape."""
+        cdef Ready ready, other
         cdef Prepared prepared
-        cdef PackedWeights packed
+        cdef PackedWeights packed = None
         with self.lock:
-            prepared = self.plans.get(shape)
-            if prepared is None:
+            ready = self.plans.get(shape)
+            if ready is None:
                 prepared = given or prepare(
                     self._problem(shape), self.algorithm, self.tolerance, self.threads,
                     self.search)
+                # Plans of one packing share the weights; a packing goes with its last plan.
+                for other in self.plans.values():
+                    if other.packed.packing == prepared.packing:
+                        packed = other.packed
+                        break
+                else:
+                    packed = PackedWeights(prepared, self.weight)
+                ready = Ready(prepared, packed)
                 while len(self.plans) >= PLANS_PER_CONV:
                     del self.plans[next(iter(self.plans))]
-                self.plans[shape] = prepared
-            packed = self.packings.get(prepared.packing)
-            if packed is None:
-                packed = PackedWeights(prepared, self.weight)
-                while len(self.packings) >= PACKINGS_PER_CONV:
-                    del self.packings[next(iter(self.packings))]
-                self.packings[prepared.packing] = packed
-        return prepared
+                self.plans[shape] = ready
+            self.last = ready
+        return ready
 
     def plan_for(self, input_shape):
         """Show how inputs of one shape are computed.
@@ -494,7 +555,7 @@ cdef class Conv2d:
         TypeError, ValueError
             If an input of this shape could not be computed.
         """
-        return self.prepared_for(self.full_shape(input_shape)).plan
+        return self.ready_for(self.full_shape(input_shape)).prepared.plan
 
     def __call__(self, input, residual=None, out=None):
         """Convolve.
@@ -521,26 +582,33 @@ cdef class Conv2d:
         MemoryError
             If memory for the output or the scratch cannot be had.
         """
-        cdef Prepared prepared
-        cdef PackedWeights packed
+        cdef Ready ready = self.last
+        cdef Operands o
+        cdef object x
         cdef bint batched
-        cdef object x, original
-        original = as_array(input, "input")
-        if original.dtype != self.dtype:
-            dtype_name(original, "input")
-            if original.dtype.newbyteorder("=") != self.dtype:
-                raise TypeError(f"input must be {self.dtype} like weight, got {original.dtype}")
-        check_dimensions(original, "input")
-        batched = original.ndim == 4
-        shape = original.shape if batched else (1, *original.shape)
-        prepared = self.plans.get(shape)
-        packed = None if prepared is None else self.packings.get(prepared.packing)
-        while packed is None:
-            prepared = self.prepared_for(shape)
-            packed = self.packings.get(prepared.packing)
-        x = as_plain(original, self.dtype)
-        return finish(prepared, x if batched else one_image(x), original, packed.data_for(prepared),
-                      None, self.bias, residual, self.clip, out, batched)
+        hold_nothing(&o)
+        try:
+            if not lies_plain(input, self.dtype, &o.x):
+                input = as_array(input, "input")
+                if dtype_name(input, "input") != self.dtype_name:
+                    raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}")
+            x = input if o.x.held else None
+            if x is None or ready is None or not has_dims(&o.x, ready.prepared.input_dims):
+                shape = batched_shape(input, "input")
+                ready = self.plans.get(shape)
+                if ready is None:
+                    ready = self.ready_for(shape)
+                else:
+                    self.last = ready
+                if x is None:
+                    x = hold_plain(input, self.dtype, &o.x)
+            batched = o.x.buffer.ndim == 4
+            if self.bias is not None:
+                hold(self.bias, &o.bias, PyBUF_ND)
+            return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared), None,
+                       None, residual, self.clip, out, batched)
+        finally:
+            release_all(&o)
 
     def __repr__(self):
         oc, ic, kh, kw = self.weight.shape
@@ -587,9 +655,8 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
             return <tuple> found
     cdef str dtype = dtype_name(x, "input")
     bounds = arguments.clip_bounds(activation)
-    shape = x.shape if x.ndim == 4 else (1, *x.shape)
     problem = arguments.make_problem(
-        shape, w.shape, dtype, stride=stride, padding=padding, dilation=dilation,
+        batched_shape(x, "input"), w.shape, dtype, stride=stride, padding=padding, dilation=dilation,
         groups=groups, layout=layout)
     made = (
         prepare(problem, planner.check_algorithm(algorithm), arguments.check_tolerance(tolerance),
@@ -672,39 +739,39 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef Prepared prepared
     cdef Clip clip
     cdef Buffer packed
-    cdef int team
-    cdef View view
+    cdef Operands o
     cdef Schedule schedule
+    cdef int team
     cdef bint batched
-    cdef object x, w, b = None
+    cdef object x, w, b = None, plain_x
     x = as_array(input, "input")
     w = as_array(weight, "weight")
     if x.dtype not in DTYPE_NAMES:
         dtype_name(x, "input")
-    if w.dtype != x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
+    if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}")
-    check_dimensions(x, "input")
     batched = x.ndim == 4
     prepared, clip = conv2d_prepared(x, w, stride, padding, dilation, groups, activation, layout,
                                      algorithm, tolerance, threads)
     if bias is not None:
         b = plain_bias(bias, w.shape[0], prepared.dtype)
-    plain_x = as_plain(x, prepared.dtype)
-    plain_w = as_plain(w, prepared.dtype)
-    plain_b = None if b is None else as_plain(b, prepared.dtype)
     schedule = prepared.schedule
-    packed = borrow(schedule.packed_bytes())
-    view.held = False
+    team = prepared.team()
+    hold_nothing(&o)
     try:
-        hold(plain_w, &view, PyBUF_ND)
-        team = safe(prepared.threads)
-        with nogil:
-            schedule.pack_weights(<const char *> view.buffer.buf, packed.data, team)
-        return finish(prepared, plain_x if batched else one_image(plain_x), x, packed.data, w, plain_b,
-                      residual, clip, out, batched)
+        plain_x = hold_plain(x, prepared.dtype, &o.x)
+        hold_plain(w, prepared.dtype, &o.weight)
+        if b is not None:
+            hold_plain(b, prepared.dtype, &o.bias)
+        packed = borrow(schedule.packed_bytes())
+        try:
+            with nogil:
+                schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
+            return run(prepared, &o, x, plain_x, packed.data, w, b, residual, clip, out, batched)
+        finally:
+            give_back(packed)
     finally:
-        release(&view)
-        give_back(packed)
+        release_all(&o)
 
 
 def _clear_caches():

@@ -7,8 +7,6 @@ bounded bytes; a buffer is used by one call at a time.
 
 from libc.stdlib cimport free
 
-import threading
-
 cdef extern from *:
     """
     #include <stdlib.h>
@@ -33,9 +31,11 @@ cdef enum:
     POOL_BUFFERS = 8
     POOL_BYTES = 1 << 28
 
+# The GIL guards these: nothing in `borrow` and `give_back` lets go of it between look and
+# change. The one that came back last is kept apart, as most programs need only one.
+cdef Buffer latest = None
 cdef list pool = []
 cdef size_t pool_bytes = 0
-cdef object lock = threading.Lock()
 
 
 cdef class Buffer:
@@ -53,27 +53,36 @@ cdef class Buffer:
 
 cdef Buffer borrow(size_t size):
     """A buffer of at least `size` bytes, contents arbitrary."""
-    global pool_bytes
-    cdef Buffer best = None, each
-    with lock:
-        for each in pool:
-            if each.size >= size and (best is None or each.size < best.size):
-                best = each
-        if best is not None:
-            pool.remove(best)
-            pool_bytes -= best.size
-    return Buffer(size) if best is None else best
+    global latest, pool_bytes
+    cdef Buffer best = latest, each
+    cdef Py_ssize_t i, at = -1
+    if best is not None and best.size >= size:
+        latest = None
+        return best
+    best = None
+    for i in range(len(pool)):
+        each = pool[i]
+        if each.size >= size and (best is None or each.size < best.size):
+            best = each
+            at = i
+    if best is None:
+        return Buffer(size)
+    del pool[at]
+    pool_bytes -= best.size
+    return best
 
 
 cdef void give_back(Buffer buffer) noexcept:
     """Return a borrowed buffer; the oldest are dropped when the pool is full."""
-    global pool_bytes
+    global latest, pool_bytes
     cdef Buffer oldest
     if buffer.size > POOL_BYTES:
         return
-    with lock:
-        pool.append(buffer)
-        pool_bytes += buffer.size
-        while len(pool) > POOL_BUFFERS or pool_bytes > POOL_BYTES:
-            oldest = pool.pop(0)
-            pool_bytes -= oldest.size
+    buffer, latest = latest, buffer
+    if buffer is None:
+        return
+    pool.append(buffer)
+    pool_bytes += buffer.size
+    while len(pool) > POOL_BUFFERS or pool_bytes > POOL_BYTES:
+        oldest = pool.pop(0)
+        pool_bytes -= oldest.size

@@ -140,7 +140,7 @@ def make_plan(
     ranked.sort(key=lambda item: item[0])
     best = ranked[0]
     runners_up = tuple(
-        f"{nest.algorithm}/{nest.orientation} {nest.mr}x{nest.nr} x{total / best[0]:.2f}"
+        f"{nest.algorithm}/{nest.orientation} {nest.mr}x{nest.nr} x{total / max(best[0], 1.0):.2f}"
         for total, nest, _ in ranked[1 : 1 + RUNNERS_UP]
     )
     return plan_of(best[1], around.isa, size, best[2], runners_up)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from asm.contract import CONTRACTS, header_text
 from guarded_memory import PAGE, Arena
@@ -138,11 +139,11 @@ class Checker:
         where = [text for a in self._arenas.values() if (text := a.describe(address))]
         return f"{name} at {address:#x}" + "".join(f", {text}" for text in where)
 
-    def call(self, row: Mapping[str, object], values: Mapping[str, int], context: object) -> None:
+    def call(self, row: Mapping[str, Any], values: Mapping[str, int], context: object) -> None:
         """Call the kernel `row` of the table and fail if it did anything wrong.
 
         `context` is put into the message: what the caller was testing.
         """
-        arguments = self.arguments(str(row["op"]), values)
-        found = self.problems(int(row["address"]), arguments, int(row["vector_bytes"]))  # type: ignore[call-overload]
+        arguments = self.arguments(row["op"], values)
+        found = self.problems(row["address"], arguments, row["vector_bytes"])
         assert not found, f"{row['symbol']} {'; '.join(found)}\n{context}"

@@ -1,0 +1,81 @@
+"""The tables of ``asm/README.md`` say what the code says."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+import asm.registry
+from asm.contract import CONTRACTS, FLAGS
+from asm.registry import GEMM_TILES, ISAS, kernels
+
+README = Path(asm.registry.__file__).with_name("README.md")
+
+
+@pytest.fixture(scope="module")
+def tables() -> dict[str, list[list[str]]]:
+    """Give the rows of each table by the head of its first columns."""
+    found: dict[str, list[list[str]]] = {}
+    rows: list[list[str]] = []
+    for line in README.read_text().splitlines():
+        cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            rows = []
+        elif not rows:
+            rows = found.setdefault(", ".join(cells[:2]), [])
+            rows.append(cells)
+        elif not set(line) <= set("|- "):
+            rows.append(cells)
+    return {name: rows[1:] for name, rows in found.items()}
+
+
+def test_instruction_sets(tables):
+    expected = [
+        [
+            isa.name,
+            isa.machine or "any",
+            " ".join(isa.features) or "none",
+            f"{isa.vector_bytes} bytes",
+            str(isa.vector_registers),
+        ]
+        for isa in ISAS.values()
+    ]
+    assert tables["isa, machine"] == expected
+
+
+def test_operations(tables):
+    levels: dict[str, dict[str, str]] = defaultdict(dict)
+    for kernel in kernels():
+        levels[kernel.op][kernel.isa] = kernel.source
+    sources = {op: set(by_isa.values()) for op, by_isa in levels.items()}
+    names = {
+        frozenset({"template"}): "C template",
+        frozenset({"template", "generator"}): "C template (portable), generator",
+    }
+    expected = [
+        [op, " ".join(isa for isa in ISAS if isa in levels[op]), names[frozenset(sources[op])]]
+        for op in CONTRACTS
+    ]
+    assert sorted(tables["operation, kernels"]) == sorted(expected)
+
+
+def test_tiles(tables):
+    expected = [[isa, str(vectors), str(mr)] for (isa, vectors), mr in GEMM_TILES.items()]
+    assert tables["isa, vectors in a row"] == expected
+
+
+def test_flags(tables):
+    assert [row[:2] for row in tables["flag, value"]] == [[n, str(v)] for n, v in FLAGS.items()]
+
+
+def test_example_exists():
+    (example,) = set(re.findall(r"`(pplconv_gemm_\w+)`", README.read_text()))
+    assert example in {kernel.symbol for kernel in kernels()}
+
+
+def test_files_exist(tables):
+    for name, _ in tables["file, what it holds"]:
+        assert (README.parent / name).exists(), name
