@@ -109,7 +109,7 @@ setup(
             extension("_conv"),
         ],
         build_dir="build/cython",
-        compiler_directives={"language_level": "3", "binding": True, "embedsignature": True},
+        compiler_directives={"language_level": "3", "binding": True},
     ),
     cmdclass={"build_ext": BuildExt},
 )

@@ -81,8 +81,8 @@ class Contract:
 
 FLAGS = {
     "ACCUMULATE": 1,  # start from what c holds instead of zero
-    "BIAS_ROW": 2,  # bias[m] is added to row m
-    "BIAS_COLUMN": 4,  # bias[n] is added to column n
+    "BIAS_ROW": 2,  # bias[m] is added to row m; excludes BIAS_COLUMN
+    "BIAS_COLUMN": 4,  # bias[n] is added to column n; excludes BIAS_ROW
     "RESIDUAL": 8,  # residual[m, n] is added
     "CLIP": 16,  # min(max(x, clip[0]), clip[1]); NaN passes through
     "B_PADDED": 32,  # whole vectors of b may be read, whatever n is

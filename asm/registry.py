@@ -3,7 +3,7 @@
 The build, the dispatch table, the tests, the benchmarks and the documentation are derived
 from :func:`kernels`. A family of tiles comes from one loop over a description, never from
 copies: to add a tile, widen the description; to add an instruction set, add an
-:class:`Isa` and say in :data:`FAMILIES` which generator serves it.
+:class:`Isa` and name it in :data:`GEMM_TILES` and :data:`C_OPERATIONS`.
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ ISAS = {
 # accumulators, the vectors of B, and one or two broadcasts of A (AVX-512 tiles of one vector
 # broadcast from memory inside the FMA and need none).
 GEMM_TILES = {
+    ("portable", 1): 4,
     ("portable", 2): 4,
     ("portable", 4): 4,
     ("avx2", 1): 12,

@@ -159,6 +159,16 @@ cdef int check_operand(object array, str name, tuple shape, object dtype) except
     return 0
 
 
+cdef inline bint is_plain_activation(object value) noexcept:
+    """The same for an activation, where 6 and 6.0 mean one bound but True is an error."""
+    if type(value) is not tuple:
+        return is_plain(value)
+    for item in <tuple> value:
+        if type(item) is not float and type(item) is not int and type(item) is not str:
+            return False
+    return True
+
+
 cdef struct View:
     # The memory of a C-contiguous array, held for the length of a call.
     Py_buffer buffer
@@ -385,7 +395,12 @@ cdef class Ready:
 
 
 cdef class Conv2d:
-    """A 2-D convolution with its weights packed once.
+    """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
+layout='NCHW', algorithm='auto', tolerance=1e-05, input_shape=None, search='estimate', \
+threads=None)
+    --
+
+    A 2-D convolution with its weights packed once.
 
     Safe to call from many threads at once; the GIL is released while it computes. Picklable
     (the weights travel, plans are made again).
@@ -643,7 +658,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     """Find or make (Prepared, Clip) for one call of `conv2d`."""
     cdef object key = None, found
     if (is_plain(stride) and is_plain(padding) and is_plain(dilation) and is_plain(groups)
-            and (is_plain(activation) or type(activation) is tuple) and is_plain(layout)
+            and is_plain_activation(activation) and is_plain(layout)
             and is_plain(algorithm) and type(tolerance) is float and is_plain(threads)):
         key = (x.shape, w.shape, x.dtype.char, stride, padding, dilation, groups,
                activation, layout, algorithm, tolerance, threads)
@@ -656,8 +671,8 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     cdef str dtype = dtype_name(x, "input")
     bounds = arguments.clip_bounds(activation)
     problem = arguments.make_problem(
-        batched_shape(x, "input"), w.shape, dtype, stride=stride, padding=padding, dilation=dilation,
-        groups=groups, layout=layout)
+        batched_shape(x, "input"), w.shape, dtype, stride=stride, padding=padding,
+        dilation=dilation, groups=groups, layout=layout)
     made = (
         prepare(problem, planner.check_algorithm(algorithm), arguments.check_tolerance(tolerance),
                 arguments.check_threads(threads), "estimate"),

@@ -84,7 +84,8 @@ cdef inline const char *weight_panel(const Job *j, const Tensors *t, const Tile 
     ) * j.element
 
 
-cdef void pack_block(const Job *j, const Tensors *t, const Tile *tile, char *scratch) noexcept nogil:
+cdef void pack_block(const Job *j, const Tensors *t, const Tile *tile,
+                     char *scratch) noexcept nogil:
     """Pack the tile's pixels for its block of K."""
     cdef pplconv_pack_pixels_args p
     cdef pplconv_pack_rows_args r
@@ -131,7 +132,8 @@ cdef inline int64_t row_stride(const Job *j) noexcept nogil:
     return odd_lines(j.k_block * j.element)
 
 
-cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile, char *scratch) noexcept nogil:
+cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile,
+                      char *scratch) noexcept nogil:
     """Vectors over pixels, weights broadcast; NCHW."""
     cdef pplconv_gemm_args g
     cdef int64_t plane = j.pixels * j.element
@@ -146,9 +148,8 @@ cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile, char *sc
         b = scratch
         g.b_ks = j.nr * j.element
     else:
-        b = t.x + (
-            (tile.image * j.groups * j.ic + tile.group * j.ic + tile.k_begin) * j.pixels + tile.pixel
-        ) * j.element
+        channel = (tile.image * j.groups + tile.group) * j.ic + tile.k_begin
+        b = t.x + (channel * j.pixels + tile.pixel) * j.element
         g.b_ks = plane
     g.k = tile.k_end - tile.k_begin
     g.a_rs = j.element
@@ -182,12 +183,15 @@ cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile, char *sc
         j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
 
 
-cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile, char *scratch) noexcept nogil:
+cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile,
+                        char *scratch) noexcept nogil:
     """Vectors over output channels, pixels broadcast; NHWC, or NCHW through a tile."""
     cdef pplconv_gemm_args g
     cdef int64_t panels_m = ceil_div(tile.pixels, j.mr), panels_n = ceil_div(tile.channels, j.nr)
     cdef int64_t index, im, jn, m, n, channel, pixel, offset, pixel_step, channels_in
     cdef int64_t flags = PPLCONV_B_PADDED if tile.first else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
+    cdef int64_t tile_step = 0
+    cdef bint whole = tile.first and tile.last
     cdef const char *a
     cdef char *c_tile = scratch + j.tile_offset
     channels_in = j.groups * j.ic
@@ -203,15 +207,17 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile, char *
             a = t.x + (tile.pixel * channels_in + tile.group * j.ic + tile.k_begin) * j.element
         g.a_ks = j.element
     else:
-        g.c_rs = odd_lines(j.oc_segment * j.element)
+        # With one block of K a panel is stored as soon as it is done, so the tile is one
+        # panel wide and stays in L1; with several it must hold all panels between blocks.
+        tile_step = 0 if whole else j.nr * j.element
+        g.c_rs = odd_lines((j.nr if whole else ceil_div(j.oc_segment, j.nr) * j.nr) * j.element)
         g.a_rs = j.element
         if j.packed:
             a = scratch
             g.a_ks = pixel_panel(j) * j.element
         else:
-            a = t.x + (
-                (tile.image * channels_in + tile.group * j.ic + tile.k_begin) * j.pixels + tile.pixel
-            ) * j.element
+            channel = tile.image * channels_in + tile.group * j.ic + tile.k_begin
+            a = t.x + (channel * j.pixels + tile.pixel) * j.element
             g.a_ks = j.pixels * j.element
     pixel_step = g.a_rs
     g.k = tile.k_end - tile.k_begin
@@ -240,24 +246,24 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile, char *
             g.residual = t.residual + offset
             g.bias = t.bias + (tile.group * j.oc + channel) * j.element
         else:
-            g.c = c_tile + im * j.mr * g.c_rs + jn * j.nr * j.element
+            g.c = c_tile + im * j.mr * g.c_rs + jn * tile_step
         j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
-    if tile.last and not j.channels_last:
-        store_tile(j, t, tile, c_tile, g.c_rs)
+        if tile.last and not j.channels_last and im == panels_m - 1:
+            store_panel(j, t, tile, channel, n, c_tile + jn * tile_step, g.c_rs)
 
 
-cdef void store_tile(const Job *j, const Tensors *t, const Tile *tile, const char *c_tile,
-                     int64_t c_rs) noexcept nogil:
-    """Store a finished tile of (pixels, channels) into NCHW, with the epilogue."""
+cdef void store_panel(const Job *j, const Tensors *t, const Tile *tile, int64_t channel,
+                      int64_t channels, const char *c_tile, int64_t c_rs) noexcept nogil:
+    """Store a finished panel of (pixels, channels) into NCHW, with the epilogue."""
     cdef pplconv_store_transposed_args s
-    cdef int64_t offset = y_offset(j, tile, tile.channel, tile.pixel)
+    cdef int64_t offset = y_offset(j, tile, channel, tile.pixel)
     s.src = c_tile
     s.src_rs = c_rs
     s.dst = t.y + offset
     s.dst_rs = j.pixels * j.element
     s.rows = tile.pixels
-    s.columns = tile.channels
-    s.bias = t.bias + (tile.group * j.oc + tile.channel) * j.element
+    s.columns = channels
+    s.bias = t.bias + (tile.group * j.oc + channel) * j.element
     s.residual = t.residual + offset
     s.residual_rs = s.dst_rs
     s.clip = t.clip
@@ -397,6 +403,8 @@ cdef class Schedule:
             for m in range(j.mr):
                 if j.gemm.tile[v][m] == NULL:
                     raise ValueError(f"no kernel for a tile of {m + 1}x{(v + 1) * j.lanes}")
+        if j.channels_in_vectors and not j.channels_last and not j.pixels_inner:
+            raise ValueError("a panel that is stored transposed has its pixels innermost")
         if not j.channels_in_vectors and j.channels_last:
             raise ValueError("NHWC has its vectors over output channels")
         if j.oc_segment % j.panel_width and j.oc_segment < j.oc:
@@ -405,6 +413,9 @@ cdef class Schedule:
             raise ValueError("hw_segment must be whole tiles")
         if j.packed and not j.channels_last and j.k_block % j.taps:
             raise ValueError("k_block must be whole channels")
+        if j.packed and not j.channels_last and (
+                j.k_block * ceil_div(j.hw_segment, pixel_panel(j)) * pixel_panel(j) >= 1 << 31):
+            raise ValueError("packed pixels of a task are counted in 32 bits")
         if min(j.k_block, j.oc_segment, j.hw_segment, j.group_segment) < 1:
             raise ValueError("blocks and segments are at least 1")
         return 0

@@ -17,16 +17,29 @@ The tile shapes follow the register-allocation arithmetic of the OpenPPL Arm Ser
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from asm.contract import FLAGS, GEMM
 from asm.registry import ISAS, Kernel
 from asm.x86_64.emit import CALLEE_SAVED, Vector, Writer, frame
 
-# Rows that one A pointer reaches with the two index registers s = a_rs and t = 3 * a_rs.
-_ROW_ADDRESS = ("", " + rcx", " + rcx*2", " + r8", " + rcx*4")
-ROWS_PER_POINTER = len(_ROW_ADDRESS)
-_A_POINTERS = ("r10", "r11", "rbx", "rbp", "r12", "r13")
-# Registers that hold the addresses of AVX2 tail masks; those not taken by A pointers.
-_MASK_POINTERS = ("r15", "r14", "r13")
+# Row r of A lies r * a_rs from its pointer. Odd multiples have an index register each, the
+# even ones come from those by scale, so one pointer, and one addition a step, serves 14 rows.
+_MULTIPLES = {1: "rcx", 3: "r8", 5: "r11", 7: "rbx", 9: "rbp", 11: "r12", 13: "r13"}
+ROWS_PER_POINTER = 14
+_A_POINTERS = ("r10", "r14")
+
+
+RowAction = Callable[[int, int, str, bool], None]  # row, vector, address, tail
+
+
+def _row_address(pointer: str, row: int) -> str:
+    """Address of element k of A's row `row`, counted from its pointer."""
+    if row == 0:
+        return f"[{pointer}]"
+    scale = row & -row
+    odd, scale = (row // scale, scale) if row != 8 else (1, 8)
+    return f"[{pointer} + {_MULTIPLES[odd]}*{scale}]"
 
 
 class _Gemm:
@@ -47,15 +60,19 @@ class _Gemm:
         if not self.embedded and not self.temps:
             raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
         self.pointers = _A_POINTERS[: -(-self.mr // ROWS_PER_POINTER)]
-        self.masks = _MASK_POINTERS[: self.nv] if not self.v.masked else ()
-        if set(self.masks) & set(self.pointers):
+        self.multiples = [m for m in _MULTIPLES if m == 1 or m < min(self.mr, ROWS_PER_POINTER)]
+        taken = {_MULTIPLES[m] for m in self.multiples} | set(self.pointers)
+        free = [r for r in ("r15", "r14", "r13", "r12", "rbp", "rbx") if r not in taken]
+        # Addresses of tail masks on AVX2; AVX-512 has registers of its own for them.
+        masks = 0 if self.v.masked else self.nv
+        if len(free) < masks + 1:
             raise ValueError(f"{kernel.symbol} needs more general registers than there are")
-        # r15 is free once the masks are made, or else holds one itself.
-        self.ahead = "r15" if self.v.masked else "r12"
-        if self.ahead in (*self.pointers, *self.masks):
-            raise ValueError(f"{kernel.symbol} needs more general registers than there are")
-        used = {*self.pointers, *self.masks, self.ahead, "r14", "r15"}
+        self.masks, self.ahead = free[:masks], free[masks]
+        self.c_row = free[masks + 1] if len(free) > masks + 1 else None
+        used = {*taken, *self.masks, self.ahead, self.c_row or self.ahead, *(("r14", "r15") if self.v.masked else ())}
         self.saved = [r for r in CALLEE_SAVED if r in used]
+        # Few FMAs a step: more steps a turn, so that the turn itself costs little.
+        self.unroll = 2 if self.mr * self.nv > 12 else 4
 
     def acc(self, m: int, j: int) -> str:
         return self.v.reg(m * self.nv + j)
@@ -99,13 +116,14 @@ class _Gemm:
             f"{k.symbol}: {GEMM.summary}.",
             f"struct {GEMM.struct} * in rdi; every pointer may be unaligned; k = 0 gives the",
             "epilogue of zero. Reads and writes nothing outside A[MR, k], B[k, n] (B[k, NR] with",
-            "B_PADDED), C[MR, n], residual[MR, n], bias and clip; prefetches C and the rows of B that",
-            "lie b_ahead further on.",
+            "B_PADDED), C[MR, n], residual[MR, n], bias and clip; prefetches C and the rows of B",
+            "that lie b_ahead further on.",
             "",
             f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
             f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} B",
             f"{', '.join(v.reg(t) for t in self.temps[:2]) or 'none'} broadcasts of A",
-            f"{', '.join(self.pointers)} A, rows {ROWS_PER_POINTER} apart; rcx, r8 a_rs, 3 a_rs",
+            f"{', '.join(self.pointers)} A, rows {ROWS_PER_POINTER} apart; "
+            + ", ".join(f"{_MULTIPLES[m]} {m} a_rs" for m in self.multiples),
             f"rsi B, rdx b_ks, r9 a_ks, rax k, {self.ahead} b_ahead; "
             + ("k1-k4 tail masks" if v.masked else f"{', '.join(self.masks)} tail masks"),
         ]
@@ -126,16 +144,6 @@ class _Gemm:
     def prologue(self) -> None:
         """Load the arguments, make the tail masks, prefetch C."""
         w, v = self.w, self.v
-        w(f"mov {self.pointers[0]}, {self.field('a')}")
-        w(f"mov rsi, {self.field('b')}")
-        w(f"mov rdx, {self.field('b_ks')}")
-        w(f"mov rcx, {self.field('a_rs')}")
-        w(f"mov r9, {self.field('a_ks')}")
-        w("lea r8, [rcx + rcx*2]")
-        if len(self.pointers) > 1:
-            w("lea rax, [rcx + rcx*4]")
-            for before, after in zip(self.pointers, self.pointers[1:], strict=False):
-                w(f"lea {after}, [{before} + rax]")
         if v.masked:
             w("mov r14, -1")
             w(f"mov r15, {self.field('n')}")
@@ -146,6 +154,17 @@ class _Gemm:
                     w(f"shr r14, {v.lanes}")
         else:
             self.window_masks()
+        w(f"mov {self.pointers[0]}, {self.field('a')}")
+        w(f"mov rsi, {self.field('b')}")
+        w(f"mov rdx, {self.field('b_ks')}")
+        w(f"mov rcx, {self.field('a_rs')}")
+        w(f"mov r9, {self.field('a_ks')}")
+        for m in self.multiples[1:]:
+            before = _MULTIPLES[m - 2]
+            w(f"lea {_MULTIPLES[m]}, [{before} + rcx*2]")
+        if len(self.pointers) > 1:
+            w(f"lea {self.pointers[1]}, [{self.pointers[0]} + rcx]")
+            w(f"add {self.pointers[1]}, {_MULTIPLES[13]}")
         w(f"mov {self.ahead}, {self.field('b_ahead')}")
 
     def window_masks(self) -> None:
@@ -173,22 +192,16 @@ class _Gemm:
         self.rows_of_c(self.load)
         w("jmp .Lstarted")
         w.label("zero")
-        w(f"mov rax, {self.field('c')}")
         for m in range(self.mr):
             for j in range(self.nv):
-                # The line is on its way while the sum runs; a prefetch cannot fault.
-                if (j * v.bytes) % 64 == 0:
-                    w(f"prefetcht0 [rax + {j * v.bytes}]")
                 r = m * self.nv + j
                 if r < 16:
                     w(f"vxorps xmm{r}, xmm{r}, xmm{r}")
                 else:
                     w(f"vpxord {v.reg(r)}, {v.reg(r)}, {v.reg(r)}")
-            if m + 1 < self.mr:
-                w(f"add rax, {self.field('c_rs')}")
         w.label("started")
 
-    def rows_of_c(self, action, stride: str = "c_rs", base: str = "rax") -> None:  # type: ignore[no-untyped-def]
+    def rows_of_c(self, action: RowAction, stride: str = "c_rs") -> None:
         """Run `action(m, j, address, tail)` over the tile: whole rows, else masked ones."""
         w, name = self.w, f"{action.__name__}"
         w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
@@ -198,9 +211,9 @@ class _Gemm:
                 w.label(f"{name}_tail")
             for m in range(self.mr):
                 for j in range(self.nv):
-                    action(m, j, f"[{base} + {j * self.v.bytes}]", tail)
+                    action(m, j, f"[rax + {j * self.v.bytes}]", tail)
                 if m + 1 < self.mr:
-                    w(f"add {base}, {self.field(stride)}")
+                    w(f"add rax, {self.field(stride)}")
             if not tail:
                 w(f"jmp .L{name}_done")
         w.label(f"{name}_done")
@@ -220,22 +233,55 @@ class _Gemm:
             self.w(f"vmovu{self.v.suffix} {self.acc(m, j)}, {address}")
 
     def k_loop(self, name: str, *, tail: bool) -> None:
-        """Two steps a turn, then the odd one."""
-        w = self.w
+        """Several steps a turn, then the rest one by one.
+
+        The first turns fetch the lines of C, a row a turn: all at once they would keep the
+        loads of B waiting.
+        """
+        w, shift = self.w, self.unroll.bit_length() - 1
         w.label(f"{name}_k")
-        w("shr rax, 1")
-        w(f"jz .L{name}_odd")
+        w(f"shr rax, {shift}")
+        w(f"jz .L{name}_rest")
+        if self.c_row is not None:
+            self.first_turns(name, tail, self.c_row)
         w(".p2align 5")
-        w.label(f"{name}_pair")
-        self.k_step(tail)
+        w.label(f"{name}_turn")
+        for _ in range(self.unroll):
+            self.k_step(tail)
+        w("dec rax")
+        w(f"jnz .L{name}_turn")
+        w.label(f"{name}_rest")
+        w(f"mov rax, {self.field('k')}")
+        w(f"and rax, {self.unroll - 1}")
+        w(f"jz .L{name}_end")
+        w.label(f"{name}_one")
         self.k_step(tail)
         w("dec rax")
-        w(f"jnz .L{name}_pair")
-        w.label(f"{name}_odd")
-        w(f"test byte ptr {self.field('k')}, 1")
-        w(f"jz .L{name}_end")
-        self.k_step(tail)
+        w(f"jnz .L{name}_one")
         w.label(f"{name}_end")
+
+    def first_turns(self, name: str, tail: bool, c_row: str) -> None:
+        """Run at most MR turns that fetch the lines of C; leave the turns that remain in rax."""
+        w = self.w
+        w(f"mov {c_row}, {self.field('c')}")
+        w("push rax")
+        w(f"cmp rax, {self.mr}")
+        w(f"jbe .L{name}_few")
+        w(f"mov eax, {self.mr}")
+        w.label(f"{name}_few")
+        w("sub [rsp], rax")
+        w(".p2align 5")
+        w.label(f"{name}_first")
+        for j in range(0, self.nv * self.v.bytes, 64):
+            w(f"prefetcht0 [{c_row} + {j}]")
+        w(f"add {c_row}, {self.field('c_rs')}")
+        for _ in range(self.unroll):
+            self.k_step(tail)
+        w("dec rax")
+        w(f"jnz .L{name}_first")
+        w("pop rax")
+        w("test rax, rax")
+        w(f"jz .L{name}_rest")
 
     def k_step(self, tail: bool) -> None:
         w, v = self.w, self.v
@@ -250,9 +296,10 @@ class _Gemm:
         w("add rsi, rdx")
         for m in range(self.mr):
             pointer = self.pointers[m // ROWS_PER_POINTER]
-            address = f"[{pointer}{_ROW_ADDRESS[m % ROWS_PER_POINTER]}]"
+            address = _row_address(pointer, m % ROWS_PER_POINTER)
             if self.embedded:
-                w(f"vfmadd231{v.suffix} {self.acc(m, 0)}, {v.reg(self.b[0])}, {address}{v.embedded}")
+                operands = f"{v.reg(self.b[0])}, {address}{v.embedded}"
+                w(f"vfmadd231{v.suffix} {self.acc(m, 0)}, {operands}")
                 continue
             t = v.reg(self.temps[m % min(2, len(self.temps))])
             w(f"{v.broadcast} {t}, {address}")

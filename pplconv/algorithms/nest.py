@@ -173,7 +173,9 @@ class Nest:
         tile = round_up(size, LINE)
         size = tile
         if self.orientation == "channels" and not self.channels_last:
-            size += self.hw_segment * odd_lines(self.oc_segment * p.element)
+            # One panel, stored as soon as it is done, unless blocks of K must wait for another.
+            width = self.nr if self.k_block >= p.k else round_up(self.oc_segment, self.nr)
+            size += self.hw_segment * odd_lines(width * p.element)
         # An odd number of pages keeps the threads' scratch out of one another's cache sets.
         return runs, tile, (round_up(size, 4096) | 4096) if size else 0
 

@@ -120,15 +120,19 @@ class _Frame:
             yield self.nest("pixels", mr, nr, k_block, hw_segment, round_up(self.oc, mr))
 
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
-        """Vectors over output channels; in NCHW through a tile that waits in L2."""
-        k_block = self.block_of_k(self.l1 // 24)
-        most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
-        if not self.channels_last:
-            most_pixels = min(most_pixels, max(self.l2 // 4 // (self.oc * self.element), 64))
-        for mr in row_tiles(min(self.pixels, most_pixels), largest):
-            hw_segment = balanced(self.pixels, most_pixels, mr, self.pieces())
+        """Vectors over output channels; in NCHW through a tile that is stored transposed."""
+        whole = self.problem.k
+        for k_block in {self.block_of_k(self.l1 // 24), whole}:
+            row = k_block * self.element
+            most_pixels = max(self.l2 // 2 // row, nr)
             oc_segment = round_up(self.oc, nr)
             if not self.channels_last:
-                most_channels = self.l2 // 4 // (hw_segment * self.element)
-                oc_segment = balanced(self.oc, max(most_channels, nr), nr)
-            yield self.nest("channels", mr, nr, k_block, hw_segment, oc_segment)
+                # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.
+                waiting = nr if k_block == whole else oc_segment
+                room = self.l1 if k_block == whole else self.l2 // 4
+                most_pixels = min(most_pixels, max(room // (waiting * self.element), 64))
+            if k_block > self.block_of_k(self.l1 // 24) and row * (nr + 64) > self.l2 * 3 // 4:
+                continue
+            for mr in row_tiles(min(self.pixels, most_pixels), largest):
+                hw_segment = balanced(self.pixels, most_pixels, mr, self.pieces())
+                yield self.nest("channels", mr, nr, k_block, hw_segment, oc_segment)

@@ -41,8 +41,9 @@ L3_BYTES = 10.0
 HIDDEN = 0.8
 TEAM_CYCLES = 3000.0
 L1_WAY_BYTES = 4096
-MOST_ROWS_IN_A_SET = 16
-CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 for this reason
+MOST_STREAMS = 16
+STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
+CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
 
 @dataclass(frozen=True)
@@ -157,17 +158,21 @@ def _stream(nest: Nest, rates: Rates) -> float:
         near += calls * outer
     far = stalls = 0.0
     if nest.oc * p.k * p.element + segment * block > rates.l2_bytes:
-        # Weights come from L3 as their panel is first touched, a row for each step of k; about
-        # half of that step's time is there to hide it in.
+        # Weights come from L3 as their panel is first touched, a row for each step of k, and
+        # most of that step's time is there to hide it in.
         step = step_cycles(rates, nest.mr, nest.nr // nest.lanes)
         row = nest.panel_width * p.element / L3_BYTES
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panel_width)
-        stalls = panels * p.k * max(0.0, row - 0.5 * step)
-    if not nest.packed and nest.channels_last:
-        # Rows of A whose distance is a multiple of 4 KiB fall into one set of L1.
-        stride = p.ic * p.element
-        if nest.mr * math.gcd(stride, L1_WAY_BYTES) > MOST_ROWS_IN_A_SET * L1_WAY_BYTES:
-            stalls += nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr) * CONFLICT_CYCLES
+        stalls = panels * p.k * max(0.0, row - 0.8 * step)
+    if nest.channels_last:
+        # Rows of A are streams of their own, too many of which are hard on L1; and those whose
+        # distance is a multiple of 4 KiB fall into one set of it.
+        reads = nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr)
+        if nest.mr > MOST_STREAMS:
+            stalls += reads * STREAM_CYCLES
+        aliased = nest.mr * math.gcd(p.ic * p.element, L1_WAY_BYTES)
+        if not nest.packed and aliased > MOST_STREAMS * L1_WAY_BYTES:
+            stalls += reads * CONFLICT_CYCLES
     if not nest.packed and not nest.channels_last and p.groups * p.ic * nest.pixels > 0:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far += 0.25 * p.ic // p.groups * nest.pixels * p.element

@@ -63,10 +63,7 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
 def choose_isa(machine: Machine, settings: config.Settings) -> str:
     """The highest instruction set that CPU, system, build and ``PPLCONV_MAX_ISA`` allow."""
     built = {row["isa"] for row in _kernels.rows()}
-    cap = settings.max_isa
-    allowed = config.ISA_LADDER if cap is None else config.ISA_LADDER[: config.ISA_LADDER.index(cap) + 1]
-    usable = [isa for isa in allowed if isa in machine.isas and isa in built]
-    return usable[-1] if usable else "portable"
+    return next(isa for isa in reversed(machine.usable_isas(settings.max_isa)) if isa in built)
 
 
 @lru_cache(maxsize=64)

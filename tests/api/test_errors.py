@@ -12,7 +12,6 @@ import pytest
 
 import pplconv
 from buffers import untouched
-from reference import assert_convolution
 
 F32 = np.float32
 ANY = (TypeError, ValueError)
@@ -283,69 +282,17 @@ def test_pointwise_says_why_it_cannot_serve(changes, reason):
     assert re.search(reason, str(caught.value))
 
 
-def huge(*shape: int) -> np.ndarray:
-    """Give an array of any size that takes four bytes."""
-    return np.broadcast_to(F32(1), shape)
-
-
-@pytest.mark.parametrize(
-    ("changes", "names"),
-    [
-        ({"padding": 2**31}, "padding|input|out"),
-        ({"padding": 2**62}, "padding|input|out"),
-        ({"padding": 2**64}, "padding"),
-        ({"padding": ((2**63 - 1, 2**63 - 1), (0, 0))}, "padding"),
-        ({"dilation": 2**62}, "dilation|weight"),
-        ({"dilation": 2**63}, "dilation|weight"),
-        ({"stride": 2**64}, "stride"),
-        ({"groups": 2**64}, "groups"),
-        ({"padding": ((2**33, 2**33), (2**33, 0))}, "padding|input|out"),
-        # 2**60 bytes of input and 2**65 of output
-        ({"input": huge(2**57, 2, 1, 1), "weight": huge(64, 2, 1, 1)}, "input|out"),
-    ],
-)
-def test_sizes_beyond_64_bits(changes, names):
-    """Products of sizes are checked before anything is allocated or written."""
-    arguments = {**good_arguments(), "bias": None, **changes}
-    out = good_output()
-    with untouched(out), pytest.raises(ValueError, match=rf"\b(?:{names})\b"):
-        pplconv.conv2d(**arguments, out=out)
-    with pytest.raises(ValueError, match=rf"\b(?:{names})\b"):
-        pplconv.conv2d(**arguments)
-
-
-@pytest.mark.parametrize(
-    ("x", "weight", "out_shape"),
-    [
-        # A sum of 2**50 terms: its weights alone take 2**54 bytes.
-        (huge(1, 2**50, 1, 1), huge(4, 2**50, 1, 1), (1, 4, 1, 1)),
-        (huge(1, 1, 1, 2**50), huge(4, 2**50, 1, 1), (1, 1, 1, 4)),
-    ],
-)
-def test_memory_that_cannot_be_had_for_packing(x, weight, out_shape):
-    layout = "NCHW" if x.shape[1] > 1 else "NHWC"
-    out = np.full(out_shape, 42, F32)
-    with untouched(out), pytest.raises(MemoryError):
-        pplconv.conv2d(x, weight, layout=layout, out=out)
-    with pytest.raises(MemoryError):
-        pplconv.Conv2d(weight, layout=layout)
-
-
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_memory_that_cannot_be_had_for_the_output(layout):
-    x = huge(2**50, 1, 1, 1)
-    with pytest.raises(MemoryError):
-        pplconv.conv2d(x, zeros(2, 1, 1, 1), layout=layout)
-    with pytest.raises(MemoryError):
-        pplconv.Conv2d(zeros(2, 1, 1, 1), layout=layout)(x)
-
-
 def test_a_refused_call_leaves_the_convolution_usable():
     arguments = good_arguments()
     x = arguments.pop("input")
     conv = pplconv.Conv2d(**arguments)
     before = conv(x)
-    for wrong in (zeros(1, 5, 9, 9), zeros(6, 2, 2), "text", huge(2**50, 6, 3, 3)):
+    for wrong in (
+        zeros(1, 5, 9, 9),
+        zeros(6, 2, 2),
+        "text",
+        np.broadcast_to(F32(1), (2**50, 6, 3, 3)),
+    ):
         with pytest.raises((TypeError, ValueError, MemoryError)):
             conv(wrong)
     assert conv(x).tobytes() == before.tobytes()
@@ -368,65 +315,3 @@ def test_arguments_keep_pytorchs_order_and_names():
         pplconv.Conv2d(weight, bias, 1, 0, 1, 1, "relu")
     with pytest.raises(TypeError):
         pplconv.conv2d(x, weight, colour="red")
-
-
-ONE_PIXEL = (zeros(1, 1, 1, 1), zeros(1, 1, 1, 1))
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ({"stride": 1}, {"stride": True}),
-        ({"stride": (1, 1)}, {"stride": (1, True)}),
-        ({"stride": 1}, {"stride": 1.0}),
-        ({"padding": 0}, {"padding": False}),
-        ({"padding": ((0, 0), (0, 0))}, {"padding": ((0, 0), (0, 0.0))}),
-        ({"dilation": 1}, {"dilation": 1.0}),
-        ({"groups": 1}, {"groups": True}),
-        ({"groups": 1}, {"groups": 1.0}),
-        ({"threads": 1}, {"threads": True}),
-        ({"threads": 1}, {"threads": 1.0}),
-        ({"activation": ("clip", 0, 1)}, {"activation": ("clip", 0, "1")}),
-        ({"activation": ("clip", 0, 1)}, {"activation": ("clip", False, True)}),
-    ],
-)
-def test_a_kept_plan_is_no_way_around_the_checks(right, wrong):
-    """Values that compare equal to good ones are refused before and after a good call."""
-    (name,) = wrong
-    for _ in range(2):
-        with pytest.raises(TypeError, match=rf"\b{name}\b"):
-            pplconv.conv2d(*ONE_PIXEL, **wrong)
-        pplconv.conv2d(*ONE_PIXEL, **right)
-
-
-def test_kept_plans_tell_apart_what_differs():
-    """The same shapes again and again, one argument changed each time."""
-    rng = np.random.default_rng(3)
-    x32 = rng.standard_normal((1, 4, 9, 9)).astype(F32)
-    w32 = rng.standard_normal((4, 4, 3, 3)).astype(F32)
-    variations = [
-        {},
-        {"stride": 2},
-        {"stride": (1, 2)},
-        {"padding": 1},
-        {"padding": (1, 0)},
-        {"padding": ((1, 0), (0, 1))},
-        {"padding": "same_upper", "stride": 2},
-        {"padding": "same_lower", "stride": 2},
-        {"dilation": 2},
-        {"activation": "relu"},
-        {"activation": ("clip", -1, 1)},
-        {"activation": ("clip", -1, 0.5)},
-    ]
-    for _ in range(2):
-        for dtype in (F32, np.float64):
-            x, w = x32.astype(dtype), w32.astype(dtype)
-            for parameters in variations:
-                assert_convolution(pplconv.conv2d(x, w, **parameters), x, w, **parameters)
-                only = w[:, :2]
-                y = pplconv.conv2d(x, only, groups=2, **parameters)
-                assert_convolution(y, x, only, groups=2, **parameters)
-        square = rng.standard_normal((1, 5, 5, 5)).astype(F32)
-        w = rng.standard_normal((5, 5, 3, 3)).astype(F32)
-        for layout in ("NCHW", "NHWC"):
-            assert_convolution(pplconv.conv2d(square, w, layout=layout), square, w, layout=layout)

@@ -6,9 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from reference import assert_convolution, conv2d_reference, explicit_padding
 
 import pplconv
+from reference import assert_convolution, conv2d_reference, explicit_padding
 
 SIZES = (1, 4, 5, 7, 8)
 

@@ -1,4 +1,4 @@
-"""The loop that measures the ceiling: it returns, and its time is its turns."""
+"""The loop that measures the ceiling: it keeps the ABI and returns, whatever the turns."""
 
 from __future__ import annotations
 

@@ -1,0 +1,83 @@
+"""Sizes beyond 64 bits, and memory that cannot be had: refused before anything is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pplconv
+from buffers import untouched
+
+F32 = np.float32
+
+
+def good_arguments() -> dict[str, Any]:
+    """Give a call that is right; every case below spoils it."""
+    rng = np.random.default_rng(1)
+    return {
+        "input": rng.standard_normal((2, 6, 9, 10)).astype(F32),
+        "weight": rng.standard_normal((8, 6, 3, 3)).astype(F32),
+    }
+
+
+def good_output() -> np.ndarray:
+    return np.full((2, 8, 7, 8), 42, F32)
+
+
+def huge(*shape: int) -> np.ndarray:
+    """Give an array of any size that takes four bytes."""
+    return np.broadcast_to(F32(1), shape)
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [
+        ({"padding": 2**31}, "padding|input|out"),
+        ({"padding": 2**62}, "padding|input|out"),
+        ({"padding": 2**64}, "padding"),
+        ({"padding": ((2**63 - 1, 2**63 - 1), (0, 0))}, "padding"),
+        ({"dilation": 2**62}, "dilation|weight"),
+        ({"dilation": 2**63}, "dilation|weight"),
+        ({"stride": 2**64}, "stride"),
+        ({"groups": 2**64}, "groups"),
+        ({"padding": ((2**33, 2**33), (2**33, 0))}, "padding|input|out"),
+        # 2**60 bytes of input and 2**65 of output
+        ({"input": huge(2**57, 2, 1, 1), "weight": huge(64, 2, 1, 1)}, "input|out"),
+    ],
+)
+def test_sizes_beyond_64_bits(changes, names):
+    """Products of sizes are checked before anything is allocated or written."""
+    arguments = {**good_arguments(), **changes}
+    out = good_output()
+    with untouched(out), pytest.raises(ValueError, match=rf"\b(?:{names})\b"):
+        pplconv.conv2d(**arguments, out=out)
+    with pytest.raises(ValueError, match=rf"\b(?:{names})\b"):
+        pplconv.conv2d(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("x", "weight", "out_shape"),
+    [
+        # A sum of 2**50 terms: its weights alone take 2**54 bytes.
+        (huge(1, 2**50, 1, 1), huge(4, 2**50, 1, 1), (1, 4, 1, 1)),
+        (huge(1, 1, 1, 2**50), huge(4, 2**50, 1, 1), (1, 1, 1, 4)),
+    ],
+)
+def test_memory_that_cannot_be_had_for_packing(x, weight, out_shape):
+    layout = "NCHW" if x.shape[1] > 1 else "NHWC"
+    out = np.full(out_shape, 42, F32)
+    with untouched(out), pytest.raises(MemoryError):
+        pplconv.conv2d(x, weight, layout=layout, out=out)
+    with pytest.raises(MemoryError):
+        pplconv.Conv2d(weight, layout=layout)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_memory_that_cannot_be_had_for_the_output(layout):
+    x = huge(2**50, 1, 1, 1)
+    with pytest.raises(MemoryError):
+        pplconv.conv2d(x, np.zeros((2, 1, 1, 1), F32), layout=layout)
+    with pytest.raises(MemoryError):
+        pplconv.Conv2d(np.zeros((2, 1, 1, 1), F32), layout=layout)(x)
