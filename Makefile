@@ -15,7 +15,7 @@ SOURCES := $(sort $(wildcard pyproject.toml setup.py MANIFEST.in README.md LICEN
 	$(shell find asm pplconv -type f \( -name '*.py' -o -name '*.pyi' -o -name '*.pyx' \
 		-o -name '*.pxd' -o -name '*.pxi' -o -name '*.c' -o -name '*.h' -o -name '*.s' \
 		-o -name '*.S' -o -name py.typed \) ! -path 'pplconv/_*.c'))
-C_FILES = $(shell find asm -name '*.c' -o -name '*.h')
+C_FILES = $(shell find asm tests -name '*.c' -o -name '*.h')
 CYTHON_FILES = $(shell find pplconv -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
 # An environment that happens to be active must not leak in.  Where pip finds packages is the
@@ -46,8 +46,9 @@ bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure; BENCH_EXTRAS=bench,peers inst
 lint: $(STAMPS)/extra-dev ## check style and types
 	$(BIN)/ruff check --extend-exclude $(VENV) .
 	$(BIN)/ruff format --check --extend-exclude $(VENV) .
-	$(BIN)/mypy pplconv
-	$(BIN)/cython-lint $(CYTHON_FILES)
+	$(BIN)/mypy
+	@# It looks for pycodestyle on the path.
+	PATH="$$(cd $(BIN) && pwd):$$PATH" cython-lint $(CYTHON_FILES)
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 
 install: $(STAMPS)/package ## make the environment, with the package alone

@@ -97,7 +97,7 @@ GEMM = Contract(
         Field("c", POINTER, "C, row-major; only its first n columns are touched"),
         Field("k", INT, "length of the sum, >= 0"),
         Field("a_rs", INT, "A: from one row (m) to the next"),
-        Field("a_ks", INT, "A: from one k to the next"),
+        Field("a_ks", INT, "A: from one k to the next; a_rs or a_ks is one element"),
         Field("b_ks", INT, "B: from one k to the next"),
         Field("b_ahead", INT, "B: how far ahead of each row to prefetch"),
         Field("c_rs", INT, "C: from one row to the next"),

@@ -78,7 +78,6 @@ ISAS = {
 # accumulators, the vectors of B, and one or two broadcasts of A (AVX-512 tiles of one vector
 # broadcast from memory inside the FMA and need none).
 GEMM_TILES = {
-    ("portable", 1): 4,
     ("portable", 2): 4,
     ("portable", 4): 4,
     ("avx2", 1): 12,

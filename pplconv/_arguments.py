@@ -140,8 +140,7 @@ def clip_bounds(activation: object) -> Clip | None:
         return low, high
     elif not isinstance(activation, (tuple, list)):
         raise TypeError(
-            'activation must be None, "relu", "relu6" or ("clip", low, high), '
-            f"got {activation!r}"
+            f'activation must be None, "relu", "relu6" or ("clip", low, high), got {activation!r}'
         )
     raise ValueError(
         f'activation must be None, "relu", "relu6" or ("clip", low, high), got {activation!r}'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from .config import current as current_settings
@@ -92,7 +92,7 @@ def show_config(file: TextIO | None = None) -> None:
     print(_render(config()), file=file)
 
 
-def _count(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _count(rows: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
     counts = Counter((str(row["op"]), str(row["dtype"]), str(row["isa"])) for row in rows)
 
     def order(key: tuple[str, str, str]) -> tuple[str, str, int]:

@@ -82,6 +82,11 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
         family.tile[v - 1][row.mr - 1] = row.function
     if family.lanes == 0:
         raise LookupError(f"no GEMM kernels for {dtype} on {isa}")
+    # A narrower row than any tile's is a tail of the next wider one.
+    for v in range(MAX_VECTORS - 2, -1, -1):
+        for m in range(MAX_MR):
+            if family.tile[v][m] == NULL:
+                family.tile[v][m] = family.tile[v + 1][m]
     return 0
 
 

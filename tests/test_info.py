@@ -160,11 +160,12 @@ def test_this_machine() -> None:
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("PPLCONV_")},
-        "PYTHONPATH": str(Path(pplconv.__file__).parents[1]),
         **variables,
     }
     return subprocess.run(
         [sys.executable, "-m", "pplconv", *arguments],
+        # `-m` looks here first; in the root of the repository it would find the sources.
+        cwd=Path(pplconv.__file__).parents[1],
         capture_output=True,
         text=True,
         env=environment,

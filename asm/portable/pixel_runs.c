@@ -55,9 +55,11 @@ static struct pplconv_run *panel_runs(const struct pplconv_geometry *g, int64_t 
     return run;
 }
 
-__attribute__((visibility("hidden"))) int64_t
-pplconv_pixel_runs(const struct pplconv_geometry *g, int64_t first, int64_t pixels, int64_t lanes,
-                   int64_t width, int64_t panel_elements, struct pplconv_run *runs) {
+__attribute__((visibility("hidden"))) int64_t pplconv_pixel_runs(const struct pplconv_geometry *g,
+                                                                 int64_t first, int64_t pixels,
+                                                                 int64_t lanes, int64_t width,
+                                                                 int64_t panel_elements,
+                                                                 struct pplconv_run *runs) {
     struct pplconv_run *run = runs;
     for (int64_t done = 0; done < pixels; done += width) {
         const int64_t count = pixels - done < width ? pixels - done : width;

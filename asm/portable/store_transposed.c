@@ -9,7 +9,8 @@
  * blocks of 2s x 2s. */
 static inline void transpose(vector row[LANES]) {
     vector_bits lane;
-    UNROLL for (int i = 0; i < LANES; i++) lane[i] = i;
+    UNROLL for (int i = 0; i < LANES; i++)
+        lane[i] = i;
     UNROLL for (int s = 1; s < LANES; s *= 2) {
         const vector_bits upper = (lane & s) != 0;
         const vector_bits keep_low = lane + (upper & (LANES - s));

@@ -18,8 +18,8 @@ typedef int32_t element_bits;
 enum { LANES = PPLCONV_VECTOR_BYTES / (int)sizeof(element) };
 
 typedef element vector __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
-typedef element unaligned_vector __attribute__((vector_size(PPLCONV_VECTOR_BYTES),
-                                                aligned(sizeof(element)), may_alias));
+typedef element unaligned_vector
+    __attribute__((vector_size(PPLCONV_VECTOR_BYTES), aligned(sizeof(element)), may_alias));
 typedef element_bits vector_bits __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
 
 #define PPLCONV_HIDDEN __attribute__((visibility("hidden")))

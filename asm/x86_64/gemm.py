@@ -3,9 +3,11 @@
 The tile C[MR, NR] lives in registers for the whole sum. Each step of k loads one row of B
 (NR elements, in vectors) and broadcasts MR elements of A from memory; a broadcast load
 costs a load slot, not an arithmetic one, so the FMA units are the only full resource. A is
-addressed by two strides: a packed panel (row stride one element) and an image whose rows
-are pixels are the same to this kernel, and 1x1 convolution over channels-last data needs no
-packing at all.
+addressed by two strides, one of which is one element: a packed panel, or planes of an image
+(its rows), or channels-last pixels (its k), so 1x1 convolution needs no packing at all. The
+inner loop exists for either kind, as integer additions share ports with FMAs on Intel's
+cores: with the near stride as a displacement, a turn of several steps has one for each of A,
+B and the prefetch.
 
 Each element of C is one chain of FMAs in ascending k that starts from zero (or from what C
 holds), so the bits do not depend on the tile: see "The same bits for any team" in
@@ -24,22 +26,22 @@ from asm.registry import ISAS, Kernel
 from asm.x86_64.emit import CALLEE_SAVED, Vector, Writer, frame
 
 # Row r of A lies r * a_rs from its pointer. Odd multiples have an index register each, the
-# even ones come from those by scale, so one pointer, and one addition a step, serves 14 rows.
+# even ones come from those by scale, so one pointer serves 14 rows.
 _MULTIPLES = {1: "rcx", 3: "r8", 5: "r11", 7: "rbx", 9: "rbp", 11: "r12", 13: "r13"}
 ROWS_PER_POINTER = 14
 _A_POINTERS = ("r10", "r14")
 
 
+Address = Callable[[int, int], str]  # row, step of the turn
 RowAction = Callable[[int, int, str, bool], None]  # row, vector, address, tail
 
 
-def _row_address(pointer: str, row: int) -> str:
-    """Address of element k of A's row `row`, counted from its pointer."""
+def _row_address(pointer: str, row: int, displacement: int) -> str:
+    """Address in A's row `row`, counted from its pointer."""
     if row == 0:
-        return f"[{pointer}]"
+        return f"[{pointer} + {displacement}]"
     scale = row & -row
-    odd, scale = (row // scale, scale) if row != 8 else (1, 8)
-    return f"[{pointer} + {_MULTIPLES[odd]}*{scale}]"
+    return f"[{pointer} + {_MULTIPLES[row // scale]}*{scale} + {displacement}]"
 
 
 class _Gemm:
@@ -63,16 +65,19 @@ class _Gemm:
         self.multiples = [m for m in _MULTIPLES if m == 1 or m < min(self.mr, ROWS_PER_POINTER)]
         taken = {_MULTIPLES[m] for m in self.multiples} | set(self.pointers)
         free = [r for r in ("r15", "r14", "r13", "r12", "rbp", "rbx") if r not in taken]
-        # Addresses of tail masks on AVX2; AVX-512 has registers of its own for them.
-        masks = 0 if self.v.masked else self.nv
-        if len(free) < masks + 1:
-            raise ValueError(f"{kernel.symbol} needs more general registers than there are")
-        self.masks, self.ahead = free[:masks], free[masks]
-        self.c_row = free[masks + 1] if len(free) > masks + 1 else None
-        used = {*taken, *self.masks, self.ahead, self.c_row or self.ahead, *(("r14", "r15") if self.v.masked else ())}
-        self.saved = [r for r in CALLEE_SAVED if r in used]
         # Few FMAs a step: more steps a turn, so that the turn itself costs little.
         self.unroll = 2 if self.mr * self.nv > 12 else 4
+        # Addresses of tail masks on AVX2; AVX-512 has registers of its own for them.
+        masks = 0 if self.v.masked else self.nv
+        wanted = masks + 1 + (self.unroll > 2)
+        if len(free) < wanted:
+            raise ValueError(f"{kernel.symbol} needs more general registers than there are")
+        self.masks, self.ahead = free[:masks], free[masks]
+        self.b_three = free[masks + 1] if self.unroll > 2 else ""
+        self.c_row = free[wanted] if len(free) > wanted else ""
+        scratch = ("r14", "r15") if self.v.masked else ()
+        used = {*taken, *self.masks, self.ahead, self.b_three, self.c_row, *scratch}
+        self.saved = [r for r in CALLEE_SAVED if r in used]
 
     def acc(self, m: int, j: int) -> str:
         return self.v.reg(m * self.nv + j)
@@ -91,17 +96,7 @@ class _Gemm:
             w(f"push {r}")
         self.prologue()
         self.start()
-        w(f"mov rax, {self.field('k')}")
-        w("test rax, rax")
-        w("jle .Lepilogue")
-        # Whole vectors of B may be read when n is NR, or when B is padded.
-        w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
-        w("jnz .Lfull_k")
-        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
-        w("jne .Ltail_k")
-        self.k_loop("full", tail=False)
-        w("jmp .Lepilogue")
-        self.k_loop("tail", tail=True)
+        self.sum()
         w.label("epilogue")
         self.epilogue()
         w("vzeroupper")
@@ -124,7 +119,7 @@ class _Gemm:
             f"{', '.join(v.reg(t) for t in self.temps[:2]) or 'none'} broadcasts of A",
             f"{', '.join(self.pointers)} A, rows {ROWS_PER_POINTER} apart; "
             + ", ".join(f"{_MULTIPLES[m]} {m} a_rs" for m in self.multiples),
-            f"rsi B, rdx b_ks, r9 a_ks, rax k, {self.ahead} b_ahead; "
+            f"rsi B, rdx b_ks, r9 a_ks, rax k, {self.ahead} B to prefetch; "
             + ("k1-k4 tail masks" if v.masked else f"{', '.join(self.masks)} tail masks"),
         ]
 
@@ -166,6 +161,7 @@ class _Gemm:
             w(f"lea {self.pointers[1]}, [{self.pointers[0]} + rcx]")
             w(f"add {self.pointers[1]}, {_MULTIPLES[13]}")
         w(f"mov {self.ahead}, {self.field('b_ahead')}")
+        w(f"add {self.ahead}, rsi")
 
     def window_masks(self) -> None:
         """Point each vector's mask register at its window of ones followed by zeros."""
@@ -232,81 +228,125 @@ class _Gemm:
         else:
             self.w(f"vmovu{self.v.suffix} {self.acc(m, j)}, {address}")
 
-    def k_loop(self, name: str, *, tail: bool) -> None:
-        """Several steps a turn, then the rest one by one.
-
-        The first turns fetch the lines of C, a row a turn: all at once they would keep the
-        loads of B waiting.
-        """
-        w, shift = self.w, self.unroll.bit_length() - 1
-        w.label(f"{name}_k")
-        w(f"shr rax, {shift}")
-        w(f"jz .L{name}_rest")
-        if self.c_row is not None:
-            self.first_turns(name, tail, self.c_row)
-        w(".p2align 5")
-        w.label(f"{name}_turn")
-        for _ in range(self.unroll):
-            self.k_step(tail)
-        w("dec rax")
-        w(f"jnz .L{name}_turn")
-        w.label(f"{name}_rest")
+    def sum(self) -> None:
+        """Run over k: whole turns where B can be read in whole vectors, then step by step."""
+        w = self.w
+        w(f"mov rax, {self.field('k')}")
+        w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
+        w("jnz .Lwhole")
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w("jne .Ltail_steps")
+        w.label("whole")
+        w(f"shr rax, {self.unroll.bit_length() - 1}")
+        w("jz .Lrest")
+        if self.b_three:
+            w(f"lea {self.b_three}, [rdx + rdx*2]")
+        w(f"cmp rcx, {self.v.size}")
+        w("jne .Lnear_k")
+        if self.unroll > 2:
+            w("lea r8, [r9 + r9*2]")
+        self.turns("rows", self.near_row)
+        if self.unroll > 2:
+            w("lea r8, [rcx + rcx*2]")
+        w("jmp .Lrest")
+        w.label("near_k")
+        self.turns("k", self.near_k)
+        w.label("rest")
         w(f"mov rax, {self.field('k')}")
         w(f"and rax, {self.unroll - 1}")
-        w(f"jz .L{name}_end")
-        w.label(f"{name}_one")
-        self.k_step(tail)
+        self.steps("whole_steps", tail=False)
+        w("jmp .Lepilogue")
+        self.steps("tail_steps", tail=True)
+
+    def near_row(self, m: int, u: int) -> str:
+        """Element (m, k + u) of A where rows are neighbours."""
+        step = ("", " + r9", " + r9*2", " + r8")[u]
+        return f"[{self.pointers[0]}{step} + {m * self.v.size}]"
+
+    def near_k(self, m: int, u: int) -> str:
+        """Element (m, k + u) of A where the elements of a row are neighbours."""
+        pointer = self.pointers[m // ROWS_PER_POINTER]
+        return _row_address(pointer, m % ROWS_PER_POINTER, u * self.v.size)
+
+    def turns(self, name: str, address: Address) -> None:
+        """Run rax turns; the first ones fetch the lines of C, a row a turn.
+
+        All of C at once would keep the loads of B waiting.
+        """
+        w = self.w
+        if self.c_row:
+            w(f"mov {self.c_row}, {self.field('c')}")
+            w("push rax")
+            w(f"cmp rax, {self.mr}")
+            w(f"jbe .L{name}_few")
+            w(f"mov eax, {self.mr}")
+            w.label(f"{name}_few")
+            w("sub [rsp], rax")
+            w(".p2align 5")
+            w.label(f"{name}_first")
+            for j in range(0, self.nv * self.v.bytes, 64):
+                w(f"prefetcht0 [{self.c_row} + {j}]")
+            w(f"add {self.c_row}, {self.field('c_rs')}")
+            self.turn(address)
+            w("dec rax")
+            w(f"jnz .L{name}_first")
+            w("pop rax")
+            w("test rax, rax")
+            w(f"jz .L{name}_end")
+        w(".p2align 5")
+        w.label(f"{name}_turn")
+        self.turn(address)
         w("dec rax")
-        w(f"jnz .L{name}_one")
+        w(f"jnz .L{name}_turn")
         w.label(f"{name}_end")
 
-    def first_turns(self, name: str, tail: bool, c_row: str) -> None:
-        """Run at most MR turns that fetch the lines of C; leave the turns that remain in rax."""
+    def turn(self, address: Address) -> None:
+        """Several steps, the pointers moved once."""
         w = self.w
-        w(f"mov {c_row}, {self.field('c')}")
-        w("push rax")
-        w(f"cmp rax, {self.mr}")
-        w(f"jbe .L{name}_few")
-        w(f"mov eax, {self.mr}")
-        w.label(f"{name}_few")
-        w("sub [rsp], rax")
-        w(".p2align 5")
-        w.label(f"{name}_first")
-        for j in range(0, self.nv * self.v.bytes, 64):
-            w(f"prefetcht0 [{c_row} + {j}]")
-        w(f"add {c_row}, {self.field('c_rs')}")
-        for _ in range(self.unroll):
-            self.k_step(tail)
-        w("dec rax")
-        w(f"jnz .L{name}_first")
-        w("pop rax")
-        w("test rax, rax")
-        w(f"jz .L{name}_rest")
+        for u in range(self.unroll):
+            step = ("", " + rdx", " + rdx*2", f" + {self.b_three}")[u]
+            self.k_step(lambda m, u=u: address(m, u), step, tail=False)
+        scale = {2: "*2", 4: "*4"}[self.unroll]
+        w(f"lea rsi, [rsi + rdx{scale}]")
+        w(f"lea {self.ahead}, [{self.ahead} + rdx{scale}]")
+        for pointer in self.pointers:
+            w(f"lea {pointer}, [{pointer} + r9{scale}]")
 
-    def k_step(self, tail: bool) -> None:
+    def steps(self, name: str, *, tail: bool) -> None:
+        """Run rax single steps, whatever the strides of A are."""
+        w = self.w
+        w.label(name)
+        w("test rax, rax")
+        w("jle .Lepilogue")
+        w.label(f"{name}_one")
+        self.k_step(lambda m: self.near_k(m, 0), "", tail=tail)
+        w("add rsi, rdx")
+        w(f"add {self.ahead}, rdx")
+        for pointer in self.pointers:
+            w(f"add {pointer}, r9")
+        w("dec rax")
+        w(f"jnz .L{name}_one")
+
+    def k_step(self, address: Callable[[int], str], b_step: str, *, tail: bool) -> None:
+        """One step of k: a row of B, and every row of A broadcast against it."""
         w, v = self.w, self.v
         for j, r in enumerate(self.b):
-            address = f"[rsi + {j * v.bytes}]"
+            row = f"[rsi{b_step} + {j * v.bytes}]"
             if tail:
-                self.masked_load(v.reg(r), address, j)
+                self.masked_load(v.reg(r), row, j)
             else:
-                w(f"vmovu{v.suffix} {v.reg(r)}, {address}")
+                w(f"vmovu{v.suffix} {v.reg(r)}, {row}")
         for line in range(0, self.nv * v.bytes, 64):
-            w(f"prefetcht0 [rsi + {self.ahead} + {line}]")
-        w("add rsi, rdx")
+            w(f"prefetcht0 [{self.ahead}{b_step} + {line}]")
         for m in range(self.mr):
-            pointer = self.pointers[m // ROWS_PER_POINTER]
-            address = _row_address(pointer, m % ROWS_PER_POINTER)
             if self.embedded:
-                operands = f"{v.reg(self.b[0])}, {address}{v.embedded}"
+                operands = f"{v.reg(self.b[0])}, {address(m)}{v.embedded}"
                 w(f"vfmadd231{v.suffix} {self.acc(m, 0)}, {operands}")
                 continue
             t = v.reg(self.temps[m % min(2, len(self.temps))])
-            w(f"{v.broadcast} {t}, {address}")
+            w(f"{v.broadcast} {t}, {address(m)}")
             for j, r in enumerate(self.b):
                 w(f"vfmadd231{v.suffix} {self.acc(m, j)}, {t}, {v.reg(r)}")
-        for pointer in self.pointers:
-            w(f"add {pointer}, r9")
 
     def epilogue(self) -> None:
         """Bias, residual, clip, and the one store. B's registers are free by now."""

@@ -58,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except MemoryError as error:
         progress.close()
-        print(f"pplconv demo: {error or 'out of memory'}; try a smaller --side", file=sys.stderr)
+        print(
+            f"pplconv demo: {str(error) or 'out of memory'}; try a smaller --side", file=sys.stderr
+        )
         return 1
     except KeyboardInterrupt:
         progress.close()

@@ -113,7 +113,8 @@ def network_input(image: Image.Image, side: int) -> np.ndarray:
     ndarray of shape (1, 3, H, W), float32
         The channels blue, green and red, between -1 and 1.
     """
-    scaled = image.resize(input_size(*image.size, side), Image.Resampling.BILINEAR)
+    width, height = image.size
+    scaled = image.resize(input_size(width, height, side), Image.Resampling.BILINEAR)
     pixels = np.asarray(scaled, dtype=np.float32) / np.float32(255)
     normal = (pixels - np.float32(_MEAN)) / np.float32(_DEVIATION)
     return np.ascontiguousarray(normal[:, :, ::-1].transpose(2, 0, 1)[np.newaxis])

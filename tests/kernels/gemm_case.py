@@ -38,8 +38,9 @@ FLAG_COMBINATIONS = [
     if flags & (BIAS_ROW | BIAS_COLUMN) != BIAS_ROW | BIAS_COLUMN
 ]
 DEPTHS = (0, 1, 2, 3, 4, 5, 8, 17, 70, 71)
-# How A lies: a packed panel; rows of pixels (an image, channels last); planes; anything.
-A_LAYOUTS = ("panel", "rows", "planes", "any")
+# How A lies: a packed panel; rows of pixels (an image, channels last); planes. The contract
+# wants one of its two strides to be one element.
+A_LAYOUTS = ("panel", "rows", "planes")
 ANYWHERE = "middle"
 # relu, relu6, bounds on both sides of most sums, bounds that nothing passes.
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.75, 0.5), (-np.inf, 0.25), (1.0, 1.0))
@@ -82,7 +83,6 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
         "panel": (1, mr + gaps[0]),
         "rows": (case.k + gaps[0], 1),
         "planes": (1, mr + 40 + gaps[0]),
-        "any": (1 + gaps[0], 1 + gaps[1]),
     }[case.a_layout]
     case.a_rs, case.a_ks = int(case.a_rs) * size, int(case.a_ks) * size
     b_row = nr if case.flags & B_PADDED else case.n

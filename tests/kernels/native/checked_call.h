@@ -2,8 +2,8 @@
 #ifndef CHECKED_CALL_H
 #define CHECKED_CALL_H
 
-#define ABOVE_WORDS 32   /* canary words on the stack above the kernel's return address */
-#define BELOW_WORDS 512  /* words of garbage below it: what the kernel finds in its own frame */
+#define ABOVE_WORDS 32  /* canary words on the stack above the kernel's return address */
+#define BELOW_WORDS 512 /* words of garbage below it: what the kernel finds in its own frame */
 #define CANARY 0x5ca1ab1e0ddba115
 
 /* Offsets in struct call_state. */
