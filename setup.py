@@ -106,6 +106,8 @@ setup(
             extension("_kernels"),
             extension("_schedule", openmp=True),
             extension("_workspace"),
+            extension("_arrays"),
+            extension("_prepared"),
             extension("_conv"),
         ],
         build_dir="build/cython",

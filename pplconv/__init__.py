@@ -7,9 +7,10 @@
 ``show_config``   what this machine is and what pplconv makes of it
 ================  ================================================================================
 
-Inside, arrows run downward only: this public face and ``_conv``; ``planner`` (which plan);
-``algorithms`` (what can be planned); ``_schedule`` (the loops); ``_kernels`` (the table of
-``asm/``). ``problem``, ``machine``, ``runtime``, ``config`` and ``_workspace`` are leaves.
+Inside, arrows run downward only: this public face and ``_conv``; ``_prepared`` (one run);
+``planner`` (which plan); ``algorithms`` (what can be planned); ``_schedule`` (the loops);
+``_kernels`` (the table of ``asm/``). ``problem``, ``machine``, ``runtime``, ``config``,
+``_arrays`` and ``_workspace`` are leaves.
 """
 
 from __future__ import annotations

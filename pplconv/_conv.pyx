@@ -2,20 +2,35 @@
 """``conv2d`` and ``Conv2d``: from the caller's arrays to a plan's loops and back.
 
 The way of one call: the arguments become a `Prepared` (problem, plan, compiled schedule;
-found in a cache or made), the arrays become pointers, the output is allocated or checked,
-scratch is borrowed, and the loops run without the GIL. Everything that can be refused is
-refused before the first byte of `out` is written.
+found in a cache or made), the arrays become pointers (``_arrays``), and ``_prepared`` runs
+the loops.
 """
 
-from cpython.buffer cimport (
-    PyBUF_ND,
-    PyBUF_WRITABLE,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-)
-from libc.stdint cimport int64_t, uintptr_t
+from cpython.buffer cimport PyBUF_ND
+from libc.stdint cimport int64_t
 
-from pplconv._schedule cimport Schedule, Tensors
+from pplconv._arrays cimport (
+    as_array,
+    batched_shape,
+    check_operand,
+    dtype_name,
+    has_dims,
+    hold,
+    hold_plain,
+    lies_plain,
+)
+from pplconv._prepared cimport (
+    Clip,
+    Operands,
+    PackedWeights,
+    Prepared,
+    compiled,
+    hold_nothing,
+    prepare,
+    release_all,
+    run,
+)
+from pplconv._schedule cimport Schedule
 from pplconv._workspace cimport Buffer, borrow, give_back
 
 import threading
@@ -24,117 +39,11 @@ import numpy as np
 
 from pplconv import _arguments as arguments
 from pplconv import planner
-from pplconv.runtime import note_openmp_used, safe_team
-
-cdef object ndarray = np.ndarray
-cdef object empty = np.empty
-cdef dict DTYPE_NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
 cdef enum:
     CONV2D_PLANS = 256
     PLANS_PER_CONV = 16
-
-
-cdef class Prepared:
-    """A problem, its plan, and the plan compiled."""
-
-    cdef readonly object problem, plan
-    cdef Schedule schedule
-    cdef tuple output_shape
-    cdef object dtype
-    cdef int64_t input_dims[4]
-    cdef int64_t output_dims[4]
-    cdef int64_t element
-    cdef int threads
-    cdef str packing
-
-    def __cinit__(self, problem, plan, Schedule schedule, dtype):
-        cdef int i
-        self.problem = problem
-        self.plan = plan
-        self.schedule = schedule
-        self.dtype = dtype
-        self.element = problem.element
-        self.output_shape = problem.output_shape
-        self.threads = plan.threads
-        self.packing = plan.packing
-        for i in range(4):
-            self.input_dims[i] = problem.input_shape[i]
-            self.output_dims[i] = self.output_shape[i]
-
-    cdef int team(self):
-        """The plan's team, or 1 where a team would hang (see `pplconv.runtime`)."""
-        cdef int threads = self.threads
-        if threads > 1:
-            threads = safe_team(threads)
-            if threads > 1:
-                note_openmp_used()
-        return threads
-
-
-cdef class Clip:
-    """Bounds of the activation in the element type; `data` is NULL where there are none."""
-
-    cdef double storage[2]
-    cdef const void *data
-
-    def __cinit__(self, bounds, str dtype):
-        cdef float *single = <float *> &self.storage[0]
-        self.data = NULL
-        if bounds is None:
-            return
-        self.data = &self.storage[0]
-        if dtype == "f32":
-            single[0] = bounds[0]
-            single[1] = bounds[1]
-        else:
-            self.storage[0] = bounds[0]
-            self.storage[1] = bounds[1]
-
-
-cdef str dtype_name(object array, str name):
-    """"f32" or "f64", or a TypeError that names the argument."""
-    cdef object found = DTYPE_NAMES.get(array.dtype.newbyteorder("="))
-    if found is None:
-        raise TypeError(f"{name} must be float32 or float64, got dtype {array.dtype}")
-    return <str> found
-
-
-cdef object as_array(object value, str name):
-    """An ndarray from anything that NumPy or DLPack (on the CPU) takes."""
-    if isinstance(value, ndarray):
-        return value
-    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-        try:
-            device = int(value.__dlpack_device__()[0])
-        except (AttributeError, TypeError) as error:
-            raise TypeError(f"{name}: object has no usable __dlpack_device__: {error}") from error
-        if device != 1:
-            raise TypeError(f"{name} must be in CPU memory, got DLPack device type {device}")
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError) as error:
-            raise TypeError(f"{name} cannot be taken through DLPack: {error}") from error
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} is no array: {error}") from error
-
-
-cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search):
-    """Plan a problem and compile the plan."""
-    plan, fields = planner.make_plan(
-        problem, algorithm=algorithm, tolerance=tolerance, threads=threads, search=search
-    )
-    return compiled(problem, plan, fields)
-
-
-cdef Prepared compiled(object problem, object plan, dict fields):
-    return Prepared(
-        problem, plan, Schedule(fields, plan.dtype, plan.isa),
-        np.dtype(np.float32 if problem.dtype == "f32" else np.float64),
-    )
 
 
 cdef inline bint is_plain(object value) noexcept:
@@ -150,15 +59,6 @@ cdef inline bint is_plain(object value) noexcept:
     return False
 
 
-cdef int check_operand(object array, str name, tuple shape, object dtype) except -1:
-    """Check that an array has just this shape and dtype (any byte order)."""
-    if array.dtype is not dtype and array.dtype.newbyteorder("=") != dtype:
-        raise TypeError(f"{name} must be {dtype} like input, got {array.dtype}")
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-    return 0
-
-
 cdef inline bint is_plain_activation(object value) noexcept:
     """The same for an activation, where 6 and 6.0 mean one bound but True is an error."""
     if type(value) is not tuple:
@@ -169,218 +69,11 @@ cdef inline bint is_plain_activation(object value) noexcept:
     return True
 
 
-cdef struct View:
-    # The memory of a C-contiguous array, held for the length of a call.
-    Py_buffer buffer
-    bint held
-
-
-cdef inline void release(View *view) noexcept:
-    if view.held:
-        PyBuffer_Release(&view.buffer)
-        view.held = False
-
-
-cdef inline int hold(object array, View *view, int flags) except -1:
-    PyObject_GetBuffer(array, &view.buffer, flags)
-    view.held = True
-    return 0
-
-
-cdef inline bint lies_plain(object array, object dtype, View *view) except -1:
-    """Hold an array's memory if it can be read as it lies: native, contiguous, aligned."""
-    if type(array) is not ndarray or array.dtype is not dtype:
-        return False
-    try:
-        hold(array, view, PyBUF_ND)
-    except (BufferError, ValueError):
-        return False
-    if <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize:
-        release(view)
-        return False
-    return True
-
-
-cdef object hold_plain(object array, object dtype, View *view):
-    """Hold an array's memory, or that of a plain copy; returns whichever it was."""
-    if lies_plain(array, dtype, view):
-        return array
-    array = np.require(array, dtype=dtype, requirements=("C", "A"))
-    hold(array, view, PyBUF_ND)
-    return array
-
-
-cdef inline bint has_dims(const View *view, const int64_t *dims) noexcept:
-    """Whether a view has the four dimensions `dims`, or the last three of one image."""
-    cdef int i, shift = 4 - view.buffer.ndim
-    if shift != 0 and (shift != 1 or dims[0] != 1):
-        return False
-    for i in range(view.buffer.ndim):
-        if view.buffer.shape[i] != dims[i + shift]:
-            return False
-    return True
-
-
-cdef int refuse_out(object out, tuple shape, object dtype) except -1:
-    """Say what is wrong with an `out` that cannot be written as it lies."""
-    if not isinstance(out, ndarray):
-        raise TypeError(f"out must be a numpy.ndarray, got {type(out).__name__}")
-    if out.dtype != dtype:
-        raise TypeError(f"out must be {dtype} in native byte order, got {out.dtype}")
-    if out.shape != shape:
-        raise ValueError(f"out must have shape {shape}, got {out.shape}")
-    if not out.flags.writeable:
-        raise ValueError("out must be writeable, got a read-only array")
-    if not out.flags.c_contiguous or not out.flags.aligned:
-        raise ValueError("out must be C-contiguous and aligned")
-    return 0
-
-
-cdef int hold_out(object out, Prepared prepared, bint batched, View *view) except -1:
-    """Hold the memory of the caller's `out`, or say why it cannot be written."""
-    cdef tuple shape = prepared.output_shape if batched else prepared.output_shape[1:]
-    if isinstance(out, ndarray) and out.dtype == prepared.dtype and out.ndim == len(shape):
-        try:
-            hold(out, view, PyBUF_ND | PyBUF_WRITABLE)
-        except (BufferError, ValueError):
-            pass
-        else:
-            if (has_dims(view, prepared.output_dims)
-                    and <uintptr_t> view.buffer.buf % <uintptr_t> prepared.element == 0):
-                return 0
-            release(view)
-    refuse_out(out, shape, prepared.dtype)
-    raise ValueError("out must be a plain writeable array")
-
-
-cdef int check_overlap(object out, const View *out_view, object other, const View *other_view,
-                       str name) except -1:
-    """Refuse an `out` that shares memory with an operand (`other_view`: its memory, if plain)."""
-    if other_view != NULL and other_view.held and type(other) is ndarray:
-        low, high = <uintptr_t> out_view.buffer.buf, <uintptr_t> other_view.buffer.buf
-        if low + <uintptr_t> out_view.buffer.len <= high:
-            return 0
-        if high + <uintptr_t> other_view.buffer.len <= low:
-            return 0
-    if isinstance(other, ndarray) and np.may_share_memory(out, other):
-        try:
-            shared = np.shares_memory(out, other, max_work=10_000)
-        except np.exceptions.TooHardError:
-            shared = True
-        if shared:
-            raise ValueError(f"out must not overlap {name}")
-    return 0
-
-
-cdef struct Operands:
-    # Everything that one run reads and writes.
-    View x, bias, residual, y, weight
-
-
-cdef inline void release_all(Operands *o) noexcept:
-    release(&o.x)
-    release(&o.bias)
-    release(&o.residual)
-    release(&o.y)
-    release(&o.weight)
-
-
-cdef inline void hold_nothing(Operands *o) noexcept:
-    o.x.held = o.bias.held = o.residual.held = o.y.held = o.weight.held = False
-
-
-cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
-                object weight, object bias, object residual, Clip clip, object out, bint batched):
-    """Check residual and `out`, then compute. `o.x` (and `o.bias`) are held already.
-
-    `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is
-    the array behind `o.x`, which is `input` unless that had to be copied.
-    """
-    cdef Tensors t
-    cdef Buffer scratch
-    cdef Schedule schedule = prepared.schedule
-    cdef int team
-    cdef object plain
-    if residual is not None:
-        residual = as_array(residual, "residual")
-        check_operand(residual, "residual",
-                      prepared.output_shape if batched else prepared.output_shape[1:],
-                      prepared.dtype)
-        plain = hold_plain(residual, prepared.dtype, &o.residual)
-    if out is None:
-        out = empty(prepared.output_shape if batched else prepared.output_shape[1:],
-                    prepared.dtype)
-        hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
-    else:
-        hold_out(out, prepared, batched, &o.y)
-        check_overlap(out, &o.y, input, &o.x if x is input else NULL, "input")
-        if weight is not None:
-            check_overlap(out, &o.y, weight, NULL, "weight")
-        if bias is not None:
-            check_overlap(out, &o.y, bias, NULL, "bias")
-        if residual is not None:
-            check_overlap(out, &o.y, residual, &o.residual if plain is residual else NULL,
-                          "residual")
-    if prepared.input_dims[0] == 0:
-        return out
-    t.x = <const char *> o.x.buffer.buf
-    t.y = <char *> o.y.buffer.buf
-    t.weights = weights
-    t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
-    t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
-    t.clip = clip.data
-    team = prepared.team()
-    scratch = borrow(schedule.scratch_bytes())
-    with nogil:
-        schedule.run(&t, scratch.data, team)
-    give_back(scratch)
-    return out
-
-
 cdef object plain_bias(object bias, int64_t oc, object dtype):
     """The bias as an array of `oc` elements."""
     bias = as_array(bias, "bias")
     check_operand(bias, "bias", (oc,), dtype)
     return bias
-
-
-cdef tuple batched_shape(object array, str name):
-    """Four dimensions of an input of three or four."""
-    shape = array.shape
-    if len(shape) == 4:
-        return shape
-    if len(shape) == 3:
-        return (1, *shape)
-    raise ValueError(f"{name} must have 3 or 4 dimensions, got {len(shape)} (shape {shape})")
-
-
-cdef class PackedWeights:
-    """Weights in the order that a kernel walks; refuses a plan that wants another order.
-
-    Made by `Conv2d`; `packing` says the format, and any plan of that format can use them.
-    """
-
-    cdef readonly str packing
-    cdef Buffer buffer
-
-    def __cinit__(self, Prepared prepared, weight):
-        cdef View view
-        cdef int team = prepared.team()
-        cdef Schedule schedule = prepared.schedule
-        self.packing = prepared.packing
-        self.buffer = Buffer(schedule.packed_bytes())
-        view.held = False
-        hold(weight, &view, PyBUF_ND)
-        with nogil:
-            schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
-        release(&view)
-
-    cdef const char *data_for(self, Prepared prepared) except NULL:
-        if prepared.packing != self.packing:
-            raise ValueError(
-                f"weights are packed as {self.packing}; the plan's kernel wants {prepared.packing}"
-            )
-        return self.buffer.data
 
 
 cdef class Ready:
@@ -761,8 +454,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef object x, w, b = None, plain_x
     x = as_array(input, "input")
     w = as_array(weight, "weight")
-    if x.dtype not in DTYPE_NAMES:
-        dtype_name(x, "input")
+    dtype_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}")
     batched = x.ndim == 4

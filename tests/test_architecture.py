@@ -22,16 +22,18 @@ LAYERS = [
     {"demo"},
     {"integrations"},
     {"__init__", "_conv", "_arguments", "_info"},
+    {"_prepared"},
     {"planner"},
     {"algorithms"},
     {"_schedule"},
     {"runtime"},
     {"machine"},
-    {"_kernels", "_workspace", "config", "problem", "_version"},
+    {"_arrays", "_kernels", "_workspace", "config", "problem", "_version"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # The leaves may not even use everything that lies below them.
 LEAVES = {
+    "_arrays": set(),
     "_kernels": set(),
     "_workspace": set(),
     "_version": set(),

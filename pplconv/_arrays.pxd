@@ -1,0 +1,46 @@
+"""The caller's arrays as plain memory; see ``_arrays.pyx``."""
+
+from cpython.buffer cimport PyBuffer_Release, PyObject_GetBuffer
+from libc.stdint cimport int64_t
+
+
+cdef struct View:
+    # The memory of a C-contiguous array, held for the length of a call.
+    Py_buffer buffer
+    bint held
+
+
+cdef inline void release(View *view) noexcept:
+    if view.held:
+        PyBuffer_Release(&view.buffer)
+        view.held = False
+
+
+cdef inline int hold(object array, View *view, int flags) except -1:
+    PyObject_GetBuffer(array, &view.buffer, flags)
+    view.held = True
+    return 0
+
+
+cdef inline bint has_dims(const View *view, const int64_t *dims) noexcept:
+    """Whether a view has the four dimensions `dims`, or the last three of one image."""
+    cdef int i, shift = 4 - view.buffer.ndim
+    if shift != 0 and (shift != 1 or dims[0] != 1):
+        return False
+    for i in range(view.buffer.ndim):
+        if view.buffer.shape[i] != dims[i + shift]:
+            return False
+    return True
+
+
+cdef object as_array(object value, str name)
+cdef str dtype_name(object array, str name)
+cdef tuple batched_shape(object array, str name)
+cdef int check_operand(object array, str name, tuple shape, object dtype) except -1
+cdef bint lies_plain(object array, object dtype, View *view) except -1
+cdef object hold_plain(object array, object dtype, View *view)
+cdef int refuse_out(object out, tuple shape, object dtype) except -1
+cdef int hold_out(object out, tuple shape, const int64_t *dims, object dtype,
+                  View *view) except -1
+cdef int check_overlap(object out, const View *out_view, object other, const View *other_view,
+                       str name) except -1

@@ -1,0 +1,136 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""The caller's arrays: taken, checked, and held as plain memory for the length of a call.
+
+An array that lies as the kernels read (native, C-contiguous, aligned) is used where it is;
+any other is copied by NumPy. Nothing here knows what a convolution is.
+"""
+
+from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+from libc.stdint cimport int64_t, uintptr_t
+
+import numpy as np
+
+cdef object ndarray = np.ndarray
+cdef dict DTYPE_NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+
+
+cdef object as_array(object value, str name):
+    """An ndarray from anything that NumPy or DLPack (on the CPU) takes."""
+    if isinstance(value, ndarray):
+        return value
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        try:
+            device = int(value.__dlpack_device__()[0])
+        except (AttributeError, TypeError) as error:
+            raise TypeError(f"{name}: object has no usable __dlpack_device__: {error}") from error
+        if device != 1:
+            raise TypeError(f"{name} must be in CPU memory, got DLPack device type {device}")
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError) as error:
+            raise TypeError(f"{name} cannot be taken through DLPack: {error}") from error
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is no array: {error}") from error
+
+
+cdef str dtype_name(object array, str name):
+    """"f32" or "f64", or a TypeError that names the argument."""
+    cdef object found = DTYPE_NAMES.get(array.dtype.newbyteorder("="))
+    if found is None:
+        raise TypeError(f"{name} must be float32 or float64, got dtype {array.dtype}")
+    return <str> found
+
+
+cdef tuple batched_shape(object array, str name):
+    """Four dimensions of an input of three or four."""
+    shape = array.shape
+    if len(shape) == 4:
+        return shape
+    if len(shape) == 3:
+        return (1, *shape)
+    raise ValueError(f"{name} must have 3 or 4 dimensions, got {len(shape)} (shape {shape})")
+
+
+cdef int check_operand(object array, str name, tuple shape, object dtype) except -1:
+    """Check that an array has just this shape and dtype (any byte order)."""
+    if array.dtype is not dtype and array.dtype.newbyteorder("=") != dtype:
+        raise TypeError(f"{name} must be {dtype} like input, got {array.dtype}")
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    return 0
+
+
+cdef bint lies_plain(object array, object dtype, View *view) except -1:
+    """Hold an array's memory if it can be read as it lies: native, contiguous, aligned."""
+    if type(array) is not ndarray or array.dtype is not dtype:
+        return False
+    try:
+        hold(array, view, PyBUF_ND)
+    except (BufferError, ValueError):
+        return False
+    if <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize:
+        release(view)
+        return False
+    return True
+
+
+cdef object hold_plain(object array, object dtype, View *view):
+    """Hold an array's memory, or that of a plain copy; returns whichever it was."""
+    if lies_plain(array, dtype, view):
+        return array
+    array = np.require(array, dtype=dtype, requirements=("C", "A"))
+    hold(array, view, PyBUF_ND)
+    return array
+
+
+cdef int refuse_out(object out, tuple shape, object dtype) except -1:
+    """Say what is wrong with an `out` that cannot be written as it lies."""
+    if not isinstance(out, ndarray):
+        raise TypeError(f"out must be a numpy.ndarray, got {type(out).__name__}")
+    if out.dtype != dtype:
+        raise TypeError(f"out must be {dtype} in native byte order, got {out.dtype}")
+    if out.shape != shape:
+        raise ValueError(f"out must have shape {shape}, got {out.shape}")
+    if not out.flags.writeable:
+        raise ValueError("out must be writeable, got a read-only array")
+    if not out.flags.c_contiguous or not out.flags.aligned:
+        raise ValueError("out must be C-contiguous and aligned")
+    return 0
+
+
+cdef int hold_out(object out, tuple shape, const int64_t *dims, object dtype,
+                  View *view) except -1:
+    """Hold the memory of the caller's `out`, or say why it cannot be written."""
+    if isinstance(out, ndarray) and out.dtype == dtype and out.ndim == len(shape):
+        try:
+            hold(out, view, PyBUF_ND | PyBUF_WRITABLE)
+        except (BufferError, ValueError):
+            pass
+        else:
+            if (has_dims(view, dims)
+                    and <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize == 0):
+                return 0
+            release(view)
+    refuse_out(out, shape, dtype)
+    raise ValueError("out must be a plain writeable array")
+
+
+cdef int check_overlap(object out, const View *out_view, object other, const View *other_view,
+                       str name) except -1:
+    """Refuse an `out` that shares memory with an operand (`other_view`: its memory, if plain)."""
+    if other_view != NULL and other_view.held and type(other) is ndarray:
+        low, high = <uintptr_t> out_view.buffer.buf, <uintptr_t> other_view.buffer.buf
+        if low + <uintptr_t> out_view.buffer.len <= high:
+            return 0
+        if high + <uintptr_t> other_view.buffer.len <= low:
+            return 0
+    if isinstance(other, ndarray) and np.may_share_memory(out, other):
+        try:
+            shared = np.shares_memory(out, other, max_work=10_000)
+        except np.exceptions.TooHardError:
+            shared = True
+        if shared:
+            raise ValueError(f"out must not overlap {name}")
+    return 0

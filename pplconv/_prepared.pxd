@@ -1,0 +1,55 @@
+"""A plan made ready, and what one run reads and writes; see ``_prepared.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._arrays cimport View, release
+from pplconv._schedule cimport Schedule
+from pplconv._workspace cimport Buffer
+
+
+cdef class Prepared:
+    cdef readonly object problem, plan
+    cdef Schedule schedule
+    cdef tuple output_shape
+    cdef object dtype
+    cdef int64_t input_dims[4]
+    cdef int64_t output_dims[4]
+    cdef int threads
+    cdef str packing
+
+    cdef int team(self)
+
+
+cdef class Clip:
+    cdef double storage[2]
+    cdef const void *data
+
+
+cdef class PackedWeights:
+    cdef readonly str packing
+    cdef Buffer buffer
+
+    cdef const char *data_for(self, Prepared prepared) except NULL
+
+
+cdef struct Operands:
+    # Everything that one run reads and writes.
+    View x, bias, residual, y, weight
+
+
+cdef inline void release_all(Operands *o) noexcept:
+    release(&o.x)
+    release(&o.bias)
+    release(&o.residual)
+    release(&o.y)
+    release(&o.weight)
+
+
+cdef inline void hold_nothing(Operands *o) noexcept:
+    o.x.held = o.bias.held = o.residual.held = o.y.held = o.weight.held = False
+
+
+cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search)
+cdef Prepared compiled(object problem, object plan, dict fields)
+cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
+                object weight, object bias, object residual, Clip clip, object out, bint batched)

@@ -1,0 +1,161 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""A plan made ready, and one run of it: pointers in, loops without the GIL, output out.
+
+Everything that can be refused is refused before the first byte of `out` is written.
+"""
+
+from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+from libc.stdint cimport int64_t
+
+from pplconv._arrays cimport (
+    View,
+    as_array,
+    check_operand,
+    check_overlap,
+    hold,
+    hold_out,
+    hold_plain,
+    release,
+)
+from pplconv._schedule cimport Schedule, Tensors
+from pplconv._workspace cimport Buffer, borrow, give_back
+
+import numpy as np
+
+from pplconv import planner
+from pplconv.runtime import note_openmp_used, safe_team
+
+cdef object empty = np.empty
+
+
+cdef class Prepared:
+    """A problem, its plan, and the plan compiled."""
+
+    def __cinit__(self, problem, plan, Schedule schedule, dtype):
+        cdef int i
+        self.problem = problem
+        self.plan = plan
+        self.schedule = schedule
+        self.dtype = dtype
+        self.output_shape = problem.output_shape
+        self.threads = plan.threads
+        self.packing = plan.packing
+        for i in range(4):
+            self.input_dims[i] = problem.input_shape[i]
+            self.output_dims[i] = self.output_shape[i]
+
+    cdef int team(self):
+        """The plan's team, or 1 where a team would hang (see `pplconv.runtime`)."""
+        cdef int threads = self.threads
+        if threads > 1:
+            threads = safe_team(threads)
+            if threads > 1:
+                note_openmp_used()
+        return threads
+
+
+cdef class Clip:
+    """Bounds of the activation in the element type; `data` is NULL where there are none."""
+
+    def __cinit__(self, bounds, str dtype):
+        cdef float *single = <float *> &self.storage[0]
+        self.data = NULL
+        if bounds is None:
+            return
+        self.data = &self.storage[0]
+        if dtype == "f32":
+            single[0] = bounds[0]
+            single[1] = bounds[1]
+        else:
+            self.storage[0] = bounds[0]
+            self.storage[1] = bounds[1]
+
+
+cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search):
+    """Plan a problem and compile the plan."""
+    plan, fields = planner.make_plan(
+        problem, algorithm=algorithm, tolerance=tolerance, threads=threads, search=search
+    )
+    return compiled(problem, plan, fields)
+
+
+cdef Prepared compiled(object problem, object plan, dict fields):
+    return Prepared(
+        problem, plan, Schedule(fields, plan.dtype, plan.isa),
+        np.dtype(np.float32 if problem.dtype == "f32" else np.float64),
+    )
+
+
+cdef class PackedWeights:
+    """Weights in the order that a kernel walks; refuses a plan that wants another order.
+
+    Made by `Conv2d`; `packing` says the format, and any plan of that format can use them.
+    """
+
+    def __cinit__(self, Prepared prepared, weight):
+        cdef View view
+        cdef int team = prepared.team()
+        cdef Schedule schedule = prepared.schedule
+        self.packing = prepared.packing
+        self.buffer = Buffer(schedule.packed_bytes())
+        view.held = False
+        hold(weight, &view, PyBUF_ND)
+        with nogil:
+            schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
+        release(&view)
+
+    cdef const char *data_for(self, Prepared prepared) except NULL:
+        if prepared.packing != self.packing:
+            raise ValueError(
+                f"weights are packed as {self.packing}; the plan's kernel wants {prepared.packing}"
+            )
+        return self.buffer.data
+
+
+cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
+                object weight, object bias, object residual, Clip clip, object out, bint batched):
+    """Check residual and `out`, then compute. `o.x` (and `o.bias`) are held already.
+
+    `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is
+    the array behind `o.x`, which is `input` unless that had to be copied.
+    """
+    cdef Tensors t
+    cdef Buffer scratch
+    cdef Schedule schedule = prepared.schedule
+    cdef int team
+    cdef object plain
+    if residual is not None:
+        residual = as_array(residual, "residual")
+        check_operand(residual, "residual",
+                      prepared.output_shape if batched else prepared.output_shape[1:],
+                      prepared.dtype)
+        plain = hold_plain(residual, prepared.dtype, &o.residual)
+    if out is None:
+        out = empty(prepared.output_shape if batched else prepared.output_shape[1:],
+                    prepared.dtype)
+        hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
+    else:
+        hold_out(out, prepared.output_shape if batched else prepared.output_shape[1:],
+                 prepared.output_dims, prepared.dtype, &o.y)
+        check_overlap(out, &o.y, input, &o.x if x is input else NULL, "input")
+        if weight is not None:
+            check_overlap(out, &o.y, weight, NULL, "weight")
+        if bias is not None:
+            check_overlap(out, &o.y, bias, NULL, "bias")
+        if residual is not None:
+            check_overlap(out, &o.y, residual, &o.residual if plain is residual else NULL,
+                          "residual")
+    if prepared.input_dims[0] == 0:
+        return out
+    t.x = <const char *> o.x.buffer.buf
+    t.y = <char *> o.y.buffer.buf
+    t.weights = weights
+    t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
+    t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
+    t.clip = clip.data
+    team = prepared.team()
+    scratch = borrow(schedule.scratch_bytes())
+    with nogil:
+        schedule.run(&t, scratch.data, team)
+    give_back(scratch)
+    return out
