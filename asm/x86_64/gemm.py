@@ -305,7 +305,7 @@ class _Gemm:
         w = self.w
         for u in range(self.unroll):
             step = ("", " + rdx", " + rdx*2", f" + {self.b_three}")[u]
-            self.k_step(lambda m, u=u: address(m, u), step, tail=False)
+            self.k_step([address(m, u) for m in range(self.mr)], step, tail=False)
         scale = {2: "*2", 4: "*4"}[self.unroll]
         w(f"lea rsi, [rsi + rdx{scale}]")
         w(f"lea {self.ahead}, [{self.ahead} + rdx{scale}]")
@@ -319,7 +319,7 @@ class _Gemm:
         w("test rax, rax")
         w("jle .Lepilogue")
         w.label(f"{name}_one")
-        self.k_step(lambda m: self.near_k(m, 0), "", tail=tail)
+        self.k_step([self.near_k(m, 0) for m in range(self.mr)], "", tail=tail)
         w("add rsi, rdx")
         w(f"add {self.ahead}, rdx")
         for pointer in self.pointers:
@@ -327,24 +327,24 @@ class _Gemm:
         w("dec rax")
         w(f"jnz .L{name}_one")
 
-    def k_step(self, address: Callable[[int], str], b_step: str, *, tail: bool) -> None:
+    def k_step(self, rows: list[str], b_step: str, *, tail: bool) -> None:
         """One step of k: a row of B, and every row of A broadcast against it."""
         w, v = self.w, self.v
         for j, r in enumerate(self.b):
-            row = f"[rsi{b_step} + {j * v.bytes}]"
+            address = f"[rsi{b_step} + {j * v.bytes}]"
             if tail:
-                self.masked_load(v.reg(r), row, j)
+                self.masked_load(v.reg(r), address, j)
             else:
-                w(f"vmovu{v.suffix} {v.reg(r)}, {row}")
+                w(f"vmovu{v.suffix} {v.reg(r)}, {address}")
         for line in range(0, self.nv * v.bytes, 64):
             w(f"prefetcht0 [{self.ahead}{b_step} + {line}]")
-        for m in range(self.mr):
+        for m, row in enumerate(rows):
             if self.embedded:
-                operands = f"{v.reg(self.b[0])}, {address(m)}{v.embedded}"
+                operands = f"{v.reg(self.b[0])}, {row}{v.embedded}"
                 w(f"vfmadd231{v.suffix} {self.acc(m, 0)}, {operands}")
                 continue
             t = v.reg(self.temps[m % min(2, len(self.temps))])
-            w(f"{v.broadcast} {t}, {address(m)}")
+            w(f"{v.broadcast} {t}, {row}")
             for j, r in enumerate(self.b):
                 w(f"vfmadd231{v.suffix} {self.acc(m, j)}, {t}, {v.reg(r)}")
 

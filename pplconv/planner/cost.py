@@ -62,9 +62,7 @@ class Rates:
 
 def step_cycles(rates: Rates, mr: int, vectors: int) -> float:
     """Cycles of one step of k of the microkernel: mr x vectors FMAs."""
-    return max(
-        mr * vectors / rates.fma_per_cycle, (mr + vectors) / LOADS_PER_CYCLE, FMA_LATENCY
-    )
+    return max(mr * vectors / rates.fma_per_cycle, (mr + vectors) / LOADS_PER_CYCLE, FMA_LATENCY)
 
 
 def parts(total: int, size: int) -> list[tuple[int, int]]:
