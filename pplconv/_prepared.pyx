@@ -5,8 +5,6 @@ Everything that can be refused is refused before the first byte of `out` is writ
 """
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
-from libc.stdint cimport int64_t
-
 from pplconv._arrays cimport (
     View,
     as_array,

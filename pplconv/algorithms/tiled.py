@@ -124,7 +124,8 @@ class _Frame:
         whole = self.problem.k
         for k_block in {self.block_of_k(self.l1 // 24), whole}:
             row = k_block * self.element
-            most_pixels = max(self.l2 // 2 // row, nr)
+            # Packed pixels share L2 with the weights on their way through.
+            most_pixels = max(self.l2 // 4 // row, 1)
             oc_segment = round_up(self.oc, nr)
             if not self.channels_last:
                 # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.

@@ -104,7 +104,7 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     work = {
         "fma": fma * repeat,
         "tile": tile * repeat,
-        "pack": _pack(nest) if nest.packed else 0.0,
+        "pack": _pack(nest, rates) if nest.packed else 0.0,
         "stream": _stream(nest, rates) * repeat,
         "store": 0.0,
     }
@@ -118,7 +118,7 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     return cost
 
 
-def _pack(nest: Nest) -> float:
+def _pack(nest: Nest, rates: Rates) -> float:
     """Cycles to pack the pixels, once for each segment of output channels."""
     p = nest.problem
     vectors = p.groups * nest.images * p.k * nest.pixels / nest.lanes
@@ -127,7 +127,9 @@ def _pack(nest: Nest) -> float:
     elif p.stride[1] <= 2:
         # A run ends with its row or panel; strided rows also bring what they skip from L3.
         runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * p.ow)
-        per_vector = 3.5 * runs
+        # Packed pixels that fill L2 are written back line by line while they are packed.
+        block = nest.k_block * min(nest.hw_segment, nest.pixels) * p.element
+        per_vector = (5.0 if block > rates.l2_bytes // 4 else 3.0) * runs
         if p.stride[1] == 2:
             per_vector += 4.0 * runs + 16.0 / (p.kh * p.kw)
     else:
@@ -161,7 +163,7 @@ def _stream(nest: Nest, rates: Rates) -> float:
         step = step_cycles(rates, nest.mr, nest.nr // nest.lanes)
         row = nest.panel_width * p.element / L3_BYTES
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panel_width)
-        stalls = panels * p.k * max(0.0, row - 0.8 * step)
+        stalls = panels * p.k * max(0.0, row - 0.7 * step)
     if nest.channels_last:
         # Rows of A are streams of their own, too many of which are hard on L1; and those whose
         # distance is a multiple of 4 KiB fall into one set of it.
