@@ -91,7 +91,7 @@ cdef class Conv2d:
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
 layout='NCHW', algorithm='auto', tolerance=1e-05, input_shape=None, search='estimate', \
 threads=None)
-    --
+--
 
     A 2-D convolution with its weights packed once.
 

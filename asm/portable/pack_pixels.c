@@ -24,7 +24,7 @@ static inline void copy_run(element *dst, const element *src, const struct pplco
 #endif
         const vector low = load_masked(p, (lane_mask)(m & ((1u << LANES) - 1u)));
         const vector high = load_masked(p + LANES, (lane_mask)(m >> LANES));
-        x = __builtin_shuffle(low, high, even);
+        x = shuffle(low, high, even);
     }
     store_masked(dst + run->dst, x, run->store_mask);
 }

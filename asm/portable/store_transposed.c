@@ -2,27 +2,7 @@
  * pixels side by side: blocks of LANES x LANES are transposed in registers, and the epilogue
  * happens on the way out. */
 #include "lanes.h"
-
-#define UNROLL _Pragma("GCC unroll 16")
-
-/* Eklundh's transposition: log2(LANES) rounds, each swapping the off-diagonal quarters of
- * blocks of 2s x 2s. */
-static inline void transpose(vector row[LANES]) {
-    vector_bits lane;
-    UNROLL for (int i = 0; i < LANES; i++)
-        lane[i] = i;
-    UNROLL for (int s = 1; s < LANES; s *= 2) {
-        const vector_bits upper = (lane & s) != 0;
-        const vector_bits keep_low = lane + (upper & (LANES - s));
-        const vector_bits keep_high = lane + (~upper & s) + (upper & LANES);
-        UNROLL for (int i = 0; i < LANES; i++) {
-            if (i & s) continue;
-            const vector a = row[i], b = row[i + s];
-            row[i] = __builtin_shuffle(a, b, keep_low);
-            row[i + s] = __builtin_shuffle(a, b, keep_high);
-        }
-    }
-}
+#include "transpose.h"
 
 static inline vector select_lanes(vector_bits mask, vector yes, vector no) {
     return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));

@@ -22,6 +22,17 @@ typedef element unaligned_vector
     __attribute__((vector_size(PPLCONV_VECTOR_BYTES), aligned(sizeof(element)), may_alias));
 typedef element_bits vector_bits __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
 
+/* Lane i of the result is lane index[i] of a followed by b; index is a constant. */
+#if defined(__clang__)
+static inline vector shuffle(vector a, vector b, vector_bits index) {
+    vector out;
+    for (int i = 0; i < LANES; i++) out[i] = index[i] < LANES ? a[index[i]] : b[index[i] - LANES];
+    return out;
+}
+#else
+#define shuffle(a, b, index) __builtin_shuffle(a, b, index)
+#endif
+
 #define PPLCONV_HIDDEN __attribute__((visibility("hidden")))
 
 /* Advance a typed pointer by a stride in bytes. */

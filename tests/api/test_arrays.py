@@ -86,7 +86,7 @@ class ArrayInterface:
         self._a = a
 
     def __array__(self, dtype=None, copy=None):
-        return np.array(self._a, dtype, copy=copy)
+        return np.array(self._a, dtype, copy=copy is not False)
 
 
 class DLPackOnly:
