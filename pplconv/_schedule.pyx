@@ -409,8 +409,8 @@ cdef class Schedule:
             raise ValueError("NHWC has its vectors over output channels")
         if j.oc_segment % j.panel_width and j.oc_segment < j.oc:
             raise ValueError("oc_segment must be whole panels")
-        if not j.channels_in_vectors and j.hw_segment % j.nr and j.hw_segment < j.pixels:
-            raise ValueError("hw_segment must be whole tiles")
+        if not j.channels_in_vectors and j.hw_segment % j.lanes and j.hw_segment < j.pixels:
+            raise ValueError("hw_segment must be whole vectors")
         if j.packed and not j.channels_last and j.k_block % j.taps:
             raise ValueError("k_block must be whole channels")
         if j.packed and not j.channels_last and (

@@ -9,6 +9,7 @@ one operand's panel from L1, the packed pixels of a task from L2.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..problem import ConvProblem
@@ -77,28 +78,28 @@ class Nest:
     group_segment: int
     pixels_inner: bool
 
-    @property
+    @cached_property
     def channels_last(self) -> bool:
         """Whether the channels of a pixel are neighbours in the user's arrays."""
         return self.problem.layout == "NHWC"
 
-    @property
+    @cached_property
     def oc(self) -> int:
         """Output channels of one group."""
         return self.problem.oc // self.problem.groups
 
-    @property
+    @cached_property
     def images(self) -> int:
         """Images that are separate to the loops: NHWC pixels run on across images."""
         return 1 if self.channels_last else self.problem.batch
 
-    @property
+    @cached_property
     def pixels(self) -> int:
         """Output pixels as the loops count them."""
         area = self.problem.oh * self.problem.ow
         return area * self.problem.batch if self.channels_last else area
 
-    @property
+    @cached_property
     def panel_width(self) -> int:
         """Output channels in one panel of packed weights."""
         return self.nr if self.orientation == "channels" else self.mr
@@ -109,17 +110,17 @@ class Nest:
         order = "khkwc" if self.channels_last else "ckhkw"
         return f"panels of {self.panel_width}, k = {order}"
 
-    @property
+    @cached_property
     def oc_segments(self) -> int:
         """Segments of a group's output channels."""
         return ceil_div(self.oc, self.oc_segment)
 
-    @property
+    @cached_property
     def hw_segments(self) -> int:
         """Segments of the output pixels."""
         return ceil_div(self.pixels, self.hw_segment)
 
-    @property
+    @cached_property
     def tasks(self) -> int:
         """Iterations of the parallel loop."""
         groups = ceil_div(self.problem.groups, self.group_segment)

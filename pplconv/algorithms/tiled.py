@@ -35,12 +35,9 @@ class Surroundings:
     threads: int
 
 
-def row_tiles(rows: int, largest: int) -> list[int]:
-    """Heights of tile worth trying: those that cut `rows` into equal parts, and the largest."""
-    heights = {min(rows, largest)}
-    for panels in range(ceil_div(rows, largest), ceil_div(rows, largest) + 2):
-        heights.add(max(1, min(largest, ceil_div(rows, panels))))
-    return sorted(heights, reverse=True)
+def row_tiles(rows: int, largest: int) -> set[int]:
+    """Heights of tile worth trying: the largest, and the one that cuts `rows` into equal parts."""
+    return {min(rows, largest), ceil_div(rows, ceil_div(rows, largest))}
 
 
 def candidates(
@@ -82,9 +79,14 @@ class _Frame:
             return k
         return round_up(balanced(k, longest, self.whole), self.whole)
 
-    def pieces(self) -> int:
-        """Segments of pixels that the team needs where groups and images do not divide."""
-        return 1 if self.share % self.around.threads == 0 else self.around.threads
+    def pieces(self) -> tuple[int, ...]:
+        """How often to cut the pixels for the team: not at all, if groups and images suffice.
+
+        Otherwise once for each thread, or not at all again, where `nest` cuts the output
+        channels instead: small images with many weights are better off so.
+        """
+        threads = self.around.threads
+        return (1,) if self.share % threads == 0 else (threads, 1)
 
     def nest(
         self, orientation: str, mr: int, nr: int, k_block: int, hw_segment: int, oc_segment: int
@@ -115,7 +117,11 @@ class _Frame:
         """
         k_block = self.block_of_k(self.l1 // 24)
         most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
-        hw_segment = balanced(self.pixels, most_pixels, nr, self.pieces())
+        pieces = self.pieces()[0]
+        hw_segment = balanced(self.pixels, most_pixels, nr, pieces)
+        if hw_segment < self.pixels <= pieces * most_pixels:
+            # The team's shares: equal to a vector rather than to a tile.
+            hw_segment = balanced(self.pixels, most_pixels, self.around.lanes, pieces)
         for mr in row_tiles(self.oc, largest):
             yield self.nest("pixels", mr, nr, k_block, hw_segment, round_up(self.oc, mr))
 
@@ -134,6 +140,8 @@ class _Frame:
                 most_pixels = min(most_pixels, max(room // (waiting * self.element), 64))
             if k_block > self.block_of_k(self.l1 // 24) and row * (nr + 64) > self.l2 * 3 // 4:
                 continue
-            for mr in row_tiles(min(self.pixels, most_pixels), largest):
-                hw_segment = balanced(self.pixels, most_pixels, mr, self.pieces())
-                yield self.nest("channels", mr, nr, k_block, hw_segment, oc_segment)
+            for pieces in self.pieces():
+                share = ceil_div(self.pixels, pieces)
+                for mr in row_tiles(min(share, most_pixels), largest):
+                    hw_segment = balanced(self.pixels, most_pixels, mr, pieces)
+                    yield self.nest("channels", mr, nr, k_block, hw_segment, oc_segment)

@@ -112,7 +112,16 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
         work["store"] = repeat * nest.oc * nest.pixels * STORE_TRANSPOSED_CYCLES / nest.lanes
     work["tile"] += nest.tasks * TASK_CYCLES
     rounds = ceil_div(nest.tasks, threads)
-    busiest = rounds / max(nest.tasks, 1)
+    # Tasks are not all alike: the largest of them, as often as the busiest thread has a turn.
+    largest = (
+        min(1.0, nest.hw_segment / nest.pixels)
+        * min(1.0, nest.oc_segment / nest.oc)
+        * nest.group_segment
+        / (p.groups * nest.images)
+        if nest.tasks
+        else 0.0
+    )
+    busiest = min(1.0, rounds * largest)
     cost = {name: cycles * busiest for name, cycles in work.items()}
     cost["team"] = TEAM_CYCLES if threads > 1 else 0.0
     return cost
