@@ -103,7 +103,7 @@ class _Frame:
         # better the other way round, which finishes whole pixels of the output one after the
         # other, as long as the weights stay in L2.
         weights = self.oc * self.problem.k * self.element
-        pixels_inner = not self.channels_last or weights > 2 * self.l2
+        pixels_inner = not self.channels_last or weights > self.l2
         return Nest(
             self.problem, self.algorithm, self.packed, orientation, self.around.lanes,
             mr, nr, k_block, oc_segment, hw_segment, group_segment, pixels_inner,

@@ -17,6 +17,8 @@ from .plan import Plan
 # Below so many floating-point operations for each further thread a team does not pay: an
 # empty parallel region costs a microsecond or two, in which one core does some 0.2 MFLOP.
 FLOPS_PER_THREAD = 400_000
+# The OpenMP runtime ends the process if it cannot start a thread, so no wish goes further.
+LARGEST_TEAM = 1024
 
 RUNNERS_UP = 3
 
@@ -78,7 +80,7 @@ def _surroundings(dtype: str, threads: int | None, settings: config.Settings) ->
 
 def team(problem: ConvProblem, threads: int) -> int:
     """Cut a team down to what the work justifies."""
-    return max(1, min(threads, problem.flops // FLOPS_PER_THREAD))
+    return max(1, min(threads, LARGEST_TEAM, problem.flops // FLOPS_PER_THREAD))
 
 
 def make_plan(
