@@ -182,7 +182,7 @@ def _stream(nest: Nest, rates: Rates) -> float:
         aliased = nest.mr * math.gcd(p.ic * p.element, L1_WAY_BYTES)
         if not nest.packed and aliased > MOST_STREAMS * L1_WAY_BYTES:
             stalls += reads * CONFLICT_CYCLES
-    if not nest.packed and not nest.channels_last and p.groups * p.ic * nest.pixels > 0:
+    if not nest.packed and not nest.channels_last:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
-        far += 0.25 * p.ic // p.groups * nest.pixels * p.element
+        far = 0.25 * (p.ic // p.groups) * nest.pixels * p.element
     return (near / L2_BYTES + far / L3_BYTES) * (1.0 - HIDDEN) + stalls
