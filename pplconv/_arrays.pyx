@@ -37,7 +37,9 @@ cdef object as_array(object value, str name):
 
 cdef str dtype_name(object array, str name):
     """"f32" or "f64", or a TypeError that names the argument."""
-    cdef object found = DTYPE_NAMES.get(array.dtype.newbyteorder("="))
+    cdef object found = DTYPE_NAMES.get(array.dtype)
+    if found is None:
+        found = DTYPE_NAMES.get(array.dtype.newbyteorder("="))
     if found is None:
         raise TypeError(f"{name} must be float32 or float64, got dtype {array.dtype}")
     return <str> found

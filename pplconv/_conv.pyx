@@ -24,7 +24,6 @@ from pplconv._prepared cimport (
     Operands,
     PackedWeights,
     Prepared,
-    compiled,
     hold_nothing,
     prepare,
     release_all,
@@ -208,20 +207,7 @@ threads=None)
             raise ValueError(f"input_shape must have 3 or 4 dimensions, got {shape!r}")
         return dims
 
-    def _problem(self, tuple shape):
-        """The problem that an input of a 4-D shape poses (for the benchmarks of plans)."""
-        return arguments.make_problem(
-            shape, self.weight.shape, self.dtype_name, stride=self.stride,
-            padding=self.padding, dilation=self.dilation, groups=self.groups,
-            layout=self.layout)
-
-    def _adopt(self, problem, plan, fields):
-        """Use this plan for inputs of the problem's shape (for the benchmarks of plans)."""
-        with self.lock:
-            self.plans.pop(problem.input_shape, None)
-        self.ready_for(problem.input_shape, compiled(problem, plan, fields))
-
-    cdef Ready ready_for(self, tuple shape, Prepared given=None):
+    cdef Ready ready_for(self, tuple shape):
         """Find or make the plan and the packed weights for one input shape."""
         cdef Ready ready, other
         cdef Prepared prepared
@@ -229,9 +215,12 @@ threads=None)
         with self.lock:
             ready = self.plans.get(shape)
             if ready is None:
-                prepared = given or prepare(
-                    self._problem(shape), self.algorithm, self.tolerance, self.threads,
-                    self.search)
+                problem = arguments.make_problem(
+                    shape, self.weight.shape, self.dtype_name, stride=self.stride,
+                    padding=self.padding, dilation=self.dilation, groups=self.groups,
+                    layout=self.layout)
+                prepared = prepare(problem, self.algorithm, self.tolerance, self.threads,
+                                   self.search)
                 # Plans of one packing share the weights; a packing goes with its last plan.
                 for other in self.plans.values():
                     if other.packed.packing == prepared.packing:
@@ -479,14 +468,3 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
             give_back(packed)
     finally:
         release_all(&o)
-
-
-def _clear_caches():
-    """Forget the plans of `conv2d` (for tests)."""
-    with conv2d_lock:
-        conv2d_plans.clear()
-
-
-def _cached_plans():
-    """Count the plans that `conv2d` keeps (for tests)."""
-    return len(conv2d_plans)

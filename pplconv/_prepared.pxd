@@ -8,7 +8,7 @@ from pplconv._workspace cimport Buffer
 
 
 cdef class Prepared:
-    cdef readonly object problem, plan
+    cdef readonly object plan
     cdef Schedule schedule
     cdef tuple output_shape
     cdef object dtype
@@ -50,6 +50,5 @@ cdef inline void hold_nothing(Operands *o) noexcept:
 
 
 cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search)
-cdef Prepared compiled(object problem, object plan, dict fields)
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
                 object weight, object bias, object residual, Clip clip, object out, bint batched)

@@ -5,6 +5,7 @@ Everything that can be refused is refused before the first byte of `out` is writ
 """
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+
 from pplconv._arrays cimport (
     View,
     as_array,
@@ -27,11 +28,10 @@ cdef object empty = np.empty
 
 
 cdef class Prepared:
-    """A problem, its plan, and the plan compiled."""
+    """A problem's plan, and the plan compiled."""
 
     def __cinit__(self, problem, plan, Schedule schedule, dtype):
         cdef int i
-        self.problem = problem
         self.plan = plan
         self.schedule = schedule
         self.dtype = dtype
@@ -74,10 +74,6 @@ cdef Prepared prepare(object problem, str algorithm, double tolerance, object th
     plan, fields = planner.make_plan(
         problem, algorithm=algorithm, tolerance=tolerance, threads=threads, search=search
     )
-    return compiled(problem, plan, fields)
-
-
-cdef Prepared compiled(object problem, object plan, dict fields):
     return Prepared(
         problem, plan, Schedule(fields, plan.dtype, plan.isa),
         np.dtype(np.float32 if problem.dtype == "f32" else np.float64),

@@ -15,6 +15,8 @@ cdef struct Job:
     int64_t mr, vectors, lanes, nr, panel_width
     int64_t k_block, oc_segment, hw_segment, group_segment
     int64_t b_ahead
+    # Layout of the scratch: pixels in a panel, bytes of a packed row and of a tile's row.
+    int64_t pixel_panel, packed_row, tile_row
     # How the work is divided: task = (group segment, image, hw segment, oc segment).
     int64_t oc_segments, hw_segments, group_segments, tasks
     int threads

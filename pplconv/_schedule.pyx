@@ -96,7 +96,7 @@ cdef void pack_block(const Job *j, const Tensors *t, const Tile *tile,
         r.src_ns = j.geometry.ih * j.geometry.iw * channels_in * j.element
         r.src_ps = channels_in * j.element
         r.dst = scratch
-        r.dst_rs = row_stride(j)
+        r.dst_rs = j.packed_row
         r.first = tile.pixel
         r.pixels = tile.pixels
         r.channels = j.ic
@@ -109,27 +109,12 @@ cdef void pack_block(const Job *j, const Tensors *t, const Tile *tile,
     p.src = t.x + (tile.image * channels_in + tile.group * j.ic + tile.k_begin // j.taps) * plane
     p.src_cs = plane
     p.dst = scratch
-    p.dst_cs = j.taps * pixel_panel(j) * j.element
+    p.dst_cs = j.taps * j.pixel_panel * j.element
     p.channels = block // j.taps
     p.runs = scratch + j.runs_offset
     p.run_count = tile.run_count
     p.stride = j.geometry.stride_w
     j.pack_pixels(&p)
-
-
-cdef inline int64_t pixel_panel(const Job *j) noexcept nogil:
-    # Pixels in a panel of packed pixels: a tile's, or (as rows of A) the whole segment's.
-    return ceil_div(j.hw_segment, j.lanes) * j.lanes if j.channels_in_vectors else j.nr
-
-
-cdef inline int64_t odd_lines(int64_t size) noexcept nogil:
-    # An odd number of cache lines keeps neighbouring rows out of one cache set.
-    return (ceil_div(size, 64) | 1) * 64
-
-
-cdef inline int64_t row_stride(const Job *j) noexcept nogil:
-    # Rows of packed channels-last pixels
-    return odd_lines(j.k_block * j.element)
 
 
 cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile,
@@ -191,7 +176,6 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile,
     cdef int64_t index, im, jn, m, n, channel, pixel, offset, pixel_step, channels_in
     cdef int64_t flags = PPLCONV_B_PADDED if tile.first else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
     cdef int64_t tile_step = 0
-    cdef bint whole = tile.first and tile.last
     cdef const char *a
     cdef char *c_tile = scratch + j.tile_offset
     channels_in = j.groups * j.ic
@@ -201,20 +185,19 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile,
         g.c_rs = j.groups * j.oc * j.element
         if j.packed:
             a = scratch
-            g.a_rs = row_stride(j)
+            g.a_rs = j.packed_row
         else:
             g.a_rs = channels_in * j.element
             a = t.x + (tile.pixel * channels_in + tile.group * j.ic + tile.k_begin) * j.element
         g.a_ks = j.element
     else:
-        # With one block of K a panel is stored as soon as it is done, so the tile is one
-        # panel wide and stays in L1; with several it must hold all panels between blocks.
-        tile_step = 0 if whole else j.nr * j.element
-        g.c_rs = odd_lines((j.nr if whole else ceil_div(j.oc_segment, j.nr) * j.nr) * j.element)
+        # A panel of a whole sum is stored at once, and the next one takes its place.
+        tile_step = 0 if tile.first and tile.last else j.nr * j.element
+        g.c_rs = j.tile_row
         g.a_rs = j.element
         if j.packed:
             a = scratch
-            g.a_ks = pixel_panel(j) * j.element
+            g.a_ks = j.pixel_panel * j.element
         else:
             channel = tile.image * channels_in + tile.group * j.ic + tile.k_begin
             a = t.x + (channel * j.pixels + tile.pixel) * j.element
@@ -289,8 +272,8 @@ cdef void run_task(const Job *j, const Tensors *t, int64_t task, char *scratch) 
     if j.packed and not j.channels_last:
         # The table serves every channel and every group of the segment.
         tile.run_count = make_pixel_runs(
-            &j.geometry, tile.pixel, tile.pixels, j.lanes, pixel_panel(j),
-            j.k_block * pixel_panel(j), <pplconv_run *> (scratch + j.runs_offset))
+            &j.geometry, tile.pixel, tile.pixels, j.lanes, j.pixel_panel,
+            j.k_block * j.pixel_panel, <pplconv_run *> (scratch + j.runs_offset))
     for group in range(group_begin, least(group_begin + j.group_segment, j.groups)):
         tile.group = group
         tile.k_begin = 0
@@ -383,6 +366,9 @@ cdef class Schedule:
         j.hw_segment = fields["hw_segment"]
         j.group_segment = fields["group_segment"]
         j.b_ahead = fields["b_ahead"]
+        j.pixel_panel = fields["pixel_panel"]
+        j.packed_row = fields["packed_row"]
+        j.tile_row = fields["tile_row"]
         j.oc_segments = ceil_div(j.oc, j.oc_segment)
         j.hw_segments = ceil_div(j.pixels, j.hw_segment)
         j.group_segments = ceil_div(j.groups, j.group_segment)
@@ -414,8 +400,11 @@ cdef class Schedule:
         if j.packed and not j.channels_last and j.k_block % j.taps:
             raise ValueError("k_block must be whole channels")
         if j.packed and not j.channels_last and (
-                j.k_block * ceil_div(j.hw_segment, pixel_panel(j)) * pixel_panel(j) >= 1 << 31):
+                j.k_block * ceil_div(j.hw_segment, j.pixel_panel) * j.pixel_panel >= 1 << 31):
             raise ValueError("packed pixels of a task are counted in 32 bits")
+        if (j.pixel_panel < (j.hw_segment if j.channels_in_vectors else j.nr)
+                or j.packed_row < j.k_block * j.element or j.tile_row < j.nr * j.element):
+            raise ValueError("rows of the scratch are shorter than what goes into them")
         if min(j.k_block, j.oc_segment, j.hw_segment, j.group_segment) < 1:
             raise ValueError("blocks and segments are at least 1")
         return 0

@@ -137,7 +137,7 @@ class _Gemm:
         ]
 
     def prologue(self) -> None:
-        """Load the arguments, make the tail masks, prefetch C."""
+        """Load the arguments, make the tail masks."""
         w, v = self.w, self.v
         if v.masked:
             w("mov r14, -1")

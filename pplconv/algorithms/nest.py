@@ -159,12 +159,27 @@ class Nest:
             return PREFETCH_STEPS * self.nr * self.problem.element
         return self.nr * self.problem.element
 
+    @property
+    def packed_row(self) -> int:
+        """Bytes from one packed NHWC pixel to the next."""
+        return odd_lines(self.k_block * self.problem.element)
+
+    @property
+    def tile_row(self) -> int:
+        """Bytes from one pixel of the tile that is stored transposed to the next.
+
+        With one block of K a panel is stored as soon as it is done, so the tile is one panel
+        wide and stays in L1; with several it must hold all panels between blocks.
+        """
+        width = self.nr if self.k_block >= self.problem.k else round_up(self.oc_segment, self.nr)
+        return odd_lines(width * self.problem.element)
+
     def memory(self) -> tuple[int, int, int]:
         """Offsets of the run table and of the transposed tile, and bytes of one thread."""
         p = self.problem
         size = 0
         if self.packed and self.channels_last:
-            size = self.hw_segment * odd_lines(self.k_block * p.element)
+            size = self.hw_segment * self.packed_row
         elif self.packed:
             size = round_up(self.hw_segment, self.pixel_panel) * self.k_block * p.element
         runs = round_up(size, LINE)
@@ -174,9 +189,7 @@ class Nest:
         tile = round_up(size, LINE)
         size = tile
         if self.orientation == "channels" and not self.channels_last:
-            # One panel, stored as soon as it is done, unless blocks of K must wait for another.
-            width = self.nr if self.k_block >= p.k else round_up(self.oc_segment, self.nr)
-            size += self.hw_segment * odd_lines(width * p.element)
+            size += self.hw_segment * self.tile_row
         # An odd number of pages keeps the threads' scratch out of one another's cache sets.
         return runs, tile, (round_up(size, 4096) | 4096) if size else 0
 
@@ -214,6 +227,9 @@ class Nest:
             "hw_segment": self.hw_segment,
             "group_segment": self.group_segment,
             "b_ahead": self.b_ahead,
+            "pixel_panel": self.pixel_panel,
+            "packed_row": self.packed_row,
+            "tile_row": self.tile_row,
             "runs_offset": runs,
             "tile_offset": tile,
             "scratch_bytes": scratch,

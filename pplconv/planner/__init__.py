@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from .estimating import check_algorithm, check_search, make_plan, plan_of
+from .estimating import check_algorithm, check_search, make_plan
 from .plan import Plan
 
-__all__ = ["Plan", "check_algorithm", "check_search", "make_plan", "plan_of"]
+__all__ = ["Plan", "check_algorithm", "check_search", "make_plan"]

@@ -142,10 +142,10 @@ def make_plan(
         f"{nest.algorithm}/{nest.orientation} {nest.mr}x{nest.nr} x{total / max(best[0], 1.0):.2f}"
         for total, nest, _ in ranked[1 : 1 + RUNNERS_UP]
     )
-    return plan_of(best[1], around.isa, size, best[2], runners_up)
+    return _plan_of(best[1], around.isa, size, best[2], runners_up)
 
 
-def plan_of(
+def _plan_of(
     nest: Nest,
     isa: str,
     threads: int,
