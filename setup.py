@@ -94,7 +94,8 @@ def extension(name: str, *, openmp: bool = False) -> Extension:
     """Describe one Cython module of the package."""
     return Extension(
         f"pplconv.{name}",
-        [f"pplconv/{name}.pyx"],
+        [f"pplconv/{name.replace('.', '/')}.pyx"],
+        include_dirs=["pplconv/schedules"],
         extra_compile_args=[*C_FLAGS, *(["-fopenmp"] if openmp else [])],
         extra_link_args=["-fopenmp"] if openmp else [],
     )
@@ -104,7 +105,8 @@ setup(
     ext_modules=cythonize(
         [
             extension("_kernels"),
-            extension("_schedule", openmp=True),
+            extension("schedules.base", openmp=True),
+            extension("schedules.gemm"),
             extension("_workspace"),
             extension("_arrays"),
             extension("_prepared"),

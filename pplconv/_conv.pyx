@@ -29,7 +29,7 @@ from pplconv._prepared cimport (
     release_all,
     run,
 )
-from pplconv._schedule cimport Schedule
+from pplconv.schedules.base cimport Schedule
 from pplconv._workspace cimport Buffer, borrow, give_back
 
 import threading

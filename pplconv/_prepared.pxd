@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv._arrays cimport View, release
-from pplconv._schedule cimport Schedule
+from pplconv.schedules.base cimport Schedule
 from pplconv._workspace cimport Buffer
 
 

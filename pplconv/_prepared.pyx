@@ -16,12 +16,13 @@ from pplconv._arrays cimport (
     hold_plain,
     release,
 )
-from pplconv._schedule cimport Schedule, Tensors
+from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv._workspace cimport Buffer, borrow, give_back
 
 import numpy as np
 
 from pplconv import planner
+from pplconv.schedules import compile_plan
 from pplconv.runtime import note_openmp_used, safe_team
 
 cdef object empty = np.empty
@@ -75,7 +76,7 @@ cdef Prepared prepare(object problem, str algorithm, double tolerance, object th
         problem, algorithm=algorithm, tolerance=tolerance, threads=threads, search=search
     )
     return Prepared(
-        problem, plan, Schedule(fields, plan.dtype, plan.isa),
+        problem, plan, <Schedule?> compile_plan(fields, plan.dtype, plan.isa),
         np.dtype(np.float32 if problem.dtype == "f32" else np.float64),
     )
 

@@ -5,6 +5,10 @@
 ``im2col.py``        any convolution, tiles of pixels packed into scratch
 ``tiled.py``         the candidates of both: tiles, blocks, segments
 ``nest.py``          one candidate of the GEMM nest, with its memory
+``nest_cost.py``     what such a candidate costs
+``candidate.py``     `Candidate`: what planner and loops want to know of any of them
+``rates.py``         what the estimates know of a core
+``error_bounds.py``  what each method may differ from float64
 ===================  ===========================================================================
 
 To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised first.
@@ -13,9 +17,10 @@ To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised 
 from __future__ import annotations
 
 from . import im2col, pointwise
-from .nest import Nest
-from .tiled import Surroundings
+from .candidate import Candidate
+from .rates import Rates
+from .surroundings import Surroundings
 
 ALGORITHMS = {module.NAME: module for module in (pointwise, im2col)}
 
-__all__ = ["ALGORITHMS", "Nest", "Surroundings"]
+__all__ = ["ALGORITHMS", "Candidate", "Rates", "Surroundings"]

@@ -1,6 +1,6 @@
 """The GEMM nest that ``pointwise`` and ``im2col`` share: blocks, segments and their memory.
 
-A `Nest` is one candidate: everything that the loops of ``_schedule`` need besides the
+A `Nest` is one candidate: everything that the loops of ``schedules.gemm`` need besides the
 problem. How large a block should be follows the register and cache formulas that MegEngine's
 and OpenPPL's documents describe: the tile from the number of registers, the block of K and
 one operand's panel from L1, the packed pixels of a task from L2.
@@ -13,38 +13,17 @@ from functools import cached_property
 from typing import Any
 
 from ..problem import ConvProblem
+from .candidate import LINE, Candidate, ceil_div, odd_lines, round_up, thread_scratch
+from .error_bounds import direct_error_bound
+from .nest_cost import estimate
+from .rates import Rates
 
-LINE = 64
 RUN_BYTES = 16  # struct pplconv_run
 PREFETCH_STEPS = 24
 
 
-def ceil_div(a: int, b: int) -> int:
-    """Quotient of `a` and `b`, rounded up."""
-    return -(-a // b)
-
-
-def round_up(a: int, multiple: int) -> int:
-    """The least multiple of `multiple` that is at least `a`."""
-    return ceil_div(a, multiple) * multiple
-
-
-def odd_lines(size: int) -> int:
-    """Round `size` bytes up to an odd number of cache lines: rows then share no cache set."""
-    return (ceil_div(size, LINE) | 1) * LINE
-
-
-def balanced(total: int, largest: int, multiple: int, pieces: int = 1) -> int:
-    """Size of equal pieces of `total`, a multiple of `multiple`, at most about `largest`.
-
-    `pieces` asks for at least so many pieces where `total` has them to give.
-    """
-    count = max(ceil_div(total, max(largest, multiple)), min(pieces, ceil_div(total, multiple)))
-    return min(round_up(ceil_div(total, count), multiple), round_up(total, multiple))
-
-
 @dataclass(frozen=True)
-class Nest:
+class Nest(Candidate):
     """One way to run a problem through the GEMM nest.
 
     Parameters
@@ -77,6 +56,40 @@ class Nest:
     hw_segment: int
     group_segment: int
     pixels_inner: bool
+
+    loops = "gemm"
+
+    @property
+    def bits(self) -> str:
+        """The order of the one sum: channel by channel in NCHW, tap by tap in NHWC."""
+        return "sum over kh, kw, c" if self.channels_last else "sum over c, kh, kw"
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """Orientation, tile, blocks and segments."""
+        return {
+            "orientation": self.orientation,
+            "mr": self.mr,
+            "nr": self.nr,
+            "k_block": self.k_block,
+            "oc_segment": self.oc_segment,
+            "hw_segment": self.hw_segment,
+            "group_segment": self.group_segment,
+            "innermost": "pixels" if self.pixels_inner else "channels",
+        }
+
+    @property
+    def error_bound(self) -> float:
+        """That of one chain of FMAs."""
+        return direct_error_bound(self.problem.k, self.problem.dtype)
+
+    def kernel(self, isa: str) -> str:
+        """Symbol of the GEMM microkernel."""
+        return f"pplconv_gemm_{self.problem.dtype}_{self.mr}x{self.nr}_{isa}"
+
+    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+        """Estimate the cycles of the busiest thread; see `nest_cost`."""
+        return estimate(self, rates, threads)
 
     @cached_property
     def channels_last(self) -> bool:
@@ -174,6 +187,7 @@ class Nest:
         width = self.nr if self.k_block >= self.problem.k else round_up(self.oc_segment, self.nr)
         return odd_lines(width * self.problem.element)
 
+    @cached_property
     def memory(self) -> tuple[int, int, int]:
         """Offsets of the run table and of the transposed tile, and bytes of one thread."""
         p = self.problem
@@ -190,31 +204,19 @@ class Nest:
         size = tile
         if self.orientation == "channels" and not self.channels_last:
             size += self.hw_segment * self.tile_row
-        # An odd number of pages keeps the threads' scratch out of one another's cache sets.
-        return runs, tile, (round_up(size, 4096) | 4096) if size else 0
+        return runs, tile, thread_scratch(size)
 
-    def fields(self, threads: int) -> dict[str, Any]:
-        """Collect what ``_schedule.Schedule`` takes."""
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+        return self.memory[2]
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.gemm.GemmSchedule`` takes."""
         p = self.problem
-        runs, tile, scratch = self.memory()
-        (top, _), (left, _) = p.padding
-        sizes = (p.ih, p.iw, p.oh, p.ow)
-        if self.flat:
-            sizes = (1, p.ih * p.iw, 1, p.oh * p.ow)
-        geometry = (
-            *sizes,
-            *(p.kh, p.kw),
-            *p.stride,
-            *p.dilation,
-            *(top, left),
-        )
-        return {
-            "geometry": geometry,
-            "element": p.element,
+        runs, tile, _ = self.memory
+        fields: dict[str, Any] = {
             "images": self.images,
-            "groups": p.groups,
-            "ic": p.ic // p.groups,
-            "oc": self.oc,
             "pixels": self.pixels,
             "channels_last": self.channels_last,
             "channels_in_vectors": self.orientation == "channels",
@@ -232,6 +234,8 @@ class Nest:
             "tile_row": self.tile_row,
             "runs_offset": runs,
             "tile_offset": tile,
-            "scratch_bytes": scratch,
-            "threads": threads,
         }
+        if self.flat:
+            rows = (1, p.ih * p.iw, 1, p.oh * p.ow, 1, 1, 1, 1, 1, 1, 0, 0)
+            fields["geometry"] = rows
+        return fields

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..problem import ConvProblem
 from .nest import Nest
-from .tiled import Surroundings
+from .surroundings import Surroundings
 from .tiled import candidates as tiled_candidates
 
 NAME = "pointwise"

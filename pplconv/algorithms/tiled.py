@@ -2,37 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
-from ..machine import Machine
 from ..problem import ConvProblem
-from .nest import Nest, balanced, ceil_div, round_up
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """What candidates depend on besides the problem.
-
-    Parameters
-    ----------
-    machine : Machine
-        Cache sizes.
-    isa : str
-        Instruction set of the kernels.
-    tiles : mapping of int to int
-        NR to the largest MR, of the kernels for the dtype and ISA.
-    lanes : int
-        Elements of a vector.
-    threads : int
-        Size of the team; decides segments only.
-    """
-
-    machine: Machine
-    isa: str
-    tiles: Mapping[int, int]
-    lanes: int
-    threads: int
+from .candidate import balanced, ceil_div, round_up
+from .nest import Nest
+from .surroundings import Surroundings
 
 
 def row_tiles(rows: int, largest: int) -> set[int]:

@@ -2,7 +2,6 @@
 
 ===================  ===========================================================================
 ``plan.py``          `Plan`, the frozen answer
-``cost.py``          the cost model of named terms
 ``estimating.py``    `make_plan`: candidates, estimated, the best of them
 ===================  ===========================================================================
 """

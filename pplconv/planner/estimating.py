@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from .. import _kernels, config
-from ..algorithms import ALGORITHMS, Nest, Surroundings
+from ..algorithms import ALGORITHMS, Candidate, Rates, Surroundings
 from ..machine import Machine
 from ..machine import current as current_machine
 from ..problem import DTYPES, ConvProblem
 from ..runtime import default_threads
-from .cost import Rates, estimate
 from .plan import Plan
 
 # Below so many floating-point operations for each further thread a team does not pay: an
@@ -83,6 +84,166 @@ def team(problem: ConvProblem, threads: int) -> int:
     return max(1, min(threads, LARGEST_TEAM, problem.flops // FLOPS_PER_THREAD))
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """A candidate with its estimate."""
+
+    total: float
+    candidate: Candidate
+    cost: dict[str, float]
+
+
+def rank(candidates: Iterable[Candidate], rates: Rates, threads: int) -> list[Ranked]:
+    """Estimate every candidate for a team, best first."""
+    ranked = []
+    for candidate in candidates:
+        cost = candidate.cost(rates, threads)
+        ranked.append(Ranked(sum(cost.values()), candidate, cost))
+    return sorted(ranked, key=lambda r: r.total)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a caller wants planned.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is to be computed.
+    algorithm : str
+        A name, or ``"auto"``.
+    tolerance : float
+        Error that may be spent, relative to the output's largest magnitude.
+    threads : int or None
+        Size of the team; the default team if None.
+    max_workspace : int or None
+        Bound of the team's scratch, in bytes.
+    """
+
+    problem: ConvProblem
+    algorithm: str = "auto"
+    tolerance: float = 1e-5
+    threads: int | None = None
+    max_workspace: int | None = None
+
+    def surroundings(self) -> Surroundings:
+        """What the machine gives, with the team that the work justifies."""
+        around = _surroundings(self.problem.dtype, self.threads, config.current())
+        return replace(around, threads=team(self.problem, around.threads))
+
+    def candidates(self, around: Surroundings) -> list[Candidate]:
+        """List every candidate that serves the problem within tolerance and workspace.
+
+        Raises
+        ------
+        ValueError
+            If there is none; the message says why.
+        """
+        names = list(ALGORITHMS) if self.algorithm == "auto" else [self.algorithm]
+        found: list[Candidate] = []
+        reasons = []
+        for name in names:
+            reason = ALGORITHMS[name].supports(self.problem)
+            if reason is not None:
+                reasons.append(f'algorithm="{name}" cannot serve {self.problem}: {reason}')
+                continue
+            every = list(ALGORITHMS[name].candidates(self.problem, around))
+            precise = [c for c in every if c.is_direct_sum or c.error_bound <= self.tolerance]
+            if not precise:
+                least = min(c.error_bound for c in every)
+                reasons.append(
+                    f'algorithm="{name}" cannot serve {self.problem} with '
+                    f"tolerance={self.tolerance}: its stated error is {least:.1e}"
+                )
+            found += precise
+        if not found:
+            raise ValueError("; ".join(reasons))
+        return self._within_workspace(found)
+
+    def _within_workspace(self, found: list[Candidate]) -> list[Candidate]:
+        # One thread's scratch decides, so that the team has no say in what is computed.
+        if self.max_workspace is None:
+            return found
+        small = [c for c in found if c.scratch_bytes <= self.max_workspace]
+        if not small:
+            least = min(c.scratch_bytes for c in found)
+            raise ValueError(
+                f"max_workspace must be at least {least} bytes for {self.problem}, "
+                f"got {self.max_workspace}"
+            )
+        return small
+
+    def team_for(self, candidate: Candidate, threads: int) -> int:
+        """Cut the team down to the tasks and to the workspace."""
+        threads = max(1, min(threads, candidate.tasks))
+        if self.max_workspace is not None and candidate.scratch_bytes:
+            threads = max(1, min(threads, self.max_workspace // candidate.scratch_bytes))
+        return threads
+
+
+def estimate_plan(request: Request) -> tuple[list[Ranked], list[Ranked]]:
+    """Rank the candidates by the cost model.
+
+    What decides the bits is chosen by the ranking for one thread; the team's own ranking then
+    chooses among candidates of those bits.
+
+    Returns
+    -------
+    single, teamed : list of Ranked
+        All candidates as one thread sees them; those of the chosen bits as the team does.
+    """
+    around = request.surroundings()
+    rates = Rates.of(around.machine, around.isa)
+    alone = around if around.threads == 1 else replace(around, threads=1)
+    single = rank(request.candidates(alone), rates, 1)
+    return single, rank_team(request, single[0].candidate, single)
+
+
+def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list[Ranked]:
+    """Rank the candidates that have the bits of `chosen`, for the request's team."""
+    around = request.surroundings()
+    if around.threads == 1:
+        return [r for r in single if r.candidate.bits == chosen.bits]
+    rates = Rates.of(around.machine, around.isa)
+    same = [c for c in request.candidates(around) if c.bits == chosen.bits]
+    return rank(same, rates, around.threads)
+
+
+def plan_of(
+    request: Request, best: Ranked, search: str, runners_up: tuple[str, ...] = ()
+) -> tuple[Plan, dict[str, Any]]:
+    """Make a candidate into a plan and into what the loops take."""
+    around = request.surroundings()
+    candidate, problem = best.candidate, request.problem
+    threads = request.team_for(candidate, around.threads)
+    plan = Plan(
+        problem=str(problem),
+        dtype=problem.dtype,
+        layout=problem.layout,
+        algorithm=candidate.algorithm,
+        bits=candidate.bits,
+        isa=around.isa,
+        kernel=candidate.kernel(around.isa),
+        blocks=candidate.blocks,
+        tasks=candidate.tasks,
+        threads=threads,
+        packing=candidate.packing,
+        packed_weight_bytes=candidate.packed_weight_bytes,
+        scratch_bytes=threads * candidate.scratch_bytes,
+        error_bound=candidate.error_bound,
+        search=search,
+        cost=best.cost,
+        runners_up=runners_up,
+    )
+    return plan, candidate.fields(threads)
+
+
+def summary(candidate: Candidate) -> str:
+    """Name a candidate in a few words."""
+    tile = candidate.kernel("").rstrip("_").rpartition("_")[2]
+    return f"{candidate.algorithm} {tile}, {candidate.bits}"
+
+
 def make_plan(
     problem: ConvProblem,
     *,
@@ -90,6 +251,7 @@ def make_plan(
     tolerance: float = 1e-5,
     threads: int | None = None,
     search: str = "estimate",
+    max_workspace: int | None = None,
 ) -> tuple[Plan, dict[str, Any]]:
     """Plan one problem.
 
@@ -100,82 +262,40 @@ def make_plan(
     algorithm : str
         A name, or ``"auto"``.
     tolerance : float
-        Error that may be spent; the direct sums of today spend none of it.
+        Error that may be spent, relative to the output's largest magnitude; direct sums are
+        always allowed.
     threads : int, optional
         Size of the team; the default team if None.
     search : str
         ``"estimate"``.
+    max_workspace : int, optional
+        Bound of the team's scratch, in bytes.
 
     Returns
     -------
     plan : Plan
         For people.
     fields : dict
-        For ``_schedule.Schedule``.
+        For ``schedules.compile_plan``.
 
     Raises
     ------
     ValueError
-        If the forced algorithm cannot serve the problem; the message says why.
+        If nothing can serve the problem as asked; the message says why.
     """
-    around = _surroundings(problem.dtype, threads, config.current())
-    size = team(problem, around.threads)
-    if size != around.threads:
-        around = Surroundings(around.machine, around.isa, around.tiles, around.lanes, size)
-    rates = Rates.of(around.machine, around.isa)
-    names = list(ALGORITHMS) if algorithm == "auto" else [algorithm]
-    ranked: list[tuple[float, Nest, dict[str, float]]] = []
-    reasons = []
-    for name in names:
-        reason = ALGORITHMS[name].supports(problem)
-        if reason is not None:
-            reasons.append(f'algorithm="{name}" cannot serve {problem}: {reason}')
-            continue
-        for nest in ALGORITHMS[name].candidates(problem, around):
-            cost = estimate(nest, rates, size)
-            ranked.append((sum(cost.values()), nest, cost))
-    if not ranked:
-        raise ValueError("; ".join(reasons))
-    ranked.sort(key=lambda item: item[0])
-    best = ranked[0]
+    request = Request(problem, algorithm, tolerance, threads, max_workspace)
+    single, teamed = estimate_plan(request)
+    best = teamed[0]
     runners_up = tuple(
-        f"{nest.algorithm}/{nest.orientation} {nest.mr}x{nest.nr} x{total / max(best[0], 1.0):.2f}"
-        for total, nest, _ in ranked[1 : 1 + RUNNERS_UP]
+        f"{summary(r.candidate)} x{r.total / max(single[0].total, 1.0):.2f}"
+        for r in _different(single)[1 : 1 + RUNNERS_UP]
     )
-    return _plan_of(best[1], around.isa, size, best[2], runners_up)
+    return plan_of(request, best, search, runners_up)
 
 
-def _plan_of(
-    nest: Nest,
-    isa: str,
-    threads: int,
-    cost: dict[str, float],
-    runners_up: tuple[str, ...] = (),
-) -> tuple[Plan, dict[str, Any]]:
-    """Make a candidate into a plan and into what the loops take."""
-    threads = max(1, min(threads, nest.tasks))
-    fields = nest.fields(threads)
-    plan = Plan(
-        problem=str(nest.problem),
-        dtype=nest.problem.dtype,
-        layout=nest.problem.layout,
-        algorithm=nest.algorithm,
-        isa=isa,
-        kernel=f"pplconv_gemm_{nest.problem.dtype}_{nest.mr}x{nest.nr}_{isa}",
-        orientation=nest.orientation,
-        mr=nest.mr,
-        nr=nest.nr,
-        k_block=nest.k_block,
-        oc_segment=nest.oc_segment,
-        hw_segment=nest.hw_segment,
-        group_segment=nest.group_segment,
-        pixels_inner=nest.pixels_inner,
-        tasks=nest.tasks,
-        threads=threads,
-        packing=nest.packing,
-        packed_weight_bytes=nest.packed_weight_bytes,
-        scratch_bytes=threads * fields["scratch_bytes"],
-        cost=cost,
-        runners_up=runners_up,
-    )
-    return plan, fields
+def _different(ranked: list[Ranked]) -> list[Ranked]:
+    """Keep the best candidate of each summary."""
+    seen: dict[str, Ranked] = {}
+    for r in ranked:
+        seen.setdefault(summary(r.candidate), r)
+    return list(seen.values())

@@ -11,8 +11,8 @@ from types import MappingProxyType
 class Plan:
     """How one convolution is computed, decided before the first run.
 
-    Block sizes and the team never change a result; algorithm and ISA may change its last
-    bits.
+    Block sizes and the team never change a result; algorithm, its variant and the ISA may
+    change its last bits.
 
     Parameters
     ----------
@@ -21,22 +21,16 @@ class Plan:
     dtype, layout : str
         Of input and output.
     algorithm : str
-        ``"pointwise"`` or ``"im2col"``.
+        A name that ``algorithm=`` takes.
+    bits : str
+        What decides the bits of the result: method and order of sums, never the team.
     isa : str
         Instruction set of the kernels.
     kernel : str
         Symbol of the main microkernel.
-    orientation : str
-        ``"pixels"``: vectors run over output pixels, weights are broadcast. ``"channels"``:
-        vectors run over output channels, pixels are broadcast.
-    mr, nr : int
-        Rows and columns of the tile that the microkernel keeps in registers.
-    k_block : int
-        Length of one block of the sum.
-    oc_segment, hw_segment, group_segment : int
-        Output channels, output pixels and groups of one task.
-    pixels_inner : bool
-        Whether the pixels of a task run in the inner loop (weights stay in L1).
+    blocks : mapping of str to int or str
+        Tile, blocks and segments, in elements, and the order of loops; the names depend on
+        the algorithm.
     tasks, threads : int
         Tasks of the parallel loop; size of the team.
     packing : str
@@ -45,35 +39,37 @@ class Plan:
         Size of the packed weights, in bytes.
     scratch_bytes : int
         Scratch memory of the whole team, in bytes.
+    error_bound : float
+        Stated bound of the error against float64, relative to the output's largest magnitude.
+    search : str
+        Where the choice comes from: ``"estimate"``, ``"measure"``, ``"exhaustive"`` or
+        ``"wisdom"``.
     cost : mapping of str to float
         The estimate, term by term, in cycles of the whole team's wall time.
     runners_up : tuple of str
-        The next best candidates of the estimate, best first.
+        The next best candidates, best first.
     """
 
     problem: str
     dtype: str
     layout: str
     algorithm: str
+    bits: str
     isa: str
     kernel: str
-    orientation: str
-    mr: int
-    nr: int
-    k_block: int
-    oc_segment: int
-    hw_segment: int
-    group_segment: int
-    pixels_inner: bool
+    blocks: Mapping[str, int | str] = field(hash=False)
     tasks: int
     threads: int
     packing: str
     packed_weight_bytes: int
     scratch_bytes: int
+    error_bound: float
+    search: str = field(compare=False)
     cost: Mapping[str, float] = field(hash=False, compare=False)
     runners_up: tuple[str, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", MappingProxyType(dict(self.blocks)))
         object.__setattr__(self, "cost", MappingProxyType(dict(self.cost)))
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -86,17 +82,14 @@ class Plan:
         cost = ", ".join(f"{name} {cycles:.3g}" for name, cycles in self.cost.items())
         lines = {
             "problem": f"{self.problem} {self.dtype} {self.layout}",
-            "algorithm": f"{self.algorithm}, vectors over {self.orientation}",
-            "kernel": f"{self.kernel} (tile {self.mr}x{self.nr})",
-            "blocks": (
-                f"k {self.k_block}, oc {self.oc_segment}, hw {self.hw_segment}, "
-                f"groups {self.group_segment}, "
-                f"{'pixels' if self.pixels_inner else 'channels'} innermost"
-            ),
+            "algorithm": f"{self.algorithm}, {self.bits} (error at most {self.error_bound:.1e})",
+            "kernel": self.kernel,
+            "blocks": ", ".join(f"{name} {value}" for name, value in self.blocks.items()),
             "team": f"{self.threads} threads over {self.tasks} tasks",
             "scratch": f"{self.scratch_bytes} bytes",
             "weights": f"{self.packed_weight_bytes} bytes, packed {self.packing}",
             "cost": f"{cost} (cycles)",
+            "chosen by": self.search,
             "runners-up": "; ".join(self.runners_up) or "none",
         }
         return "\n".join(f"{name:<11}{text}" for name, text in lines.items())

@@ -143,11 +143,10 @@ def test_plans_are_frozen_and_readable(rng):
     with pytest.raises(TypeError):
         plan.cost["fma"] = 0.0
     assert "ic32" in plan.problem and "oc64" in plan.problem and "kh3" in plan.problem
-    assert plan.orientation in ("pixels", "channels")
     assert plan.algorithm == "im2col"
-    assert plan.mr in range(1, 65) and plan.nr in range(1, 257)
+    assert plan.blocks["mr"] in range(1, 65) and plan.blocks["nr"] in range(1, 257)
     assert 1 <= plan.threads <= 2
-    assert 1 <= plan.k_block <= 32 * 9
+    assert 1 <= plan.blocks["k_block"] <= 32 * 9
     assert plan.packed_weight_bytes >= 64 * 32 * 9 * 4
     assert plan.cost and all(cycles >= 0 for cycles in plan.cost.values())
     assert sum(plan.cost.values()) > 0

@@ -37,7 +37,7 @@ z: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | NDArray[np.generic] = con
 conv(x, None, out)
 plan: pplconv.Plan = conv.plan_for((1, 4, 8, 8))
 count: int = plan.scratch_bytes + plan.packed_weight_bytes + plan.threads
-text: str = plan.problem + plan.algorithm + plan.isa + plan.kernel + plan.orientation
+text: str = plan.problem + plan.algorithm + plan.isa + plan.kernel + plan.bits
 cycles: float = sum(plan.cost.values())
 names: tuple[str, ...] = tuple(plan.runners_up)
 version: str = pplconv.__version__

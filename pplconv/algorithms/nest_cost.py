@@ -1,4 +1,4 @@
-"""The cost model: a candidate's cycles, term by term, for one thread of the team.
+"""The cost model of the GEMM nest: cycles, term by term, for one thread of the team.
 
 Terms (all in cycles of the busiest thread):
 
@@ -22,53 +22,32 @@ found.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ..algorithms import Nest
-from ..algorithms.nest import ceil_div
-from ..machine import Machine
+from .candidate import ceil_div
+from .rates import (
+    CALL_CYCLES,
+    HIDDEN,
+    L2_BYTES,
+    L3_BYTES,
+    STORE_CYCLES,
+    STORE_TRANSPOSED_CYCLES,
+    TASK_CYCLES,
+    TEAM_CYCLES,
+    Rates,
+    busiest_share,
+    parts,
+    step_cycles,
+)
 
-FMA_LATENCY = 4.0
-LOADS_PER_CYCLE = 2.0
-CALL_CYCLES = 40.0
-TASK_CYCLES = 300.0
-STORE_CYCLES = 1.0
+if TYPE_CHECKING:
+    from .nest import Nest
+
 PASS_CYCLES = 2.5
-STORE_TRANSPOSED_CYCLES = 10.0  # a vector, L2 to the user array
-# Bytes a cycle that a streamed operand comes at, and how much of it hides behind FMAs.
-L2_BYTES = 48.0
-L3_BYTES = 10.0
-HIDDEN = 0.8
-TEAM_CYCLES = 3000.0
 L1_WAY_BYTES = 4096
 MOST_STREAMS = 16
 STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
-
-
-@dataclass(frozen=True)
-class Rates:
-    """What the model knows of the core: vector FMAs a cycle and cache sizes."""
-
-    fma_per_cycle: float
-    l1_bytes: int
-    l2_bytes: int
-
-    @classmethod
-    def of(cls, machine: Machine, isa: str) -> Rates:
-        """Take the rates of `machine` for one instruction set."""
-        return cls(float(machine.fma_per_cycle[isa]), machine.l1d_bytes, machine.l2_bytes)
-
-
-def step_cycles(rates: Rates, mr: int, vectors: int) -> float:
-    """Cycles of one step of k of the microkernel: mr x vectors FMAs."""
-    return max(mr * vectors / rates.fma_per_cycle, (mr + vectors) / LOADS_PER_CYCLE, FMA_LATENCY)
-
-
-def parts(total: int, size: int) -> list[tuple[int, int]]:
-    """Cut `total` into pieces of `size`: [(piece, how many)], the last one shorter."""
-    whole, rest = divmod(total, size)
-    return [(p, n) for p, n in ((size, whole), (rest, 1 if rest else 0)) if n]
 
 
 def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
@@ -111,8 +90,6 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     if not by_pixels and not nest.channels_last:
         work["store"] = repeat * nest.oc * nest.pixels * STORE_TRANSPOSED_CYCLES / nest.lanes
     work["tile"] += nest.tasks * TASK_CYCLES
-    rounds = ceil_div(nest.tasks, threads)
-    # Tasks are not all alike: the largest of them, as often as the busiest thread has a turn.
     largest = (
         min(1.0, nest.hw_segment / nest.pixels)
         * min(1.0, nest.oc_segment / nest.oc)
@@ -121,7 +98,7 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
         if nest.tasks
         else 0.0
     )
-    busiest = min(1.0, rounds * largest)
+    busiest = busiest_share(nest.tasks, threads, largest)
     cost = {name: cycles * busiest for name, cycles in work.items()}
     cost["team"] = TEAM_CYCLES if threads > 1 else 0.0
     return cost

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The loops: a plan's work divided over a team, tiles packed, kernels called. No GIL.
+"""The GEMM nest: 1x1 on the user's array, and tiled im2col.
 
 The nest is that of the OpenPPL Arm Server slides for tiled im2col: group and image outside,
 and inside one parallel region over (group, image, segment of output pixels, segment of
@@ -7,16 +7,12 @@ output channels) each task packs a tile of pixels, once per block of K, and runs
 microkernel over it. Two of the slides' steps fall away here: in both NCHW and NHWC a group
 is a slice that strides describe, so it is always in place and no buffer is copied in or out.
 
-A task owns its outputs: K is never split between tasks, and an element's sum runs over k in
-ascending order whatever the blocks are. That is why any team gives the same bits.
-
 Two orientations, one microkernel. ``pixels``: vectors run over output pixels and weights
 are broadcast (the natural one for NCHW). ``channels``: vectors run over output channels and
 pixels are broadcast (the natural one for NHWC; for NCHW the tile then goes through scratch
 and is stored transposed, which pays where an image has too few pixels to fill vectors).
 """
 
-from cython.parallel cimport prange, threadid
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
@@ -37,15 +33,7 @@ from pplconv._kernels cimport (
     pplconv_run,
     pplconv_store_transposed_args,
 )
-
-cdef extern from *:
-    """
-    /* Cython's cdivision gives C's operators; these say what they mean. */
-    static inline int64_t pplconv_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-    static inline int64_t pplconv_min(int64_t a, int64_t b) { return a < b ? a : b; }
-    """
-    int64_t ceil_div "pplconv_ceil_div"(int64_t a, int64_t b) noexcept nogil
-    int64_t least "pplconv_min"(int64_t a, int64_t b) noexcept nogil
+from pplconv.schedules.base cimport Schedule, Tensors, ceil_div, least
 
 
 cdef struct Tile:
@@ -66,62 +54,62 @@ cdef inline int64_t epilogue_flags(const Tensors *t, bint bias_in_rows) noexcept
     return flags
 
 
-cdef inline int64_t y_offset(const Job *j, const Tile *tile, int64_t channel,
+cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel,
                              int64_t pixel) noexcept nogil:
     # `channel` within the group, `pixel` as the job counts pixels
-    cdef int64_t o = tile.group * j.oc + channel
+    cdef int64_t o = tile.group * j.shape.oc + channel
     if j.channels_last:
-        return (pixel * j.groups * j.oc + o) * j.element
-    return ((tile.image * j.groups * j.oc + o) * j.pixels + pixel) * j.element
+        return (pixel * j.shape.groups * j.shape.oc + o) * j.shape.element
+    return ((tile.image * j.shape.groups * j.shape.oc + o) * j.pixels + pixel) * j.shape.element
 
 
-cdef inline const char *weight_panel(const Job *j, const Tensors *t, const Tile *tile,
+cdef inline const char *weight_panel(const GemmJob *j, const Tensors *t, const Tile *tile,
                                      int64_t channel) noexcept nogil:
     # Panels lie one after another, each K x panel_width; `channel` begins a panel.
-    cdef int64_t padded = ceil_div(j.oc, j.panel_width) * j.panel_width
+    cdef int64_t padded = ceil_div(j.shape.oc, j.panel_width) * j.panel_width
     return t.weights + (
         (tile.group * padded + channel) * j.k + tile.k_begin * j.panel_width
-    ) * j.element
+    ) * j.shape.element
 
 
-cdef void pack_block(const Job *j, const Tensors *t, const Tile *tile,
+cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
                      char *scratch) noexcept nogil:
     """Pack the tile's pixels for its block of K."""
     cdef pplconv_pack_pixels_args p
     cdef pplconv_pack_rows_args r
     cdef int64_t block = tile.k_end - tile.k_begin
-    cdef int64_t channels_in = j.groups * j.ic
+    cdef int64_t channels_in = j.shape.groups * j.shape.ic
     if j.channels_last:
-        r.src = t.x + tile.group * j.ic * j.element
-        r.src_ns = j.geometry.ih * j.geometry.iw * channels_in * j.element
-        r.src_ps = channels_in * j.element
+        r.src = t.x + tile.group * j.shape.ic * j.shape.element
+        r.src_ns = j.shape.geometry.ih * j.shape.geometry.iw * channels_in * j.shape.element
+        r.src_ps = channels_in * j.shape.element
         r.dst = scratch
         r.dst_rs = j.packed_row
         r.first = tile.pixel
         r.pixels = tile.pixels
-        r.channels = j.ic
+        r.channels = j.shape.ic
         r.k_begin = tile.k_begin
         r.k_end = tile.k_end
-        r.geometry = &j.geometry
+        r.geometry = &j.shape.geometry
         j.pack_rows(&r)
         return
-    cdef int64_t plane = j.geometry.ih * j.geometry.iw * j.element
-    p.src = t.x + (tile.image * channels_in + tile.group * j.ic + tile.k_begin // j.taps) * plane
+    cdef int64_t plane = j.shape.geometry.ih * j.shape.geometry.iw * j.shape.element
+    p.src = t.x + (tile.image * channels_in + tile.group * j.shape.ic + tile.k_begin // j.shape.taps) * plane
     p.src_cs = plane
     p.dst = scratch
-    p.dst_cs = j.taps * j.pixel_panel * j.element
-    p.channels = block // j.taps
+    p.dst_cs = j.shape.taps * j.pixel_panel * j.shape.element
+    p.channels = block // j.shape.taps
     p.runs = scratch + j.runs_offset
     p.run_count = tile.run_count
-    p.stride = j.geometry.stride_w
+    p.stride = j.shape.geometry.stride_w
     j.pack_pixels(&p)
 
 
-cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile,
+cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
                       char *scratch) noexcept nogil:
     """Vectors over pixels, weights broadcast; NCHW."""
     cdef pplconv_gemm_args g
-    cdef int64_t plane = j.pixels * j.element
+    cdef int64_t plane = j.pixels * j.shape.element
     cdef int64_t panels_m = ceil_div(tile.channels, j.mr), panels_n = ceil_div(tile.pixels, j.nr)
     cdef int64_t index, im, jn, m, n, channel, pixel, offset
     cdef int64_t flags = 0 if tile.first else PPLCONV_ACCUMULATE
@@ -131,14 +119,14 @@ cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile,
     if j.packed:
         flags |= PPLCONV_B_PADDED
         b = scratch
-        g.b_ks = j.nr * j.element
+        g.b_ks = j.nr * j.shape.element
     else:
-        channel = (tile.image * j.groups + tile.group) * j.ic + tile.k_begin
-        b = t.x + (channel * j.pixels + tile.pixel) * j.element
+        channel = (tile.image * j.shape.groups + tile.group) * j.shape.ic + tile.k_begin
+        b = t.x + (channel * j.pixels + tile.pixel) * j.shape.element
         g.b_ks = plane
     g.k = tile.k_end - tile.k_begin
-    g.a_rs = j.element
-    g.a_ks = j.panel_width * j.element
+    g.a_rs = j.shape.element
+    g.a_ks = j.panel_width * j.shape.element
     g.b_ahead = j.b_ahead
     g.c_rs = plane
     g.residual_rs = plane
@@ -157,18 +145,18 @@ cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile,
         n = least(j.nr, tile.pixel + tile.pixels - pixel)
         g.a = weight_panel(j, t, tile, channel)
         if j.packed:
-            g.b = b + jn * j.k_block * j.nr * j.element
+            g.b = b + jn * j.k_block * j.nr * j.shape.element
         else:
-            g.b = b + jn * j.nr * j.element
+            g.b = b + jn * j.nr * j.shape.element
         g.n = n
         offset = y_offset(j, tile, channel, pixel)
         g.c = t.y + offset
         g.residual = t.residual + offset
-        g.bias = t.bias + (tile.group * j.oc + channel) * j.element
+        g.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.element
         j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
 
 
-cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile,
+cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
                         char *scratch) noexcept nogil:
     """Vectors over output channels, pixels broadcast; NHWC, or NCHW through a tile."""
     cdef pplconv_gemm_args g
@@ -178,33 +166,33 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile,
     cdef int64_t tile_step = 0
     cdef const char *a
     cdef char *c_tile = scratch + j.tile_offset
-    channels_in = j.groups * j.ic
+    channels_in = j.shape.groups * j.shape.ic
     if j.channels_last:
         if tile.last:
             flags |= epilogue_flags(t, False)
-        g.c_rs = j.groups * j.oc * j.element
+        g.c_rs = j.shape.groups * j.shape.oc * j.shape.element
         if j.packed:
             a = scratch
             g.a_rs = j.packed_row
         else:
-            g.a_rs = channels_in * j.element
-            a = t.x + (tile.pixel * channels_in + tile.group * j.ic + tile.k_begin) * j.element
-        g.a_ks = j.element
+            g.a_rs = channels_in * j.shape.element
+            a = t.x + (tile.pixel * channels_in + tile.group * j.shape.ic + tile.k_begin) * j.shape.element
+        g.a_ks = j.shape.element
     else:
         # A panel of a whole sum is stored at once, and the next one takes its place.
-        tile_step = 0 if tile.first and tile.last else j.nr * j.element
+        tile_step = 0 if tile.first and tile.last else j.nr * j.shape.element
         g.c_rs = j.tile_row
-        g.a_rs = j.element
+        g.a_rs = j.shape.element
         if j.packed:
             a = scratch
-            g.a_ks = j.pixel_panel * j.element
+            g.a_ks = j.pixel_panel * j.shape.element
         else:
-            channel = tile.image * channels_in + tile.group * j.ic + tile.k_begin
-            a = t.x + (channel * j.pixels + tile.pixel) * j.element
-            g.a_ks = j.pixels * j.element
+            channel = tile.image * channels_in + tile.group * j.shape.ic + tile.k_begin
+            a = t.x + (channel * j.pixels + tile.pixel) * j.shape.element
+            g.a_ks = j.pixels * j.shape.element
     pixel_step = g.a_rs
     g.k = tile.k_end - tile.k_begin
-    g.b_ks = j.panel_width * j.element
+    g.b_ks = j.panel_width * j.shape.element
     g.b_ahead = j.b_ahead
     g.residual_rs = g.c_rs
     g.clip = t.clip
@@ -227,7 +215,7 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile,
             offset = y_offset(j, tile, channel, pixel)
             g.c = t.y + offset
             g.residual = t.residual + offset
-            g.bias = t.bias + (tile.group * j.oc + channel) * j.element
+            g.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.element
         else:
             g.c = c_tile + im * j.mr * g.c_rs + jn * tile_step
         j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
@@ -235,7 +223,7 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile,
             store_panel(j, t, tile, channel, n, c_tile + jn * tile_step, g.c_rs)
 
 
-cdef void store_panel(const Job *j, const Tensors *t, const Tile *tile, int64_t channel,
+cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int64_t channel,
                       int64_t channels, const char *c_tile, int64_t c_rs) noexcept nogil:
     """Store a finished panel of (pixels, channels) into NCHW, with the epilogue."""
     cdef pplconv_store_transposed_args s
@@ -243,10 +231,10 @@ cdef void store_panel(const Job *j, const Tensors *t, const Tile *tile, int64_t 
     s.src = c_tile
     s.src_rs = c_rs
     s.dst = t.y + offset
-    s.dst_rs = j.pixels * j.element
+    s.dst_rs = j.pixels * j.shape.element
     s.rows = tile.pixels
     s.columns = channels
-    s.bias = t.bias + (tile.group * j.oc + channel) * j.element
+    s.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.element
     s.residual = t.residual + offset
     s.residual_rs = s.dst_rs
     s.clip = t.clip
@@ -254,8 +242,9 @@ cdef void store_panel(const Job *j, const Tensors *t, const Tile *tile, int64_t 
     j.store_transposed(&s)
 
 
-cdef void run_task(const Job *j, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """Compute one segment of outputs from start to finish."""
+    cdef const GemmJob *j = <const GemmJob *> job
     cdef Tile tile
     cdef int64_t oc_index, hw_index, group_begin, group, rest = task
     oc_index = rest % j.oc_segments
@@ -268,13 +257,13 @@ cdef void run_task(const Job *j, const Tensors *t, int64_t task, char *scratch) 
     tile.pixel = hw_index * j.hw_segment
     tile.pixels = least(j.hw_segment, j.pixels - tile.pixel)
     tile.channel = oc_index * j.oc_segment
-    tile.channels = least(j.oc_segment, j.oc - tile.channel)
+    tile.channels = least(j.oc_segment, j.shape.oc - tile.channel)
     if j.packed and not j.channels_last:
         # The table serves every channel and every group of the segment.
         tile.run_count = make_pixel_runs(
-            &j.geometry, tile.pixel, tile.pixels, j.lanes, j.pixel_panel,
+            &j.shape.geometry, tile.pixel, tile.pixels, j.lanes, j.pixel_panel,
             j.k_block * j.pixel_panel, <pplconv_run *> (scratch + j.runs_offset))
-    for group in range(group_begin, least(group_begin + j.group_segment, j.groups)):
+    for group in range(group_begin, least(group_begin + j.group_segment, j.shape.groups)):
         tile.group = group
         tile.k_begin = 0
         tile.first = True
@@ -293,64 +282,39 @@ cdef void run_task(const Job *j, const Tensors *t, int64_t task, char *scratch) 
             tile.first = False
 
 
-cdef void run_tasks(const Job *j, const Tensors *t, char *scratch, int team) noexcept nogil:
-    cdef int64_t task
-    if team == 1:
-        # No region at all: the caller's thread, and nothing of OpenMP is touched.
-        for task in range(j.tasks):
-            run_task(j, t, task, scratch)
-        return
-    for task in prange(j.tasks, num_threads=team, schedule="dynamic", chunksize=1):
-        run_task(j, t, task, scratch + threadid() * j.scratch_bytes)
-
-
-cdef void pack_range(const Job *j, const char *weights, char *packed, int64_t index,
+cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
                      int64_t pieces) noexcept nogil:
     """Pack piece `index` of `pieces` of every group's panels."""
+    cdef const GemmJob *j = <const GemmJob *> job
     cdef pplconv_pack_weights_args p
-    cdef int64_t group, panels = ceil_div(j.oc, j.panel_width)
+    cdef int64_t group, panels = ceil_div(j.shape.oc, j.panel_width)
     cdef int64_t padded = panels * j.panel_width
     p.oc_begin = panels * index // pieces * j.panel_width
-    p.oc_end = least(panels * (index + 1) // pieces * j.panel_width, j.oc)
-    p.ic = j.ic
-    p.taps = j.taps
+    p.oc_end = least(panels * (index + 1) // pieces * j.panel_width, j.shape.oc)
+    p.ic = j.shape.ic
+    p.taps = j.shape.taps
     p.panel_width = j.panel_width
     p.taps_first = j.channels_last
-    for group in range(j.groups):
-        p.src = weights + group * j.oc * j.k * j.element
-        p.dst = packed + group * padded * j.k * j.element
+    for group in range(j.shape.groups):
+        p.src = weights + group * j.shape.oc * j.k * j.shape.element
+        p.dst = packed + group * padded * j.k * j.shape.element
         j.pack_weights(&p)
 
 
-cdef class Schedule:
-    """A plan compiled for running: C numbers and kernel addresses.
-
-    Parameters
-    ----------
-    fields : dict
-        The members of ``Job`` that the plan decides, by name.
-    dtype, isa : str
-        Which kernels to call.
-    """
+cdef class GemmSchedule(Schedule):
+    """A `Nest` of ``algorithms.nest`` compiled."""
 
     def __cinit__(self, dict fields, str dtype, str isa):
-        cdef Job *j = &self.job
-        memset(j, 0, sizeof(Job))
+        cdef GemmJob *j = &self.own
+        memset(j, 0, sizeof(GemmJob))
+        j.shape = self.shape
         find_gemm_family(dtype, isa, &j.gemm)
         j.pack_pixels = find("pack_pixels", dtype, isa)
         j.pack_rows = find("pack_rows", dtype, isa)
         j.pack_weights = find("pack_weights", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
-        g = &j.geometry
-        (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
-         g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = fields["geometry"]
-        j.element = fields["element"]
+        j.k = j.shape.ic * j.shape.taps
         j.images = fields["images"]
-        j.groups = fields["groups"]
-        j.ic = fields["ic"]
-        j.oc = fields["oc"]
-        j.taps = g.kh * g.kw
-        j.k = j.ic * j.taps
         j.pixels = fields["pixels"]
         j.channels_last = fields["channels_last"]
         j.channels_in_vectors = fields["channels_in_vectors"]
@@ -369,61 +333,50 @@ cdef class Schedule:
         j.pixel_panel = fields["pixel_panel"]
         j.packed_row = fields["packed_row"]
         j.tile_row = fields["tile_row"]
-        j.oc_segments = ceil_div(j.oc, j.oc_segment)
-        j.hw_segments = ceil_div(j.pixels, j.hw_segment)
-        j.group_segments = ceil_div(j.groups, j.group_segment)
-        j.tasks = j.images * j.oc_segments * j.hw_segments * j.group_segments
-        j.threads = fields["threads"]
         j.runs_offset = fields["runs_offset"]
         j.tile_offset = fields["tile_offset"]
-        j.scratch_bytes = fields["scratch_bytes"]
         self.check()
+        j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
+        j.hw_segments = ceil_div(j.pixels, j.hw_segment)
+        self.job = j
+        self.task = run_task
+        self.pack = pack_range
 
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
-        cdef Job *j = &self.job
-        cdef int64_t v, m
-        if j.mr < 1 or j.nr < j.lanes or j.nr % j.lanes or j.threads < 1:
+        cdef GemmJob *j = &self.own
+        cdef int64_t v, m, panels
+        if j.mr < 1 or j.nr < j.lanes or j.nr % j.lanes:
             raise ValueError(f"no such tile: {j.mr}x{j.nr}")
         for v in range(j.vectors):
             for m in range(j.mr):
                 if j.gemm.tile[v][m] == NULL:
                     raise ValueError(f"no kernel for a tile of {m + 1}x{(v + 1) * j.lanes}")
+        if min(j.k_block, j.oc_segment, j.hw_segment, j.group_segment) < 1:
+            raise ValueError("blocks and segments are at least 1")
         if j.channels_in_vectors and not j.channels_last and not j.pixels_inner:
             raise ValueError("a panel that is stored transposed has its pixels innermost")
         if not j.channels_in_vectors and j.channels_last:
             raise ValueError("NHWC has its vectors over output channels")
-        if j.oc_segment % j.panel_width and j.oc_segment < j.oc:
+        if j.oc_segment % j.panel_width and j.oc_segment < j.shape.oc:
             raise ValueError("oc_segment must be whole panels")
         if not j.channels_in_vectors and j.hw_segment % j.lanes and j.hw_segment < j.pixels:
             raise ValueError("hw_segment must be whole vectors")
-        if j.packed and not j.channels_last and j.k_block % j.taps:
+        if j.packed and not j.channels_last and j.k_block % j.shape.taps:
             raise ValueError("k_block must be whole channels")
         if j.packed and not j.channels_last and (
                 j.k_block * ceil_div(j.hw_segment, j.pixel_panel) * j.pixel_panel >= 1 << 31):
             raise ValueError("packed pixels of a task are counted in 32 bits")
         if (j.pixel_panel < (j.hw_segment if j.channels_in_vectors else j.nr)
-                or j.packed_row < j.k_block * j.element or j.tile_row < j.nr * j.element):
+                or j.packed_row < j.k_block * j.shape.element
+                or j.tile_row < j.nr * j.shape.element):
             raise ValueError("rows of the scratch are shorter than what goes into them")
-        if min(j.k_block, j.oc_segment, j.hw_segment, j.group_segment) < 1:
-            raise ValueError("blocks and segments are at least 1")
+        panels = ceil_div(j.shape.oc, j.panel_width)
+        if self.weight_bytes < (j.shape.groups * panels * j.panel_width * j.k
+                                * j.shape.element):
+            raise ValueError("packed weights are larger than their memory")
+        if self.tasks != (j.images * ceil_div(j.shape.oc, j.oc_segment)
+                          * ceil_div(j.pixels, j.hw_segment)
+                          * ceil_div(j.shape.groups, j.group_segment)):
+            raise ValueError("the tasks are not those of the segments")
         return 0
-
-    cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil:
-        run_tasks(&self.job, tensors, scratch, team)
-
-    cdef void pack_weights(self, const char *weights, char *packed, int team) noexcept nogil:
-        cdef const Job *j = &self.job
-        cdef int64_t piece
-        if team == 1 or j.oc * j.k * j.groups < 65536:
-            pack_range(j, weights, packed, 0, 1)
-            return
-        for piece in prange(team, num_threads=team, schedule="static"):
-            pack_range(j, weights, packed, piece, team)
-
-    cdef int64_t packed_bytes(self) noexcept nogil:
-        cdef const Job *j = &self.job
-        return j.groups * ceil_div(j.oc, j.panel_width) * j.panel_width * j.k * j.element
-
-    cdef int64_t scratch_bytes(self) noexcept nogil:
-        return self.job.threads * self.job.scratch_bytes

@@ -1,4 +1,4 @@
-"""Types of the loops; everything but the constructor is for C callers."""
+"""Types of a compiled plan; everything but the constructor is for C callers."""
 
 from typing import Any
 

@@ -1,0 +1,171 @@
+"""A candidate: one way to compute one problem, as planner and loops see it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from ..problem import ConvProblem
+from .rates import Rates
+
+LINE = 64
+
+
+def ceil_div(a: int, b: int) -> int:
+    """Quotient of `a` and `b`, rounded up."""
+    return -(-a // b)
+
+
+def round_up(a: int, multiple: int) -> int:
+    """The least multiple of `multiple` that is at least `a`."""
+    return ceil_div(a, multiple) * multiple
+
+
+def odd_lines(size: int) -> int:
+    """Round `size` bytes up to an odd number of cache lines: rows then share no cache set."""
+    return (ceil_div(size, LINE) | 1) * LINE
+
+
+def thread_scratch(size: int) -> int:
+    """Bytes of one thread's scratch: whole pages, of which one thread has all.
+
+    An odd number of pages keeps the threads' scratch out of one another's cache sets.
+    """
+    return (round_up(size, 4096) | 4096) if size else 0
+
+
+def balanced(total: int, largest: int, multiple: int, pieces: int = 1) -> int:
+    """Size of equal pieces of `total`, a multiple of `multiple`, at most about `largest`.
+
+    `pieces` asks for at least so many pieces where `total` has them to give.
+    """
+    count = max(ceil_div(total, max(largest, multiple)), min(pieces, ceil_div(total, multiple)))
+    return min(round_up(ceil_div(total, count), multiple), round_up(total, multiple))
+
+
+def memory(problem: ConvProblem, channels: int, height: int, width: int) -> tuple[int, ...]:
+    """Describe how an array of the problem's layout lies.
+
+    Returns
+    -------
+    tuple of int
+        Bytes from one image, block of channels, row and pixel to the next, and how many
+        channels are neighbours in memory (elements): 1 in NCHW, all in NHWC.
+    """
+    e = problem.element
+    if problem.layout == "NCHW":
+        plane = height * width * e
+        return channels * plane, plane, width * e, e, 1
+    if problem.layout == "NHWC":
+        pixel = channels * e
+        return height * width * pixel, 0, width * pixel, pixel, max(channels, 1)
+    pixel = problem.block * e
+    plane = height * width * pixel
+    return ceil_div(channels, problem.block) * plane, plane, width * pixel, pixel, problem.block
+
+
+class Candidate(ABC):
+    """One way to compute a problem.
+
+    Attributes
+    ----------
+    problem : ConvProblem
+        What is computed.
+    algorithm : str
+        Name of the algorithm, as ``algorithm=`` takes it.
+    loops : str
+        Which module of ``schedules`` runs it.
+    """
+
+    problem: ConvProblem
+    algorithm: str
+    loops: str
+
+    @property
+    @abstractmethod
+    def bits(self) -> str:
+        """What decides the bits of the result: the method and the order of its sums.
+
+        The planner chooses it without looking at the team; among candidates of equal bits
+        the team may choose.
+        """
+
+    @property
+    @abstractmethod
+    def blocks(self) -> dict[str, int | str]:
+        """The choices that tell this candidate from others of its algorithm."""
+
+    @property
+    @abstractmethod
+    def packing(self) -> str:
+        """Format of the packed weights; weights of one format serve every plan that has it."""
+
+    @property
+    @abstractmethod
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights."""
+
+    @property
+    @abstractmethod
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+
+    @property
+    @abstractmethod
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+
+    @property
+    @abstractmethod
+    def error_bound(self) -> float:
+        """Stated bound of the error, relative to the output's largest magnitude."""
+
+    @property
+    def is_direct_sum(self) -> bool:
+        """Whether each output is one plain sum of products, which any tolerance allows."""
+        return True
+
+    @abstractmethod
+    def kernel(self, isa: str) -> str:
+        """Symbol of the main microkernel."""
+
+    @abstractmethod
+    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+        """Estimate the cycles of the busiest thread, by named term."""
+
+    @abstractmethod
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what the loops take besides the problem's shape."""
+
+    def fields(self, threads: int) -> dict[str, Any]:
+        """Collect what the loops take."""
+        return {
+            "loops": self.loops,
+            "threads": threads,
+            "tasks": self.tasks,
+            "scratch_bytes": self.scratch_bytes,
+            "packed_weight_bytes": self.packed_weight_bytes,
+            **shape_fields(self.problem),
+            **self.own_fields(),
+        }
+
+
+def shape_fields(p: ConvProblem) -> Mapping[str, Any]:
+    """Describe the problem to the loops: its geometry and how the user's arrays lie."""
+    (top, _), (left, _) = p.padding
+    return {
+        "geometry": (
+            *(p.ih, p.iw, p.oh, p.ow, p.kh, p.kw),
+            *p.stride,
+            *p.dilation,
+            *(top, left),
+        ),
+        "element": p.element,
+        "batch": p.batch,
+        "groups": p.groups,
+        "ic": p.ic // p.groups,
+        "oc": p.oc // p.groups,
+        "x": memory(p, p.ic, p.ih, p.iw),
+        "y": memory(p, p.oc, p.oh, p.ow),
+    }

@@ -1,0 +1,33 @@
+"""What candidates depend on besides the problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..machine import Machine
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What candidates depend on besides the problem.
+
+    Parameters
+    ----------
+    machine : Machine
+        Cache sizes.
+    isa : str
+        Instruction set of the kernels.
+    tiles : mapping of int to int
+        NR to the largest MR, of the kernels for the dtype and ISA.
+    lanes : int
+        Elements of a vector.
+    threads : int
+        Size of the team; decides segments only.
+    """
+
+    machine: Machine
+    isa: str
+    tiles: Mapping[int, int]
+    lanes: int
+    threads: int

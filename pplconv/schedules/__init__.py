@@ -1,0 +1,38 @@
+"""The loops: a plan's work divided over a team, tiles packed, kernels called. No GIL.
+
+===================  ===========================================================================
+``base``             `Schedule`: tasks and the team's loop; how arrays lie
+``gemm``             1x1 and tiled im2col through the GEMM microkernel
+``direct``           convolution on channels-last and blocked arrays as they lie
+``winograd``         pre-processing, products over all positions, post-processing
+``depthwise``        one input channel for each output channel
+===================  ===========================================================================
+
+A plan's ``loops`` names the module that runs it. Only modules of this folder are parallel,
+and none of them touches an element: that is what kernels are for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .base import Schedule
+from .gemm import GemmSchedule
+
+SCHEDULES: dict[str, type[Schedule]] = {
+    "gemm": GemmSchedule,
+}
+
+
+def compile_plan(fields: dict[str, Any], dtype: str, isa: str) -> Schedule:
+    """Make the schedule that a candidate's fields describe.
+
+    Raises
+    ------
+    ValueError
+        If the loops could not carry it out inside its memory.
+    """
+    return SCHEDULES[fields["loops"]](fields, dtype, isa)
+
+
+__all__ = ["SCHEDULES", "Schedule", "compile_plan"]

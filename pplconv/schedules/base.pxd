@@ -1,0 +1,63 @@
+"""What a compiled plan is to the modules that run one, and what all loops share."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_geometry, pplconv_kernel
+
+
+cdef struct Memory:
+    # How an array lies: bytes from one image, block of channels, row and pixel to the next,
+    # and how many channels are neighbours (1 in NCHW, a block in NCHWc, all in NHWC).
+    int64_t image, block, row, pixel, width
+
+
+cdef struct Shape:
+    # What is computed. Channels are those of one group.
+    pplconv_geometry geometry
+    int64_t element, batch, groups, ic, oc, taps
+    Memory x, y
+
+
+cdef struct Tensors:
+    const char *x
+    const char *weights
+    char *y
+    const char *bias
+    const char *residual
+    const void *clip
+
+
+# One task from start to finish, and piece `index` of `pieces` of the weights' packing. `job` is
+# the struct of the loops that the function belongs to.
+ctypedef void (*task_function)(const void *job, const Tensors *t, int64_t task,
+                               char *scratch) noexcept nogil
+ctypedef void (*pack_function)(const void *job, const char *weights, char *packed, int64_t index,
+                               int64_t pieces) noexcept nogil
+
+
+cdef extern from "pplconv_schedules.h" nogil:
+    int64_t ceil_div "pplconv_ceil_div"(int64_t a, int64_t b)
+    int64_t least "pplconv_least"(int64_t a, int64_t b)
+    int64_t most "pplconv_most"(int64_t a, int64_t b)
+
+
+cdef inline int64_t channel_offset(const Memory *m, int64_t element,
+                                   int64_t channel) noexcept nogil:
+    # Of a channel counted over all groups.
+    if m.width == 1:
+        return channel * m.block
+    return channel // m.width * m.block + channel % m.width * element
+
+
+cdef class Schedule:
+    cdef Shape shape
+    cdef const void *job
+    cdef task_function task
+    cdef pack_function pack
+    cdef int64_t tasks, thread_scratch, weight_bytes
+    cdef int threads
+
+    cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
+    cdef void pack_weights(self, const char *weights, char *packed, int team) noexcept nogil
+    cdef int64_t packed_bytes(self) noexcept nogil
+    cdef int64_t scratch_bytes(self) noexcept nogil

@@ -1,0 +1,32 @@
+"""The GEMM nest compiled: see ``gemm.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport GemmFamily, pplconv_kernel
+from pplconv.schedules.base cimport Schedule, Shape
+
+
+cdef struct GemmJob:
+    Shape shape
+    # Pixels are counted over one image (NCHW, NCHWc) or over all (NHWC).
+    int64_t images, pixels, k
+    bint channels_last
+    # How: which operand runs in vectors, and whether pixels are packed.
+    bint channels_in_vectors, packed, pixels_inner
+    int64_t mr, vectors, lanes, nr, panel_width
+    int64_t k_block, oc_segment, hw_segment, group_segment
+    int64_t b_ahead
+    # Layout of the scratch: pixels in a panel, bytes of a packed row and of a tile's row.
+    int64_t pixel_panel, packed_row, tile_row
+    # How the work is divided: task = (group segment, image, hw segment, oc segment).
+    int64_t oc_segments, hw_segments
+    # Scratch of one thread: packed pixels, runs, and the tile to be stored transposed.
+    int64_t runs_offset, tile_offset
+    GemmFamily gemm
+    pplconv_kernel pack_pixels, pack_rows, store_transposed, pack_weights
+
+
+cdef class GemmSchedule(Schedule):
+    cdef GemmJob own
+
+    cdef int check(self) except -1

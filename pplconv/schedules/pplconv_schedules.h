@@ -1,0 +1,38 @@
+/* Small things that the loops share and that Cython cannot say. */
+#ifndef PPLCONV_SCHEDULES_H
+#define PPLCONV_SCHEDULES_H
+
+#include <stdint.h>
+
+/* Cython's cdivision gives C's operators; these say what they mean. */
+static inline int64_t pplconv_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static inline int64_t pplconv_least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t pplconv_most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Denormal operands cost more than a hundred cycles each on x86, so the loops compute with
+ * them flushed to zero. The caller's control register is put back as it was, exception flags
+ * included. */
+#if defined(__x86_64__)
+#include <immintrin.h>
+static inline uint64_t pplconv_flush_denormals(void) {
+    const unsigned saved = _mm_getcsr();
+    _mm_setcsr(saved | 0x8040u); /* FTZ, DAZ */
+    return saved;
+}
+static inline void pplconv_restore_denormals(uint64_t saved) { _mm_setcsr((unsigned)saved); }
+#elif defined(__aarch64__)
+static inline uint64_t pplconv_flush_denormals(void) {
+    uint64_t saved;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
+    __asm__ volatile("msr fpcr, %0" : : "r"(saved | (1u << 24))); /* FZ */
+    return saved;
+}
+static inline void pplconv_restore_denormals(uint64_t saved) {
+    __asm__ volatile("msr fpcr, %0" : : "r"(saved));
+}
+#else
+static inline uint64_t pplconv_flush_denormals(void) { return 0; }
+static inline void pplconv_restore_denormals(uint64_t saved) { (void)saved; }
+#endif
+
+#endif
