@@ -17,7 +17,9 @@ NAME = "im2col"
 
 
 def supports(problem: ConvProblem) -> str | None:
-    """Say why `problem` cannot be served; it always can."""
+    """Say why `problem` cannot be served; None if it can."""
+    if problem.layout == "NCHWc":
+        return "blocks of channels need no packing: the direct algorithm reads them as they lie"
     return None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..problem import ConvProblem
-from .nest import Nest
+from . import direct
+from .candidate import Candidate
 from .surroundings import Surroundings
 from .tiled import candidates as tiled_candidates
 
@@ -14,11 +15,13 @@ NAME = "pointwise"
 
 def supports(problem: ConvProblem) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
-    if problem.is_pointwise:
-        return None
-    return "it needs a 1x1 kernel, stride 1 and no padding"
+    if not problem.is_pointwise:
+        return "it needs a 1x1 kernel, stride 1 and no padding"
+    return direct.supports(problem)
 
 
-def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Nest]:
-    """Yield the nests worth an estimate."""
+def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
+    """Yield the nests worth an estimate; on blocked arrays those of direct convolution."""
+    if problem.layout == "NCHWc":
+        return direct.candidates(problem, around, NAME)
     return tiled_candidates(problem, around, NAME, packed=False)

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport pplconv_geometry, pplconv_kernel
+from pplconv._kernels cimport pplconv_geometry, pplconv_kernel, pplconv_zero_lanes_args
 
 
 cdef struct Memory:
@@ -47,6 +47,22 @@ cdef inline int64_t channel_offset(const Memory *m, int64_t element,
     if m.width == 1:
         return channel * m.block
     return channel // m.width * m.block + channel % m.width * element
+
+
+cdef inline void zero_tail(const Shape *s, pplconv_kernel zero_lanes, int64_t channel, char *y,
+                           int64_t rows, int64_t columns) noexcept nogil:
+    # The lanes behind the last output channel of a blocked array become zero: `channel` is
+    # one past the channels just stored, `y` the rectangle's first pixel in the first block.
+    cdef pplconv_zero_lanes_args a
+    cdef int64_t row, channels = s.groups * s.oc, used = channels % s.y.width
+    if channel != channels or used == 0:
+        return
+    a.dst_ps = s.y.pixel
+    a.pixels = columns
+    a.lanes = s.y.width - used
+    for row in range(rows):
+        a.dst = y + channel_offset(&s.y, s.element, channels) + row * s.y.row
+        zero_lanes(&a)
 
 
 cdef class Schedule:

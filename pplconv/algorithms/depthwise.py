@@ -1,0 +1,160 @@
+"""Depthwise convolution: groups of one input channel, with any channel multiplier.
+
+Bound by loads, stores and memory rather than by FMAs, so there is nothing to block: rows and
+channels are cut for the team, and the kernels load each input once for the outputs of a
+register block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..problem import ConvProblem
+from .candidate import Candidate, balanced, ceil_div, round_up
+from .error_bounds import direct_error_bound
+from .rates import L3_BYTES, TASK_CYCLES, TEAM_CYCLES, Rates, busiest_share
+from .surroundings import Surroundings
+
+NAME = "depthwise"
+
+GENERIC_CYCLES = 4.0  # a tap of a kernel without a specialisation, against one with
+PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
+
+
+@dataclass(frozen=True)
+class Depthwise(Candidate):
+    """One way to run a problem through depthwise convolution's loops.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed.
+    isa_lanes : int
+        Elements of a vector.
+    channel_segment, row_segment : int
+        Output channels and rows of a task.
+    """
+
+    problem: ConvProblem
+    isa_lanes: int
+    channel_segment: int
+    row_segment: int
+
+    algorithm = NAME
+    loops = "depthwise"
+
+    @property
+    def bits(self) -> str:
+        """The order of the one sum."""
+        return "sum over kh, kw"
+
+    @property
+    def error_bound(self) -> float:
+        """That of one chain of FMAs."""
+        return direct_error_bound(self.problem.k, self.problem.dtype)
+
+    @property
+    def by_pixels(self) -> bool:
+        """Whether vectors run over pixels."""
+        return self.problem.layout == "NCHW"
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """Orientation and segments."""
+        return {
+            "orientation": "pixels" if self.by_pixels else "channels",
+            "channel_segment": self.channel_segment,
+            "row_segment": self.row_segment,
+        }
+
+    def kernel(self, isa: str) -> str:
+        """Symbol of the kernel."""
+        way = "pixels" if self.by_pixels else "channels"
+        return f"pplconv_depthwise_{way}_{self.problem.dtype}_{isa}"
+
+    @property
+    def width(self) -> int:
+        """Elements from one tap's packed weights to the next."""
+        oc = self.problem.oc
+        return oc if self.by_pixels else round_up(oc, self.isa_lanes)
+
+    @property
+    def packing(self) -> str:
+        """Format of the packed weights."""
+        return "as they are" if self.by_pixels else f"taps of {self.width} channels"
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights."""
+        p = self.problem
+        return p.kh * p.kw * self.width * p.element
+
+    @property
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        p = self.problem
+        return p.batch * ceil_div(p.oc, self.channel_segment) * ceil_div(p.oh, self.row_segment)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Nothing is needed."""
+        return 0
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.depthwise.DepthwiseSchedule`` takes."""
+        return {
+            "width": self.width,
+            "channel_segment": self.channel_segment,
+            "row_segment": self.row_segment,
+        }
+
+    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+        """Estimate the cycles of the busiest thread: ``fma``, ``tile``, ``stream``, ``team``."""
+        p = self.problem
+        if self.by_pixels:
+            vectors = p.oc * p.oh * ceil_div(p.ow, self.isa_lanes)
+        else:
+            vectors = ceil_div(p.oc, self.isa_lanes) * p.oh * p.ow
+        special = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
+        fma = p.batch * vectors * p.k / rates.fma_per_cycle * (1.5 if special else GENERIC_CYCLES)
+        planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
+        moved = p.batch * (p.ic * p.ih * p.iw + p.oc * p.oh * p.ow) * p.element
+        largest = min(1.0, self.channel_segment / p.oc) * min(1.0, self.row_segment / max(p.oh, 1))
+        largest /= max(p.batch, 1)
+        busiest = busiest_share(self.tasks, threads, largest)
+        return {
+            "fma": fma * busiest,
+            "tile": (planes * PLANE_CYCLES + self.tasks * TASK_CYCLES) * busiest,
+            "stream": moved / (4 * L3_BYTES) * busiest,
+            "team": TEAM_CYCLES if threads > 1 else 0.0,
+        }
+
+
+def supports(problem: ConvProblem) -> str | None:
+    """Say why `problem` cannot be served; None if it can."""
+    if problem.ic != problem.groups:
+        return "it needs groups of one input channel"
+    return None
+
+
+def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
+    """Yield the segments worth an estimate."""
+    p, threads = problem, around.threads
+    multiplier = p.oc // p.groups
+    pieces = 1 if p.batch and p.batch % threads == 0 else threads
+    if p.layout == "NCHW":
+        # Planes are cut by channel first: a plane's rows share their input.
+        channels = balanced(p.oc, p.oc, multiplier, pieces)
+        tasks = max(p.batch, 1) * ceil_div(p.oc, channels)
+        rows = balanced(p.oh, p.oh, 1, ceil_div(threads, tasks)) if p.oh else 1
+        yield Depthwise(p, around.lanes, channels, max(rows, 1))
+        return
+    # Rows of all channels stream; short images are cut by channel.
+    whole = max(round_up(p.oc, multiplier), 1)
+    yield Depthwise(p, around.lanes, whole, max(balanced(p.oh, p.oh, 1, pieces), 1))
+    if pieces > 1:
+        lines = around.lanes * multiplier
+        channels = balanced(p.oc, p.oc, lines, pieces)
+        yield Depthwise(p, around.lanes, channels, max(p.oh, 1))

@@ -1,0 +1,420 @@
+"""Direct convolution: no im2col, taps on padding left out.
+
+Vectors run over output channels, pixels are broadcast, and a sum is a list of stretches of
+input that the batch-reduce GEMM walks; see ``schedules/direct.pyx``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..problem import ConvProblem
+from .candidate import (
+    LINE,
+    Candidate,
+    balanced,
+    ceil_div,
+    memory,
+    round_up,
+    thread_scratch,
+)
+from .error_bounds import direct_error_bound
+from .rates import (
+    CALL_CYCLES,
+    HIDDEN,
+    L2_BYTES,
+    L3_BYTES,
+    STORE_CYCLES,
+    STORE_TRANSPOSED_CYCLES,
+    TASK_CYCLES,
+    TEAM_CYCLES,
+    Rates,
+    busiest_share,
+    step_cycles,
+)
+from .surroundings import Surroundings
+from .tiled import row_tiles
+
+NAME = "direct"
+
+PREFETCH_STEPS = 24
+SEGMENT_BYTES = 16  # struct pplconv_segment
+SEGMENT_CYCLES = 8.0
+SHORT = 14  # pixels: fewer do not fill a tile's rows
+RANGES = tuple[tuple[int, int, int, int], ...]
+
+
+def ranges(
+    outputs: int, inputs: int, kernel: int, stride: int, dilation: int, before: int
+) -> RANGES:
+    """Cut rows or columns of outputs by the taps that lie inside the image.
+
+    Returns
+    -------
+    tuple of (begin, end, low, high)
+        Outputs begin..end-1 see the taps low..high-1.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    at = 0
+    while at < outputs:
+        first = at * stride - before
+        low = min(max(0, ceil_div(-first, dilation)), kernel)
+        high = max(low, min(kernel, ceil_div(inputs - first, dilation)))
+        end = at + 1
+        if low == 0 and high == kernel:
+            # All the others that see every tap, at once: images are larger than borders.
+            last = (inputs - 1 - (kernel - 1) * dilation + before) // stride
+            end = max(end, min(outputs, last + 1))
+        if found and found[-1][2:] == (low, high):
+            found[-1] = (found[-1][0], end, low, high)
+        else:
+            found.append((at, end, low, high))
+        at = end
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Direct(Candidate):
+    """One way to run a problem through direct convolution's loops.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed.
+    algorithm : str
+        ``"direct"``, or ``"pointwise"`` for 1x1 on blocked arrays.
+    lanes, mr, nr : int
+        Elements of a vector; the tile.
+    row_segment, oc_segment : int
+        Output rows and channels of a task.
+    pixels_inner : bool
+        Whether the loop over the task's pixels is the inner one.
+    """
+
+    problem: ConvProblem
+    algorithm: str
+    lanes: int
+    mr: int
+    nr: int
+    row_segment: int
+    oc_segment: int
+    pixels_inner: bool
+
+    loops = "direct"
+
+    @property
+    def bits(self) -> str:
+        """The order of the one sum."""
+        if self.problem.layout == "NCHWc":
+            return f"sum over c/{self.problem.block}, kh, kw, c"
+        return "sum over kh, kw, c"
+
+    @property
+    def error_bound(self) -> float:
+        """That of one chain of FMAs."""
+        return direct_error_bound(self.problem.k, self.problem.dtype)
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """Tile, segments, order of loops."""
+        return {
+            "mr": self.mr,
+            "nr": self.nr,
+            "row_segment": self.row_segment,
+            "oc_segment": self.oc_segment,
+            "innermost": "pixels" if self.pixels_inner else "channels",
+        }
+
+    def kernel(self, isa: str) -> str:
+        """Symbol of the GEMM microkernel."""
+        return f"pplconv_gemm_{self.problem.dtype}_{self.mr}x{self.nr}_{isa}"
+
+    @property
+    def slab(self) -> bool:
+        """Whether pixels pass through a slab with neighbouring channels."""
+        return self.problem.layout == "NCHW"
+
+    @property
+    def ic(self) -> int:
+        """Input channels of a group."""
+        return self.problem.ic // self.problem.groups
+
+    @property
+    def oc(self) -> int:
+        """Output channels of a group."""
+        return self.problem.oc // self.problem.groups
+
+    @property
+    def flat(self) -> bool:
+        """Whether an image is one long row: a 1x1 kernel sees pixels, not rows."""
+        return self.problem.is_pointwise and not self.slab
+
+    @cached_property
+    def geometry(self) -> tuple[int, ...]:
+        """Geometry as the loops see it."""
+        p = self.problem
+        if self.flat:
+            # NHWC runs on from image to image. Short rows are taken several at a time.
+            rows = p.ih * (p.batch if p.layout == "NHWC" else 1)
+            along = next((d for d in range(1, rows) if rows % d == 0 and d * p.iw >= SHORT), rows)
+            pixels = p.iw * along
+            rows = ceil_div(rows, max(along, 1))
+            return (rows, pixels, rows, pixels, 1, 1, 1, 1, 1, 1, 0, 0)
+        (top, _), (left, _) = p.padding
+        return (p.ih, p.iw, p.oh, p.ow, p.kh, p.kw, *p.stride, *p.dilation, top, left)
+
+    @property
+    def images(self) -> int:
+        """Images as the loops see them."""
+        return 1 if self.flat and self.problem.layout == "NHWC" else self.problem.batch
+
+    @property
+    def channels(self) -> int:
+        """Input channels that are neighbours, in one segment of the sum."""
+        return self.problem.block if self.problem.layout == "NCHWc" else self.ic
+
+    @property
+    def taps_touch(self) -> bool:
+        """Whether the taps of one row of the kernel are one stretch of memory."""
+        p = self.problem
+        whole = p.layout != "NHWC" or p.groups == 1
+        return p.dilation[1] == 1 and whole
+
+    @property
+    def panel(self) -> int:
+        """Output channels in one panel of packed weights."""
+        p = self.problem
+        return min(self.nr, p.block) if p.layout == "NCHWc" and p.block < self.lanes else self.nr
+
+    @property
+    def k_packed(self) -> int:
+        """Length of a packed sum: blocks of channels are whole."""
+        p = self.problem
+        return round_up(self.ic, self.channels) * p.kh * p.kw
+
+    @property
+    def packing(self) -> str:
+        """Format of the packed weights, the order of the OpenPPL slides' 6-D weights."""
+        order = f"c/{self.channels},kh,kw,c" if self.problem.layout == "NCHWc" else "khkwc"
+        return f"panels of {self.panel}, k = {order}"
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights."""
+        p = self.problem
+        return p.groups * round_up(self.oc, self.panel) * self.k_packed * p.element
+
+    @property
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        rows = ceil_div(self.geometry[2], self.row_segment) if self.geometry[2] else 0
+        return self.images * self.problem.groups * rows * ceil_div(self.oc, self.oc_segment)
+
+    @property
+    def slab_rows(self) -> int:
+        """Input rows that a task's outputs see."""
+        p = self.problem
+        return min((self.row_segment - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
+
+    @cached_property
+    def rows(self) -> RANGES:
+        """Rows of outputs by the taps that they see."""
+        ih, _, oh, _, kh, _, stride, _, dilation, _, top, _ = self.geometry
+        return ranges(oh, ih, kh, stride, dilation, top)
+
+    @cached_property
+    def columns(self) -> RANGES:
+        """Columns of outputs by the taps that they see."""
+        _, iw, _, ow, _, kw, _, stride, _, dilation, _, left = self.geometry
+        return ranges(ow, iw, kw, stride, dilation, left)
+
+    @cached_property
+    def scratch(self) -> tuple[int, int, int]:
+        """Offsets of the slab and of a run of outputs, and bytes of one thread."""
+        p = self.problem
+        size = ceil_div(self.ic, self.channels) * p.kh * p.kw * SEGMENT_BYTES
+        slab = round_up(size, LINE)
+        size = run = slab
+        if self.slab:
+            size = slab + self.slab_rows * p.iw * self.ic * p.element
+            run = round_up(size, LINE)
+            size = run + self.run_pixels * self.nr * p.element
+        return slab, run, thread_scratch(size)
+
+    @property
+    def run_pixels(self) -> int:
+        """Outputs of the longest run that is stored transposed."""
+        return max((end - begin for begin, end, _, _ in self.columns), default=0)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+        return self.scratch[2]
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.direct.DirectSchedule`` takes."""
+        p = self.problem
+        slab, run, _ = self.scratch
+        return {
+            "geometry": self.geometry,
+            "batch": self.images,
+            **self._memories(),
+            "slab": self.slab,
+            "slab_pixel": self.ic * p.element,
+            "slab_row": p.iw * self.ic * p.element,
+            "slab_rows": self.slab_rows,
+            "slab_offset": slab,
+            "run_offset": run,
+            "run_pixels": self.run_pixels,
+            "channels": self.channels,
+            "taps_touch": self.taps_touch,
+            "pixels_inner": self.pixels_inner,
+            "mr": self.mr,
+            "nr": self.nr,
+            "panel": self.panel,
+            "b_ahead": PREFETCH_STEPS * self.panel * p.element,
+            "row_segment": self.row_segment,
+            "oc_segment": self.oc_segment,
+            "rows": self.rows,
+            "columns": self.columns,
+        }
+
+    def _memories(self) -> dict[str, tuple[int, ...]]:
+        """Say how arrays lie whose rows are not the user's."""
+        if not self.flat:
+            return {}
+        p = self.problem
+        x = memory(p, p.ic, *self.geometry[:2])
+        y = memory(p, p.oc, *self.geometry[2:4])
+        return {"x": x, "y": y}
+
+    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+        """Estimate the cycles of the busiest thread.
+
+        Terms: ``fma`` steps of the microkernel, ``tile`` calls, segments and stores, ``pack``
+        the slab, ``stream`` weights and pixels from further than L1, ``store`` the transposed
+        runs, ``team``.
+        """
+        p, e = self.problem, self.problem.element
+        fma = calls = stores = segments = 0.0
+        panels = ceil_div(self.oc, self.panel)
+        tail = self.oc - (panels - 1) * self.panel
+        blocks = ceil_div(self.ic, self.channels)
+        vectors = self.nr // self.lanes
+        for row, row_end, low, high in self.rows:
+            for column, column_end, left, right in self.columns:
+                height, width = row_end - row, column_end - column
+                lines, length = height, width
+                along = height * ceil_div(width, self.mr)
+                if not self.slab and width * ceil_div(height, self.mr) < along:
+                    lines, length = width, height
+                pieces = ceil_div(length, self.mr)
+                size = ceil_div(length, pieces)
+                k = (high - low) * (right - left) * blocks * self.channels
+                listed = (high - low) * blocks * (1 if self.taps_touch else right - left)
+                tiles = lines * pieces
+                steps = (panels - 1) * step_cycles(rates, size, vectors)
+                steps += step_cycles(rates, size, ceil_div(tail, self.lanes))
+                fma += tiles * k * steps
+                calls += tiles * panels
+                segments += tiles * panels * listed
+                stores += lines * length * ceil_div(self.oc, self.lanes)
+        share = p.groups * self.images
+        tile = calls * CALL_CYCLES + segments * SEGMENT_CYCLES + stores * STORE_CYCLES
+        weights = round_up(self.oc, self.panel) * self.k_packed * e
+        row_tasks = ceil_div(max(self.geometry[2], 1), self.row_segment)
+        pixels = self.slab_rows * self.geometry[1] * self.ic * e
+        stream = 0.0
+        if self.pixels_inner or self.slab:
+            # A panel of weights comes once a task, the pixels once a panel.
+            stream += row_tasks * panels * pixels / L2_BYTES * (1.0 - HIDDEN)
+            if self.panel * self.k_packed * e > rates.l1_bytes:
+                stream += calls * self.panel * self.k_packed * e / L2_BYTES * (1.0 - HIDDEN)
+            if weights + pixels > rates.l2_bytes:
+                far = row_tasks * weights / L3_BYTES
+                stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
+            if pixels > rates.l2_bytes:
+                stream += row_tasks * panels * pixels / L3_BYTES
+        else:
+            stream += calls * self.panel * self.k_packed * e / L2_BYTES * (1.0 - HIDDEN)
+            if weights > rates.l2_bytes:
+                stream += calls / panels * weights / L3_BYTES
+        pack = store = 0.0
+        if self.slab:
+            oc_tasks = ceil_div(self.oc, self.oc_segment)
+            vectors_in = row_tasks * self.slab_rows * p.iw * max(self.ic / self.lanes, 0.25)
+            pack = vectors_in * STORE_TRANSPOSED_CYCLES * oc_tasks
+            store = p.oh * p.ow / self.lanes * self.oc * STORE_TRANSPOSED_CYCLES
+        work = {
+            "fma": fma * share,
+            "tile": tile * share + self.tasks * TASK_CYCLES,
+            "pack": pack * share,
+            "stream": stream * share,
+            "store": store * share,
+        }
+        largest = self.row_segment / max(self.geometry[2], 1)
+        largest *= min(1.0, self.oc_segment / self.oc) / max(share, 1)
+        busiest = busiest_share(self.tasks, threads, min(largest, 1.0))
+        cost = {name: cycles * busiest for name, cycles in work.items()}
+        cost["team"] = TEAM_CYCLES if threads > 1 else 0.0
+        return cost
+
+
+def supports(problem: ConvProblem) -> str | None:
+    """Say why `problem` cannot be served; None if it can."""
+    if problem.layout == "NCHWc" and problem.groups > 1:
+        ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
+        if ic % problem.block or oc % problem.block:
+            return f"in NCHWc, groups must fill blocks of {problem.block} channels"
+    return None
+
+
+def candidates(problem: ConvProblem, around: Surroundings, name: str = NAME) -> Iterator[Candidate]:
+    """Yield the segments and tiles worth an estimate."""
+    oc = problem.oc // problem.groups
+    widest = max(around.lanes, round_up(oc, around.lanes))
+    for nr, largest in around.tiles.items():
+        if problem.layout == "NCHWc" and nr > around.lanes:
+            fits = problem.block == around.lanes or problem.block % nr == 0
+        elif problem.layout == "NCHWc":
+            fits = problem.block % nr == 0 or problem.block < nr
+        else:
+            fits = True
+        if fits and (nr <= widest or nr == min(around.tiles)):
+            yield from _with_tile(problem, around, name, nr, largest)
+
+
+def _with_tile(
+    problem: ConvProblem, around: Surroundings, name: str, nr: int, largest: int
+) -> Iterator[Candidate]:
+    e, l2 = problem.element, around.machine.l2_bytes
+    oc = problem.oc // problem.groups
+    threads = around.threads
+    frame = Direct(problem, name, around.lanes, 1, nr, 1, round_up(oc, nr), True)
+    rows, width = max(frame.geometry[2], 1), max(frame.geometry[3], 1)
+    weights = round_up(oc, frame.panel) * frame.k_packed * e
+    share = frame.images * problem.groups
+    row_bytes = max(frame.geometry[1] * frame.ic * e * problem.stride[0], 1)
+    reach = problem.kh * problem.dilation[0]
+    pieces = 1 if share and share % threads == 0 else threads
+    options = set()
+    for budget in (l2 // 4, l2 // 2):
+        most = max(budget // row_bytes - reach // problem.stride[0], 1)
+        options.add(balanced(rows, most, 1, pieces))
+    if not frame.slab:
+        options.add(balanced(rows, rows, 1, pieces))
+    inside = max((end - begin for begin, end, _, _ in frame.columns), default=width)
+    for row_segment in options:
+        tasks = max(share, 1) * ceil_div(rows, row_segment)
+        oc_segment = round_up(oc, frame.panel)
+        if tasks < threads:
+            oc_segment = balanced(oc, oc_segment, frame.panel, ceil_div(threads, tasks))
+        orders = {True} if frame.slab else {True, weights > l2}
+        for pixels_inner in orders:
+            for mr in row_tiles(inside, largest):
+                yield Direct(
+                    problem, name, around.lanes, mr, nr, row_segment, oc_segment, pixels_inner
+                )

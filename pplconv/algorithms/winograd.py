@@ -1,0 +1,346 @@
+"""Winograd's minimal filtering: fewer products, at the price of transforms and of accuracy.
+
+F(n x n, r x r) computes n x n outputs from t x t inputs (t = n + r - 1) with t * t products a
+channel pair instead of n * n * r * r (Lavin and Gray, "Fast Algorithms for Convolutional Neural
+Networks", 2016). The loops, with blocks of tiles and segments of input and output channels,
+are those of the OpenPPL Arm Server slides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..problem import ConvProblem
+from .candidate import LINE, Candidate, balanced, ceil_div, odd_lines, round_up, thread_scratch
+from .error_bounds import winograd_error_bound
+from .rates import (
+    HIDDEN,
+    L2_BYTES,
+    L2_WRITE_BYTES,
+    L3_BYTES,
+    STORE_TRANSPOSED_CYCLES,
+    TASK_CYCLES,
+    TEAM_CYCLES,
+    Rates,
+    busiest_share,
+    matrix_cycles,
+)
+from .surroundings import Surroundings
+from .tiled import row_tiles
+
+NAME = "winograd"
+
+# (n, r) of the kernels that exist.
+VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
+
+PREFETCH_STEPS = 24
+LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
+UNBOUNDED = 1 << 40
+# Arithmetic of a transform, in cycles a position and vector of channels, beside its stores.
+TRANSFORM_CYCLES = 2.0
+PIECE_CYCLES = 60.0
+
+
+@dataclass(frozen=True)
+class Winograd(Candidate):
+    """One way to run a problem through Winograd's loops.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed.
+    n, r : int
+        F(n x n, r x r).
+    lanes, mr, nr : int
+        Elements of a vector; the tile of the products.
+    tile_block : int
+        Tiles that are transformed, multiplied and transformed back at a time.
+    ic_segment, oc_block, oc_segment : int
+        Input channels of V, output channels of M, output channels of a task.
+    l1_bytes : int
+        Cache that a slab of pixels should fit.
+    """
+
+    problem: ConvProblem
+    n: int
+    r: int
+    lanes: int
+    mr: int
+    nr: int
+    tile_block: int
+    ic_segment: int
+    oc_block: int
+    oc_segment: int
+    l1_bytes: int
+
+    algorithm = NAME
+    loops = "winograd"
+
+    @property
+    def bits(self) -> str:
+        """Variant; the products' sums run over input channels in ascending order."""
+        return f"F({self.n}x{self.n},{self.r}x{self.r})"
+
+    @property
+    def is_direct_sum(self) -> bool:
+        """No: tolerance has to allow it."""
+        return False
+
+    @property
+    def error_bound(self) -> float:
+        """Measured, with a margin; see `error_bounds`."""
+        p = self.problem
+        return winograd_error_bound(self.n, self.r, p.ic // p.groups, p.dtype)
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """Variant, tile, blocks and segments."""
+        return {
+            "n": self.n,
+            "mr": self.mr,
+            "nr": self.nr,
+            "tile_block": self.tile_block,
+            "ic_segment": self.ic_segment,
+            "oc_block": self.oc_block,
+            "oc_segment": self.oc_segment,
+        }
+
+    def kernel(self, isa: str) -> str:
+        """Symbol of the GEMM microkernel."""
+        return f"pplconv_gemm_{self.problem.dtype}_{self.mr}x{self.nr}_{isa}"
+
+    @property
+    def t(self) -> int:
+        """Side of a patch."""
+        return self.n + self.r - 1
+
+    @property
+    def positions(self) -> int:
+        """Products a tile and channel pair."""
+        return self.t**2
+
+    @property
+    def ic(self) -> int:
+        """Input channels of a group."""
+        return self.problem.ic // self.problem.groups
+
+    @property
+    def oc(self) -> int:
+        """Output channels of a group."""
+        return self.problem.oc // self.problem.groups
+
+    @cached_property
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return tiles_of(self.problem, self.n)
+
+    @property
+    def packing(self) -> str:
+        """Transformed weights, position by position, in panels."""
+        return f"{self.bits} panels of {self.nr}, k = c"
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights: larger than the weights by positions / r^2."""
+        p = self.problem
+        return p.groups * self.positions * round_up(self.oc, self.nr) * self.ic * p.element
+
+    @property
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        oc_segments = ceil_div(self.oc, self.oc_segment)
+        return ceil_div(self.tiles, self.tile_block) * self.problem.groups * oc_segments
+
+    @property
+    def by_planes(self) -> bool:
+        """Whether channels are apart, so that slabs lie between user and transforms."""
+        return self.problem.layout == "NCHW"
+
+    @property
+    def slab_tiles(self) -> int:
+        """Neighbouring tiles that share a slab: it takes half of L1."""
+        if not self.by_planes:
+            return UNBOUNDED
+        columns = self.l1_bytes // 2 // (self.t * self.lanes * self.problem.element)
+        return max((columns - self.r + 1) // self.n, 1)
+
+    @cached_property
+    def memory(self) -> dict[str, int]:
+        """Layout of one thread's scratch, in bytes."""
+        e = self.problem.element
+
+        def row(channels: int) -> int:
+            size = round_up(channels * e, LINE)
+            return odd_lines(size) if size >= LARGE_ROW else size
+
+        v_row, m_row = row(self.ic_segment), row(self.oc_block)
+        v_position = odd_lines(self.tile_block * v_row)
+        m_position = odd_lines(self.tile_block * m_row)
+        m_offset = round_up(self.positions * v_position, 4096)
+        slab_offset = round_up(m_offset + self.positions * m_position, LINE)
+        slab_row = slab = 0
+        if self.by_planes:
+            slab_row = (self.slab_tiles * self.n + self.r - 1) * self.lanes * e
+            slab = self.t * slab_row
+        return {
+            "v_row": v_row,
+            "v_position": v_position,
+            "m_row": m_row,
+            "m_position": m_position,
+            "m_offset": m_offset,
+            "slab_offset": slab_offset,
+            "slab_row": slab_row,
+            "size": thread_scratch(slab_offset + slab),
+        }
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+        return self.memory["size"]
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.winograd.WinogradSchedule`` takes."""
+        memory = {name: size for name, size in self.memory.items() if name != "size"}
+        return memory | {
+            "n": self.n,
+            "r": self.r,
+            "tile_block": self.tile_block,
+            "ic_segment": self.ic_segment,
+            "oc_block": self.oc_block,
+            "oc_segment": self.oc_segment,
+            "mr": self.mr,
+            "nr": self.nr,
+            "b_ahead": PREFETCH_STEPS * self.nr * self.problem.element,
+            "slab_tiles": self.slab_tiles,
+        }
+
+    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+        """Estimate the cycles of the busiest thread.
+
+        Terms: ``fma`` products with their calls, ``pre`` and ``post`` transforms with their
+        traffic, ``stream`` weights and V that come from further than L1, ``store`` the slabs
+        of NCHW, ``tasks``, ``team``.
+        """
+        p, e = self.problem, self.problem.element
+        ic_segments = ceil_div(self.ic, self.ic_segment)
+        oc_segments = ceil_div(self.oc, self.oc_segment)
+        blocks = ceil_div(self.tiles, self.tile_block)
+        products = 0.0
+        whole, rest = divmod(self.tiles, self.tile_block)
+        for size, count in ((self.tile_block, whole), (rest, 1)):
+            if size:
+                products += count * matrix_cycles(
+                    rates, size, round_up(self.oc, self.nr), self.mr, self.nr, self.lanes,
+                    self.ic, ic_segments,
+                )  # fmt: skip
+        fma = products * self.positions
+        v_vectors = self.tiles * ceil_div(self.ic, self.lanes) * self.positions * oc_segments
+        m_vectors = self.tiles * ceil_div(self.oc, self.lanes) * self.positions
+        write = self.lanes * e / L2_WRITE_BYTES
+        read = self.lanes * e / L2_BYTES
+        pre = v_vectors * max(TRANSFORM_CYCLES + 0.5, write)
+        # M is written by the products, which hide half of it, and read by the transform.
+        post = m_vectors * (0.5 * write * ic_segments + read + TRANSFORM_CYCLES)
+        u_bytes = self.positions * self.ic * round_up(self.oc, self.nr) * e
+        scratch = self.positions * self.tile_block * (self.ic_segment + self.oc_block) * e
+        stream = 0.0
+        if u_bytes + scratch > rates.l2_bytes:
+            # The weights pass by once for each block of tiles.
+            far = blocks * u_bytes / L3_BYTES
+            stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
+        else:
+            stream += blocks * u_bytes / L2_BYTES * (1.0 - HIDDEN)
+        if scratch > rates.l2_bytes:
+            stream += (v_vectors + m_vectors) * self.lanes * e / L3_BYTES
+        panels = ceil_div(self.oc, self.nr)
+        stream += v_vectors * self.lanes * e * panels / oc_segments / L2_BYTES * (1.0 - HIDDEN)
+        store = 0.0
+        if self.by_planes:
+            overlap = (self.t / self.n) * (1.0 + (self.r - 1) / (self.slab_tiles * self.n))
+            pixels = p.batch * p.oh * p.ow / self.lanes
+            slabs = overlap * self.ic * oc_segments + self.oc
+            store = slabs * pixels * STORE_TRANSPOSED_CYCLES
+        work = {
+            "fma": fma * p.groups,
+            "pre": pre * p.groups,
+            "post": post * p.groups,
+            "stream": stream * p.groups,
+            "store": store * p.groups,
+            "tasks": self.tasks * (TASK_CYCLES + self.positions * PIECE_CYCLES),
+        }
+        largest = self.tile_block / max(self.tiles, 1)
+        largest *= min(1.0, self.oc_segment / self.oc) / p.groups
+        busiest = busiest_share(self.tasks, threads, min(largest, 1.0))
+        cost = {name: cycles * busiest for name, cycles in work.items()}
+        cost["team"] = TEAM_CYCLES if threads > 1 else 0.0
+        return cost
+
+
+def tiles_of(problem: ConvProblem, n: int) -> int:
+    """Tiles of n x n outputs in all images."""
+    return problem.batch * ceil_div(problem.oh, n) * ceil_div(problem.ow, n)
+
+
+def supports(problem: ConvProblem) -> str | None:
+    """Say why `problem` cannot be served; None if it can."""
+    if problem.stride != (1, 1) or problem.dilation != (1, 1):
+        return "it needs stride 1 and no dilation"
+    if problem.kh != problem.kw or problem.kh not in {r for _, r in VARIANTS}:
+        return "it needs a 3x3 or 5x5 kernel"
+    if problem.layout == "NCHWc" and problem.groups > 1:
+        ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
+        if ic % problem.block or oc % problem.block:
+            return f"in NCHWc, groups must fill blocks of {problem.block} channels"
+    return None
+
+
+def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
+    """Yield the blockings worth an estimate."""
+    for n, r in VARIANTS:
+        if r == problem.kh:
+            for nr, largest in around.tiles.items():
+                yield from _blockings(problem, around, n, r, nr, largest)
+
+
+def _blockings(
+    problem: ConvProblem, around: Surroundings, n: int, r: int, nr: int, largest: int
+) -> Iterator[Candidate]:
+    e, positions = problem.element, (n + r - 1) ** 2
+    ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
+    tiles = max(tiles_of(problem, n), 1)
+    budget = around.machine.l2_bytes * 5 // 8 // (positions * e)  # channels of V and M
+    whole = nr if oc <= nr else round_up(min(oc, max(64, nr)), nr)
+    multiple = problem.block if problem.layout == "NCHWc" else around.lanes
+    seen = set()
+    for segments in (1, 2, 4):
+        ic_segment = balanced(ic, ceil_div(ic, segments), multiple)
+        ic_segment = min(ic_segment, ic) if segments == 1 else ic_segment
+        if segments > 1 and ic_segment >= ic:
+            continue
+        oc_block = whole if segments == 1 else round_up(oc, nr)
+        most = max(budget // (ic_segment + oc_block), 1)
+        for cap in (most, 56, 28):
+            pieces = ceil_div(around.threads, problem.groups)
+            tile_block = balanced(tiles, min(cap, most), 1, pieces)
+            for mr in row_tiles(tile_block, largest):
+                block = tile_block
+                if tile_block > mr and tile_block % mr:
+                    # Whole register tiles, where that makes no further block.
+                    rounded = round_up(tile_block, mr)
+                    if ceil_div(tiles, rounded) == ceil_div(tiles, tile_block) or rounded <= most:
+                        block = rounded
+                shares = ceil_div(tiles, block) * problem.groups
+                oc_segment = round_up(oc, nr)
+                if shares < around.threads:
+                    oc_segment = balanced(oc, oc_segment, nr, ceil_div(around.threads, shares))
+                key = (mr, block, ic_segment, oc_segment)
+                if key in seen:
+                    continue
+                seen.add(key)
+                yield Winograd(
+                    problem, n, r, around.lanes, mr, nr, block, ic_segment,
+                    min(oc_block, oc_segment), oc_segment, around.machine.l1d_bytes,
+                )  # fmt: skip

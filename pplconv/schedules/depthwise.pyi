@@ -1,0 +1,5 @@
+"""Types of depthwise convolution's loops."""
+
+from .base import Schedule
+
+class DepthwiseSchedule(Schedule): ...

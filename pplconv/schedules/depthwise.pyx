@@ -1,0 +1,185 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Depthwise convolution: each output channel sees one input channel.
+
+Nothing is summed over channels, so nothing is packed but the weights: planes are computed in
+vectors of pixels (NCHW), and pixels in vectors of channels (NHWC, NCHWc). A task is a segment
+of rows of a segment of channels of one image.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
+
+from pplconv._kernels cimport (
+    PPLCONV_BIAS_COLUMN,
+    PPLCONV_BIAS_ROW,
+    PPLCONV_CLIP,
+    PPLCONV_RESIDUAL,
+    find,
+    pplconv_depthwise_channels_args,
+    pplconv_depthwise_pixels_args,
+    pplconv_pack_depthwise_args,
+)
+from pplconv.schedules.base cimport (
+    Schedule,
+    Tensors,
+    ceil_div,
+    channel_offset,
+    least,
+    zero_tail,
+)
+
+
+cdef struct Part:
+    int64_t image, channel, channel_end, row, row_end
+
+
+cdef inline int64_t epilogue_flags(const Tensors *t, int64_t bias) noexcept nogil:
+    cdef int64_t flags = 0
+    if t.bias != NULL:
+        flags |= bias
+    if t.residual != NULL:
+        flags |= PPLCONV_RESIDUAL
+    if t.clip != NULL:
+        flags |= PPLCONV_CLIP
+    return flags
+
+
+cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
+    """NCHW: vectors over pixels."""
+    cdef pplconv_depthwise_pixels_args a
+    cdef int64_t e = j.shape.element, offset
+    offset = p.image * j.shape.y.image + p.channel * j.shape.y.block
+    a.src = t.x + p.image * j.shape.x.image + p.channel // j.multiplier * j.shape.x.block
+    a.src_cs = j.shape.x.block
+    a.dst = t.y + offset
+    a.dst_cs = j.shape.y.block
+    a.weights = t.weights + p.channel * j.shape.taps * e
+    a.first_row = p.row
+    a.rows = p.row_end - p.row
+    a.channels = p.channel_end - p.channel
+    a.multiplier = j.multiplier
+    a.bias = t.bias + p.channel * e
+    a.residual = t.residual + offset
+    a.residual_cs = a.dst_cs
+    a.clip = t.clip
+    a.flags = epilogue_flags(t, PPLCONV_BIAS_ROW)
+    a.geometry = &j.shape.geometry
+    j.by_pixels(&a)
+
+
+cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
+    """NHWC and NCHWc: vectors over channels, up to the end of each block of them."""
+    cdef pplconv_depthwise_channels_args a
+    cdef int64_t e = j.shape.element, channel = p.channel, image, offset
+    a.src_rs = j.shape.x.row
+    a.src_ps = j.shape.x.pixel
+    a.dst_rs = j.shape.y.row
+    a.dst_ps = j.shape.y.pixel
+    a.weights_ts = j.width * e
+    a.first_row = p.row
+    a.rows = p.row_end - p.row
+    a.multiplier = j.multiplier
+    a.residual_rs = a.dst_rs
+    a.residual_ps = a.dst_ps
+    a.clip = t.clip
+    a.flags = epilogue_flags(t, PPLCONV_BIAS_COLUMN)
+    a.geometry = &j.shape.geometry
+    image = p.image * j.shape.y.image
+    while channel < p.channel_end:
+        a.channels = least(p.channel_end - channel,
+                           j.shape.y.width - channel % j.shape.y.width)
+        a.phase = channel % j.multiplier
+        a.src = (t.x + p.image * j.shape.x.image
+                 + channel_offset(&j.shape.x, e, channel // j.multiplier))
+        offset = image + channel_offset(&j.shape.y, e, channel)
+        a.dst = t.y + offset
+        a.residual = t.residual + offset
+        a.weights = t.weights + channel * e
+        a.bias = t.bias + channel * e
+        j.by_channels(&a)
+        channel += a.channels
+    # The channels of all groups are those of the shape, whatever the task is.
+    zero_tail(&j.shape, j.zero_lanes, p.channel_end,
+              t.y + image + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
+
+
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const DepthwiseJob *j = <const DepthwiseJob *> job
+    cdef Part p
+    cdef int64_t rest = task
+    p.row = rest % j.row_segments * j.row_segment
+    p.row_end = least(p.row + j.row_segment, j.shape.geometry.oh)
+    rest = rest // j.row_segments
+    p.channel = rest % j.channel_segments * j.channel_segment
+    p.channel_end = least(p.channel + j.channel_segment, j.channels)
+    p.image = rest // j.channel_segments
+    if j.shape.y.width == 1:
+        run_planes(j, t, &p)
+    else:
+        run_pixels(j, t, &p)
+
+
+cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
+                     int64_t pieces) noexcept nogil:
+    """Pack piece `index` of `pieces` of the channels' kernels."""
+    cdef const DepthwiseJob *j = <const DepthwiseJob *> job
+    cdef pplconv_pack_depthwise_args p
+    cdef int64_t kernel = j.shape.taps * j.shape.element
+    if j.shape.y.width == 1:
+        p.oc_begin = j.channels * index // pieces
+        p.oc_end = j.channels * (index + 1) // pieces
+        memcpy(packed + p.oc_begin * kernel, weights + p.oc_begin * kernel,
+               <size_t> ((p.oc_end - p.oc_begin) * kernel))
+        return
+    # Kernels of several channels share each line, so the pieces are whole lines.
+    if index:
+        return
+    p.src = weights
+    p.dst = packed
+    p.taps = j.shape.taps
+    p.oc_begin = 0
+    p.oc_end = j.channels
+    p.width = j.width
+    j.pack_depthwise(&p)
+
+
+cdef class DepthwiseSchedule(Schedule):
+    """A candidate of ``algorithms.depthwise`` compiled."""
+
+    def __cinit__(self, dict fields, str dtype, str isa):
+        cdef DepthwiseJob *j = &self.own
+        memset(j, 0, sizeof(DepthwiseJob))
+        j.shape = self.shape
+        j.by_pixels = find("depthwise_pixels", dtype, isa)
+        j.by_channels = find("depthwise_channels", dtype, isa)
+        j.pack_depthwise = find("pack_depthwise", dtype, isa)
+        j.zero_lanes = find("zero_lanes", dtype, isa)
+        j.multiplier = j.shape.oc
+        j.channels = j.shape.groups * j.shape.oc
+        j.width = fields["width"]
+        j.channel_segment = fields["channel_segment"]
+        j.row_segment = fields["row_segment"]
+        self.check()
+        j.channel_segments = ceil_div(j.channels, j.channel_segment)
+        j.row_segments = ceil_div(j.shape.geometry.oh, j.row_segment)
+        self.job = j
+        self.task = run_task
+        self.pack = pack_range
+
+    cdef int check(self) except -1:
+        """Refuse a plan that the loops could not carry out inside its memory."""
+        cdef DepthwiseJob *j = &self.own
+        if j.shape.ic != 1:
+            raise ValueError("depthwise groups have one input channel")
+        if j.channel_segment < 1 or j.row_segment < 1:
+            raise ValueError("segments are at least 1")
+        if j.channel_segment % j.multiplier and j.channel_segment < j.channels:
+            raise ValueError("channel_segment must be whole groups")
+        if j.width < j.channels:
+            raise ValueError("packed kernels are narrower than the channels")
+        if self.tasks != (j.shape.batch * ceil_div(j.channels, j.channel_segment)
+                          * ceil_div(j.shape.geometry.oh, j.row_segment)):
+            raise ValueError("the tasks are not those of the segments")
+        if self.weight_bytes < j.width * j.shape.taps * j.shape.element:
+            raise ValueError("packed weights are larger than their memory")
+        return 0

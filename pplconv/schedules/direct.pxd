@@ -1,0 +1,42 @@
+"""Direct convolution's loops compiled: see ``direct.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport GemmFamily, pplconv_kernel
+from pplconv._workspace cimport Buffer
+from pplconv.schedules.base cimport Memory, Schedule, Shape
+
+
+cdef struct Range:
+    # Output rows or columns `begin` to `end` see the taps `low` to `high` of the kernel.
+    int64_t begin, end, low, high
+
+
+cdef struct DirectJob:
+    Shape shape
+    # Pixels as the kernels read them: the user's, or the slab's; channels that are neighbours.
+    Memory x
+    int64_t channels, channel_blocks
+    # Images, or one where NHWC pixels run on from image to image.
+    int64_t images
+    bint slab, taps_touch, pixels_inner
+    int64_t row_count, column_count
+    const Range *rows
+    const Range *columns
+    # Output channels of a tile, and of a panel of weights: fewer where a block is.
+    int64_t mr, nr, panel, vectors, lanes, b_ahead
+    int64_t row_segment, oc_segment
+    # Task = (image, group, row segment, oc segment).
+    int64_t row_segments, oc_segments
+    # Scratch of one thread: the list of segments, the slab, a run of the output.
+    int64_t slab_offset, run_offset
+    int64_t panel_bytes, weights_group
+    GemmFamily gemm
+    pplconv_kernel pack_channels, pack_weights, store_transposed, zero_lanes
+
+
+cdef class DirectSchedule(Schedule):
+    cdef DirectJob own
+    cdef Buffer ranges
+
+    cdef int check(self, int64_t slab_rows, int64_t run_pixels) except -1

@@ -1,0 +1,380 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Direct convolution: the batch-reduce GEMM on pixels whose channels are neighbours.
+
+A row of outputs reads, for one row of the kernel, one stretch of input that moves along with
+it; so a sum over taps and channels is a sum over a few such stretches, and the microkernel
+takes them as a list of segments. Nothing is packed in NHWC and NCHWc. In NCHW the rows that a
+task needs are laid into a slab with neighbouring channels first, once, which is a ninth of
+what im2col would write for a 3x3 kernel.
+
+Outputs that see the same taps form rectangles: the inside, where all taps lie in the image,
+and its borders, where those on padding are left out of the list instead of being multiplied.
+The direct convolution of the OpenPPL Arm Server slides, whose vectors run over output channels
+too, and the batch-reduce kernels of libxsmm and oneDNN are where this comes from.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from pplconv._kernels cimport (
+    PPLCONV_B_PADDED,
+    PPLCONV_BIAS_COLUMN,
+    PPLCONV_CLIP,
+    PPLCONV_RESIDUAL,
+    find,
+    find_gemm_family,
+    pplconv_gemm_args,
+    pplconv_pack_channels_args,
+    pplconv_pack_weights_args,
+    pplconv_segment,
+    pplconv_store_transposed_args,
+)
+from pplconv._workspace cimport Buffer
+from pplconv.schedules.base cimport (
+    Schedule,
+    Tensors,
+    ceil_div,
+    channel_offset,
+    least,
+    most,
+    zero_tail,
+)
+
+
+cdef struct Part:
+    # What a task works on; `x` is where pixel (0, 0) of the image would lie.
+    int64_t image, group, row, row_end, oc, oc_end
+    const char *x
+    char *scratch
+
+
+cdef struct Rectangle:
+    # Outputs that see the same taps.
+    int64_t row, row_end, column, column_end
+    int64_t k, segments
+
+
+cdef const char *make_slab(const DirectJob *j, const Tensors *t, const Part *part) noexcept nogil:
+    """Lay the rows that a task needs into the slab, channels side by side."""
+    cdef pplconv_pack_channels_args c
+    cdef int64_t step = j.shape.geometry.stride_h, top, bottom
+    top = part.row * step - j.shape.geometry.pad_top
+    bottom = ((part.row_end - 1) * step - j.shape.geometry.pad_top
+              + (j.shape.geometry.kh - 1) * j.shape.geometry.dilation_h + 1)
+    top = most(top, 0)
+    bottom = least(bottom, j.shape.geometry.ih)
+    c.dst = part.scratch + j.slab_offset
+    if top < bottom:
+        c.src = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
+                 + part.group * j.shape.ic * j.shape.x.block)
+        c.src_cs = j.shape.x.block
+        c.src_rs = j.shape.x.row
+        c.dst_rs = j.x.row
+        c.dst_ps = j.x.pixel
+        c.rows = bottom - top
+        c.columns = j.shape.geometry.iw
+        c.channels = j.shape.ic
+        c.fill = j.shape.ic
+        j.pack_channels(&c)
+    return <const char *> c.dst - top * j.x.row
+
+
+cdef void list_segments(const DirectJob *j, const Range *rows, const Range *columns,
+                        Rectangle *r, char *scratch) noexcept nogil:
+    """Write the list of what a rectangle's outputs sum over, in the order of packed weights."""
+    cdef pplconv_segment *s = <pplconv_segment *> scratch
+    cdef int64_t block, kh, kw, step, weights = j.channels * j.panel * j.shape.element
+    # Taps of one row of the kernel that touch in memory are one segment.
+    step = columns.high - columns.low if j.taps_touch else 1
+    r.k = step * j.channels
+    r.segments = 0
+    if step == 0:
+        r.k = 0
+        return
+    for block in range(j.channel_blocks):
+        for kh in range(rows.low, rows.high):
+            for kw in range(columns.low, columns.high, step):
+                s[r.segments].a = (block * j.x.block + kh * j.shape.geometry.dilation_h * j.x.row
+                                   + kw * j.shape.geometry.dilation_w * j.x.pixel)
+                s[r.segments].b = (block * j.shape.taps + kh * j.shape.geometry.kw + kw) * weights
+                r.segments += 1
+    if r.segments == 0:
+        r.k = 0
+
+
+cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, const Rectangle *r,
+                    int64_t oc_begin, int64_t oc_end) noexcept nogil:
+    """The tiles of one rectangle, for panels of output channels."""
+    cdef pplconv_gemm_args g
+    cdef int64_t e = j.shape.element, oc, line, run, at, m, channel, n, flags = 0
+    cdef int64_t height = r.row_end - r.row, width = r.column_end - r.column
+    cdef int64_t lines, length, pieces, size, offset
+    cdef bint down
+    cdef const char *origin
+    memset(&g, 0, sizeof(g))
+    if t.bias != NULL:
+        flags |= PPLCONV_BIAS_COLUMN
+    if t.residual != NULL:
+        flags |= PPLCONV_RESIDUAL
+    if t.clip != NULL:
+        flags |= PPLCONV_CLIP
+    # Narrow rectangles, such as the left border, are walked down instead of along.
+    down = not j.slab and ceil_div(width, j.mr) * height > ceil_div(height, j.mr) * width
+    lines, length = (width, height) if down else (height, width)
+    pieces = ceil_div(length, j.mr)
+    size = ceil_div(length, pieces)
+    g.k = r.k
+    g.segments = part.scratch
+    g.segment_count = r.segments
+    g.a_ks = e
+    g.b_ks = j.panel * e
+    g.b_ahead = j.b_ahead
+    g.a_rs = (j.shape.geometry.stride_h * j.x.row if down
+              else j.shape.geometry.stride_w * j.x.pixel)
+    g.clip = t.clip
+    if j.slab:
+        g.c_rs = j.nr * e
+        g.c_vs = j.lanes * e
+        g.flags = 0
+    else:
+        g.c_rs = j.shape.y.row if down else j.shape.y.pixel
+        # In blocked arrays each vector of a wide tile goes to a block of its own.
+        g.c_vs = (j.shape.y.block if j.shape.y.block and j.panel > j.shape.y.width
+                  else j.lanes * e)
+        g.residual_rs = g.c_rs
+        g.residual_vs = g.c_vs
+        g.flags = flags
+    if j.panel == j.nr:
+        g.flags |= PPLCONV_B_PADDED
+    for line in range(lines):
+        for run in range(pieces):
+            at = run * size
+            m = least(size, length - at)
+            if down:
+                origin = pixel_at(j, part, r.row + at, r.column + line)
+                offset = (r.row + at) * j.shape.y.row + (r.column + line) * j.shape.y.pixel
+            else:
+                origin = pixel_at(j, part, r.row + line, r.column + at)
+                offset = (r.row + line) * j.shape.y.row + (r.column + at) * j.shape.y.pixel
+            offset += part.image * j.shape.y.image
+            for oc in range(oc_begin, oc_end, j.panel):
+                channel = part.group * j.shape.oc + oc
+                n = least(j.panel, oc_end - oc)
+                g.a = origin
+                g.b = t.weights + part.group * j.weights_group + oc // j.panel * j.panel_bytes
+                g.n = n
+                if j.slab:
+                    # A run of pixels is stored transposed when it is whole.
+                    g.c = part.scratch + j.run_offset + at * g.c_rs
+                else:
+                    g.c = t.y + offset + channel_offset(&j.shape.y, e, channel)
+                    g.residual = t.residual + (<char *> g.c - t.y)
+                    g.bias = t.bias + channel * e
+                j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
+        if j.slab:
+            store_run(j, t, part, r, line, oc_begin, oc_end, flags)
+
+
+cdef inline const char *pixel_at(const DirectJob *j, const Part *part, int64_t row,
+                                 int64_t column) noexcept nogil:
+    """Where tap (0, 0) of an output pixel lies, or would lie."""
+    return (part.x + (row * j.shape.geometry.stride_h - j.shape.geometry.pad_top) * j.x.row
+            + (column * j.shape.geometry.stride_w - j.shape.geometry.pad_left) * j.x.pixel)
+
+
+cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, const Rectangle *r,
+                    int64_t line, int64_t oc_begin, int64_t oc_end,
+                    int64_t flags) noexcept nogil:
+    """Store a run of finished pixels into channel planes, with the epilogue."""
+    cdef pplconv_store_transposed_args s
+    cdef int64_t channel = part.group * j.shape.oc + oc_begin
+    cdef int64_t offset = (part.image * j.shape.y.image + (r.row + line) * j.shape.y.row
+                           + r.column * j.shape.y.pixel + channel * j.shape.y.block)
+    s.src = part.scratch + j.run_offset
+    s.src_rs = j.nr * j.shape.element
+    s.dst = t.y + offset
+    s.dst_rs = j.shape.y.block
+    s.rows = r.column_end - r.column
+    s.columns = oc_end - oc_begin
+    s.bias = t.bias + channel * j.shape.element
+    s.residual = t.residual + offset
+    s.residual_rs = s.dst_rs
+    s.clip = t.clip
+    s.flags = flags
+    j.store_transposed(&s)
+
+
+cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part, int64_t oc_begin,
+                         int64_t oc_end) noexcept nogil:
+    """Every output of a task, for the panels of some output channels."""
+    cdef int64_t i, k
+    cdef Rectangle r
+    for i in range(j.row_count):
+        r.row = most(j.rows[i].begin, part.row)
+        r.row_end = least(j.rows[i].end, part.row_end)
+        if r.row >= r.row_end:
+            continue
+        for k in range(j.column_count):
+            r.column = j.columns[k].begin
+            r.column_end = j.columns[k].end
+            list_segments(j, &j.rows[i], &j.columns[k], &r, part.scratch)
+            run_tiles(j, t, part, &r, oc_begin, oc_end)
+
+
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const DirectJob *j = <const DirectJob *> job
+    cdef Part part
+    cdef int64_t oc, rest = task
+    part.scratch = scratch
+    part.oc = rest % j.oc_segments * j.oc_segment
+    rest = rest // j.oc_segments
+    part.row = rest % j.row_segments * j.row_segment
+    rest = rest // j.row_segments
+    part.group = rest % j.shape.groups
+    part.image = rest // j.shape.groups
+    part.oc_end = least(part.oc + j.oc_segment, j.shape.oc)
+    part.row_end = least(part.row + j.row_segment, j.shape.geometry.oh)
+    if j.slab:
+        part.x = make_slab(j, t, &part)
+    else:
+        part.x = (t.x + part.image * j.shape.x.image
+                  + channel_offset(&j.shape.x, j.shape.element, part.group * j.shape.ic))
+    if j.pixels_inner or j.slab:
+        for oc in range(part.oc, part.oc_end, j.panel):
+            run_rectangles(j, t, &part, oc, least(oc + j.panel, part.oc_end))
+    else:
+        run_rectangles(j, t, &part, part.oc, part.oc_end)
+    if not j.slab:
+        zero_tail(&j.shape, j.zero_lanes, part.group * j.shape.oc + part.oc_end,
+                  t.y + part.image * j.shape.y.image + part.row * j.shape.y.row,
+                  part.row_end - part.row, j.shape.geometry.ow)
+
+
+cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
+                     int64_t pieces) noexcept nogil:
+    """Pack piece `index` of `pieces` of every group's panels."""
+    cdef const DirectJob *j = <const DirectJob *> job
+    cdef pplconv_pack_weights_args p
+    cdef int64_t group, panels = ceil_div(j.shape.oc, j.panel)
+    cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.element
+    p.oc_begin = panels * index // pieces * j.panel
+    p.oc_end = least(panels * (index + 1) // pieces * j.panel, j.shape.oc)
+    p.ic = j.shape.ic
+    p.taps = j.shape.taps
+    p.panel_width = j.panel
+    p.channel_block = j.channels
+    for group in range(j.shape.groups):
+        p.src = weights + group * filters
+        p.dst = packed + group * j.weights_group
+        j.pack_weights(&p)
+
+
+cdef class DirectSchedule(Schedule):
+    """A candidate of ``algorithms.direct`` compiled."""
+
+    def __cinit__(self, dict fields, str dtype, str isa):
+        cdef DirectJob *j = &self.own
+        cdef Range *ranges
+        cdef int64_t i
+        memset(j, 0, sizeof(DirectJob))
+        j.shape = self.shape
+        find_gemm_family(dtype, isa, &j.gemm)
+        j.pack_channels = find("pack_channels", dtype, isa)
+        j.pack_weights = find("pack_weights", dtype, isa)
+        j.store_transposed = find("store_transposed", dtype, isa)
+        j.zero_lanes = find("zero_lanes", dtype, isa)
+        j.lanes = j.gemm.lanes
+        j.slab = fields["slab"]
+        j.x = self.shape.x
+        if j.slab:
+            j.x.pixel = fields["slab_pixel"]
+            j.x.row = fields["slab_row"]
+        j.channels = fields["channels"]
+        j.channel_blocks = ceil_div(j.shape.ic, j.channels)
+        j.taps_touch = fields["taps_touch"]
+        j.pixels_inner = fields["pixels_inner"]
+        j.mr = fields["mr"]
+        j.nr = fields["nr"]
+        j.panel = fields["panel"]
+        j.vectors = j.nr // j.lanes
+        j.b_ahead = fields["b_ahead"]
+        j.row_segment = fields["row_segment"]
+        j.oc_segment = fields["oc_segment"]
+        j.slab_offset = fields["slab_offset"]
+        j.run_offset = fields["run_offset"]
+        j.panel_bytes = (j.channel_blocks * j.channels * j.shape.taps * j.panel * j.shape.element)
+        j.weights_group = ceil_div(j.shape.oc, j.panel) * j.panel_bytes
+        rows, columns = fields["rows"], fields["columns"]
+        j.row_count, j.column_count = len(rows), len(columns)
+        self.ranges = Buffer((len(rows) + len(columns)) * sizeof(Range))
+        ranges = <Range *> self.ranges.data
+        for i, (begin, end, low, high) in enumerate([*rows, *columns]):
+            if not (0 <= begin <= end and 0 <= low <= high):
+                raise ValueError("a range ends before it begins")
+            ranges[i].begin, ranges[i].end, ranges[i].low, ranges[i].high = begin, end, low, high
+        j.rows = ranges
+        j.columns = ranges + j.row_count
+        self.check(fields["slab_rows"], fields["run_pixels"])
+        j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
+        j.row_segments = ceil_div(j.shape.geometry.oh, j.row_segment)
+        self.job = j
+        self.task = run_task
+        self.pack = pack_range
+
+    cdef int check(self, int64_t slab_rows, int64_t run_pixels) except -1:
+        """Refuse a plan that the loops could not carry out inside its memory."""
+        cdef DirectJob *j = &self.own
+        cdef int64_t e = j.shape.element, m, v, i, low, high, rows
+        g = &j.shape.geometry
+        if j.mr < 1 or j.nr < j.lanes or j.nr % j.lanes:
+            raise ValueError(f"no such tile: {j.mr}x{j.nr}")
+        for v in range(j.vectors):
+            for m in range(j.mr):
+                if j.gemm.tile[v][m] == NULL:
+                    raise ValueError(f"no kernel for a tile of {m + 1}x{(v + 1) * j.lanes}")
+        if min(j.row_segment, j.oc_segment, j.channels) < 1:
+            raise ValueError("segments are at least 1")
+        if j.panel != j.nr and not (1 <= j.panel < j.lanes == j.nr):
+            raise ValueError("a panel is as wide as the tile, or narrower than a vector")
+        if j.oc_segment % j.panel and j.oc_segment < j.shape.oc:
+            raise ValueError("oc_segment must be whole panels")
+        # Every tap of every range must lie inside the image.
+        for i in range(j.row_count):
+            low = j.rows[i].begin * g.stride_h - g.pad_top + j.rows[i].low * g.dilation_h
+            high = ((j.rows[i].end - 1) * g.stride_h - g.pad_top
+                    + (j.rows[i].high - 1) * g.dilation_h)
+            if (j.rows[i].end > g.oh or j.rows[i].high > g.kh
+                    or (j.rows[i].low < j.rows[i].high and (low < 0 or high >= g.ih))):
+                raise ValueError("a range of rows sees taps outside the image")
+        for i in range(j.column_count):
+            low = j.columns[i].begin * g.stride_w - g.pad_left + j.columns[i].low * g.dilation_w
+            high = ((j.columns[i].end - 1) * g.stride_w - g.pad_left
+                    + (j.columns[i].high - 1) * g.dilation_w)
+            if (j.columns[i].end > g.ow or j.columns[i].high > g.kw
+                    or (j.columns[i].low < j.columns[i].high and (low < 0 or high >= g.iw))):
+                raise ValueError("a range of columns sees taps outside the image")
+            if j.columns[i].end - j.columns[i].begin > run_pixels and j.slab:
+                raise ValueError("a run of outputs is longer than its memory")
+        rows = least((j.row_segment - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
+        if j.slab and (slab_rows < rows or j.x.pixel < j.shape.ic * e
+                       or j.x.row < g.iw * j.x.pixel or j.channels != j.shape.ic):
+            raise ValueError("the slab is smaller than what goes into it")
+        if not j.slab and j.shape.y.width == 1:
+            raise ValueError("channels that lie apart need a slab")
+        if 1 < j.x.width < j.shape.ic and j.channels != j.x.width:
+            raise ValueError("blocks of channels are those of the array")
+        if (j.shape.y.block and not j.slab and j.shape.y.width % j.panel
+                and (j.shape.y.width != j.lanes or j.panel % j.lanes)):
+            raise ValueError("vectors of output channels must not cross blocks of the array")
+        if self.tasks and (
+                j.slab_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
+                or (j.slab and (j.run_offset < j.slab_offset + slab_rows * j.x.row
+                                or self.thread_scratch < j.run_offset + run_pixels * j.nr * e))
+                or self.thread_scratch < j.slab_offset):
+            raise ValueError("the scratch is too small")
+        if self.tasks != (j.shape.batch * j.shape.groups * ceil_div(g.oh, j.row_segment)
+                          * ceil_div(j.shape.oc, j.oc_segment)):
+            raise ValueError("the tasks are not those of the segments")
+        if self.weight_bytes < j.shape.groups * j.weights_group:
+            raise ValueError("packed weights are larger than their memory")
+        return 0

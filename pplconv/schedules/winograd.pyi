@@ -1,0 +1,5 @@
+"""Types of Winograd's loops."""
+
+from .base import Schedule
+
+class WinogradSchedule(Schedule): ...

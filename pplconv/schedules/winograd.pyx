@@ -1,0 +1,353 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Winograd's minimal filtering F(n x n, r x r): pre-processing, products, post-processing.
+
+The loops of the OpenPPL Arm Server slides: a block of tiles is transformed (pre), multiplied
+position by position with the transformed weights (gemm), and transformed back on the last
+segment of input channels (post), with the epilogue in that one store. A block's V and M stay
+in L2; the transform of the whole image never exists.
+
+Everything runs in vectors of channels. Where the user's channels are neighbours (NHWC, a block
+of NCHWc) the transforms read and write the user's arrays; in NCHW a slab of pixels with one
+vector of channels each, small enough for L1, lies in between.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from pplconv._kernels cimport (
+    PPLCONV_ACCUMULATE,
+    PPLCONV_B_PADDED,
+    PPLCONV_BIAS_COLUMN,
+    PPLCONV_CLIP,
+    PPLCONV_RESIDUAL,
+    find,
+    find_gemm_family,
+    find_variant,
+    pplconv_gemm_args,
+    pplconv_pack_channels_args,
+    pplconv_store_transposed_args,
+    pplconv_winograd_input_args,
+    pplconv_winograd_output_args,
+    pplconv_winograd_weights_args,
+)
+from pplconv.schedules.base cimport (
+    Schedule,
+    Tensors,
+    ceil_div,
+    channel_offset,
+    least,
+    most,
+    zero_tail,
+)
+
+
+cdef struct Piece:
+    # Neighbouring tiles of one row of tiles: where they begin, in tiles and in pixels.
+    int64_t image, first, tiles, y, x
+
+
+cdef inline Piece piece_at(const WinogradJob *j, int64_t tile, int64_t end) noexcept nogil:
+    """The longest piece that begins at `tile` and ends before `end`."""
+    cdef Piece p
+    cdef int64_t rest, column
+    p.image = tile // j.tiles_image
+    rest = tile - p.image * j.tiles_image
+    column = rest % j.tiles_w
+    p.y = rest // j.tiles_w * j.n
+    p.x = column * j.n
+    p.tiles = least(least(end - tile, j.tiles_w - column), j.slab_tiles)
+    p.first = tile
+    return p
+
+
+cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
+              int64_t tile_end, int64_t ic_begin, int64_t ic_end, char *scratch) noexcept nogil:
+    """V of a block of tiles and a segment of input channels."""
+    cdef pplconv_winograd_input_args a
+    cdef pplconv_pack_channels_args c
+    cdef int64_t e = j.shape.element, tile = tile_begin, channel, count, top, left
+    cdef int64_t width = j.shape.x.width
+    cdef const char *image
+    cdef Piece p
+    a.dst_ts = j.v_row
+    a.dst_ps = j.v_position
+    while tile < tile_end:
+        p = piece_at(j, tile, tile_end)
+        top = p.y - j.shape.geometry.pad_top
+        left = p.x - j.shape.geometry.pad_left
+        a.row_begin = least(most(0, -top), j.t)
+        a.row_end = most(least(j.t, j.shape.geometry.ih - top), a.row_begin)
+        a.column_begin = most(0, -left)
+        a.column_end = least(j.shape.geometry.iw - left, p.tiles * j.n + j.r - 1)
+        a.column_end = most(a.column_end, a.column_begin)
+        a.tiles = p.tiles
+        image = t.x + p.image * j.shape.x.image + top * j.shape.x.row + left * j.shape.x.pixel
+        channel = ic_begin
+        while channel < ic_end:
+            count = ic_end - channel
+            a.dst = scratch + (tile - tile_begin) * j.v_row + (channel - ic_begin) * e
+            a.src = image + channel_offset(&j.shape.x, e, group * j.shape.ic + channel)
+            a.src_rs = j.shape.x.row
+            a.src_ps = j.shape.x.pixel
+            if width == 1:
+                count = least(count, j.lanes)
+                c.rows = a.row_end - a.row_begin
+                c.columns = a.column_end - a.column_begin
+                c.src = (<const char *> a.src + a.row_begin * a.src_rs
+                         + a.column_begin * a.src_ps)
+                c.src_cs = j.shape.x.block
+                c.src_rs = a.src_rs
+                c.dst = scratch + j.slab_offset
+                c.dst_rs = j.slab_row
+                c.dst_ps = j.lanes * e
+                c.channels = count
+                c.fill = count
+                if c.rows > 0 and c.columns > 0:
+                    j.pack_channels(&c)
+                a.src_rs = c.dst_rs
+                a.src_ps = c.dst_ps
+                a.src = (<const char *> c.dst - a.row_begin * a.src_rs
+                         - a.column_begin * a.src_ps)
+            else:
+                # Up to the end of this block of channels.
+                count = least(count, width - (group * j.shape.ic + channel) % width)
+            a.channels = count
+            j.input(&a)
+            channel += count
+        tile += p.tiles
+
+
+cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tiles,
+                  int64_t ic_begin, int64_t ic_end, int64_t oc_begin, int64_t oc_end,
+                  char *scratch) noexcept nogil:
+    """M of a block of output channels, position by position."""
+    cdef pplconv_gemm_args g
+    cdef int64_t e = j.shape.element, position, oc, row
+    cdef const char *u
+    memset(&g, 0, sizeof(g))
+    g.k = ic_end - ic_begin
+    g.a_rs = j.v_row
+    g.a_ks = e
+    g.b_ks = j.nr * e
+    g.b_ahead = j.b_ahead
+    g.c_rs = j.m_row
+    g.c_vs = j.lanes * e
+    g.flags = PPLCONV_B_PADDED if ic_begin == 0 else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
+    for position in range(j.positions):
+        u = t.weights + group * j.u_group + position * j.u_position + ic_begin * g.b_ks
+        for oc in range(oc_begin, oc_end, j.nr):
+            g.b = u + oc * j.ic_packed * e
+            # M is padded to whole panels: nothing of it is narrower.
+            g.n = j.nr
+            for row in range(0, tiles, j.mr):
+                g.a = scratch + position * j.v_position + row * j.v_row
+                g.c = (scratch + j.m_offset + position * j.m_position + row * j.m_row
+                       + (oc - oc_begin) * e)
+                j.gemm.tile[j.vectors - 1][least(j.mr, tiles - row) - 1](&g)
+
+
+cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
+               int64_t tile_end, int64_t oc_begin, int64_t oc_end,
+               char *scratch) noexcept nogil:
+    """The outputs of a block of tiles and of output channels, epilogue included."""
+    cdef pplconv_winograd_output_args a
+    cdef int64_t e = j.shape.element, tile = tile_begin, channel, count, offset, image
+    cdef int64_t width = j.shape.y.width, flags = 0
+    cdef Piece p
+    if t.bias != NULL:
+        flags |= PPLCONV_BIAS_COLUMN
+    if t.residual != NULL:
+        flags |= PPLCONV_RESIDUAL
+    if t.clip != NULL:
+        flags |= PPLCONV_CLIP
+    a.src_ts = j.m_row
+    a.src_ps = j.m_position
+    a.clip = t.clip
+    while tile < tile_end:
+        p = piece_at(j, tile, tile_end)
+        a.tiles = p.tiles
+        a.rows = least(j.n, j.shape.geometry.oh - p.y)
+        a.columns = least(p.tiles * j.n, j.shape.geometry.ow - p.x)
+        image = p.image * j.shape.y.image + p.y * j.shape.y.row + p.x * j.shape.y.pixel
+        channel = oc_begin
+        while channel < oc_end:
+            count = oc_end - channel
+            offset = image + channel_offset(&j.shape.y, e, group * j.shape.oc + channel)
+            a.src = (scratch + j.m_offset + (tile - tile_begin) * j.m_row
+                     + (channel - oc_begin) * e)
+            if width == 1:
+                count = least(count, j.lanes)
+                a.dst = scratch + j.slab_offset
+                a.dst_rs = j.slab_row
+                a.dst_ps = j.lanes * e
+                a.flags = 0
+                a.channels = count
+                j.output(&a)
+                store_slab(j, t, group, channel, offset, &a, flags)
+            else:
+                count = least(count, width - (group * j.shape.oc + channel) % width)
+                a.dst = t.y + offset
+                a.dst_rs = j.shape.y.row
+                a.dst_ps = j.shape.y.pixel
+                a.residual = t.residual + offset
+                a.residual_rs = a.dst_rs
+                a.residual_ps = a.dst_ps
+                a.bias = t.bias + (group * j.shape.oc + channel) * e
+                a.flags = flags
+                a.channels = count
+                j.output(&a)
+                zero_tail(&j.shape, j.zero_lanes, group * j.shape.oc + channel + count,
+                          t.y + image, a.rows, a.columns)
+            channel += count
+        tile += p.tiles
+
+
+cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
+                     int64_t offset, const pplconv_winograd_output_args *a,
+                     int64_t flags) noexcept nogil:
+    """Store a slab of outputs into channel planes, with the epilogue."""
+    cdef pplconv_store_transposed_args s
+    cdef int64_t row
+    s.src_rs = a.dst_ps
+    s.dst_rs = j.shape.y.block
+    s.rows = a.columns
+    s.columns = a.channels
+    s.bias = t.bias + (group * j.shape.oc + channel) * j.shape.element
+    s.residual_rs = s.dst_rs
+    s.clip = t.clip
+    s.flags = flags
+    for row in range(a.rows):
+        s.src = <const char *> a.dst + row * a.dst_rs
+        s.dst = t.y + offset + row * j.shape.y.row
+        s.residual = t.residual + offset + row * j.shape.y.row
+        j.store_transposed(&s)
+
+
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const WinogradJob *j = <const WinogradJob *> job
+    cdef int64_t oc_index = task % j.oc_segments, rest = task // j.oc_segments
+    cdef int64_t group = rest % j.shape.groups
+    cdef int64_t tile_begin = rest // j.shape.groups * j.tile_block
+    cdef int64_t tile_end = least(tile_begin + j.tile_block, j.tiles)
+    cdef int64_t oc_begin = oc_index * j.oc_segment
+    cdef int64_t oc_end = least(oc_begin + j.oc_segment, j.shape.oc)
+    cdef int64_t ic, ic_end, oc, oc_stop
+    for ic in range(0, j.shape.ic, j.ic_segment):
+        ic_end = least(ic + j.ic_segment, j.shape.ic)
+        pre(j, t, group, tile_begin, tile_end, ic, ic_end, scratch)
+        for oc in range(oc_begin, oc_end, j.oc_block):
+            oc_stop = least(oc + j.oc_block, oc_end)
+            product(j, t, group, tile_end - tile_begin, ic, ic_end, oc, oc_stop, scratch)
+            if ic_end == j.shape.ic:
+                post(j, t, group, tile_begin, tile_end, oc, oc_stop, scratch)
+
+
+cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
+                     int64_t pieces) noexcept nogil:
+    """Transform and pack piece `index` of `pieces` of every group's panels."""
+    cdef const WinogradJob *j = <const WinogradJob *> job
+    cdef pplconv_winograd_weights_args p
+    cdef int64_t group, panels = ceil_div(j.shape.oc, j.nr)
+    cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.element
+    p.dst_ps = j.u_position
+    p.oc_begin = panels * index // pieces * j.nr
+    p.oc_end = least(panels * (index + 1) // pieces * j.nr, j.shape.oc)
+    p.ic = j.shape.ic
+    p.ic_padded = j.ic_packed
+    p.panel_width = j.nr
+    if p.oc_begin >= p.oc_end:
+        return
+    for group in range(j.shape.groups):
+        p.src = weights + group * filters
+        p.dst = packed + group * j.u_group
+        j.weights(&p)
+
+
+cdef class WinogradSchedule(Schedule):
+    """A candidate of ``algorithms.winograd`` compiled."""
+
+    def __cinit__(self, dict fields, str dtype, str isa):
+        cdef WinogradJob *j = &self.own
+        memset(j, 0, sizeof(WinogradJob))
+        j.shape = self.shape
+        j.n = fields["n"]
+        j.r = fields["r"]
+        j.t = j.n + j.r - 1
+        j.positions = j.t * j.t
+        find_gemm_family(dtype, isa, &j.gemm)
+        j.input = find_variant("winograd_input", dtype, isa, j.n, j.r)
+        j.output = find_variant("winograd_output", dtype, isa, j.n, j.r)
+        j.weights = find_variant("winograd_weights", dtype, isa, j.n, j.r)
+        j.pack_channels = find("pack_channels", dtype, isa)
+        j.store_transposed = find("store_transposed", dtype, isa)
+        j.zero_lanes = find("zero_lanes", dtype, isa)
+        j.lanes = j.gemm.lanes
+        j.tiles_w = ceil_div(j.shape.geometry.ow, j.n)
+        j.tiles_image = j.tiles_w * ceil_div(j.shape.geometry.oh, j.n)
+        j.tiles = j.tiles_image * j.shape.batch
+        j.tile_block = fields["tile_block"]
+        j.ic_segment = fields["ic_segment"]
+        j.oc_block = fields["oc_block"]
+        j.oc_segment = fields["oc_segment"]
+        j.mr = fields["mr"]
+        j.nr = fields["nr"]
+        j.vectors = j.nr // j.lanes
+        j.b_ahead = fields["b_ahead"]
+        j.ic_packed = j.shape.ic
+        j.v_row = fields["v_row"]
+        j.v_position = fields["v_position"]
+        j.m_row = fields["m_row"]
+        j.m_position = fields["m_position"]
+        j.m_offset = fields["m_offset"]
+        j.slab_offset = fields["slab_offset"]
+        j.slab_tiles = fields["slab_tiles"]
+        j.slab_row = fields["slab_row"]
+        self.check()
+        j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
+        j.u_position = ceil_div(j.shape.oc, j.nr) * j.nr * j.ic_packed * j.shape.element
+        j.u_group = j.positions * j.u_position
+        self.job = j
+        self.task = run_task
+        self.pack = pack_range
+
+    cdef int check(self) except -1:
+        """Refuse a plan that the loops could not carry out inside its memory."""
+        cdef WinogradJob *j = &self.own
+        cdef int64_t e = j.shape.element, m, slab = 0
+        g = &j.shape.geometry
+        if (g.kh != j.r or g.kw != j.r or g.stride_h != 1 or g.stride_w != 1
+                or g.dilation_h != 1 or g.dilation_w != 1):
+            raise ValueError("Winograd's tiles do not fit this kernel, stride or dilation")
+        if j.mr < 1 or j.nr < j.lanes or j.nr % j.lanes:
+            raise ValueError(f"no such tile: {j.mr}x{j.nr}")
+        for m in range(j.mr):
+            if j.gemm.tile[j.vectors - 1][m] == NULL:
+                raise ValueError(f"no kernel for a tile of {m + 1}x{j.nr}")
+        if min(j.tile_block, j.ic_segment, j.oc_block, j.oc_segment, j.slab_tiles) < 1:
+            raise ValueError("blocks and segments are at least 1")
+        if (j.oc_segment % j.nr and j.oc_segment < j.shape.oc) or j.oc_block % j.nr:
+            raise ValueError("oc_segment and oc_block must be whole panels")
+        if j.ic_segment < j.shape.ic and j.oc_block < least(j.oc_segment, j.shape.oc):
+            raise ValueError("M must hold the whole segment where ic is cut")
+        if 1 < j.shape.x.width < j.shape.ic and j.ic_segment % j.shape.x.width \
+                and j.ic_segment < j.shape.ic:
+            raise ValueError("ic_segment must be whole blocks of channels")
+        if j.v_row < least(j.ic_segment, j.shape.ic) * e or j.m_row < j.oc_block * e:
+            raise ValueError("rows of the scratch are shorter than what goes into them")
+        if (j.v_position < j.tile_block * j.v_row or j.m_position < j.tile_block * j.m_row
+                or j.m_offset < j.positions * j.v_position
+                or j.slab_offset < j.m_offset + j.positions * j.m_position):
+            raise ValueError("positions of the scratch overlap")
+        if j.shape.x.width == 1 or j.shape.y.width == 1:
+            if j.slab_row < (j.slab_tiles * j.n + j.r - 1) * j.lanes * e:
+                raise ValueError("rows of the slab are too short")
+            slab = j.t * j.slab_row
+        if self.tasks and self.thread_scratch < j.slab_offset + slab:
+            raise ValueError("the scratch is too small")
+        if self.tasks != (ceil_div(j.tiles, j.tile_block) * j.shape.groups
+                          * ceil_div(j.shape.oc, j.oc_segment)):
+            raise ValueError("the tasks are not those of the segments")
+        if self.weight_bytes < (j.shape.groups * j.positions * ceil_div(j.shape.oc, j.nr) * j.nr
+                                * j.ic_packed * e):
+            raise ValueError("packed weights are larger than their memory")
+        return 0
