@@ -149,6 +149,24 @@ PACK_ROWS = Contract(
     ),
 )
 
+PACK_CHANNELS = Contract(
+    "pack_channels",
+    "channel planes to pixels: dst[row, column, c] = src[c, row, column] for 0 <= c < channels, "
+    "and zero for channels <= c < fill",
+    (
+        Field("src", CONST_POINTER, "plane of the first channel"),
+        Field("src_cs", INT, "src: from one channel plane to the next"),
+        Field("src_rs", INT, "src: from one image row to the next"),
+        Field("dst", POINTER, "first pixel; the channels of a pixel lie side by side"),
+        Field("dst_rs", INT, "dst: from one image row to the next"),
+        Field("dst_ps", INT, "dst: from one pixel to the next"),
+        Field("rows", INT, "image rows"),
+        Field("columns", INT, "pixels in a row"),
+        Field("channels", INT, "channels of src, >= 0"),
+        Field("fill", INT, "elements written of each pixel, >= channels and >= 1"),
+    ),
+)
+
 PACK_WEIGHTS = Contract(
     "pack_weights",
     "one group's weights (oc, ic, taps) into dst[panel][k][panel_width], tails zero; "
@@ -190,7 +208,16 @@ FMA_PEAK = Contract(
 )
 
 CONTRACTS = {
-    c.op: c for c in (GEMM, PACK_PIXELS, PACK_ROWS, PACK_WEIGHTS, STORE_TRANSPOSED, FMA_PEAK)
+    c.op: c
+    for c in (
+        GEMM,
+        PACK_PIXELS,
+        PACK_ROWS,
+        PACK_CHANNELS,
+        PACK_WEIGHTS,
+        STORE_TRANSPOSED,
+        FMA_PEAK,
+    )
 }
 
 _HEADER = """\

@@ -93,6 +93,7 @@ GEMM_TILES = {
 C_OPERATIONS = {
     "pack_pixels": ("portable", "avx2", "avx512"),
     "pack_rows": ("portable", "avx2", "avx512"),
+    "pack_channels": ("portable", "avx2", "avx512"),
     "pack_weights": ("portable", "avx2", "avx512"),
     "store_transposed": ("portable", "avx2", "avx512"),
 }

@@ -51,6 +51,12 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t dst_rs, first, pixels, channels, k_begin, k_end
         const void *geometry
 
+    struct pplconv_pack_channels_args:
+        const void *src
+        int64_t src_cs, src_rs
+        void *dst
+        int64_t dst_rs, dst_ps, rows, columns, channels, fill
+
     struct pplconv_pack_weights_args:
         const void *src
         void *dst

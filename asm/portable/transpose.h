@@ -1,14 +1,15 @@
-/* A block of LANES x LANES elements, transposed in registers. */
+/* A block of LANES x LANES elements, transposed in registers or on the way from memory. */
 #ifndef PPLCONV_TRANSPOSE_H
 #define PPLCONV_TRANSPOSE_H
 
-#include "template.h"
+#include "lanes.h"
 
 #define UNROLL _Pragma("GCC unroll 16")
+#define INLINE static inline __attribute__((always_inline))
 
 /* Eklundh's transposition: log2(LANES) rounds, each swapping the off-diagonal quarters of
  * blocks of 2s x 2s. */
-static inline __attribute__((always_inline)) void transpose(vector row[LANES]) {
+INLINE void transpose(vector row[LANES]) {
     vector_bits lane;
     UNROLL for (int i = 0; i < LANES; i++)
         lane[i] = i;
@@ -23,6 +24,96 @@ static inline __attribute__((always_inline)) void transpose(vector row[LANES]) {
             row[i + s] = shuffle(a, b, keep_high);
         }
     }
+}
+
+#if PPLCONV_VECTOR_BYTES >= 32
+
+/* Elements in a quarter: 16 bytes, the piece within which shuffles are cheap and which loads put
+ * into any place of a vector. */
+enum { QUARTER = 16 / (int)sizeof(element), QUARTERS = LANES / QUARTER };
+
+/* Quarters of QUARTERS rows, `step` bytes apart, side by side. Only the blend of a masked load
+ * needs an execution port, and any that shifts no lanes: shuffles have but one. */
+INLINE vector gather_quarters(const char *p, int64_t step) {
+#if PPLCONV_VECTOR_BYTES == 64 && PPLCONV_F64
+    __m512d x = _mm512_castpd128_pd512(_mm_loadu_pd((const double *)p));
+    x = _mm512_mask_broadcast_f64x2(x, 0x0c, _mm_loadu_pd((const double *)(p + step)));
+    x = _mm512_mask_broadcast_f64x2(x, 0x30, _mm_loadu_pd((const double *)(p + 2 * step)));
+    x = _mm512_mask_broadcast_f64x2(x, 0xc0, _mm_loadu_pd((const double *)(p + 3 * step)));
+    return (vector)x;
+#elif PPLCONV_VECTOR_BYTES == 64
+    __m512 x = _mm512_castps128_ps512(_mm_loadu_ps((const float *)p));
+    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps((const float *)(p + step)));
+    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps((const float *)(p + 2 * step)));
+    x = _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps((const float *)(p + 3 * step)));
+    return (vector)x;
+#else
+    const __m256 low = _mm256_castps128_ps256(_mm_loadu_ps((const float *)p));
+    return (vector)_mm256_insertf128_ps(low, _mm_loadu_ps((const float *)(p + step)), 1);
+#endif
+}
+
+/* Within each quarter: pieces of `unit` elements of a and b in turn, from the quarter's lower or
+ * upper half. */
+INLINE vector interleave(vector a, vector b, int unit, int upper) {
+    vector_bits index;
+    UNROLL for (int i = 0; i < LANES; i++) {
+        const int inside = i % QUARTER, piece = inside / unit;
+        index[i] = i - inside + upper * (QUARTER / 2) + piece / 2 * unit + inside % unit +
+                   piece % 2 * LANES;
+    }
+    return shuffle(a, b, index);
+}
+
+/* block[j][i] = element j of row i; rows are `step` bytes apart. */
+INLINE void load_transposed(vector block[LANES], const void *src, int64_t step) {
+    /* Four rows are read to their ends before the next four: rows whose distance is a large
+     * power of two share few lines of L1. */
+    UNROLL for (int r = 0; r < QUARTER; r++) {
+        UNROLL for (int g = 0; g < QUARTERS; g++) {
+            block[g * QUARTER + r] = gather_quarters(
+                (const char *)src + r * step + g * QUARTER * (int)sizeof(element), QUARTER * step);
+        }
+    }
+    UNROLL for (int g = 0; g < LANES; g += QUARTER) {
+#if PPLCONV_F64
+        const vector a = block[g], b = block[g + 1];
+        block[g] = interleave(a, b, 1, 0);
+        block[g + 1] = interleave(a, b, 1, 1);
+#else
+        const vector a = block[g], b = block[g + 1], c = block[g + 2], d = block[g + 3];
+        const vector ab_low = interleave(a, b, 1, 0), ab_high = interleave(a, b, 1, 1);
+        const vector cd_low = interleave(c, d, 1, 0), cd_high = interleave(c, d, 1, 1);
+        block[g] = interleave(ab_low, cd_low, 2, 0);
+        block[g + 1] = interleave(ab_low, cd_low, 2, 1);
+        block[g + 2] = interleave(ab_high, cd_high, 2, 0);
+        block[g + 3] = interleave(ab_high, cd_high, 2, 1);
+#endif
+    }
+}
+
+#else
+
+/* block[j][i] = element j of row i; rows are `step` bytes apart. */
+INLINE void load_transposed(vector block[LANES], const void *src, int64_t step) {
+    UNROLL for (int i = 0; i < LANES; i++) {
+        block[i] = *AT_CONST(unaligned_vector, src, i * step);
+    }
+    transpose(block);
+}
+
+#endif
+
+/* The same of a block that has only `rows` rows of `columns` elements, both at most LANES, and
+ * zeros elsewhere. It goes through memory, for what makes the transposition cheap are loads. */
+INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t step, int64_t rows,
+                                 int64_t columns) {
+    const vector zero = {0};
+    vector stage[LANES];
+    int64_t i = 0;
+    for (; i < rows; i++) stage[i] = load_lanes(AT_CONST(element, src, i * step), columns);
+    for (; i < LANES; i++) stage[i] = zero;
+    load_transposed(block, stage, sizeof(vector));
 }
 
 #endif

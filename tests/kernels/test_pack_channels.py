@@ -1,0 +1,99 @@
+"""Channel planes to pixels: every tail of pixels and channels, zero-filled lanes, gaps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernel_table import rows, symbol
+from packing_case import PackingCall
+
+every_kernel = pytest.mark.parametrize("row", rows("pack_channels"), ids=symbol)
+
+
+def check(checker, row, rng, shape, fill, gaps):
+    """Pack one image of `shape` (channels, rows, columns).
+
+    `gaps` are elements between the planes, between the rows of src, between the pixels and
+    between the rows of dst.
+    """
+    call = PackingCall(checker, row, rng)
+    size = call.dtype.itemsize
+    channels, height, width = shape
+    src_rs = (width + gaps[1]) * size
+    src_cs = height * src_rs + gaps[0] * size
+    dst_ps = (fill + gaps[2]) * size
+    dst_rs = width * dst_ps + gaps[3] * size
+    src = call.place_input("src", shape, (src_cs, src_rs, size))
+    call.place_output("dst", (height, width, fill), (dst_rs, dst_ps, size))
+    call.values |= {
+        "src_cs": src_cs,
+        "src_rs": src_rs,
+        "dst_rs": dst_rs,
+        "dst_ps": dst_ps,
+        "rows": height,
+        "columns": width,
+        "channels": channels,
+        "fill": fill,
+    }
+    expected = np.zeros((height, width, fill), call.dtype)
+    expected[..., :channels] = src.transpose(1, 2, 0)
+    call.same_bits(call.run(call.values), expected, call.values)
+
+
+def lanes_of(row: dict) -> int:
+    """Elements in a vector of the kernel."""
+    return row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+
+
+def draw_gaps(rng: np.random.Generator) -> list[int]:
+    """Draw four gaps, about half of them none."""
+    return [int(gap) for gap in rng.integers(0, 9, 4) * rng.integers(0, 2, 4)]
+
+
+@every_kernel
+def test_tails(checker, row, rng):
+    """Each number of channels around one and two vectors, each number of pixels."""
+    lanes = lanes_of(row)
+    sizes = [*range(1, lanes + 2), 2 * lanes - 1, 2 * lanes, 2 * lanes + 1]
+    for channels in sizes:
+        for width in (int(rng.choice(sizes)), lanes, 5 * lanes + int(rng.integers(0, lanes))):
+            shape = channels, int(rng.integers(1, 4)), width
+            for fill in (
+                channels,
+                channels + int(rng.integers(1, 4)),
+                -(-channels // lanes) * lanes,
+            ):
+                check(checker, row, rng, shape, fill, draw_gaps(rng))
+    for width in sizes:
+        for channels in (1, lanes, 2 * lanes):
+            check(checker, row, rng, (channels, 2, width), channels, draw_gaps(rng))
+
+
+@every_kernel
+@pytest.mark.parametrize("fill", [1, 2, 3, 4, 5])
+def test_few_channels(checker, row, fill, rng):
+    """Images of a few channels, interleaved without gaps, with and without zero channels."""
+    lanes = lanes_of(row)
+    for channels in range(fill + 1):
+        for width in (*range(1, lanes + 2), 2 * lanes, 3 * lanes + 1):
+            gaps = draw_gaps(rng)
+            gaps[2] = 0
+            check(checker, row, rng, (channels, int(rng.integers(1, 4)), width), fill, gaps)
+
+
+@every_kernel
+def test_rows_without_gaps(checker, row, rng):
+    """Rows that follow each other on both sides are one long row; on one side they are not."""
+    lanes = lanes_of(row)
+    for channels in (1, 3, lanes, lanes + 3):
+        for shape in ((channels, 7, 7), (channels, 1, 1), (channels, 3, lanes), (channels, 40, 3)):
+            for gaps in ((0, 0, 0, 0), (5, 0, 0, 0), (0, 0, 2, 0), (0, 1, 0, 0), (0, 0, 0, 1)):
+                check(checker, row, rng, shape, channels, gaps)
+
+
+@every_kernel
+def test_nothing_to_pack(checker, row, rng):
+    """No rows, or rows of no pixels: nothing is touched."""
+    for height, width in ((0, 5), (5, 0)):
+        check(checker, row, rng, (3, height, width), 3, (0, 0, 0, 0))
