@@ -22,7 +22,6 @@ from pplconv._kernels cimport (
     PPLCONV_RESIDUAL,
     find,
     find_gemm_family,
-    find_variant,
     pplconv_gemm_args,
     pplconv_pack_channels_args,
     pplconv_store_transposed_args,
@@ -275,9 +274,9 @@ cdef class WinogradSchedule(Schedule):
         j.t = j.n + j.r - 1
         j.positions = j.t * j.t
         find_gemm_family(dtype, isa, &j.gemm)
-        j.input = find_variant("winograd_input", dtype, isa, j.n, j.r)
-        j.output = find_variant("winograd_output", dtype, isa, j.n, j.r)
-        j.weights = find_variant("winograd_weights", dtype, isa, j.n, j.r)
+        j.input = find("winograd_input", dtype, isa, j.n, j.r)
+        j.output = find("winograd_output", dtype, isa, j.n, j.r)
+        j.weights = find("winograd_weights", dtype, isa, j.n, j.r)
         j.pack_channels = find("pack_channels", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
         j.zero_lanes = find("zero_lanes", dtype, isa)
