@@ -6,7 +6,13 @@ import math
 import operator
 from typing import Any
 
-from .problem import LARGEST_PLANE, LARGEST_PRODUCT, LAYOUTS, ConvProblem
+from .problem import (
+    LARGEST_BLOCK,
+    LARGEST_PLANE,
+    LARGEST_PRODUCT,
+    LAYOUTS,
+    ConvProblem,
+)
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -160,6 +166,20 @@ def check_layout(layout: object) -> str:
     return layout
 
 
+def check_block(block: object) -> int:
+    """Return `block`, the channels of one block of NCHWc, as an int from 1 to 64.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none.
+    """
+    number = integer("block", block, 1)
+    if number > LARGEST_BLOCK:
+        raise ValueError(f"block must be at most {LARGEST_BLOCK}, got {number}")
+    return number
+
+
 def check_tolerance(tolerance: object) -> float:
     """Return `tolerance` as a float >= 0.
 
@@ -224,7 +244,7 @@ def make_problem(
     groups: Any,
     layout: Any,
 ) -> ConvProblem:
-    """Check shapes and geometry, and make the problem of a batched (4-D) input.
+    """Check shapes and geometry, and make the problem of a batched input.
 
     Raises
     ------
@@ -237,11 +257,17 @@ def make_problem(
     check_weight_shape(weight_shape, groups)
     oc, ic_group, kh, kw = weight_shape
     n, *rest = input_shape
-    ic, ih, iw = rest if layout == "NCHW" else (rest[2], rest[0], rest[1])
-    if ic != ic_group * groups:
+    ic, block = ic_group * groups, 0
+    if layout == "NCHWc":
+        found, ih, iw, block = rest
+        wanted, what = _blocks(ic, block, input_shape), f"blocks of {block} channels"
+    else:
+        found, ih, iw = rest if layout == "NCHW" else (rest[2], rest[0], rest[1])
+        wanted, what = ic, "channels"
+    if found != wanted:
         raise ValueError(
-            f"input must have {ic_group * groups} channels (weight has {ic_group} for each of "
-            f"{groups} groups), got {ic} in shape {tuple(input_shape)} with layout {layout}"
+            f"input must have {wanted} {what} (weight has {ic_group} channels for each of "
+            f"{groups} groups), got {found} in shape {tuple(input_shape)} with layout {layout}"
         )
     sides = explicit_padding(padding, (ih, iw), (kh, kw), stride, dilation)
     out = []
@@ -255,18 +281,29 @@ def make_problem(
             )
         out.append((padded - reach) // stride[axis] + 1)
     problem = ConvProblem(
-        n, groups, ic, ih, iw, oc, out[0], out[1], kh, kw, stride, dilation, sides, dtype, layout
-    )
+        n, groups, ic, ih, iw, oc, out[0], out[1], kh, kw, stride, dilation, sides, dtype, layout,
+        block,
+    )  # fmt: skip
     _check_sizes(problem)
     return problem
+
+
+def _blocks(channels: int, block: int, input_shape: tuple[int, ...]) -> int:
+    """Blocks that `channels` fill, whole or in part."""
+    if not 1 <= block <= LARGEST_BLOCK:
+        raise ValueError(
+            f"input must have blocks of 1 to {LARGEST_BLOCK} channels in its last dimension "
+            f"with layout NCHWc, got shape {tuple(input_shape)}"
+        )
+    return -(-channels // block)
 
 
 def _check_sizes(p: ConvProblem) -> None:
     """Refuse sizes whose products could leave 64 bits anywhere in the native code."""
     largest = {
-        "input": p.batch * p.ic * p.ih * p.iw * p.element,
+        "input": math.prod(p.input_shape) * p.element,
         "weight": p.oc * p.k * p.element * 64,  # panels may be wider than oc
-        "out": p.batch * p.oc * p.oh * p.ow * p.element,
+        "out": math.prod(p.output_shape) * p.element,
     }
     for name, size in largest.items():
         if size >= LARGEST_PRODUCT:

@@ -22,9 +22,9 @@ cdef inline int hold(object array, View *view, int flags) except -1:
     return 0
 
 
-cdef inline bint has_dims(const View *view, const int64_t *dims) noexcept:
-    """Whether a view has the four dimensions `dims`, or the last three of one image."""
-    cdef int i, shift = 4 - view.buffer.ndim
+cdef inline bint has_dims(const View *view, const int64_t *dims, int ndim) noexcept:
+    """Whether a view has the `ndim` dimensions `dims`, or all but the first of one image."""
+    cdef int i, shift = ndim - view.buffer.ndim
     if shift != 0 and (shift != 1 or dims[0] != 1):
         return False
     for i in range(view.buffer.ndim):
@@ -35,12 +35,12 @@ cdef inline bint has_dims(const View *view, const int64_t *dims) noexcept:
 
 cdef object as_array(object value, str name)
 cdef str dtype_name(object array, str name)
-cdef tuple batched_shape(object array, str name)
+cdef tuple batched_shape(object array, str name, int ndim)
 cdef int check_operand(object array, str name, tuple shape, object dtype) except -1
 cdef bint lies_plain(object array, object dtype, View *view) except -1
 cdef object hold_plain(object array, object dtype, View *view)
 cdef int refuse_out(object out, tuple shape, object dtype) except -1
-cdef int hold_out(object out, tuple shape, const int64_t *dims, object dtype,
+cdef int hold_out(object out, tuple shape, const int64_t *dims, int ndim, object dtype,
                   View *view) except -1
 cdef int check_overlap(object out, const View *out_view, object other, const View *other_view,
                        str name) except -1

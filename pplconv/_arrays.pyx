@@ -45,14 +45,16 @@ cdef str dtype_name(object array, str name):
     return <str> found
 
 
-cdef tuple batched_shape(object array, str name):
-    """Four dimensions of an input of three or four."""
+cdef tuple batched_shape(object array, str name, int ndim):
+    """The `ndim` dimensions of an input that may lack the first, the batch."""
     shape = array.shape
-    if len(shape) == 4:
+    if len(shape) == ndim:
         return shape
-    if len(shape) == 3:
+    if len(shape) == ndim - 1:
         return (1, *shape)
-    raise ValueError(f"{name} must have 3 or 4 dimensions, got {len(shape)} (shape {shape})")
+    raise ValueError(
+        f"{name} must have {ndim - 1} or {ndim} dimensions, got {len(shape)} (shape {shape})"
+    )
 
 
 cdef int check_operand(object array, str name, tuple shape, object dtype) except -1:
@@ -102,7 +104,7 @@ cdef int refuse_out(object out, tuple shape, object dtype) except -1:
     return 0
 
 
-cdef int hold_out(object out, tuple shape, const int64_t *dims, object dtype,
+cdef int hold_out(object out, tuple shape, const int64_t *dims, int ndim, object dtype,
                   View *view) except -1:
     """Hold the memory of the caller's `out`, or say why it cannot be written."""
     if isinstance(out, ndarray) and out.dtype == dtype and out.ndim == len(shape):
@@ -111,7 +113,7 @@ cdef int hold_out(object out, tuple shape, const int64_t *dims, object dtype,
         except (BufferError, ValueError):
             pass
         else:
-            if (has_dims(view, dims)
+            if (has_dims(view, dims, ndim)
                     and <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize == 0):
                 return 0
             release(view)

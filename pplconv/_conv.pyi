@@ -36,7 +36,7 @@ _Padding: TypeAlias = (
 _Activation: TypeAlias = (
     Literal["relu", "relu6"] | tuple[Literal["clip"], SupportsFloat, SupportsFloat] | None
 )
-_Layout: TypeAlias = Literal["NCHW", "NHWC"]
+_Layout: TypeAlias = Literal["NCHW", "NHWC", "NCHWc"]
 
 class Conv2d:
     def __init__(

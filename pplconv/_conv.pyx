@@ -38,6 +38,7 @@ import numpy as np
 
 from pplconv import _arguments as arguments
 from pplconv import planner
+from pplconv.problem import dimensions
 
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
 cdef enum:
@@ -114,8 +115,9 @@ threads=None)
         Groups of channels that do not see one another.
     activation : None, "relu", "relu6" or ("clip", low, high), optional
         Applied last; NaN passes through.
-    layout : {"NCHW", "NHWC"}, optional
-        Of input, residual and output. Weights are OIHW in either.
+    layout : {"NCHW", "NHWC", "NCHWc"}, optional
+        Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
+        what `to_blocked` makes; see `conv2d`.
     algorithm : {"auto", "pointwise", "im2col"}, optional
         ``"auto"`` lets the planner choose.
     tolerance : float, optional
@@ -123,7 +125,8 @@ threads=None)
         magnitude, against float64. Both algorithms of today are direct sums, which meet any
         tolerance that float arithmetic can.
     input_shape : tuple of int, optional
-        Prepare for inputs of this shape now rather than at the first call.
+        Prepare for inputs of this shape now rather than at the first call; for NCHWc it says
+        how large a block is.
     search : {"estimate"}, optional
         How plans are made: by the cost model.
     threads : int, optional
@@ -195,16 +198,20 @@ threads=None)
             self.ready_for(self.full_shape(input_shape))
 
     cdef tuple full_shape(self, object shape):
-        """A 4-D shape from a user's 3-D or 4-D one."""
+        """The batched shape from a user's, which may lack the batch."""
+        cdef int ndim = dimensions(self.layout)
         try:
             dims = tuple(shape)
         except TypeError:
             raise TypeError(f"input_shape must be a tuple of ints, got {shape!r}") from None
         dims = tuple(arguments.integer("input_shape", d, 0) for d in dims)
-        if len(dims) == 3:
+        if len(dims) == ndim - 1:
             dims = (1, *dims)
-        if len(dims) != 4:
-            raise ValueError(f"input_shape must have 3 or 4 dimensions, got {shape!r}")
+        if len(dims) != ndim:
+            raise ValueError(
+                f"input_shape must have {ndim - 1} or {ndim} dimensions with layout "
+                f"{self.layout}, got {shape!r}"
+            )
         return dims
 
     cdef Ready ready_for(self, tuple shape):
@@ -241,7 +248,8 @@ threads=None)
         Parameters
         ----------
         input_shape : tuple of int
-            (N, C, H, W) or (C, H, W); (N, H, W, C) or (H, W, C) for ``layout="NHWC"``.
+            (N, C, H, W) or (C, H, W); (N, H, W, C) or (H, W, C) for ``layout="NHWC"``;
+            (N, ceil(C / block), H, W, block) or the same without N for ``layout="NCHWc"``.
 
         Returns
         -------
@@ -260,8 +268,9 @@ threads=None)
         Parameters
         ----------
         input : array_like, shape (N, C, H, W) or (C, H, W)
-            Same dtype as the weights; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``.
-            Anything that `numpy.asarray` or DLPack on the CPU takes.
+            Same dtype as the weights; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``;
+            (N, ceil(C / block), H, W, block) or the same without N for ``layout="NCHWc"``, as
+            in `conv2d`. Anything that `numpy.asarray` or DLPack on the CPU takes.
         residual : array_like, optional
             Of the output's shape; added before the activation.
         out : ndarray, optional
@@ -270,7 +279,8 @@ threads=None)
         Returns
         -------
         ndarray
-            Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``.
+            Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``;
+            (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``.
 
         Raises
         ------
@@ -290,8 +300,9 @@ threads=None)
                 if dtype_name(input, "input") != self.dtype_name:
                     raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}")
             x = input if o.x.held else None
-            if x is None or ready is None or not has_dims(&o.x, ready.prepared.input_dims):
-                shape = batched_shape(input, "input")
+            if x is None or ready is None or not has_dims(
+                    &o.x, ready.prepared.input_dims, ready.prepared.ndim):
+                shape = batched_shape(input, "input", dimensions(self.layout))
                 ready = self.plans.get(shape)
                 if ready is None:
                     ready = self.ready_for(shape)
@@ -299,7 +310,7 @@ threads=None)
                     self.last = ready
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
-            batched = o.x.buffer.ndim == 4
+            batched = o.x.buffer.ndim == ready.prepared.ndim
             if self.bias is not None:
                 hold(self.bias, &o.bias, PyBUF_ND)
             return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared), None,
@@ -353,8 +364,8 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     cdef str dtype = dtype_name(x, "input")
     bounds = arguments.clip_bounds(activation)
     problem = arguments.make_problem(
-        batched_shape(x, "input"), w.shape, dtype, stride=stride, padding=padding,
-        dilation=dilation, groups=groups, layout=layout)
+        batched_shape(x, "input", dimensions(arguments.check_layout(layout))), w.shape, dtype,
+        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
     made = (
         prepare(problem, planner.check_algorithm(algorithm), arguments.check_tolerance(tolerance),
                 arguments.check_threads(threads), "estimate"),
@@ -379,8 +390,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     Parameters
     ----------
     input : array_like, shape (N, C, H, W) or (C, H, W)
-        float32 or float64; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``. Anything that
-        `numpy.asarray` or DLPack on the CPU takes.
+        float32 or float64; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``;
+        (N, ceil(C / block), H, W, block) or the same without N for ``layout="NCHWc"``. Anything
+        that `numpy.asarray` or DLPack on the CPU takes.
     weight : array_like, shape (oc, C / groups, kh, kw)
         Same dtype as `input`.
     bias : array_like, shape (oc,), optional
@@ -398,8 +410,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         Applied last; NaN passes through.
     residual : array_like, optional
         Of the output's shape and dtype; added before the activation.
-    layout : {"NCHW", "NHWC"}, optional
-        Of input, residual and output. Weights are OIHW in either.
+    layout : {"NCHW", "NHWC", "NCHWc"}, optional
+        Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
+        what `to_blocked` makes; see `conv2d`.
     algorithm : {"auto", "pointwise", "im2col"}, optional
         ``"auto"`` lets the planner choose.
     tolerance : float, optional
@@ -415,8 +428,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     Returns
     -------
     ndarray
-        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``; of the
-        input's dtype.
+        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``;
+        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype.
 
     Raises
     ------
@@ -424,6 +437,19 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         If an argument is not as described; the message names it, and `out` is untouched.
     MemoryError
         If memory for the output, the packed weights or the scratch cannot be had.
+
+    See Also
+    --------
+    Conv2d : the same with the weights packed once.
+    to_blocked, from_blocked : arrays in layout NCHWc from and to NCHW.
+
+    Notes
+    -----
+    In layout NCHWc the last dimension of the input is the block, 1 to 64 channels, and the
+    output has the same. C is what the weights say; where the block does not divide it, the last
+    block ends in lanes of no channel. Those of the input are multiplied by zero weights: any
+    finite numbers may stand there, but infinities and NaN spoil every output that they reach.
+    Those of the residual have no effect, and those of the output are written as zero.
 
     Examples
     --------
@@ -446,9 +472,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     dtype_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}")
-    batched = x.ndim == 4
     prepared, clip = conv2d_prepared(x, w, stride, padding, dilation, groups, activation, layout,
                                      algorithm, tolerance, threads)
+    batched = x.ndim == prepared.ndim
     if bias is not None:
         b = plain_bias(bias, w.shape[0], prepared.dtype)
     schedule = prepared.schedule

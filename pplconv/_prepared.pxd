@@ -12,8 +12,10 @@ cdef class Prepared:
     cdef Schedule schedule
     cdef tuple output_shape
     cdef object dtype
-    cdef int64_t input_dims[4]
-    cdef int64_t output_dims[4]
+    # Of the batched arrays: four, or five with channels in blocks.
+    cdef int ndim
+    cdef int64_t input_dims[5]
+    cdef int64_t output_dims[5]
     cdef int threads
     cdef str packing
 

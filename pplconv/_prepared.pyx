@@ -39,7 +39,8 @@ cdef class Prepared:
         self.output_shape = problem.output_shape
         self.threads = plan.threads
         self.packing = plan.packing
-        for i in range(4):
+        self.ndim = len(problem.input_shape)
+        for i in range(self.ndim):
             self.input_dims[i] = problem.input_shape[i]
             self.output_dims[i] = self.output_shape[i]
 
@@ -131,7 +132,7 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
         hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
     else:
         hold_out(out, prepared.output_shape if batched else prepared.output_shape[1:],
-                 prepared.output_dims, prepared.dtype, &o.y)
+                 prepared.output_dims, prepared.ndim, prepared.dtype, &o.y)
         check_overlap(out, &o.y, input, &o.x if x is input else NULL, "input")
         if weight is not None:
             check_overlap(out, &o.y, weight, NULL, "weight")

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LAYOUTS = ("NCHW", "NHWC")
+LAYOUTS = ("NCHW", "NHWC", "NCHWc")
+# Channels in one block of NCHWc, at most.
+LARGEST_BLOCK = 64
 DTYPES = {"f32": 4, "f64": 8}
 
 # Offsets inside one channel plane are 32-bit in the kernels' tables.
 LARGEST_PLANE = 2**31 - 2**20
 # Byte counts and products of sizes stay well inside 64 bits.
 LARGEST_PRODUCT = 2**62
+
+
+def dimensions(layout: str) -> int:
+    """Dimensions of a batched input in `layout`."""
+    return 5 if layout == "NCHWc" else 4
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,9 @@ class ConvProblem:
     dtype : str
         ``"f32"`` or ``"f64"``.
     layout : str
-        ``"NCHW"`` or ``"NHWC"``, of input and output alike.
+        ``"NCHW"``, ``"NHWC"`` or ``"NCHWc"``, of input and output alike.
+    block : int
+        Elements of one channel block, of input and output alike; 0 for the other layouts.
     """
 
     batch: int
@@ -50,6 +59,7 @@ class ConvProblem:
     padding: tuple[tuple[int, int], tuple[int, int]]
     dtype: str
     layout: str
+    block: int = 0
 
     @property
     def k(self) -> int:
@@ -76,16 +86,26 @@ class ConvProblem:
         )
 
     @property
-    def input_shape(self) -> tuple[int, int, int, int]:
-        """Shape of the batched input in this layout."""
-        n, c, h, w = self.batch, self.ic, self.ih, self.iw
-        return (n, c, h, w) if self.layout == "NCHW" else (n, h, w, c)
+    def layout_text(self) -> str:
+        """The layout with its block, as oneDNN writes it in capitals: ``"NCHW16c"``."""
+        return f"NCHW{self.block}c" if self.layout == "NCHWc" else self.layout
 
     @property
-    def output_shape(self) -> tuple[int, int, int, int]:
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of the batched input in this layout."""
+        return self._shape(self.ic, self.ih, self.iw)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
         """Shape of the batched output in this layout."""
-        n, c, h, w = self.batch, self.oc, self.oh, self.ow
-        return (n, c, h, w) if self.layout == "NCHW" else (n, h, w, c)
+        return self._shape(self.oc, self.oh, self.ow)
+
+    def _shape(self, channels: int, height: int, width: int) -> tuple[int, ...]:
+        if self.layout == "NCHWc":
+            return self.batch, -(-channels // self.block), height, width, self.block
+        if self.layout == "NHWC":
+            return self.batch, height, width, channels
+        return self.batch, channels, height, width
 
     def __str__(self) -> str:
         """Write the problem in one line, as oneDNN's benchdnn does (dilation 0 is dense)."""

@@ -219,7 +219,7 @@ def plan_of(
     plan = Plan(
         problem=str(problem),
         dtype=problem.dtype,
-        layout=problem.layout,
+        layout=problem.layout_text,
         algorithm=candidate.algorithm,
         bits=candidate.bits,
         isa=around.isa,

@@ -19,7 +19,7 @@ class Plan:
     problem : str
         The problem in one line, as oneDNN's benchdnn writes it.
     dtype, layout : str
-        Of input and output.
+        Of input and output; a blocked layout with its block, ``"NCHW16c"``.
     algorithm : str
         A name that ``algorithm=`` takes.
     bits : str
