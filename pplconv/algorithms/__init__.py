@@ -1,6 +1,9 @@
 """What can be planned: one module an algorithm, each with ``supports`` and ``candidates``.
 
 ===================  ===========================================================================
+``depthwise.py``     one input channel for each output channel
+``winograd.py``      3x3 and 5x5 at stride 1 with fewer products
+``direct.py``        any convolution without im2col
 ``pointwise.py``     1x1 as a matrix product on the user's array
 ``im2col.py``        any convolution, tiles of pixels packed into scratch
 ``tiled.py``         the candidates of both: tiles, blocks, segments
@@ -16,11 +19,11 @@ To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised 
 
 from __future__ import annotations
 
-from . import im2col, pointwise
+from . import depthwise, direct, im2col, pointwise, winograd
 from .candidate import Candidate
 from .rates import Rates
 from .surroundings import Surroundings
 
-ALGORITHMS = {module.NAME: module for module in (pointwise, im2col)}
+ALGORITHMS = {module.NAME: module for module in (depthwise, pointwise, winograd, direct, im2col)}
 
 __all__ = ["ALGORITHMS", "Candidate", "Rates", "Surroundings"]

@@ -21,7 +21,7 @@ FLOPS_PER_THREAD = 400_000
 # The OpenMP runtime ends the process if it cannot start a thread, so no wish goes further.
 LARGEST_TEAM = 1024
 
-RUNNERS_UP = 3
+SEARCHES = ("estimate", "measure", "exhaustive")
 
 
 def check_algorithm(algorithm: object) -> str:
@@ -46,8 +46,8 @@ def check_search(search: object) -> str:
     ValueError
         Otherwise.
     """
-    if not isinstance(search, str) or search != "estimate":
-        raise ValueError(f'search must be "estimate", got {search!r}')
+    if not isinstance(search, str) or search not in SEARCHES:
+        raise ValueError(f"search must be one of {', '.join(SEARCHES)}, got {search!r}")
     return search
 
 
@@ -242,60 +242,3 @@ def summary(candidate: Candidate) -> str:
     """Name a candidate in a few words."""
     tile = candidate.kernel("").rstrip("_").rpartition("_")[2]
     return f"{candidate.algorithm} {tile}, {candidate.bits}"
-
-
-def make_plan(
-    problem: ConvProblem,
-    *,
-    algorithm: str = "auto",
-    tolerance: float = 1e-5,
-    threads: int | None = None,
-    search: str = "estimate",
-    max_workspace: int | None = None,
-) -> tuple[Plan, dict[str, Any]]:
-    """Plan one problem.
-
-    Parameters
-    ----------
-    problem : ConvProblem
-        What is to be computed.
-    algorithm : str
-        A name, or ``"auto"``.
-    tolerance : float
-        Error that may be spent, relative to the output's largest magnitude; direct sums are
-        always allowed.
-    threads : int, optional
-        Size of the team; the default team if None.
-    search : str
-        ``"estimate"``.
-    max_workspace : int, optional
-        Bound of the team's scratch, in bytes.
-
-    Returns
-    -------
-    plan : Plan
-        For people.
-    fields : dict
-        For ``schedules.compile_plan``.
-
-    Raises
-    ------
-    ValueError
-        If nothing can serve the problem as asked; the message says why.
-    """
-    request = Request(problem, algorithm, tolerance, threads, max_workspace)
-    single, teamed = estimate_plan(request)
-    best = teamed[0]
-    runners_up = tuple(
-        f"{summary(r.candidate)} x{r.total / max(single[0].total, 1.0):.2f}"
-        for r in _different(single)[1 : 1 + RUNNERS_UP]
-    )
-    return plan_of(request, best, search, runners_up)
-
-
-def _different(ranked: list[Ranked]) -> list[Ranked]:
-    """Keep the best candidate of each summary."""
-    seen: dict[str, Ranked] = {}
-    for r in ranked:
-        seen.setdefault(summary(r.candidate), r)
-    return list(seen.values())

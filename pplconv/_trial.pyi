@@ -1,0 +1,18 @@
+"""Types of the planner's stop watch."""
+
+from typing import Any
+
+import numpy as np
+
+class Trial:
+    def __new__(
+        cls,
+        fields: dict[str, Any],
+        dtype: str,
+        isa: str,
+        weight: np.ndarray[Any, Any],
+        packed: Trial | None = None,
+    ) -> Trial: ...
+    def seconds(
+        self, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], runs: int = 1
+    ) -> float: ...

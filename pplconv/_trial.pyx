@@ -1,0 +1,109 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""One timed run of a candidate, for the planner's search: plan in, seconds out."""
+
+from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+
+from pplconv._arrays cimport View, hold, release
+from pplconv._workspace cimport Buffer
+from pplconv.schedules.base cimport Schedule, Tensors
+
+from pplconv.runtime import note_openmp_used, safe_team
+from pplconv.schedules import compile_plan
+
+cdef extern from *:
+    """
+    #include <time.h>
+    static double pplconv_now(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    }
+    """
+    double pplconv_now() nogil
+
+
+cdef int usable_team(int threads):
+    if threads > 1:
+        threads = safe_team(threads)
+        if threads > 1:
+            note_openmp_used()
+    return threads
+
+
+cdef class Trial:
+    """A candidate ready to be timed.
+
+    Parameters
+    ----------
+    fields : dict
+        As ``Candidate.fields`` collects them.
+    dtype, isa : str
+        Which kernels to call.
+    weight : ndarray
+        Contiguous weights (oc, ic / groups, kh, kw).
+    packed : Trial, optional
+        Another trial whose packing is the same, to share its packed weights.
+    """
+
+    cdef Schedule schedule
+    cdef Buffer weights, scratch
+    cdef int team
+
+    def __cinit__(self, dict fields, str dtype, str isa, weight, Trial packed=None):
+        cdef View view
+        cdef Schedule schedule = <Schedule?> compile_plan(fields, dtype, isa)
+        cdef int team = usable_team(fields["threads"])
+        self.schedule = schedule
+        self.team = team
+        self.scratch = Buffer(schedule.scratch_bytes())
+        if packed is not None and packed.weights.size >= <size_t> schedule.packed_bytes():
+            self.weights = packed.weights
+            return
+        self.weights = Buffer(schedule.packed_bytes())
+        view.held = False
+        hold(weight, &view, PyBUF_ND)
+        with nogil:
+            schedule.pack_weights(<const char *> view.buffer.buf, self.weights.data, team)
+        release(&view)
+
+    def seconds(self, x, y, int runs=1):
+        """Run, and return the shortest time of a run.
+
+        Parameters
+        ----------
+        x, y : ndarray
+            Contiguous input and output of the problem's shapes.
+        runs : int
+            How often.
+
+        Returns
+        -------
+        float
+            Seconds.
+        """
+        cdef View x_view, y_view
+        cdef Tensors t
+        cdef double best = 1e30, begin, took
+        cdef int i
+        cdef Schedule schedule = self.schedule
+        x_view.held = y_view.held = False
+        try:
+            hold(x, &x_view, PyBUF_ND)
+            hold(y, &y_view, PyBUF_ND | PyBUF_WRITABLE)
+            t.x = <const char *> x_view.buffer.buf
+            t.y = <char *> y_view.buffer.buf
+            t.weights = self.weights.data
+            t.bias = NULL
+            t.residual = NULL
+            t.clip = NULL
+            with nogil:
+                for i in range(runs):
+                    begin = pplconv_now()
+                    schedule.run(&t, self.scratch.data, self.team)
+                    took = pplconv_now() - begin
+                    if took < best:
+                        best = took
+        finally:
+            release(&x_view)
+            release(&y_view)
+        return best
