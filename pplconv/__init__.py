@@ -3,13 +3,14 @@
 ================  ================================================================================
 ``conv2d``        convolve once: weights are packed in the call
 ``Conv2d``        convolve often: weights are packed once
+``to_blocked``    NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
 ``Plan``          how a problem is computed (`Conv2d.plan_for`)
 ``show_config``   what this machine is and what pplconv makes of it
 ``wisdom``        measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
 ================  ================================================================================
 
-Inside, arrows run downward only: this public face and ``_conv``; ``_prepared`` (one run);
-``planner`` (which plan); ``algorithms`` (what can be planned); ``_schedule`` (the loops);
+Inside, arrows run downward only: this public face, ``_conv`` and ``_blocked``; ``_prepared``
+(one run); ``planner`` (which plan); ``algorithms`` (what can be planned); ``schedules`` (the loops);
 ``_kernels`` (the table of ``asm/``). ``problem``, ``machine``, ``runtime``, ``wisdom``,
 ``config``, ``_arrays`` and ``_workspace`` are leaves.
 """
@@ -17,9 +18,19 @@ Inside, arrows run downward only: this public face and ``_conv``; ``_prepared`` 
 from __future__ import annotations
 
 from . import wisdom
+from ._blocked import from_blocked, to_blocked
 from ._conv import Conv2d, conv2d
 from ._info import show_config
 from ._version import __version__
 from .planner import Plan
 
-__all__ = ["Conv2d", "Plan", "__version__", "conv2d", "show_config", "wisdom"]
+__all__ = [
+    "Conv2d",
+    "Plan",
+    "__version__",
+    "conv2d",
+    "from_blocked",
+    "show_config",
+    "to_blocked",
+    "wisdom",
+]

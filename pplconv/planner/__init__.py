@@ -10,8 +10,8 @@
 
 from __future__ import annotations
 
-from .estimating import check_algorithm, check_search
+from .estimating import check_algorithm, check_search, surroundings
 from .plan import Plan
 from .planning import SEARCH_SECONDS, make_plan
 
-__all__ = ["SEARCH_SECONDS", "Plan", "check_algorithm", "check_search", "make_plan"]
+__all__ = ["SEARCH_SECONDS", "Plan", "check_algorithm", "check_search", "make_plan", "surroundings"]

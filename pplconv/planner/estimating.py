@@ -79,6 +79,11 @@ def _surroundings(dtype: str, threads: int | None, settings: config.Settings) ->
     return Surroundings(machine, isa, found, lanes, threads)
 
 
+def surroundings(dtype: str) -> Surroundings:
+    """Kernels and team of a call that names neither, as the environment stands now."""
+    return _surroundings(dtype, None, config.current())
+
+
 def team(problem: ConvProblem, threads: int) -> int:
     """Cut a team down to what the work justifies."""
     return max(1, min(threads, LARGEST_TEAM, problem.flops // FLOPS_PER_THREAD))

@@ -6,6 +6,7 @@
 ``direct``           convolution on channels-last and blocked arrays as they lie
 ``winograd``         pre-processing, products over all positions, post-processing
 ``depthwise``        one input channel for each output channel
+``relayout``         NCHW to NCHWc and back
 ===================  ===========================================================================
 
 A plan's ``loops`` names the module that runs it. Only modules of this folder are parallel,

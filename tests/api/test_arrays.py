@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import pplconv
+from blocks import in_blocks
 from buffers import untouched
 from reference import assert_convolution
 
@@ -160,6 +161,19 @@ def test_forms_of_a_pointwise_input(form, rng):
     assert_convolution(pplconv.conv2d(form(nhwc), w, layout="NHWC"), nhwc, w, layout="NHWC")
     # Channels last in memory, channels first in shape.
     assert_convolution(pplconv.conv2d(nhwc.transpose(0, 3, 1, 2), w), x, w)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("form", FORMS)
+def test_forms_of_arrays_in_and_out_of_blocks(form, dtype, rng):
+    x = rng.standard_normal((2, 20, 6, 7)).astype(dtype)
+    blocked = in_blocks(x, 8)
+    with untouched(x, blocked):
+        there, back = pplconv.to_blocked(form(x), 8), pplconv.from_blocked(form(blocked), 20)
+    assert type(there) is type(back) is np.ndarray
+    assert there.dtype == back.dtype == dtype
+    assert there.tobytes() == blocked.tobytes()
+    assert back.tobytes() == x.tobytes()
 
 
 def test_broadcast_arrays(arrays):

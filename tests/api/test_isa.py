@@ -85,6 +85,22 @@ def test_avx2_and_avx512_give_the_same_bits():
     assert [name for name in narrow if narrow[name] != wide[name]] == []
 
 
+@pytest.mark.parametrize("cap", LADDER)
+def test_the_default_block_is_a_vector_under_a_cap(cap):
+    code = (
+        "import numpy, pplconv\n"
+        "for dtype in ('float32', 'float64'):\n"
+        "    x = numpy.arange(2 * 70 * 30., dtype=dtype).reshape(2, 70, 5, 6)\n"
+        "    y = pplconv.to_blocked(x)\n"
+        "    assert (pplconv.from_blocked(y, 70) == x).all()\n"
+        "    print(y.shape[-1])\n"
+    )
+    usable = [isa for isa in isas_of_this_machine() if LADDER.index(isa) <= LADDER.index(cap)]
+    lanes = {"portable": 4, "avx2": 8, "avx512": 16}[usable[-1]]
+    done = run(cap, "-c", code)
+    assert (done.stdout.split(), done.stderr) == ([str(lanes), str(lanes // 2)], "")
+
+
 @pytest.mark.parametrize("value", ["sse", "avx-512", "0", "avx2,avx512"])
 def test_an_unknown_cap_is_refused(value):
     """The message names the variable, what it was, and what it may be."""

@@ -41,6 +41,9 @@ text: str = plan.problem + plan.algorithm + plan.isa + plan.kernel + plan.bits
 cycles: float = sum(plan.cost.values())
 names: tuple[str, ...] = tuple(plan.runners_up)
 version: str = pplconv.__version__
+blocked: NDArray[np.float32] = pplconv.to_blocked(x, 8)
+planes: NDArray[np.float32] = pplconv.from_blocked(pplconv.to_blocked(x), channels=4)
+pplconv.from_blocked(pplconv.to_blocked(x.tolist(), block=2))
 pplconv.show_config()
 '''
 
@@ -60,6 +63,9 @@ conv = pplconv.Conv2d(x)
 conv(x, x, x, x)  # error
 conv.plan_for(3)  # error
 conv.plan_for((1, 4, 8, 8)).mr = 3  # error
+pplconv.to_blocked(x, block="all")  # error
+pplconv.from_blocked(x, 1, 2)  # error
+pplconv.conv2d(x, x, layout="NCHW16c")  # error
 pplconv.Convolution  # error
 """
 
@@ -103,7 +109,7 @@ def test_marker_and_stubs_are_installed():
     assert (package / "py.typed").is_file()
     stubs = {entry.name for entry in package.iterdir() if entry.name.endswith(".pyi")}
     # The compiled modules that Python modules import; the others are seen by Cython only.
-    assert stubs >= {"_conv.pyi", "_kernels.pyi"}
+    assert stubs >= {"_blocked.pyi", "_conv.pyi", "_kernels.pyi"}
 
 
 SIGNATURES = {

@@ -131,3 +131,24 @@ def test_convolution_in_a_forked_child_ends_and_is_right() -> None:
         "print(numpy.array_equal(pplconv.conv2d(x, w, threads=2), expected))"
     )
     assert run(body) == ["True True", "True True", "['RuntimeWarning']", "True"]
+
+
+@needs_fork
+def test_changes_of_layout_in_a_forked_child_end_and_are_right() -> None:
+    body = (
+        "import os, signal\n"
+        "os.environ['PPLCONV_NUM_THREADS'] = '2'\n"
+        "import numpy, pplconv\n"
+        "x = numpy.arange(64 * 128 * 128, dtype=numpy.float32).reshape(1, 64, 128, 128)\n"
+        "expected = pplconv.to_blocked(x, 16)\n"
+        "def child():\n"
+        "  signal.alarm(20)\n"
+        "  with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    got = pplconv.to_blocked(x, 16)\n"
+        "    print(forked_after_openmp(), numpy.array_equal(got, expected),\n"
+        "          numpy.array_equal(pplconv.from_blocked(got), x))\n"
+        "  print([w.category.__name__ for w in caught])\n"
+        "in_child(child)"
+    )
+    assert run(body) == ["True True True", "['RuntimeWarning']"]
