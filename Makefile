@@ -5,6 +5,8 @@ VENV ?= .venv
 ARGS ?=
 TESTS ?= tests
 BENCH_EXTRAS ?= bench
+# Where benchmarks leave what they measured, for the page to be made of.
+REPORT ?= benchmarks/report
 
 BIN := $(VENV)/bin
 WHEELS := $(VENV)/wheels
@@ -26,12 +28,12 @@ unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 .DELETE_ON_ERROR:
 # pip cannot work twice on one environment at the same time.
 .NOTPARALLEL:
-.PHONY: help demo test bench lint install clean distclean FORCE
+.PHONY: help demo test bench bench-accuracy bench-report lint install clean distclean FORCE
 
 help: ## show this
 	@echo 'usage: make TARGET [ARGS="..."] [TESTS=tests] [PYTHON=python3] [VENV=.venv]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 # -I keeps the working directory off the path: it holds the sources, not what was built of them.
 demo: $(STAMPS)/extra-demo ## detect text in a page, with NumPy's Conv and with pplconv
@@ -41,7 +43,14 @@ test: $(STAMPS)/extra-test ## run the whole test suite
 	$(BIN)/pytest -n auto $(TESTS) $(ARGS)
 
 bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure; BENCH_EXTRAS=bench,peers installs the peers too
-	$(BIN)/python -m benchmarks.run $(ARGS)
+	$(BIN)/python -m benchmarks.run --json $(REPORT)/run.json $(ARGS)
+
+bench-accuracy: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure error and speed of each algorithm on 3x3 layers
+	$(BIN)/python -m benchmarks.accuracy --json $(REPORT)/accuracy.json $(ARGS)
+
+bench-report: $(STAMPS)/extra-report ## make a page and charts of the last two, in REPORT=benchmarks/report
+	$(BIN)/python -m benchmarks.page --out $(REPORT) $(REPORT)/run.json \
+		$(if $(wildcard $(REPORT)/accuracy.json),--accuracy $(REPORT)/accuracy.json) $(ARGS)
 
 lint: $(STAMPS)/extra-dev ## check style and types
 	$(BIN)/ruff check --extend-exclude $(VENV) .

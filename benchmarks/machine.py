@@ -44,6 +44,21 @@ def caches(directory: Path = CACHES) -> list[str]:
     return found
 
 
+def cache_bytes(directory: Path = CACHES) -> dict[int, int]:
+    """Sizes of the caches that hold data, by level (bytes); what the system does not tell lacks."""
+    found: dict[int, int] = {}
+    for index in directory.glob("index*"):
+        try:
+            level = int((index / "level").read_text())
+            kind = (index / "type").read_text().strip()
+            size = (index / "size").read_text().strip()
+        except (OSError, ValueError):
+            continue
+        if kind != "Instruction" and size.endswith("K") and size[:-1].isdigit():
+            found[level] = 1024 * int(size[:-1])
+    return found
+
+
 def _count(cpus: str) -> int:
     """Count the CPUs of a list such as ``0-3,8``."""
     total = 0

@@ -16,6 +16,9 @@ from benchmarks.timing import Settings
 # Longer than any engine's workers were seen to spin after a call (OpenBLAS: some 130 ms).
 SETTLE_SECONDS = 0.5
 
+# What `pplconv.Conv2d` takes as ``search=``, in the order of what it costs.
+SEARCHES = ("estimate", "measure", "exhaustive")
+
 
 def words(text: str) -> list[str]:
     """Split ``a,b``."""
@@ -31,6 +34,37 @@ def counts(text: str) -> list[int]:
     if not numbers or min(numbers) < 1:
         raise argparse.ArgumentTypeError(f"{text!r}: expected numbers of threads, such as 1,2")
     return numbers
+
+
+def batches(text: str) -> list[int]:
+    """Split ``1,8`` into batch sizes."""
+    try:
+        return counts(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected sizes of batches, such as 1,8"
+        ) from None
+
+
+def searches(text: str) -> list[str]:
+    """Split ``estimate,measure``."""
+    found = words(text)
+    if not found or not set(found) <= set(SEARCHES):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(SEARCHES)}")
+    # The estimate first: what is measured after it cannot be its source.
+    return sorted(set(found), key=SEARCHES.index)
+
+
+def tolerances(text: str) -> list[float]:
+    """Split ``1e-5,1e-4``."""
+    try:
+        numbers = [float(word) for word in words(text)]
+    except ValueError:
+        numbers = []
+    # Beyond a hundredth, the check of a result would let anything pass.
+    if not numbers or not all(0.0 <= number <= 0.01 for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers from 0 to 0.01, such as 1e-5")
+    return sorted(set(numbers))
 
 
 def positive(text: str) -> int:
@@ -57,6 +91,27 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--nets", type=words, default=[], help="networks, such as resnet_50,vgg_19")
     parser.add_argument(
         "--layers", default="", metavar="REGEX", help="searched in net:layer and in the class"
+    )
+
+
+def add_batch(parser: argparse.ArgumentParser) -> None:
+    """Add ``--batch``."""
+    parser.add_argument("--batch", type=batches, default=[1], help="sizes of batches, such as 1,8")
+
+
+def add_variants(parser: argparse.ArgumentParser) -> None:
+    """Add ``--search`` and ``--tolerance``."""
+    parser.add_argument(
+        "--search",
+        type=searches,
+        default=[],
+        help=f"pplconv once with each of {','.join(SEARCHES)}, in the same run",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=tolerances,
+        default=[],
+        help="pplconv once with each of them, such as 1e-5,1e-4",
     )
 
 
@@ -87,15 +142,19 @@ def settings_of(options: argparse.Namespace, threads: int) -> Settings:
     )
 
 
-def find_engines(names: Sequence[str]) -> list[tuple[Engine, Availability]]:
+def find_engines(
+    names: Sequence[str], searches: Sequence[str] = (), tolerances: Sequence[float] = ()
+) -> list[tuple[Engine, Availability]]:
     """Look for the named engines (none: all) and tell which ones are there.
+
+    pplconv comes once for each of `searches` and `tolerances`, as `benchmarks.engines.choose` says.
 
     Raises
     ------
     ValueError
         If a name is unknown.
     """
-    chosen = choose(names)
+    chosen = choose(names, searches, tolerances)
     with silenced():
         return [(engine, engine.available()) for engine in chosen]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 SHAPES = Path(__file__).resolve().parent / "shapes"
@@ -97,15 +97,31 @@ class Problem:
         return 2 * self.mb * self.oc * self.oh * self.ow * self.reduction
 
     @property
+    def compulsory_bytes(self) -> int:
+        """Bytes of float32 that any algorithm must move: inputs that count, weights, outputs.
+
+        A strided 1x1, for one, never looks at most of its input.
+        """
+        rows = _touched(self.ih, self.oh, self.kh, self.sh, self.ph, self.dh)
+        columns = _touched(self.iw, self.ow, self.kw, self.sw, self.pw, self.dw)
+        inputs = self.mb * self.ic * rows * columns
+        weights = self.oc * self.reduction
+        return 4 * (inputs + weights + self.mb * self.oc * self.oh * self.ow)
+
+    @property
     def kind(self) -> str:
-        """Class for subtotals: ``stem``, ``1x1``, ``3x3``, ``depthwise`` or ``other``."""
+        """Class for subtotals: ``stem``, ``1x1``, ``3x3``, ``depthwise`` or ``other``.
+
+        ``3x3`` is what Winograd serves: stride 1 and dilation 1.
+        """
         if self.groups > 1 and self.groups == self.ic:
             return "depthwise"
         if self.ic <= 4:
             return "stem"
-        if (self.kh, self.kw) in ((1, 1), (3, 3)):
-            return f"{self.kh}x{self.kw}"
-        return "other"
+        if (self.kh, self.kw) == (1, 1):
+            return "1x1"
+        steps = (self.sh, self.sw, self.dh, self.dw)
+        return "3x3" if (self.kh, self.kw) == (3, 3) and steps == (1, 1, 1, 1) else "other"
 
     @property
     def name(self) -> str:
@@ -134,6 +150,18 @@ class Problem:
 
 def _out_size(size: int, kernel: int, stride: int, pad: int, dilation: int) -> int:
     return (size + 2 * pad - ((kernel - 1) * dilation + 1)) // stride + 1
+
+
+def _touched(size: int, out: int, kernel: int, stride: int, pad: int, dilation: int) -> int:
+    """Positions along one axis that some output looks at."""
+    return len(
+        {
+            place
+            for tap in range(kernel)
+            for start in range(out)
+            if 0 <= (place := start * stride - pad + tap * dilation) < size
+        }
+    )
 
 
 def parse(text: str) -> Problem:
@@ -294,3 +322,8 @@ def select(
     if not chosen:
         raise ProblemError(f"layers: {layers!r} matches no layer of {', '.join(wanted)}")
     return chosen
+
+
+def batched(nets: dict[str, list[Problem]], mb: int) -> dict[str, list[Problem]]:
+    """Give the same networks at batch size `mb`; names and counts stay."""
+    return {net: [replace(one, mb=mb) for one in problems] for net, problems in nets.items()}

@@ -1,7 +1,9 @@
-"""The report of a run: its head, and two tables a network.
+"""The report of a run: its head, the tables of each network, and where pplconv stands.
 
-The first table has a row a layer: GFLOP/s of every engine, and for pplconv what part of the peak
-that is and the ratio to the best peer. The second one has the weighted sums in milliseconds.
+A network's first table has a row a layer: GFLOP/s of every engine, and for pplconv what part of
+the peak that is and the ratio to the best peer. The second one has the weighted sums in
+milliseconds. `standings` compares the best layout with the best peer, layer by layer and by class,
+and holds the run against the figures to reach.
 """
 
 from __future__ import annotations
@@ -12,12 +14,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.engines.base import Availability, Engine
+from benchmarks.engines.base import Availability, Engine, Identity
+from benchmarks.figures import figures_table, outcomes
+from benchmarks.problems import Problem
 from benchmarks.results import LayerResult, Sum, sums
+from benchmarks.standing import (
+    class_table,
+    layer_table,
+    main_setting,
+    ours_of,
+    peers_of,
+    settings_of,
+    stand,
+)
 from benchmarks.tables import NONE, Table, giga, milli, percent, ratio
 
 # The figure of weights packed at each call is also read against that of weights packed once.
 _PREPARED, _FUNCTION = "pplconv", "pplconv_conv2d"
+# With more of ours in one table, what parts of peak and peer they are would drown the rates.
+_DETAILED = 4
+# Reasons that more layers than this share are told once.
+_LISTED = 3
+
+# Layers of a run by network, batch size and team.
+Groups = Mapping[tuple[str, int, int], Sequence[LayerResult]]
 
 
 @dataclass(frozen=True)
@@ -73,27 +93,89 @@ def publish(
         write_whole(json_file, json.dumps(dict(plain), indent=1) + "\n")
 
 
-def tables(net: str, layers: Sequence[LayerResult], engines: Sequence[Engine]) -> list[Table]:
-    """Make the two tables of a network; `layers` have one number of threads."""
+def group(layers: Sequence[LayerResult]) -> dict[tuple[str, int, int], list[LayerResult]]:
+    """Sort the layers of a run by network, batch size and team, in the order of the run."""
+    found: dict[tuple[str, int, int], list[LayerResult]] = {}
+    for layer in layers:
+        key = (layer.problem.net, layer.problem.mb, layer.threads)
+        found.setdefault(key, []).append(layer)
+    return found
+
+
+def conditions(batch: int, threads: int) -> str:
+    """Write batch size and team for a title; a batch of 1 goes without saying."""
+    team = f"{threads} thread" + ("s" if threads > 1 else "")
+    return team if batch == 1 else f"batch {batch}, {team}"
+
+
+def tables(
+    net: str, layers: Sequence[LayerResult], engines: Sequence[Engine | Identity]
+) -> list[Table]:
+    """Make the two tables of a network; `layers` have one batch size and number of threads."""
     peers = [engine.name for engine in engines if not engine.ours]
     totals = sums(layers, peers)
-    threads = layers[0].threads
-    team = f"{threads} thread" + ("s" if threads > 1 else "")
+    where = f"{net}, {conditions(layers[0].problem.mb, layers[0].threads)}"
     return [
-        _rates(f"{net}, {team}: GFLOP/s", layers, totals, engines),
-        _times(f"{net}, {team}: sums over the network, ms", totals, engines),
+        _rates(f"{where}: GFLOP/s", layers, totals, engines),
+        _times(f"{where}: sums over the network, ms", totals, engines),
     ]
 
 
+def standings(
+    layers: Sequence[LayerResult],
+    identities: Sequence[Identity],
+    expected: Mapping[str, Sequence[Problem]],
+) -> list[Table]:
+    """Make the tables that say where pplconv stands among its peers, in the whole run.
+
+    Parameters
+    ----------
+    layers : sequence of LayerResult
+        All of the run.
+    identities : sequence of Identity
+        Its engines.
+    expected : mapping of str to sequence of Problem
+        The shipped networks, for the figures.
+
+    Returns
+    -------
+    list of Table
+        A network's layers; the classes, for each setting of pplconv; the figures. Nothing where
+        the run has no prepared pplconv.
+    """
+    main = main_setting(identities) or next(iter(settings_of(identities)), None)
+    if main is None or not layers:
+        return []
+    peers = peers_of(identities)
+    made = []
+    if peers:
+        ours = ours_of(identities, main)
+        for (net, batch, threads), some in group(layers).items():
+            title = f"{net}, {conditions(batch, threads)}: best layout, best peer ({main.title})"
+            made.append(layer_table(title, [stand(one, ours, peers) for one in some]))
+        for batch, threads in dict.fromkeys((one.problem.mb, one.threads) for one in layers):
+            some = [one for one in layers if (one.problem.mb, one.threads) == (batch, threads)]
+            for setting in settings_of(identities):
+                ours = ours_of(identities, setting)
+                title = f"Classes of layers, {conditions(batch, threads)} ({setting.title})"
+                made.append(class_table(title, [stand(one, ours, peers) for one in some]))
+    made.append(figures_table(outcomes(layers, identities, expected)))
+    return made
+
+
 def _rates(
-    title: str, layers: Sequence[LayerResult], totals: Sequence[Sum], engines: Sequence[Engine]
+    title: str,
+    layers: Sequence[LayerResult],
+    totals: Sequence[Sum],
+    engines: Sequence[Engine | Identity],
 ) -> Table:
     names = [engine.name for engine in engines]
     ours = [engine.name for engine in engines if engine.ours]
+    detailed = ours if len(ours) <= _DETAILED else []
     header = ["layer", "count", "MFLOP", "peak"]
     for name in names:
         header.append(name)
-        if name in ours:
+        if name in detailed:
             header += ["% peak", "/ peer"]
             if name == _FUNCTION and _PREPARED in names:
                 header.append("% prepared")
@@ -111,7 +193,7 @@ def _rates(
             if name == fastest:
                 bold.append(len(cells))
             cells.append(row.marks.get(name) or giga(rate))
-            if name in ours:
+            if name in detailed:
                 cells.append(percent(rate, row.peak))
                 cells.append(ratio(rate, row.rates.get(peer) if peer else None))
                 if name == _FUNCTION and _PREPARED in names:
@@ -150,7 +232,7 @@ class _Row:
         return cls(total.label, "", total.flops, total.peak, rates, {})
 
 
-def _times(title: str, totals: Sequence[Sum], engines: Sequence[Engine]) -> Table:
+def _times(title: str, totals: Sequence[Sum], engines: Sequence[Engine | Identity]) -> Table:
     names = [engine.name for engine in engines]
     ours = [engine.name for engine in engines if engine.ours]
     header = ["layers", "at peak", *names, "best peer of each layer"]
@@ -179,17 +261,22 @@ def _compare(table: Table, total: Sum, subject: str, names: Sequence[str]) -> No
 
 def remarks(layers: Sequence[LayerResult]) -> list[str]:
     """List what a reader must know beside the figures: wrong engines, errors, drift."""
-    found = []
+    reasons: dict[tuple[str, str], list[str]] = {}
     worst: dict[str, float] = {}
     for layer in layers:
         for name, entry in layer.entries.items():
             if entry.status != "ok":
-                found.append(
-                    f"{name} on {layer.problem.name}, {layer.threads} thread(s): "
-                    f"{entry.status}: {entry.detail}"
-                )
+                batch = f", batch {layer.problem.mb}" if layer.problem.mb > 1 else ""
+                where = f"{layer.problem.name}{batch}, {layer.threads} thread(s)"
+                reasons.setdefault((name, f"{entry.status}: {entry.detail}"), []).append(where)
             elif entry.error != float("inf"):
                 worst[name] = max(worst.get(name, 0.0), entry.error)
+    found = []
+    for (name, reason), places in reasons.items():
+        if len(places) > _LISTED:
+            found.append(f"{name} on {len(places)} layers, such as {places[0]}: {reason}")
+        else:
+            found += [f"{name} on {place}: {reason}" for place in places]
     if worst:
         listed = ", ".join(f"{name} {error:.1e}" for name, error in worst.items())
         found.append(f"largest error, as a fraction of the largest output: {listed}")
@@ -206,6 +293,7 @@ def remarks(layers: Sequence[LayerResult]) -> list[str]:
 def write_whole(path: Path, text: str) -> None:
     """Write `text` to `path`, all of it or, if interrupted, nothing."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         temporary.write_text(text, encoding="utf-8")
         os.replace(temporary, path)

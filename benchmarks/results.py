@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmarks.candidates import OK
-from benchmarks.problems import Problem
+from benchmarks.problems import Problem, parse
 
 # Order of the subtotals.
 KINDS = ("stem", "1x1", "3x3", "other", "depthwise")
@@ -136,6 +136,7 @@ def to_json(layer: LayerResult) -> dict[str, Any]:
         "layer": problem.layer,
         "kind": problem.kind,
         "count": problem.count,
+        "batch": problem.mb,
         "problem": problem.sizes,
         "flops": problem.flops,
         "threads": layer.threads,
@@ -151,3 +152,21 @@ def to_json(layer: LayerResult) -> dict[str, Any]:
             for name, entry in layer.entries.items()
         },
     }
+
+
+def from_json(plain: Mapping[str, Any]) -> LayerResult:
+    """Read back what `to_json` wrote.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        If it is something else.
+    """
+    name = f'n"{plain["net"]}:{plain["layer"]}*{plain["count"]}"' if plain["layer"] else ""
+    entries = {}
+    for engine, one in plain["engines"].items():
+        error = float("inf") if one["error"] is None else float(one["error"])
+        rounds = tuple(float(time) for time in one["rounds"])
+        entries[engine] = Entry(str(one["status"]), str(one["detail"]), error, rounds)
+    peak = None if plain["peak"] is None else float(plain["peak"])
+    return LayerResult(parse(plain["problem"] + name), int(plain["threads"]), peak, entries)

@@ -6,13 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from benchmarks import machine, options
+from benchmarks import ceilings, machine, options, wisdom
 from benchmarks.engines import ENGINES
-from benchmarks.engines.base import Availability, Engine
+from benchmarks.engines.base import Engine
 from benchmarks.peak import Peak, PeakUnavailable, open_peak
-from benchmarks.problems import Problem, ProblemError, load_nets, select
-from benchmarks.report import Head, publish, remarks, tables
-from benchmarks.results import LayerResult, to_json
+from benchmarks.problems import Problem, ProblemError, batched, load_nets, select
+from benchmarks.recorded import record
+from benchmarks.report import Head, conditions, group, publish, remarks, standings, tables
+from benchmarks.results import LayerResult
 from benchmarks.runner import Progress, run_layer
 
 # What a shell reports of a command that Ctrl-C ended.
@@ -26,6 +27,8 @@ def _parser() -> argparse.ArgumentParser:
         "--engines", type=options.words, default=[], help=f"some of {','.join(ENGINES)}"
     )
     parser.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
+    options.add_batch(parser)
+    options.add_variants(parser)
     options.add_timing(parser)
     options.add_output(parser)
     return parser
@@ -36,48 +39,63 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
+    with wisdom.private():
+        return _run(arguments, parser, chosen)
+
+
+def _run(
+    arguments: Sequence[str], parser: argparse.ArgumentParser, chosen: argparse.Namespace
+) -> int:
+    shipped = load_nets()
     try:
-        nets = select(load_nets(), chosen.nets, chosen.layers)
-        found = options.find_engines(chosen.engines)
+        nets = select(shipped, chosen.nets, chosen.layers)
+        found = options.find_engines(chosen.engines, chosen.search, chosen.tolerance)
     except (ProblemError, ValueError) as error:
         parser.error(str(error))
     engines = [engine for engine, availability in found if availability.ok]
     if not engines:
-        parser.error("none of the engines is installed")
-    peaks, notes = _peaks(chosen.threads)
+        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
+        parser.error(f"none of the engines is installed: {reasons}")
+    peaks, notes = open_peaks(chosen.threads)
+    # Only the record has room for them; reading them takes some seconds and a GiB.
+    teams = chosen.threads if chosen.json is not None else []
+    roofs = {threads: ceilings.measure(threads) for threads in teams}
     steps = [
-        (threads, net, problem)
+        (threads, problem)
         for threads in chosen.threads
-        for net, problems in nets.items()
+        for batch in chosen.batch
+        for problems in batched(nets, batch).values()
         for problem in problems
     ]
-    results: dict[tuple[str, int], list[LayerResult]] = {}
+    layers: list[LayerResult] = []
     progress = Progress(len(steps))
     interrupted = False
     try:
-        for threads, net, problem in steps:
-            result = _step(problem, engines, threads, chosen, peaks, progress)
-            results.setdefault((net, threads), []).append(result)
+        for threads, problem in steps:
+            layers.append(_step(problem, engines, threads, chosen, peaks, progress))
     except KeyboardInterrupt:
         interrupted = True
         notes.append(f"interrupted in step {progress.step} of {len(steps)}: figures are partial")
     finally:
         progress.end()
-    every = [layer for layers in results.values() for layer in layers]
     head = Head(
         date=options.now(),
         command=options.command_line("benchmarks.run", arguments),
         machine=machine.describe(),
         engines=found,
         method=options.method(options.settings_of(chosen, 1)),
-        notes=notes + remarks(every),
+        notes=notes + remarks(layers),
     )
-    made = [table for (net, _), layers in results.items() for table in tables(net, layers, engines)]
-    publish(head, made, _plain(head, results), chosen.markdown, chosen.json)
+    made = [
+        table for (net, _, _), some in group(layers).items() for table in tables(net, some, engines)
+    ]
+    made += standings(layers, [engine.identity for engine in engines], shipped)
+    publish(head, made, record(head, layers, roofs), chosen.markdown, chosen.json)
     return _INTERRUPTED if interrupted else 0
 
 
-def _peaks(team_sizes: Sequence[int]) -> tuple[dict[int, Peak], list[str]]:
+def open_peaks(team_sizes: Sequence[int]) -> tuple[dict[int, Peak], list[str]]:
+    """Open the FMA peak for each size of team, with a note; none where it cannot be measured."""
     try:
         peaks = {threads: open_peak(threads) for threads in team_sizes}
     except PeakUnavailable as reason:
@@ -94,25 +112,10 @@ def _step(
     peaks: dict[int, Peak],
     progress: Progress,
 ) -> LayerResult:
-    team = f"{threads} thread" + ("s" if threads > 1 else "")
+    team = conditions(problem.mb, threads)
     progress.begin(f"{problem.name}, {problem.flops / 1e6:.1f} MFLOP, {team}")
     settings = options.settings_of(chosen, threads)
     return run_layer(problem, engines, threads, settings, peaks.get(threads), progress)
-
-
-def _plain(head: Head, results: dict[tuple[str, int], list[LayerResult]]) -> dict[str, object]:
-    return {
-        "date": head.date,
-        "command": head.command,
-        "machine": dict(head.machine),
-        "engines": {engine.name: _availability(found) for engine, found in head.engines},
-        "notes": list(head.notes),
-        "layers": [to_json(layer) for layers in results.values() for layer in layers],
-    }
-
-
-def _availability(found: Availability) -> dict[str, object]:
-    return {"installed": found.ok, "version": found.version, "reason": found.reason}
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Tables as text for a terminal and as Markdown: nothing here knows about convolutions."""
+"""Tables as text for a terminal, as Markdown and as HTML: nothing here knows about convolutions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from html import escape
 
 NONE = "-"
 
@@ -71,6 +72,22 @@ class Table:
         lines = [f"**{self.title}**", ""]
         for cells in (tuple(self.header), tuple(align), *self._marked("**", "**")):
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """Give the table in HTML: stressed cells are strong, a rule is a class of its row."""
+        lines = [f"<table><caption>{escape(self.title)}</caption>", "<thead><tr>"]
+        lines += [f'<th scope="col">{escape(cell)}</th>' for cell in self.header]
+        lines.append("</tr></thead><tbody>")
+        for index, row in enumerate(self.rows):
+            lines.append('<tr class="rule">' if index in self.rules and index else "<tr>")
+            for column, cell in enumerate(row):
+                text = escape(cell)
+                if (index, column) in self.bold and cell:
+                    text = f"<strong>{text}</strong>"
+                lines.append(f'<th scope="row">{text}</th>' if not column else f"<td>{text}</td>")
+            lines.append("</tr>")
+        lines.append("</tbody></table>")
         return "\n".join(lines)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from benchmarks.engines.base import Engine
 from benchmarks.engines.litert import LiteRt
@@ -12,7 +12,7 @@ from benchmarks.engines.numpy import Numpy
 from benchmarks.engines.onednn import OneDnn
 from benchmarks.engines.onnxruntime import OnnxRuntime
 from benchmarks.engines.openvino import OpenVino
-from benchmarks.engines.pplconv import PplconvFunction, PplconvNchw, PplconvNhwc
+from benchmarks.engines.pplconv import PplconvFunction, PplconvNchw, PplconvNchwc, PplconvNhwc
 from benchmarks.engines.torch import Torch, TorchNhwc
 
 ENGINES: dict[str, Engine] = {
@@ -20,6 +20,7 @@ ENGINES: dict[str, Engine] = {
     for engine in (
         PplconvNchw(),
         PplconvNhwc(),
+        PplconvNchwc(),
         PplconvFunction(),
         Torch(),
         TorchNhwc(),
@@ -34,8 +35,13 @@ ENGINES: dict[str, Engine] = {
 }
 
 
-def choose(names: Iterable[str] = ()) -> list[Engine]:
+def choose(
+    names: Iterable[str] = (), searches: Sequence[str] = (), tolerances: Sequence[float] = ()
+) -> list[Engine]:
     """Give the named engines in the order of the tables; none means all.
+
+    A prepared pplconv comes once for each of `searches` and each of `tolerances`, named after
+    them (``pplconv@measure@1e-4``); where neither is given, as it is.
 
     Raises
     ------
@@ -48,4 +54,5 @@ def choose(names: Iterable[str] = ()) -> list[Engine]:
         raise ValueError(
             f"unknown engine {', '.join(unknown)}: expected some of {', '.join(ENGINES)}"
         )
-    return [engine for name, engine in ENGINES.items() if name in wanted]
+    chosen = [engine for name, engine in ENGINES.items() if name in wanted]
+    return [one for engine in chosen for one in engine.variants(searches, tolerances)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,32 @@ class Availability:
     ok: bool
     version: str = ""
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What figures must know of an engine, also when only its record is left.
+
+    Attributes
+    ----------
+    name : str
+    ours : bool
+    layout : str
+        What it takes and gives: ``"NCHW"``, ``"NHWC"``, ``"NCHWc"`` or ``"blocked"`` (its own).
+    search : str
+        How pplconv's plan was chosen; empty for peers, and where nothing is prepared.
+    asked : float or None
+        The tolerance that pplconv was given; None for peers.
+    algorithm : str
+        The algorithm that pplconv was forced to take; empty where it chose.
+    """
+
+    name: str
+    ours: bool
+    layout: str
+    search: str = ""
+    asked: float | None = None
+    algorithm: str = ""
 
 
 @dataclass(frozen=True)
@@ -61,6 +87,14 @@ class Engine(ABC):
         Whether it is pplconv; all others are its peers.
     tolerance : float
         Largest error it may have (see `benchmarks.reference.error_of`) to count as right.
+    layout : str
+        What it takes and gives: ``"NCHW"``, ``"NHWC"``, ``"NCHWc"`` or ``"blocked"`` (its own).
+    search : str
+        How its plan was chosen, where it is a prepared pplconv.
+    asked : float or None
+        The tolerance that pplconv is given.
+    algorithm : str
+        The algorithm that pplconv is forced to take.
     modules : tuple of str
         What must be importable.
     distribution : str
@@ -72,9 +106,22 @@ class Engine(ABC):
     name: str
     ours: bool = False
     tolerance: float = 2e-5
+    layout: str = "NCHW"
+    search: str = ""
+    asked: float | None = None
+    algorithm: str = ""
     modules: tuple[str, ...] = ()
     distribution: str = ""
     note: str = ""
+
+    @property
+    def identity(self) -> Identity:
+        """What figures must know of it."""
+        return Identity(self.name, self.ours, self.layout, self.search, self.asked, self.algorithm)
+
+    def variants(self, searches: Sequence[str], tolerances: Sequence[float]) -> list[Engine]:
+        """Give the engine once for each setting that it can have; a peer has none."""
+        return [self]
 
     def available(self) -> Availability:
         """Tell whether the engine can be used, and which version it is."""

@@ -16,6 +16,7 @@ class LiteRt(Engine):
     """LiteRT's interpreter with its default delegate, XNNPACK."""
 
     name = "litert"
+    layout = "NHWC"
     modules = ("ai_edge_litert.interpreter", "flatbuffers", "tflite")
     distribution = "ai-edge-litert"
     note = "XNNPACK, NHWC, change of layout not timed"

@@ -16,6 +16,7 @@ class OneDnn(Engine):
     """oneDNN through PyTorch's mkldnn tensors."""
 
     name = "onednn"
+    layout = "blocked"
     modules = ("torch",)
     distribution = "torch"
     note = "through torch: reordered weights, blocked tensors in and out"

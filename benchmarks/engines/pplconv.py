@@ -1,15 +1,21 @@
-"""pplconv itself: prepared in both layouts, and with the weights packed at each call."""
+"""pplconv itself: prepared in each layout, and with the weights packed at each call."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.engines.base import Array32, Availability, Engine, Prepared
+from benchmarks import wisdom
+from benchmarks.engines.base import Array32, Availability, Engine, Prepared, Unsupported
 from benchmarks.problems import Problem
+
+# What Conv2d takes if it is not told otherwise.
+DEFAULT_SEARCH, DEFAULT_TOLERANCE = "estimate", 1e-5
 
 
 def _geometry(problem: Problem) -> dict[str, Any]:
@@ -19,6 +25,14 @@ def _geometry(problem: Problem) -> dict[str, Any]:
         "dilation": (problem.dh, problem.dw),
         "groups": problem.groups,
     }
+
+
+def short(number: float) -> str:
+    """Write a tolerance briefly: ``1e-4``."""
+    if number == 0.0:
+        return "0"
+    mantissa, _, exponent = f"{number:e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
 class _Pplconv(Engine):
@@ -35,37 +49,150 @@ class _Pplconv(Engine):
         return Availability(ok=True, version=pplconv.__version__)
 
 
-class PplconvNchw(_Pplconv):
-    """`pplconv.Conv2d`, NCHW in and out."""
+class Prepacked(_Pplconv):
+    """`pplconv.Conv2d`, the output written into one array.
+
+    Parameters
+    ----------
+    search : str, optional
+        Handed to `Conv2d`; if given, it stands in the name.
+    asked : float, optional
+        Handed to `Conv2d` as ``tolerance=``; if given, it stands in the name. A result may be off
+        by as much, or by what every engine may be off, whichever is more.
+    algorithm : str, optional
+        Handed to `Conv2d`; if given, it stands in the name.
+    """
+
+    def __init__(
+        self, search: str | None = None, asked: float | None = None, algorithm: str = ""
+    ) -> None:
+        marks = [algorithm, search or "", "" if asked is None else short(asked)]
+        self.marks = [mark for mark in marks if mark]
+        self.name = "@".join([type(self).name, *self.marks])
+        self.search = DEFAULT_SEARCH if search is None else search
+        self.asked = DEFAULT_TOLERANCE if asked is None else asked
+        self.algorithm = algorithm
+        self.tolerance = max(Engine.tolerance, self.asked)
+        self.note = ", ".join(["Conv2d", self.layout, "out=", *self.marks])
+
+    def variants(self, searches: Sequence[str], tolerances: Sequence[float]) -> list[Engine]:
+        """Give the engine with each of `searches` and each of `tolerances`; none: as it is."""
+        every_search: Sequence[str | None] = searches or (None,)
+        every_tolerance: Sequence[float | None] = tolerances or (None,)
+        return [type(self)(search, asked) for asked in every_tolerance for search in every_search]
+
+    def forced(self, algorithm: str, asked: float) -> Prepacked:
+        """Give the same layout by one algorithm, with as much tolerance as is asked for."""
+        return type(self)(asked=asked, algorithm=algorithm)
+
+    def available(self) -> Availability:
+        """Tell whether pplconv is there, and knows this layout and this way to search."""
+        found = super().available()
+        if not found.ok:
+            return found
+        try:
+            self._make(np.ones((1, 1, 1, 1), np.float32), threads=1)
+            self._arrange(np.ones((1, 1, 1, 1), np.float32))
+        except (AttributeError, TypeError, ValueError) as error:
+            return Availability(ok=False, reason=f"this pplconv cannot: {error}")
+        return found
+
+    def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
+        """Pack the weights and plan for the shape of `x`, in the layout of this engine."""
+        if self.search == DEFAULT_SEARCH:
+            wisdom.forget()
+        arranged = self._arrange(x)
+        arguments = {**_geometry(problem), "input_shape": arranged.shape, "threads": threads}
+        if self.algorithm:
+            try:
+                conv = self._make(w, **arguments, algorithm=self.algorithm)
+            except ValueError as reason:
+                raise Unsupported(str(reason)) from None
+        else:
+            conv = self._make(w, **arguments)
+        out = np.empty(self._out_shape(problem, arranged), np.float32)
+        return Prepared(partial(conv, arranged, out=out), partial(self._restore, problem.oc))
+
+    def _make(self, w: Array32, **arguments: Any) -> Any:
+        import pplconv
+
+        # As a dict: what pplconv knows of them grows with its versions.
+        settings: dict[str, Any] = {
+            "layout": self.layout,
+            "search": self.search,
+            "tolerance": self.asked,
+        }
+        return pplconv.Conv2d(w, **settings, **arguments)
+
+    @abstractmethod
+    def _arrange(self, x: Array32) -> Array32:
+        """Bring (N, C, H, W) into the layout of this engine."""
+
+    @abstractmethod
+    def _out_shape(self, problem: Problem, arranged: Array32) -> tuple[int, ...]:
+        """Shape of the output in that layout."""
+
+    @abstractmethod
+    def _restore(self, channels: int, y: NDArray[np.float32]) -> NDArray[np.generic]:
+        """Bring an output of `channels` channels back into (N, C, H, W)."""
+
+
+class PplconvNchw(Prepacked):
+    """NCHW in and out."""
 
     name = "pplconv"
-    note = "Conv2d, NCHW, out="
+    layout = "NCHW"
 
-    def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
-        """Pack the weights and plan for the shape of `x`; the output is written into one array."""
-        import pplconv
+    def _arrange(self, x: Array32) -> Array32:
+        return x
 
-        conv = pplconv.Conv2d(w, **_geometry(problem), input_shape=x.shape, threads=threads)
-        out = np.empty(problem.output_shape, np.float32)
-        return Prepared(partial(conv, x, out=out), np.asarray)
+    def _out_shape(self, problem: Problem, arranged: Array32) -> tuple[int, ...]:
+        return problem.output_shape
+
+    def _restore(self, channels: int, y: NDArray[np.float32]) -> NDArray[np.generic]:
+        return y
 
 
-class PplconvNhwc(_Pplconv):
-    """`pplconv.Conv2d`, NHWC in and out."""
+class PplconvNhwc(Prepacked):
+    """NHWC in and out."""
 
     name = "pplconv_nhwc"
-    note = "Conv2d, NHWC, out="
+    layout = "NHWC"
 
-    def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
-        """Do the same with (N, H, W, C) arrays."""
+    def _arrange(self, x: Array32) -> Array32:
+        return np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+
+    def _out_shape(self, problem: Problem, arranged: Array32) -> tuple[int, ...]:
+        return (problem.mb, problem.oh, problem.ow, problem.oc)
+
+    def _restore(self, channels: int, y: NDArray[np.float32]) -> NDArray[np.generic]:
+        nchw: NDArray[np.generic] = y.transpose(0, 3, 1, 2)
+        return nchw
+
+
+class PplconvNchwc(Prepacked):
+    """Blocks of channels in and out, in the block that pplconv prefers here."""
+
+    name = "pplconv_nchwc"
+    layout = "NCHWc"
+
+    def _arrange(self, x: Array32) -> Array32:
         import pplconv
 
-        x_nhwc = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-        conv = pplconv.Conv2d(
-            w, **_geometry(problem), layout="NHWC", input_shape=x_nhwc.shape, threads=threads
-        )
-        out = np.empty((problem.mb, problem.oh, problem.ow, problem.oc), np.float32)
-        return Prepared(partial(conv, x_nhwc, out=out), _nhwc_to_nchw)
+        to_blocked: Any = getattr(pplconv, "to_blocked")  # noqa: B009 - older ones have none
+        blocked: Array32 = to_blocked(x)
+        return blocked
+
+    def _out_shape(self, problem: Problem, arranged: Array32) -> tuple[int, ...]:
+        block = arranged.shape[-1]
+        return (problem.mb, -(-problem.oc // block), problem.oh, problem.ow, block)
+
+    def _restore(self, channels: int, y: NDArray[np.float32]) -> NDArray[np.generic]:
+        import pplconv
+
+        from_blocked: Any = getattr(pplconv, "from_blocked")  # noqa: B009
+        nchw: NDArray[np.generic] = from_blocked(y, channels)
+        return nchw
 
 
 class PplconvFunction(_Pplconv):
@@ -80,8 +207,3 @@ class PplconvFunction(_Pplconv):
 
         call = partial(pplconv.conv2d, x, w, **_geometry(problem), threads=threads)
         return Prepared(call, np.asarray)
-
-
-def _nhwc_to_nchw(y: NDArray[np.float32]) -> NDArray[np.generic]:
-    nchw: NDArray[np.generic] = y.transpose(0, 3, 1, 2)
-    return nchw

@@ -51,4 +51,5 @@ class TorchNhwc(Torch):
 
     name = "torch_nhwc"
     note = "eager conv2d, channels_last, inference mode"
+    layout = "NHWC"
     channels_last = True

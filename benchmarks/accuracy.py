@@ -1,0 +1,206 @@
+"""Error against speed, algorithm by algorithm: ``python -m benchmarks.accuracy --help``.
+
+pplconv is forced to each algorithm that it has, with each tolerance, and its result is compared
+with a float64 convolution; a tolerance that changes no bit of the result is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import machine, options, wisdom
+from benchmarks.candidates import (
+    OK,
+    UNSUPPORTED,
+    Candidate,
+    check_again,
+    make_case,
+    prepare_checked,
+)
+from benchmarks.engines import ENGINES
+from benchmarks.engines.base import Availability, Engine
+from benchmarks.engines.pplconv import Prepacked
+from benchmarks.peak import Peak
+from benchmarks.problems import Problem, ProblemError, load_nets, select
+from benchmarks.recorded import record
+from benchmarks.report import Head, conditions, group, publish, remarks
+from benchmarks.results import Entry, LayerResult
+from benchmarks.run import open_peaks
+from benchmarks.runner import Progress
+from benchmarks.tables import NONE, Table, giga, percent
+from benchmarks.timing import Settings, interleave
+
+TOLERANCES = [1e-6, 1e-5, 1e-4, 1e-3]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
+    options.add_selection(parser)
+    parser.set_defaults(nets=["resnet_50", "vgg_19"], layers="3x3")
+    parser.add_argument(
+        "--engines",
+        type=options.words,
+        default=["pplconv"],
+        help=f"some of {','.join(ENGINES)}; a prepared pplconv runs by each algorithm",
+    )
+    parser.add_argument(
+        "--tolerance", type=options.tolerances, default=TOLERANCES, help="1e-5,1e-4"
+    )
+    parser.add_argument("--threads", type=options.positive, default=1, help="size of the team")
+    options.add_timing(parser)
+    options.add_output(parser)
+    return parser
+
+
+def algorithms() -> list[str]:
+    """List the algorithms that this pplconv has."""
+    from pplconv.algorithms import ALGORITHMS
+
+    return list(ALGORITHMS)
+
+
+def ways(
+    found: Sequence[tuple[Engine, Availability]], tolerances: Sequence[float]
+) -> list[tuple[Engine, Availability]]:
+    """Give each prepared pplconv by every algorithm and tolerance; all others as they are."""
+    made: list[tuple[Engine, Availability]] = []
+    for engine, availability in found:
+        if not isinstance(engine, Prepacked) or not availability.ok:
+            made.append((engine, availability))
+            continue
+        for algorithm in algorithms():
+            made += [(engine.forced(algorithm, asked), availability) for asked in tolerances]
+    return made
+
+
+def measure(
+    problem: Problem,
+    engines: Sequence[Engine],
+    threads: int,
+    settings: Settings,
+    peak: Peak | None,
+    progress: Progress,
+) -> LayerResult:
+    """Time every way that gives bits of its own; engines stand in ascending tolerance.
+
+    A way that gives what an earlier one gave is left out; so is a second refusal.
+    """
+    case = make_case(problem)
+    candidates: dict[str, Candidate] = {}
+    seen: dict[tuple[str, str], list[NDArray[np.generic]]] = {}
+    refused: set[tuple[str, str]] = set()
+    for engine in engines:
+        progress.say(f"checking {engine.name}")
+        candidate = prepare_checked(engine, case, threads)
+        way = (engine.layout, engine.algorithm)
+        if engine.algorithm and candidate.status == UNSUPPORTED:
+            # Told once, for the notes.
+            if way in refused:
+                continue
+            refused.add(way)
+        if engine.algorithm and candidate.prepared is not None:
+            result = candidate.prepared.result().copy()
+            known = seen.setdefault(way, [])
+            if any(np.array_equal(result, other) for other in known):
+                continue
+            known.append(result)
+        candidates[engine.name] = candidate
+    readings: list[float] = []
+
+    def on_round(turn: int) -> None:
+        progress.say(f"round {turn}/{settings.rounds}")
+        if peak is not None:
+            readings.append(peak.read())
+
+    calls = {
+        name: candidate.prepared.call
+        for name, candidate in candidates.items()
+        if candidate.prepared is not None
+    }
+    timings = interleave(calls, settings, on_round=on_round)
+    entries = {}
+    for name, candidate in candidates.items():
+        checked = check_again(candidate, case)
+        rounds = timings[name].rounds if checked.prepared is not None else ()
+        entries[name] = Entry(checked.status, checked.detail, checked.error, rounds)
+    return LayerResult(problem, threads, max(readings, default=None), entries)
+
+
+def table(title: str, layers: Sequence[LayerResult]) -> Table:
+    """Make the table of a network: a row a layer and way, with error and speed."""
+    made = Table(title, ["layer", "way", "error", "GFLOP/s", "% peak"])
+    for layer in layers:
+        made.rule()
+        for name, entry in layer.entries.items():
+            if entry.status == UNSUPPORTED:
+                continue
+            rate = layer.problem.flops / entry.seconds if entry.seconds else None
+            error = f"{entry.error:.1e}" if entry.status == OK else entry.status
+            label = layer.problem.layer or layer.problem.sizes
+            made.add([label, name, error, giga(rate), percent(rate, layer.peak) if rate else NONE])
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    with wisdom.private():
+        return _run(arguments, parser, chosen)
+
+
+def _run(
+    arguments: Sequence[str], parser: argparse.ArgumentParser, chosen: argparse.Namespace
+) -> int:
+    try:
+        nets = select(load_nets(), chosen.nets, chosen.layers)
+        found = options.find_engines(chosen.engines)
+    except (ProblemError, ValueError) as error:
+        parser.error(str(error))
+    every = ways(found, chosen.tolerance)
+    engines = [engine for engine, availability in every if availability.ok]
+    if not engines:
+        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
+        parser.error(f"none of the engines is installed: {reasons}")
+    peaks, notes = open_peaks([chosen.threads])
+    settings = options.settings_of(chosen, chosen.threads)
+    problems = [problem for some in nets.values() for problem in some]
+    layers: list[LayerResult] = []
+    progress = Progress(len(problems))
+    interrupted = False
+    try:
+        for problem in problems:
+            progress.begin(f"{problem.name}, {problem.flops / 1e6:.1f} MFLOP")
+            peak = peaks.get(chosen.threads)
+            layers.append(measure(problem, engines, chosen.threads, settings, peak, progress))
+    except KeyboardInterrupt:
+        interrupted = True
+        notes.append(
+            f"interrupted in step {progress.step} of {len(problems)}: some layers are missing"
+        )
+    finally:
+        progress.end()
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.accuracy", arguments),
+        machine=machine.describe(),
+        engines=found,
+        method=options.method(settings),
+        notes=notes + remarks(layers),
+    )
+    made = [
+        table(f"{net}, {conditions(batch, threads)}: error against speed", some)
+        for (net, batch, threads), some in group(layers).items()
+    ]
+    publish(head, made, record(head, layers, {}, every), chosen.markdown, chosen.json)
+    return 130 if interrupted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
