@@ -16,6 +16,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from asm import exponential
 from asm.contract import header_text
 from asm.registry import ISAS, Kernel, kernels
 
@@ -26,6 +27,8 @@ PORTABLE = ROOT / "portable"
 C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off")
 HIDDEN = ("-fvisibility=hidden",)
 PLAIN_SOURCES = ("pixel_runs", "cpuid")
+# Operations whose template takes computed constants: dtype to macros.
+CONSTANTS = {"activate": exponential.c_macros}
 
 
 @dataclass(frozen=True)
@@ -37,13 +40,15 @@ class Source:
 
 
 def _template_text(kernel: Kernel) -> str:
-    names = {
+    names: dict[str, str | int] = {
         "PPLCONV_SYMBOL": kernel.symbol,
         "PPLCONV_F64": int(kernel.dtype == "f64"),
         "PPLCONV_VECTOR_BYTES": ISAS[kernel.isa].vector_bytes,
     }
     if kernel.mr:
         names |= {"MR": kernel.mr, "NR": kernel.nr}
+    if kernel.op in CONSTANTS:
+        names |= CONSTANTS[kernel.op](kernel.dtype)
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())
     return f'{defines}#include "{kernel.op}.c"\n'
 

@@ -88,6 +88,16 @@ FLAGS = {
     "B_PADDED": 32,  # whole vectors of b may be read, whatever n is
 }
 
+# What `activate` computes, x being an element. NaN stays NaN and infinities give the limits.
+ACTIVATIONS = {
+    "LEAKY": 1,  # x < 0 ? slope[0] * x : x; a slope of zero gives zero, also for -inf
+    "PRELU_ROW": 2,  # the same with slope[row]
+    "PRELU_COLUMN": 3,  # the same with slope[column]
+    "HARDSWISH": 4,  # x * clip(x + 3, 0, 6) / 6
+    "SIGMOID": 5,  # 1 / (1 + exp(-x))
+    "SILU": 6,  # x / (1 + exp(-x))
+}
+
 GEMM = Contract(
     "gemm",
     "C[0:MR, 0:n] = epilogue(sum over segments and k of A[:, k] * B[k, :]), in ascending order",
@@ -201,6 +211,19 @@ STORE_TRANSPOSED = Contract(
     ),
 )
 
+ACTIVATE = Contract(
+    "activate",
+    "data[i, j] = f(data[i, j]) for 0 <= i < rows, 0 <= j < columns, in place",
+    (
+        Field("data", POINTER, "row-major"),
+        Field("row_stride", INT, "from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("slope", CONST_POINTER, "1, rows or columns elements, by kind; else not read"),
+        Field("kind", INT, "PPLCONV_ACTIVATE_*"),
+    ),
+)
+
 FMA_PEAK = Contract(
     "fma_peak",
     "independent register-only FMA chains: the ceiling that the benchmarks measure against",
@@ -216,6 +239,7 @@ CONTRACTS = {
         PACK_CHANNELS,
         PACK_WEIGHTS,
         STORE_TRANSPOSED,
+        ACTIVATE,
         FMA_PEAK,
     )
 }
@@ -230,6 +254,10 @@ _HEADER = """\
 
 enum {{
 {flags}
+}};
+
+enum {{
+{activations}
 }};
 
 /* One segment of a GEMM's sum: where its A and B begin, in bytes from `a` and `b`. */
@@ -286,5 +314,8 @@ uint64_t pplconv_xgetbv(uint32_t index);
 def header_text() -> str:
     """C header with every contract, its checks and the kernel table's type."""
     flags = "\n".join(f"    PPLCONV_{name} = {value}," for name, value in FLAGS.items())
+    activations = "\n".join(
+        f"    PPLCONV_ACTIVATE_{name} = {value}," for name, value in ACTIVATIONS.items()
+    )
     structs = "\n\n".join(c.c_declaration() for c in CONTRACTS.values())
-    return _HEADER.format(flags=flags, structs=structs)
+    return _HEADER.format(flags=flags, activations=activations, structs=structs)

@@ -89,6 +89,9 @@ GEMM_TILES = {
     ("avx512", 4): 6,
 }
 
+# Operations that every level has one kernel of: C for the floor, assembly above it.
+ASSEMBLY_OPERATIONS = ("activate", "fma_peak")
+
 # Operations whose kernels are C, compiled once per dtype and ISA from one source.
 C_OPERATIONS = {
     "pack_pixels": ("portable", "avx2", "avx512"),
@@ -166,7 +169,7 @@ def kernels(machine: str | None = None) -> list[Kernel]:
             rows += [Kernel(op, dtype, isa) for isa in isas]
         for isa in ISAS:
             source = "template" if isa == "portable" else "generator"
-            rows.append(Kernel("fma_peak", dtype, isa, source=source))
+            rows += [Kernel(op, dtype, isa, source=source) for op in ASSEMBLY_OPERATIONS]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

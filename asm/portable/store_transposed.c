@@ -4,10 +4,6 @@
 #include "lanes.h"
 #include "transpose.h"
 
-static inline vector select_lanes(vector_bits mask, vector yes, vector no) {
-    return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
-}
-
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_store_transposed_args *a = argument;
     const int64_t flags = a->flags;

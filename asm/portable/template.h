@@ -33,6 +33,11 @@ static inline vector shuffle(vector a, vector b, vector_bits index) {
 #define shuffle(a, b, index) __builtin_shuffle(a, b, index)
 #endif
 
+/* Lane by lane, yes where the mask is all ones and no where it is all zeros. */
+static inline vector select_lanes(vector_bits mask, vector yes, vector no) {
+    return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
+}
+
 #define PPLCONV_HIDDEN __attribute__((visibility("hidden")))
 
 /* Advance a typed pointer by a stride in bytes. */

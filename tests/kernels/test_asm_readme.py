@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import asm.registry
-from asm.contract import CONTRACTS, FLAGS
+from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS
 from asm.registry import GEMM_TILES, ISAS, kernels
 
 README = Path(asm.registry.__file__).with_name("README.md")
@@ -69,6 +69,11 @@ def test_tiles(tables):
 
 def test_flags(tables):
     assert [row[:2] for row in tables["flag, value"]] == [[n, str(v)] for n, v in FLAGS.items()]
+
+
+def test_activations(tables):
+    kinds = [[name, str(value)] for name, value in ACTIVATIONS.items()]
+    assert [row[:2] for row in tables["kind, value"]] == kinds
 
 
 def test_example_exists():

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from asm.contract import CONTRACTS, FLAGS, INT, header_text
+from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS, INT, header_text
 from kernel_checker import NATIVE, STRUCTURES, compile_library
 
 every_contract = pytest.mark.parametrize("op", CONTRACTS)
@@ -44,6 +44,8 @@ def test_compiler_agrees(tmp_path):
         lines.append(f"const int64_t size_{op} = sizeof(struct {contract.struct});")
     flags = ", ".join(f"PPLCONV_{name}" for name in FLAGS)
     lines.append(f"const int64_t flags[] = {{{flags}}};")
+    kinds = ", ".join(f"PPLCONV_ACTIVATE_{name}" for name in ACTIVATIONS)
+    lines.append(f"const int64_t kinds[] = {{{kinds}}};")
     source = tmp_path / "offsets.c"
     source.write_text("\n".join(lines) + "\n")
     library = compile_library(tmp_path, "offsets", [source])
@@ -53,6 +55,8 @@ def test_compiler_agrees(tmp_path):
         size = ctypes.c_int64.in_dll(library, f"size_{op}").value
         assert size == ctypes.sizeof(STRUCTURES[op])
     assert list((ctypes.c_int64 * len(FLAGS)).in_dll(library, "flags")) == list(FLAGS.values())
+    values = list(ACTIVATIONS.values())
+    assert list((ctypes.c_int64 * len(values)).in_dll(library, "kinds")) == values
 
 
 @every_contract

@@ -122,7 +122,7 @@ def test_no_level_is_missing():
     assert list(identify(_kernels.cpuid, _kernels.xgetbv).isas) == isas
     for isa in isas:
         rows = [row for row in _kernels.rows() if row["isa"] == isa]
-        for op in ("gemm", "fma_peak", "pack_pixels", "pack_rows", "store_transposed"):
+        for op in ("gemm", "activate", "fma_peak", "pack_pixels", "pack_rows", "store_transposed"):
             assert {row["dtype"] for row in rows if row["op"] == op} == set(DTYPES)
 
 

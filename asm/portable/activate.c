@@ -1,0 +1,89 @@
+/* Activations that no clip expresses, in place. asm/x86_64/activate.py says how sigmoid and
+ * SiLU are computed, asm/exponential.py where the EXP_* constants come from; here each product
+ * and each sum is rounded on its own. */
+#include "lanes.h"
+
+/* Shifts that drop high bits are defined for unsigned numbers only. */
+#if PPLCONV_F64
+typedef uint64_t vector_unsigned __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
+#else
+typedef uint32_t vector_unsigned __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
+#endif
+
+static inline vector power_of_two(vector_unsigned n) {
+    return (vector)((n + EXP_BIAS) << EXP_MANTISSA);
+}
+
+/* x where it is not below zero, slope * x where it is; a slope of zero gives zero for -inf. */
+static inline vector piecewise(vector x, vector slope) {
+    const vector zero = {0};
+    return select_lanes(x < zero, select_lanes(slope == zero, zero, slope * x), x);
+}
+
+static inline vector hardswish(vector x) {
+    const vector zero = {0}, three = zero + (element)3, six = three + three;
+    x = select_lanes(x < -three, -three, x); /* so that -inf meets no zero */
+    const vector gate = x + three;
+    return x * (select_lanes(gate > six, six, gate) * (element)(1.0 / 6));
+}
+
+/* sigmoid(x), or x * sigmoid(x). */
+static inline vector logistic(vector x, int silu) {
+    static const element coefficients[EXP_TERMS] = EXP_COEFFICIENTS;
+    const vector zero = {0}, one = zero + (element)1, lowest = zero - EXP_LIMIT;
+    const vector_bits negative = (vector_bits)x < (vector_bits)zero;
+    vector y = select_lanes(negative, x, -x); /* -|x|, and below it the limit; NaN stays */
+    y = select_lanes(y < lowest, lowest, y);
+    const vector sum = y * EXP_LOG2E + EXP_MAGIC; /* the integer lies in its low bits */
+    const vector n = sum - EXP_MAGIC;
+    const vector r = (y - n * EXP_LN2_HIGH) - n * EXP_LN2_LOW;
+    vector p = zero + coefficients[EXP_TERMS - 1];
+    for (int i = EXP_TERMS - 2; i >= 0; i--) p = p * r + coefficients[i];
+    p = (p * r + one) * r + one;
+    const vector_unsigned half = (vector_unsigned)sum >> 1;
+    const vector rest = power_of_two((vector_unsigned)sum - half);
+    p *= power_of_two(half);
+    vector numerator = select_lanes(negative, p, one);
+    if (silu) numerator = select_lanes(negative, y * p, x);
+    return numerator / (one + p * rest) * select_lanes(negative, rest, one);
+}
+
+static inline vector activated(int64_t kind, vector x, vector slope) {
+    switch (kind) {
+    case PPLCONV_ACTIVATE_LEAKY:
+    case PPLCONV_ACTIVATE_PRELU_ROW:
+    case PPLCONV_ACTIVATE_PRELU_COLUMN:
+        return piecewise(x, slope);
+    case PPLCONV_ACTIVATE_HARDSWISH:
+        return hardswish(x);
+    case PPLCONV_ACTIVATE_SIGMOID:
+        return logistic(x, 0);
+    case PPLCONV_ACTIVATE_SILU:
+        return logistic(x, 1);
+    }
+    return x;
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_activate_args *a = argument;
+    const int by_column = a->kind == PPLCONV_ACTIVATE_PRELU_COLUMN;
+    const element *slopes = a->slope;
+    vector slope = {0};
+    if (a->columns <= 0) return;
+    for (int64_t i = 0; i < a->rows; i++) {
+        element *row = AT(element, a->data, i * a->row_stride);
+        int64_t j = 0;
+        if (a->kind == PPLCONV_ACTIVATE_LEAKY) slope = (vector){0} + slopes[0];
+        if (a->kind == PPLCONV_ACTIVATE_PRELU_ROW) slope = (vector){0} + slopes[i];
+        for (; j + LANES <= a->columns; j += LANES) {
+            unaligned_vector *x = (unaligned_vector *)(row + j);
+            if (by_column) slope = *(const unaligned_vector *)(slopes + j);
+            *x = activated(a->kind, *x, slope);
+        }
+        if (j < a->columns) {
+            const int64_t n = a->columns - j;
+            if (by_column) slope = load_lanes(slopes + j, n);
+            store_lanes(row + j, activated(a->kind, load_lanes(row + j, n), slope), n);
+        }
+    }
+}

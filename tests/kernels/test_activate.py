@@ -1,0 +1,182 @@
+"""Activations in place: each kind, tails, special values, and how far from exact they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asm.contract import ACTIVATIONS
+from kernel_table import BITS, DTYPES, rows, symbol
+from kernel_values import draw
+from packing_case import PackingCall
+
+every_kernel = pytest.mark.parametrize("row", rows("activate"), ids=symbol)
+every_kind = pytest.mark.parametrize("kind", ACTIVATIONS)
+SLOPED = ("LEAKY", "PRELU_ROW", "PRELU_COLUMN")
+# In units of eps times the exact value, or the smallest normal number where that is larger.
+ALLOWED = 2.0
+# Rounded products and sums, two of SiLU's where others have one: see asm/x86_64/activate.py.
+ALLOWED_WITHOUT_FMA = 2.15
+
+
+def sloped(x: np.ndarray, kind: str, slope: np.ndarray) -> np.ndarray:
+    """One product in the type of `x`, so the bits are known."""
+    s = {"LEAKY": slope[:1], "PRELU_ROW": slope[:, np.newaxis], "PRELU_COLUMN": slope}[kind]
+    with np.errstate(all="ignore"):
+        return np.where(x < 0, np.where(s == 0, 0, s * x), x)
+
+
+def exact(x: np.ndarray, kind: str, slope: np.ndarray | None) -> np.ndarray:
+    """Give the value in a wider type: float64 for float32, extended for float64."""
+    wide = np.float64 if x.dtype == np.float32 else np.longdouble
+    x = x.astype(wide)
+    if kind in SLOPED:
+        return sloped(x, kind, slope.astype(wide))
+    with np.errstate(all="ignore"):
+        if kind == "HARDSWISH":
+            clipped = np.maximum(x, -3)
+            return clipped * np.minimum(clipped + 3, 6) / 6
+        e = np.exp(-np.abs(x))
+        if kind == "SIGMOID":
+            return np.where(x < 0, e, 1) / (1 + e)
+        finite = np.where(np.isneginf(x), -1e5, x)  # whose SiLU is zero in any type
+        return np.where(x < 0, finite * np.exp(-np.abs(finite)), x) / (1 + e)
+
+
+def assert_close(row: dict, got: np.ndarray, x: np.ndarray, kind: str, slope=None) -> float:
+    """Compare with the exact values; give the largest error in units of eps."""
+    expected = exact(x, kind, slope)
+    with np.errstate(over="ignore"):
+        rounded = expected.astype(got.dtype)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(rounded))
+    infinite = np.isinf(rounded)
+    np.testing.assert_array_equal(got[infinite], rounded[infinite])
+    finite = np.isfinite(rounded)
+    info = np.finfo(got.dtype)
+    error = np.abs(got[finite].astype(expected.dtype) - expected[finite])
+    error /= np.maximum(np.abs(expected[finite]), info.tiny) * info.eps
+    worst = float(error.max(initial=0))
+    allowed = ALLOWED_WITHOUT_FMA if row["isa"] == "portable" and kind == "SILU" else ALLOWED
+    where = x[finite][int(error.argmax())] if error.size else None
+    assert worst <= allowed, f"{row['symbol']} {kind}: {worst} eps at {where!r}"
+    return worst
+
+
+def activate(
+    checker, row: dict, rng: np.random.Generator, x: np.ndarray, kind: str, slope=None
+) -> np.ndarray:
+    """Run the kernel on a copy of `x` between guard pages, rows apart by chance."""
+    call = PackingCall(checker, row, rng)
+    size = x.dtype.itemsize
+    stride = (x.shape[1] + int(rng.integers(0, 9) * rng.integers(0, 2))) * size
+    call.place_output("data", x.shape, (stride, size))[...] = x
+    if slope is not None:
+        call.place_input("slope", slope.shape, (size,))[...] = slope
+    call.values |= {
+        "row_stride": stride,
+        "rows": x.shape[0],
+        "columns": x.shape[1],
+        "kind": ACTIVATIONS[kind],
+    }
+    return call.run((kind, x.shape, stride))
+
+
+def draw_slope(rng: np.random.Generator, kind: str, shape: tuple[int, int], dtype: np.dtype):
+    """Slopes as many as the kind reads, some of them zero; None where it reads none."""
+    if kind not in SLOPED:
+        return None
+    count = {"LEAKY": 1, "PRELU_ROW": shape[0], "PRELU_COLUMN": shape[1]}[kind]
+    slope = rng.uniform(-2, 2, count).astype(dtype)
+    slope[rng.random(count) < 0.2] = 0
+    return slope
+
+
+@every_kernel
+@every_kind
+def test_tails(checker, row, kind, rng):
+    """Each number of columns around a vector, and around the vectors of one turn."""
+    dtype = DTYPES[row["dtype"]]
+    lanes = row["vector_bytes"] // dtype.itemsize
+    around = [turn * lanes + i for turn in (2, 3, 4, 5, 8) for i in (-1, 0, 1)]
+    for columns in (*range(1, lanes + 2), *around, 8 * lanes + lanes // 2):
+        for count in (1, 2, int(rng.integers(3, 9))):
+            x = 3 * draw(rng, "special", (count, columns), dtype)
+            slope = draw_slope(rng, kind, x.shape, dtype)
+            got = activate(checker, row, rng, x, kind, slope)
+            assert_close(row, got, x, kind, slope)
+            if kind in SLOPED:
+                np.testing.assert_array_equal(got, sloped(x, kind, slope))
+
+
+@every_kernel
+@every_kind
+def test_magnitudes(checker, row, kind, rng):
+    """Largest, smallest, subnormal and of all magnitudes."""
+    dtype = DTYPES[row["dtype"]]
+    for _ in range(20):
+        x = draw(rng, "extreme", (7, 129), dtype)
+        slope = draw_slope(rng, kind, x.shape, dtype)
+        assert_close(row, activate(checker, row, rng, x, kind, slope), x, kind, slope)
+
+
+@every_kernel
+@pytest.mark.parametrize("kind", ["HARDSWISH", "SIGMOID", "SILU"])
+def test_error_over_the_whole_range(checker, row, kind, rng):
+    """Dense where the function bends, where it underflows, and over all bit patterns."""
+    dtype = DTYPES[row["dtype"]]
+    depth = 120 if dtype == np.float32 else 770
+    shape = (40, 250)
+    worst = 0.0
+    for low, high in ((-1, 1), (-9, 9), (-20, 0), (-depth, depth), (-depth, -0.8 * depth)):
+        for _ in range(3):
+            x = rng.uniform(low, high, shape).astype(dtype)
+            worst = max(worst, assert_close(row, activate(checker, row, rng, x, kind), x, kind))
+    bits = rng.integers(0, np.iinfo(BITS[row["dtype"]]).max, shape, BITS[row["dtype"]])
+    x = np.nan_to_num(bits.view(dtype))
+    assert_close(row, activate(checker, row, rng, x, kind), x, kind)
+    assert worst > 0.4, "an error that no rounding explains"
+
+
+@every_kernel
+def test_special_values(checker, row, rng):
+    """NaN passes; infinities give the limits."""
+    dtype = DTYPES[row["dtype"]]
+    x = np.array([[np.nan, np.inf, -np.inf, -0.0, 0.0, -np.nan]], dtype).repeat(9, axis=1)
+    limits = {
+        ("LEAKY", 0.25): (np.inf, -np.inf),
+        ("LEAKY", 0.0): (np.inf, 0),
+        ("LEAKY", -2.0): (np.inf, np.inf),
+        ("HARDSWISH", None): (np.inf, 0),
+        ("SIGMOID", None): (1, 0),
+        ("SILU", None): (np.inf, 0),
+    }
+    for (kind, slope), (above, below) in limits.items():
+        slopes = None if slope is None else np.array([slope], dtype)
+        zero = 0.5 if kind == "SIGMOID" else 0
+        expected = np.array([[np.nan, above, below, zero, zero, np.nan]], dtype).repeat(9, axis=1)
+        np.testing.assert_array_equal(activate(checker, row, rng, x, kind, slopes), expected)
+
+
+@every_kernel
+@every_kind
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_nothing_to_do(checker, row, kind, shape):
+    """Neither data nor slopes are touched; their addresses are invalid."""
+    values = {"rows": shape[0], "columns": shape[1], "row_stride": 0, "kind": ACTIVATIONS[kind]}
+    checker.call(row, values, (kind, shape))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@every_kind
+def test_assembly_gives_the_same_bits(checker, dtype, kind, rng):
+    """The width of the vector does not show, nor how a power of two is multiplied in."""
+    kernels = [r for r in rows("activate") if r["dtype"] == dtype and r["isa"] != "portable"]
+    if len(kernels) < 2:
+        pytest.skip("this machine has one level of assembly")
+    shape = (30, 211)
+    wide = rng.uniform(-130, 130, shape) if dtype == "f32" else rng.uniform(-800, 800, shape)
+    for x in (wide.astype(DTYPES[dtype]), draw(rng, "random", shape, DTYPES[dtype])):
+        slope = draw_slope(rng, kind, shape, DTYPES[dtype])
+        first, *others = (activate(checker, row, rng, x, kind, slope) for row in kernels)
+        for other in others:
+            np.testing.assert_array_equal(other.view(BITS[dtype]), first.view(BITS[dtype]))
