@@ -68,7 +68,7 @@ class BuildExt(build_ext):
         """Compile each kernel with its own flags, unless its object is there already."""
         objects = directory / "objects"
         objects.mkdir(exist_ok=True)
-        shared = [directory / "pplconv_kernels.h", *sorted(PORTABLE.iterdir())]
+        shared = [*sorted(directory.glob("*.h")), *sorted(PORTABLE.iterdir())]
         shared_text = b"".join(path.read_bytes() for path in shared if path.is_file())
 
         def compile_one(source: Source) -> str:

@@ -18,7 +18,8 @@ from pathlib import Path
 
 from asm import exponential
 from asm.contract import header_text
-from asm.registry import ISAS, Kernel, kernels
+from asm.registry import ISAS, WINOGRAD_OPERATIONS, WINOGRAD_VARIANTS, Kernel, kernels
+from asm.winograd_code import header_text as transforms_text
 
 ROOT = Path(__file__).resolve().parent
 PORTABLE = ROOT / "portable"
@@ -39,6 +40,10 @@ class Source:
     flags: tuple[str, ...]
 
 
+def _transforms_name(n: int, r: int) -> str:
+    return f"winograd_{n}x{r}.h"
+
+
 def _template_text(kernel: Kernel) -> str:
     names: dict[str, str | int] = {
         "PPLCONV_SYMBOL": kernel.symbol,
@@ -49,6 +54,8 @@ def _template_text(kernel: Kernel) -> str:
         names |= {"MR": kernel.mr, "NR": kernel.nr}
     if kernel.op in CONSTANTS:
         names |= CONSTANTS[kernel.op](kernel.dtype)
+    if kernel.op in WINOGRAD_OPERATIONS:
+        names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())
     return f'{defines}#include "{kernel.op}.c"\n'
 
@@ -84,7 +91,8 @@ def generate(directory: Path, machine: str | None = None) -> list[Source]:
     Parameters
     ----------
     directory : Path
-        Where the generated files go; the header ``pplconv_kernels.h`` among them.
+        Where the generated files go; headers among them (``pplconv_kernels.h``, and the
+        transforms of each Winograd variant).
     machine : str, optional
         As ``platform.machine()`` gives it (the default).
 
@@ -96,6 +104,8 @@ def generate(directory: Path, machine: str | None = None) -> list[Source]:
     machine = machine or platform.machine()
     directory.mkdir(parents=True, exist_ok=True)
     _write(directory / "pplconv_kernels.h", header_text())
+    for n, r in WINOGRAD_VARIANTS:
+        _write(directory / _transforms_name(n, r), transforms_text(n, r))
     include = (f"-I{directory}", f"-I{PORTABLE}")
     sources = []
     rows = kernels(machine)

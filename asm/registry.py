@@ -101,6 +101,11 @@ C_OPERATIONS = {
     "store_transposed": ("portable", "avx2", "avx512"),
 }
 
+# Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
+# below, in C for every ISA; a kernel's MR is n and its NR is r.
+WINOGRAD_VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
+WINOGRAD_OPERATIONS = ("winograd_input", "winograd_output", "winograd_weights")
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -115,7 +120,8 @@ class Kernel:
     isa : str
         Level of the ladder, a key of :data:`ISAS`.
     mr, nr, kr : int
-        Tile: rows, columns and depth; 0 where the operation has no tile.
+        Tile: rows, columns and depth; 0 where the operation has none. Of Winograd transforms,
+        ``mr`` is the side of the output tile and ``nr`` that of the weights.
     source : str
         ``"generator"`` (assembly from ``asm/<machine>/<op>.py``) or ``"template"``
         (C from ``asm/portable/<op>.c``).
@@ -167,6 +173,9 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for dtype in DTYPES:
         for op, isas in C_OPERATIONS.items():
             rows += [Kernel(op, dtype, isa) for isa in isas]
+        for op in WINOGRAD_OPERATIONS:
+            for n, r in WINOGRAD_VARIANTS:
+                rows += [Kernel(op, dtype, isa, n, r) for isa in ISAS]
         for isa in ISAS:
             source = "template" if isa == "portable" else "generator"
             rows += [Kernel(op, dtype, isa, source=source) for op in ASSEMBLY_OPERATIONS]

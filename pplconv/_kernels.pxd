@@ -73,6 +73,28 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *clip
         int64_t flags
 
+    struct pplconv_winograd_input_args:
+        const void *src
+        int64_t src_rs, src_ps, row_begin, row_end, column_begin, column_end, tiles, channels
+        void *dst
+        int64_t dst_ts, dst_ps
+
+    struct pplconv_winograd_output_args:
+        const void *src
+        int64_t src_ts, src_ps
+        void *dst
+        int64_t dst_rs, dst_ps, rows, columns, tiles, channels
+        const void *bias
+        const void *residual
+        int64_t residual_rs, residual_ps
+        const void *clip
+        int64_t flags
+
+    struct pplconv_winograd_weights_args:
+        const void *src
+        void *dst
+        int64_t dst_ps, oc_begin, oc_end, ic, ic_padded, panel_width
+
     struct pplconv_fma_peak_args:
         int64_t iterations
 
@@ -102,7 +124,7 @@ cdef struct GemmFamily:
     int lanes
 
 
-cdef pplconv_kernel find(str op, str dtype, str isa) except NULL
+cdef pplconv_kernel find(str op, str dtype, str isa, int mr=*, int nr=*) except NULL
 cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1
 cdef int64_t make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
                              int64_t lanes, int64_t width, int64_t panel_elements,

@@ -42,23 +42,26 @@ def rows():
     return [_row(&pplconv_kernel_table[i]) for i in range(pplconv_kernel_count)]
 
 
-cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa) noexcept:
+cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa,
+                                     int mr=0, int nr=0) noexcept:
     cdef int32_t i
     cdef const pplconv_kernel_row *row
     for i in range(pplconv_kernel_count):
         row = &pplconv_kernel_table[i]
         if row.op == op and row.dtype == dtype and row.isa == isa:
-            return row
+            if row.mr == mr and row.nr == nr:
+                return row
     return NULL
 
 
-cdef pplconv_kernel find(str op, str dtype, str isa) except NULL:
-    """Function of the kernel without a tile; the portable one where `isa` has none."""
-    cdef const pplconv_kernel_row *row = _find(op.encode(), dtype.encode(), isa.encode())
+cdef pplconv_kernel find(str op, str dtype, str isa, int mr=0, int nr=0) except NULL:
+    """Function of the kernel with this tile (0: none); the portable one where `isa` has none."""
+    cdef const pplconv_kernel_row *row = _find(op.encode(), dtype.encode(), isa.encode(), mr, nr)
     if row == NULL:
-        row = _find(op.encode(), dtype.encode(), b"portable")
+        row = _find(op.encode(), dtype.encode(), b"portable", mr, nr)
     if row == NULL:
-        raise LookupError(f"no kernel for {op} in {dtype}")
+        tile = f" {mr}x{nr}" if mr else ""
+        raise LookupError(f"no kernel for {op}{tile} in {dtype}")
     return row.function
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from asm.build import generate
 from asm.contract import CONTRACTS
-from asm.registry import DTYPES, ISAS, Kernel, kernels
+from asm.registry import DTYPES, ISAS, WINOGRAD_OPERATIONS, WINOGRAD_VARIANTS, Kernel, kernels
 from kernel_table import MACHINE, executable_isas
 from pplconv import _kernels
 from pplconv.machine.cpu import identify
@@ -42,7 +42,8 @@ def test_name_says_what_the_kernel_is(kernel):
     assert kernel.op in CONTRACTS
     assert kernel.dtype in DTYPES
     assert kernel.isa in ISAS
-    assert bool(kernel.mr) == bool(kernel.nr) == bool(kernel.kr) == (kernel.op == "gemm")
+    assert bool(kernel.mr) == bool(kernel.nr) == (kernel.op in ("gemm", *WINOGRAD_OPERATIONS))
+    assert bool(kernel.kr) == (kernel.op == "gemm")
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -124,6 +125,18 @@ def test_no_level_is_missing():
         rows = [row for row in _kernels.rows() if row["isa"] == isa]
         for op in ("gemm", "activate", "fma_peak", "pack_pixels", "pack_rows", "store_transposed"):
             assert {row["dtype"] for row in rows if row["op"] == op} == set(DTYPES)
+
+
+def test_winograd_variants_are_complete():
+    """Each variant has its three transforms, for both types and every level."""
+    found = {(k.op, k.mr, k.nr, k.dtype, k.isa) for k in kernels() if k.op in WINOGRAD_OPERATIONS}
+    assert found == {
+        (op, *variant, dtype, isa)
+        for op in WINOGRAD_OPERATIONS
+        for variant in WINOGRAD_VARIANTS
+        for dtype in DTYPES
+        for isa in ISAS
+    }
 
 
 def test_tile_families_have_no_holes():

@@ -1,0 +1,62 @@
+/* What the Winograd templates share: F(MR x MR, NR x NR) as one-dimensional transforms of the
+ * rows and columns of a patch, vectors across channels. The transforms themselves are
+ * generated (asm/winograd_code.py); a template chooses the type `value` that they work on. */
+#ifndef PPLCONV_WINOGRAD_H
+#define PPLCONV_WINOGRAD_H
+
+#include "lanes.h"
+
+#define UNROLL _Pragma("GCC unroll 16")
+#define INLINE static inline __attribute__((always_inline))
+
+enum { TILE = MR, TAPS = NR, PATCH = MR + NR - 1 };
+
+/* A set of lanes that loads and stores are restricted to. */
+#if PPLCONV_VECTOR_BYTES == 64
+typedef lane_mask lane_set;
+INLINE lane_set lanes_up_to(int64_t n) { return first_lanes(n); }
+INLINE vector load_set(const element *p, lane_set s) { return load_masked(p, s); }
+#elif PPLCONV_VECTOR_BYTES == 32
+typedef vector_bits lane_set;
+INLINE lane_set lanes_up_to(int64_t n) { return lanes_between(0, n); }
+INLINE vector load_set(const element *p, lane_set s) { return load_masked(p, s); }
+#else
+typedef int64_t lane_set;
+INLINE lane_set lanes_up_to(int64_t n) { return n; }
+INLINE vector load_set(const element *p, lane_set s) { return load_lanes(p, s); }
+#endif
+
+#if WINOGRAD_F64
+typedef double scalar;
+#define OF_TYPE(name) name##_pd
+#else
+typedef float scalar;
+#define OF_TYPE(name) name##_ps
+#endif
+typedef scalar value __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
+
+INLINE value splat(double x) { return (value){0} + (scalar)x; }
+
+/* c + a * b and c - a * b: one rounding where the ISA has it, two where it has not. */
+#if PPLCONV_VECTOR_BYTES == 64
+INLINE value multiply_add(value c, value a, value b) {
+    return (value)OF_TYPE(_mm512_fmadd)(a, b, c);
+}
+INLINE value multiply_subtract(value c, value a, value b) {
+    return (value)OF_TYPE(_mm512_fnmadd)(a, b, c);
+}
+#elif PPLCONV_VECTOR_BYTES == 32
+INLINE value multiply_add(value c, value a, value b) {
+    return (value)OF_TYPE(_mm256_fmadd)(a, b, c);
+}
+INLINE value multiply_subtract(value c, value a, value b) {
+    return (value)OF_TYPE(_mm256_fnmadd)(a, b, c);
+}
+#else
+INLINE value multiply_add(value c, value a, value b) { return c + a * b; }
+INLINE value multiply_subtract(value c, value a, value b) { return c - a * b; }
+#endif
+
+#include WINOGRAD_TRANSFORMS
+
+#endif

@@ -1,0 +1,99 @@
+/* Y = A^T M A of neighbouring tiles, from one matrix for each position of the patch into a
+ * channels-last image, with the epilogue in the one store. */
+#define WINOGRAD_F64 PPLCONV_F64
+#include "winograd.h"
+
+/* NaN compares false and passes through, which is what the second operand of max and min does. */
+#if PPLCONV_VECTOR_BYTES == 64
+INLINE vector at_least(vector x, vector low) { return (vector)OF_TYPE(_mm512_max)(low, x); }
+INLINE vector at_most(vector x, vector high) { return (vector)OF_TYPE(_mm512_min)(high, x); }
+#elif PPLCONV_VECTOR_BYTES == 32
+INLINE vector at_least(vector x, vector low) { return (vector)OF_TYPE(_mm256_max)(low, x); }
+INLINE vector at_most(vector x, vector high) { return (vector)OF_TYPE(_mm256_min)(high, x); }
+#else
+INLINE vector select_lanes(vector_bits mask, vector yes, vector no) {
+    return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
+}
+INLINE vector at_least(vector x, vector low) { return select_lanes(x < low, low, x); }
+INLINE vector at_most(vector x, vector high) { return select_lanes(x > high, high, x); }
+#endif
+
+/* What happens to an output on its way to memory, for one block of channels. */
+struct epilogue {
+    vector bias, low, high;
+    int64_t flags;
+};
+
+/* One tile of `channels` lanes, of which `rows` x `columns` pixels are stored. Compiled for each
+ * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. */
+INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t dst_rs,
+                           int64_t dst_ps, const char *residual, int64_t residual_rs,
+                           int64_t residual_ps, const struct epilogue *e, int64_t rows,
+                           int64_t columns, int64_t channels, int all_pixels, int all_lanes) {
+    value half[TILE][PATCH];
+    UNROLL for (int c = 0; c < PATCH; c++) {
+        value x[PATCH], y[TILE];
+        UNROLL for (int r = 0; r < PATCH; r++) {
+            const char *from = src + (r * PATCH + c) * src_ps;
+            if (all_lanes) x[r] = *(const unaligned_vector *)from;
+            else x[r] = load_lanes((const element *)from, channels);
+        }
+        transform_output(x, y);
+        UNROLL for (int r = 0; r < TILE; r++)
+            half[r][c] = y[r];
+    }
+    UNROLL for (int r = 0; r < TILE; r++) {
+        value y[TILE];
+        if (!all_pixels && r >= rows) break;
+        transform_output(half[r], y);
+        UNROLL for (int c = 0; c < TILE; c++) {
+            if (!all_pixels && c >= columns) break;
+            vector out = y[c];
+            if (e->flags & PPLCONV_BIAS_COLUMN) out += e->bias;
+            if (e->flags & PPLCONV_RESIDUAL) {
+                const char *from = residual + r * residual_rs + c * residual_ps;
+                if (all_lanes) out += *(const unaligned_vector *)from;
+                else out += load_lanes((const element *)from, channels);
+            }
+            if (e->flags & PPLCONV_CLIP) out = at_most(at_least(out, e->low), e->high);
+            element *to = AT(element, dst, r * dst_rs + c * dst_ps);
+            if (all_lanes) *(unaligned_vector *)to = out;
+            else store_lanes(to, out, channels);
+        }
+    }
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_winograd_output_args *a = argument;
+    const element *bounds = a->clip;
+    const vector zero = {0};
+    struct epilogue e = {zero, zero, zero, a->flags};
+    if (a->flags & PPLCONV_CLIP) {
+        e.low += bounds[0];
+        e.high += bounds[1];
+    }
+    for (int64_t channel = 0; channel < a->channels; channel += LANES) {
+        const int64_t channels = a->channels - channel < LANES ? a->channels - channel : LANES;
+        const int64_t offset = channel * (int64_t)sizeof(element);
+        if (a->flags & PPLCONV_BIAS_COLUMN) {
+            e.bias = load_lanes((const element *)a->bias + channel, channels);
+        }
+        for (int64_t tile = 0; tile < a->tiles; tile++) {
+            const int64_t columns = a->columns - tile * TILE, pixels = tile * TILE;
+            const char *src = (const char *)a->src + tile * a->src_ts + offset;
+            char *dst = (char *)a->dst + pixels * a->dst_ps + offset;
+            const char *residual = (const char *)a->residual;
+            if (a->flags & PPLCONV_RESIDUAL) residual += pixels * a->residual_ps + offset;
+            if (channels < LANES) {
+                transform_tile(src, a->src_ps, dst, a->dst_rs, a->dst_ps, residual, a->residual_rs,
+                               a->residual_ps, &e, a->rows, columns, channels, 0, 0);
+            } else if (a->rows < TILE || columns < TILE) {
+                transform_tile(src, a->src_ps, dst, a->dst_rs, a->dst_ps, residual, a->residual_rs,
+                               a->residual_ps, &e, a->rows, columns, channels, 0, 1);
+            } else {
+                transform_tile(src, a->src_ps, dst, a->dst_rs, a->dst_ps, residual, a->residual_rs,
+                               a->residual_ps, &e, a->rows, columns, channels, 1, 1);
+            }
+        }
+    }
+}

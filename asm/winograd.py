@@ -1,0 +1,127 @@
+"""Winograd convolution: point sets, and the transform matrices that follow from them.
+
+F(n, r) computes n outputs of a correlation with r taps from t = n + r - 1 inputs by t products:
+``y = A^T [(G g) * (B^T d)]``. Nested with itself it computes n x n outputs. The matrices come
+from t - 1 points and infinity by the transposed Toom-Cook algorithm (S. Winograd, *Arithmetic
+Complexity of Computations*, 1980; B. Barabasz et al., *Error Analysis and Improving the Accuracy
+of Winograd Convolution for Deep Neural Networks*, 2020): interpolation of a polynomial product.
+
+All arithmetic here is exact. The identity holds for any distinct rational points, so a square
+root is no exception but a rational number that agrees with it to 60 digits.
+
+Which points are used decides the error, and nothing else does: the scale of a position cancels
+between weights and input, rounding included. They were chosen by measurement.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+_DIGITS = 10**60
+
+
+def root(square: Fraction) -> Fraction:
+    """Square root, exact where it is rational and to 60 digits where it is not."""
+    exact = Fraction(math.isqrt(square.numerator), math.isqrt(square.denominator))
+    if exact * exact == square:
+        return exact
+    return Fraction(math.isqrt(square.numerator * _DIGITS**2 // square.denominator), _DIGITS)
+
+
+def symmetric(*squares: Fraction | int) -> tuple[Fraction, ...]:
+    """Zero and, for each of `squares`, both of its roots; infinity goes without saying."""
+    points = [Fraction(0)]
+    for square in squares:
+        point = root(Fraction(square))
+        points += [point, -point]
+    return tuple(points)
+
+
+# Sets that are symmetric about zero let rows share half of their work; points beside their
+# reciprocals make coefficients of one.
+_FOUR = symmetric(Fraction(1, 2), 2)
+_SIX = symmetric(1, 4, Fraction(1, 4))
+POINTS = {
+    (2, 3): symmetric(1),
+    (4, 3): _FOUR,
+    (6, 3): _SIX,
+    (2, 5): _FOUR,
+    (4, 5): _SIX,
+}
+
+
+@dataclass(frozen=True)
+class Matrices:
+    """The transforms of F(n, r): rows and columns in the order of the points, infinity last.
+
+    Parameters
+    ----------
+    output : tuple of tuple of Fraction
+        A^T, n x t.
+    weights : tuple of tuple of Fraction
+        G, t x r.
+    input : tuple of tuple of Fraction
+        B^T, t x t.
+    """
+
+    output: Matrix
+    weights: Matrix
+    input: Matrix
+
+
+def _times_root(polynomial: list[Fraction], point: Fraction) -> list[Fraction]:
+    """Multiply a polynomial, lowest power first, by (x - point)."""
+    raised = [Fraction(0), *polynomial]
+    return [
+        high - point * low for high, low in zip(raised, [*polynomial, Fraction(0)], strict=True)
+    ]
+
+
+def matrices_of(points: tuple[Fraction, ...], n: int, r: int) -> Matrices:
+    """Make the matrices of F(n, r) from n + r - 2 points and infinity.
+
+    Each point p has a factor that may stand in any of its rows. Here B^T has polynomials whose
+    highest coefficient is one, and the powers of p in A^T are centred about zero: middle rows
+    are then plain sums, and constants stay near one. G takes what remains, as it is applied in
+    double precision.
+
+    Raises
+    ------
+    ValueError
+        If there are not n + r - 2 points, or if two are equal.
+    """
+    t = n + r - 1
+    if len(points) != t - 1:
+        raise ValueError(f"F({n}, {r}) takes {t - 1} points besides infinity, not {len(points)}")
+    if len(set(points)) != len(points):
+        raise ValueError(f"points must be distinct: {points}")
+    scales = [point ** -(n // 2) if point else Fraction(1) for point in points]
+    output = [[scale * p**i for p, scale in zip(points, scales, strict=True)] for i in range(n)]
+    weights, input_ = [], []
+    for p, scale in zip(points, scales, strict=True):
+        polynomial, norm = [Fraction(1)], scale
+        for q in points:
+            if q != p:
+                polynomial = _times_root(polynomial, q)
+                norm *= p - q
+        weights.append(tuple(p**j / norm for j in range(r)))
+        input_.append((*polynomial, Fraction(0)))
+    last = [Fraction(1)]
+    for p in points:
+        last = _times_root(last, p)
+    return Matrices(
+        tuple((*row, Fraction(i == n - 1)) for i, row in enumerate(output)),
+        (*weights, tuple(Fraction(j == r - 1) for j in range(r))),
+        (*input_, tuple(last)),
+    )
+
+
+@cache
+def matrices(n: int, r: int) -> Matrices:
+    """Give the matrices of a variant that kernels exist for."""
+    return matrices_of(POINTS[n, r], n, r)

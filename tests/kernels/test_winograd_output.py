@@ -1,0 +1,121 @@
+"""The Winograd transform of the output, with its epilogue: partial tiles, tails of channels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asm.contract import FLAGS
+from kernel_table import rows, symbol
+from packing_case import PackingCall
+from winograd_case import EPSILON, both_sides, rounding, spaced, transforms
+
+every_kernel = pytest.mark.parametrize("row", rows("winograd_output"), ids=symbol)
+BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]
+CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.5, 0.5))
+EVERY_FLAG = [b | r | c for b in (0, BIAS) for r in (0, RESIDUAL) for c in (0, CLIP)]
+
+
+def place(checker, row, rng, tiles, channels, stored, flags):
+    """Place the arguments of one call; give it with its M, bias, residual and clip."""
+    t = row["mr"] + row["nr"] - 1
+    call = PackingCall(checker, row, rng)
+    size = call.dtype.itemsize
+    strides = spaced(rng, row["dtype"], t * t, tiles, channels)
+    m = call.place_input("src", (t * t, tiles, channels), strides)
+    m[...] = rng.standard_normal(m.shape)
+    dst = spaced(rng, row["dtype"], *stored, channels)
+    call.place_output("dst", (*stored, channels), dst)
+    call.values |= {
+        "src_ts": strides[1],
+        "src_ps": strides[0],
+        "dst_rs": dst[0],
+        "dst_ps": dst[1],
+        "rows": stored[0],
+        "columns": stored[1],
+        "tiles": tiles,
+        "channels": channels,
+        "residual_rs": 0,
+        "residual_ps": 0,
+        "flags": flags,
+    }
+    bias = residual = clip = None
+    if flags & BIAS:
+        bias = call.place_input("bias", (channels,), (size,))
+        bias[...] = rng.standard_normal(channels)
+    if flags & RESIDUAL:
+        strides = spaced(rng, row["dtype"], *stored, channels)
+        residual = call.place_input("residual", (*stored, channels), strides)
+        residual[...] = rng.standard_normal(residual.shape)
+        call.values |= {"residual_rs": strides[0], "residual_ps": strides[1]}
+    if flags & CLIP:
+        clip = call.place_input("clip", (2,), (size,))
+        clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
+    return call, m, bias, residual, clip
+
+
+def check(checker, row, rng, tiles, channels, stored, flags):
+    """Compare one call with float64."""
+    n, t = row["mr"], row["mr"] + row["nr"] - 1
+    call, m, bias, residual, clip = place(checker, row, rng, tiles, channels, stored, flags)
+    got = call.run(call.values)
+    m = m.reshape(t, t, tiles, channels).transpose(2, 3, 0, 1).astype(np.float64)
+    a = transforms(n, row["nr"])[0]
+
+    def image(of_tiles):
+        whole = of_tiles.transpose(2, 0, 3, 1).reshape(n, tiles * n, channels)
+        return whole[: stored[0], : stored[1]]
+
+    expected, allowed = image(both_sides(a, m)), image(rounding(a, m, row["dtype"]))
+    if flags & BIAS:
+        expected = expected + bias
+        allowed = allowed + EPSILON[row["dtype"]] * (np.abs(expected) + allowed)
+    if flags & RESIDUAL:
+        expected = expected + residual
+        allowed = allowed + EPSILON[row["dtype"]] * (np.abs(expected) + allowed)
+    if flags & CLIP:
+        expected = np.clip(expected, *clip.astype(np.float64))
+    assert (np.abs(got - expected) <= allowed).all(), call.values
+
+
+@every_kernel
+@pytest.mark.parametrize("flags", EVERY_FLAG)
+def test_channels(checker, row, flags, rng):
+    """Every tail of channels, for one tile and for more."""
+    n = row["mr"]
+    lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    for channels in [*range(1, 2 * lanes + 2), 5 * lanes]:
+        tiles = int(rng.integers(1, 4))
+        check(checker, row, rng, tiles, channels, (n, tiles * n), flags)
+
+
+@every_kernel
+def test_partial_tiles(checker, row, rng):
+    """Every number of rows and columns of the last tile; no other pixel is written."""
+    n = row["mr"]
+    for height in range(1, n + 1):
+        for last in range(1, n + 1):
+            tiles, flags = int(rng.integers(1, 4)), int(rng.choice(EVERY_FLAG))
+            channels = int(rng.integers(1, 36))
+            check(checker, row, rng, tiles, channels, (height, (tiles - 1) * n + last), flags)
+
+
+@every_kernel
+def test_other_flags_are_not_read(checker, row, rng):
+    """A flag that the operation does not have changes nothing."""
+    for name in ("ACCUMULATE", "BIAS_ROW", "B_PADDED"):
+        check(checker, row, rng, 2, 19, (row["mr"], 2 * row["mr"]), FLAGS[name])
+
+
+@every_kernel
+def test_epilogue_passes_nan_and_zeros(checker, row, rng):
+    """NaN goes through the clip, and only to the pixels of its tile and channel."""
+    n, t = row["mr"], row["mr"] + row["nr"] - 1
+    call, m, *_ = place(checker, row, rng, 2, 19, (n, 2 * n), CLIP)
+    m[...] = 0
+    m.reshape(t, t, 2, 19)[1, 1, 1, 17] = np.nan
+    got = call.run(call.values)
+    spoiled = np.zeros((n, 2 * n, 19), bool)
+    spoiled[:, n:, 17] = True
+    np.testing.assert_array_equal(np.isnan(got), spoiled)
+    assert not got[~spoiled].any()

@@ -1,0 +1,62 @@
+"""The Winograd transform of the weights: panels of any width, whole or in parts, tails zero."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernel_table import rows, symbol
+from packing_case import PackingCall
+from winograd_case import EPSILON, both_sides, transforms
+
+every_kernel = pytest.mark.parametrize("row", rows("winograd_weights"), ids=symbol)
+
+
+@every_kernel
+@pytest.mark.parametrize("panel_width", [1, 2, 5, 6, 8, 14, 16, 48])
+def test_panels(checker, row, panel_width, rng):
+    for oc in (1, panel_width, panel_width + 1, 3 * panel_width - 1, int(rng.integers(1, 60))):
+        ic = int(rng.choice([1, 2, 5, 15, 16, 17, 33]))
+        padding = int(rng.integers(0, 20) * rng.integers(0, 2))
+        check(checker, row, rng, oc, ic, ic + padding, panel_width)
+
+
+def check(checker, row, rng, oc, ic, ic_padded, panel_width):
+    """Transform a random part of the panels; the others must stay as they are."""
+    n, r = row["mr"], row["nr"]
+    t = n + r - 1
+    call = PackingCall(checker, row, rng)
+    size, panels = call.dtype.itemsize, -(-oc // panel_width)
+    begin = int(rng.integers(0, panels))
+    end = int(rng.integers(begin, panels)) + 1
+    src = call.place_input(
+        "src", (oc, ic, r, r), tuple(size * x for x in (ic * r * r, r * r, r, 1))
+    )
+    src[...] = rng.standard_normal(src.shape)
+    panel = (panel_width * ic_padded * size, panel_width * size, size)
+    dst_ps = panels * panel[0] + int(rng.integers(0, 9)) * size
+    call.place_output("dst", (t * t, end - begin, ic_padded, panel_width), (dst_ps, *panel))
+    # The kernel counts panels from the first, wherever it begins.
+    call.values["dst"] -= begin * panel[0]
+    call.values |= {
+        "dst_ps": dst_ps,
+        "oc_begin": begin * panel_width,
+        "oc_end": min(end * panel_width, oc),
+        "ic": ic,
+        "ic_padded": ic_padded,
+        "panel_width": panel_width,
+    }
+    context = (f"{oc=}", call.values)
+    got = call.run(context)
+    g = transforms(n, r)[1]
+    u = np.zeros((panels * panel_width, ic_padded, t, t))
+    magnitude = np.zeros_like(u)
+    u[:oc, :ic] = both_sides(g, src.astype(np.float64))
+    magnitude[:oc, :ic] = both_sides(np.abs(g), np.abs(src.astype(np.float64)))
+    u, magnitude = (
+        x.reshape(panels, panel_width, ic_padded, t * t).transpose(3, 0, 2, 1)[:, begin:end]
+        for x in (u, magnitude)
+    )
+    # One rounding of what double precision gives.
+    allowed = EPSILON[row["dtype"]] * np.abs(u) + 16 * EPSILON["f64"] * magnitude
+    assert (np.abs(got - u) <= allowed).all(), context
