@@ -284,6 +284,17 @@ WINOGRAD_WEIGHTS = Contract(
     ),
 )
 
+ZERO_LANES = Contract(
+    "zero_lanes",
+    "dst[i, 0:lanes] = 0 for 0 <= i < pixels: the channel tail of a blocked array",
+    (
+        Field("dst", POINTER, "first lane of the first pixel"),
+        Field("dst_ps", INT, "from one pixel to the next"),
+        Field("pixels", INT, "pixels"),
+        Field("lanes", INT, "elements of a pixel"),
+    ),
+)
+
 FMA_PEAK = Contract(
     "fma_peak",
     "independent register-only FMA chains: the ceiling that the benchmarks measure against",

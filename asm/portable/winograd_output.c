@@ -11,9 +11,6 @@ INLINE vector at_most(vector x, vector high) { return (vector)OF_TYPE(_mm512_min
 INLINE vector at_least(vector x, vector low) { return (vector)OF_TYPE(_mm256_max)(low, x); }
 INLINE vector at_most(vector x, vector high) { return (vector)OF_TYPE(_mm256_min)(high, x); }
 #else
-INLINE vector select_lanes(vector_bits mask, vector yes, vector no) {
-    return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
-}
 INLINE vector at_least(vector x, vector low) { return select_lanes(x < low, low, x); }
 INLINE vector at_most(vector x, vector high) { return select_lanes(x > high, high, x); }
 #endif

@@ -18,14 +18,14 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Schedule
-from .depthwise import DepthwiseSchedule
-from .direct import DirectSchedule
+# from .depthwise import DepthwiseSchedule
+# from .direct import DirectSchedule
 from .gemm import GemmSchedule
 from .winograd import WinogradSchedule
 
 SCHEDULES: dict[str, type[Schedule]] = {
-    "depthwise": DepthwiseSchedule,
-    "direct": DirectSchedule,
+    # "depthwise": DepthwiseSchedule,
+    # "direct": DirectSchedule,
     "gemm": GemmSchedule,
     "winograd": WinogradSchedule,
 }

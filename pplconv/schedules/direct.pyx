@@ -83,7 +83,7 @@ cdef void list_segments(const DirectJob *j, const Range *rows, const Range *colu
                         Rectangle *r, char *scratch) noexcept nogil:
     """Write the list of what a rectangle's outputs sum over, in the order of packed weights."""
     cdef pplconv_segment *s = <pplconv_segment *> scratch
-    cdef int64_t block, kh, kw, step, weights = j.channels * j.panel * j.shape.element
+    cdef int64_t block, kh, kw, piece, step, weights = j.channels * j.panel * j.shape.element
     # Taps of one row of the kernel that touch in memory are one segment.
     step = columns.high - columns.low if j.taps_touch else 1
     r.k = step * j.channels
@@ -93,7 +93,8 @@ cdef void list_segments(const DirectJob *j, const Range *rows, const Range *colu
         return
     for block in range(j.channel_blocks):
         for kh in range(rows.low, rows.high):
-            for kw in range(columns.low, columns.high, step):
+            for piece in range((columns.high - columns.low) // step):
+                kw = columns.low + piece * step
                 s[r.segments].a = (block * j.x.block + kh * j.shape.geometry.dilation_h * j.x.row
                                    + kw * j.shape.geometry.dilation_w * j.x.pixel)
                 s[r.segments].b = (block * j.shape.taps + kh * j.shape.geometry.kw + kw) * weights
@@ -106,7 +107,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                     int64_t oc_begin, int64_t oc_end) noexcept nogil:
     """The tiles of one rectangle, for panels of output channels."""
     cdef pplconv_gemm_args g
-    cdef int64_t e = j.shape.element, oc, line, run, at, m, channel, n, flags = 0
+    cdef int64_t e = j.shape.element, panel, oc, line, run, at, m, channel, n, flags = 0
     cdef int64_t height = r.row_end - r.row, width = r.column_end - r.column
     cdef int64_t lines, length, pieces, size, offset
     cdef bint down
@@ -157,7 +158,8 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 origin = pixel_at(j, part, r.row + line, r.column + at)
                 offset = (r.row + line) * j.shape.y.row + (r.column + at) * j.shape.y.pixel
             offset += part.image * j.shape.y.image
-            for oc in range(oc_begin, oc_end, j.panel):
+            for panel in range(ceil_div(oc_end - oc_begin, j.panel)):
+                oc = oc_begin + panel * j.panel
                 channel = part.group * j.shape.oc + oc
                 n = least(j.panel, oc_end - oc)
                 g.a = origin
@@ -224,7 +226,7 @@ cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part,
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const DirectJob *j = <const DirectJob *> job
     cdef Part part
-    cdef int64_t oc, rest = task
+    cdef int64_t panel, oc, rest = task
     part.scratch = scratch
     part.oc = rest % j.oc_segments * j.oc_segment
     rest = rest // j.oc_segments
@@ -240,7 +242,8 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         part.x = (t.x + part.image * j.shape.x.image
                   + channel_offset(&j.shape.x, j.shape.element, part.group * j.shape.ic))
     if j.pixels_inner or j.slab:
-        for oc in range(part.oc, part.oc_end, j.panel):
+        for panel in range(ceil_div(part.oc_end - part.oc, j.panel)):
+            oc = part.oc + panel * j.panel
             run_rectangles(j, t, &part, oc, least(oc + j.panel, part.oc_end))
     else:
         run_rectangles(j, t, &part, part.oc, part.oc_end)

@@ -121,7 +121,7 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
                   char *scratch) noexcept nogil:
     """M of a block of output channels, position by position."""
     cdef pplconv_gemm_args g
-    cdef int64_t e = j.shape.element, position, oc, row
+    cdef int64_t e = j.shape.element, position, panel, oc, piece, row
     cdef const char *u
     memset(&g, 0, sizeof(g))
     g.k = ic_end - ic_begin
@@ -134,11 +134,13 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
     g.flags = PPLCONV_B_PADDED if ic_begin == 0 else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
     for position in range(j.positions):
         u = t.weights + group * j.u_group + position * j.u_position + ic_begin * g.b_ks
-        for oc in range(oc_begin, oc_end, j.nr):
+        for panel in range(ceil_div(oc_end - oc_begin, j.nr)):
+            oc = oc_begin + panel * j.nr
             g.b = u + oc * j.ic_packed * e
             # M is padded to whole panels: nothing of it is narrower.
             g.n = j.nr
-            for row in range(0, tiles, j.mr):
+            for piece in range(ceil_div(tiles, j.mr)):
+                row = piece * j.mr
                 g.a = scratch + position * j.v_position + row * j.v_row
                 g.c = (scratch + j.m_offset + position * j.m_position + row * j.m_row
                        + (oc - oc_begin) * e)
@@ -230,11 +232,13 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef int64_t tile_end = least(tile_begin + j.tile_block, j.tiles)
     cdef int64_t oc_begin = oc_index * j.oc_segment
     cdef int64_t oc_end = least(oc_begin + j.oc_segment, j.shape.oc)
-    cdef int64_t ic, ic_end, oc, oc_stop
-    for ic in range(0, j.shape.ic, j.ic_segment):
+    cdef int64_t i, ic, ic_end, o, oc, oc_stop
+    for i in range(ceil_div(j.shape.ic, j.ic_segment)):
+        ic = i * j.ic_segment
         ic_end = least(ic + j.ic_segment, j.shape.ic)
         pre(j, t, group, tile_begin, tile_end, ic, ic_end, scratch)
-        for oc in range(oc_begin, oc_end, j.oc_block):
+        for o in range(ceil_div(oc_end - oc_begin, j.oc_block)):
+            oc = oc_begin + o * j.oc_block
             oc_stop = least(oc + j.oc_block, oc_end)
             product(j, t, group, tile_end - tile_begin, ic, ic_end, oc, oc_stop, scratch)
             if ic_end == j.shape.ic:
