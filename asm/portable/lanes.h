@@ -28,6 +28,22 @@ static inline void store_masked(element *p, vector v, lane_mask m) {
 }
 #endif
 
+#if PPLCONV_F64
+static inline vector larger(vector bound, vector x) {
+    return (vector)_mm512_max_pd((__m512d)bound, (__m512d)x);
+}
+static inline vector smaller(vector bound, vector x) {
+    return (vector)_mm512_min_pd((__m512d)bound, (__m512d)x);
+}
+#else
+static inline vector larger(vector bound, vector x) {
+    return (vector)_mm512_max_ps((__m512)bound, (__m512)x);
+}
+static inline vector smaller(vector bound, vector x) {
+    return (vector)_mm512_min_ps((__m512)bound, (__m512)x);
+}
+#endif
+
 static inline vector load_lanes(const element *p, int64_t n) {
     return load_masked(p, first_lanes(n));
 }
@@ -55,12 +71,24 @@ static inline vector load_masked(const element *p, vector_bits m) {
 static inline void store_lanes(element *p, vector v, int64_t n) {
     _mm256_maskstore_pd(p, (__m256i)lanes_between(0, n), (__m256d)v);
 }
+static inline vector larger(vector bound, vector x) {
+    return (vector)_mm256_max_pd((__m256d)bound, (__m256d)x);
+}
+static inline vector smaller(vector bound, vector x) {
+    return (vector)_mm256_min_pd((__m256d)bound, (__m256d)x);
+}
 #else
 static inline vector load_masked(const element *p, vector_bits m) {
     return (vector)_mm256_maskload_ps(p, (__m256i)m);
 }
 static inline void store_lanes(element *p, vector v, int64_t n) {
     _mm256_maskstore_ps(p, (__m256i)lanes_between(0, n), (__m256)v);
+}
+static inline vector larger(vector bound, vector x) {
+    return (vector)_mm256_max_ps((__m256)bound, (__m256)x);
+}
+static inline vector smaller(vector bound, vector x) {
+    return (vector)_mm256_min_ps((__m256)bound, (__m256)x);
 }
 #endif
 
@@ -78,6 +106,8 @@ static inline vector load_lanes(const element *p, int64_t n) {
 static inline void store_lanes(element *p, vector v, int64_t n) {
     for (int64_t i = 0; i < n; i++) p[i] = v[i];
 }
+static inline vector larger(vector bound, vector x) { return select_lanes(bound > x, bound, x); }
+static inline vector smaller(vector bound, vector x) { return select_lanes(bound < x, bound, x); }
 
 #endif
 #endif

@@ -10,40 +10,52 @@ enum { CHUNK = 4 * LANES, LARGEST_WEAVE = 4 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* LANES pixels of up to LANES channels, of which `channels` exist and `fill` are written. */
-INLINE void pack_block(const struct pplconv_pack_channels_args *a, const element *src, element *dst,
-                       int64_t pixels, int64_t channels, int64_t fill) {
+/* LANES pixels of LANES channels. */
+INLINE void pack_block(const char *src, int64_t src_cs, char *dst, int64_t dst_ps) {
     vector block[LANES];
-    if (pixels == LANES && channels == LANES) {
-        load_transposed(block, src, a->src_cs);
-    } else {
-        load_transposed_part(block, src, a->src_cs, channels, pixels);
-    }
-    if (pixels == LANES && fill == LANES) {
-        UNROLL for (int i = 0; i < LANES; i++) {
-            *AT(unaligned_vector, dst, i * a->dst_ps) = block[i];
-        }
-    } else {
-        UNROLL for (int i = 0; i < LANES; i++) {
-            if (i < pixels) store_lanes(AT(element, dst, i * a->dst_ps), block[i], fill);
-        }
+    load_transposed(block, src, src_cs);
+    UNROLL for (int i = 0; i < LANES; i++)
+        *AT(unaligned_vector, dst, i * dst_ps) = block[i];
+}
+
+/* A block of which only `pixels` pixels and `channels` channels exist, and `fill` elements of a
+ * pixel are written. A call of its own: it would cost the loop over whole blocks its registers. */
+static __attribute__((noinline)) void pack_part(const char *src, int64_t src_cs, char *dst,
+                                                int64_t dst_ps, int64_t pixels, int64_t channels,
+                                                int64_t fill) {
+    vector block[LANES];
+    load_transposed_part(block, src, src_cs, channels, pixels);
+    UNROLL for (int i = 0; i < LANES; i++) {
+        if (i == pixels) break;
+        store_lanes(AT(element, dst, i * dst_ps), block[i], fill);
     }
 }
 
-static void pack_row(const struct pplconv_pack_channels_args *a, const element *src, element *dst,
+static void pack_row(const struct pplconv_pack_channels_args *a, const char *src, char *dst,
                      int64_t columns) {
+    const int64_t size = sizeof(element), src_cs = a->src_cs, dst_ps = a->dst_ps;
     for (int64_t chunk = 0; chunk < columns; chunk += CHUNK) {
         const int64_t end = least(chunk + CHUNK, columns);
         for (int64_t c = 0; c < a->fill; c += LANES) {
             const int64_t channels = c < a->channels ? least(a->channels - c, LANES) : 0;
             const int64_t fill = least(a->fill - c, LANES);
-            const element *plane = AT_CONST(element, src, channels ? c * a->src_cs : 0);
-            for (int64_t i = chunk; i < end; i += LANES) {
-                /* The last block reaches back rather than being a part: the same is written
-                 * twice. */
-                const int64_t first = end - i >= LANES || columns < LANES ? i : columns - LANES;
-                pack_block(a, plane + first, AT(element, dst, first * a->dst_ps) + c,
-                           least(end - first, LANES), channels, fill);
+            const char *plane = src + (channels ? c * src_cs : 0);
+            char *lanes = dst + c * size;
+            int64_t i = chunk;
+            if (channels == LANES) {
+                for (; i + LANES <= end; i += LANES) {
+                    pack_block(plane + i * size, src_cs, lanes + i * dst_ps, dst_ps);
+                }
+                if (i < end && columns >= LANES) {
+                    /* The last block reaches back rather than being a part. */
+                    i = columns - LANES;
+                    pack_block(plane + i * size, src_cs, lanes + i * dst_ps, dst_ps);
+                    continue;
+                }
+            }
+            for (; i < end; i += LANES) {
+                pack_part(plane + i * size, src_cs, lanes + i * dst_ps, dst_ps,
+                          least(end - i, LANES), channels, fill);
             }
         }
     }
@@ -97,7 +109,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         const element *src = AT_CONST(element, a->src, row * a->src_rs);
         element *dst = AT(element, a->dst, row * a->dst_rs);
         if (!weave) {
-            pack_row(a, src, dst, columns);
+            pack_row(a, (const char *)src, (char *)dst, columns);
         } else if (a->fill == 1) {
             weave_row(a, src, dst, columns, 1);
         } else if (a->fill == 2) {

@@ -1,20 +1,57 @@
 /* The one store of a tile whose vectors ran over output channels while the user's array has
- * pixels side by side: blocks of LANES x LANES are transposed in registers, and the epilogue
+ * pixels side by side: blocks of LANES x LANES are transposed on the way in, and the epilogue
  * happens on the way out. */
 #include "lanes.h"
 #include "transpose.h"
 
+/* What one call's epilogue needs. */
+struct epilogue {
+    int64_t flags, residual_rs;
+    vector low, high;
+};
+
+INLINE void apply(const struct epilogue *e, vector block[LANES], const element bias[LANES],
+                  const element *residual, int64_t rows, int64_t columns) {
+    if (e->flags & PPLCONV_BIAS_COLUMN) {
+        UNROLL for (int c = 0; c < LANES; c++)
+            block[c] += bias[c];
+    }
+    if (e->flags & PPLCONV_RESIDUAL) {
+        if (rows == LANES && columns == LANES) {
+            UNROLL for (int c = 0; c < LANES; c++) {
+                block[c] += *AT_CONST(unaligned_vector, residual, c * e->residual_rs);
+            }
+        } else {
+            UNROLL for (int c = 0; c < LANES; c++) {
+                if (c >= columns) break;
+                block[c] += load_lanes(AT_CONST(element, residual, c * e->residual_rs), rows);
+            }
+        }
+    }
+    if (e->flags & PPLCONV_CLIP) {
+        UNROLL for (int c = 0; c < LANES; c++) {
+            block[c] = smaller(e->high, larger(e->low, block[c]));
+        }
+    }
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_store_transposed_args *a = argument;
-    const int64_t flags = a->flags;
     const element *bounds = a->clip;
     const vector zero = {0};
-    const vector low = zero + (flags & PPLCONV_CLIP ? bounds[0] : 0);
-    const vector high = zero + (flags & PPLCONV_CLIP ? bounds[1] : 0);
+    const struct epilogue e = {
+        .flags = a->flags & (PPLCONV_BIAS_COLUMN | PPLCONV_RESIDUAL | PPLCONV_CLIP),
+        .residual_rs = a->residual_rs,
+        .low = zero + (a->flags & PPLCONV_CLIP ? bounds[0] : 0),
+        .high = zero + (a->flags & PPLCONV_CLIP ? bounds[1] : 0),
+    };
 
     for (int64_t j = 0; j < a->columns; j += LANES) {
         const int64_t columns = a->columns - j < LANES ? a->columns - j : LANES;
-        const element *bias = (const element *)a->bias + j;
+        element bias[LANES] = {0};
+        if (e.flags & PPLCONV_BIAS_COLUMN) {
+            *(unaligned_vector *)bias = load_lanes((const element *)a->bias + j, columns);
+        }
         for (int64_t i = 0; i < a->rows; i += LANES) {
             const int64_t rows = a->rows - i < LANES ? a->rows - i : LANES;
             const element *src = AT_CONST(element, a->src, i * a->src_rs) + j;
@@ -22,28 +59,20 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             const element *residual = AT_CONST(element, a->residual, j * a->residual_rs) + i;
             vector block[LANES];
             if (rows == LANES && columns == LANES) {
-                UNROLL for (int r = 0; r < LANES; r++) {
-                    block[r] = *AT_CONST(unaligned_vector, src, r * a->src_rs);
+                load_transposed(block, src, a->src_rs);
+            } else {
+                load_transposed_part(block, src, a->src_rs, rows, columns);
+            }
+            if (e.flags) apply(&e, block, bias, residual, rows, columns);
+            if (rows == LANES && columns == LANES) {
+                UNROLL for (int c = 0; c < LANES; c++) {
+                    *AT(unaligned_vector, dst, c * a->dst_rs) = block[c];
                 }
             } else {
-                UNROLL for (int r = 0; r < LANES; r++) {
-                    block[r] = r < rows ? load_lanes(AT_CONST(element, src, r * a->src_rs), columns)
-                                        : zero;
+                UNROLL for (int c = 0; c < LANES; c++) {
+                    if (c >= columns) break;
+                    store_lanes(AT(element, dst, c * a->dst_rs), block[c], rows);
                 }
-            }
-            transpose(block);
-            UNROLL for (int c = 0; c < LANES; c++) {
-                if (c >= columns) break;
-                vector x = block[c];
-                if (flags & PPLCONV_BIAS_COLUMN) x += bias[c];
-                if (flags & PPLCONV_RESIDUAL) {
-                    x += load_lanes(AT_CONST(element, residual, c * a->residual_rs), rows);
-                }
-                if (flags & PPLCONV_CLIP) { /* NaN compares false and passes through */
-                    x = select_lanes(x < low, low, x);
-                    x = select_lanes(x > high, high, x);
-                }
-                store_lanes(AT(element, dst, c * a->dst_rs), x, rows);
             }
         }
     }

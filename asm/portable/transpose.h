@@ -5,6 +5,13 @@
 #include "lanes.h"
 
 #define UNROLL _Pragma("GCC unroll 16")
+/* A value whose making the compiler does not see. */
+#define OPAQUE(x)                                                                                  \
+    ({                                                                                             \
+        __typeof__(x) opaque = (x);                                                                \
+        __asm__("" : "+r"(opaque));                                                                \
+        opaque;                                                                                    \
+    })
 #define INLINE static inline __attribute__((always_inline))
 
 /* Eklundh's transposition: log2(LANES) rounds, each swapping the off-diagonal quarters of
@@ -32,24 +39,24 @@ INLINE void transpose(vector row[LANES]) {
  * into any place of a vector. */
 enum { QUARTER = 16 / (int)sizeof(element), QUARTERS = LANES / QUARTER };
 
-/* Quarters of QUARTERS rows, `step` bytes apart, side by side. Only the blend of a masked load
- * needs an execution port, and any that shifts no lanes: shuffles have but one. */
-INLINE vector gather_quarters(const char *p, int64_t step) {
+/* The quarters at byte `at` of QUARTERS rows side by side. Only the blend of a masked load needs
+ * an execution port, and any that shifts no lanes will do: shuffles have but one. */
+INLINE vector gather_quarters(const char *const row[QUARTERS], int64_t at) {
 #if PPLCONV_VECTOR_BYTES == 64 && PPLCONV_F64
-    __m512d x = _mm512_castpd128_pd512(_mm_loadu_pd((const double *)p));
-    x = _mm512_mask_broadcast_f64x2(x, 0x0c, _mm_loadu_pd((const double *)(p + step)));
-    x = _mm512_mask_broadcast_f64x2(x, 0x30, _mm_loadu_pd((const double *)(p + 2 * step)));
-    x = _mm512_mask_broadcast_f64x2(x, 0xc0, _mm_loadu_pd((const double *)(p + 3 * step)));
+    __m512d x = _mm512_broadcast_f64x2(_mm_loadu_pd((const double *)(row[0] + at)));
+    x = _mm512_mask_broadcast_f64x2(x, 0x0c, _mm_loadu_pd((const double *)(row[1] + at)));
+    x = _mm512_mask_broadcast_f64x2(x, 0x30, _mm_loadu_pd((const double *)(row[2] + at)));
+    x = _mm512_mask_broadcast_f64x2(x, 0xc0, _mm_loadu_pd((const double *)(row[3] + at)));
     return (vector)x;
 #elif PPLCONV_VECTOR_BYTES == 64
-    __m512 x = _mm512_castps128_ps512(_mm_loadu_ps((const float *)p));
-    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps((const float *)(p + step)));
-    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps((const float *)(p + 2 * step)));
-    x = _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps((const float *)(p + 3 * step)));
+    __m512 x = _mm512_broadcast_f32x4(_mm_loadu_ps((const float *)(row[0] + at)));
+    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps((const float *)(row[1] + at)));
+    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps((const float *)(row[2] + at)));
+    x = _mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps((const float *)(row[3] + at)));
     return (vector)x;
 #else
-    const __m256 low = _mm256_castps128_ps256(_mm_loadu_ps((const float *)p));
-    return (vector)_mm256_insertf128_ps(low, _mm_loadu_ps((const float *)(p + step)), 1);
+    const __m256 low = _mm256_castps128_ps256(_mm_loadu_ps((const float *)(row[0] + at)));
+    return (vector)_mm256_insertf128_ps(low, _mm_loadu_ps((const float *)(row[1] + at)), 1);
 #endif
 }
 
@@ -65,16 +72,9 @@ INLINE vector interleave(vector a, vector b, int unit, int upper) {
     return shuffle(a, b, index);
 }
 
-/* block[j][i] = element j of row i; rows are `step` bytes apart. */
-INLINE void load_transposed(vector block[LANES], const void *src, int64_t step) {
-    /* Four rows are read to their ends before the next four: rows whose distance is a large
-     * power of two share few lines of L1. */
-    UNROLL for (int r = 0; r < QUARTER; r++) {
-        UNROLL for (int g = 0; g < QUARTERS; g++) {
-            block[g * QUARTER + r] = gather_quarters(
-                (const char *)src + r * step + g * QUARTER * (int)sizeof(element), QUARTER * step);
-        }
-    }
+/* The second half: block[g * QUARTER + r] holds quarter g of row r and of each QUARTER-th row
+ * after it. */
+INLINE void transpose_quarters(vector block[LANES]) {
     UNROLL for (int g = 0; g < LANES; g += QUARTER) {
 #if PPLCONV_F64
         const vector a = block[g], b = block[g + 1];
@@ -92,6 +92,40 @@ INLINE void load_transposed(vector block[LANES], const void *src, int64_t step) 
     }
 }
 
+/* block[j][i] = element j of row i; rows are `step` bytes apart. Four rows are read to their ends
+ * before the next four: rows whose distance is a large power of two share few lines of L1. */
+INLINE void load_transposed(vector block[LANES], const void *src, int64_t step) {
+    const char *row[QUARTERS];
+    int64_t at[QUARTER];
+    /* A few pointers and a few offsets: LANES pointers would not fit the registers. */
+    UNROLL for (int i = 0; i < QUARTERS; i++)
+        row[i] = OPAQUE(AT_CONST(char, src, i * QUARTER * step));
+    UNROLL for (int r = 0; r < QUARTER; r++)
+        at[r] = r ? OPAQUE(r * step) : 0;
+    UNROLL for (int r = 0; r < QUARTER; r++) {
+        UNROLL for (int g = 0; g < QUARTERS; g++) {
+            block[g * QUARTER + r] = gather_quarters(row, at[r] + g * 16);
+        }
+    }
+    transpose_quarters(block);
+}
+
+/* The same of rows that are anywhere. */
+INLINE void load_rows_transposed(vector block[LANES], const char *const rows[LANES]) {
+    UNROLL for (int r = 0; r < QUARTER; r++) {
+        const char *row[QUARTERS];
+        UNROLL for (int i = 0; i < QUARTERS; i++)
+            row[i] = rows[i * QUARTER + r];
+        UNROLL for (int g = 0; g < QUARTERS; g++) {
+            vector x = gather_quarters(row, g * 16);
+            /* Blends stay beside their loads, wherever the block is used. */
+            __asm__("" : "+v"(x));
+            block[g * QUARTER + r] = x;
+        }
+    }
+    transpose_quarters(block);
+}
+
 #else
 
 /* block[j][i] = element j of row i; rows are `step` bytes apart. */
@@ -102,18 +136,33 @@ INLINE void load_transposed(vector block[LANES], const void *src, int64_t step) 
     transpose(block);
 }
 
+/* The same of rows that are anywhere. */
+INLINE void load_rows_transposed(vector block[LANES], const char *const rows[LANES]) {
+    UNROLL for (int i = 0; i < LANES; i++)
+        block[i] = *(const unaligned_vector *)rows[i];
+    transpose(block);
+}
+
 #endif
 
 /* The same of a block that has only `rows` rows of `columns` elements, both at most LANES, and
- * zeros elsewhere. It goes through memory, for what makes the transposition cheap are loads. */
+ * zeros elsewhere. Parts of rows go through memory, for what makes the transposition cheap are
+ * loads. */
 INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t step, int64_t rows,
                                  int64_t columns) {
-    const vector zero = {0};
+    static const vector zero = {0};
+    const char *row[LANES];
     vector stage[LANES];
-    int64_t i = 0;
-    for (; i < rows; i++) stage[i] = load_lanes(AT_CONST(element, src, i * step), columns);
-    for (; i < LANES; i++) stage[i] = zero;
-    load_transposed(block, stage, sizeof(vector));
+    UNROLL for (int i = 0; i < LANES; i++) {
+        row[i] = i < rows ? AT_CONST(char, src, i *step) : (const char *)&zero;
+    }
+    if (columns < LANES) {
+        for (int64_t i = 0; i < rows; i++) {
+            stage[i] = load_lanes((const element *)row[i], columns);
+            row[i] = (const char *)&stage[i];
+        }
+    }
+    load_rows_transposed(block, row);
 }
 
 #endif
