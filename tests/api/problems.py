@@ -133,9 +133,15 @@ def problems(
     pointwise: bool = False,
     depthwise: bool | None = None,
     algorithms: tuple[str, ...] = ("auto",),
+    channels: st.SearchStrategy[tuple[int, int, int]] | None = None,
 ) -> Problem:
-    """Draw a problem that is valid by construction; with ``pointwise``, a 1x1 of stride 1."""
-    groups, in_channels, out_channels = draw(grouped_channels(depthwise))
+    """Draw a problem that is valid by construction; with ``pointwise``, a 1x1 of stride 1.
+
+    ``channels`` draws groups, input channels and output channels.
+    """
+    if channels is None:
+        channels = grouped_channels(depthwise)
+    groups, in_channels, out_channels = draw(channels)
     kernel = (1, 1) if pointwise else draw(KERNELS)
     padding = draw(st.sampled_from([0, "valid", "same"])) if pointwise else draw(PADDINGS)
     stride = 1 if pointwise or padding == "same" else draw(_int_or_pair(1, 3))

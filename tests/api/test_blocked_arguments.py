@@ -95,18 +95,3 @@ def test_a_size_beyond_64_bits():
 def test_the_name_of_the_layout_is_offered():
     with pytest.raises(ValueError, match=r"layout must be one of NCHW, NHWC, NCHWc, got 'nchwc'"):
         pplconv.Conv2d(f32(8, 20, 3, 3), layout="nchwc")
-
-
-@pytest.mark.parametrize("algorithm", ["auto", "im2col", "pointwise"])
-def test_algorithms_say_that_they_do_not_take_it(algorithm):
-    x, weight = f32(1, 2, 9, 10, 16), f32(8, 20, 1, 1)
-    out = np.full((1, 1, 9, 10, 16), 42, np.float32)
-    conv = pplconv.Conv2d(weight, layout="NCHWc", algorithm=algorithm)
-    for call in (
-        lambda: pplconv.conv2d(x, weight, layout="NCHWc", algorithm=algorithm, out=out),
-        lambda: conv(x, out=out),
-        lambda: conv.plan_for(x.shape),
-    ):
-        with pytest.raises(ValueError, match=r"algorithm=.* layout NCHWc"):
-            call()
-    assert (out == 42).all()
