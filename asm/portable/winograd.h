@@ -57,6 +57,21 @@ INLINE value multiply_add(value c, value a, value b) { return c + a * b; }
 INLINE value multiply_subtract(value c, value a, value b) { return c - a * b; }
 #endif
 
+/* Address i of a sequence that is visited in order. The step is hidden from the optimiser: it
+ * would compute all addresses ahead of the loop and spill most of them. Three at a time are one
+ * base, the stride and twice the stride, which an x86 operand can add. */
+INLINE char *visit(char **base, int i, int64_t stride) {
+    char *here = *base + i % 3 * stride;
+    if (i % 3 == 2) {
+        *base += 3 * stride;
+        __asm__("" : "+r"(*base));
+    }
+    return here;
+}
+INLINE const char *visit_const(const char **base, int i, int64_t stride) {
+    return visit((char **)base, i, stride);
+}
+
 #include WINOGRAD_TRANSFORMS
 
 #endif

@@ -10,14 +10,16 @@ struct inside {
     lane_set lanes[PATCH];
 };
 
-/* One patch of `channels` lanes. Compiled for each case of: does it lie on the `edge` of the
- * image, are all lanes of its vectors in use. */
+/* One patch of `channels` lanes. Compiled for the cases that it lies on the `edge` of the image
+ * or not, and that `all` lanes of its vectors are in use or not; those that are not count as
+ * edges. */
 INLINE void transform_patch(const char *src, int64_t src_rs, int64_t src_ps,
                             const struct inside *inside, char *dst, int64_t dst_ps,
                             int64_t channels, int edge, int all) {
     const value zero = {0};
     value half[PATCH][PATCH];
     UNROLL for (int c = 0; c < PATCH; c++) {
+        const char *column = visit_const(&src, c, src_ps);
         value x[PATCH], y[PATCH];
         if (edge && (c < inside->begin || c >= inside->end)) {
             UNROLL for (int r = 0; r < PATCH; r++)
@@ -25,10 +27,8 @@ INLINE void transform_patch(const char *src, int64_t src_rs, int64_t src_ps,
             continue;
         }
         UNROLL for (int r = 0; r < PATCH; r++) {
-            const int64_t offset = (edge ? inside->row[r] : r * src_rs) + c * src_ps;
-            if (edge) x[r] = load_set(AT_CONST(element, src, offset), inside->lanes[r]);
-            else if (all) x[r] = *AT_CONST(unaligned_vector, src, offset);
-            else x[r] = load_lanes(AT_CONST(element, src, offset), channels);
+            if (edge) x[r] = load_set(AT_CONST(element, column, inside->row[r]), inside->lanes[r]);
+            else x[r] = *(const unaligned_vector *)visit_const(&column, r, src_rs);
         }
         transform_input(x, y);
         UNROLL for (int r = 0; r < PATCH; r++)
@@ -38,7 +38,7 @@ INLINE void transform_patch(const char *src, int64_t src_rs, int64_t src_ps,
         value y[PATCH];
         transform_input(half[r], y);
         UNROLL for (int c = 0; c < PATCH; c++) {
-            element *to = AT(element, dst, (r * PATCH + c) * dst_ps);
+            element *to = (element *)visit(&dst, r * PATCH + c, dst_ps);
             if (all) *(unaligned_vector *)to = y[c];
             else store_lanes(to, y[c], channels);
         }

@@ -28,34 +28,36 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
                            int64_t residual_ps, const struct epilogue *e, int64_t rows,
                            int64_t columns, int64_t channels, int all_pixels, int all_lanes) {
     value half[TILE][PATCH];
-    UNROLL for (int c = 0; c < PATCH; c++) {
+    UNROLL for (int r = 0; r < PATCH; r++) {
         value x[PATCH], y[TILE];
-        UNROLL for (int r = 0; r < PATCH; r++) {
-            const char *from = src + (r * PATCH + c) * src_ps;
-            if (all_lanes) x[r] = *(const unaligned_vector *)from;
-            else x[r] = load_lanes((const element *)from, channels);
+        UNROLL for (int c = 0; c < PATCH; c++) {
+            const char *from = visit_const(&src, r * PATCH + c, src_ps);
+            if (all_lanes) x[c] = *(const unaligned_vector *)from;
+            else x[c] = load_lanes((const element *)from, channels);
         }
         transform_output(x, y);
-        UNROLL for (int r = 0; r < TILE; r++)
-            half[r][c] = y[r];
+        UNROLL for (int c = 0; c < TILE; c++)
+            half[c][r] = y[c];
     }
-    UNROLL for (int r = 0; r < TILE; r++) {
+    UNROLL for (int c = 0; c < TILE; c++) {
+        char *to = visit(&dst, c, dst_ps);
+        const char *from = visit_const(&residual, c, residual_ps);
         value y[TILE];
-        if (!all_pixels && r >= rows) break;
-        transform_output(half[r], y);
-        UNROLL for (int c = 0; c < TILE; c++) {
-            if (!all_pixels && c >= columns) break;
-            vector out = y[c];
+        if (!all_pixels && c >= columns) break;
+        transform_output(half[c], y);
+        UNROLL for (int r = 0; r < TILE; r++) {
+            if (!all_pixels && r >= rows) break;
+            vector out = y[r];
             if (e->flags & PPLCONV_BIAS_COLUMN) out += e->bias;
             if (e->flags & PPLCONV_RESIDUAL) {
-                const char *from = residual + r * residual_rs + c * residual_ps;
-                if (all_lanes) out += *(const unaligned_vector *)from;
-                else out += load_lanes((const element *)from, channels);
+                const char *added = from + r * residual_rs;
+                if (all_lanes) out += *(const unaligned_vector *)added;
+                else out += load_lanes((const element *)added, channels);
             }
             if (e->flags & PPLCONV_CLIP) out = at_most(at_least(out, e->low), e->high);
-            element *to = AT(element, dst, r * dst_rs + c * dst_ps);
-            if (all_lanes) *(unaligned_vector *)to = out;
-            else store_lanes(to, out, channels);
+            char *pixel = visit(&to, r, dst_rs);
+            if (all_lanes) *(unaligned_vector *)pixel = out;
+            else store_lanes((element *)pixel, out, channels);
         }
     }
 }
@@ -69,27 +71,30 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         e.low += bounds[0];
         e.high += bounds[1];
     }
-    for (int64_t channel = 0; channel < a->channels; channel += LANES) {
-        const int64_t channels = a->channels - channel < LANES ? a->channels - channel : LANES;
-        const int64_t offset = channel * (int64_t)sizeof(element);
-        if (a->flags & PPLCONV_BIAS_COLUMN) {
-            e.bias = load_lanes((const element *)a->bias + channel, channels);
-        }
-        for (int64_t tile = 0; tile < a->tiles; tile++) {
-            const int64_t columns = a->columns - tile * TILE, pixels = tile * TILE;
-            const char *src = (const char *)a->src + tile * a->src_ts + offset;
-            char *dst = (char *)a->dst + pixels * a->dst_ps + offset;
-            const char *residual = (const char *)a->residual;
-            if (a->flags & PPLCONV_RESIDUAL) residual += pixels * a->residual_ps + offset;
+    for (int64_t tile = 0; tile < a->tiles; tile++) {
+        const int64_t columns = a->columns - tile * TILE, pixels = tile * TILE;
+        const int whole = a->rows >= TILE && columns >= TILE;
+        const char *src = (const char *)a->src + tile * a->src_ts;
+        char *dst = (char *)a->dst + pixels * a->dst_ps;
+        const char *residual = (const char *)a->residual + pixels * a->residual_ps;
+        for (int64_t channel = 0; channel < a->channels; channel += LANES) {
+            const int64_t channels = a->channels - channel < LANES ? a->channels - channel : LANES;
+            const int64_t offset = channel * (int64_t)sizeof(element);
+            if (a->flags & PPLCONV_BIAS_COLUMN) {
+                e.bias = load_lanes((const element *)a->bias + channel, channels);
+            }
             if (channels < LANES) {
-                transform_tile(src, a->src_ps, dst, a->dst_rs, a->dst_ps, residual, a->residual_rs,
-                               a->residual_ps, &e, a->rows, columns, channels, 0, 0);
-            } else if (a->rows < TILE || columns < TILE) {
-                transform_tile(src, a->src_ps, dst, a->dst_rs, a->dst_ps, residual, a->residual_rs,
-                               a->residual_ps, &e, a->rows, columns, channels, 0, 1);
+                transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
+                               residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
+                               columns, channels, 0, 0);
+            } else if (!whole) {
+                transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
+                               residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
+                               columns, channels, 0, 1);
             } else {
-                transform_tile(src, a->src_ps, dst, a->dst_rs, a->dst_ps, residual, a->residual_rs,
-                               a->residual_ps, &e, a->rows, columns, channels, 1, 1);
+                transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
+                               residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
+                               columns, channels, 1, 1);
             }
         }
     }
