@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.candidates import OK
 from benchmarks.engines.base import Identity
 from benchmarks.engines.pplconv import short
-from benchmarks.looks import MARKERS, Theme, dress, legend, new_figure, plain_numbers
+from benchmarks.looks import MARKERS, Theme, dress, halo, legend, new_figure
 from benchmarks.results import LayerResult, Sum, add_up
 
 _COLUMNS = 3
@@ -89,6 +89,7 @@ def _one_net(
             va="center",
             fontsize=8.5,
             color=ink,
+            path_effects=halo(theme),
         )
     axes.axvline(100, color=theme.ink, linewidth=1.0, linestyle=(0, (4, 3)))
     axes.set_xlim(0, 1.16 * max(longest, 100.0))
@@ -127,7 +128,6 @@ def scatter(
         y="GFLOP/s (flops of the direct sum)",
     )
     axes.set_xscale("log")
-    axes.set_yscale("log")
     used = [one for one in identities if _points(one, layers)]
     algorithms = list(dict.fromkeys(one.algorithm for one in used if one.algorithm))
     tolerances = sorted({one.asked for one in used if one.algorithm and one.asked is not None})
@@ -137,8 +137,10 @@ def scatter(
         label = one.name
         if one.algorithm:
             color = theme.series[algorithms.index(one.algorithm) % len(theme.series)]
-            label = f"{one.algorithm}, {one.layout}"
-            if len(tolerances) > 1:
+            label = one.algorithm
+            if len({other.layout for other in used if other.algorithm}) > 1:
+                label += f", {one.layout}"
+            if len({other.asked for other in used if other.algorithm == one.algorithm}) > 1:
                 label += f", tolerance {short(one.asked or 0.0)}"
             marker = MARKERS[tolerances.index(one.asked or 0.0) % len(MARKERS)]
         else:
@@ -160,8 +162,9 @@ def scatter(
             textcoords="offset points",
             fontsize=8.5,
             color=theme.ink,
+            path_effects=halo(theme),
         )
-    plain_numbers(axes.yaxis)
+    axes.set_ylim(bottom=0)
     legend(figure, theme, handles, min(4, len(handles)))
     return figure
 

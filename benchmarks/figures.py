@@ -277,7 +277,7 @@ def _estimate_ratios(
         if one.ratio is None or one.ours_seconds is None or one.peer_seconds is None:
             continue
         ratios.ratios[_name(layer.problem)] = one.ratio
-        ratios.rivals[_name(layer.problem)] = one.ours
+        ratios.rivals[_name(layer.problem)] = "measured plan"
         slow += one.peer_seconds * layer.problem.count
         fast += one.ours_seconds * layer.problem.count
     ratios.total = slow / fast if fast else None

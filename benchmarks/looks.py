@@ -98,6 +98,13 @@ def legend(figure: Any, theme: Theme, handles: Sequence[Any], columns: int) -> N
     )
 
 
+def halo(theme: Theme) -> list[Any]:
+    """Path effects that keep text readable where a line or a point runs behind it."""
+    from matplotlib.patheffects import withStroke
+
+    return [withStroke(linewidth=3, foreground=theme.paper)]
+
+
 def plain_numbers(axis: Any) -> None:
     """Write a logarithmic axis in numbers such as 0.5 and 200, not in powers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter

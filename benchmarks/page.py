@@ -163,7 +163,7 @@ def html(
         "<nav>" + " ".join(f'<a href="{to}">{escape(text)}</a>' for to, text in links) + "</nav>",
         "</header><main>",
         # The figures come last in a report that scrolls by, and first on a page.
-        _section("standing", "Standing", _boxes(reversed(overall))),
+        _section("standing", "Standing", _boxes([*overall[-1:], *overall[:-1]])),
         _section("charts", "Charts", "\n".join(_figure(one, pictures[one.stem]) for one in found)),
     ]
     parts += [_section(nets[net], net, _boxes(made)) for net, made in of_nets.items()]
@@ -179,7 +179,7 @@ def _section(anchor: str, title: str, body: str) -> str:
     return f'<section id="{anchor}"><h2>{escape(title)}</h2>\n{body}\n</section>'
 
 
-def _boxes(made: Any) -> str:
+def _boxes(made: Sequence[Table]) -> str:
     """Give each table a box that scrolls by itself where the window is narrow."""
     return "\n".join(f'<div class="table">{table.html()}</div>' for table in made)
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.looks import MARKERS, Theme, dress, legend, new_figure, plain_numbers
+from benchmarks.looks import MARKERS, Theme, dress, halo, legend, new_figure, plain_numbers
 from benchmarks.results import KINDS
 from benchmarks.standing import KIND_TITLES, Standing
 
@@ -63,7 +63,7 @@ def draw(
     places = [intensity(one) for one in timed]
     rates = [one.layer.problem.flops / (one.ours_seconds or 1.0) / 1e9 for one in timed]
     left, right = min(places) / 1.6, max(places) * 1.6
-    bottom, top = min(rates) / 2.0, max([peak, *rates]) * 1.5
+    bottom, top = min(rates) / 2.0, max([peak, *rates]) * 1.6
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
     _roofs(axes, ceilings, peak, (left, right), (bottom, top), theme)
@@ -110,6 +110,8 @@ def _roofs(
         ha="right",
         fontsize=8.5,
         color=theme.ink,
+        path_effects=halo(theme),
+        zorder=4,
     )
     for level, rate in ceilings.items():
         slope = rate / 1e9
@@ -124,7 +126,8 @@ def _roofs(
             linewidth=1.1,
             zorder=1,
         )
-        place = start * (min(end, across[1]) / start) ** 0.5
+        # The lower ends: layers crowd under the upper ones.
+        place = start * 1.1
         axes.text(
             place,
             place * slope * 1.06,
@@ -133,10 +136,12 @@ def _roofs(
             rotation=math.degrees(math.atan(slope)),
             transform_rotates_text=True,
             rotation_mode="anchor",
-            ha="center",
+            ha="left",
             va="bottom",
             fontsize=8.5,
             color=theme.ink,
+            path_effects=halo(theme),
+            zorder=4,
         )
 
 
@@ -145,17 +150,20 @@ def _winograd(
 ) -> None:
     """Draw where Winograd would stand at the peak if its transforms cost nothing."""
     for name, gain in WINOGRAD.items():
-        if gain * peak > top:
+        # Its name needs room above the line.
+        if 1.12 * gain * peak > top:
             continue
         axes.plot(
             across, [gain * peak] * 2, color=theme.faint, linewidth=0.9, linestyle=(0, (5, 4)),
             zorder=1,
         )  # fmt: skip
         axes.annotate(
-            f"Winograd {name}: {gain:.2f} x peak",
+            f"Winograd {name}: {gain:.3g} x peak",
             (across[0], gain * peak),
             xytext=(4, 3),
             textcoords="offset points",
             fontsize=8.5,
             color=theme.faint,
+            path_effects=halo(theme),
+            zorder=4,
         )

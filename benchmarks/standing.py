@@ -155,7 +155,7 @@ def layer_table(title: str, standings: Sequence[Standing]) -> Table:
     """Make the table of a network, a row a layer: our best layout beside the best peer."""
     table = Table(
         title,
-        ["layer", "class", "pplconv's best", "GFLOP/s", "% peak", "best peer", "GFLOP/s", "/"],
+        ["layer", "class", "pplconv's best", "GFLOP/s", "% peak", "best peer", "GFLOP/s", "/ peer"],
     )
     lowest = worst(standings)
     for one in standings:
@@ -181,7 +181,8 @@ def layer_table(title: str, standings: Sequence[Standing]) -> Table:
 def class_table(title: str, standings: Sequence[Standing]) -> Table:
     """Make the table of classes: all networks together, then each network, and all of it."""
     table = Table(
-        title, ["class", "layers", "% peak", "/ best peers", "worst layer", "/", "its peer"]
+        title,
+        ["class", "layers", "% peak", "/ best peers", "worst layer", "/ peer there", "that peer"],
     )
     kinds = [kind for kind in KINDS if any(one.layer.problem.kind == kind for one in standings)]
     nets = list(dict.fromkeys(one.layer.problem.net for one in standings))

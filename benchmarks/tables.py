@@ -75,9 +75,14 @@ class Table:
         return "\n".join(lines)
 
     def html(self) -> str:
-        """Give the table in HTML: stressed cells are strong, a rule is a class of its row."""
+        """Give the table in HTML: stressed cells are strong, a rule is a class of its row.
+
+        Columns of words have the class ``text``.
+        """
+        kinds = [' class="text"' if self._is_words(i) else "" for i in range(len(self.header))]
         lines = [f"<table><caption>{escape(self.title)}</caption>", "<thead><tr>"]
-        lines += [f'<th scope="col">{escape(cell)}</th>' for cell in self.header]
+        for kind, cell in zip(kinds, self.header, strict=True):
+            lines.append(f'<th scope="col"{kind}>{escape(cell)}</th>')
         lines.append("</tr></thead><tbody>")
         for index, row in enumerate(self.rows):
             lines.append('<tr class="rule">' if index in self.rules and index else "<tr>")
@@ -85,10 +90,17 @@ class Table:
                 text = escape(cell)
                 if (index, column) in self.bold and cell:
                     text = f"<strong>{text}</strong>"
-                lines.append(f'<th scope="row">{text}</th>' if not column else f"<td>{text}</td>")
+                tag = 'th scope="row"' if not column else "td"
+                lines.append(f"<{tag}{kinds[column]}>{text}</{tag[:2]}>")
             lines.append("</tr>")
         lines.append("</tbody></table>")
         return "\n".join(lines)
+
+    def _is_words(self, column: int) -> bool:
+        """Whether most cells of a column are no figures; empty ones and dashes do not count."""
+        cells = [row[column] for row in self.rows if row[column] not in ("", NONE)]
+        words = sum(not cell[0].isdecimal() for cell in cells)
+        return 2 * words > len(cells)
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

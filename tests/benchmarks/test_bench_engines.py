@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 
+import pplconv
 from benchmarks.candidates import (
     FAILED,
     OK,
@@ -21,7 +22,7 @@ from benchmarks.candidates import (
     silenced,
 )
 from benchmarks.engines import ENGINES, choose
-from benchmarks.engines.base import Engine, Prepared, Unsupported
+from benchmarks.engines.base import Engine, Identity, Prepared, Unsupported
 from benchmarks.problems import parse
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
@@ -36,12 +37,10 @@ SMALL = [
     "mb1g8ic8ih9oc16kh3ph1",
     "mb1ic64ih1oc5kh1",
 ]
-# NumPy and pplconv must be there; a peer is tested where it is installed.
-TESTED = [
-    name
-    for name, engine in ENGINES.items()
-    if engine.ours or name == "numpy" or engine.available().ok
-]
+# NumPy and pplconv must be there; a peer is tested where it is installed, and so is the blocked
+# layout where this pplconv has it.
+MUST = ("pplconv", "pplconv_nhwc", "pplconv_conv2d", "numpy")
+TESTED = [name for name, engine in ENGINES.items() if name in MUST or engine.available().ok]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -60,8 +59,8 @@ def test_engine_is_right(name, text, threads):
 
 def test_the_engines_of_the_tables():
     assert list(ENGINES) == [
-        "pplconv", "pplconv_nhwc", "pplconv_conv2d", "torch", "torch_nhwc", "onednn", "ort",
-        "openvino", "ncnn", "mnn", "litert", "numpy",
+        "pplconv", "pplconv_nhwc", "pplconv_nchwc", "pplconv_conv2d", "torch", "torch_nhwc",
+        "onednn", "ort", "openvino", "ncnn", "mnn", "litert", "numpy",
     ]  # fmt: skip
     assert [engine.name for engine in choose(["numpy", "pplconv"])] == ["pplconv", "numpy"]
     with pytest.raises(ValueError, match="unknown engine numpi: expected some of pplconv"):
@@ -73,6 +72,107 @@ def test_an_engine_has_a_version_or_a_reason(name):
     found = ENGINES[name].available()
     assert bool(found.version) == found.ok
     assert bool(found.reason) != found.ok
+
+
+def test_the_layouts_of_the_tables():
+    layouts = {name: engine.layout for name, engine in ENGINES.items()}
+    assert layouts["pplconv_nchwc"] == "NCHWc"
+    assert {name for name, layout in layouts.items() if layout == "NHWC"} == {
+        "pplconv_nhwc", "torch_nhwc", "litert",
+    }  # fmt: skip
+    assert layouts["onednn"] == "blocked"
+
+
+def test_a_prepared_pplconv_comes_once_for_each_setting():
+    chosen = choose(["pplconv_nhwc", "pplconv_conv2d", "ort"], ["estimate", "measure"], [0.0, 1e-4])
+    assert [engine.name for engine in chosen] == [
+        "pplconv_nhwc@estimate@0", "pplconv_nhwc@measure@0", "pplconv_nhwc@estimate@1e-4",
+        "pplconv_nhwc@measure@1e-4", "pplconv_conv2d", "ort",
+    ]  # fmt: skip
+    assert chosen[3].identity == Identity(
+        "pplconv_nhwc@measure@1e-4", True, "NHWC", "measure", 1e-4
+    )
+    assert [engine.tolerance for engine in chosen] == [2e-5, 2e-5, 1e-4, 1e-4, 2e-5, 2e-5]
+    assert [engine.name for engine in choose(["pplconv"], ["measure"])] == ["pplconv@measure"]
+    assert [engine.name for engine in choose(["pplconv"], (), [2.5e-6])] == ["pplconv@2.5e-6"]
+
+
+def test_settings_reach_conv2d(monkeypatch, case):
+    given = []
+    real = pplconv.Conv2d
+
+    def spy(w, **arguments):
+        given.append(arguments)
+        return real(w, **{**arguments, "search": "estimate"})
+
+    monkeypatch.setattr(pplconv, "Conv2d", spy)
+    (engine,) = choose(["pplconv_nhwc"], ["measure"], [1e-4])
+    assert prepare_checked(engine, case, 2).status == OK
+    asked = {key: given[0][key] for key in ("search", "tolerance", "layout", "threads")}
+    assert asked == {"search": "measure", "tolerance": 1e-4, "layout": "NHWC", "threads": 2}
+    assert given[0]["input_shape"] == (1, 4, 4, 2)
+
+
+def test_a_result_may_be_off_by_as_much_as_was_asked_for(monkeypatch, case):
+    y = right(case.problem, case.x, case.w) * np.float32(1 + 5e-5)
+    monkeypatch.setattr(pplconv, "Conv2d", lambda w, **_: lambda x, out: y)
+    strict, loose = choose(["pplconv"], (), [1e-5, 1e-4])
+    assert prepare_checked(strict, case, 1).status == WRONG
+    assert prepare_checked(loose, case, 1).status == OK
+
+
+def test_what_this_pplconv_cannot_is_absent_with_its_reason(monkeypatch):
+    def refuse(w, **arguments):
+        raise ValueError(f"search must be 'estimate', got {arguments['search']!r}")
+
+    monkeypatch.setattr(pplconv, "Conv2d", refuse)
+    found = choose(["pplconv"], ["exhaustive"])[0].available()
+    assert not found.ok
+    assert "got 'exhaustive'" in found.reason
+
+
+def test_the_blocked_layout(monkeypatch, case):
+    """With a stand-in that blocks by 16: arrays, output shape and channel tails."""
+
+    def to_blocked(x, block=None):
+        n, c, h, w = x.shape
+        padded = np.zeros((n, -(-c // 16) * 16, h, w), np.float32)
+        padded[:, :c] = x
+        return np.ascontiguousarray(padded.reshape(n, -1, 16, h, w).transpose(0, 1, 3, 4, 2))
+
+    def from_blocked(x, channels=None):
+        n, blocks, h, w, block = x.shape
+        return x.transpose(0, 1, 4, 2, 3).reshape(n, blocks * block, h, w)[:, :channels]
+
+    def conv2d(w, *, layout, input_shape=None, **_):
+        assert layout == "NCHWc"
+
+        def call(x, out):
+            assert x.shape == input_shape == (1, 1, 4, 4, 16)
+            out[...] = to_blocked(right(case.problem, from_blocked(x, 2), w))
+            return out
+
+        return call
+
+    for name, function in (("to_blocked", to_blocked), ("from_blocked", from_blocked)):
+        monkeypatch.setattr(pplconv, name, function, raising=False)
+    monkeypatch.setattr(pplconv, "Conv2d", conv2d)
+    engine = ENGINES["pplconv_nchwc"]
+    assert engine.available().ok
+    candidate = prepare_checked(engine, case, 1)
+    assert candidate.status == OK, candidate.detail
+    assert candidate.prepared.call().shape == (1, 1, 4, 4, 16)
+    monkeypatch.delattr(pplconv, "to_blocked")
+    assert "to_blocked" in engine.available().reason
+
+
+def test_an_algorithm_that_cannot_serve_is_unsupported_with_its_reason(case):
+    forced = ENGINES["pplconv"].forced("pointwise", 1e-3)
+    assert forced.name == "pplconv@pointwise@1e-3"
+    candidate = prepare_checked(forced, case, 1)
+    assert candidate.status == UNSUPPORTED
+    assert "pointwise" in candidate.detail
+    assert prepare_checked(ENGINES["pplconv"].forced("im2col", 1e-3), case, 1).status == OK
 
 
 class Fake(Engine):

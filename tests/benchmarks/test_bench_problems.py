@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from benchmarks.problems import Problem, ProblemError, load, load_nets, parse, select
+from benchmarks.problems import Problem, ProblemError, batched, load, load_nets, parse, select
 
 STEM = 'mb1g1ic3ih224iw224oc32oh112ow112kh3kw3sh2sw2ph1pw1dh0dw0n"mobilenet:conv1*3"'
 
@@ -90,8 +92,11 @@ def test_the_shipped_networks():
     nets = load_nets()
     assert {net: len(problems) for net, problems in nets.items()} == {
         "mobilenet": 20,
+        "mobilenet_v2": 31,
         "resnet_50": 20,
+        "super_resolution": 6,
         "vgg_19": 9,
+        "yolov3_tiny": 12,
     }
     megaflops = {p.name: round(p.flops / 1e6, 1) for problems in nets.values() for p in problems}
     assert megaflops["resnet_50:conv1"] == 236.0
@@ -104,6 +109,77 @@ def test_the_shipped_networks():
     assert kinds["resnet_50:res5a_branch1"] == "1x1"
     assert kinds["vgg_19:conv5_1"] == "3x3"
     assert kinds["mobilenet:conv6/dw"] == "depthwise"
+
+
+def test_whole_networks_have_the_work_that_is_known_of_them():
+    """Multiply-adds from the papers' and the frameworks' own tables."""
+    nets = load_nets()
+    work = {net: sum(p.flops * p.count for p in nets[net]) / 2 for net in nets}
+    # MobileNetV2's paper says 300 M; counted by hand, with the classifier: 300 774 272.
+    assert work["mobilenet_v2"] == 300_774_272
+    # Darknet prints 5.56 BFLOP for YOLOv3-tiny.
+    assert round(2 * work["yolov3_tiny"] / 1e9, 2) == 5.56
+    body = next(p for p in nets["super_resolution"] if p.layer == "body")
+    assert (body.count, body.flops / 2) == (16, 64 * 64 * 9 * 180 * 320)
+
+
+def test_the_layers_of_each_network_fit_together():
+    nets = load_nets()
+    mobile = {p.layer: p for p in nets["mobilenet_v2"]}
+    assert sum(p.count for p in mobile.values()) == 1 + 17 * 3 - 1 + 2
+    for name, p in mobile.items():
+        if name.endswith("/dw"):
+            assert p.kind == "depthwise"
+            assert p.oc == p.ic
+        if name.endswith("/project"):
+            # Its depthwise layer may be an earlier block's, of the same size.
+            sizes = {(d.oc, d.oh) for d in mobile.values() if d.kind == "depthwise"}
+            assert (p.ic, p.ih) in sizes
+    yolo = {p.layer: p for p in nets["yolov3_tiny"]}
+    chain = ["conv0", "conv2", "conv4", "conv6", "conv8", "conv10"]
+    for first, second in itertools.pairwise(chain):
+        # A 2x2 pooling lies between.
+        assert (yolo[second].ic, yolo[second].ih) == (yolo[first].oc, yolo[first].oh // 2)
+    assert yolo["conv21"].ic == yolo["conv18"].oc + yolo["conv8"].oc
+    assert yolo["conv15"].oc == yolo["conv22"].oc == 3 * (80 + 5)
+    kinds = {p.layer: p.kind for p in nets["super_resolution"]}
+    assert (kinds["luma_head"], kinds["body"], kinds["tail_x2"]) == ("stem", "3x3", "3x3")
+
+
+def test_a_batch_changes_the_size_and_nothing_else():
+    nets = load_nets()
+    eight = batched(nets, 8)
+    for net in nets:
+        for one, many in zip(nets[net], eight[net], strict=True):
+            assert many.mb == 8
+            assert many.flops == 8 * one.flops
+            assert (many.name, many.count, many.kind) == (one.name, one.count, one.kind)
+            assert parse(str(many)) == many
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("mb1ic8ih8oc8kh3ph1", "3x3"),
+        ("mb1ic8ih8oc8kh3sh2ph1", "other"),
+        ("mb1ic8ih8oc8kh3dh1ph2", "other"),
+        ("mb1g2ic8ih8oc8kh3ph1", "3x3"),
+        ("mb1ic8ih8oc8kh5ph2", "other"),
+        ("mb1ic8ih8oc8kh1sh2", "1x1"),
+    ],
+)
+def test_classes(text, kind):
+    assert parse(text).kind == kind
+
+
+def test_compulsory_bytes():
+    # 2 x 8 x 8 in, 4 x 2 weights, 4 x 8 x 8 out.
+    assert parse("mb1ic2ih8oc4kh1").compulsory_bytes == 4 * (128 + 8 + 256)
+    # A strided 1x1 looks at a quarter of its input.
+    assert parse("mb1ic2ih8oc4kh1sh2").compulsory_bytes == 4 * (32 + 8 + 64)
+    # Padding is not read; a stride of 2 with 3 taps and padding 1 sees all of 8 pixels.
+    assert parse("mb1ic1ih8oc1kh3sh2ph1").compulsory_bytes == 4 * (64 + 9 + 16)
+    assert parse("mb3ic2ih8oc4kh1").compulsory_bytes == 4 * (3 * 128 + 8 + 3 * 256)
 
 
 def test_selection_by_net_name_and_class():
