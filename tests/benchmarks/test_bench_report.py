@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from benchmarks.candidates import OK, WRONG
 from benchmarks.engines.base import Availability, Engine
 from benchmarks.problems import parse
-from benchmarks.report import Head, remarks, tables, write_whole
-from benchmarks.results import Entry, LayerResult, sums, to_json
+from benchmarks.report import Head, group, remarks, tables, write_whole
+from benchmarks.results import Entry, LayerResult, from_json, sums, to_json
 
 POINTWISE = 'mb1ic50ih10oc100kh1n"net:one*2"'  # 1 MFLOP
 DEPTHWISE = 'mb1g50ic50ih10oc50kh1n"net:dw*1"'  # 0.01 MFLOP
@@ -113,6 +115,34 @@ def test_remarks_name_wrong_engines_errors_and_drift(layers):
     assert any("1.0 to 3.0 GFLOP/s" in one for one in found)
 
 
+def test_a_reason_that_many_layers_share_is_told_once():
+    times = {"ort": 1e-3, "litert": None}
+    layers = [layer(POINTWISE.replace("one", f"l{i}"), times) for i in range(4)]
+    found = remarks(layers)
+    assert "litert on 4 layers, such as net:l0, 1 thread(s): wrong: x" in found
+    assert len([one for one in found if "litert" in one]) == 1
+    batch = [layer(POINTWISE.replace("mb1", "mb8"), {"litert": None})]
+    assert "litert on net:one, batch 8, 1 thread(s): wrong: x" in remarks(batch)
+
+
+def test_many_of_ours_have_rates_only():
+    engines = [Named(f"pplconv@{i}", True) for i in range(5)]
+    times = {engine.name: 1e-3 for engine in engines}
+    table = tables("net", [layer(POINTWISE.replace("mb1", "mb8"), times)], engines)[0]
+    assert table.title == "net, batch 8, 1 thread: GFLOP/s"
+    assert list(table.header) == ["layer", "count", "MFLOP", "peak", *times, "best peer"]
+
+
+def test_layers_are_grouped_by_net_batch_and_team(layers):
+    eight = layer(POINTWISE.replace("mb1", "mb8"), {"ort": 1e-3})
+    two = layer(POINTWISE, {"ort": 1e-3}, threads=2)
+    assert group([*layers, eight, two]) == {
+        ("net", 1, 1): layers,
+        ("net", 8, 1): [eight],
+        ("net", 1, 2): [two],
+    }
+
+
 def test_the_head_lists_what_is_absent():
     head = Head(
         date="2020-01-01",
@@ -141,6 +171,13 @@ def test_json_has_every_figure(layers):
     }  # fmt: skip
     assert plain["engines"]["litert"]["seconds"] is None
     assert plain["engines"]["litert"]["error"] is None
+
+
+def test_json_reads_back(layers):
+    for one in layers:
+        assert from_json(json.loads(json.dumps(to_json(one)))) == one
+    unnamed = layer("mb1ic50ih10oc100kh1", {"ort": 1e-3})
+    assert from_json(to_json(unnamed)) == unnamed
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

@@ -38,6 +38,41 @@ def test_markdown(table):
     )
 
 
+def test_html(table):
+    assert table.html() == (
+        "<table><caption>title</caption>\n"
+        "<thead><tr>\n"
+        '<th scope="col" class="text">layer</th>\n'
+        '<th scope="col">a</th>\n'
+        '<th scope="col">bb</th>\n'
+        "</tr></thead><tbody>\n"
+        "<tr>\n"
+        '<th scope="row" class="text">conv1</th>\n'
+        "<td>1.0</td>\n"
+        "<td><strong>22.5</strong></td>\n"
+        "</tr>\n"
+        '<tr class="rule">\n'
+        '<th scope="row" class="text">all|x</th>\n'
+        "<td></td>\n"
+        "<td>3</td>\n"
+        "</tr>\n"
+        "</tbody></table>"
+    )
+
+
+def test_html_is_text():
+    made = Table("a < b", ["<i>", "rate"])
+    made.add(["x & y", "unsupported"])
+    made.add(["z", "1.0"])
+    made.add(["z", "2.0"])
+    text = made.html()
+    assert "a &lt; b" in text
+    assert "&lt;i&gt;" in text
+    assert "x &amp; y" in text
+    # One word among figures makes no column of words.
+    assert "<td>unsupported</td>" in text
+
+
 def test_a_row_of_another_length_is_refused(table):
     with pytest.raises(ValueError, match="row has 2 cells, the header 3"):
         table.add(["a", "b"])

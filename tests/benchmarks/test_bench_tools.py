@@ -18,7 +18,8 @@ FAST = ["--rounds", "1", "--min-ms", "0.1"]
 TINY = ["--nets", "mobilenet", "--layers", "conv11|conv6/dw"]
 
 
-def test_run_prints_tables_and_writes_them(tmp_path, capfd):
+def test_run_prints_tables_and_writes_them(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(run.ceilings, "measure", lambda threads: {"L2": 1e9 * threads})
     markdown, figures = tmp_path / "r.md", tmp_path / "r.json"
     arguments = [*TINY, *FAST, "--engines", "pplconv,numpy", "--threads", "1,2"]
     files = ["--markdown", str(markdown), "--json", str(figures)]
@@ -45,9 +46,49 @@ def test_run_prints_tables_and_writes_them(tmp_path, capfd):
         assert one["engines"]["numpy"]["seconds"] > 0
 
 
+def test_batches_and_settings_side_by_side(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(run.ceilings, "measure", lambda threads: {"L2": 1e9 * threads})
+    figures = tmp_path / "new" / "r.json"
+    chosen = ["--engines", "pplconv,pplconv_nhwc,numpy", "--batch", "1,2"]
+    settings = ["--search", "estimate", "--tolerance", "1e-4,1e-5"]
+    assert run.main([*TINY, *FAST, *chosen, *settings, "--json", str(figures)]) == 0
+    out = capfd.readouterr().out
+    assert "mobilenet, 1 thread: GFLOP/s" in out
+    assert "mobilenet, batch 2, 1 thread: GFLOP/s" in out
+    assert "Classes of layers, batch 2, 1 thread (search=estimate, tolerance=1e-4)" in out
+    both = "search=estimate, tolerance=1e-4; search=estimate, tolerance=1e-5"
+    assert f"Figures to reach (pplconv with {both})" in out
+    plain = json.loads(figures.read_text())
+    assert list(plain["engines"]) == [
+        "pplconv@estimate@1e-5", "pplconv@estimate@1e-4",
+        "pplconv_nhwc@estimate@1e-5", "pplconv_nhwc@estimate@1e-4", "numpy",
+    ]  # fmt: skip
+    assert plain["engines"]["pplconv_nhwc@estimate@1e-4"]["asked"] == 1e-4
+    assert [(one["layer"], one["batch"]) for one in plain["layers"]] == [
+        ("conv11", 1), ("conv6/dw", 1), ("conv11", 2), ("conv6/dw", 2),
+    ]  # fmt: skip
+    assert plain["layers"][2]["problem"].startswith("mb2g1ic1024")
+    entries = [entry for one in plain["layers"] for entry in one["engines"].values()]
+    assert {entry["status"] for entry in entries} == {"ok"}
+    assert plain["ceilings"] == {"1": {"L2": 1e9}}
+
+
+def test_what_measures_nothing_reads_no_ceilings(capfd, monkeypatch):
+    def never(threads):
+        raise AssertionError
+
+    monkeypatch.setattr(run.ceilings, "measure", never)
+    assert run.main([*TINY, *FAST, "--engines", "numpy"]) == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (["--batch", "0"], "expected sizes of batches, such as 1,8"),
+        (["--search", "guess"], "expected some of estimate,measure,exhaustive"),
+        (["--tolerance", "tight"], "expected numbers from 0 to 0.01"),
+        (["--tolerance", "-1"], "expected numbers from 0 to 0.01"),
+        (["--tolerance", "nan"], "expected numbers from 0 to 0.01"),
         (["--engines", "numpi"], "unknown engine numpi"),
         (["--nets", "lenet"], "unknown net lenet"),
         (["--layers", "("], "is no regular expression"),
@@ -91,6 +132,29 @@ def test_interrupted_before_anything(capfd, monkeypatch):
     monkeypatch.setattr(run, "run_layer", interrupted)
     assert run.main([*TINY, *FAST, "--engines", "numpy"]) == 130
     assert "interrupted in step 1 of 2" in capfd.readouterr().out
+
+
+def make(target):
+    """Give the commands of a target of the Makefile, without running them."""
+    done = subprocess.run(
+        ["make", "-n", target, "REPORT=out", "PYTHON=true"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_what_one_target_writes_the_next_one_reads():
+    assert "-m benchmarks.run --json out/run.json" in make("bench")
+    assert "-m benchmarks.accuracy --json out/accuracy.json" in make("bench-accuracy")
+    assert "-m benchmarks.page --out out out/run.json" in make("bench-report")
+    for target in ("bench", "bench-accuracy", "bench-report"):
+        assert f"\n  {target} " in make_help()
+
+
+def make_help():
+    return subprocess.run(
+        ["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
 
 
 def test_scaling(tmp_path, capfd):
