@@ -62,8 +62,11 @@ def draw(
     peak = max(one.layer.peak or 0.0 for one in timed) / 1e9
     places = [intensity(one) for one in timed]
     rates = [one.layer.problem.flops / (one.ours_seconds or 1.0) / 1e9 for one in timed]
-    left, right = min(places) / 1.6, max(places) * 1.6
-    bottom, top = min(rates) / 2.0, max([peak, *rates]) * 1.6
+    theirs = [one.layer.problem.flops / one.peer_seconds / 1e9 for one in timed if one.peer_seconds]
+    # Wide enough for the slopes to be seen where they meet the flat roof.
+    ridges = [peak * 1e9 / rate for rate in ceilings.values()]
+    left, right = min([*places, *(ridge / 2 for ridge in ridges)]) / 1.6, max(places) * 1.6
+    bottom, top = min([*rates, *theirs, peak / 3]) / 2.0, max([*rates, *theirs, peak]) * 1.6
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
     _roofs(axes, ceilings, peak, (left, right), (bottom, top), theme)
@@ -71,9 +74,9 @@ def draw(
         _winograd(axes, peak, (left, right), top, theme)
     for one, place, rate in zip(timed, places, rates, strict=True):
         if one.peer_seconds:
-            theirs = one.layer.problem.flops / one.peer_seconds / 1e9
-            axes.plot([place, place], [rate, theirs], color=theme.faint, linewidth=0.8, zorder=2)
-            axes.plot(place, theirs, "_", color=theme.faint, markersize=9, zorder=2)
+            peer = one.layer.problem.flops / one.peer_seconds / 1e9
+            axes.plot([place, place], [rate, peer], color=theme.faint, linewidth=0.8, zorder=2)
+            axes.plot(place, peer, "_", color=theme.faint, markersize=9, zorder=2)
     handles = []
     for kind, marker, color in zip(KINDS, MARKERS, theme.series, strict=False):
         mine = [i for i, one in enumerate(timed) if one.layer.problem.kind == kind]
