@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from typing import Any
 
@@ -16,7 +15,6 @@ from .problem import (
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
-Clip = tuple[float, float]
 
 _PADDING_WORDS = ("valid", "same", "same_upper", "same_lower")
 _PADDING_FORMS = (
@@ -112,45 +110,6 @@ def explicit_padding(
         return sides[0], sides[1]
     number = integer("padding", padding, 0)
     return (number, number), (number, number)
-
-
-def clip_bounds(activation: object) -> Clip | None:
-    """Resolve ``activation=`` to the bounds of a clip, None for none.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `activation` is of no known form, or its bounds are NaN or out of order.
-    """
-    if activation is None:
-        return None
-    if isinstance(activation, str):
-        if activation == "relu":
-            return 0.0, math.inf
-        if activation == "relu6":
-            return 0.0, 6.0
-    elif isinstance(activation, (tuple, list)) and len(activation) == 3 and activation[0] == "clip":
-        bounds = []
-        for bound in activation[1:]:
-            if isinstance(bound, (bool, str)):
-                raise TypeError(f"activation: clip bounds must be numbers, got {activation!r}")
-            try:
-                bounds.append(float(bound))
-            except (TypeError, ValueError):
-                raise TypeError(
-                    f"activation: clip bounds must be numbers, got {activation!r}"
-                ) from None
-        low, high = bounds
-        if not low <= high:
-            raise ValueError(f"activation: clip needs low <= high, got {activation!r}")
-        return low, high
-    elif not isinstance(activation, (tuple, list)):
-        raise TypeError(
-            f'activation must be None, "relu", "relu6" or ("clip", low, high), got {activation!r}'
-        )
-    raise ValueError(
-        f'activation must be None, "relu", "relu6" or ("clip", low, high), got {activation!r}'
-    )
 
 
 def check_layout(layout: object) -> str:

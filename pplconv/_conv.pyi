@@ -34,7 +34,11 @@ _Padding: TypeAlias = (
     | Literal["valid", "same", "same_upper", "same_lower"]
 )
 _Activation: TypeAlias = (
-    Literal["relu", "relu6"] | tuple[Literal["clip"], SupportsFloat, SupportsFloat] | None
+    Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
+    | tuple[Literal["clip"], SupportsFloat, SupportsFloat]
+    | tuple[Literal["leaky_relu"], SupportsFloat]
+    | tuple[Literal["prelu"], _Input]
+    | None
 )
 _Layout: TypeAlias = Literal["NCHW", "NHWC", "NCHWc"]
 

@@ -20,7 +20,7 @@ from pplconv._arrays cimport (
     lies_plain,
 )
 from pplconv._prepared cimport (
-    Clip,
+    Activation,
     Operands,
     PackedWeights,
     Prepared,
@@ -38,6 +38,7 @@ import numpy as np
 
 from pplconv import _arguments as arguments
 from pplconv import planner
+from pplconv._activation import activation_of, activation_text, kept_activation
 from pplconv.problem import dimensions
 
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
@@ -67,6 +68,12 @@ cdef inline bint is_plain_activation(object value) noexcept:
         if type(item) is not float and type(item) is not int and type(item) is not str:
             return False
     return True
+
+
+cdef inline bint is_prelu(object value) noexcept:
+    """Whether an activation has the form of one with slopes in an array."""
+    return (type(value) is tuple and len(<tuple> value) == 2 and type(value[0]) is str
+            and value[0] == "prelu")
 
 
 cdef object plain_bias(object bias, int64_t oc, object dtype):
@@ -113,8 +120,14 @@ threads=None)
         any stride).
     groups : int, optional
         Groups of channels that do not see one another.
-    activation : None, "relu", "relu6" or ("clip", low, high), optional
-        Applied last; NaN passes through.
+    activation : optional
+        Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
+        ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
+        ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
+        or of one for all, cast to the input's dtype), ``"hardswish"``
+        (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
+        three add an error of at most 2 eps (SiLU on machines without FMA: 2.15), relative to
+        the exact value or to the smallest normal number, whichever is larger.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
         what `to_blocked` makes; see `conv2d`.
@@ -157,7 +170,7 @@ threads=None)
     cdef object stride, padding, dilation, activation
     cdef int64_t groups
     cdef double tolerance
-    cdef Clip clip
+    cdef Activation activated
     # plans: input shape to Ready. `last` is the latest of them, read and replaced whole.
     cdef dict plans
     cdef Ready last
@@ -179,8 +192,9 @@ threads=None)
         else:
             # Words depend on the input; a wrong word or stride is refused here already.
             arguments.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
-        self.activation = activation
-        self.clip = Clip(arguments.clip_bounds(activation), self.dtype_name)
+        self.activation = kept_activation(activation, array.shape[0])
+        self.activated = Activation(activation_of(self.activation, array.shape[0]),
+                                    self.dtype_name)
         self.layout = arguments.check_layout(layout)
         self.algorithm = planner.check_algorithm(algorithm)
         self.search = planner.check_search(search)
@@ -314,7 +328,7 @@ threads=None)
             if self.bias is not None:
                 hold(self.bias, &o.bias, PyBUF_ND)
             return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared), None,
-                       None, residual, self.clip, out, batched)
+                       None, residual, self.activated, out, batched)
         finally:
             release_all(&o)
 
@@ -323,7 +337,7 @@ threads=None)
         return (
             f"Conv2d({oc}x{ic}x{kh}x{kw} {self.dtype}, stride={self.stride}, "
             f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
-            f"bias={self.bias is not None}, activation={self.activation!r}, "
+            f"bias={self.bias is not None}, activation={activation_text(self.activation)}, "
             f"layout={self.layout!r}, algorithm={self.algorithm!r})"
         )
 
@@ -342,40 +356,47 @@ def _unpickle(weight, bias, stride, padding, dilation, groups, activation, layou
 
 
 cdef dict conv2d_plans = {}
+cdef object PRELU = object()  # stands in keys for a PReLU of any slopes
 cdef object conv2d_lock = threading.Lock()
 
 
 cdef tuple conv2d_prepared(object x, object w, object stride, object padding, object dilation,
                            object groups, object activation, object layout, object algorithm,
                            object tolerance, object threads):
-    """Find or make (Prepared, Clip) for one call of `conv2d`."""
-    cdef object key = None, found
+    """Find or make (Prepared, Activation) for one call of `conv2d`."""
+    cdef object key = None, found, form = activation
+    # No key holds slopes: they are taken anew at each call, and plans do not depend on them.
+    cdef bint prelu = is_prelu(activation)
+    if prelu:
+        form = PRELU
     if (is_plain(stride) and is_plain(padding) and is_plain(dilation) and is_plain(groups)
-            and is_plain_activation(activation) and is_plain(layout)
+            and (prelu or is_plain_activation(activation)) and is_plain(layout)
             and is_plain(algorithm) and type(tolerance) is float and is_plain(threads)):
         key = (x.shape, w.shape, x.dtype.char, stride, padding, dilation, groups,
-               activation, layout, algorithm, tolerance, threads)
+               form, layout, algorithm, tolerance, threads)
         try:
             found = conv2d_plans.get(key)
         except TypeError:  # an unhashable activation: checked below
             found = key = None
         if found is not None:
+            if prelu:
+                return found[0], Activation(activation_of(activation, w.shape[0]),
+                                            dtype_name(x, "input"))
             return <tuple> found
     cdef str dtype = dtype_name(x, "input")
-    bounds = arguments.clip_bounds(activation)
     problem = arguments.make_problem(
         batched_shape(x, "input", dimensions(arguments.check_layout(layout))), w.shape, dtype,
         stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
     made = (
         prepare(problem, planner.check_algorithm(algorithm), arguments.check_tolerance(tolerance),
                 arguments.check_threads(threads), "estimate"),
-        Clip(bounds, dtype),
+        Activation(activation_of(activation, w.shape[0]), dtype),
     )
     if key is not None:
         with conv2d_lock:
             while len(conv2d_plans) >= CONV2D_PLANS:
                 del conv2d_plans[next(iter(conv2d_plans))]
-            conv2d_plans[key] = made
+            conv2d_plans[key] = (made[0], None) if prelu else made
     return made
 
 
@@ -406,8 +427,14 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         any stride).
     groups : int, optional
         Groups of channels that do not see one another.
-    activation : None, "relu", "relu6" or ("clip", low, high), optional
-        Applied last; NaN passes through.
+    activation : optional
+        Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
+        ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
+        ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
+        or of one for all, cast to the input's dtype), ``"hardswish"``
+        (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
+        three add an error of at most 2 eps (SiLU on machines without FMA: 2.15), relative to
+        the exact value or to the smallest normal number, whichever is larger.
     residual : array_like, optional
         Of the output's shape and dtype; added before the activation.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
@@ -460,7 +487,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     (1, 8, 32, 32)
     """
     cdef Prepared prepared
-    cdef Clip clip
+    cdef Activation activated
     cdef Buffer packed
     cdef Operands o
     cdef Schedule schedule
@@ -472,8 +499,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     dtype_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}")
-    prepared, clip = conv2d_prepared(x, w, stride, padding, dilation, groups, activation, layout,
-                                     algorithm, tolerance, threads)
+    prepared, activated = conv2d_prepared(x, w, stride, padding, dilation, groups, activation,
+                                          layout, algorithm, tolerance, threads)
     batched = x.ndim == prepared.ndim
     if bias is not None:
         b = plain_bias(bias, w.shape[0], prepared.dtype)
@@ -489,7 +516,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         try:
             with nogil:
                 schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
-            return run(prepared, &o, x, plain_x, packed.data, w, b, residual, clip, out, batched)
+            return run(prepared, &o, x, plain_x, packed.data, w, b, residual, activated, out,
+                       batched)
         finally:
             give_back(packed)
     finally:

@@ -14,6 +14,13 @@ cdef extern from "pplconv_kernels.h" nogil:
 
     struct pplconv_segment:
         int64_t a, b
+    enum:
+        PPLCONV_ACTIVATE_LEAKY
+        PPLCONV_ACTIVATE_PRELU_ROW
+        PPLCONV_ACTIVATE_PRELU_COLUMN
+        PPLCONV_ACTIVATE_HARDSWISH
+        PPLCONV_ACTIVATE_SIGMOID
+        PPLCONV_ACTIVATE_SILU
 
     struct pplconv_run:
         int32_t src, dst
@@ -98,6 +105,11 @@ cdef extern from "pplconv_kernels.h" nogil:
     struct pplconv_zero_lanes_args:
         void *dst
         int64_t dst_ps, pixels, lanes
+    struct pplconv_activate_args:
+        void *data
+        int64_t row_stride, rows, columns
+        const void *slope
+        int64_t kind
 
     struct pplconv_fma_peak_args:
         int64_t iterations

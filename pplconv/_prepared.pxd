@@ -22,9 +22,12 @@ cdef class Prepared:
     cdef int team(self)
 
 
-cdef class Clip:
+cdef class Activation:
     cdef double storage[2]
-    cdef const void *data
+    cdef const void *clip
+    cdef int kind
+    cdef object slopes
+    cdef const char *slope
 
 
 cdef class PackedWeights:
@@ -53,4 +56,5 @@ cdef inline void hold_nothing(Operands *o) noexcept:
 
 cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search)
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
-                object weight, object bias, object residual, Clip clip, object out, bint batched)
+                object weight, object bias, object residual, Activation activation, object out,
+                bint batched)

@@ -16,6 +16,13 @@ from pplconv._arrays cimport (
     hold_plain,
     release,
 )
+from pplconv._kernels cimport (
+    PPLCONV_ACTIVATE_HARDSWISH,
+    PPLCONV_ACTIVATE_LEAKY,
+    PPLCONV_ACTIVATE_PRELU_ROW,
+    PPLCONV_ACTIVATE_SIGMOID,
+    PPLCONV_ACTIVATE_SILU,
+)
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv._workspace cimport Buffer, borrow, give_back
 
@@ -54,21 +61,55 @@ cdef class Prepared:
         return threads
 
 
-cdef class Clip:
-    """Bounds of the activation in the element type; `data` is NULL where there are none."""
+cdef dict ACTIVATION_KINDS = {
+    "none": 0,
+    "clip": 0,
+    "leaky_relu": PPLCONV_ACTIVATE_LEAKY,
+    "prelu": PPLCONV_ACTIVATE_PRELU_ROW,
+    "hardswish": PPLCONV_ACTIVATE_HARDSWISH,
+    "sigmoid": PPLCONV_ACTIVATE_SIGMOID,
+    "silu": PPLCONV_ACTIVATE_SILU,
+}
 
-    def __cinit__(self, bounds, str dtype):
+
+cdef class Activation:
+    """An activation in the element type, as `Tensors` have it.
+
+    `clip` points to two bounds, or is NULL; `kind` says what follows the store, 0 for nothing,
+    with the slopes at `slope`. Owns what both point to.
+
+    Parameters
+    ----------
+    description : pplconv._activation.Activation
+        What was asked for.
+    dtype : str
+        ``"f32"`` or ``"f64"``.
+    """
+
+    def __cinit__(self, description, str dtype):
         cdef float *single = <float *> &self.storage[0]
-        self.data = NULL
-        if bounds is None:
-            return
-        self.data = &self.storage[0]
-        if dtype == "f32":
-            single[0] = bounds[0]
-            single[1] = bounds[1]
-        else:
-            self.storage[0] = bounds[0]
-            self.storage[1] = bounds[1]
+        cdef View view
+        self.clip = NULL
+        self.slope = NULL
+        self.kind = ACTIVATION_KINDS[description.kind]
+        if description.bounds is not None:
+            self.clip = &self.storage[0]
+            if dtype == "f32":
+                single[0] = description.bounds[0]
+                single[1] = description.bounds[1]
+            else:
+                self.storage[0] = description.bounds[0]
+                self.storage[1] = description.bounds[1]
+        if description.slope is not None:
+            with np.errstate(all="ignore"):  # what the type cannot hold becomes inf or zero
+                self.slopes = np.array(
+                    description.slope, np.float32 if dtype == "f32" else np.float64, order="C",
+                    ndmin=1)
+            view.held = False
+            hold(self.slopes, &view, PyBUF_ND)
+            # The memory stays where it is while the array lives.
+            self.slope = <const char *> view.buffer.buf
+            release(&view)
 
 
 cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search):
@@ -109,7 +150,8 @@ cdef class PackedWeights:
 
 
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
-                object weight, object bias, object residual, Clip clip, object out, bint batched):
+                object weight, object bias, object residual, Activation activation, object out,
+                bint batched):
     """Check residual and `out`, then compute. `o.x` (and `o.bias`) are held already.
 
     `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is
@@ -148,7 +190,9 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.weights = weights
     t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
     t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
-    t.clip = clip.data
+    t.clip = activation.clip
+    t.slope = activation.slope
+    t.activation = activation.kind
     team = prepared.team()
     scratch = borrow(schedule.scratch_bytes())
     with nogil:

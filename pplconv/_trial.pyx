@@ -96,6 +96,8 @@ cdef class Trial:
             t.bias = NULL
             t.residual = NULL
             t.clip = NULL
+            t.slope = NULL
+            t.activation = 0
             with nogil:
                 for i in range(runs):
                     begin = pplconv_now()

@@ -22,6 +22,7 @@ LAYERS = [
     {"demo"},
     {"integrations"},
     {"__init__", "_blocked", "_conv", "_arguments", "_info"},
+    {"__init__", "_conv", "_activation", "_arguments", "_info"},
     {"_prepared"},
     {"planner"},
     {"algorithms"},

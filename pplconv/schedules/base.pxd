@@ -2,7 +2,14 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport pplconv_geometry, pplconv_kernel, pplconv_zero_lanes_args
+from pplconv._kernels cimport (
+    PPLCONV_ACTIVATE_PRELU_COLUMN,
+    PPLCONV_ACTIVATE_PRELU_ROW,
+    pplconv_activate_args,
+    pplconv_geometry,
+    pplconv_kernel,
+    pplconv_zero_lanes_args,
+)
 
 
 cdef struct Memory:
@@ -16,6 +23,8 @@ cdef struct Shape:
     pplconv_geometry geometry
     int64_t element, batch, groups, ic, oc, taps
     Memory x, y
+    # What may follow the store, whatever the loops are.
+    pplconv_kernel activate, zero_lanes
 
 
 cdef struct Tensors:
@@ -25,6 +34,10 @@ cdef struct Tensors:
     const char *bias
     const char *residual
     const void *clip
+    # What follows the store: 0 for nothing, else a PPLCONV_ACTIVATE_* with the slopes that it
+    # reads; PRELU_ROW stands for a slope for each channel, wherever channels lie.
+    const char *slope
+    int activation
 
 
 # One task from start to finish, and piece `index` of `pieces` of the weights' packing. `job` is
@@ -49,8 +62,26 @@ cdef inline int64_t channel_offset(const Memory *m, int64_t element,
     return channel // m.width * m.block + channel % m.width * element
 
 
-cdef inline void zero_tail(const Shape *s, pplconv_kernel zero_lanes, int64_t channel, char *y,
-                           int64_t rows, int64_t columns) noexcept nogil:
+cdef inline void activate(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
+                          int64_t rows, int64_t columns, int64_t channel,
+                          bint channels_in_rows) noexcept nogil:
+    # Finish a block that was just stored and lies in L1; `channel` is its first.
+    cdef pplconv_activate_args a
+    a.data = data
+    a.row_stride = row_stride
+    a.rows = rows
+    a.columns = columns
+    a.slope = t.slope
+    a.kind = t.activation
+    if t.activation == PPLCONV_ACTIVATE_PRELU_ROW:
+        a.slope = t.slope + channel * s.element
+        if not channels_in_rows:
+            a.kind = PPLCONV_ACTIVATE_PRELU_COLUMN
+    s.activate(&a)
+
+
+cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t rows,
+                           int64_t columns) noexcept nogil:
     # The lanes behind the last output channel of a blocked array become zero: `channel` is
     # one past the channels just stored, `y` the rectangle's first pixel in the first block.
     cdef pplconv_zero_lanes_args a
@@ -62,7 +93,7 @@ cdef inline void zero_tail(const Shape *s, pplconv_kernel zero_lanes, int64_t ch
     a.lanes = s.y.width - used
     for row in range(rows):
         a.dst = y + channel_offset(&s.y, s.element, channels) + row * s.y.row
-        zero_lanes(&a)
+        s.zero_lanes(&a)
 
 
 cdef class Schedule:

@@ -9,6 +9,8 @@ from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
+from pplconv._kernels cimport find
+
 cdef extern from "pplconv_schedules.h" nogil:
     uint64_t pplconv_flush_denormals()
     void pplconv_restore_denormals(uint64_t saved)
@@ -62,6 +64,8 @@ cdef class Schedule:
         s.taps = g.kh * g.kw
         s.x.image, s.x.block, s.x.row, s.x.pixel, s.x.width = fields["x"]
         s.y.image, s.y.block, s.y.row, s.y.pixel, s.y.width = fields["y"]
+        s.activate = find("activate", dtype, isa)
+        s.zero_lanes = find("zero_lanes", dtype, isa)
         self.tasks = fields["tasks"]
         self.threads = fields["threads"]
         self.thread_scratch = fields["scratch_bytes"]

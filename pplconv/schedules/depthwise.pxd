@@ -12,7 +12,7 @@ cdef struct DepthwiseJob:
     int64_t channels, multiplier, width
     # Task = (image, channel segment, row segment).
     int64_t channel_segment, row_segment, channel_segments, row_segments
-    pplconv_kernel by_pixels, by_channels, pack_depthwise, zero_lanes
+    pplconv_kernel by_pixels, by_channels, pack_depthwise
 
 
 cdef class DepthwiseSchedule(Schedule):

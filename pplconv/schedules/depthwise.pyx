@@ -22,6 +22,7 @@ from pplconv._kernels cimport (
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
+    activate,
     ceil_div,
     channel_offset,
     least,
@@ -65,12 +66,15 @@ cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
     a.flags = epilogue_flags(t, PPLCONV_BIAS_ROW)
     a.geometry = &j.shape.geometry
     j.by_pixels(&a)
+    if t.activation:
+        activate(&j.shape, t, t.y + offset + p.row * j.shape.y.row, j.shape.y.block, a.channels,
+                 a.rows * j.shape.geometry.ow, p.channel, True)
 
 
 cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
     """NHWC and NCHWc: vectors over channels, up to the end of each block of them."""
     cdef pplconv_depthwise_channels_args a
-    cdef int64_t e = j.shape.element, channel = p.channel, image, offset
+    cdef int64_t e = j.shape.element, channel = p.channel, image, offset, row
     a.src_rs = j.shape.x.row
     a.src_ps = j.shape.x.pixel
     a.dst_rs = j.shape.y.row
@@ -97,9 +101,13 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
         a.weights = t.weights + channel * e
         a.bias = t.bias + channel * e
         j.by_channels(&a)
+        if t.activation:
+            for row in range(p.row, p.row_end):
+                activate(&j.shape, t, t.y + offset + row * j.shape.y.row, j.shape.y.pixel,
+                         j.shape.geometry.ow, a.channels, channel, False)
         channel += a.channels
     # The channels of all groups are those of the shape, whatever the task is.
-    zero_tail(&j.shape, j.zero_lanes, p.channel_end,
+    zero_tail(&j.shape, p.channel_end,
               t.y + image + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
 
 
@@ -153,7 +161,6 @@ cdef class DepthwiseSchedule(Schedule):
         j.by_pixels = find("depthwise_pixels", dtype, isa)
         j.by_channels = find("depthwise_channels", dtype, isa)
         j.pack_depthwise = find("pack_depthwise", dtype, isa)
-        j.zero_lanes = find("zero_lanes", dtype, isa)
         j.multiplier = j.shape.oc
         j.channels = j.shape.groups * j.shape.oc
         j.width = fields["width"]

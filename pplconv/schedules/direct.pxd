@@ -32,7 +32,7 @@ cdef struct DirectJob:
     int64_t slab_offset, run_offset
     int64_t panel_bytes, weights_group
     GemmFamily gemm
-    pplconv_kernel pack_channels, pack_weights, store_transposed, zero_lanes
+    pplconv_kernel pack_channels, pack_weights, store_transposed
 
 
 cdef class DirectSchedule(Schedule):

@@ -33,6 +33,7 @@ from pplconv._workspace cimport Buffer
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
+    activate,
     ceil_div,
     channel_offset,
     least,
@@ -173,8 +174,19 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                     g.residual = t.residual + (<char *> g.c - t.y)
                     g.bias = t.bias + channel * e
                 j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
+                if t.activation and not j.slab:
+                    finish(j, t, &g, m, channel)
         if j.slab:
             store_run(j, t, part, r, line, oc_begin, oc_end, flags)
+
+
+cdef void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g, int64_t rows,
+                 int64_t channel) noexcept nogil:
+    """Activate a tile that was just stored, vector by vector where blocks lie apart."""
+    cdef int64_t v, step = g.n if g.c_vs == j.lanes * j.shape.element else j.lanes
+    for v in range(ceil_div(g.n, step)):
+        activate(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
+                 channel + v * step, False)
 
 
 cdef inline const char *pixel_at(const DirectJob *j, const Part *part, int64_t row,
@@ -204,6 +216,8 @@ cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, cons
     s.clip = t.clip
     s.flags = flags
     j.store_transposed(&s)
+    if t.activation:
+        activate(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
 
 
 cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part, int64_t oc_begin,
@@ -248,7 +262,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     else:
         run_rectangles(j, t, &part, part.oc, part.oc_end)
     if not j.slab:
-        zero_tail(&j.shape, j.zero_lanes, part.group * j.shape.oc + part.oc_end,
+        zero_tail(&j.shape, part.group * j.shape.oc + part.oc_end,
                   t.y + part.image * j.shape.y.image + part.row * j.shape.y.row,
                   part.row_end - part.row, j.shape.geometry.ow)
 
@@ -285,7 +299,6 @@ cdef class DirectSchedule(Schedule):
         j.pack_channels = find("pack_channels", dtype, isa)
         j.pack_weights = find("pack_weights", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
-        j.zero_lanes = find("zero_lanes", dtype, isa)
         j.lanes = j.gemm.lanes
         j.slab = fields["slab"]
         j.x = self.shape.x

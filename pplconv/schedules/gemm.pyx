@@ -18,6 +18,8 @@ from libc.string cimport memset
 
 from pplconv._kernels cimport (
     PPLCONV_ACCUMULATE,
+    PPLCONV_ACTIVATE_PRELU_COLUMN,
+    PPLCONV_ACTIVATE_PRELU_ROW,
     PPLCONV_B_PADDED,
     PPLCONV_BIAS_COLUMN,
     PPLCONV_BIAS_ROW,
@@ -26,14 +28,16 @@ from pplconv._kernels cimport (
     find,
     find_gemm_family,
     make_pixel_runs,
+    pplconv_activate_args,
     pplconv_gemm_args,
+    pplconv_kernel,
     pplconv_pack_pixels_args,
     pplconv_pack_rows_args,
     pplconv_pack_weights_args,
     pplconv_run,
     pplconv_store_transposed_args,
 )
-from pplconv.schedules.base cimport Schedule, Tensors, ceil_div, least
+from pplconv.schedules.base cimport Schedule, Tensors, activate, ceil_div, least
 
 
 cdef struct Tile:
@@ -156,6 +160,9 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
         g.residual = t.residual + offset
         g.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.element
         j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
+        if tile.last and t.activation:
+            activate(&j.shape, t, t.y + offset, g.c_rs, m, n,
+                     tile.group * j.shape.oc + channel, True)
 
 
 cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -223,7 +230,13 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
         else:
             g.c = c_tile + im * j.mr * g.c_rs + jn * tile_step
         j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
-        if tile.last and not j.channels_last and im == panels_m - 1:
+        if not tile.last:
+            continue
+        if j.channels_last:
+            if t.activation:
+                activate(t, j.activate, t.y + offset, g.c_rs, m, n,
+                         (tile.group * j.oc + channel) * j.element, False)
+        elif im == panels_m - 1:
             store_panel(j, t, tile, channel, n, c_tile + jn * tile_step, g.c_rs)
 
 
@@ -244,6 +257,9 @@ cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int6
     s.clip = t.clip
     s.flags = epilogue_flags(t, False)
     j.store_transposed(&s)
+    if t.activation:
+        activate(&j.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
+                 tile.group * j.shape.oc + channel, True)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:

@@ -22,7 +22,7 @@ cdef struct WinogradJob:
     # Packed weights U[group][position][panel][ic][nr].
     int64_t u_position, u_group
     GemmFamily gemm
-    pplconv_kernel input, output, weights, pack_channels, store_transposed, zero_lanes
+    pplconv_kernel input, output, weights, pack_channels, store_transposed
 
 
 cdef class WinogradSchedule(Schedule):

@@ -32,6 +32,7 @@ from pplconv._kernels cimport (
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
+    activate,
     ceil_div,
     channel_offset,
     least,
@@ -152,7 +153,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                char *scratch) noexcept nogil:
     """The outputs of a block of tiles and of output channels, epilogue included."""
     cdef pplconv_winograd_output_args a
-    cdef int64_t e = j.shape.element, tile = tile_begin, channel, count, offset, image
+    cdef int64_t e = j.shape.element, tile = tile_begin, channel, count, offset, image, row
     cdef int64_t width = j.shape.y.width, flags = 0
     cdef Piece p
     if t.bias != NULL:
@@ -197,7 +198,11 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                 a.flags = flags
                 a.channels = count
                 j.output(&a)
-                zero_tail(&j.shape, j.zero_lanes, group * j.shape.oc + channel + count,
+                if t.activation:
+                    for row in range(a.rows):
+                        activate(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps, a.columns,
+                                 count, group * j.shape.oc + channel, False)
+                zero_tail(&j.shape, group * j.shape.oc + channel + count,
                           t.y + image, a.rows, a.columns)
             channel += count
         tile += p.tiles
@@ -222,6 +227,9 @@ cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int6
         s.dst = t.y + offset + row * j.shape.y.row
         s.residual = t.residual + offset + row * j.shape.y.row
         j.store_transposed(&s)
+        if t.activation:
+            activate(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows,
+                     group * j.shape.oc + channel, True)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
@@ -283,7 +291,6 @@ cdef class WinogradSchedule(Schedule):
         j.weights = find("winograd_weights", dtype, isa, j.n, j.r)
         j.pack_channels = find("pack_channels", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
-        j.zero_lanes = find("zero_lanes", dtype, isa)
         j.lanes = j.gemm.lanes
         j.tiles_w = ceil_div(j.shape.geometry.ow, j.n)
         j.tiles_image = j.tiles_w * ceil_div(j.shape.geometry.oh, j.n)

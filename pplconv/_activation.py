@@ -1,0 +1,125 @@
+"""``activation=``: its forms, checked and described for the loops."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_CURVES = ("hardswish", "sigmoid", "silu")
+_ACTIVATION_FORMS = (
+    'None, "relu", "relu6", ("clip", low, high), ("leaky_relu", a), ("prelu", slope), '
+    '"hardswish", "sigmoid" or "silu"'
+)
+
+
+@dataclass(frozen=True)
+class Activation:
+    """What ``activation=`` asks for, checked.
+
+    Parameters
+    ----------
+    kind : str
+        ``"none"``, ``"clip"``, or one of the names of :data:`_CURVES`, ``"leaky_relu"`` and
+        ``"prelu"``.
+    bounds : (float, float), optional
+        Of a clip.
+    slope : ndarray or float, optional
+        Of ``"prelu"``, an array with an element for each output channel; of ``"leaky_relu"``,
+        which is also a PReLU whose channels share one slope, a number.
+    """
+
+    kind: str
+    bounds: tuple[float, float] | None = None
+    slope: Any = None
+
+
+def activation_text(activation: object) -> str:
+    """Give an activation as messages and ``repr`` show it: on one line, arrays by their shape."""
+    if isinstance(activation, (tuple, list)):
+        items = [
+            f"<array of shape {item.shape}>" if isinstance(item, np.ndarray) else repr(item)
+            for item in activation
+        ]
+        return f"({', '.join(items)}{',' if len(items) == 1 else ''})"
+    return repr(activation)
+
+
+def _number(what: str, value: object, activation: object) -> float:
+    """A number that is a part of an activation."""
+    if isinstance(value, (bool, str)):
+        raise TypeError(f"activation: {what} must be numbers, got {activation_text(activation)}")
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"activation: {what} must be numbers, got {activation_text(activation)}"
+        ) from None
+
+
+def _prelu(slope: object, oc: int) -> Activation:
+    """A slope for each channel, or one for all of them."""
+    expected = f'activation: ("prelu", slope) needs slopes of shape ({oc},) or one slope'
+    try:
+        array = np.asarray(slope)
+    except (TypeError, ValueError):
+        raise TypeError(f"{expected}, got {type(slope).__name__}") from None
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{expected}, got dtype {array.dtype}")
+    if array.shape in ((), (1,)):
+        return Activation("leaky_relu", slope=float(array.reshape(())))
+    if array.shape != (oc,):
+        raise ValueError(f"{expected}, got shape {array.shape}")
+    return Activation("prelu", slope=array)
+
+
+def activation_of(activation: object, oc: int) -> Activation:
+    """Resolve ``activation=`` of a convolution with `oc` output channels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `activation` is of no known form, its bounds are NaN or out of order, its slope is
+        not finite, or its slopes are not as many as the channels.
+    """
+    if activation is None:
+        return Activation("none")
+    if isinstance(activation, str):
+        if activation == "relu":
+            return Activation("clip", (0.0, math.inf))
+        if activation == "relu6":
+            return Activation("clip", (0.0, 6.0))
+        if activation in _CURVES:
+            return Activation(activation)
+    elif not isinstance(activation, (tuple, list)):
+        raise TypeError(f"activation must be {_ACTIVATION_FORMS}, got {activation!r}")
+    elif activation and isinstance(activation[0], str):
+        name, *rest = activation
+        if name == "clip" and len(rest) == 2:
+            low, high = (_number("clip bounds", bound, activation) for bound in rest)
+            if not low <= high:
+                raise ValueError(
+                    f"activation: clip needs low <= high, got {activation_text(activation)}"
+                )
+            return Activation("clip", (low, high))
+        if name == "leaky_relu" and len(rest) == 1:
+            slope = _number("slopes", rest[0], activation)
+            if not math.isfinite(slope):
+                text = activation_text(activation)
+                raise ValueError(f"activation: leaky_relu needs a finite slope, got {text}")
+            return Activation("leaky_relu", slope=slope)
+        if name == "prelu" and len(rest) == 1:
+            return _prelu(rest[0], oc)
+    raise ValueError(f"activation must be {_ACTIVATION_FORMS}, got {activation_text(activation)}")
+
+
+def kept_activation(activation: object, oc: int) -> object:
+    """Give the argument as an object can keep it: what the caller changes later is copied."""
+    found = activation_of(activation, oc)
+    if found.kind == "prelu":
+        return ("prelu", np.array(found.slope))
+    if isinstance(activation, (tuple, list)):
+        return (activation[0], found.slope) if found.kind == "leaky_relu" else tuple(activation)
+    return activation
