@@ -13,8 +13,9 @@ two more roundings are granted to an epilogue that rounds on its own. Hence, for
 
 (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., section 3.1). The reference
 itself is a sum in float64, so its own bound is added, which matters for float64 input only.
-Gradual underflow adds at most one smallest subnormal number for each operation. Activations are
-monotone and never stretch a distance, so they leave the bound as it is.
+Gradual underflow adds at most one smallest subnormal number for each operation. A clip is
+monotone and never stretches a distance, so it leaves the bound as it is. The other activations
+multiply it by their largest slope, and add what the kernels promise (``asm/README.md``).
 """
 
 from __future__ import annotations
@@ -66,10 +67,36 @@ def output_size(size: int, pads: tuple[int, int], k: int, s: int, d: int) -> int
     return (size + sum(pads) - (d * (k - 1) + 1)) // s + 1
 
 
-def activate(y: np.ndarray, activation: Any, dtype: np.dtype) -> np.ndarray:
-    """Apply ``activation``; its bounds are rounded to the element type, NaN stays NaN."""
+# In eps of the exact value, or of the smallest normal number where that is larger.
+ACTIVATION_ERROR = 2.15
+# The largest slope, rounded up: that of silu is at 2.4, that of hardswish at 3.
+STRETCH = {"sigmoid": 0.25, "silu": 1.1, "hardswish": 1.5}
+
+
+def slopes_of(activation: Any, dtype: np.dtype, layout: str) -> np.ndarray | None:
+    """Give the slopes below zero in the element type, ready for broadcasting, or None."""
+    if not isinstance(activation, tuple) or activation[0] not in ("leaky_relu", "prelu"):
+        return None
+    slopes = np.atleast_1d(activation[1]).astype(dtype).astype(np.float64)
+    return slopes[:, np.newaxis, np.newaxis] if layout == "NCHW" else slopes
+
+
+def activate(y: np.ndarray, activation: Any, dtype: np.dtype, layout: str = "NCHW") -> np.ndarray:
+    """Apply ``activation``; its numbers are rounded to the element type, NaN stays NaN."""
     if activation is None:
         return y
+    slopes = slopes_of(activation, dtype, layout)
+    with np.errstate(all="ignore"):
+        if slopes is not None:
+            return np.where(y < 0, np.where(slopes == 0, 0, slopes * y), y)
+        if isinstance(activation, str) and activation in STRETCH:
+            # A large number for minus infinity, which times zero would be NaN.
+            finite = np.where(np.isneginf(y), -1e300, y)
+            if activation == "hardswish":
+                return finite * (np.clip(finite + 3, 0, 6) / 6)
+            e = np.exp(-np.abs(finite))
+            sigmoid = np.where(y < 0, e, 1) / (1 + e)
+            return sigmoid if activation == "sigmoid" else finite * sigmoid
     if activation == "relu":
         return np.where(y < 0, 0.0, y)
     low, high = (0, 6) if activation == "relu6" else activation[1:]
@@ -141,7 +168,7 @@ def conv2d_reference(
 ) -> np.ndarray:
     """Give the convolution in float64; arguments as in ``pplconv.conv2d``."""
     y = _evaluate(input, weight, bias, stride, padding, dilation, groups, residual, layout)
-    return activate(y, activation, np.asarray(input).dtype)
+    return activate(y, activation, np.asarray(input).dtype, layout)
 
 
 def _magnitude(array):
@@ -179,6 +206,20 @@ def error_bound(
         return growth * magnitudes + terms * float(info.smallest_subnormal)
 
 
+def activated_bound(bound, expected, activation, dtype, layout="NCHW") -> np.ndarray:
+    """Give the bound after the activation, from the one before it."""
+    slopes = slopes_of(activation, dtype, layout)
+    if slopes is not None:
+        bound = bound * np.maximum(1, np.abs(slopes))
+    elif isinstance(activation, str) and activation in STRETCH:
+        bound = bound * STRETCH[activation]
+    else:
+        return bound
+    info = np.finfo(dtype)
+    allowed = ACTIVATION_ERROR * float(info.eps) + 8 * _UNIT_ROUNDOFF_64
+    return bound + allowed * np.maximum(np.abs(expected), float(info.tiny))
+
+
 def assert_convolution(actual, input, weight, bias=None, *, activation=None, **parameters):
     """Assert that ``actual`` is the convolution of these arguments.
 
@@ -196,7 +237,10 @@ def assert_convolution(actual, input, weight, bias=None, *, activation=None, **p
     np.testing.assert_array_equal(np.isposinf(actual), np.isposinf(rounded), "+inf elsewhere")
     np.testing.assert_array_equal(np.isneginf(actual), np.isneginf(rounded), "-inf elsewhere")
     finite = np.isfinite(rounded)
-    bound = error_bound(input, weight, bias, **parameters)[finite]
+    with np.errstate(all="ignore"):
+        bound = error_bound(input, weight, bias, **parameters)
+        layout = parameters.get("layout", "NCHW")
+        bound = activated_bound(bound, expected, activation, dtype, layout)[finite]
     error = np.abs(actual[finite].astype(np.float64) - expected[finite])
     if not np.all(error <= bound):
         worst = int(np.argmax(error - bound))

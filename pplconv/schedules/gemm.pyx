@@ -234,8 +234,8 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
             continue
         if j.channels_last:
             if t.activation:
-                activate(t, j.activate, t.y + offset, g.c_rs, m, n,
-                         (tile.group * j.oc + channel) * j.element, False)
+                activate(&j.shape, t, t.y + offset, g.c_rs, m, n,
+                         tile.group * j.shape.oc + channel, False)
         elif im == panels_m - 1:
             store_panel(j, t, tile, channel, n, c_tile + jn * tile_step, g.c_rs)
 

@@ -12,7 +12,7 @@ import json
 import numpy as np
 
 import pplconv
-from problems import Problem
+from problems import CURVES, Problem
 from reference import assert_convolution
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation
@@ -39,7 +39,9 @@ def main() -> None:
             for seed, shape in enumerate(SHAPES):
                 plain = {"activation": None, "with_bias": True}
                 clipped = {"activation": ("clip", -1, 2), "with_residual": True}
-                for epilogue in (plain, clipped):
+                # The activation that changes from shape to shape: each meets both layouts.
+                curved = {"activation": CURVES[seed % len(CURVES)], "with_bias": True}
+                for epilogue in (plain, clipped, curved):
                     problem = Problem(dtype, layout, *shape, **epilogue, seed=seed)
                     arrays = problem.arrays()
                     conv = pplconv.Conv2d(arrays["weight"], arrays["bias"], **problem.parameters)

@@ -27,9 +27,9 @@ KERNELS = st.one_of(
     st.tuples(st.integers(1, 5), st.integers(1, 5)),
     st.sampled_from([(7, 7), (1, 7), (7, 1), (5, 5)]),
 )
-ACTIVATIONS = st.sampled_from(
-    [None, "relu", "relu6", ("clip", -0.5, 0.75), ("clip", 0.25, 0.25), ("clip", -3, 2)]
-)
+CLIPS = [None, "relu", "relu6", ("clip", -0.5, 0.75), ("clip", 0.25, 0.25), ("clip", -3, 2)]
+# A slope of PReLU for each channel follows from the seed.
+CURVES = ["hardswish", "sigmoid", "silu", ("leaky_relu", 0.01), ("leaky_relu", -1.5), "prelu"]
 _SIDES = st.tuples(st.integers(0, 4), st.integers(0, 4))
 PADDINGS = st.one_of(
     st.sampled_from(["valid", "same", "same_upper", "same_lower"]),
@@ -100,6 +100,14 @@ class Problem:
         }
 
     @property
+    def full_activation(self) -> Any:
+        """The argument: ``"prelu"`` stands for one with a slope for each output channel."""
+        if self.activation != "prelu":
+            return self.activation
+        rng = np.random.default_rng([self.seed, 1])
+        return ("prelu", rng.uniform(-1, 1, self.out_channels))
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """The arguments that decide the result, beside the arrays."""
         return {
@@ -107,7 +115,7 @@ class Problem:
             "padding": self.padding,
             "dilation": self.dilation,
             "groups": self.groups,
-            "activation": self.activation,
+            "activation": self.full_activation,
             "layout": self.layout,
         }
 
@@ -134,9 +142,11 @@ def problems(
     depthwise: bool | None = None,
     algorithms: tuple[str, ...] = ("auto",),
     channels: st.SearchStrategy[tuple[int, int, int]] | None = None,
+    curved: bool = True,
 ) -> Problem:
-    """Draw a problem that is valid by construction; with ``pointwise``, a 1x1 of stride 1.
+    """Draw a problem that is valid by construction.
 
+    With ``pointwise``, a 1x1 of stride 1; without ``curved``, no activation but a clip;
     ``channels`` draws groups, input channels and output channels.
     """
     if channels is None:
@@ -169,7 +179,7 @@ def problems(
         stride=stride,
         padding=padding,
         dilation=dilation,
-        activation=draw(ACTIVATIONS),
+        activation=draw(st.sampled_from(CLIPS + CURVES if curved else CLIPS)),
         with_bias=draw(st.booleans()),
         with_residual=draw(st.booleans()),
         seed=draw(st.integers(0, 2**32 - 1)),

@@ -27,6 +27,8 @@ ONE_PIXEL = (np.zeros((1, 1, 1, 1), F32), np.zeros((1, 1, 1, 1), F32))
         ({"threads": 1}, {"threads": 1.0}),
         ({"activation": ("clip", 0, 1)}, {"activation": ("clip", 0, "1")}),
         ({"activation": ("clip", 0, 1)}, {"activation": ("clip", False, True)}),
+        ({"activation": ("leaky_relu", 1)}, {"activation": ("leaky_relu", True)}),
+        ({"activation": ("prelu", [1.0])}, {"activation": ("prelu", [True])}),
     ],
 )
 def test_a_kept_plan_is_no_way_around_the_checks(right, wrong):
@@ -56,6 +58,14 @@ def test_kept_plans_tell_apart_what_differs():
         {"activation": "relu"},
         {"activation": ("clip", -1, 1)},
         {"activation": ("clip", -1, 0.5)},
+        {"activation": ("leaky_relu", 0.5)},
+        {"activation": ("leaky_relu", -0.5)},
+        {"activation": ("prelu", np.array([0.5, -1, 2, 0]))},
+        {"activation": ("prelu", np.array([0.5, -1, 2, 3]))},
+        {"activation": ("prelu", [-2.0])},
+        {"activation": "silu"},
+        {"activation": "sigmoid"},
+        {"activation": "hardswish"},
     ]
     for _ in range(2):
         for dtype in (F32, np.float64):

@@ -56,7 +56,7 @@ def test_depthwise_and_channel_multipliers(layout, data):
 @given(data=st.data())
 def test_sums_of_small_integers_are_exact(dtype, data):
     """Every product and sum is a whole number below 2**24, so no order of sums may round."""
-    problem = data.draw(problems(dtype=dtype, algorithms=("auto", "im2col")))
+    problem = data.draw(problems(dtype=dtype, algorithms=("auto", "im2col"), curved=False))
     arrays = problem.arrays(integers=True)
     y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options)
     np.testing.assert_array_equal(y, conv2d_reference(**arrays, **problem.parameters))

@@ -124,6 +124,25 @@ def test_activations():
     np.testing.assert_array_equal(run("relu"), [0, 0, 0.5, 7, nan, inf, 0])
     np.testing.assert_array_equal(run("relu6"), [0, 0, 0.5, 6, nan, 6, 0])
     np.testing.assert_array_equal(run(("clip", -1, 2)), [-1, -0.25, 0.5, 2, nan, 2, -1])
+    leaky = [-0.5, -0.0625, 0.5, 7, nan, inf, -inf]
+    np.testing.assert_array_equal(run(("leaky_relu", 0.25)), leaky)
+    np.testing.assert_array_equal(run(("prelu", [0.25])), leaky)
+    np.testing.assert_array_equal(run(("leaky_relu", 0.0)), [0, 0, 0.5, 7, nan, inf, 0])
+    sigmoid = [1 / (1 + math.exp(-value)) for value in (-2, -0.25, 0.5, 7)]
+    np.testing.assert_allclose(run("sigmoid"), [*sigmoid, nan, 1, 0], rtol=1e-15)
+    silu = np.multiply(sigmoid, [-2, -0.25, 0.5, 7])
+    np.testing.assert_allclose(run("silu"), [*silu, nan, inf, 0], rtol=1e-15)
+    hardswish = [-1 / 3, -0.25 * 2.75 / 6, 0.5 * 3.5 / 6, 7, nan, inf, 0]
+    np.testing.assert_allclose(run("hardswish"), hardswish, rtol=1e-15)
+
+
+@pytest.mark.parametrize(("layout", "axis"), [("NCHW", 1), ("NHWC", 3)])
+def test_slopes_belong_to_channels(layout, axis):
+    shape = [1, 3, 3, 3]
+    y = conv2d_reference(
+        -np.ones(shape), np.eye(3)[..., None, None], activation=("prelu", [1, 2, 3]), layout=layout
+    )
+    np.testing.assert_array_equal(np.moveaxis(y, axis, -1)[0, 1, 2], [-1, -2, -3])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

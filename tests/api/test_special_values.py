@@ -103,6 +103,11 @@ def test_infinite_weights_on_padding_give_nan(layout):
         (("clip", 0, math.inf), [math.nan, math.inf, 0, 0, 0, 7]),
         (("clip", -math.inf, 1), [math.nan, 1, -math.inf, -7, 0, 1]),
         (("clip", -math.inf, math.inf), [math.nan, math.inf, -math.inf, -7, 0, 7]),
+        (("leaky_relu", 0.5), [math.nan, math.inf, -math.inf, -3.5, 0, 7]),
+        (("leaky_relu", 0), [math.nan, math.inf, 0, 0, 0, 7]),
+        (("prelu", [2] * 18), [math.nan, math.inf, -math.inf, -14, 0, 7]),
+        (("prelu", [0] * 18), [math.nan, math.inf, 0, 0, 0, 7]),
+        ("hardswish", [math.nan, math.inf, 0, 0, 0, 7]),
     ],
 )
 def test_activations_of_special_values(activation, expected, kernel, layout, dtype):

@@ -11,7 +11,7 @@ import pytest
 
 import pplconv
 from buffers import GuardedOutput
-from problems import Problem
+from problems import CURVES, Problem
 from reference import assert_convolution
 
 TEAMS = (1, 2, 3, 5)
@@ -42,6 +42,17 @@ def test_same_bits_for_any_team(dtype, layout, shape):
     problem = Problem(
         dtype, layout, *shape, activation=("clip", -1, 2), with_bias=True, with_residual=True
     )
+    check_teams(problem, dtype)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("activation", CURVES, ids=str)
+def test_activations_give_the_same_bits_for_any_team(activation, layout):
+    """Other segments, other tiles: an element may lie in a vector here and in a tail there."""
+    check_teams(Problem("float32", layout, *SHAPES[0], activation=activation), "float32")
+
+
+def check_teams(problem: Problem, dtype: str) -> None:
     arrays = problem.arrays()
     results = []
     for threads in TEAMS:

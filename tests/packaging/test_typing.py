@@ -35,6 +35,9 @@ conv = pplconv.Conv2d(
 )
 z: np.ndarray[tuple[int, ...], np.dtype[np.float32]] | NDArray[np.generic] = conv(x, residual=y)
 conv(x, None, out)
+pplconv.conv2d(x, w, groups=2, activation=("prelu", b))
+pplconv.conv2d(x, w, groups=2, activation=("leaky_relu", 0.1))
+pplconv.Conv2d(w, groups=2, activation="silu")
 plan: pplconv.Plan = conv.plan_for((1, 4, 8, 8))
 count: int = plan.scratch_bytes + plan.packed_weight_bytes + plan.threads
 text: str = plan.problem + plan.algorithm + plan.isa + plan.kernel + plan.bits
@@ -59,6 +62,7 @@ pplconv.conv2d(x, x, layout=3)  # error
 pplconv.conv2d(x, x, stride="two")  # error
 pplconv.conv2d(x, x, None, 1, 0, 1, 1, "relu")  # error
 pplconv.conv2d(x, x, threads="all")  # error
+pplconv.conv2d(x, x, activation="gelu")  # error
 conv = pplconv.Conv2d(x)
 conv(x, x, x, x)  # error
 conv.plan_for(3)  # error
