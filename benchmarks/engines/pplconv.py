@@ -91,16 +91,18 @@ class Prepacked(_Pplconv):
         if not found.ok:
             return found
         try:
-            self._make(np.ones((1, 1, 1, 1), np.float32), threads=1)
-            self._arrange(np.ones((1, 1, 1, 1), np.float32))
+            weight = np.ones((16, 16, 1, 1), np.float32)
+            self._make(weight, threads=1)
+            # A layout may be known before any algorithm takes it.
+            shape = self._arrange(np.ones((1, 16, 4, 4), np.float32)).shape
+            self._make(weight, threads=1, search=DEFAULT_SEARCH).plan_for(shape)
         except (AttributeError, TypeError, ValueError) as error:
             return Availability(ok=False, reason=f"this pplconv cannot: {error}")
         return found
 
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Pack the weights and plan for the shape of `x`, in the layout of this engine."""
-        if self.search == DEFAULT_SEARCH:
-            wisdom.forget()
+        wisdom.forget()
         arranged = self._arrange(x)
         arguments = {**_geometry(problem), "input_shape": arranged.shape, "threads": threads}
         if self.algorithm:
@@ -122,7 +124,7 @@ class Prepacked(_Pplconv):
             "search": self.search,
             "tolerance": self.asked,
         }
-        return pplconv.Conv2d(w, **settings, **arguments)
+        return pplconv.Conv2d(w, **{**settings, **arguments})
 
     @abstractmethod
     def _arrange(self, x: Array32) -> Array32:

@@ -10,6 +10,7 @@ import pytest
 
 import pplconv
 from benchmarks import accuracy, wisdom
+from benchmarks.candidates import OK, make_case, prepare_checked
 from benchmarks.engines import ENGINES
 from benchmarks.engines.base import Availability
 from benchmarks.problems import parse
@@ -103,7 +104,7 @@ def test_an_interrupt_keeps_what_there_is(capfd, monkeypatch):
     assert "interrupted in step 1 of 8" in capfd.readouterr().out
 
 
-def test_a_run_has_wisdom_of_its_own(monkeypatch):
+def test_a_run_neither_reads_nor_leaves_wisdom(monkeypatch):
     cleared = []
 
     class Wisdom:
@@ -117,16 +118,14 @@ def test_a_run_has_wisdom_of_its_own(monkeypatch):
     monkeypatch.setenv("PPLCONV_WISDOM", "theirs")
     wisdom.forget()
     assert cleared == []
-    with wisdom.private() as path:
-        assert os.environ["PPLCONV_WISDOM"] == str(path)
-        assert not path.exists()
+    with wisdom.private():
         wisdom.forget()
-        monkeypatch.setenv("PPLCONV_WISDOM", "theirs")
-        wisdom.forget()
-    assert cleared == [str(path)]
+        case = make_case(TINY)
+        for name in ("pplconv", "pplconv_nhwc"):
+            assert prepare_checked(ENGINES[name], case, 1).status == OK
+    assert cleared == ["off"] * 3
     assert os.environ["PPLCONV_WISDOM"] == "theirs"
-    assert not path.parent.exists()
     monkeypatch.delenv("PPLCONV_WISDOM")
     with wisdom.private():
-        assert "PPLCONV_WISDOM" in os.environ
+        assert os.environ["PPLCONV_WISDOM"] == "off"
     assert "PPLCONV_WISDOM" not in os.environ

@@ -144,24 +144,36 @@ def test_the_blocked_layout(monkeypatch, case):
         n, blocks, h, w, block = x.shape
         return x.transpose(0, 1, 4, 2, 3).reshape(n, blocks * block, h, w)[:, :channels]
 
-    def conv2d(w, *, layout, input_shape=None, **_):
-        assert layout == "NCHWc"
+    class Conv2d:
+        """Convolves blocked arrays by the reference."""
 
-        def call(x, out):
-            assert x.shape == input_shape == (1, 1, 4, 4, 16)
-            out[...] = to_blocked(right(case.problem, from_blocked(x, 2), w))
+        def __init__(self, w, *, layout, input_shape=None, **_):
+            assert layout == "NCHWc"
+            self.w, self.input_shape = w, input_shape
+
+        def __call__(self, x, out):
+            assert x.shape == self.input_shape == (1, 1, 4, 4, 16)
+            out[...] = to_blocked(right(case.problem, from_blocked(x, 2), self.w))
             return out
 
-        return call
+        def plan_for(self, shape):
+            if not taken:
+                raise ValueError("it does not take layout NCHWc")
+            assert shape == (1, 1, 4, 4, 16)
+
+    taken = [True]
 
     for name, function in (("to_blocked", to_blocked), ("from_blocked", from_blocked)):
         monkeypatch.setattr(pplconv, name, function, raising=False)
-    monkeypatch.setattr(pplconv, "Conv2d", conv2d)
+    monkeypatch.setattr(pplconv, "Conv2d", Conv2d)
     engine = ENGINES["pplconv_nchwc"]
     assert engine.available().ok
     candidate = prepare_checked(engine, case, 1)
     assert candidate.status == OK, candidate.detail
     assert candidate.prepared.call().shape == (1, 1, 4, 4, 16)
+    # A layout that no algorithm takes yet is as good as none.
+    taken.clear()
+    assert "does not take layout" in engine.available().reason
     monkeypatch.delattr(pplconv, "to_blocked")
     assert "to_blocked" in engine.available().reason
 
