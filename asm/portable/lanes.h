@@ -110,4 +110,13 @@ static inline vector larger(vector bound, vector x) { return select_lanes(bound 
 static inline vector smaller(vector bound, vector x) { return select_lanes(bound < x, bound, x); }
 
 #endif
+
+/* Zeros in n elements. */
+static inline void clear(element *dst, int64_t n) {
+    const vector zero = {0};
+    int64_t i = 0;
+    for (; i + LANES <= n; i += LANES) *(unaligned_vector *)(dst + i) = zero;
+    if (i < n) store_lanes(dst + i, zero, n - i);
+}
+
 #endif

@@ -18,15 +18,37 @@ INLINE void pack_block(const char *src, int64_t src_cs, char *dst, int64_t dst_p
         *AT(unaligned_vector, dst, i * dst_ps) = block[i];
 }
 
-/* A block of which only `pixels` pixels and `channels` channels exist, and `fill` elements of a
- * pixel are written. A call of its own: it would cost the loop over whole blocks its registers. */
+/* LANES pixels of fewer channels, or written in parts. */
+static __attribute__((noinline)) void pack_strip(const char *src, int64_t src_cs, char *dst,
+                                                 int64_t dst_ps, int64_t columns, int64_t channels,
+                                                 int64_t fill) {
+    const char *rows[LANES];
+    vector block[LANES];
+    find_rows(rows, src, src_cs, channels);
+    for (int64_t i = 0; i < columns; i += LANES) {
+        const int64_t first = least(i, columns - LANES);
+        load_rows_transposed(block, rows, first * (int64_t)sizeof(element));
+        if (channels < fill) clear_lanes(block, channels);
+        char *out = dst + first * dst_ps;
+        if (fill == LANES) {
+            UNROLL for (int j = 0; j < LANES; j++)
+                *AT(unaligned_vector, out, j * dst_ps) = block[j];
+        } else {
+            UNROLL for (int j = 0; j < LANES; j++) {
+                store_lanes(AT(element, out, j * dst_ps), block[j], fill);
+            }
+        }
+    }
+}
+
+/* Fewer pixels than LANES. */
 static __attribute__((noinline)) void pack_part(const char *src, int64_t src_cs, char *dst,
-                                                int64_t dst_ps, int64_t pixels, int64_t channels,
+                                                int64_t dst_ps, int64_t columns, int64_t channels,
                                                 int64_t fill) {
     vector block[LANES];
-    load_transposed_part(block, src, src_cs, channels, pixels);
+    load_transposed_part(block, src, src_cs, channels, columns);
     UNROLL for (int i = 0; i < LANES; i++) {
-        if (i == pixels) break;
+        if (i == columns) break;
         store_lanes(AT(element, dst, i * dst_ps), block[i], fill);
     }
 }
@@ -34,28 +56,29 @@ static __attribute__((noinline)) void pack_part(const char *src, int64_t src_cs,
 static void pack_row(const struct pplconv_pack_channels_args *a, const char *src, char *dst,
                      int64_t columns) {
     const int64_t size = sizeof(element), src_cs = a->src_cs, dst_ps = a->dst_ps;
-    for (int64_t chunk = 0; chunk < columns; chunk += CHUNK) {
-        const int64_t end = least(chunk + CHUNK, columns);
+    const int64_t length = a->fill > LANES ? CHUNK : columns;
+    for (int64_t chunk = 0; chunk < columns; chunk += length) {
+        /* The last block of a row reaches back rather than being a part: the same is written
+         * twice. So does a chunk that is no whole block. */
+        const int64_t end = least(chunk + length, columns);
+        const int64_t begin = end - chunk < LANES && columns >= LANES ? columns - LANES : chunk;
         for (int64_t c = 0; c < a->fill; c += LANES) {
             const int64_t channels = c < a->channels ? least(a->channels - c, LANES) : 0;
             const int64_t fill = least(a->fill - c, LANES);
-            const char *plane = src + (channels ? c * src_cs : 0);
-            char *lanes = dst + c * size;
-            int64_t i = chunk;
-            if (channels == LANES) {
-                for (; i + LANES <= end; i += LANES) {
-                    pack_block(plane + i * size, src_cs, lanes + i * dst_ps, dst_ps);
+            const char *from = src + (channels ? c * src_cs : 0) + begin * size;
+            char *to = dst + begin * dst_ps + c * size;
+            if (columns < LANES || channels == 0) {
+                for (int64_t i = begin; i < end; i += LANES) {
+                    pack_part(from, src_cs, to, dst_ps, least(end - i, LANES), channels, fill);
+                    to += LANES * dst_ps;
                 }
-                if (i < end && columns >= LANES) {
-                    /* The last block reaches back rather than being a part. */
-                    i = columns - LANES;
-                    pack_block(plane + i * size, src_cs, lanes + i * dst_ps, dst_ps);
-                    continue;
+            } else if (channels < LANES || fill < LANES) {
+                pack_strip(from, src_cs, to, dst_ps, end - begin, channels, fill);
+            } else {
+                for (int64_t i = begin; i < end; i += LANES) {
+                    const int64_t at = least(i, end - LANES) - begin;
+                    pack_block(from + at * size, src_cs, to + at * dst_ps, dst_ps);
                 }
-            }
-            for (; i < end; i += LANES) {
-                pack_part(plane + i * size, src_cs, lanes + i * dst_ps, dst_ps,
-                          least(end - i, LANES), channels, fill);
             }
         }
     }

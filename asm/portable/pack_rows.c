@@ -10,13 +10,6 @@ static inline void copy(element *dst, const element *src, int64_t n) {
     if (i < n) store_lanes(dst + i, load_lanes(src + i, n - i), n - i);
 }
 
-static inline void clear(element *dst, int64_t n) {
-    const vector zero = {0};
-    int64_t i = 0;
-    for (; i + LANES <= n; i += LANES) *(unaligned_vector *)(dst + i) = zero;
-    if (i < n) store_lanes(dst + i, zero, n - i);
-}
-
 static inline int64_t clamp(int64_t x, int64_t low, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }

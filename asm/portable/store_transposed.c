@@ -46,6 +46,10 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .high = zero + (a->flags & PPLCONV_CLIP ? bounds[1] : 0),
     };
 
+    const int64_t whole_rows = a->rows / LANES * LANES, left = a->rows - whole_rows;
+    const char *last_rows[LANES];
+    find_rows(last_rows, AT_CONST(char, a->src, whole_rows * a->src_rs), a->src_rs, left);
+    const int64_t dst_rs = a->dst_rs;
     for (int64_t j = 0; j < a->columns; j += LANES) {
         const int64_t columns = a->columns - j < LANES ? a->columns - j : LANES;
         element bias[LANES] = {0};
@@ -55,23 +59,25 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         for (int64_t i = 0; i < a->rows; i += LANES) {
             const int64_t rows = a->rows - i < LANES ? a->rows - i : LANES;
             const element *src = AT_CONST(element, a->src, i * a->src_rs) + j;
-            element *dst = AT(element, a->dst, j * a->dst_rs) + i;
+            element *dst = AT(element, a->dst, j * dst_rs) + i;
             const element *residual = AT_CONST(element, a->residual, j * a->residual_rs) + i;
             vector block[LANES];
-            if (rows == LANES && columns == LANES) {
-                load_transposed(block, src, a->src_rs);
-            } else {
+            if (columns < LANES) {
                 load_transposed_part(block, src, a->src_rs, rows, columns);
+            } else if (rows < LANES) {
+                load_rows_transposed(block, last_rows, j * (int64_t)sizeof(element));
+            } else {
+                load_transposed(block, src, a->src_rs);
             }
             if (e.flags) apply(&e, block, bias, residual, rows, columns);
             if (rows == LANES && columns == LANES) {
                 UNROLL for (int c = 0; c < LANES; c++) {
-                    *AT(unaligned_vector, dst, c * a->dst_rs) = block[c];
+                    *AT(unaligned_vector, dst, c * dst_rs) = block[c];
                 }
             } else {
                 UNROLL for (int c = 0; c < LANES; c++) {
-                    if (c >= columns) break;
-                    store_lanes(AT(element, dst, c * a->dst_rs), block[c], rows);
+                    if (c == columns) break;
+                    store_lanes(AT(element, dst, c * dst_rs), block[c], rows);
                 }
             }
         }

@@ -110,12 +110,12 @@ INLINE void load_transposed(vector block[LANES], const void *src, int64_t step) 
     transpose_quarters(block);
 }
 
-/* The same of rows that are anywhere. */
-INLINE void load_rows_transposed(vector block[LANES], const char *const rows[LANES]) {
+/* The same of what lies `at` bytes into rows that are anywhere. */
+INLINE void load_rows_transposed(vector block[LANES], const char *const rows[LANES], int64_t at) {
     UNROLL for (int r = 0; r < QUARTER; r++) {
         const char *row[QUARTERS];
         UNROLL for (int i = 0; i < QUARTERS; i++)
-            row[i] = rows[i * QUARTER + r];
+            row[i] = rows[i * QUARTER + r] + at;
         UNROLL for (int g = 0; g < QUARTERS; g++) {
             vector x = gather_quarters(row, g * 16);
             /* Blends stay beside their loads, wherever the block is used. */
@@ -136,33 +136,46 @@ INLINE void load_transposed(vector block[LANES], const void *src, int64_t step) 
     transpose(block);
 }
 
-/* The same of rows that are anywhere. */
-INLINE void load_rows_transposed(vector block[LANES], const char *const rows[LANES]) {
+/* The same of what lies `at` bytes into rows that are anywhere. */
+INLINE void load_rows_transposed(vector block[LANES], const char *const rows[LANES], int64_t at) {
     UNROLL for (int i = 0; i < LANES; i++)
-        block[i] = *(const unaligned_vector *)rows[i];
+        block[i] = *(const unaligned_vector *)(rows[i] + at);
     transpose(block);
 }
 
 #endif
 
-/* The same of a block that has only `rows` rows of `columns` elements, both at most LANES, and
- * zeros elsewhere. Parts of rows go through memory, for what makes the transposition cheap are
- * loads. */
+/* `count` rows, `step` bytes apart, for load_rows_transposed; the others repeat the last, so that
+ * it can be read. */
+INLINE void find_rows(const char *rows[LANES], const char *src, int64_t step, int64_t count) {
+    UNROLL for (int i = 0; i < LANES; i++) {
+        rows[i] = src;
+        src += OPAQUE(i + 1 < count ? step : 0);
+    }
+}
+
+/* Zeros in the lanes from `count` on. */
+INLINE void clear_lanes(vector block[LANES], int64_t count) {
+    vector_bits lane;
+    UNROLL for (int i = 0; i < LANES; i++)
+        lane[i] = i;
+    const vector_bits keep = lane < (element_bits)count;
+    UNROLL for (int i = 0; i < LANES; i++)
+        block[i] = (vector)((vector_bits)block[i] & keep);
+}
+
+/* A block that has only `rows` rows of `columns` elements, both at most LANES, and zeros
+ * elsewhere. It goes through memory, for what makes the transposition cheap are loads. */
 INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t step, int64_t rows,
                                  int64_t columns) {
-    static const vector zero = {0};
-    const char *row[LANES];
+    const vector zero = {0};
     vector stage[LANES];
-    UNROLL for (int i = 0; i < LANES; i++) {
-        row[i] = i < rows ? AT_CONST(char, src, i *step) : (const char *)&zero;
-    }
-    if (columns < LANES) {
-        for (int64_t i = 0; i < rows; i++) {
-            stage[i] = load_lanes((const element *)row[i], columns);
-            row[i] = (const char *)&stage[i];
-        }
-    }
-    load_rows_transposed(block, row);
+    int64_t i = 0;
+    for (; i < rows; i++) stage[i] = load_lanes(AT_CONST(element, src, i * step), columns);
+    for (; i < LANES; i++) stage[i] = zero;
+    /* To be read from memory, not put together in registers. */
+    __asm__("" : "+m"(stage));
+    load_transposed(block, stage, sizeof(vector));
 }
 
 #endif
