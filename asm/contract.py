@@ -180,16 +180,19 @@ PACK_CHANNELS = Contract(
 PACK_WEIGHTS = Contract(
     "pack_weights",
     "one group's weights (oc, ic, taps) into dst[panel][k][panel_width], tails zero; "
-    "k = (ic, tap), or (tap, ic) if taps_first",
+    "k = (block of input channels, tap, channel within the block); channels that the last block "
+    "lacks are zero",
     (
         Field("src", CONST_POINTER, "contiguous weights of the group"),
-        Field("dst", POINTER, "ceil(oc / panel_width) panels"),
+        Field("dst", POINTER, "panels of ceil(ic / channel_block) * channel_block * taps rows"),
         Field("oc_begin", INT, "first output channel to pack, a multiple of panel_width"),
         Field("oc_end", INT, "one past the last output channel to pack"),
         Field("ic", INT, "input channels of the group"),
         Field("taps", INT, "kh * kw"),
         Field("panel_width", INT, "output channels in a panel"),
-        Field("taps_first", INT, "order of k"),
+        Field(
+            "channel_block", INT, "input channels in a block, >= 1: 1 is (ic, tap), ic (tap, ic)"
+        ),
     ),
 )
 

@@ -67,7 +67,7 @@ cdef extern from "pplconv_kernels.h" nogil:
     struct pplconv_pack_weights_args:
         const void *src
         void *dst
-        int64_t oc_begin, oc_end, ic, taps, panel_width, taps_first
+        int64_t oc_begin, oc_end, ic, taps, panel_width, channel_block
 
     struct pplconv_store_transposed_args:
         const void *src

@@ -1,67 +1,117 @@
 /* Weights (oc, ic, taps) into panels of output channels, k down and channels across: what a
  * microkernel walks in order. Source rows are read as forward streams, LANES of them at a
- * time, and turned in registers. */
+ * time, and transposed on the way. */
 #include "lanes.h"
 #include "transpose.h"
 
-/* One block: `channels` rows of `count` weights (both at most LANES), whose k-th column becomes
- * `store` lanes of the packed row `row[k]`. */
-static inline __attribute__((always_inline)) void pack_block(const element *src, int64_t src_step,
-                                                             int64_t channels, int64_t count,
-                                                             element *dst, const int64_t row[LANES],
-                                                             int64_t store) {
-    const vector zero = {0};
-    vector block[LANES];
-    if (channels == LANES && count == LANES) {
-        UNROLL for (int i = 0; i < LANES; i++) {
-            block[i] = *(const unaligned_vector *)(src + i * src_step);
-        }
-    } else {
-        UNROLL for (int i = 0; i < LANES; i++) {
-            block[i] = i < channels ? load_lanes(src + i * src_step, count) : zero;
-        }
+/* Weights of a row that are packed before the next rows: long enough to say once for all of them
+ * where each goes, short enough for a panel's packed rows to stay in L1 meanwhile. */
+enum { PIECE = 8 * LANES };
+
+#define OUTLINE static __attribute__((noinline))
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Packed elements before weight k0 of a row and before each of the `count` after it. */
+OUTLINE void find_places(int64_t place[PIECE], const struct pplconv_pack_weights_args *a,
+                         int64_t k0, int64_t count) {
+    const int64_t taps = a->taps, together = a->channel_block, width = a->panel_width;
+    if (taps == 1 || together == 1) { /* k runs as it does in the source */
+        for (int64_t i = 0; i < count; i++) place[i] = (k0 + i) * width;
+        return;
     }
-    transpose(block);
-    if (store == LANES) {
-        UNROLL for (int i = 0; i < LANES; i++) {
-            if (i < count) *(unaligned_vector *)(dst + row[i]) = block[i];
-        }
-    } else {
-        UNROLL for (int i = 0; i < LANES; i++) {
-            if (i < count) store_lanes(dst + row[i], block[i], store);
+    int64_t c = k0 / taps % together, block = k0 / taps - c, t = k0 % taps;
+    for (int64_t i = 0; i < count; t = 0) {
+        const int64_t end = least(i + taps - t, count);
+        int64_t row = block * taps + t * together + c;
+        for (; i < end; i++, row += together) place[i] = row * width;
+        if (++c == together) {
+            c = 0;
+            block += together;
         }
     }
 }
 
-static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+/* `count` weights, whole vectors of them, of LANES rows. */
+OUTLINE void pack_whole(const char *src, int64_t src_step, int64_t count, element *dst,
+                        const int64_t *place) {
+    for (int64_t k = 0; k < count; k += LANES) {
+        vector block[LANES];
+        load_transposed(block, src + k * (int64_t)sizeof(element), src_step);
+        UNROLL for (int i = 0; i < LANES; i++) {
+            *(unaligned_vector *)(dst + place[k + i]) = block[i];
+        }
+    }
+}
+
+/* The same of `channels` rows, of which `store` elements of a packed row are made. */
+OUTLINE void pack_narrow(const char *src, int64_t src_step, int64_t channels, int64_t store,
+                         int64_t count, element *dst, const int64_t *place) {
+    const char *rows[LANES];
+    find_rows(rows, src, src_step, channels);
+    for (int64_t k = 0; k < count; k += LANES) {
+        vector block[LANES];
+        load_rows_transposed(block, rows, k * (int64_t)sizeof(element));
+        if (channels < store) clear_lanes(block, channels);
+        UNROLL for (int i = 0; i < LANES; i++)
+            store_lanes(dst + place[k + i], block[i], store);
+    }
+}
+
+/* The same of fewer weights than LANES, or of no rows at all. */
+OUTLINE void pack_part(const char *src, int64_t src_step, int64_t channels, int64_t store,
+                       int64_t count, element *dst, const int64_t *place) {
+    for (int64_t k = 0; k < count; k += LANES) {
+        const int64_t columns = least(count - k, LANES);
+        vector block[LANES];
+        load_transposed_part(block, src, src_step, channels, columns);
+        UNROLL for (int i = 0; i < LANES; i++) {
+            if (i == columns) break;
+            store_lanes(dst + place[k + i], block[i], store);
+        }
+    }
+}
+
+/* Weights k0 .. k0 + count - 1 of `channels` rows of one panel. */
+static void pack_piece(const struct pplconv_pack_weights_args *a, const char *src, int64_t src_step,
+                       int64_t channels, int64_t count, element *panel, const int64_t *place) {
+    const int64_t whole = count / LANES * LANES;
+    for (int64_t i = 0; i < a->panel_width; i += LANES) {
+        const int64_t store = least(a->panel_width - i, LANES);
+        const int64_t rows = i < channels ? least(channels - i, LANES) : 0;
+        const char *from = src + (rows ? i * src_step : 0);
+        int64_t done = whole;
+        if (rows == LANES) {
+            pack_whole(from, src_step, whole, panel + i, place);
+        } else if (rows) {
+            pack_narrow(from, src_step, rows, store, whole, panel + i, place);
+        } else {
+            done = 0;
+        }
+        pack_part(from + done * (int64_t)sizeof(element), src_step, rows, store, count - done,
+                  panel + i, place + done);
+    }
+}
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_pack_weights_args *a = argument;
-    const int64_t k = a->ic * a->taps, width = a->panel_width;
-    /* Distance in the packed panel from one weight to the next, by channel and by tap. */
-    const int64_t step_c = (a->taps_first ? 1 : a->taps) * width;
-    const int64_t step_t = (a->taps_first ? a->ic : 1) * width;
+    const int64_t size = sizeof(element), taps = a->taps, width = a->panel_width;
+    const int64_t together = a->channel_block, k = a->ic * taps;
+    const int64_t whole = a->ic / together * together, left = a->ic - whole;
+    const int64_t packed_k = (whole + (left ? together : 0)) * taps;
 
     for (int64_t o = a->oc_begin; o < a->oc_end; o += width) {
-        element *panel = (element *)a->dst + o * k;
-        const element *src = (const element *)a->src + o * k;
-        const int64_t valid = least(a->oc_end - o, width);
-        int64_t c = 0, t = 0;
-        for (int64_t k0 = 0; k0 < k; k0 += LANES) {
-            const int64_t count = least(k - k0, LANES);
-            int64_t row[LANES] = {0};
-            for (int64_t i = 0; i < count; i++) {
-                row[i] = c * step_c + t * step_t;
-                if (++t == a->taps) {
-                    t = 0;
-                    c++;
-                }
-            }
-            for (int64_t i = 0; i < width; i += LANES) {
-                const int64_t channels = i < valid ? least(valid - i, LANES) : 0;
-                pack_block(src + i * k + k0, k, channels, count, panel + i, row,
-                           least(width - i, LANES));
-            }
+        element *panel = (element *)a->dst + o * packed_k;
+        const char *src = AT_CONST(char, a->src, o * k * size);
+        for (int64_t k0 = 0; k0 < k; k0 += PIECE) {
+            int64_t place[PIECE];
+            const int64_t count = least(k - k0, PIECE);
+            find_places(place, a, k0, count);
+            pack_piece(a, src + k0 * size, k * size, least(a->oc_end - o, width), count, panel,
+                       place);
+        }
+        for (int64_t t = 0; left && t < taps; t++) { /* channels that the last block lacks */
+            clear(panel + (whole * taps + t * together + left) * width, (together - left) * width);
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Weights into panels: both orders of k, whole or in parts, tails zero."""
+"""Weights into panels: every order of k, whole or in parts, tails zero."""
 
 from __future__ import annotations
 
@@ -12,22 +12,37 @@ every_kernel = pytest.mark.parametrize("row", rows("pack_weights"), ids=symbol)
 
 
 @every_kernel
-@pytest.mark.parametrize("taps_first", [0, 1])
+@pytest.mark.parametrize("order", ["channels", "taps", "blocks"])
 @pytest.mark.parametrize("panel_width", [1, 2, 5, 6, 8, 14, 16, 48])
-def test_panels(checker, row, taps_first, panel_width, rng):
+def test_panels(checker, row, order, panel_width, rng):
     for oc in (1, panel_width, panel_width + 1, 3 * panel_width - 1, int(rng.integers(1, 70))):
         for _ in range(4):
             ic, taps = (int(x) for x in rng.integers(1, 10, 2))
-            check(checker, row, rng, oc, ic, taps, panel_width, taps_first)
+            if order == "blocks":
+                ic = int(rng.integers(1, 40))
+            block = {"channels": 1, "taps": ic, "blocks": int(rng.integers(1, 18))}[order]
+            check(checker, row, rng, oc, ic, taps, panel_width, block)
 
 
-def check(checker, row, rng, oc, ic, taps, panel_width, taps_first):
+@every_kernel
+@pytest.mark.parametrize("block", [4, 8, 16])
+def test_blocks_of_vectors(checker, row, block, rng):
+    """The order of the blocked layout, with and without channels in the last block."""
+    for ic in (1, block - 1, block, block + 1, 3 * block - 1, 3 * block):
+        for taps in (1, 4, 9, 25):
+            for oc, width in ((48, 16), (35, 32), (6, 14)):
+                check(checker, row, rng, oc, ic, taps, width, block)
+
+
+def check(checker, row, rng, oc, ic, taps, panel_width, channel_block):
     """Pack a random part of the panels; the others must stay as they are."""
     call = PackingCall(checker, row, rng)
-    size, k, panels = call.dtype.itemsize, ic * taps, -(-oc // panel_width)
+    size, panels = call.dtype.itemsize, -(-oc // panel_width)
+    blocks = -(-ic // channel_block)
+    k = blocks * channel_block * taps
     begin = int(rng.integers(0, panels))
     end = int(rng.integers(begin, panels)) + 1
-    src = call.place_input("src", (oc, ic, taps), (k * size, taps * size, size))
+    src = call.place_input("src", (oc, ic, taps), (ic * taps * size, taps * size, size))
     strides = (k * panel_width * size, panel_width * size, size)
     call.place_output("dst", (end - begin, k, panel_width), strides)
     # The kernel counts panels from the first, wherever it begins.
@@ -38,11 +53,12 @@ def check(checker, row, rng, oc, ic, taps, panel_width, taps_first):
         "ic": ic,
         "taps": taps,
         "panel_width": panel_width,
-        "taps_first": taps_first,
+        "channel_block": channel_block,
     }
-    ordered = src.transpose(0, 2, 1) if taps_first else src
-    expected = np.zeros((panels * panel_width, k), call.dtype)
-    expected[:oc] = ordered.reshape(oc, k)
+    padded = np.zeros((panels * panel_width, blocks * channel_block, taps), call.dtype)
+    padded[:oc, :ic] = src
+    padded = padded.reshape(-1, blocks, channel_block, taps)
+    expected = padded.transpose(0, 1, 3, 2).reshape(-1, k)
     expected = expected.reshape(panels, panel_width, k).transpose(0, 2, 1)[begin:end]
     context = (f"{oc=}", call.values)
     call.same_bits(call.run(context), expected, context)
