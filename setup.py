@@ -107,7 +107,7 @@ setup(
             extension("_kernels"),
             extension("schedules.base", openmp=True),
             extension("schedules.gemm"),
-            # extension("schedules.direct"),
+            extension("schedules.direct"),
             extension("schedules.winograd"),
             # extension("schedules.depthwise"),
             extension("schedules.relayout", openmp=True),

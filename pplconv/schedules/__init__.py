@@ -19,13 +19,13 @@ from typing import Any
 
 from .base import Schedule
 # from .depthwise import DepthwiseSchedule
-# from .direct import DirectSchedule
+from .direct import DirectSchedule
 from .gemm import GemmSchedule
 from .winograd import WinogradSchedule
 
 SCHEDULES: dict[str, type[Schedule]] = {
     # "depthwise": DepthwiseSchedule,
-    # "direct": DirectSchedule,
+    "direct": DirectSchedule,
     "gemm": GemmSchedule,
     "winograd": WinogradSchedule,
 }

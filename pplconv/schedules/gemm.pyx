@@ -314,7 +314,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.ic = j.shape.ic
     p.taps = j.shape.taps
     p.panel_width = j.panel_width
-    p.taps_first = j.channels_last
+    p.channel_block = j.shape.ic if j.channels_last else 1
     for group in range(j.shape.groups):
         p.src = weights + group * j.shape.oc * j.k * j.shape.element
         p.dst = packed + group * padded * j.k * j.shape.element
