@@ -27,8 +27,10 @@ from .rates import (
     HIDDEN,
     L2_BYTES,
     L3_BYTES,
+    MOST_STREAMS,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
+    STREAM_CYCLES,
     TASK_CYCLES,
     TEAM_CYCLES,
     Rates,
@@ -174,13 +176,17 @@ class Direct(Candidate):
     @property
     def channels(self) -> int:
         """Input channels that are neighbours, in one segment of the sum."""
-        return self.problem.block if self.problem.layout == "NCHWc" else self.ic
+        # A single block is read as far as it has channels: images have three.
+        return min(self.problem.block, self.ic) if self.problem.layout == "NCHWc" else self.ic
 
     @property
     def taps_touch(self) -> bool:
         """Whether the taps of one row of the kernel are one stretch of memory."""
         p = self.problem
-        whole = p.layout != "NHWC" or p.groups == 1
+        if p.layout == "NHWC":
+            whole = p.groups == 1
+        else:
+            whole = p.layout == "NCHW" or self.channels == p.block
         return p.dilation[1] == 1 and whole
 
     @property
@@ -319,6 +325,8 @@ class Direct(Candidate):
                 steps = (panels - 1) * step_cycles(rates, size, vectors)
                 steps += step_cycles(rates, size, ceil_div(tail, self.lanes))
                 fma += tiles * k * steps
+                if size > MOST_STREAMS:
+                    fma += tiles * k * panels * size * STREAM_CYCLES
                 calls += tiles * panels
                 segments += tiles * panels * listed
                 stores += lines * length * ceil_div(self.oc, self.lanes)

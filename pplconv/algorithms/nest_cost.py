@@ -30,8 +30,10 @@ from .rates import (
     HIDDEN,
     L2_BYTES,
     L3_BYTES,
+    MOST_STREAMS,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
+    STREAM_CYCLES,
     TASK_CYCLES,
     TEAM_CYCLES,
     Rates,
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
 
 PASS_CYCLES = 2.5
 L1_WAY_BYTES = 4096
-MOST_STREAMS = 16
-STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
 

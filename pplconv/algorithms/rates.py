@@ -18,6 +18,8 @@ L2_WRITE_BYTES = 16.0
 L3_BYTES = 10.0
 HIDDEN = 0.8
 TEAM_CYCLES = 3000.0
+MOST_STREAMS = 16  # rows of A that are streams of their own
+STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
 
 
 @dataclass(frozen=True)
