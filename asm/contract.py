@@ -289,12 +289,12 @@ WINOGRAD_WEIGHTS = Contract(
 
 ZERO_LANES = Contract(
     "zero_lanes",
-    "dst[i, 0:lanes] = 0 for 0 <= i < pixels: the channel tail of a blocked array",
+    "dst[i, c] = 0 for 0 <= i < pixels, 0 <= c < lanes: channels that a blocked array lacks",
     (
-        Field("dst", POINTER, "first lane of the first pixel"),
+        Field("dst", POINTER, "first element of the first pixel"),
         Field("dst_ps", INT, "from one pixel to the next"),
-        Field("pixels", INT, "pixels"),
-        Field("lanes", INT, "elements of a pixel"),
+        Field("pixels", INT, "pixels, >= 1"),
+        Field("lanes", INT, "elements of each pixel, >= 1"),
     ),
 )
 

@@ -99,7 +99,7 @@ C_OPERATIONS = {
     "pack_channels": ("portable", "avx2", "avx512"),
     "pack_weights": ("portable", "avx2", "avx512"),
     "store_transposed": ("portable", "avx2", "avx512"),
-    "zero_lanes": ("portable",),
+    "zero_lanes": ("portable", "avx2", "avx512"),
 }
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations

@@ -102,14 +102,14 @@ cdef extern from "pplconv_kernels.h" nogil:
         void *dst
         int64_t dst_ps, oc_begin, oc_end, ic, ic_padded, panel_width
 
-    struct pplconv_zero_lanes_args:
-        void *dst
-        int64_t dst_ps, pixels, lanes
     struct pplconv_activate_args:
         void *data
         int64_t row_stride, rows, columns
         const void *slope
         int64_t kind
+    struct pplconv_zero_lanes_args:
+        void *dst
+        int64_t dst_ps, pixels, lanes
 
     struct pplconv_fma_peak_args:
         int64_t iterations

@@ -1,9 +1,17 @@
-/* Zero the channel tail of a blocked array, pixel by pixel. */
-#include "template.h"
+/* Zeros in some neighbouring elements of each pixel: the channels that the last block of a
+ * blocked array lacks. */
+#include "lanes.h"
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_zero_lanes_args *a = argument;
-    for (int64_t i = 0; i < a->pixels; i++) {
-        memset(AT(char, a->dst, i * a->dst_ps), 0, (size_t)a->lanes * sizeof(element));
+    const int64_t lanes = a->lanes, step = a->dst_ps;
+    const vector zero = {0};
+    char *dst = a->dst;
+    if (lanes > LANES) {
+        for (int64_t i = 0; i < a->pixels; i++) clear((element *)(dst + i * step), lanes);
+    } else {
+        for (int64_t i = 0; i < a->pixels; i++) {
+            store_lanes((element *)(dst + i * step), zero, lanes);
+        }
     }
 }
