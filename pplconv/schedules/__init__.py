@@ -18,6 +18,7 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Schedule
+
 # from .depthwise import DepthwiseSchedule
 from .direct import DirectSchedule
 from .gemm import GemmSchedule
