@@ -90,21 +90,25 @@ FLAGS = {
 
 GEMM = Contract(
     "gemm",
-    "C[0:MR, 0:n] = epilogue(sum over k of A[:, k] * B[k, :]), k in ascending order",
+    "C[0:MR, 0:n] = epilogue(sum over segments and k of A[:, k] * B[k, :]), in ascending order",
     (
         Field("a", CONST_POINTER, "A, read one element at a time and broadcast"),
         Field("b", CONST_POINTER, "B, read in vectors along its rows"),
-        Field("c", POINTER, "C, row-major; only its first n columns are touched"),
-        Field("k", INT, "length of the sum, >= 0"),
+        Field("c", POINTER, "C, in rows of vectors; only its first n columns are touched"),
+        Field("segments", CONST_POINTER, "struct pplconv_segment [segment_count]"),
+        Field("segment_count", INT, "0: A and B lie at a and b; else A and B of each segment"),
+        Field("k", INT, "length of the sum, of each segment if there are any; >= 0"),
         Field("a_rs", INT, "A: from one row (m) to the next"),
         Field("a_ks", INT, "A: from one k to the next; a_rs or a_ks is one element"),
         Field("b_ks", INT, "B: from one k to the next"),
         Field("b_ahead", INT, "B: how far ahead of each row to prefetch"),
         Field("c_rs", INT, "C: from one row to the next"),
+        Field("c_vs", INT, "C: from one vector of a row to the next"),
         Field("n", INT, "columns, 1 <= n <= NR"),
         Field("bias", CONST_POINTER, "MR or n elements, by flag"),
-        Field("residual", CONST_POINTER, "row-major like C, by flag"),
+        Field("residual", CONST_POINTER, "in rows of vectors like C, by flag"),
         Field("residual_rs", INT, "residual: from one row to the next"),
+        Field("residual_vs", INT, "residual: from one vector of a row to the next"),
         Field("clip", CONST_POINTER, "two elements, low and high, by flag"),
         Field("flags", INT, "PPLCONV_* bits"),
     ),
@@ -200,6 +204,12 @@ _HEADER = """\
 enum {{
 {flags}
 }};
+
+/* One segment of a GEMM's sum: where its A and B begin, in bytes from `a` and `b`. */
+struct pplconv_segment {{
+    int64_t a, b;
+}};
+_Static_assert(sizeof(struct pplconv_segment) == 16, "struct pplconv_segment grew");
 
 /* One run of output pixels of one image row, for one tap: `lanes` packed elements from
  * `dst` on, of which those from `begin` up to `end` come from the image and the others are

@@ -12,6 +12,9 @@ cdef extern from "pplconv_kernels.h" nogil:
         PPLCONV_CLIP
         PPLCONV_B_PADDED
 
+    struct pplconv_segment:
+        int64_t a, b
+
     struct pplconv_run:
         int32_t src, dst
         uint16_t load_mask, store_mask
@@ -25,10 +28,11 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *a
         const void *b
         void *c
-        int64_t k, a_rs, a_ks, b_ks, b_ahead, c_rs, n
+        const void *segments
+        int64_t segment_count, k, a_rs, a_ks, b_ks, b_ahead, c_rs, c_vs, n
         const void *bias
         const void *residual
-        int64_t residual_rs
+        int64_t residual_rs, residual_vs
         const void *clip
         int64_t flags
 

@@ -6,8 +6,9 @@ portable ones. float64 in NumPy shares nothing with either: NaN and the infiniti
 where it has them, and finite elements must lie within the bound of their rounding errors.
 The portable kernels, called over the same tile in pieces, must agree within twice that bound.
 
-The bound: each of the k products, C, bias and residual is rounded at most k + 3 times, so
-|x - exact| <= gamma(k + 4, u) (|C| + |A| |B| + |bias| + |residual|) with u the unit roundoff and
+The bound: each of the k products (of all segments), C, bias and residual is rounded at most
+k + 3 times, so |x - exact| <= gamma(k + 4, u) (|C| + |A| |B| + |bias| + |residual|) with u the unit
+roundoff and
 gamma(n, u) = n u / (1 - n u) (Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed.,
 section 3.1); underflow adds a smallest subnormal number for each operation.
 """
@@ -42,6 +43,12 @@ DEPTHS = (0, 1, 2, 3, 4, 5, 8, 17, 70, 71)
 # wants one of its two strides to be one element.
 A_LAYOUTS = ("panel", "rows", "planes")
 ANYWHERE = "middle"
+# How C and the residual lie: row-major; a block of channels after the other (NCHWc); with a gap
+# after each vector.
+C_LAYOUTS = ("rows", "blocks", "gaps")
+SEGMENT_COUNTS = range(10)
+# Segments of A and of B begin within so many bytes: they overlap, or do not, in any order.
+SEGMENT_ROOM = 6000
 # relu, relu6, bounds on both sides of most sums, bounds that nothing passes.
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.75, 0.5), (-np.inf, 0.25), (1.0, 1.0))
 
@@ -56,12 +63,43 @@ class Case:
     kind: str
     place: str
     a_layout: str
+    c_layout: str
+    segment_count: int
+    segments: list[tuple[int, int]] = field(default_factory=list)
     a_rs: int = 0
     a_ks: int = 0
     b_ks: int = 0
     c_rs: int = 0
+    c_vs: int = 0
     residual_rs: int = 0
-    offsets: tuple[int, ...] = field(default=(0,) * 6)
+    residual_vs: int = 0
+    offsets: tuple[int, ...] = field(default=(0,) * 7)
+
+    @property
+    def depth(self) -> int:
+        """Length of the whole sum."""
+        return self.k * max(self.segment_count, 1)
+
+
+def vector_strides(layout: str, mr: int, n: int, vector: int, size: int, gap: int) -> tuple:
+    """Strides of C or the residual, from row to row and from vector to vector, in bytes."""
+    vectors = -(-n * size // vector)
+    if layout == "rows":
+        return (n + gap) * size, vector
+    if layout == "blocks":
+        row = vector + gap * size
+        return row, mr * row + gap * size
+    return vectors * (vector + gap * size), vector + gap * size
+
+
+def draw_segments(rng: np.random.Generator, count: int, size: int) -> list[tuple[int, int]]:
+    """Draw where segments begin in A and B, in bytes from the first one in memory."""
+    starts = []
+    for _ in range(2):
+        room = int(rng.choice([1, 50, SEGMENT_ROOM // size]))
+        drawn = rng.integers(0, room, count) * size
+        starts.append(drawn - drawn.min() if count else drawn)
+    return [(int(a), int(b)) for a, b in zip(*starts, strict=True)]
 
 
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
@@ -75,24 +113,46 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
         kind=str(rng.choice(KINDS)),
         place=str(rng.choice(PLACES)),
         a_layout=str(rng.choice(A_LAYOUTS)),
+        c_layout=str(rng.choice(C_LAYOUTS)),
+        segment_count=int(rng.choice(SEGMENT_COUNTS)) * int(rng.integers(0, 2)),
     )
     for name, value in fixed.items():
         setattr(case, name, value)
-    gaps = rng.integers(0, 9, 6) * rng.integers(0, 2, 6)
+    case.segments = draw_segments(rng, case.segment_count, size)
+    gaps = [int(gap) for gap in rng.integers(0, 9, 5) * rng.integers(0, 2, 5)]
     case.a_rs, case.a_ks = {
         "panel": (1, mr + gaps[0]),
         "rows": (case.k + gaps[0], 1),
         "planes": (1, mr + 40 + gaps[0]),
     }[case.a_layout]
-    case.a_rs, case.a_ks = int(case.a_rs) * size, int(case.a_ks) * size
+    case.a_rs, case.a_ks = case.a_rs * size, case.a_ks * size
     b_row = nr if case.flags & B_PADDED else case.n
-    case.b_ks = int(b_row + gaps[2]) * size
-    case.c_rs = int(case.n + gaps[3]) * size
-    case.residual_rs = int(case.n + gaps[4]) * size
+    case.b_ks = (b_row + gaps[2]) * size
+    shape = mr, case.n, row["vector_bytes"], size
+    case.c_rs, case.c_vs = vector_strides(case.c_layout, *shape, gaps[3])
+    layout = str(rng.choice(C_LAYOUTS))
+    case.residual_rs, case.residual_vs = vector_strides(layout, *shape, gaps[4])
     if case.place == ANYWHERE:
         # The contract promises any alignment, down to the byte.
-        case.offsets = tuple(int(x) for x in rng.integers(0, 64, 6))
+        case.offsets = tuple(int(x) for x in rng.integers(0, 64, 7))
     return case
+
+
+@dataclass
+class Matrix:
+    """Elements of a buffer that make up a matrix; `index` says which, row by row."""
+
+    buffer: Buffer
+    elements: np.ndarray
+    index: np.ndarray
+
+    def read(self) -> np.ndarray:
+        """Copy the matrix out."""
+        return self.elements[self.index]
+
+    def write(self, values: np.ndarray | float) -> None:
+        """Set the matrix."""
+        self.elements[self.index] = values
 
 
 class Call:
@@ -101,30 +161,37 @@ class Call:
     def __init__(self, checker: Checker, row: dict, case: Case, rng: np.random.Generator) -> None:
         self.checker, self.row, self.case = checker, row, case
         self.dtype = DTYPES[row["dtype"]]
+        self.lanes = row["vector_bytes"] // self.dtype.itemsize
         size, mr, n = self.dtype.itemsize, row["mr"], case.n
-        self.values = {
-            name: getattr(case, name) for name in ("k", "a_rs", "a_ks", "b_ks", "c_rs", "n")
-        }
-        self.values |= {"residual_rs": case.residual_rs, "flags": case.flags}
+        names = ("segment_count", "k", "a_rs", "a_ks", "b_ks", "c_rs", "c_vs", "n")
+        self.values = {name: getattr(case, name) for name in (*names, "flags")}
+        self.values |= {"residual_rs": case.residual_rs, "residual_vs": case.residual_vs}
         # Prefetching reaches beyond B, and must not fault there.
         self.values["b_ahead"] = int(rng.integers(0, 1 << 20)) * int(rng.integers(0, 2))
         b_row = row["nr"] if case.flags & B_PADDED else n
-        self.a = self._input("a", (mr, case.k), (case.a_rs, case.a_ks), rng)
-        # With B_PADDED the padding is poison: readable, but nothing of it may reach C.
-        b = self._place("b", extent_of((case.k, b_row), (case.b_ks, size), size), 1)
-        self.b = b.array((case.k, n), self.dtype, (case.b_ks, size))
-        self.b[...] = draw(rng, case.kind, self.b.shape, self.dtype)
+        starts = case.segments or [(0, 0)]
+        # Side by side, in the order of the sum. With B_PADDED the padding is poison (or what
+        # other segments have there): readable, but nothing of it may reach C.
+        a_shape, a_strides = (mr, case.k), (case.a_rs, case.a_ks)
+        a = self._segments("a", 0, starts, [(a_shape, a_strides)] * 2, rng)
+        self.a = np.concatenate(a, axis=1)
+        b_strides = (case.b_ks, size)
+        shapes = [((case.k, n), b_strides), ((case.k, b_row), b_strides)]
+        self.b = np.concatenate(self._segments("b", 1, starts, shapes, rng), axis=0)
+        if case.segments:
+            self._place_segments(rng)
         self.bias = self.residual = self.clip = None
         if case.flags & (BIAS_ROW | BIAS_COLUMN):
             length = mr if case.flags & BIAS_ROW else n
-            self.bias = self._input("bias", (length,), (size,), rng, 3)
+            self.bias = self._input("bias", length, rng, 3)
         if case.flags & RESIDUAL:
-            strides = (case.residual_rs, size)
-            self.residual = self._input("residual", (mr, n), strides, rng, 4)
+            residual = self._matrix("residual", (case.residual_rs, case.residual_vs), 4)
+            residual.write(draw(rng, case.kind, (mr, n), self.dtype))
+            self.residual = residual.read()
         if case.flags & CLIP:
-            self.clip = self._input("clip", (2,), (size,), rng, 5)
+            self.clip = self._input("clip", 2, rng, 5)
             self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
-        self.buffer, self.c = self._output("c", rng)
+        self.c = self._output("c", rng)
 
     def _place(self, name: str, extent: int, index: int, *, writable: bool = False) -> Buffer:
         arena = self.checker.arena(name, writable=writable)
@@ -133,29 +200,59 @@ class Call:
         self.values[name.removesuffix(" of portable")] = buffer.address
         return buffer
 
-    def _input(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        strides: tuple[int, ...],
-        rng: np.random.Generator,
-        index: int = 0,
-    ) -> np.ndarray:
-        buffer = self._place(name, extent_of(shape, strides, self.dtype.itemsize), index)
-        array = buffer.array(shape, self.dtype, strides)
-        array[...] = draw(rng, self.case.kind, shape, self.dtype)
+    def _input(self, name: str, length: int, rng: np.random.Generator, index: int) -> np.ndarray:
+        size = self.dtype.itemsize
+        array = self._place(name, length * size, index).array((length,), self.dtype, (size,))
+        array[...] = draw(rng, self.case.kind, (length,), self.dtype)
         return array
 
-    def _output(self, name: str, rng: np.random.Generator) -> tuple[Buffer, np.ndarray]:
-        shape, size = (self.row["mr"], self.case.n), self.dtype.itemsize
-        strides = (self.case.c_rs, size)
-        buffer = self._place(name, extent_of(shape, strides, size), 2, writable=True)
-        c = buffer.array(shape, self.dtype, strides)
-        if self.case.flags & ACCUMULATE:
-            c[...] = draw(rng, self.case.kind, shape, self.dtype)
-        else:
-            c[...] = np.nan
-        return buffer, c
+    def _segments(
+        self,
+        name: str,
+        which: int,
+        starts: list[tuple[int, int]],
+        shapes: list[tuple[tuple[int, int], tuple[int, int]]],
+        rng: np.random.Generator,
+    ) -> list[np.ndarray]:
+        """Draw A or B of every segment into one buffer; `shapes`: what is used, what is read."""
+        (shape, strides), readable = shapes
+        first = [start[which] for start in starts]
+        extent = extent_of(*readable, self.dtype.itemsize)
+        buffer = self._place(name, extent + max(first) if extent else 0, which)
+        if not extent:
+            return [np.empty(shape, self.dtype)]
+        views = [buffer.array(shape, self.dtype, strides, start) for start in first]
+        for view in views:
+            view[...] = draw(rng, self.case.kind, shape, self.dtype)
+        return [view.copy() for view in views]
+
+    def _place_segments(self, rng: np.random.Generator) -> None:
+        """Write the table, its offsets counted from somewhere that is not the first segment."""
+        table = np.array(self.case.segments, np.int64)
+        buffer = self._place("segments", table.nbytes, 6)
+        for column, name in enumerate(("a", "b")):
+            origin = int(rng.integers(-(1 << 40), 1 << 40)) * int(rng.integers(0, 2))
+            self.values[name] += origin
+            table[:, column] -= origin
+        buffer.array(table.shape, table.dtype, table.strides)[...] = table
+
+    def _matrix(
+        self, name: str, strides: tuple[int, int], index: int, *, writable: bool = False
+    ) -> Matrix:
+        """Place C or the residual: whole vectors but the last, which ends with column n."""
+        size, mr, n = self.dtype.itemsize, self.row["mr"], self.case.n
+        rows, columns = np.ogrid[:mr, :n]
+        first = rows * strides[0] + columns // self.lanes * strides[1]
+        index_of = first // size + columns % self.lanes
+        count = int(index_of.max()) + 1
+        buffer = self._place(name, count * size, index, writable=writable)
+        return Matrix(buffer, buffer.array((count,), self.dtype, (size,)), index_of)
+
+    def _output(self, name: str, rng: np.random.Generator) -> Matrix:
+        c = self._matrix(name, (self.case.c_rs, self.case.c_vs), 2, writable=True)
+        accumulate = self.case.flags & ACCUMULATE
+        c.write(draw(rng, self.case.kind, c.index.shape, self.dtype) if accumulate else np.nan)
+        return c
 
     def ordered(self) -> np.ndarray:
         """The bits that the contract's order of operations gives."""
@@ -164,6 +261,7 @@ class Call:
         reference(
             ctypes.c_void_p(self.checker.arguments("gemm", self.values)),
             ctypes.c_int64(self.row["mr"]),
+            ctypes.c_int64(self.lanes),
             ctypes.c_int64(self.row["isa"] != "portable"),
             ctypes.c_void_p(out.ctypes.data),
         )
@@ -175,7 +273,7 @@ class Call:
         if self.case.flags & BIAS_ROW:
             terms[0] = self.bias[:, np.newaxis]
         if self.case.flags & ACCUMULATE:
-            terms.append(self.c)
+            terms.append(self.c.read())
         a, b = self.a.astype(np.float64), self.b.astype(np.float64)
         x, magnitude = a @ b, np.abs(a) @ np.abs(b)
         for term in terms:
@@ -185,7 +283,7 @@ class Call:
         if self.clip is not None:
             low, high = self.clip.astype(np.float64)
             x = np.where(x < low, low, np.where(x > high, high, x))
-        info, roundings = np.finfo(self.dtype), self.case.k + 4
+        info, roundings = np.finfo(self.dtype), self.case.depth + 4
         # The float64 sum has an error of its own, which matters for float64 kernels only.
         unit = [float(info.eps) / 2, float(np.finfo(np.float64).eps) / 2]
         growth = sum(roundings * u / (1 - roundings * u) for u in unit)
@@ -193,36 +291,38 @@ class Call:
 
     def run(self) -> np.ndarray:
         """Call the kernel; give what it made of C after looking for traces elsewhere."""
-        initial, before = self.c.copy(), self.buffer.surroundings.copy()
+        initial, before = self.c.read(), self.c.buffer.surroundings.copy()
         self.checker.call(self.row, self.values, self.case)
-        result = self.c.copy()
-        self.c[...] = initial
-        same = np.array_equal(self.buffer.surroundings, before)
+        result = self.c.read()
+        self.c.write(initial)
+        same = np.array_equal(self.c.buffer.surroundings, before)
         assert same, f"{self.row['symbol']} wrote outside its columns of C\n{self.case}"
         return result
 
     def run_portable(self, portable: dict, rng: np.random.Generator) -> np.ndarray:
         """Compute the same C with the portable kernels, piece by piece."""
         size, case, nr = self.dtype.itemsize, self.case, portable[1]["nr"]
+        vector = portable[1]["vector_bytes"]
         whole = dict(self.values)
-        initial = self.c.copy()
-        _, c = self._output("c of portable", rng)
-        c[...] = initial
+        c = self._output("c of portable", rng)
+        c.write(self.c.read())
         whole["c"], self.values["c"] = self.values["c"], whole["c"]
         for m in range(0, self.row["mr"], len(portable)):
+            # A piece has narrower vectors, side by side in one of the kernel's.
             for n in range(0, case.n, nr):
-                piece = dict(whole)
+                column, lane = n // self.lanes, n % self.lanes * size
+                piece = whole | {"c_vs": vector, "residual_vs": vector}
                 rows = min(len(portable), self.row["mr"] - m)
                 piece["n"] = min(nr, case.n - n)
                 piece["a"] += m * case.a_rs
                 piece["b"] += n * size
-                piece["c"] += m * case.c_rs + n * size
+                piece["c"] += m * case.c_rs + column * case.c_vs + lane
                 if self.bias is not None:
                     piece["bias"] += (m if case.flags & BIAS_ROW else n) * size
                 if self.residual is not None:
-                    piece["residual"] += m * case.residual_rs + n * size
+                    piece["residual"] += m * case.residual_rs + column * case.residual_vs + lane
                 self.checker.call(portable[rows], piece, case)
-        return c.copy()
+        return c.read()
 
     def same_bits(self, got: np.ndarray, expected: np.ndarray) -> None:
         """Fail unless every element has the expected bits, any NaN for a NaN."""

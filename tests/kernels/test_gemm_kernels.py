@@ -7,7 +7,17 @@ from itertools import cycle
 import numpy as np
 import pytest
 
-from gemm_case import A_LAYOUTS, ANYWHERE, DEPTHS, FLAG_COMBINATIONS, Call, Case, draw_case
+from gemm_case import (
+    A_LAYOUTS,
+    ANYWHERE,
+    C_LAYOUTS,
+    DEPTHS,
+    FLAG_COMBINATIONS,
+    SEGMENT_COUNTS,
+    Call,
+    Case,
+    draw_case,
+)
 from guarded_memory import PLACES
 from kernel_table import rows, symbol
 from kernel_values import KINDS
@@ -56,6 +66,23 @@ def test_every_depth_and_layout_of_a(checker, row, rng):
     for k in DEPTHS:
         for a_layout in A_LAYOUTS:
             judge(checker, row, draw_case(rng, row, k=k, a_layout=a_layout), rng)
+
+
+@every_kernel
+def test_every_number_of_segments(checker, row, rng):
+    """Anywhere in A and B, in any order, overlapping or not; 0 is the plain product."""
+    for count in SEGMENT_COUNTS:
+        for a_layout in A_LAYOUTS:
+            case = draw_case(rng, row, segment_count=count, a_layout=a_layout)
+            judge(checker, row, case, rng)
+
+
+@every_kernel
+def test_every_layout_of_c(checker, row, rng):
+    """Row-major and blocked, each tail; what lies between vectors of C is left alone."""
+    for n in range(1, row["nr"] + 1):
+        for c_layout in C_LAYOUTS:
+            judge(checker, row, draw_case(rng, row, n=n, c_layout=c_layout), rng)
 
 
 @pytest.mark.parametrize("row", ASSEMBLY, ids=symbol)

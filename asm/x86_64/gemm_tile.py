@@ -1,0 +1,207 @@
+"""The edges of a GEMM tile on x86-64: C into registers, the epilogue, and the one store.
+
+A row of C is a run of vectors at a stride of its own: side by side in a row-major matrix, a
+block of channels apart in a blocked image. What lies between them is not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from asm.contract import FLAGS, GEMM
+from asm.registry import ISAS, Kernel
+from asm.x86_64.emit import Vector, Writer
+
+RowAction = Callable[[int, int, str, bool], None]  # row, vector, address, tail
+
+
+class Tile:
+    """Registers of a tile, and the code before and after its sum.
+
+    That code runs while the pointers of the sum are not there yet, or are needed no more: it
+    uses rax, rcx, rdx and rsi as it likes.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.v = Vector(kernel.dtype, kernel.isa)
+        self.w = Writer()
+        self.mr = kernel.mr
+        self.nv = kernel.vectors
+        registers = ISAS[kernel.isa].vector_registers
+        self.b = [self.mr * self.nv + j for j in range(self.nv)]
+        self.temps = list(range(self.mr * self.nv + self.nv, registers))
+        # One vector of B: the broadcast goes into the FMA itself, which frees a register
+        # and an instruction. With more, one broadcast feeds several FMAs.
+        self.embedded = self.v.masked and self.nv == 1
+        if not self.embedded and not self.temps:
+            raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
+        # Addresses of tail masks on AVX2; AVX-512 has registers of its own for them.
+        self.masks: list[str] = []
+
+    def acc(self, m: int, j: int) -> str:
+        """Register of vector `j` of row `m` of C."""
+        return self.v.reg(m * self.nv + j)
+
+    def field(self, name: str) -> str:
+        """Memory operand of an argument."""
+        return f"[rdi + {GEMM.offset(name)}]"
+
+    def flag(self, name: str, target: str) -> None:
+        """Jump to `target` unless the flag is set."""
+        self.w(f"test dword ptr {self.field('flags')}, {FLAGS[name]}")
+        self.w(f"jz .L{target}")
+
+    def rodata(self) -> list[str]:
+        """Give the window that tail masks are read from on AVX2."""
+        if self.v.masked:
+            return []
+        word = ".long" if self.v.size == 4 else ".quad"
+        ones, zeros = (", ".join([x] * self.v.lanes) for x in ("-1", "0"))
+        return [
+            ".section .rodata",
+            ".p2align 5",
+            ".Lmask_window:",
+            f"    {word} {ones}",
+            f"    {word} {zeros}",
+        ]
+
+    def tail_masks(self) -> None:
+        """Make the masks of the lanes within n: clamp(n - j * lanes, 0, lanes) of vector j."""
+        w, v = self.w, self.v
+        if not v.masked:
+            self.window_masks()
+            return
+        w("mov rax, -1")
+        w(f"mov rdx, {self.field('n')}")
+        w("bzhi rax, rax, rdx")
+        for j in range(self.nv):
+            w(f"kmovw k{j + 1}, eax")
+            if j + 1 < self.nv:
+                w(f"shr rax, {v.lanes}")
+
+    def window_masks(self) -> None:
+        """Point each vector's mask register at its window of ones followed by zeros."""
+        w, v = self.w, self.v
+        for j, r in enumerate(self.masks):
+            w(f"mov rax, {self.field('n')}")
+            if j:
+                w(f"sub rax, {j * v.lanes}")
+                w(f"mov {r}d, 0")
+                w(f"cmovs rax, {r}")
+            w(f"mov {r}d, {v.lanes}")
+            w(f"cmp rax, {r}")
+            w(f"cmovg rax, {r}")
+            w("neg rax")
+            w(f"lea {r}, .Lmask_window[rip + {v.bytes}]")
+            w(f"lea {r}, [{r} + rax*{v.size}]")
+
+    def zero(self) -> None:
+        """Start from zero."""
+        for r in range(self.mr * self.nv):
+            if r < 16:
+                self.w(f"vxorps xmm{r}, xmm{r}, xmm{r}")
+            else:
+                self.w(f"vpxord {self.v.reg(r)}, {self.v.reg(r)}, {self.v.reg(r)}")
+
+    def rows_of(self, matrix: str, action: RowAction) -> None:
+        """Run `action(m, j, address, tail)` over the tile: whole rows, else masked ones."""
+        w, name = self.w, f"{action.__name__}"
+        vectors = ("[rax]", "[rax + rsi]", "[rax + rsi*2]", "[rax + rcx]")
+        w(f"mov rax, {self.field(matrix)}")
+        if self.mr > 1:
+            w(f"mov rdx, {self.field(f'{matrix}_rs')}")
+        if self.nv > 1:
+            w(f"mov rsi, {self.field(f'{matrix}_vs')}")
+        if self.nv > 3:
+            w("lea rcx, [rsi + rsi*2]")
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w(f"jne .L{name}_tail")
+        for tail in (False, True):
+            if tail:
+                w.label(f"{name}_tail")
+            for m in range(self.mr):
+                for j in range(self.nv):
+                    action(m, j, vectors[j], tail)
+                if m + 1 < self.mr:
+                    w("add rax, rdx")
+            if not tail:
+                w(f"jmp .L{name}_done")
+        w.label(f"{name}_done")
+
+    def masked_load(self, target: str, address: str, j: int) -> None:
+        """Load the lanes of vector `j` that are within n, zero the others."""
+        w, v = self.w, self.v
+        if v.masked:
+            w(f"vmovu{v.suffix} {target}{{k{j + 1}}}{{z}}, {address}")
+        else:
+            w(f"vmovups {target}, [{self.masks[j]}]")
+            w(f"vmaskmov{v.suffix} {target}, {target}, {address}")
+
+    def load(self, m: int, j: int, address: str, tail: bool) -> None:
+        """Load a vector of C."""
+        if tail:
+            self.masked_load(self.acc(m, j), address, j)
+        else:
+            self.w(f"vmovu{self.v.suffix} {self.acc(m, j)}, {address}")
+
+    def epilogue(self) -> None:
+        """Bias, residual, clip, and the one store. B's registers are free by now."""
+        w, v = self.w, self.v
+        spare = [*self.b, *self.temps]
+        self.flag("BIAS_ROW", "no_bias_row")
+        w(f"mov rax, {self.field('bias')}")
+        for m in range(self.mr):
+            t = v.reg(spare[m % len(spare)])
+            w(f"{v.broadcast} {t}, [rax + {m * v.size}]")
+            for j in range(self.nv):
+                w(f"vadd{v.suffix} {self.acc(m, j)}, {self.acc(m, j)}, {t}")
+        w.label("no_bias_row")
+        self.flag("BIAS_COLUMN", "no_bias_column")
+        w(f"mov rax, {self.field('bias')}")
+        for j in range(self.nv):
+            t = v.reg(self.b[j])
+            # A masked load serves the whole row too, and this is not the inner loop.
+            self.masked_load(t, f"[rax + {j * v.bytes}]", j)
+            for m in range(self.mr):
+                w(f"vadd{v.suffix} {self.acc(m, j)}, {self.acc(m, j)}, {t}")
+        w.label("no_bias_column")
+        self.flag("RESIDUAL", "no_residual")
+        self.rows_of("residual", self.add_residual)
+        w.label("no_residual")
+        self.flag("CLIP", "no_clip")
+        w(f"mov rax, {self.field('clip')}")
+        lo, hi = (v.reg(r) for r in spare[:2])
+        w(f"{v.broadcast} {lo}, [rax]")
+        w(f"{v.broadcast} {hi}, [rax + {v.size}]")
+        for m in range(self.mr):
+            for j in range(self.nv):
+                # The second source is returned when either is NaN: NaN passes through.
+                w(f"vmax{v.suffix} {self.acc(m, j)}, {lo}, {self.acc(m, j)}")
+                w(f"vmin{v.suffix} {self.acc(m, j)}, {hi}, {self.acc(m, j)}")
+        w.label("no_clip")
+        self.rows_of("c", self.store)
+
+    def add_residual(self, m: int, j: int, address: str, tail: bool) -> None:
+        """Add a vector of the residual."""
+        w, v, a = self.w, self.v, self.acc(m, j)
+        if not tail:
+            w(f"vadd{v.suffix} {a}, {a}, {address}")
+        elif v.masked:
+            w(f"vadd{v.suffix} {a}{{k{j + 1}}}, {a}, {address}")
+        else:
+            t = v.reg(self.b[j])
+            self.masked_load(t, address, j)
+            w(f"vadd{v.suffix} {a}, {a}, {t}")
+
+    def store(self, m: int, j: int, address: str, tail: bool) -> None:
+        """Store a vector of C."""
+        w, v, a = self.w, self.v, self.acc(m, j)
+        if not tail:
+            w(f"vmovu{v.suffix} {address}, {a}")
+        elif v.masked:
+            w(f"vmovu{v.suffix} {address}{{k{j + 1}}}, {a}")
+        else:
+            t = v.reg(self.b[j])
+            w(f"vmovups {t}, [{self.masks[j]}]")
+            w(f"vmaskmov{v.suffix} {address}, {t}, {a}")

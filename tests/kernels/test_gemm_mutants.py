@@ -1,0 +1,73 @@
+"""GEMM kernels with one instruction wrong: the judge of the right ones must refuse each."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+
+import pytest
+
+from asm.contract import GEMM
+from asm.registry import kernels
+from asm.x86_64.gemm import generate
+from gemm_case import ANYWHERE, draw_case
+from kernel_checker import compile_library
+from kernel_table import MACHINE, executable_isas, rows
+from test_gemm_kernels import judge
+
+pytestmark = pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly")
+
+# The largest of each level that the table below applies to: two pointers of A, four vectors.
+TALL = "pplconv_gemm_f32_28x16_avx512"
+WIDE = "pplconv_gemm_f64_6x32_avx512"
+NARROW = "pplconv_gemm_f32_6x16_avx2"
+C_VS, RESIDUAL_VS = (rf"\[rdi \+ {GEMM.offset(name)}\]" for name in ("c_vs", "residual_vs"))
+COUNT = rf"\[rdi \+ {GEMM.offset('segment_count')}\]"
+
+# What goes wrong, in which kernel, the instruction, and what stands there instead.
+MUTANTS = [
+    ("A of a segment", NARROW, r"add r10, \[rax\]", "add r10, [rax + 8]"),
+    ("B of a segment", NARROW, r"add rsi, \[rax \+ 8\]", "add rsi, [rax]"),
+    ("next segment", NARROW, r"add qword ptr \[rsp - 8\], 16", "add qword ptr [rsp - 8], 8"),
+    ("last segment left out", NARROW, rf"mov rax, {COUNT}", r"\g<0>; sub rax, 1; adc rax, 0"),
+    ("a segment too many", NARROW, r"jg \.Lnext_segment", "jge .Lnext_segment"),
+    ("segments looked at without any", NARROW, r"jz \.Lsegment$", "nop"),
+    ("rows' stride lost", NARROW, r"lea r8, \[rcx \+ rcx\*2\]", "nop"),
+    ("rows of the second pointer", TALL, r"lea r14, \[r10 \+ rcx\]", "lea r14, [r10]"),
+    ("vectors of C", NARROW, rf"mov rsi, {C_VS}", "mov rsi, 32"),
+    ("vectors of the residual", NARROW, rf"mov rsi, {RESIDUAL_VS}", "mov rsi, 32"),
+    ("fourth vector", WIDE, r"lea rcx, \[rsi \+ rsi\*2\]", "lea rcx, [rsi + rsi*4]"),
+]
+
+
+@pytest.mark.parametrize(
+    ("symbol", "instruction", "instead"),
+    [mutant[1:] for mutant in MUTANTS],
+    ids=[mutant[0].replace(" ", "_") for mutant in MUTANTS],
+)
+def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead):
+    (kernel,) = [k for k in kernels(MACHINE) if k.symbol == symbol]
+    if kernel.isa not in executable_isas():
+        pytest.skip(f"the CPU has no {kernel.isa}")
+    (row,) = [r for r in rows("gemm") if r["symbol"] == symbol]
+    text = generate(kernel).replace(f".hidden {symbol}\n", "")
+    judge_many(checker, row | load(tmp_path, f"{symbol}_right", text, symbol), rng)
+    wrong, count = re.subn(instruction, instead, text, flags=re.MULTILINE)
+    assert count, f"{symbol} has no {instruction}"
+    mutant = row | load(tmp_path, f"{symbol}_wrong", wrong, symbol)
+    with pytest.raises(AssertionError, match=symbol):
+        judge_many(checker, mutant, rng)
+
+
+def load(directory, name: str, text: str, symbol: str) -> dict[str, int]:
+    """Assemble and load a kernel; give its address as a row of the table has it."""
+    source = directory / f"{name}.s"
+    source.write_text(text)
+    library = compile_library(directory, name, [source])
+    return {"address": ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value}
+
+
+def judge_many(checker, row: dict, rng) -> None:
+    """Enough cases that each kind of segment and of C comes by."""
+    for place in ("start", "end", ANYWHERE) * 20:
+        judge(checker, row, draw_case(rng, row, place=place, kind="random"), rng)
