@@ -126,6 +126,8 @@ cdef void gemm_pixels(const Job *j, const Tensors *t, const Tile *tile,
     cdef int64_t index, im, jn, m, n, channel, pixel, offset
     cdef int64_t flags = 0 if tile.first else PPLCONV_ACCUMULATE
     cdef const char *b
+    memset(&g, 0, sizeof(g))
+    g.c_vs = g.residual_vs = j.lanes * j.element
     if tile.last:
         flags |= epilogue_flags(t, True)
     if j.packed:
@@ -179,6 +181,8 @@ cdef void gemm_channels(const Job *j, const Tensors *t, const Tile *tile,
     cdef const char *a
     cdef char *c_tile = scratch + j.tile_offset
     channels_in = j.groups * j.ic
+    memset(&g, 0, sizeof(g))
+    g.c_vs = g.residual_vs = j.lanes * j.element
     if j.channels_last:
         if tile.last:
             flags |= epilogue_flags(t, False)
