@@ -5,19 +5,21 @@
 ``Conv2d``        convolve often: weights are packed once
 ``Plan``          how a problem is computed (`Conv2d.plan_for`)
 ``show_config``   what this machine is and what pplconv makes of it
+``wisdom``        measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
 ================  ================================================================================
 
 Inside, arrows run downward only: this public face and ``_conv``; ``_prepared`` (one run);
 ``planner`` (which plan); ``algorithms`` (what can be planned); ``_schedule`` (the loops);
-``_kernels`` (the table of ``asm/``). ``problem``, ``machine``, ``runtime``, ``config``,
-``_arrays`` and ``_workspace`` are leaves.
+``_kernels`` (the table of ``asm/``). ``problem``, ``machine``, ``runtime``, ``wisdom``,
+``config``, ``_arrays`` and ``_workspace`` are leaves.
 """
 
 from __future__ import annotations
 
+from . import wisdom
 from ._conv import Conv2d, conv2d
 from ._info import show_config
 from ._version import __version__
 from .planner import Plan
 
-__all__ = ["Conv2d", "Plan", "__version__", "conv2d", "show_config"]
+__all__ = ["Conv2d", "Plan", "__version__", "conv2d", "show_config", "wisdom"]

@@ -11,19 +11,20 @@ from .config import current as current_settings
 from .machine import ISA_LADDER
 from .machine import current as current_machine
 from .runtime import explain_default_threads, openmp_runtimes
+from .wisdom import describe as describe_wisdom
 
 _WIDTH = 14
 
 
 def config() -> dict[str, Any]:
-    """Describe versions, CPU, caches, cores, threads and kernels.
+    """Describe versions, CPU, caches, cores, threads, wisdom and kernels.
 
     Returns
     -------
     dict
         Of strings, numbers, lists and dicts only, so that it goes into a JSON report.  Sizes are
         in bytes; ``threads["default"]`` is the team where a call names none, ``threads["why"]``
-        what decided it.
+        what decided it; ``wisdom`` what the file of measured plans holds.
 
     Raises
     ------
@@ -71,6 +72,7 @@ def config() -> dict[str, Any]:
         "numa_nodes": [list(node) for node in machine.numa_nodes],
         "memory_bytes": machine.memory_bytes,
         "threads": {"default": threads, "why": why},
+        "wisdom": describe_wisdom(),
         "openmp": openmp_runtimes(),
         "kernels": kernels,
     }
@@ -129,6 +131,7 @@ def _render(found: dict[str, Any]) -> str:
         ),
         _line("memory", _size(found["memory_bytes"]) if found["memory_bytes"] else "unknown"),
         _line("threads", f"{found['threads']['default']} ({found['threads']['why']})"),
+        _line("wisdom", _wisdom_text(found["wisdom"])),
     ]
     lines += _block("OpenMP", [_runtime(entry) for entry in found["openmp"]], "none loaded")
     lines += _block("kernels", _kernel_table(found["kernels"]), "none")
@@ -158,6 +161,14 @@ def _cache(label: str, cache: dict[str, int]) -> str:
         return f"{label} none"
     sharing = f" shared by {cache['cpus']} CPUs" if cache["cpus"] > 1 else ""
     return f"{label} {_size(cache['bytes'])}{sharing}"
+
+
+def _wisdom_text(wisdom: dict[str, Any]) -> str:
+    if wisdom["path"] is None:
+        return "in memory only"
+    count = wisdom["entries"]
+    text = f"{count} {'entry' if count == 1 else 'entries'} in {wisdom['path']}"
+    return f"{text} (the file {wisdom['trouble']})" if wisdom["trouble"] else text
 
 
 def _runtime(entry: dict[str, Any]) -> str:

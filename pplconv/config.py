@@ -5,15 +5,20 @@
 ``PPLCONV_NUM_THREADS``   the team size where a call names none
 ``OMP_NUM_THREADS``       the same, where ``PPLCONV_NUM_THREADS`` is not set; may be a list
                           (one entry per nesting level), of which the first entry counts
+``PPLCONV_WISDOM``        the file that keeps measured plans; ``off``, ``0`` or empty: none
+``XDG_CACHE_HOME``        where the user's caches lie, if not in ``~/.cache``
+``HOME``                  the user's folder
 ========================  ==================================================================
 
-Everybody else is handed a `Settings`.  Empty variables count as unset.
+Everybody else is handed a `Settings`.  Empty variables count as unset, but for
+``PPLCONV_WISDOM``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,6 +34,9 @@ MAX_THREADS = 65536
 _MAX_ISA = "PPLCONV_MAX_ISA"
 _NUM_THREADS = "PPLCONV_NUM_THREADS"
 _OMP_NUM_THREADS = "OMP_NUM_THREADS"
+_WISDOM = "PPLCONV_WISDOM"
+_CACHE_HOME = "XDG_CACHE_HOME"
+_HOME = "HOME"
 
 # ASCII digits only: int() alone would also take "1_0" and the digits of other scripts.
 _DIGITS = re.compile(r"[0-9]+")
@@ -47,11 +55,18 @@ class Settings:
         Team size from ``PPLCONV_NUM_THREADS``, at least 1.
     omp_num_threads : int or None
         Team size from the first entry of ``OMP_NUM_THREADS``, at least 1.
+    wisdom : str or None
+        The wisdom file that ``PPLCONV_WISDOM`` names; "" if it says that there is none.
+    cache_folder : str or None
+        Absolute path of the user's cache folder for pplconv, which need not exist; None where
+        the environment names no folder of the user's.
     """
 
     max_isa: str | None = None
     num_threads: int | None = None
     omp_num_threads: int | None = None
+    wisdom: str | None = None
+    cache_folder: str | None = None
 
 
 def read(environ: Mapping[str, str] | None = None) -> Settings:
@@ -73,7 +88,14 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
         as the OpenMP runtime itself ignores it.
     """
     env = os.environ if environ is None else environ
-    return _parse(env.get(_MAX_ISA), env.get(_NUM_THREADS), env.get(_OMP_NUM_THREADS))
+    return _parse(
+        env.get(_MAX_ISA),
+        env.get(_NUM_THREADS),
+        env.get(_OMP_NUM_THREADS),
+        env.get(_WISDOM),
+        env.get(_CACHE_HOME),
+        env.get(_HOME),
+    )
 
 
 def current() -> Settings:
@@ -94,9 +116,20 @@ def current() -> Settings:
 # Keyed by what the variables say, so a changed environment is seen and an unchanged one is not
 # parsed again.
 @lru_cache(maxsize=64)
-def _parse(max_isa: str | None, num_threads: str | None, omp: str | None) -> Settings:
+def _parse(
+    max_isa: str | None,
+    num_threads: str | None,
+    omp: str | None,
+    wisdom: str | None,
+    cache_home: str | None,
+    home: str | None,
+) -> Settings:
     return Settings(
-        max_isa=_isa(max_isa), num_threads=_threads(num_threads), omp_num_threads=_omp(omp)
+        max_isa=_isa(max_isa),
+        num_threads=_threads(num_threads),
+        omp_num_threads=_omp(omp),
+        wisdom=_wisdom(wisdom, home),
+        cache_folder=_cache_folder(cache_home, home),
     )
 
 
@@ -129,6 +162,27 @@ def _omp(text: str | None) -> int | None:
             return None
         counts.append(count)
     return counts[0]
+
+
+def _wisdom(text: str | None, home: str | None) -> str | None:
+    if text is None:
+        return None
+    if text.strip().lower() in ("", "off", "0"):
+        return ""
+    if "\0" in text:
+        raise ValueError(f"{_WISDOM} is {text!r}: expected a path")
+    # A shell expands "~" at the start of a word; configuration files and containers do not.
+    return os.path.join(home, text[2:]) if home and text.startswith("~/") else text
+
+
+def _cache_folder(cache_home: str | None, home: str | None) -> str | None:
+    # The XDG Base Directory Specification has relative paths ignored.
+    if cache_home and os.path.isabs(cache_home):
+        return os.path.join(cache_home, "pplconv")
+    if not (home and os.path.isabs(home)):
+        return None
+    caches = ("Library", "Caches") if sys.platform == "darwin" else (".cache",)
+    return os.path.join(home, *caches, "pplconv")
 
 
 def _count(digits: str) -> int | None:

@@ -26,7 +26,7 @@ LAYERS = [
     {"planner"},
     {"algorithms"},
     {"_schedule"},
-    {"runtime"},
+    {"runtime", "wisdom"},
     {"machine"},
     {"_arrays", "_kernels", "_workspace", "config", "problem", "_version"},
 ]
@@ -41,6 +41,7 @@ LEAVES = {
     "problem": set(),
     "machine": {"_kernels"},  # to ask the CPU which instructions it has
     "runtime": {"config", "machine"},
+    "wisdom": {"_version", "config", "machine"},
 }
 
 

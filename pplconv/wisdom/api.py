@@ -1,0 +1,240 @@
+"""The functions of wisdom, on the store that the environment names."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from .. import config
+from . import files
+from .document import FILE_NAME, MAX_BYTES, Unusable, as_dict, dump, from_dict, parse
+from .entries import Division, Entry, Key, Scalar, check_team
+from .store import Store, read_file, warn
+
+_guard = threading.Lock()
+# One store at a time: who changes the environment gets another file and an empty memory.
+_current: tuple[str | None, Store] | None = None
+
+
+def export(path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+    """Give everything known here: what the file held at first, and what was found since.
+
+    Parameters
+    ----------
+    path : str or path-like, optional
+        A file to write it to, whole or not at all, as well; one that exists is replaced.
+
+    Returns
+    -------
+    dict
+        Of strings, numbers, booleans, lists and dicts only; `load` takes it, and takes the
+        file. Other CPUs' entries are in it if they were loaded here.
+
+    Raises
+    ------
+    TypeError
+        If `path` is not a path.
+    OSError
+        If the file cannot be written.
+    """
+    entries = _store().entries()
+    if path is not None:
+        files.replace(os.path.realpath(_path(path, "path")), dump(entries), 0o666)
+    return as_dict(entries)
+
+
+def load(source: str | os.PathLike[str] | Mapping[str, Any]) -> int:
+    """Take in what another process or machine found out.
+
+    It replaces what was known of the same problems, and is kept in the wisdom file, too. Plans
+    that were made already stay as they are.
+
+    Parameters
+    ----------
+    source : str, path-like or dict
+        A file that `export` wrote, or that is or was some user's wisdom file; or what `export`
+        returned.
+
+    Returns
+    -------
+    int
+        Entries taken; 0 if `source` is damaged, of a newer version or no wisdom at all.
+
+    Raises
+    ------
+    TypeError
+        If `source` is neither a path nor a dict.
+    OSError
+        If the file cannot be read.
+
+    Warns
+    -----
+    WisdomWarning
+        Once, if `source` is ignored or some of its entries are.
+    """
+    name = "source"
+    try:
+        if isinstance(source, Mapping):
+            entries, dropped = from_dict(source)
+        else:
+            name = _path(source, "source")
+            entries, dropped = parse(files.read(name, MAX_BYTES)[0])
+    except files.TooLarge:
+        warn(f"{name} is larger than {MAX_BYTES} bytes: it is ignored")
+        return 0
+    except Unusable as trouble:
+        warn(f"{name} {trouble.reason}: it is ignored")
+        return 0
+    _store().add(entries)
+    if dropped:
+        warn(f"{name} has {dropped} invalid entries: they are ignored")
+    return len(entries)
+
+
+def clear(disk: bool = False) -> None:
+    """Forget what is known here.
+
+    Plans that were made already stay as they are; later ones are made as if nothing were known.
+
+    Parameters
+    ----------
+    disk : bool, optional
+        Remove the wisdom file, too. By default it stays, this process does not read it again
+        (`load` does), and what is found out from now on is added to it.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be removed.
+
+    Warns
+    -----
+    WisdomWarning
+        If what lies in the file's place is not wisdom of this version; it is not removed.
+    """
+    _store().clear(disk)
+
+
+def lookup(key: Key) -> Entry | None:
+    """What is known of a problem.
+
+    Parameters
+    ----------
+    key : Key
+
+    Returns
+    -------
+    Entry or None
+        Plain data that a file may have brought: a hint, which the planner must be able to build
+        itself before it follows it. ``entry.teams.get(team)`` is None for a team that was not
+        measured, whose plan has the same ``entry.choice`` all the same.
+    """
+    return _store().entries().get(key)
+
+
+def remember(
+    key: Key,
+    choice: Mapping[str, Scalar],
+    team: int,
+    blocks: Mapping[str, Scalar],
+    seconds: float,
+    *,
+    search: str = "measure",
+) -> None:
+    """Add what a search found out, here and in the file.
+
+    For the choice that was known before, the team is added to those that were measured; another
+    choice starts afresh and drops them. A search for a further team therefore looks up the
+    choice and keeps to it.
+
+    Parameters
+    ----------
+    key : Key
+        The problem.
+    choice : mapping of str to bool, int or str
+        What decides the bits: algorithm and variant.
+    team : int
+        Size of the team that was measured, 1 to 65536.
+    blocks : mapping of str to bool, int or str
+        How it divides the work; integers from 0 to 2**53.
+    seconds : float
+        Best time of a run.
+    search : {"measure", "exhaustive"}, optional
+        How thoroughly it was looked for.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not of its type or out of its range; the message names it.
+
+    Warns
+    -----
+    WisdomWarning
+        The first time that the file cannot be used or written; wisdom is kept in memory then.
+    """
+    entry = Entry(choice, {check_team(team): Division(blocks, seconds, search)})
+    _store().add({key: entry})
+
+
+def describe() -> dict[str, Any]:
+    """Where wisdom lies, and what the file holds now.
+
+    Returns
+    -------
+    dict
+        ``"path"``: str, or None if wisdom is kept in memory only; ``"entries"``: int;
+        ``"bytes"``: int, size of the file; ``"trouble"``: str or None, why the file or some of
+        its entries are not used.
+    """
+    path = _path_of(config.current())
+    if path is None:
+        return {"path": None, "entries": 0, "bytes": 0, "trouble": None}
+    path = os.path.abspath(path)
+    found = read_file(path)
+    return {
+        "path": path,
+        "entries": len(found.entries),
+        "bytes": found.stamp.size if found.stamp else 0,
+        "trouble": found.complaint,
+    }
+
+
+def _path(value: object, name: str) -> str:
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{name} is of type {type(value).__name__}: expected a path")
+    return os.fsdecode(value)
+
+
+def _path_of(settings: config.Settings) -> str | None:
+    if settings.wisdom is not None:
+        return settings.wisdom or None
+    if settings.cache_folder is None:
+        return None
+    return os.path.join(settings.cache_folder, FILE_NAME)
+
+
+def _store() -> Store:
+    global _current
+    path = _path_of(config.current())
+    found = _current
+    if found is None or found[0] != path:
+        with _guard:
+            found = _current
+            if found is None or found[0] != path:
+                found = _current = (path, Store(path))
+    return found[1]
+
+
+def _in_child() -> None:
+    global _guard
+    _guard = threading.Lock()
+    files.close_inherited_locks()
+    if _current is not None:
+        _current[1].renew_locks()
+
+
+# Systems without fork have no such function, and no such problem.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,142 @@
+"""The text of a wisdom file: JSON with a header, one entry a line, read without trust."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from .._version import __version__
+from .entries import MAX_ENTRIES, Entry, Key, from_json, to_json
+
+FORMAT = "pplconv wisdom"
+VERSION = 1
+"""Raised when entries change their meaning; each version has a file name of its own."""
+FILE_NAME = f"wisdom-{VERSION}.json"
+MAX_BYTES = 4 << 20
+"""Largest file: the oldest entries beyond it are not written, and no larger one is read."""
+
+_HEADER = f'{{\n"format": "{FORMAT}"'
+# At the start of a file, whatever a newer version may have made of the rest.
+_NEWER = re.compile(rb'"version": ([0-9]{1,9})\b')
+# Longer numbers than any that is valid, which take long to convert, are not converted.
+_LONGEST_NUMBER = 40
+
+
+class Unusable(Exception):
+    """A file that holds no wisdom for us.
+
+    Parameters
+    ----------
+    reason : str
+        The end of a sentence that begins with the file's name.
+    ours : bool
+        Whether it is a wisdom file of this version that got damaged, and may be set aside. All
+        else is left alone: a newer version's file, or one that is not ours at all.
+    """
+
+    def __init__(self, reason: str, *, ours: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.ours = ours
+
+
+def as_dict(entries: Mapping[Key, Entry]) -> dict[str, Any]:
+    """Make the document, of dicts, lists, strings and numbers only."""
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "pplconv": __version__,
+        "entries": [to_json(key, entry) for key, entry in entries.items()],
+    }
+
+
+def dump(entries: Mapping[Key, Entry]) -> bytes:
+    """Write the document; of entries that exceed `MAX_BYTES`, the newest."""
+    import json
+
+    head = f'{_HEADER},\n"version": {VERSION},\n"pplconv": "{__version__}",\n"entries": [\n'
+    tail = "\n]\n}\n"
+    room = MAX_BYTES - len(head) - len(tail)
+    lines: list[str] = []
+    for key in reversed(list(entries)):
+        line = json.dumps(to_json(key, entries[key]), allow_nan=False)
+        room -= len(line) + len(",\n")
+        if room < 0:
+            break
+        lines.append(line)
+    return (head + ",\n".join(reversed(lines)) + tail).encode("ascii")
+
+
+def parse(data: bytes) -> tuple[dict[Key, Entry], int]:
+    """Read the document.
+
+    Parameters
+    ----------
+    data : bytes
+        Of any content.
+
+    Returns
+    -------
+    entries : dict of Key to Entry
+        The valid ones.
+    dropped : int
+        How many were not.
+
+    Raises
+    ------
+    Unusable
+        If it is no wisdom of this version.
+    """
+    import json
+
+    if not data:  # made beforehand, by touch or mktemp
+        return {}, 0
+    header = _HEADER.encode("ascii")
+    ours = data.startswith(header) or header.startswith(data)
+    try:
+        # What is too long, infinite or not a number becomes null, and so an invalid entry.
+        value = json.loads(
+            data.decode("utf-8"),
+            parse_int=lambda digits: int(digits) if len(digits) <= _LONGEST_NUMBER else None,
+            parse_float=lambda digits: float(digits) if len(digits) <= _LONGEST_NUMBER else None,
+            parse_constant=lambda name: None,
+        )
+    # MemoryError: some versions of Python say so where nesting is too deep.
+    except (ValueError, RecursionError, MemoryError):
+        written = _NEWER.search(data, 0, 2 * len(header))
+        if ours and written and int(written[1]) > VERSION:
+            raise _newer(int(written[1])) from None
+        reason = "is damaged" if ours else "is not a wisdom file"
+        raise Unusable(reason, ours=ours) from None
+    return from_dict(value)
+
+
+def from_dict(value: object) -> tuple[dict[Key, Entry], int]:
+    """Read what `as_dict` made; returns and raises as `parse` does."""
+    if not isinstance(value, Mapping) or value.get("format") != FORMAT:
+        raise Unusable("is not a wisdom file")
+    version = value.get("version")
+    if type(version) is int and version > VERSION:
+        raise _newer(version)
+    items = value.get("entries")
+    if type(version) is not int or version != VERSION or not isinstance(items, list):
+        raise Unusable("is damaged", ours=True)
+    entries: dict[Key, Entry] = {}
+    valid = 0
+    for item in items:
+        try:
+            key, entry = from_json(item)
+        except (TypeError, ValueError):
+            continue
+        valid += 1
+        entries.pop(key, None)  # of two for one problem the later, in the later's place
+        entries[key] = entry
+    dropped = len(items) - valid
+    for key in list(entries)[: max(0, len(entries) - MAX_ENTRIES)]:
+        del entries[key]
+    return entries, dropped
+
+
+def _newer(version: int) -> Unusable:
+    return Unusable(f"is of format version {version}, and this pplconv reads {VERSION}")
