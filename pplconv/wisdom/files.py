@@ -80,15 +80,17 @@ def read(path: str, most: int) -> tuple[bytes, Stamp]:
     """
     # O_NONBLOCK: opening a pipe would wait for somebody to write to it.
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
-    with open(fd, "rb", buffering=0) as file:
+    try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise NotAFile(path)
         parts = []
         room = most + 1
-        while room and (part := file.read(room)):
+        while room and (part := os.read(fd, room)):
             parts.append(part)
             room -= len(part)
+    finally:
+        os.close(fd)
     if not room:
         raise TooLarge(path, most)
     return b"".join(parts), Stamp.of(status)

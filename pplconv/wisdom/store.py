@@ -175,7 +175,7 @@ class Store:
                 # Whoever holds the lock so long is stuck: waiting again would only cost time.
                 self._patient = not isinstance(error, TimeoutError)
                 reason = f"cannot be written ({error.strerror or error})"
-                return self._once("write", f"{reason}: wisdom is kept in memory only")
+                return self._once("memory only", f"{reason}: wisdom is kept in memory only")
             finally:
                 if not kept:
                     with self._lock:
@@ -218,12 +218,12 @@ class Store:
     def _complaint(self, found: Contents) -> str | None:
         if found.complaint is None:
             return None
-        what = "it is ignored"
         if found.trouble is None:
-            what = "they are ignored"
-        elif not found.trouble.ours:
-            what = "it is ignored and left as it is, and wisdom is kept in memory only"
-        return self._once("content", f"{found.complaint}: {what}")
+            return self._once("content", f"{found.complaint}: they are ignored")
+        if found.trouble.ours:
+            return self._once("content", f"{found.complaint}: it is ignored")
+        what = "it is ignored and left as it is, and wisdom is kept in memory only"
+        return self._once("memory only", f"{found.complaint}: {what}")
 
     def _once(self, kind: str, text: str) -> str | None:
         with self._lock:
