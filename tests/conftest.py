@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import zlib
 from pathlib import Path
@@ -15,6 +16,10 @@ from threadpoolctl import threadpool_limits
 # directories go last, so that nothing here can stand before an installed package.
 _HERE = Path(__file__).resolve().parent
 sys.path += [str(room) for room in (_HERE, _HERE / "api") if str(room) not in sys.path]
+
+# What the user's own plans are must not decide a test, nor a test write to them. Tests of wisdom
+# name files of their own.
+os.environ["PPLCONV_WISDOM"] = "off"
 
 _COMMON = {
     "deadline": None,

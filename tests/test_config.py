@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import sys
 from pathlib import Path
 
 import pytest
 
 import pplconv
+from pplconv import config
 from pplconv.config import ISA_LADDER, MAX_THREADS, Settings, current, read
 from pplconv.machine import ISA_LADDER as MACHINE_LADDER
 
 
 def test_nothing_set() -> None:
-    assert read({}) == Settings(None, None, None)
+    assert read({}) == Settings(None, None, None, None, None)
 
 
 def test_other_variables_do_not_matter() -> None:
@@ -74,10 +76,67 @@ def test_malformed_omp_num_threads_is_ignored(text: str) -> None:
 
 def test_empty_is_unset() -> None:
     blank = {"PPLCONV_MAX_ISA": "", "PPLCONV_NUM_THREADS": " ", "OMP_NUM_THREADS": ""}
-    assert read(blank) == Settings()
+    assert read({**blank, "XDG_CACHE_HOME": "", "HOME": ""}) == Settings()
+
+
+@pytest.mark.parametrize("text", ["", " ", "off", "OFF", " off ", "0"])
+def test_wisdom_off(text: str) -> None:
+    assert read({"PPLCONV_WISDOM": text}).wisdom == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/var/w.json", "/var/w.json"),
+        ("w.json", "w.json"),
+        (" w ", " w "),
+        ("~/w.json", "/home/me/w.json"),
+        ("~", "~"),
+        ("~you/w.json", "~you/w.json"),
+        ("00", "00"),
+        ("offer", "offer"),
+    ],
+)
+def test_wisdom_path(text: str, path: str) -> None:
+    assert read({"PPLCONV_WISDOM": text, "HOME": "/home/me"}).wisdom == path
+
+
+def test_wisdom_without_home() -> None:
+    assert read({"PPLCONV_WISDOM": "~/w.json"}).wisdom == "~/w.json"
+
+
+def test_malformed_wisdom() -> None:
+    with pytest.raises(ValueError, match=r"PPLCONV_WISDOM is 'a\\x00b': expected a path"):
+        read({"PPLCONV_WISDOM": "a\0b"})
+
+
+@pytest.mark.parametrize(
+    ("platform", "environ", "folder"),
+    [
+        ("linux", {"HOME": "/home/me"}, "/home/me/.cache/pplconv"),
+        ("darwin", {"HOME": "/Users/me"}, "/Users/me/Library/Caches/pplconv"),
+        ("linux", {"HOME": "/home/me", "XDG_CACHE_HOME": "/big/cache"}, "/big/cache/pplconv"),
+        ("darwin", {"XDG_CACHE_HOME": "/big/cache"}, "/big/cache/pplconv"),
+        ("linux", {"HOME": "/home/me", "XDG_CACHE_HOME": "cache"}, "/home/me/.cache/pplconv"),
+        ("linux", {"HOME": "/home/me", "XDG_CACHE_HOME": ""}, "/home/me/.cache/pplconv"),
+        ("linux", {"HOME": "me"}, None),
+        ("linux", {"XDG_CACHE_HOME": "cache"}, None),
+    ],
+)
+def test_cache_folder(
+    monkeypatch: pytest.MonkeyPatch, platform: str, environ: dict[str, str], folder: str | None
+) -> None:
+    config._parse.cache_clear()
+    monkeypatch.setattr(sys, "platform", platform)
+    try:
+        assert read(environ) == Settings(cache_folder=folder)
+    finally:
+        config._parse.cache_clear()
 
 
 def test_current_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PPLCONV_WISDOM", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PPLCONV_MAX_ISA", "avx2")
     monkeypatch.setenv("PPLCONV_NUM_THREADS", "3")
     monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
@@ -88,6 +147,9 @@ def test_current_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delenv("PPLCONV_NUM_THREADS")
     monkeypatch.setenv("PPLCONV_MAX_ISA", "portable")
     assert current() == Settings("portable", None, 5)
+    monkeypatch.setenv("PPLCONV_WISDOM", "/var/w.json")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/cache")
+    assert current() == Settings("portable", None, 5, "/var/w.json", "/var/cache/pplconv")
 
 
 def test_frozen() -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import pplconv
 from pplconv import __main__ as command
-from pplconv import _info, _kernels
+from pplconv import _info, _kernels, wisdom
 from pplconv.machine import Machine
 from pplconv.machine import current as current_machine
 
@@ -58,6 +58,7 @@ def xeon(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A recorded machine without settings, with a small kernel table."""
     for name in ("PPLCONV_MAX_ISA", "PPLCONV_NUM_THREADS", "OMP_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PPLCONV_WISDOM", "off")
     monkeypatch.setattr(_info, "current_machine", lambda: XEON)
     monkeypatch.setattr(_info, "openmp_runtimes", lambda: [RUNTIME])
     table = types.SimpleNamespace(rows=lambda: ROWS)
@@ -105,6 +106,7 @@ def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
         "NUMA nodes": ["2: 0-7; 8-15"],
         "memory": ["48 GiB"],
         "threads": ["3 (CPU quota 2.5, below the 5 CPUs of the affinity mask)"],
+        "wisdom": ["in memory only"],
         "OpenMP": ["libgomp.so.1, 16 threads by default (/usr/lib/libgomp.so.1)"],
         "kernels": [
             "gemm  f32  portable     1",
@@ -132,6 +134,27 @@ def test_chosen_isa_has_kernels(xeon: pytest.MonkeyPatch) -> None:
     xeon.setattr(pplconv, "_kernels", types.SimpleNamespace(rows=list))
     assert _info.config()["isa"]["chosen"] is None
     assert shown()["kernels"] == ["none"]
+
+
+def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "cache" / "wisdom.json"
+    xeon.setenv("PPLCONV_WISDOM", str(path))
+    assert shown()["wisdom"] == [f"0 entries in {path}"]
+    assert not path.parent.exists(), "a look changes nothing"
+    for number in (1, 2):
+        key = wisdom.Key("mb1", "f32", "NCHW", "none", 10.0**-number, "CPU", "avx2")
+        wisdom.remember(key, {"algorithm": "im2col"}, 1, {}, 1e-3)
+        plural = "entry" if number == 1 else "entries"
+        assert shown()["wisdom"] == [f"{number} {plural} in {path}"]
+    size = path.stat().st_size
+    assert _info.config()["wisdom"] == {
+        "path": str(path),
+        "entries": 2,
+        "bytes": size,
+        "trouble": None,
+    }
+    path.write_text("notes of mine")
+    assert shown()["wisdom"] == [f"0 entries in {path} (the file is not a wisdom file)"]
 
 
 def test_unknown_things(xeon: pytest.MonkeyPatch) -> None:

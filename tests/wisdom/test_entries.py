@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from pplconv.machine import Machine
 from pplconv.machine import current as current_machine
@@ -17,6 +17,7 @@ from pplconv.wisdom.entries import MAX_ENTRIES, MAX_TEAMS, from_json, merge, ove
 from wisdom_case import CHOICE, division, entries, entry, key, keys
 
 
+@settings(max_examples=100)
 @given(keys, entries)
 def test_json_and_back(where: Key, found: Entry) -> None:
     text = json.dumps(to_json(where, found), allow_nan=False)
