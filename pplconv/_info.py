@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
+from . import wisdom
 from .config import current as current_settings
 from .machine import ISA_LADDER
 from .machine import current as current_machine
 from .runtime import explain_default_threads, openmp_runtimes
-from .wisdom import describe as describe_wisdom
 
 _WIDTH = 14
 
@@ -72,7 +72,7 @@ def config() -> dict[str, Any]:
         "numa_nodes": [list(node) for node in machine.numa_nodes],
         "memory_bytes": machine.memory_bytes,
         "threads": {"default": threads, "why": why},
-        "wisdom": describe_wisdom(),
+        "wisdom": wisdom.describe(),
         "openmp": openmp_runtimes(),
         "kernels": kernels,
     }
@@ -163,12 +163,12 @@ def _cache(label: str, cache: dict[str, int]) -> str:
     return f"{label} {_size(cache['bytes'])}{sharing}"
 
 
-def _wisdom_text(wisdom: dict[str, Any]) -> str:
-    if wisdom["path"] is None:
+def _wisdom_text(kept: dict[str, Any]) -> str:
+    if kept["path"] is None:
         return "in memory only"
-    count = wisdom["entries"]
-    text = f"{count} {'entry' if count == 1 else 'entries'} in {wisdom['path']}"
-    return f"{text} (the file {wisdom['trouble']})" if wisdom["trouble"] else text
+    count = kept["entries"]
+    text = f"{count} {'entry' if count == 1 else 'entries'} in {kept['path']}"
+    return f"{text} (the file {kept['trouble']})" if kept["trouble"] else text
 
 
 def _runtime(entry: dict[str, Any]) -> str:

@@ -35,13 +35,18 @@ For the planner:
 ``store.py``         one file and the memory before it: threads, forks, other processes
 ``api.py``           the functions above, on the store that the environment names
 ===================  ===========================================================================
+
+Importing this room loads none of them; the first use does, which the import of pplconv is spared.
 """
 
 from __future__ import annotations
 
-from .api import clear, describe, export, load, lookup, remember
-from .entries import Division, Entry, Key, cpu_model
-from .store import WisdomWarning
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .api import clear, describe, export, load, lookup, remember
+    from .entries import Division, Entry, Key, cpu_model
+    from .store import WisdomWarning
 
 __all__ = [
     "Division",
@@ -56,3 +61,23 @@ __all__ = [
     "lookup",
     "remember",
 ]
+
+_HOMES = {
+    **dict.fromkeys(("clear", "describe", "export", "load", "lookup", "remember"), "api"),
+    **dict.fromkeys(("Division", "Entry", "Key", "cpu_model"), "entries"),
+    "WisdomWarning": "store",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
