@@ -100,6 +100,9 @@ C_OPERATIONS = {
     "pack_weights": ("portable", "avx2", "avx512"),
     "store_transposed": ("portable", "avx2", "avx512"),
     "zero_lanes": ("portable", "avx2", "avx512"),
+    "depthwise_pixels": ("portable", "avx2", "avx512"),
+    "depthwise_channels": ("portable", "avx2", "avx512"),
+    "pack_depthwise": ("portable", "avx2", "avx512"),
 }
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations

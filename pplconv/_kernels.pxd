@@ -107,9 +107,43 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t row_stride, rows, columns
         const void *slope
         int64_t kind
+
     struct pplconv_zero_lanes_args:
         void *dst
         int64_t dst_ps, pixels, lanes
+
+    struct pplconv_depthwise_pixels_args:
+        const void *src
+        int64_t src_cs
+        void *dst
+        int64_t dst_cs
+        const void *weights
+        int64_t first_row, rows, channels, multiplier
+        const void *bias
+        const void *residual
+        int64_t residual_cs
+        const void *clip
+        int64_t flags
+        const void *geometry
+
+    struct pplconv_depthwise_channels_args:
+        const void *src
+        int64_t src_rs, src_ps
+        void *dst
+        int64_t dst_rs, dst_ps
+        const void *weights
+        int64_t weights_ts, first_row, rows, channels, multiplier, phase
+        const void *bias
+        const void *residual
+        int64_t residual_rs, residual_ps
+        const void *clip
+        int64_t flags
+        const void *geometry
+
+    struct pplconv_pack_depthwise_args:
+        const void *src
+        void *dst
+        int64_t taps, oc_begin, oc_end, width
 
     struct pplconv_fma_peak_args:
         int64_t iterations

@@ -1,5 +1,6 @@
-/* Loads and stores of the first n lanes of a vector, 0 <= n <= LANES, that touch nothing
- * beyond them: mask registers on AVX-512, mask vectors on AVX2, a copy elsewhere. */
+/* Loads and stores of some lanes of a vector that touch nothing beyond them: mask registers on
+ * AVX-512, mask vectors on AVX2, a copy elsewhere. And the one product that is fused where the
+ * machine can. */
 #ifndef PPLCONV_LANES_H
 #define PPLCONV_LANES_H
 
@@ -12,12 +13,31 @@ typedef uint16_t lane_mask;
 
 static inline lane_mask first_lanes(int64_t n) { return (lane_mask)((1u << n) - 1u); }
 
+static inline int64_t clamp_lane(int64_t n) { return n < 0 ? 0 : n > LANES ? LANES : n; }
+
+/* Lanes begin <= i < end, whatever the two are. */
+static inline lane_mask lanes_between(int64_t begin, int64_t end) {
+    return first_lanes(clamp_lane(end)) & (lane_mask)~first_lanes(clamp_lane(begin));
+}
+
 #if PPLCONV_F64
 static inline vector load_masked(const element *p, lane_mask m) {
     return (vector)_mm512_maskz_loadu_pd((__mmask8)m, p);
 }
 static inline void store_masked(element *p, vector v, lane_mask m) {
     _mm512_mask_storeu_pd(p, (__mmask8)m, (__m512d)v);
+}
+static inline vector multiply_add(vector a, vector b, vector c) {
+    return (vector)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+}
+static inline vector multiply_add_where(lane_mask m, vector a, vector b, vector c) {
+    return (vector)_mm512_mask3_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c, (__mmask8)m);
+}
+static inline vector at_least(vector x, vector low) {
+    return (vector)_mm512_max_pd((__m512d)low, (__m512d)x);
+}
+static inline vector at_most(vector x, vector high) {
+    return (vector)_mm512_min_pd((__m512d)high, (__m512d)x);
 }
 #else
 static inline vector load_masked(const element *p, lane_mask m) {
@@ -26,21 +46,17 @@ static inline vector load_masked(const element *p, lane_mask m) {
 static inline void store_masked(element *p, vector v, lane_mask m) {
     _mm512_mask_storeu_ps(p, (__mmask16)m, (__m512)v);
 }
-#endif
-
-#if PPLCONV_F64
-static inline vector larger(vector bound, vector x) {
-    return (vector)_mm512_max_pd((__m512d)bound, (__m512d)x);
+static inline vector multiply_add(vector a, vector b, vector c) {
+    return (vector)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 }
-static inline vector smaller(vector bound, vector x) {
-    return (vector)_mm512_min_pd((__m512d)bound, (__m512d)x);
+static inline vector multiply_add_where(lane_mask m, vector a, vector b, vector c) {
+    return (vector)_mm512_mask3_fmadd_ps((__m512)a, (__m512)b, (__m512)c, (__mmask16)m);
 }
-#else
-static inline vector larger(vector bound, vector x) {
-    return (vector)_mm512_max_ps((__m512)bound, (__m512)x);
+static inline vector at_least(vector x, vector low) {
+    return (vector)_mm512_max_ps((__m512)low, (__m512)x);
 }
-static inline vector smaller(vector bound, vector x) {
-    return (vector)_mm512_min_ps((__m512)bound, (__m512)x);
+static inline vector at_most(vector x, vector high) {
+    return (vector)_mm512_min_ps((__m512)high, (__m512)x);
 }
 #endif
 
@@ -53,6 +69,8 @@ static inline void store_lanes(element *p, vector v, int64_t n) {
 
 #elif PPLCONV_VECTOR_BYTES == 32
 #include <immintrin.h>
+
+typedef vector_bits lane_mask;
 
 /* Lanes begin <= i < end as a mask vector. */
 static inline vector_bits lanes_between(int64_t begin, int64_t end) {
@@ -71,11 +89,14 @@ static inline vector load_masked(const element *p, vector_bits m) {
 static inline void store_lanes(element *p, vector v, int64_t n) {
     _mm256_maskstore_pd(p, (__m256i)lanes_between(0, n), (__m256d)v);
 }
-static inline vector larger(vector bound, vector x) {
-    return (vector)_mm256_max_pd((__m256d)bound, (__m256d)x);
+static inline vector multiply_add(vector a, vector b, vector c) {
+    return (vector)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 }
-static inline vector smaller(vector bound, vector x) {
-    return (vector)_mm256_min_pd((__m256d)bound, (__m256d)x);
+static inline vector at_least(vector x, vector low) {
+    return (vector)_mm256_max_pd((__m256d)low, (__m256d)x);
+}
+static inline vector at_most(vector x, vector high) {
+    return (vector)_mm256_min_pd((__m256d)high, (__m256d)x);
 }
 #else
 static inline vector load_masked(const element *p, vector_bits m) {
@@ -84,11 +105,14 @@ static inline vector load_masked(const element *p, vector_bits m) {
 static inline void store_lanes(element *p, vector v, int64_t n) {
     _mm256_maskstore_ps(p, (__m256i)lanes_between(0, n), (__m256)v);
 }
-static inline vector larger(vector bound, vector x) {
-    return (vector)_mm256_max_ps((__m256)bound, (__m256)x);
+static inline vector multiply_add(vector a, vector b, vector c) {
+    return (vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 }
-static inline vector smaller(vector bound, vector x) {
-    return (vector)_mm256_min_ps((__m256)bound, (__m256)x);
+static inline vector at_least(vector x, vector low) {
+    return (vector)_mm256_max_ps((__m256)low, (__m256)x);
+}
+static inline vector at_most(vector x, vector high) {
+    return (vector)_mm256_min_ps((__m256)high, (__m256)x);
 }
 #endif
 
@@ -98,6 +122,31 @@ static inline vector load_lanes(const element *p, int64_t n) {
 
 #else
 
+typedef vector_bits lane_mask;
+
+static inline lane_mask lanes_between(int64_t begin, int64_t end) {
+    lane_mask m;
+    for (int64_t i = 0; i < LANES; i++) m[i] = -(element_bits)(i >= begin && i < end);
+    return m;
+}
+static inline vector load_masked(const element *p, lane_mask m) {
+    vector v = {0};
+    for (int64_t i = 0; i < LANES; i++) {
+        if (m[i]) v[i] = p[i];
+    }
+    return v;
+}
+/* NaN compares false and passes through, as it does through the second operand of the
+ * instructions above. */
+static inline vector at_least(vector x, vector low) {
+    return select_lanes(x < low, low, x);
+}
+static inline vector at_most(vector x, vector high) {
+    return select_lanes(x > high, high, x);
+}
+/* Two roundings: a fused product would be a call of the library for each lane. */
+static inline vector multiply_add(vector a, vector b, vector c) { return c + a * b; }
+
 static inline vector load_lanes(const element *p, int64_t n) {
     vector v = {0};
     for (int64_t i = 0; i < n; i++) v[i] = p[i];
@@ -106,8 +155,6 @@ static inline vector load_lanes(const element *p, int64_t n) {
 static inline void store_lanes(element *p, vector v, int64_t n) {
     for (int64_t i = 0; i < n; i++) p[i] = v[i];
 }
-static inline vector larger(vector bound, vector x) { return select_lanes(bound > x, bound, x); }
-static inline vector smaller(vector bound, vector x) { return select_lanes(bound < x, bound, x); }
 
 #endif
 

@@ -30,7 +30,7 @@ INLINE void apply(const struct epilogue *e, vector block[LANES], const element b
     }
     if (e->flags & PPLCONV_CLIP) {
         UNROLL for (int c = 0; c < LANES; c++) {
-            block[c] = smaller(e->high, larger(e->low, block[c]));
+            block[c] = at_most(at_least(block[c], e->low), e->high);
         }
     }
 }

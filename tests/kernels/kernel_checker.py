@@ -19,7 +19,12 @@ from asm.contract import CONTRACTS, header_text
 from guarded_memory import PAGE, Arena
 
 NATIVE = Path(__file__).resolve().parent / "native"
-SOURCES = ("checked_call.c", "checked_call_x86_64.S", "ordered_gemm.c")
+SOURCES = (
+    "checked_call.c",
+    "checked_call_x86_64.S",
+    "ordered_gemm.c",
+    "ordered_depthwise.c",
+)
 STRUCTURES = {op: contract.ctypes_structure() for op, contract in CONTRACTS.items()}
 # An address that no kernel may dereference, for the pointers that no flag calls for.
 NOWHERE = 8

@@ -1,0 +1,99 @@
+/* What the depthwise kernels share: which taps lie inside the image, and the epilogue. */
+#ifndef PPLCONV_DEPTHWISE_H
+#define PPLCONV_DEPTHWISE_H
+
+#include "lanes.h"
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 64")
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* The smallest i >= 0 with start + i * step >= bound. */
+static inline int64_t steps_to(int64_t start, int64_t step, int64_t bound) {
+    return start >= bound ? 0 : (bound - start + step - 1) / step;
+}
+
+/* Taps begin .. end - 1 of `taps` read the image: `start` is where tap 0 reads. */
+struct range {
+    int64_t begin, end;
+};
+static inline struct range inside(int64_t start, int64_t dilation, int64_t taps, int64_t size) {
+    const struct range r = {steps_to(start, dilation, 0),
+                            least(steps_to(start, dilation, size), taps)};
+    return r;
+}
+
+INLINE vector load(const element *p) { return *(const unaligned_vector *)p; }
+
+/* Keeps a vector that several products share in a register: GCC would rather load it again. */
+INLINE vector in_register(vector x) {
+#if PPLCONV_VECTOR_BYTES == 64
+    __asm__("" : "+v"(x));
+#elif PPLCONV_VECTOR_BYTES == 32
+    __asm__("" : "+x"(x));
+#endif
+    return x;
+}
+
+#if PPLCONV_VECTOR_BYTES != 64
+INLINE vector where(lane_mask m, vector yes, vector no) {
+    return (vector)((m & (vector_bits)yes) | (~m & (vector_bits)no));
+}
+/* a * b + c in the lanes of the mask, c in the others. */
+INLINE vector multiply_add_where(lane_mask m, vector a, vector b, vector c) {
+    return where(m, multiply_add(a, b, c), c);
+}
+#endif
+
+/* The first n lanes; all of them where that is known to be so. */
+INLINE vector load_part(const element *p, int64_t n, const int part) {
+    return part ? load_lanes(p, n) : load(p);
+}
+INLINE void store_part(element *p, vector v, int64_t n, const int part) {
+    if (part) {
+        store_lanes(p, v, n);
+    } else {
+        *(unaligned_vector *)p = v;
+    }
+}
+
+/* A number that the compiler must keep instead of computing it again where it is used. */
+INLINE int64_t kept(int64_t i) {
+    __asm__("" : "+r"(i));
+    return i;
+}
+
+/* What happens to sums on their way out. Without a bias, -0 is added, which changes no bit. */
+struct epilogue {
+    int residual, low_bound, high_bound;
+    vector bias, low, high;
+};
+
+static inline struct epilogue epilogue_of(int64_t flags, const void *clip) {
+    const vector zero = {0};
+    const element *bounds = clip;
+    struct epilogue e = {.residual = (flags & PPLCONV_RESIDUAL) != 0, .bias = -zero};
+    if (flags & PPLCONV_CLIP) { /* an infinite bound bounds nothing */
+        e.low_bound = !(bounds[0] == -(element)__builtin_inf());
+        e.high_bound = !(bounds[1] == (element)__builtin_inf());
+        e.low = zero + bounds[0];
+        e.high = zero + bounds[1];
+    }
+    return e;
+}
+
+/* A test for all the sums of a block, instead of one for each. */
+INLINE void clip_all(const struct epilogue *e, vector *x, const int count) {
+    if (e->low_bound) {
+        UNROLL for (int i = 0; i < count; i++)
+            x[i] = at_least(x[i], e->low);
+    }
+    if (e->high_bound) {
+        UNROLL for (int i = 0; i < count; i++)
+            x[i] = at_most(x[i], e->high);
+    }
+}
+
+#endif

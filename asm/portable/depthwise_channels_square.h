@@ -1,0 +1,175 @@
+/* Depthwise convolution of channels-last pixels with a square kernel: blocks of 2 x 4 output
+ * pixels, channels innermost. Each input vector of a block is loaded once. Neighbouring channels
+ * follow each other at once because that is how memory takes stores: vectors stored a pixel
+ * apart cost up to four times as much. */
+#ifndef PPLCONV_DEPTHWISE_CHANNELS_SQUARE_H
+#define PPLCONV_DEPTHWISE_CHANNELS_SQUARE_H
+
+#include "depthwise_channels.h"
+
+enum { ROWS = 2, COLUMNS = 4, LARGEST_SIZE = 5 };
+
+/* Which of `count` neighbours from `start` on lie inside 0 .. size - 1, one bit each. */
+static inline uint32_t inside_bits(int64_t start, int count, int64_t size) {
+    uint32_t bits = 0;
+    for (int i = 0; i < count; i++) bits |= (uint32_t)(start + i >= 0 && start + i < size) << i;
+    return bits;
+}
+
+/* A block of outputs: where it is, and what of it exists. */
+struct block {
+    int64_t row, column;
+    int rows, columns;              /* that exist */
+    int most;                       /* columns to take at once */
+    uint32_t row_bits, column_bits; /* of its inputs */
+};
+
+/* Channels begin .. end - 1 of a block. Of its input columns the first `left` and the last
+ * `right` are padding, known to the compiler; with `checked` it asks the bits as well. Whole
+ * vectors unless `tail`, which means the one vector that is not. */
+INLINE void square_block(const struct call *s, const struct block *b, int64_t begin, int64_t end,
+                         const int size, const int stride, const int columns, const int left,
+                         const int right, const int checked, const int tail) {
+    const int lines = (ROWS - 1) * stride + size, inputs = (columns - 1) * stride + size;
+    const int64_t rs = s->src_rs, ps = s->src_ps, ps3 = kept(3 * ps), ts = s->weights_ts;
+    const int64_t near[5] = {0, ps, 2 * ps, ps3, 4 * ps};
+    const int64_t dst_rs = s->dst_rs, dst_ps = s->dst_ps, dst_ps3 = kept(3 * dst_ps);
+    const int64_t out[COLUMNS] = {0, dst_ps, 2 * dst_ps, dst_ps3};
+    const uint32_t row_bits = b->row_bits, column_bits = b->column_bits;
+    const int64_t offset = (b->row * stride - s->g.pad_top) * rs + //
+                           (b->column * stride - s->g.pad_left) * ps;
+    const element *src = AT_CONST(element, s->src + begin, offset);
+    const element *weights = s->weights + begin, *bias = s->bias;
+    element *dst = AT(element, s->dst + begin, b->row * dst_rs + b->column * dst_ps);
+    const element *residual = AT_CONST(element, s->residual + begin,
+                                       b->row * s->residual_rs + b->column * s->residual_ps);
+    struct epilogue e = s->epilogue;
+    if (bias) bias += begin;
+
+    do {
+        const int64_t n = tail ? end - begin : LANES;
+        vector w[LARGEST_SIZE * LARGEST_SIZE], sum[ROWS][COLUMNS] = {0};
+        const element *p = weights;
+        UNROLL for (int k = 0; k < size * size; k++) {
+            w[k] = load_part(p, n, tail);
+            /* 25 do not fit into the registers, and may stay in memory. */
+            if (size == 3) w[k] = in_register(w[k]);
+            p = AT_CONST(element, p, ts);
+        }
+        const element *line = src;
+        UNROLL for (int i = 0; i < lines; i++) {
+            if (row_bits >> i & 1) {
+                const element *from = line;
+                UNROLL for (int j = 0; j < inputs; j++) {
+                    if (j && j % 5 == 0) from = AT_CONST(element, from, near[4] + ps);
+                    if (j < left || j >= inputs - right) continue;
+                    if (checked && !(column_bits >> j & 1)) continue;
+                    p = AT_CONST(element, from, near[j % 5]);
+                    const vector x = in_register(load_part(p, n, tail));
+                    UNROLL for (int r = 0; r < ROWS; r++) {
+                        const int kh = i - r * stride;
+                        if (kh < 0 || kh >= size) continue;
+                        UNROLL for (int c = 0; c < columns; c++) {
+                            const int kw = j - c * stride;
+                            if (kw < 0 || kw >= size) continue;
+                            sum[r][c] = multiply_add(x, w[kh * size + kw], sum[r][c]);
+                        }
+                    }
+                }
+            }
+            line = AT_CONST(element, line, rs);
+        }
+        if (bias) e.bias = load_part(bias, n, tail);
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            UNROLL for (int c = 0; c < columns; c++)
+                sum[r][c] += e.bias;
+        }
+        if (e.residual) {
+            UNROLL for (int r = 0; r < ROWS; r++) {
+                UNROLL for (int c = 0; c < columns; c++) {
+                    if (r >= b->rows || (checked && c >= b->columns)) break;
+                    const int64_t to = r * s->residual_rs + c * s->residual_ps;
+                    sum[r][c] += load_part(AT_CONST(element, residual, to), n, tail);
+                }
+            }
+        }
+        UNROLL for (int r = 0; r < ROWS; r++)
+            clip_all(&e, sum[r], columns);
+        UNROLL for (int r = 0; r < ROWS; r++) {
+            if (r >= b->rows) break;
+            element *to = AT(element, dst, r * dst_rs);
+            UNROLL for (int c = 0; c < columns; c++) {
+                if (checked && c >= b->columns) break;
+                store_part(AT(element, to, out[c]), sum[r][c], n, tail);
+            }
+        }
+        begin += LANES;
+        src += LANES;
+        dst += LANES;
+        weights += LANES;
+        residual += LANES;
+        if (bias) bias += LANES;
+    } while (!tail && begin + LANES <= end);
+}
+
+/* The block at b->row, b->column; gives how many columns it has. */
+INLINE int square_step(const struct call *s, struct block *b, int64_t begin, int64_t end,
+                       const int size, const int stride, const int tail) {
+    const int pad = size / 2;
+    const int64_t start = b->column * stride - s->g.pad_left, todo = s->g.ow - b->column;
+#define BLOCK(columns, left, right)                                                                \
+    if (start >= -left && start + (columns - 1) * stride + size <= s->g.iw + right &&              \
+        (left ? start == -left : 1) &&                                                             \
+        (right ? start + (columns - 1) * stride + size == s->g.iw + right : 1)) {                  \
+        square_block(s, b, begin, end, size, stride, columns, left, right, 0, tail);               \
+        return columns;                                                                            \
+    }
+    /* Three and three, or three and what is left, are less work than four and what is left. */
+    if (!tail && todo > 3 && todo != 5 && todo != 6) {
+        BLOCK(4, 0, 0)
+        BLOCK(4, pad, 0)
+        BLOCK(4, 0, pad)
+    } else if (!tail && todo >= 3) {
+        BLOCK(3, 0, 0)
+        BLOCK(3, 0, pad)
+    }
+#undef BLOCK
+    b->columns = (int)least(todo, b->most);
+    b->column_bits = inside_bits(start, (COLUMNS - 1) * stride + size, s->g.iw);
+    square_block(s, b, begin, end, size, stride, COLUMNS, 0, 0, 1, tail);
+    return b->columns;
+}
+
+/* Output rows first .. end - 1, channels 0 .. channels - 1. */
+INLINE void square(const struct call *call, int64_t first, int64_t end, int64_t channels,
+                   const int size, const int stride) {
+    const struct call s = *call;
+    const int64_t whole = channels / LANES * LANES;
+    struct block b;
+    for (b.row = first; b.row < end; b.row += ROWS) {
+        b.rows = (int)least(end - b.row, ROWS);
+        b.row_bits = inside_bits(b.row * stride - s.g.pad_top, stride + size, s.g.ih);
+        if (b.rows == 1) b.row_bits &= (1u << size) - 1;
+        for (b.column = 0; b.column < s.g.ow;) {
+            b.most = COLUMNS;
+            if (whole) b.most = square_step(&s, &b, 0, whole, size, stride, 0);
+            if (whole < channels) {
+                b.most = square_step(&s, &b, whole, channels, size, stride, 1);
+            }
+            b.column += b.most;
+        }
+    }
+}
+
+/* A function each, so that the compiler need not see them all at once. */
+#define SQUARE(size, stride)                                                                       \
+    static __attribute__((noinline)) void square_##size##_##stride(                                \
+        const struct call *s, int64_t first, int64_t end, int64_t channels) {                      \
+        square(s, first, end, channels, size, stride);                                             \
+    }
+SQUARE(3, 1)
+SQUARE(3, 2)
+SQUARE(5, 1)
+SQUARE(5, 2)
+
+#endif

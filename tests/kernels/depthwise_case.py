@@ -1,0 +1,184 @@
+"""One call of a depthwise kernel: laid out between guard pages, judged bit by bit.
+
+``ordered_depthwise`` of the native half takes the contracts word by word and gives the very
+bits, fused for the AVX kernels and with two roundings a step for the portable ones. Sums of small
+integers are exact, so float64 in NumPy judges those too.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+import numpy as np
+
+from asm.contract import FLAGS
+from kernel_table import BITS
+from kernel_values import draw
+from packing_case import Geometry, PackingCall
+
+CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.75, 0.5), (-np.inf, 0.25), (1.0, 1.0))
+BIAS = {"depthwise_pixels": FLAGS["BIAS_ROW"], "depthwise_channels": FLAGS["BIAS_COLUMN"]}
+RESIDUAL, CLIP = FLAGS["RESIDUAL"], FLAGS["CLIP"]
+
+
+@dataclass
+class Depthwise:
+    """What is computed: a geometry, the channels, and rows first .. first + rows - 1."""
+
+    g: Geometry
+    channels: int = 3
+    multiplier: int = 1
+    phase: int = 0
+    first: int = 0
+    rows: int = 0
+    flags: int = 0
+    kind: str = "special"
+    place: str = ""
+
+
+def geometry(
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int] = (1, 1),
+    dilation: tuple[int, int] = (1, 1),
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0),
+) -> Geometry | None:
+    """Describe a convolution, `pads` top, bottom, left and right; None if it has no output."""
+    oh, ow = (
+        (n + before + after - d * (k - 1) - 1) // s + 1
+        for n, k, s, d, before, after in zip(
+            size, kernel, stride, dilation, pads[::2], pads[1::2], strict=True
+        )
+    )
+    if oh < 1 or ow < 1:
+        return None
+    return Geometry(*size, oh, ow, *kernel, *stride, *dilation, pads[0], pads[2])
+
+
+def draw_rows(rng: np.random.Generator, oh: int) -> tuple[int, int]:
+    """Draw a first row and a number of rows, all of them in one case of two."""
+    if rng.random() < 0.5:
+        return 0, oh
+    first = int(rng.integers(0, oh))
+    return first, int(rng.integers(1, oh - first + 1))
+
+
+def _gap(rng: np.random.Generator, size: int) -> int:
+    return int(rng.integers(0, 9) * rng.integers(0, 2)) * size
+
+
+class DepthwiseCall(PackingCall):
+    """A case laid out in memory."""
+
+    def __init__(self, checker, row: dict, rng: np.random.Generator, case: Depthwise) -> None:
+        super().__init__(checker, row, rng)
+        self.case = case
+        self.place = case.place or self.place
+        self.pixels = row["op"] == "depthwise_pixels"
+        size, g, flags = self.dtype.itemsize, case.g, case.flags
+        inputs = (case.phase + case.channels - 1) // case.multiplier + 1
+        self.values |= {
+            "first_row": case.first,
+            "rows": case.rows,
+            "channels": case.channels,
+            "multiplier": case.multiplier,
+            "phase": case.phase,
+            "flags": flags,
+        }
+        # Arrays are (channel, row, column) whatever their strides.
+        src_strides = self._strides("src", (inputs, g.ih, g.iw))
+        self.src = self._input("src", (inputs, g.ih, g.iw), src_strides)
+        shape = case.channels, case.rows, g.ow
+        dst_strides = self._strides("dst", (case.channels, g.oh, g.ow))
+        self.place_output("dst", shape, dst_strides)
+        self.values["dst"] -= case.first * dst_strides[1]
+        ts = size if self.pixels else case.channels * size + _gap(rng, size)
+        cs = g.taps * size if self.pixels else size
+        self.values["weights_ts"] = ts
+        self.weights = self._input("weights", (case.channels, g.taps), (cs, ts))
+        self.values |= {"residual_cs": 0, "residual_rs": 0, "residual_ps": 0}
+        self.bias = self.residual = self.clip = None
+        if flags & BIAS[row["op"]]:
+            self.bias = self._input("bias", (case.channels,), (size,))
+        if flags & RESIDUAL:
+            strides = self._strides("residual", (case.channels, g.oh, g.ow))
+            self.residual = self._input("residual", shape, strides)
+            self.values["residual"] -= case.first * strides[1]
+        if flags & CLIP:
+            self.clip = self._input("clip", (2,), (size,))
+            self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
+        self.place_bytes("geometry", np.array(g.as_tuple(), np.int64).tobytes())
+
+    def _strides(self, name: str, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Draw strides for an array of (channel, row, column) and note them."""
+        size = self.dtype.itemsize
+        channels, rows, columns = shape
+        if self.pixels:
+            strides = rows * columns * size + _gap(self.rng, size), columns * size, size
+        else:
+            ps = channels * size + _gap(self.rng, size)
+            strides = size, columns * ps + _gap(self.rng, size), ps
+        self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
+        return strides
+
+    def _input(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
+        array = self.place_input(name, shape, strides)
+        if self.case.kind == "integers":
+            array[...] = self.rng.integers(-8, 9, shape)
+        else:
+            array[...] = draw(self.rng, self.case.kind, shape, self.dtype)
+        return array
+
+    def ordered(self) -> np.ndarray:
+        """The bits that the contract's order of operations gives."""
+        op, case = self.row["op"], self.case
+        out = np.empty((case.channels, case.rows, case.g.ow), self.dtype)
+        reference = getattr(self.checker.native, f"ordered_{op}_{self.row['dtype']}")
+        reference(
+            ctypes.c_void_p(self.checker.arguments(op, self.values)),
+            ctypes.c_int64(self.row["isa"] != "portable"),
+            ctypes.c_void_p(out.ctypes.data),
+        )
+        return out
+
+    def exact(self) -> np.ndarray:
+        """The result in float64, from whole arrays and without a loop over outputs."""
+        case, g = self.case, self.case.g
+        last = (g.oh - 1) * g.stride_h, (g.ow - 1) * g.stride_w
+        height = max(last[0] + (g.kh - 1) * g.dilation_h + 1, g.pad_top + g.ih)
+        width = max(last[1] + (g.kw - 1) * g.dilation_w + 1, g.pad_left + g.iw)
+        padded = np.zeros((self.src.shape[0], height, width))
+        padded[:, g.pad_top : g.pad_top + g.ih, g.pad_left : g.pad_left + g.iw] = self.src
+        padded = padded[(case.phase + np.arange(case.channels)) // case.multiplier]
+        out = np.zeros((case.channels, g.oh, g.ow))
+        for tap in range(g.taps):
+            top, left = tap // g.kw * g.dilation_h, tap % g.kw * g.dilation_w
+            window = padded[
+                :, top : top + last[0] + 1 : g.stride_h, left : left + last[1] + 1 : g.stride_w
+            ]
+            out += self.weights[:, tap].astype(np.float64)[:, np.newaxis, np.newaxis] * window
+        out = out[:, case.first : case.first + case.rows]
+        if self.bias is not None:
+            out = out + self.bias[:, np.newaxis, np.newaxis]
+        if self.residual is not None:
+            out = out + self.residual
+        if self.clip is not None:
+            out = np.clip(out, *self.clip.astype(np.float64))
+        return out
+
+
+def judge(checker, row: dict, rng: np.random.Generator, case: Depthwise) -> None:
+    """Make the call and hold its bits against the ordered reference, any NaN for a NaN."""
+    case.rows = case.rows or case.g.oh
+    with np.errstate(all="ignore"):
+        call = DepthwiseCall(checker, row, rng, case)
+        expected = call.ordered()
+        got = call.run(case)
+    if case.kind == "integers":
+        np.testing.assert_array_equal(got, call.exact(), err_msg=f"{row['symbol']}\n{case}")
+    nan = np.isnan(expected)
+    np.testing.assert_array_equal(np.isnan(got), nan, err_msg=f"NaN: {row['symbol']}\n{case}")
+    for array in (got, expected):
+        array.view(BITS[row["dtype"]])[nan] = 0
+    call.same_bits(got, expected, (case, call.values))

@@ -1,0 +1,86 @@
+/* The depthwise contracts word by word, one element at a time: a chain over (kh, kw) that starts
+ * from zero and leaves out the taps on padding, then bias, residual, clip. `fused` picks one
+ * rounding per step or two. `out` is (channels, rows, ow) without gaps. */
+#include <math.h>
+#include <string.h>
+
+#include "pplconv_kernels.h"
+
+/* Where both contracts agree: strides in bytes, by channel, row and column or tap. */
+struct view {
+    const void *src, *weights, *bias, *residual, *clip;
+    int64_t src_cs, src_rs, src_ps, weights_cs, weights_ts, residual_cs, residual_rs, residual_ps;
+    int64_t first_row, rows, channels, multiplier, phase, flags;
+    const struct pplconv_geometry *g;
+};
+
+#define DEFINE_ORDERED(type, element, fma)                                                         \
+    static element at_##type(const void *base, int64_t bytes) {                                    \
+        element x;                                                                                 \
+        memcpy(&x, (const char *)base + bytes, sizeof x);                                          \
+        return x;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
+    static element output_##type(const struct view *v, int64_t o, int64_t oy, int64_t ox,          \
+                                 int64_t fused) {                                                  \
+        const struct pplconv_geometry *g = v->g;                                                   \
+        const int64_t size = sizeof(element), i = (v->phase + o) / v->multiplier;                  \
+        element x = 0;                                                                             \
+        for (int64_t tap = 0; tap < g->kh * g->kw; tap++) {                                        \
+            const int64_t y = oy * g->stride_h - g->pad_top + tap / g->kw * g->dilation_h;         \
+            const int64_t z = ox * g->stride_w - g->pad_left + tap % g->kw * g->dilation_w;        \
+            if (y < 0 || y >= g->ih || z < 0 || z >= g->iw) continue;                              \
+            const element a =                                                                      \
+                at_##type(v->src, i * v->src_cs + y * v->src_rs + z * v->src_ps);                  \
+            const element b = at_##type(v->weights, o * v->weights_cs + tap * v->weights_ts);      \
+            if (fused) x = fma(a, b, x);                                                           \
+            else x = x + a * b;                                                                    \
+        }                                                                                          \
+        if (v->bias) x += at_##type(v->bias, o * size);                                            \
+        if (v->flags & PPLCONV_RESIDUAL) {                                                         \
+            x += at_##type(v->residual,                                                            \
+                           o * v->residual_cs + oy * v->residual_rs + ox * v->residual_ps);        \
+        }                                                                                          \
+        if (v->flags & PPLCONV_CLIP) {                                                             \
+            const element low = at_##type(v->clip, 0), high = at_##type(v->clip, size);            \
+            if (x < low) x = low;                                                                  \
+            if (x > high) x = high;                                                                \
+        }                                                                                          \
+        return x;                                                                                  \
+    }                                                                                              \
+                                                                                                   \
+    static void all_##type(const struct view *v, int64_t fused, element *out) {                    \
+        for (int64_t o = 0; o < v->channels; o++) {                                                \
+            for (int64_t y = v->first_row; y < v->first_row + v->rows; y++) {                      \
+                for (int64_t x = 0; x < v->g->ow; x++) *out++ = output_##type(v, o, y, x, fused);  \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    void ordered_depthwise_pixels_##type(const struct pplconv_depthwise_pixels_args *a,            \
+                                         int64_t fused, element *out) {                            \
+        const int64_t size = sizeof(element);                                                      \
+        const struct pplconv_geometry *g = a->geometry;                                            \
+        const struct view v = {                                                                    \
+            a->src, a->weights, a->flags & PPLCONV_BIAS_ROW ? a->bias : 0, a->residual, a->clip,   \
+            a->src_cs, g->iw * size, size, g->kh * g->kw * size, size,                             \
+            a->residual_cs, g->ow * size, size,                                                    \
+            a->first_row, a->rows, a->channels, a->multiplier, 0, a->flags, g,                     \
+        };                                                                                         \
+        all_##type(&v, fused, out);                                                                \
+    }                                                                                              \
+                                                                                                   \
+    void ordered_depthwise_channels_##type(const struct pplconv_depthwise_channels_args *a,        \
+                                           int64_t fused, element *out) {                          \
+        const int64_t size = sizeof(element);                                                      \
+        const struct view v = {                                                                    \
+            a->src, a->weights, a->flags & PPLCONV_BIAS_COLUMN ? a->bias : 0, a->residual,         \
+            a->clip, size, a->src_rs, a->src_ps, size, a->weights_ts,                              \
+            size, a->residual_rs, a->residual_ps,                                                  \
+            a->first_row, a->rows, a->channels, a->multiplier, a->phase, a->flags, a->geometry,    \
+        };                                                                                         \
+        all_##type(&v, fused, out);                                                                \
+    }
+
+DEFINE_ORDERED(f32, float, fmaf)
+DEFINE_ORDERED(f64, double, fma)

@@ -1,0 +1,154 @@
+"""Both depthwise kernels: all tails, strides, paddings, multipliers, and parts of an image."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from asm.contract import FLAGS
+from depthwise_case import (
+    BIAS,
+    CLIP,
+    RESIDUAL,
+    Depthwise,
+    DepthwiseCall,
+    draw_rows,
+    geometry,
+    judge,
+)
+from guarded_memory import PLACES
+from kernel_table import rows, symbol
+from kernel_values import KINDS
+
+ROWS = [*rows("depthwise_pixels"), *rows("depthwise_channels")]
+every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
+
+
+def draw_flags(rng: np.random.Generator, op: str) -> int:
+    """Draw any of the flags of `op`."""
+    return sum(int(flag) for flag in (BIAS[op], RESIDUAL, CLIP) if rng.random() < 0.5)
+
+
+def draw_case(rng: np.random.Generator, op: str, **fixed: object) -> Depthwise:
+    """Draw a case of any kernel size, stride, dilation and padding."""
+    while True:
+        g = geometry(
+            (int(rng.integers(1, 15)), int(rng.integers(1, 41))),
+            tuple(int(x) for x in rng.integers(1, 8, 2)),
+            tuple(int(x) for x in rng.integers(1, 4, 2)),
+            tuple(int(x) for x in rng.choice([1, 1, 1, 2, 3], 2)),
+            tuple(int(x) for x in rng.integers(0, 10, 4) * rng.integers(0, 2, 4)),
+        )
+        if g is not None:
+            break
+    multiplier = int(rng.choice([1, 1, 2, 3]))
+    first, count = draw_rows(rng, g.oh)
+    case = Depthwise(
+        g,
+        channels=int(rng.integers(1, 41 if op == "depthwise_channels" else 6)),
+        multiplier=multiplier,
+        phase=int(rng.integers(0, multiplier)) if op == "depthwise_channels" else 0,
+        first=first,
+        rows=count,
+        flags=draw_flags(rng, op),
+        kind=str(rng.choice(KINDS)),
+    )
+    return replace(case, **fixed)
+
+
+@every_kernel
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("size", [3, 5])
+def test_every_width(checker, row, size, stride, rng):
+    """Each width of the sizes that have loops of their own, padded as usual and anyhow."""
+    for width in range(1, 41):
+        for pads in ((size // 2,) * 4, tuple(int(x) for x in rng.integers(0, size + 2, 4))):
+            shape = (int(rng.integers(1, 18)), width)
+            g = geometry(shape, (size, size), (stride, stride), pads=pads)
+            if g is None:
+                continue
+            first, count = draw_rows(rng, g.oh)
+            case = Depthwise(g, int(rng.integers(1, 4)), 1, 0, first, count)
+            case.flags, case.kind = draw_flags(rng, row["op"]), str(rng.choice(KINDS))
+            judge(checker, row, rng, case)
+
+
+@every_kernel
+@pytest.mark.parametrize("size", [3, 5])
+def test_every_number_of_rows(checker, row, size, rng):
+    """From each first row to each last one, of images that fill a vector and of narrow ones."""
+    for shape in ((11, 7), (8, 8), (9, 4), (10, 18), (17, 1)):
+        g = geometry(shape, (size, size), pads=(size // 2,) * 4)
+        for first in range(g.oh):
+            for count in range(1, g.oh - first + 1):
+                case = Depthwise(g, 2, first=first, rows=count, flags=BIAS[row["op"]])
+                judge(checker, row, rng, replace(case, kind="random"))
+
+
+@every_kernel
+def test_every_number_of_channels(checker, row, rng):
+    """Each tail of a vector of channels, in each of the loops."""
+    for channels in range(1, 41):
+        for size, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (4, 1)):
+            # Of size 4 and padded by 2, no image is too small.
+            shape = tuple(int(x) for x in rng.integers(1, 15, 2))
+            g = geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
+            case = Depthwise(g, channels, flags=draw_flags(rng, row["op"]))
+            judge(checker, row, rng, case)
+
+
+@every_kernel
+@pytest.mark.parametrize("place", PLACES)
+def test_any_problem(checker, row, place, rng):
+    """Kernels 1x1 to 7x7, paddings beyond the kernel, dilations, multipliers, parts."""
+    for _ in range(300):
+        judge(checker, row, rng, draw_case(rng, row["op"], place=place))
+
+
+@every_kernel
+def test_every_multiplier(checker, row, rng):
+    """Which input an output channel reads, from each phase on where the kernel has one."""
+    for multiplier in (1, 2, 3, 5, 17):
+        for phase in range(multiplier if row["op"] == "depthwise_channels" else 1):
+            for size in (3, 2):
+                g = geometry((5, 6), (size, size), pads=(1, 1, 1, 1))
+                channels = int(rng.integers(1, 41))
+                case = Depthwise(g, channels, multiplier, phase, kind="random")
+                judge(checker, row, rng, case)
+
+
+@every_kernel
+def test_every_combination_of_flags(checker, row, rng):
+    """A pointer that no flag calls for leads nowhere; other flags change nothing."""
+    own = (BIAS[row["op"]], RESIDUAL, CLIP)
+    others = sum(FLAGS.values()) - sum(own)
+    for chosen in range(8):
+        flags = sum(flag for bit, flag in enumerate(own) if chosen >> bit & 1)
+        for size in (3, 5, 4):
+            for more in (0, others):
+                g = geometry((9, 21), (size, size), pads=(1, 1, 1, 1))
+                judge(checker, row, rng, Depthwise(g, 19, flags=flags | more))
+
+
+@every_kernel
+def test_integers_against_float64(checker, row, rng):
+    """Sums of small integers are exact, whatever computes them."""
+    for _ in range(100):
+        judge(checker, row, rng, draw_case(rng, row["op"], kind="integers"))
+
+
+@every_kernel
+def test_infinite_weights_on_padding_add_nothing(checker, row, rng):
+    """Taps on padding are left out: no 0 * inf, in any lane of any loop."""
+    for size, stride, shape in ((3, 1, (5, 7)), (5, 2, (6, 21)), (3, 1, (9, 40)), (4, 1, (5, 9))):
+        g = geometry(shape, (size, size), (stride, stride), pads=(size,) * 4)
+        call = DepthwiseCall(checker, row, rng, Depthwise(g, 5, rows=g.oh, kind="random"))
+        call.weights[...] = np.inf
+        call.src[...] = 1
+        got = call.run(g)
+        assert not np.isnan(got).any()
+        # The first pixel sees nothing but padding, one in the middle the image.
+        assert (got[:, 0, 0] == 0).all()
+        assert np.isposinf(got[:, g.oh // 2, g.ow // 2]).all()
