@@ -109,7 +109,7 @@ setup(
             extension("schedules.gemm"),
             extension("schedules.direct"),
             extension("schedules.winograd"),
-            # extension("schedules.depthwise"),
+            extension("schedules.depthwise"),
             extension("schedules.relayout", openmp=True),
             extension("_workspace"),
             extension("_arrays"),

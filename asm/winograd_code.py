@@ -39,7 +39,7 @@ class _Writer:
         """Write start + factor * name and give its name."""
         if abs(factor) == 1:
             return self.name(f"{start} {'+' if factor > 0 else '-'} {name}")
-        function = "multiply_add" if factor > 0 else "multiply_subtract"
+        function = "add_product" if factor > 0 else "multiply_subtract"
         return self.name(f"{function}({start}, splat({abs(factor)!r}), {name})")
 
 
@@ -108,7 +108,7 @@ def header_text(n: int, r: int) -> str:
     """C header with the three one-dimensional transforms of F(n, r).
 
     A file that includes it defines the type ``value``, ``splat(number)``,
-    ``multiply_add(c, a, b)`` = c + a * b and ``multiply_subtract(c, a, b)`` = c - a * b.
+    ``add_product(c, a, b)`` = c + a * b and ``multiply_subtract(c, a, b)`` = c - a * b.
     """
     m, t = matrices(n, r), n + r - 1
     bodies = (

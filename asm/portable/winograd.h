@@ -39,21 +39,21 @@ INLINE value splat(double x) { return (value){0} + (scalar)x; }
 
 /* c + a * b and c - a * b: one rounding where the ISA has it, two where it has not. */
 #if PPLCONV_VECTOR_BYTES == 64
-INLINE value multiply_add(value c, value a, value b) {
+INLINE value add_product(value c, value a, value b) {
     return (value)OF_TYPE(_mm512_fmadd)(a, b, c);
 }
 INLINE value multiply_subtract(value c, value a, value b) {
     return (value)OF_TYPE(_mm512_fnmadd)(a, b, c);
 }
 #elif PPLCONV_VECTOR_BYTES == 32
-INLINE value multiply_add(value c, value a, value b) {
+INLINE value add_product(value c, value a, value b) {
     return (value)OF_TYPE(_mm256_fmadd)(a, b, c);
 }
 INLINE value multiply_subtract(value c, value a, value b) {
     return (value)OF_TYPE(_mm256_fnmadd)(a, b, c);
 }
 #else
-INLINE value multiply_add(value c, value a, value b) { return c + a * b; }
+INLINE value add_product(value c, value a, value b) { return c + a * b; }
 INLINE value multiply_subtract(value c, value a, value b) { return c - a * b; }
 #endif
 

@@ -3,18 +3,6 @@
 #define WINOGRAD_F64 PPLCONV_F64
 #include "winograd.h"
 
-/* NaN compares false and passes through, which is what the second operand of max and min does. */
-#if PPLCONV_VECTOR_BYTES == 64
-INLINE vector at_least(vector x, vector low) { return (vector)OF_TYPE(_mm512_max)(low, x); }
-INLINE vector at_most(vector x, vector high) { return (vector)OF_TYPE(_mm512_min)(high, x); }
-#elif PPLCONV_VECTOR_BYTES == 32
-INLINE vector at_least(vector x, vector low) { return (vector)OF_TYPE(_mm256_max)(low, x); }
-INLINE vector at_most(vector x, vector high) { return (vector)OF_TYPE(_mm256_min)(high, x); }
-#else
-INLINE vector at_least(vector x, vector low) { return select_lanes(x < low, low, x); }
-INLINE vector at_most(vector x, vector high) { return select_lanes(x > high, high, x); }
-#endif
-
 /* What happens to an output on its way to memory, for one block of channels. */
 struct epilogue {
     vector bias, low, high;

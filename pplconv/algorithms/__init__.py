@@ -24,6 +24,6 @@ from .candidate import Candidate
 from .rates import Rates
 from .surroundings import Surroundings
 
-ALGORITHMS = {module.NAME: module for module in (pointwise, winograd, direct, im2col)}
+ALGORITHMS = {module.NAME: module for module in (depthwise, pointwise, winograd, direct, im2col)}
 
 __all__ = ["ALGORITHMS", "Candidate", "Rates", "Surroundings"]

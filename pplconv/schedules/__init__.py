@@ -19,13 +19,13 @@ from typing import Any
 
 from .base import Schedule
 
-# from .depthwise import DepthwiseSchedule
+from .depthwise import DepthwiseSchedule
 from .direct import DirectSchedule
 from .gemm import GemmSchedule
 from .winograd import WinogradSchedule
 
 SCHEDULES: dict[str, type[Schedule]] = {
-    # "depthwise": DepthwiseSchedule,
+    "depthwise": DepthwiseSchedule,
     "direct": DirectSchedule,
     "gemm": GemmSchedule,
     "winograd": WinogradSchedule,
