@@ -27,6 +27,7 @@ from .rates import (
     Rates,
     busiest_share,
     matrix_cycles,
+    step_cycles,
 )
 from .surroundings import Surroundings
 from .tiled import row_tiles, widths
@@ -41,7 +42,9 @@ LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
 UNBOUNDED = 1 << 40
 ENOUGH_TILES = 28  # of a block: below, register tiles and weights are poorly used
 # Arithmetic of a transform, in cycles a position and vector of channels, beside its stores.
-TRANSFORM_CYCLES = 2.0
+TRANSFORM_CYCLES = 2.5
+U_BYTES = 12.0  # transformed weights: bytes a cycle from L3, where they are read ahead
+HIDDEN_STEP = 0.6  # of a step of the microkernel's time
 PIECE_CYCLES = 60.0
 
 
@@ -242,21 +245,29 @@ class Winograd(Candidate):
         m_vectors = self.tiles * ceil_div(self.oc, self.lanes) * self.positions
         write = self.lanes * e / L2_WRITE_BYTES
         read = self.lanes * e / L2_BYTES
-        pre = v_vectors * max(TRANSFORM_CYCLES + 0.5, write)
-        # M is written by the products, which hide half of it, and read by the transform.
-        post = m_vectors * (0.5 * write * ic_segments + read + TRANSFORM_CYCLES)
+        # Images beyond L2 come from L3, once for V and, as outputs, there and back.
+        shares = self.n**2 / self.t**2
+        image = p.batch * p.ih * p.iw * p.ic * e
+        arrive = shares * self.lanes * e / L3_BYTES if image > rates.l2_bytes // 2 else 0.0
+        pre = v_vectors * (TRANSFORM_CYCLES + write + arrive)
+        # M is written by the products, which hide half of it, and read by the transform. Each
+        # further segment of input channels loads and stores it once more.
+        m_moves = 0.5 * write + (ic_segments - 1) * (write + read)
+        post = m_vectors * (m_moves + read + TRANSFORM_CYCLES + 2.0 * arrive)
         u_bytes = self.positions * self.ic * round_up(self.oc, self.nr) * e
         scratch = self.positions * self.tile_block * (self.ic_segment + self.oc_block) * e
         stream = 0.0
+        panels = ceil_div(self.oc, self.nr)
         if u_bytes + scratch > rates.l2_bytes:
-            # The weights pass by once for each block of tiles.
-            far = blocks * u_bytes / L3_BYTES
-            stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
+            # The weights pass by once for each block of tiles, a row of a panel for each step of
+            # the first register tile, which hides what it has time for.
+            step = step_cycles(rates, min(self.mr, self.tile_block), self.nr // self.lanes)
+            row = self.nr * e / U_BYTES
+            stream += blocks * self.positions * panels * self.ic * max(row - HIDDEN_STEP * step, 0)
         else:
             stream += blocks * u_bytes / L2_BYTES * (1.0 - HIDDEN)
         if scratch > rates.l2_bytes:
             stream += (v_vectors + m_vectors) * self.lanes * e / L3_BYTES
-        panels = ceil_div(self.oc, self.nr)
         stream += v_vectors * self.lanes * e * panels / oc_segments / L2_BYTES * (1.0 - HIDDEN)
         store = 0.0
         if self.by_planes:
