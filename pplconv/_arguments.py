@@ -175,6 +175,36 @@ def check_threads(threads: object) -> int | None:
     return number
 
 
+def check_search_seconds(seconds: object) -> float:
+    """Return `seconds`, the time that a search may take, as a finite float > 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number, or no such one.
+    """
+    if isinstance(seconds, (bool, str)):
+        raise TypeError(f"search_seconds must be a number, got {seconds!r}")
+    try:
+        number = float(seconds)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(f"search_seconds must be a number, got {seconds!r}") from None
+    if not 0 < number < math.inf:
+        raise ValueError(f"search_seconds must be more than 0 and finite, got {seconds!r}")
+    return number
+
+
+def check_max_workspace(max_workspace: object) -> int | None:
+    """Return `max_workspace` as a number of bytes, or None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither.
+    """
+    return None if max_workspace is None else integer("max_workspace", max_workspace, 0)
+
+
 def check_weight_shape(shape: tuple[int, ...], groups: int) -> None:
     """Check a weight shape (oc, ic / groups, kh, kw) by itself.
 

@@ -210,12 +210,21 @@ def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list
     if around.threads == 1:
         return [r for r in single if r.candidate.bits == chosen.bits]
     rates = Rates.of(around.machine, around.isa)
-    same = [c for c in request.candidates(around) if c.bits == chosen.bits]
-    return rank(same, rates, around.threads)
+    try:
+        found = request.candidates(around)
+    except ValueError:  # the segments of a team may need more scratch than one thread's
+        found = []
+    same = [c for c in found if c.bits == chosen.bits]
+    alone = [r.candidate for r in single if r.candidate.bits == chosen.bits]
+    return rank(same or alone, rates, around.threads)
 
 
 def plan_of(
-    request: Request, best: Ranked, search: str, runners_up: tuple[str, ...] = ()
+    request: Request,
+    best: Ranked,
+    search: str,
+    runners_up: tuple[str, ...] = (),
+    seconds: float | None = None,
 ) -> tuple[Plan, dict[str, Any]]:
     """Make a candidate into a plan and into what the loops take."""
     around = request.surroundings()
@@ -239,6 +248,7 @@ def plan_of(
         search=search,
         cost=best.cost,
         runners_up=runners_up,
+        seconds=seconds,
     )
     return plan, candidate.fields(threads)
 
