@@ -274,7 +274,7 @@ def make_problem(
         n, groups, ic, ih, iw, oc, out[0], out[1], kh, kw, stride, dilation, sides, dtype, layout,
         block,
     )  # fmt: skip
-    _check_sizes(problem)
+    check_sizes(problem)
     return problem
 
 
@@ -288,7 +288,7 @@ def _blocks(channels: int, block: int, input_shape: tuple[int, ...]) -> int:
     return -(-channels // block)
 
 
-def _check_sizes(p: ConvProblem) -> None:
+def check_sizes(p: ConvProblem) -> None:
     """Refuse sizes whose products could leave 64 bits anywhere in the native code."""
     largest = {
         "input": math.prod(p.input_shape) * p.element,

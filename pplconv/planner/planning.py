@@ -170,8 +170,8 @@ def _measured(
     threads = request.surroundings().threads
     # A forked child that may lead no team has timed something else.
     if safe_team(threads) == threads:
-        choice = {"algorithm": candidate.algorithm, "bits": candidate.bits}
-        blocks = _flat(candidate.blocks, candidate.algorithm)
+        # Algorithms may share their bits, and teams may then differ in the algorithm.
+        choice, blocks = {"bits": candidate.bits}, _flat(candidate.blocks, candidate.algorithm)
         wisdom.remember(key, choice, threads, blocks, max(best.seconds, 1e-9), search=search)
     names: dict[str, float] = {}
     for t in found.timed:
