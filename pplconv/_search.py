@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 import warnings
@@ -115,6 +116,7 @@ def run(options: argparse.Namespace) -> int:
     begin = time.monotonic()
     table = _Table(jobs)
     with warnings.catch_warnings():
+        warnings.simplefilter("always", wisdom.WisdomWarning)
         warnings.showwarning = lambda message, *_args, **_more: _say(progress, message)
         try:
             for job in jobs:
@@ -198,8 +200,8 @@ class _Table:
         if self._measured:
             before, after = (sum(column) for column in zip(*self._measured, strict=True))
             print(
-                f"\n{len(self._measured)} searches in {seconds:.1f} s, {self._changed} of them with "
-                f"another choice than the estimate's: {1e3 * before:.4g} ms became "
+                f"\n{len(self._measured)} searches in {seconds:.1f} s, {self._changed} of them "
+                f"with another choice than the estimate's: {1e3 * before:.4g} ms became "
                 f"{1e3 * after:.4g} ms"
             )
 
@@ -213,8 +215,8 @@ class _Table:
 
 def _name(plan: planner.Plan) -> str:
     """A plan in a few words."""
-    tile = plan.kernel.removesuffix(f"_{plan.isa}").rpartition("_")[2]
-    return f"{plan.algorithm} {tile}, {plan.bits}"
+    tile = re.search(r"_([0-9]+x[0-9]+)_", plan.kernel)
+    return f"{plan.algorithm}{f' {tile[1]}' if tile else ''}, {plan.bits}"
 
 
 def _jobs(options: argparse.Namespace) -> list[_Job]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -255,5 +256,5 @@ def plan_of(
 
 def summary(candidate: Candidate) -> str:
     """Name a candidate in a few words."""
-    tile = candidate.kernel("").rstrip("_").rpartition("_")[2]
-    return f"{candidate.algorithm} {tile}, {candidate.bits}"
+    tile = re.search(r"_([0-9]+x[0-9]+)_", candidate.kernel(""))
+    return f"{candidate.algorithm}{f' {tile[1]}' if tile else ''}, {candidate.bits}"

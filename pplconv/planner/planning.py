@@ -141,19 +141,19 @@ def plan_problem(
             if known is not None:
                 break
     if known is not None and known.best is not None:
-        plan = plan_of(request, known.best, "wisdom", _runners_up(single), known.seconds)
-        return Planned(*plan)
+        others = _runners_up(single, known.best)
+        return Planned(*plan_of(request, known.best, "wisdom", others, known.seconds))
     if search != "estimate":
         bits = known.bits if known is not None else None
         return _measured(
             request, keys[0], single, teamed, search, search_seconds, epilogue, bits, progress
         )
     if known is None:
-        return Planned(*plan_of(request, teamed[0], "estimate", _runners_up(single)))
+        return Planned(*plan_of(request, teamed[0], "estimate", _runners_up(single, teamed[0])))
     # Another team has measured the method; the estimate divides the work for this one.
     method = next(r.candidate for r in single if r.candidate.bits == known.bits)
     divisions = rank_team(request, method, single)
-    return Planned(*plan_of(request, divisions[0], "wisdom", _runners_up(single)))
+    return Planned(*plan_of(request, divisions[0], "wisdom", _runners_up(single, divisions[0])))
 
 
 def _measured(
@@ -232,11 +232,12 @@ def _find(
     return _Known(bits)
 
 
-def _runners_up(ranked: list[Ranked]) -> tuple[str, ...]:
-    """Name the next best methods and tiles of an estimate."""
-    seen: dict[str, Ranked] = {}
+def _runners_up(ranked: list[Ranked], chosen: Ranked) -> tuple[str, ...]:
+    """Name the best other methods and tiles of an estimate for one thread."""
+    seen: dict[str, float] = {}
     for r in ranked:
-        seen.setdefault(summary(r.candidate), r)
-    least = max(ranked[0].total, 1.0)
-    names = [f"{name} x{r.total / least:.2f}" for name, r in seen.items()]
-    return tuple(names[1 : 1 + RUNNERS_UP])
+        seen.setdefault(summary(r.candidate), r.total)
+    # Of a team's choice there may be no such candidate.
+    total = max(seen.pop(summary(chosen.candidate), ranked[0].total), 1.0)
+    names = [f"{name} x{other / total:.2f}" for name, other in seen.items()]
+    return tuple(names[:RUNNERS_UP])
