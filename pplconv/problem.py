@@ -16,9 +16,10 @@ LARGEST_PLANE = 2**31 - 2**20
 LARGEST_PRODUCT = 2**62
 
 
-# Two letters first, so that "g" cannot be taken out of a longer word.
-_FIELD = re.compile(r"(mb|ic|ih|iw|oc|oh|ow|kh|kw|sh|sw|ph|pw|dh|dw|g)([0-9]{1,18})")
-_NAME = re.compile(r'n"([^"]*)"')
+# Two letters first, so that "g" cannot be taken out of a longer word. Compiled at first use:
+# most programs write problems and read none.
+_FIELD = r"(mb|ic|ih|iw|oc|oh|ow|kh|kw|sh|sw|ph|pw|dh|dw|g)([0-9]{1,18})"
+_NAME = r'n"([^"]*)"'
 _REQUIRED = ("mb", "ic", "ih", "oc", "kh")
 
 
@@ -32,7 +33,7 @@ def split_name(text: str) -> tuple[str, str]:
     """
     sizes, mark, _ = text.strip().partition('n"')
     name = text.strip()[len(sizes) :]
-    match = _NAME.fullmatch(name)
+    match = re.fullmatch(_NAME, name)
     if mark and match is None:
         raise ValueError(f'{name!r} is no name: expected n"..."')
     return sizes, match[1] if match is not None else ""
@@ -212,7 +213,7 @@ def _fields(sizes: str) -> dict[str, int]:
     fields: dict[str, int] = {}
     position = 0
     while position < len(sizes):
-        match = _FIELD.match(sizes, position)
+        match = re.match(_FIELD, sizes[position:])
         if match is None:
             raise ValueError(f"{sizes[position:]!r} starts with no known field")
         key = match[1]
@@ -221,7 +222,7 @@ def _fields(sizes: str) -> dict[str, int]:
         fields[key] = int(match[2])
         if fields[key] < 1 and key[0] not in "pd":
             raise ValueError(f"{key} is 0: expected at least 1")
-        position = match.end()
+        position += match.end()
     missing = [key for key in _REQUIRED if key not in fields]
     if missing:
         raise ValueError(f"{', '.join(missing)} missing")

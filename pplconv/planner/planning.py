@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
 from ..machine import current as current_machine
@@ -11,7 +11,9 @@ from ..problem import ConvProblem
 from ..runtime import safe_team
 from .estimating import Ranked, Request, estimate_plan, plan_of, rank_team, summary
 from .plan import Plan
-from .racing import Progress
+
+if TYPE_CHECKING:
+    from .racing import Progress
 
 RUNNERS_UP = 3
 SEARCH_SECONDS = 0.5
@@ -234,10 +236,16 @@ def _find(
 
 def _runners_up(ranked: list[Ranked], chosen: Ranked) -> tuple[str, ...]:
     """Name the best other methods and tiles of an estimate for one thread."""
+    own, total = summary(chosen.candidate), None
     seen: dict[str, float] = {}
     for r in ranked:
-        seen.setdefault(summary(r.candidate), r.total)
-    # Of a team's choice there may be no such candidate.
-    total = max(seen.pop(summary(chosen.candidate), ranked[0].total), 1.0)
-    names = [f"{name} x{other / total:.2f}" for name, other in seen.items()]
-    return tuple(names[:RUNNERS_UP])
+        name = summary(r.candidate)
+        if name == own:
+            total = r.total if total is None else total
+        elif len(seen) < RUNNERS_UP:
+            seen.setdefault(name, r.total)
+        if total is not None and len(seen) == RUNNERS_UP:
+            break
+    # Of a team's choice there may be no such candidate for one thread.
+    total = max(ranked[0].total if total is None else total, 1.0)
+    return tuple(f"{name} x{other / total:.2f}" for name, other in seen.items())
