@@ -10,9 +10,10 @@
 ================  ================================================================================
 
 Inside, arrows run downward only: this public face, ``_conv`` and ``_blocked``; ``_prepared``
-(one run); ``planner`` (which plan); ``algorithms`` (what can be planned); ``schedules`` (the
-loops); ``_kernels`` (the table of ``asm/``). ``problem``, ``machine``, ``runtime``, ``wisdom``,
-``config``, ``_arrays`` and ``_workspace`` are leaves.
+(one run); ``planner`` (which plan); ``algorithms`` (what can be planned); ``_trial`` (one timed
+run, for a search); ``schedules`` (the loops); ``_kernels`` (the table of ``asm/``). ``problem``,
+``machine``, ``runtime``, ``wisdom``, ``config``, ``_arrays``, ``_progress`` and ``_workspace``
+are leaves.
 """
 
 from __future__ import annotations

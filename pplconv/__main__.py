@@ -1,4 +1,4 @@
-"""Command line: ``python -m pplconv info`` and ``python -m pplconv demo``."""
+"""Command line: ``python -m pplconv info``, ``search`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+
+from . import _search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -19,14 +21,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 if all went well, 2 if an argument, a setting or an extra is at fault.
+        Exit status: 0 if all went well, 2 if an argument, a setting or an extra is at fault, 130
+        if interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Everything after "demo" is the demo's own, options that look like ours included, so it is
     # taken off before our parser sees it.
     if arguments[:1] == ["demo"]:
         return _demo(arguments[1:])
-    return _info(_parser().parse_args(arguments).json)
+    options = _parser().parse_args(arguments)
+    if options.command == "search":
+        return _search.run(options)
+    return _info(options.json)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,9 +42,12 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m pplconv", description="2-D convolution for NumPy on packed-weight kernels."
     )
     parser.add_argument("--version", action="version", version=f"pplconv {pplconv.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{info,demo}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{info,search,demo}")
     info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
     info.add_argument("--json", action="store_true", help="print a JSON object")
+    _search.add_arguments(
+        commands.add_parser("search", help="measure the plans of layers, and remember them")
+    )
     commands.add_parser("demo", help="detect text in a picture with a NumPy pipeline (demo -h)")
     return parser
 

@@ -8,6 +8,14 @@ from typing import Any
 
 import numpy as np
 
+# Classes of epilogues by kind, as the planner knows them; all other kinds are "none".
+_EPILOGUES = {
+    "leaky_relu": "slope",
+    "prelu": "slope",
+    "hardswish": "slope",
+    "sigmoid": "exp",
+    "silu": "exp",
+}
 _CURVES = ("hardswish", "sigmoid", "silu")
 _ACTIVATION_FORMS = (
     'None, "relu", "relu6", ("clip", low, high), ("leaky_relu", a), ("prelu", slope), '
@@ -34,6 +42,15 @@ class Activation:
     kind: str
     bounds: tuple[float, float] | None = None
     slope: Any = None
+
+    @property
+    def epilogue(self) -> str:
+        """Class of the epilogue: what decides how long it takes, and no more.
+
+        ``"none"`` where the store does it all, as it does bias, residual and clips; ``"slope"``
+        for another pass over the tile; ``"exp"`` for one with exponentials.
+        """
+        return _EPILOGUES.get(self.kind, "none")
 
 
 def activation_text(activation: object) -> str:

@@ -175,6 +175,36 @@ def check_threads(threads: object) -> int | None:
     return number
 
 
+def check_search_seconds(seconds: object) -> float:
+    """Return `seconds`, the time that a search may take, as a finite float > 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number, or no such one.
+    """
+    if isinstance(seconds, (bool, str)):
+        raise TypeError(f"search_seconds must be a number, got {seconds!r}")
+    try:
+        number = float(seconds)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(f"search_seconds must be a number, got {seconds!r}") from None
+    if not 0 < number < math.inf:
+        raise ValueError(f"search_seconds must be more than 0 and finite, got {seconds!r}")
+    return number
+
+
+def check_max_workspace(max_workspace: object) -> int | None:
+    """Return `max_workspace` as a number of bytes, or None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is neither.
+    """
+    return None if max_workspace is None else integer("max_workspace", max_workspace, 0)
+
+
 def check_weight_shape(shape: tuple[int, ...], groups: int) -> None:
     """Check a weight shape (oc, ic / groups, kh, kw) by itself.
 
@@ -244,7 +274,7 @@ def make_problem(
         n, groups, ic, ih, iw, oc, out[0], out[1], kh, kw, stride, dilation, sides, dtype, layout,
         block,
     )  # fmt: skip
-    _check_sizes(problem)
+    check_sizes(problem)
     return problem
 
 
@@ -258,7 +288,7 @@ def _blocks(channels: int, block: int, input_shape: tuple[int, ...]) -> int:
     return -(-channels // block)
 
 
-def _check_sizes(p: ConvProblem) -> None:
+def check_sizes(p: ConvProblem) -> None:
     """Refuse sizes whose products could leave 64 bits anywhere in the native code."""
     largest = {
         "input": math.prod(p.input_shape) * p.element,

@@ -58,6 +58,8 @@ class Conv2d:
         tolerance: SupportsFloat = 1e-5,
         input_shape: Sequence[SupportsIndex] | None = None,
         search: str = "estimate",
+        search_seconds: SupportsFloat = 0.5,
+        max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
     ) -> None: ...
     @overload
@@ -92,6 +94,7 @@ def conv2d(
     algorithm: str = "auto",
     tolerance: SupportsFloat = 1e-5,
     threads: SupportsIndex | None = None,
+    max_workspace: SupportsIndex | None = None,
     out: NDArray[_Float] | None = None,
 ) -> NDArray[_Float]: ...
 @overload
@@ -110,5 +113,6 @@ def conv2d(
     algorithm: str = "auto",
     tolerance: SupportsFloat = 1e-5,
     threads: SupportsIndex | None = None,
+    max_workspace: SupportsIndex | None = None,
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]: ...

@@ -97,7 +97,7 @@ cdef class Ready:
 cdef class Conv2d:
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
 layout='NCHW', algorithm='auto', tolerance=1e-05, input_shape=None, search='estimate', \
-threads=None)
+search_seconds=0.5, max_workspace=None, threads=None)
 --
 
     A 2-D convolution with its weights packed once.
@@ -131,17 +131,32 @@ threads=None)
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
         what `to_blocked` makes; see `conv2d`.
-    algorithm : {"auto", "pointwise", "im2col"}, optional
-        ``"auto"`` lets the planner choose.
+    algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
+        ``"auto"`` lets the planner choose; another one that cannot serve is an error, which
+        says why.
     tolerance : float, optional
         Largest error that the planner may spend on speed, relative to the output's largest
-        magnitude, against float64. Both algorithms of today are direct sums, which meet any
-        tolerance that float arithmetic can.
+        magnitude, against float64. It says which variants of Winograd may be used: 0 means
+        none. All others are direct sums, which any tolerance allows. The bound of what was
+        chosen is `Plan.error_bound`.
     input_shape : tuple of int, optional
         Prepare for inputs of this shape now rather than at the first call; for NCHWc it says
         how large a block is.
-    search : {"estimate"}, optional
-        How plans are made: by the cost model.
+    search : {"estimate", "measure", "exhaustive"}, optional
+        How plans are made. ``"estimate"``: at once, by what earlier searches found
+        (`pplconv.wisdom`), else by a cost model. ``"measure"``: by timing what the model thinks
+        near the best, unless that was found before. ``"exhaustive"``: by timing everything that
+        could serve, unless an exhaustive search did before. What a search finds is remembered
+        for later plans. It never replaces the model's choice by one that was slower on one
+        thread, where methods are compared, or in dividing the work over the team.
+    search_seconds : float, optional
+        How long a search may take for each input shape, packing included. It ends as soon as
+        that is up and the model's choice and one other were timed, which a huge layer exceeds.
+        Where too little time is left, the less promising candidates are not timed.
+    max_workspace : int, optional
+        Bytes of scratch memory that a call may use, the whole team's together; algorithm,
+        blocks and team are chosen to keep to it. Packed weights do not count. What a plan uses
+        is `Plan.scratch_bytes`.
     threads : int, optional
         Size of the team. None: ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
         affinity mask and the container's CPU quota. The result's bits do not depend on it.
@@ -156,6 +171,17 @@ threads=None)
     See Also
     --------
     conv2d : the same as a function.
+    wisdom : what searches found, remembered.
+
+    Notes
+    -----
+    A search runs where a plan is made: here for `input_shape`, else at the first call with an
+    input of another shape. It times candidates in turns on random data, and says nothing;
+    ``python -m pplconv search`` does the same for whole networks and shows how it goes on. An
+    interrupt ends it and leaves nothing behind. Epilogues are told apart by what they cost: none
+    (bias, residual and clips are part of the store), another pass over each tile
+    (``"leaky_relu"``, ``"prelu"``, ``"hardswish"``), or one with exponentials (``"sigmoid"``,
+    ``"silu"``).
 
     Examples
     --------
@@ -165,11 +191,11 @@ threads=None)
     (1, 8, 32, 32)
     """
 
-    cdef object weight, bias, dtype, lock, threads
-    cdef str dtype_name, layout, algorithm, search
+    cdef object weight, bias, dtype, lock
+    cdef str dtype_name, layout
     cdef object stride, padding, dilation, activation
     cdef int64_t groups
-    cdef double tolerance
+    cdef dict settings  # as `planner.make_plan` takes them
     cdef Activation activated
     # plans: input shape to Ready. `last` is the latest of them, read and replaced whole.
     cdef dict plans
@@ -177,7 +203,8 @@ threads=None)
 
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
                  activation=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
-                 input_shape=None, search="estimate", threads=None):
+                 input_shape=None, search="estimate", search_seconds=0.5, max_workspace=None,
+                 threads=None):
         array = as_array(weight, "weight")
         self.dtype_name = dtype_name(array, "weight")
         self.dtype = np.dtype(np.float32 if self.dtype_name == "f32" else np.float64)
@@ -193,13 +220,18 @@ threads=None)
             # Words depend on the input; a wrong word or stride is refused here already.
             arguments.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
         self.activation = kept_activation(activation, array.shape[0])
-        self.activated = Activation(activation_of(self.activation, array.shape[0]),
-                                    self.dtype_name)
+        described = activation_of(self.activation, array.shape[0])
+        self.activated = Activation(described, self.dtype_name)
         self.layout = arguments.check_layout(layout)
-        self.algorithm = planner.check_algorithm(algorithm)
-        self.search = planner.check_search(search)
-        self.tolerance = arguments.check_tolerance(tolerance)
-        self.threads = arguments.check_threads(threads)
+        self.settings = {
+            "algorithm": planner.check_algorithm(algorithm),
+            "tolerance": arguments.check_tolerance(tolerance),
+            "search": planner.check_search(search),
+            "search_seconds": arguments.check_search_seconds(search_seconds),
+            "max_workspace": arguments.check_max_workspace(max_workspace),
+            "threads": arguments.check_threads(threads),
+            "epilogue": described.epilogue,
+        }
         self.bias = None
         if bias is not None:
             self.bias = np.array(plain_bias(bias, array.shape[0], self.dtype), self.dtype,
@@ -240,8 +272,7 @@ threads=None)
                     shape, self.weight.shape, self.dtype_name, stride=self.stride,
                     padding=self.padding, dilation=self.dilation, groups=self.groups,
                     layout=self.layout)
-                prepared = prepare(problem, self.algorithm, self.tolerance, self.threads,
-                                   self.search)
+                prepared = prepare(problem, self.settings)
                 # Plans of one packing share the weights; a packing goes with its last plan.
                 for other in self.plans.values():
                     if other.packed.packing == prepared.packing:
@@ -338,21 +369,25 @@ threads=None)
             f"Conv2d({oc}x{ic}x{kh}x{kw} {self.dtype}, stride={self.stride}, "
             f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
             f"bias={self.bias is not None}, activation={activation_text(self.activation)}, "
-            f"layout={self.layout!r}, algorithm={self.algorithm!r})"
+            f"layout={self.layout!r}, algorithm={self.settings['algorithm']!r})"
         )
 
     def __reduce__(self):
         return _unpickle, (self.weight, self.bias, self.stride, self.padding, self.dilation,
-                           self.groups, self.activation, self.layout, self.algorithm,
-                           self.tolerance, self.search, self.threads)
+                           self.groups, self.activation, self.layout,
+                           *(self.settings[name] for name in PICKLED))
 
 
-def _unpickle(weight, bias, stride, padding, dilation, groups, activation, layout, algorithm,
-              tolerance, search, threads):
+# In the order of 0.1.0, whose pickles end with the fourth.
+cdef tuple PICKLED = (
+    "algorithm", "tolerance", "search", "threads", "search_seconds", "max_workspace"
+)
+
+
+def _unpickle(weight, bias, stride, padding, dilation, groups, activation, layout, *settings):
     """Rebuild a `Conv2d`."""
     return Conv2d(weight, bias, stride, padding, dilation, groups, activation=activation,
-                  layout=layout, algorithm=algorithm, tolerance=tolerance, search=search,
-                  threads=threads)
+                  layout=layout, **dict(zip(PICKLED, settings)))
 
 
 cdef dict conv2d_plans = {}
@@ -362,7 +397,7 @@ cdef object conv2d_lock = threading.Lock()
 
 cdef tuple conv2d_prepared(object x, object w, object stride, object padding, object dilation,
                            object groups, object activation, object layout, object algorithm,
-                           object tolerance, object threads):
+                           object tolerance, object threads, object max_workspace):
     """Find or make (Prepared, Activation) for one call of `conv2d`."""
     cdef object key = None, found, form = activation
     # No key holds slopes: they are taken anew at each call, and plans do not depend on them.
@@ -371,9 +406,10 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
         form = PRELU
     if (is_plain(stride) and is_plain(padding) and is_plain(dilation) and is_plain(groups)
             and (prelu or is_plain_activation(activation)) and is_plain(layout)
-            and is_plain(algorithm) and type(tolerance) is float and is_plain(threads)):
+            and is_plain(algorithm) and type(tolerance) is float and is_plain(threads)
+            and is_plain(max_workspace)):
         key = (x.shape, w.shape, x.dtype.char, stride, padding, dilation, groups,
-               form, layout, algorithm, tolerance, threads)
+               form, layout, algorithm, tolerance, threads, max_workspace)
         try:
             found = conv2d_plans.get(key)
         except TypeError:  # an unhashable activation: checked below
@@ -387,11 +423,15 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     problem = arguments.make_problem(
         batched_shape(x, "input", dimensions(arguments.check_layout(layout))), w.shape, dtype,
         stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
-    made = (
-        prepare(problem, planner.check_algorithm(algorithm), arguments.check_tolerance(tolerance),
-                arguments.check_threads(threads), "estimate"),
-        Activation(activation_of(activation, w.shape[0]), dtype),
-    )
+    described = activation_of(activation, w.shape[0])
+    settings = {
+        "algorithm": planner.check_algorithm(algorithm),
+        "tolerance": arguments.check_tolerance(tolerance),
+        "threads": arguments.check_threads(threads),
+        "max_workspace": arguments.check_max_workspace(max_workspace),
+        "epilogue": described.epilogue,
+    }
+    made = prepare(problem, settings), Activation(described, dtype)
     if key is not None:
         with conv2d_lock:
             while len(conv2d_plans) >= CONV2D_PLANS:
@@ -402,7 +442,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
            activation=None, residual=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
-           threads=None, out=None):
+           threads=None, max_workspace=None, out=None):
     """Convolve a batch of images: 2-D cross-correlation, as `torch.nn.functional.conv2d`.
 
     Packs the weights at each call and keeps only plans; a program that uses the same weights
@@ -440,15 +480,21 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
         what `to_blocked` makes; see `conv2d`.
-    algorithm : {"auto", "pointwise", "im2col"}, optional
-        ``"auto"`` lets the planner choose.
+    algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
+        ``"auto"`` lets the planner choose; another one that cannot serve is an error, which
+        says why.
     tolerance : float, optional
         Largest error that the planner may spend on speed, relative to the output's largest
-        magnitude, against float64. Both algorithms of today are direct sums, which meet any
-        tolerance that float arithmetic can.
+        magnitude, against float64. It says which variants of Winograd may be used: 0 means
+        none. All others are direct sums, which any tolerance allows. The bound of what was
+        chosen is `Plan.error_bound`.
     threads : int, optional
         Size of the team. None: ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
         affinity mask and the container's CPU quota. The result's bits do not depend on it.
+    max_workspace : int, optional
+        Bytes of scratch memory that a call may use, the whole team's together; algorithm,
+        blocks and team are chosen to keep to it. Packed weights do not count. What a plan uses
+        is `Plan.scratch_bytes`.
     out : ndarray, optional
         Written and returned; C-contiguous, native, and apart from every operand.
 
@@ -472,6 +518,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
 
     Notes
     -----
+    Plans are made by what searches found (`pplconv.wisdom`), else by estimate; `Conv2d` and
+    ``python -m pplconv search`` can measure instead.
+
     In layout NCHWc the last dimension of the input is the block, 1 to 64 channels, and the
     output has the same. C is what the weights say; where the block does not divide it, the last
     block ends in lanes of no channel. Those of the input are multiplied by zero weights: any
@@ -500,7 +549,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}")
     prepared, activated = conv2d_prepared(x, w, stride, padding, dilation, groups, activation,
-                                          layout, algorithm, tolerance, threads)
+                                          layout, algorithm, tolerance, threads, max_workspace)
     batched = x.ndim == prepared.ndim
     if bias is not None:
         b = plain_bias(bias, w.shape[0], prepared.dtype)

@@ -54,7 +54,7 @@ cdef inline void hold_nothing(Operands *o) noexcept:
     o.x.held = o.bias.held = o.residual.held = o.y.held = o.weight.held = False
 
 
-cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search)
+cdef Prepared prepare(object problem, dict settings)
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
                 object weight, object bias, object residual, Activation activation, object out,
                 bint batched)

@@ -112,11 +112,9 @@ cdef class Activation:
             release(&view)
 
 
-cdef Prepared prepare(object problem, str algorithm, double tolerance, object threads, str search):
-    """Plan a problem and compile the plan."""
-    plan, fields = planner.make_plan(
-        problem, algorithm=algorithm, tolerance=tolerance, threads=threads, search=search
-    )
+cdef Prepared prepare(object problem, dict settings):
+    """Plan a problem, with `settings` as `planner.make_plan` takes them, and compile the plan."""
+    plan, fields = planner.make_plan(problem, **settings)
     return Prepared(
         problem, plan, <Schedule?> compile_plan(fields, plan.dtype, plan.isa),
         np.dtype(np.float32 if problem.dtype == "f32" else np.float64),

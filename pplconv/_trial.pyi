@@ -11,6 +11,7 @@ class Trial:
         dtype: str,
         isa: str,
         weight: np.ndarray[Any, Any],
+        epilogue: str = "none",
         packed: Trial | None = None,
     ) -> Trial: ...
     def seconds(self, x: np.ndarray[Any, Any], y: np.ndarray[Any, Any], runs: int = 1) -> float: ...

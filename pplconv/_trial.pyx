@@ -4,7 +4,8 @@
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
 
 from pplconv._arrays cimport View, hold, release
-from pplconv._workspace cimport Buffer
+from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
+from pplconv._workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.base cimport Schedule, Tensors
 
 from pplconv.runtime import note_openmp_used, safe_team
@@ -20,6 +21,10 @@ cdef extern from *:
     }
     """
     double pplconv_now() nogil
+
+
+# What stands for a class of epilogues: the dearest of each.
+cdef dict EPILOGUES = {"none": 0, "slope": PPLCONV_ACTIVATE_LEAKY, "exp": PPLCONV_ACTIVATE_SILU}
 
 
 cdef int usable_team(int threads):
@@ -41,21 +46,30 @@ cdef class Trial:
         Which kernels to call.
     weight : ndarray
         Contiguous weights (oc, ic / groups, kh, kw).
+    epilogue : str
+        Class of what follows the sums: ``"none"``, ``"slope"`` or ``"exp"``.
     packed : Trial, optional
         Another trial whose packing is the same, to share its packed weights.
     """
 
     cdef Schedule schedule
-    cdef Buffer weights, scratch
-    cdef int team
+    cdef Buffer weights
+    cdef int team, activation
+    cdef double slope
 
-    def __cinit__(self, dict fields, str dtype, str isa, weight, Trial packed=None):
+    def __cinit__(self, dict fields, str dtype, str isa, weight, str epilogue="none",
+                  Trial packed=None):
         cdef View view
+        cdef float *single = <float *> &self.slope
         cdef Schedule schedule = <Schedule?> compile_plan(fields, dtype, isa)
         cdef int team = usable_team(fields["threads"])
         self.schedule = schedule
         self.team = team
-        self.scratch = Buffer(schedule.scratch_bytes())
+        self.activation = EPILOGUES[epilogue]
+        if dtype == "f32":
+            single[0] = 0.125
+        else:
+            self.slope = 0.125
         if packed is not None and packed.weights.size >= <size_t> schedule.packed_bytes():
             self.weights = packed.weights
             return
@@ -84,8 +98,10 @@ cdef class Trial:
         cdef View x_view, y_view
         cdef Tensors t
         cdef double best = 1e30, begin, took
-        cdef int i
+        cdef int _i
         cdef Schedule schedule = self.schedule
+        # Borrowed as a call borrows it: warm, and not one for each candidate.
+        cdef Buffer scratch = borrow(schedule.scratch_bytes())
         x_view.held = y_view.held = False
         try:
             hold(x, &x_view, PyBUF_ND)
@@ -96,16 +112,17 @@ cdef class Trial:
             t.bias = NULL
             t.residual = NULL
             t.clip = NULL
-            t.slope = NULL
-            t.activation = 0
+            t.slope = <const char *> &self.slope
+            t.activation = self.activation
             with nogil:
-                for i in range(runs):
+                for _i in range(runs):
                     begin = pplconv_now()
-                    schedule.run(&t, self.scratch.data, self.team)
+                    schedule.run(&t, scratch.data, self.team)
                     took = pplconv_now() - begin
                     if took < best:
                         best = took
         finally:
             release(&x_view)
             release(&y_view)
+            give_back(scratch)
         return best

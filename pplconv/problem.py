@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")
@@ -13,6 +14,29 @@ DTYPES = {"f32": 4, "f64": 8}
 LARGEST_PLANE = 2**31 - 2**20
 # Byte counts and products of sizes stay well inside 64 bits.
 LARGEST_PRODUCT = 2**62
+
+
+# Two letters first, so that "g" cannot be taken out of a longer word. Compiled at first use:
+# most programs write problems and read none.
+_FIELD = r"(mb|ic|ih|iw|oc|oh|ow|kh|kw|sh|sw|ph|pw|dh|dw|g)([0-9]{1,18})"
+_NAME = r'n"([^"]*)"'
+_REQUIRED = ("mb", "ic", "ih", "oc", "kh")
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Cut a problem string into its sizes and its name, which may be empty.
+
+    Raises
+    ------
+    ValueError
+        If what stands where the name would is none.
+    """
+    sizes, mark, _ = text.strip().partition('n"')
+    name = text.strip()[len(sizes) :]
+    match = re.fullmatch(_NAME, name)
+    if mark and match is None:
+        raise ValueError(f'{name!r} is no name: expected n"..."')
+    return sizes, match[1] if match is not None else ""
 
 
 def dimensions(layout: str) -> int:
@@ -60,6 +84,72 @@ class ConvProblem:
     dtype: str
     layout: str
     block: int = 0
+
+    @classmethod
+    def parse(
+        cls, text: str, dtype: str = "f32", layout: str = "NCHW", block: int = 0
+    ) -> ConvProblem:
+        """Read a problem as oneDNN's benchdnn writes it, such as ``mb1ic64ih56oc64kh3ph1``.
+
+        ``mb``, ``ic``, ``ih``, ``oc`` and ``kh`` must be given. A missing ``iw``, ``ow``, ``kw``,
+        ``sw``, ``pw`` or ``dw`` equals its vertical counterpart; a missing stride is 1, a missing
+        padding or dilation 0 (dense), a missing ``g`` 1. Padding is the same on both sides,
+        unless ``oh`` or ``ow`` says that there is more or less of it at the bottom or right.
+
+        Parameters
+        ----------
+        text : str
+            The problem; a name (``n"..."``) at its end is left out.
+        dtype, layout : str
+            What the text does not say.
+        block : int
+            Channels of one block, for layout NCHWc.
+
+        Returns
+        -------
+        ConvProblem
+            ``str`` of it gives all fields; parsed again, they give an equal problem.
+
+        Raises
+        ------
+        ValueError
+            If a field is unknown, missing, given twice or impossible.
+        """
+        fields = _fields(split_name(text)[0])
+        ih, kh = fields["ih"], fields["kh"]
+        groups, sh = fields.get("g", 1), fields.get("sh", 1)
+        ph, dh = fields.get("ph", 0), fields.get("dh", 0)
+        iw, kw = fields.get("iw", ih), fields.get("kw", kh)
+        stride = sh, fields.get("sw", sh)
+        dilation = dh + 1, fields.get("dw", dh) + 1
+        begin = ph, fields.get("pw", ph)
+        outs = fields.get("oh"), fields.get("ow", fields.get("oh"))
+        sides, sizes = [], []
+        for axis in (0, 1):
+            size, kernel, out = (ih, iw)[axis], (kh, kw)[axis], outs[axis]
+            reach = (kernel - 1) * dilation[axis] + 1
+            end, found = begin[axis], _out(size + 2 * begin[axis], reach, stride[axis])
+            if out is not None and out != found:
+                end = max((out - 1) * stride[axis] + reach - size - begin[axis], 0)
+                found = _out(size + begin[axis] + end, reach, stride[axis])
+            name = ("oh", "ow")[axis]
+            if found < 1:
+                raise ValueError(f"{name} would be {found}: the kernel outgrows the padded input")
+            if out is not None and out != found:
+                raise ValueError(f"{name} is {out}, but the other sizes give at least {found}")
+            sides.append((begin[axis], end))
+            sizes.append(found)
+        for key in ("ic", "oc"):
+            if fields[key] % groups:
+                raise ValueError(f"{key} is {fields[key]}, no multiple of g, {groups}")
+        if dtype not in DTYPES or layout not in LAYOUTS:
+            raise ValueError(f"no such dtype or layout: {dtype!r}, {layout!r}")
+        if not (1 <= block <= LARGEST_BLOCK if layout == "NCHWc" else block == 0):
+            raise ValueError(f"block is {block}, which layout {layout} does not have")
+        return cls(
+            fields["mb"], groups, fields["ic"], ih, iw, fields["oc"], sizes[0], sizes[1], kh, kw,
+            stride, dilation, (sides[0], sides[1]), dtype, layout, block,
+        )  # fmt: skip
 
     @property
     def k(self) -> int:
@@ -116,3 +206,29 @@ class ConvProblem:
             f"kh{self.kh}kw{self.kw}sh{self.stride[0]}sw{self.stride[1]}"
             f"ph{top}pw{left}dh{self.dilation[0] - 1}dw{self.dilation[1] - 1}"
         )
+
+
+def _fields(sizes: str) -> dict[str, int]:
+    """The numbers of a problem string, each in its range."""
+    fields: dict[str, int] = {}
+    position = 0
+    while position < len(sizes):
+        match = re.match(_FIELD, sizes[position:])
+        if match is None:
+            raise ValueError(f"{sizes[position:]!r} starts with no known field")
+        key = match[1]
+        if key in fields:
+            raise ValueError(f"{key} is given twice")
+        fields[key] = int(match[2])
+        if fields[key] < 1 and key[0] not in "pd":
+            raise ValueError(f"{key} is 0: expected at least 1")
+        position += match.end()
+    missing = [key for key in _REQUIRED if key not in fields]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} missing")
+    return fields
+
+
+def _out(padded: int, reach: int, stride: int) -> int:
+    """Output size; 0 if the kernel does not fit."""
+    return max((padded - reach) // stride + 1, 0)

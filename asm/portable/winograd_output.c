@@ -3,6 +3,8 @@
 #define WINOGRAD_F64 PPLCONV_F64
 #include "winograd.h"
 
+enum { AHEAD = 256 }; /* bytes: four vectors, as many as blocks of channels often have */
+
 /* What happens to an output on its way to memory, for one block of channels. */
 struct epilogue {
     vector bias, low, high;
@@ -44,6 +46,8 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
             }
             if (e->flags & PPLCONV_CLIP) out = at_most(at_least(out, e->low), e->high);
             char *pixel = visit(&to, r, dst_rs);
+            /* Lines of the next block of channels come while there is time. */
+            __builtin_prefetch(pixel + AHEAD, 1);
             if (all_lanes) *(unaligned_vector *)pixel = out;
             else store_lanes((element *)pixel, out, channels);
         }

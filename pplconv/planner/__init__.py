@@ -5,13 +5,26 @@
 ``planning.py``      `make_plan`: wisdom first, else the estimate or a search
 ``estimating.py``    candidates, ranked by the cost model
 ``searching.py``     candidates, measured
+``racing.py``        how measuring goes: turns, time, and who wins
 ===================  ===========================================================================
 """
 
 from __future__ import annotations
 
-from .estimating import check_algorithm, check_search, surroundings
+from .estimating import SEARCHES, Request, check_algorithm, check_search, surroundings
 from .plan import Plan
-from .planning import SEARCH_SECONDS, make_plan
+from .planning import EPILOGUES, SEARCH_SECONDS, Planned, make_plan, plan_problem
 
-__all__ = ["SEARCH_SECONDS", "Plan", "check_algorithm", "check_search", "make_plan", "surroundings"]
+__all__ = [
+    "EPILOGUES",
+    "SEARCHES",
+    "SEARCH_SECONDS",
+    "Plan",
+    "Planned",
+    "Request",
+    "check_algorithm",
+    "check_search",
+    "make_plan",
+    "plan_problem",
+    "surroundings",
+]

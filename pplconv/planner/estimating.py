@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -243,11 +244,22 @@ def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list
     if around.threads == 1:
         return [r for r in single if r.candidate.bits == chosen.bits]
     names = dict.fromkeys(r.candidate.algorithm for r in single if r.candidate.bits == chosen.bits)
-    return [r for r in request.ranked(around, names) if r.candidate.bits == chosen.bits]
+    try:
+        same = [r for r in request.ranked(around, names) if r.candidate.bits == chosen.bits]
+    except ValueError:  # the segments of a team may need more scratch than one thread's
+        same = []
+    if same:
+        return same
+    alone = [r.candidate for r in single if r.candidate.bits == chosen.bits]
+    return rank(alone, Rates.of(around.machine, around.isa), around.threads)
 
 
 def plan_of(
-    request: Request, best: Ranked, search: str, runners_up: tuple[str, ...] = ()
+    request: Request,
+    best: Ranked,
+    search: str,
+    runners_up: tuple[str, ...] = (),
+    seconds: float | None = None,
 ) -> tuple[Plan, dict[str, Any]]:
     """Make a candidate into a plan and into what the loops take."""
     around = request.surroundings()
@@ -271,11 +283,12 @@ def plan_of(
         search=search,
         cost=best.cost,
         runners_up=runners_up,
+        seconds=seconds,
     )
     return plan, candidate.fields(threads)
 
 
 def summary(candidate: Candidate) -> str:
     """Name a candidate in a few words."""
-    tile = candidate.kernel("").rstrip("_").rpartition("_")[2]
-    return f"{candidate.algorithm} {tile}, {candidate.bits}"
+    tile = re.search(r"_([0-9]+x[0-9]+)_", candidate.kernel(""))
+    return f"{candidate.algorithm}{f' {tile[1]}' if tile else ''}, {candidate.bits}"

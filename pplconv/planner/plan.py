@@ -47,7 +47,10 @@ class Plan:
     cost : mapping of str to float
         The estimate, term by term, in cycles of the whole team's wall time.
     runners_up : tuple of str
-        The next best candidates, best first.
+        The next best candidates, best first, with their time (measured or estimated) as a
+        multiple of the choice's.
+    seconds : float or None
+        Best time of a run, where the choice was measured.
     """
 
     problem: str
@@ -67,6 +70,7 @@ class Plan:
     search: str = field(compare=False)
     cost: Mapping[str, float] = field(hash=False, compare=False)
     runners_up: tuple[str, ...] = field(default=(), compare=False)
+    seconds: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", MappingProxyType(dict(self.blocks)))
@@ -80,6 +84,7 @@ class Plan:
     def __str__(self) -> str:
         """Lay the plan out for reading, one fact a line."""
         cost = ", ".join(f"{name} {cycles:.3g}" for name, cycles in self.cost.items())
+        time = "" if self.seconds is None else f" ({1e3 * self.seconds:.3g} ms)"
         lines = {
             "problem": f"{self.problem} {self.dtype} {self.layout}",
             "algorithm": f"{self.algorithm}, {self.bits} (error at most {self.error_bound:.1e})",
@@ -89,7 +94,7 @@ class Plan:
             "scratch": f"{self.scratch_bytes} bytes",
             "weights": f"{self.packed_weight_bytes} bytes, packed {self.packing}",
             "cost": f"{cost} (cycles)",
-            "chosen by": self.search,
+            "chosen by": self.search + time,
             "runners-up": "; ".join(self.runners_up) or "none",
         }
         return "\n".join(f"{name:<11}{text}" for name, text in lines.items())

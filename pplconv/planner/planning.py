@@ -1,26 +1,57 @@
-"""`make_plan`: wisdom first, else the estimate, else measurement."""
+"""`plan_problem`: wisdom first, else the estimate, else measurement."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
 from ..machine import current as current_machine
 from ..problem import ConvProblem
+from ..runtime import safe_team
 from .estimating import Ranked, Request, estimate_plan, plan_of, rank_team, summary
 from .plan import Plan
 
+if TYPE_CHECKING:
+    from .racing import Progress
+
 RUNNERS_UP = 3
+# How far behind the best a whole algorithm may be and still be of interest.
+SLACK = {"estimate": 3.0, "measure": 3.0, "exhaustive": math.inf}
 SEARCH_SECONDS = 0.5
+
+EPILOGUES = ("none", "slope", "exp")
+"""What follows the sums, as far as it costs time of its own: nothing but the store (bias,
+residual and clips happen in it), another pass over the tile, or one with exponentials."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, and how it compares with the estimate's where both were measured.
+
+    Parameters
+    ----------
+    plan : Plan
+        For people.
+    fields : dict
+        For ``schedules.compile_plan``.
+    own : Plan or None
+        What the estimate would have chosen, with its time; None unless a search has run.
+    """
+
+    plan: Plan
+    fields: dict[str, Any]
+    own: Plan | None = None
 
 
 @dataclass(frozen=True)
 class _Known:
     """What wisdom says, found again among the candidates."""
 
-    best: Ranked | None  # None: the choice is known, the team's blocks are not
     bits: str
+    best: Ranked | None = None  # None: the choice is known, the team's blocks are not
+    seconds: float | None = None
 
 
 def make_plan(
@@ -33,31 +64,18 @@ def make_plan(
     search_seconds: float = SEARCH_SECONDS,
     max_workspace: int | None = None,
     epilogue: str = "none",
-    progress: Any = None,
+    progress: Progress | None = None,
 ) -> tuple[Plan, dict[str, Any]]:
-    """Plan one problem.
+    """Plan one problem: `plan_problem` for who wants the plan only.
 
     Parameters
     ----------
     problem : ConvProblem
         What is to be computed.
-    algorithm : str
-        A name, or ``"auto"``.
-    tolerance : float
-        Error that may be spent, relative to the output's largest magnitude; direct sums are
-        always allowed.
-    threads : int, optional
-        Size of the team; the default team if None.
-    search : str
-        ``"estimate"``, ``"measure"`` or ``"exhaustive"``.
-    search_seconds : float
-        Time that a search may spend on measurements.
-    max_workspace : int, optional
-        Bound of the team's scratch, in bytes.
-    epilogue : str
-        Class of the epilogue, for wisdom.
-    progress : callable, optional
-        Called by a search with the share that is done and a text.
+    algorithm, tolerance, threads, max_workspace
+        See `Request`.
+    search, search_seconds, epilogue, progress
+        See `plan_problem`.
 
     Returns
     -------
@@ -72,40 +90,126 @@ def make_plan(
         If nothing can serve the problem as asked; the message says why.
     """
     request = Request(problem, algorithm, tolerance, threads, max_workspace)
-    around = request.surroundings()
-    key = wisdom.Key(
-        str(problem), problem.dtype, problem.layout_text, epilogue, float(min(tolerance, 1e30)),
-        wisdom.cpu_model(current_machine()), around.isa,
-    )  # fmt: skip
-    single, teamed = estimate_plan(request)
-    entry = wisdom.lookup(key)
-    known = _find(request, entry, single, search) if entry is not None else None
-    if known is not None and known.best is not None:
-        return plan_of(request, known.best, "wisdom", _runners_up(single))
-    if search == "estimate" or not problem.batch:
+    planned = plan_problem(
+        request, search=search, search_seconds=search_seconds, epilogue=epilogue, progress=progress
+    )
+    return planned.plan, planned.fields
+
+
+def plan_problem(
+    request: Request,
+    *,
+    search: str = "estimate",
+    search_seconds: float = SEARCH_SECONDS,
+    epilogue: str = "none",
+    again: bool = False,
+    progress: Progress | None = None,
+) -> Planned:
+    """Plan one problem.
+
+    What a search finds is remembered when it has ended, and only then.
+
+    Parameters
+    ----------
+    request : Request
+        What is to be planned.
+    search : str
+        ``"estimate"``; ``"measure"``: time what the estimate thinks near, unless that is known
+        already; ``"exhaustive"``: time everything, unless everything was timed before.
+    search_seconds : float
+        Time that a search may spend.
+    epilogue : str
+        One of `EPILOGUES`.
+    again : bool
+        Search as if nothing were known.
+    progress : callable, optional
+        Called by a search with the share that is done and a text.
+
+    Returns
+    -------
+    Planned
+
+    Raises
+    ------
+    ValueError
+        If nothing can serve the problem as asked; the message says why.
+    """
+    keys = _keys(request, epilogue)
+    if not request.problem.batch:  # nothing to time
+        search = "estimate"
+    entries: list[wisdom.Entry] = []
+    if not (again and search != "estimate"):
+        # Whoever searches wants to know it of this very case; an estimate takes any hint.
+        found = map(wisdom.lookup, keys if search == "estimate" else keys[:1])
+        entries = [entry for entry in found if entry is not None]
+    # What was measured may be what the estimate would leave out.
+    slack = 1.0 if search == "estimate" and not entries else SLACK[search]
+    single, teamed = estimate_plan(request, slack)
+    known = None
+    for entry in entries:
+        known = _find(request, entry, single, search)
         if known is not None:
-            # Another team has measured the method; the estimate divides the work for this one.
-            best = next(r for r in single if r.candidate.bits == known.bits)
-            teamed = rank_team(request, best.candidate, single)
-            return plan_of(request, teamed[0], "wisdom", _runners_up(single))
-        return plan_of(request, teamed[0], "estimate", _runners_up(single))
+            break
+    if known is not None and known.best is not None:
+        others = _runners_up(single, known.best)
+        return Planned(*plan_of(request, known.best, "wisdom", others, known.seconds))
+    if search != "estimate":
+        bits = known.bits if known is not None else None
+        return _measured(
+            request, keys[0], single, teamed, search, search_seconds, epilogue, bits, progress
+        )
+    if known is None:
+        return Planned(*plan_of(request, teamed[0], "estimate", _runners_up(single, teamed[0])))
+    # Another team has measured the method; the estimate divides the work for this one.
+    method = next(r.candidate for r in single if r.candidate.bits == known.bits)
+    divisions = rank_team(request, method, single)
+    return Planned(*plan_of(request, divisions[0], "wisdom", _runners_up(single, divisions[0])))
+
+
+def _measured(
+    request: Request, key: wisdom.Key, single: list[Ranked], teamed: list[Ranked],
+    search: str, seconds: float, epilogue: str, bits: str | None, progress: Progress | None,
+) -> Planned:  # fmt: skip
+    """Search, and remember what was found."""
     from .searching import search_plan
 
-    bits = known.bits if known is not None else None
-    best, timed = search_plan(request, single, search, search_seconds, bits, progress)
-    candidate = best.ranked.candidate
-    choice = {"algorithm": candidate.algorithm, "bits": candidate.bits}
-    if algorithm == "auto" and max_workspace is None:
-        wisdom.remember(
-            key, choice, around.threads, _flat(candidate.blocks, candidate.algorithm),
-            best.seconds, search=search,
-        )  # fmt: skip
-    runners_up = tuple(
-        f"{summary(t.ranked.candidate)} x{t.seconds / best.seconds:.2f}"
-        for t in timed
-        if t is not best
+    found = search_plan(
+        request, single, teamed, search, seconds, epilogue=epilogue, bits=bits, progress=progress
     )
-    return plan_of(request, best.ranked, search, runners_up[:RUNNERS_UP])
+    best, candidate = found.best, found.best.ranked.candidate
+    threads = request.surroundings().threads
+    # A forked child that may lead no team has timed something else.
+    if safe_team(threads) == threads:
+        # Algorithms may share their bits, and teams may then differ in the algorithm.
+        choice, blocks = {"bits": candidate.bits}, _flat(candidate.blocks, candidate.algorithm)
+        wisdom.remember(key, choice, threads, blocks, max(best.seconds, 1e-9), search=search)
+    names: dict[str, float] = {}
+    for t in found.timed:
+        names.setdefault(summary(t.ranked.candidate), t.seconds / best.seconds)
+    names.pop(summary(candidate), None)
+    runners_up = tuple(f"{name} x{ratio:.2f}" for name, ratio in names.items())
+    own, _ = plan_of(request, found.own.ranked, "estimate", (), found.own.seconds)
+    plan, fields = plan_of(request, best.ranked, search, runners_up[:RUNNERS_UP], best.seconds)
+    return Planned(plan, fields, own)
+
+
+def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
+    """Where to look, this very case first; that is where a search's finding goes."""
+    problem = request.problem
+    asked = ""
+    if request.algorithm != "auto":
+        asked += f" algorithm={request.algorithm}"
+    if request.max_workspace is not None:
+        asked += f" max_workspace={request.max_workspace}"
+    # What was found with a free choice may serve a restricted one, and what was found with
+    # nothing behind the sums is a good guess where something follows.
+    classes = dict.fromkeys((epilogue + asked, epilogue, EPILOGUES[0]))
+    cpu, isa = wisdom.cpu_model(current_machine()), request.surroundings().isa
+    tolerance = float(min(request.tolerance, 1e30))
+    return [
+        wisdom.Key(str(problem), problem.dtype, problem.layout_text, name, tolerance, cpu, isa)
+        for name in classes
+    ]
 
 
 def _flat(blocks: dict[str, int | str], algorithm: str) -> dict[str, int | str]:
@@ -120,26 +224,34 @@ def _find(
     Wisdom may come from a stranger's file: it only ever points at a candidate that the planner
     has made itself.
     """
+    if search == "exhaustive" and all(d.search != search for d in entry.teams.values()):
+        return None
     bits = entry.choice.get("bits")
     same = [r for r in single if r.candidate.bits == bits]
     if not same or not isinstance(bits, str):
         return None
-    around = request.surroundings()
-    division = entry.teams.get(around.threads)
-    if division is None or (search == "exhaustive" and division.search != "exhaustive"):
-        return _Known(None, bits)
+    division = entry.teams.get(request.surroundings().threads)
+    if division is None or (search == "exhaustive" and division.search != search):
+        return _Known(bits)
     wanted = dict(division.blocks)
     for r in rank_team(request, same[0].candidate, single):
         if _flat(r.candidate.blocks, r.candidate.algorithm) == wanted:
-            return _Known(replace(r), bits)
-    return _Known(None, bits)
+            return _Known(bits, r, division.seconds)
+    return _Known(bits)
 
 
-def _runners_up(ranked: list[Ranked]) -> tuple[str, ...]:
-    """Name the next best methods and tiles of an estimate."""
-    seen: dict[str, Ranked] = {}
+def _runners_up(ranked: list[Ranked], chosen: Ranked) -> tuple[str, ...]:
+    """Name the best other methods and tiles of an estimate for one thread."""
+    own, total = summary(chosen.candidate), None
+    seen: dict[str, float] = {}
     for r in ranked:
-        seen.setdefault(summary(r.candidate), r)
-    least = max(ranked[0].total, 1.0)
-    names = [f"{name} x{r.total / least:.2f}" for name, r in seen.items()]
-    return tuple(names[1 : 1 + RUNNERS_UP])
+        name = summary(r.candidate)
+        if name == own:
+            total = r.total if total is None else total
+        elif len(seen) < RUNNERS_UP:
+            seen.setdefault(name, r.total)
+        if total is not None and len(seen) == RUNNERS_UP:
+            break
+    # Of a team's choice there may be no such candidate for one thread.
+    total = max(ranked[0].total if total is None else total, 1.0)
+    return tuple(f"{name} x{other / total:.2f}" for name, other in seen.items())

@@ -1,56 +1,23 @@
-"""Planning by measurement: real candidates on real data, in rounds that take turns.
-
-The estimate prunes and is always among the candidates, and it stays the choice unless another
-is clearly faster, so a search never makes a plan worse than the estimate's by more than the
-clock can tell. Machines drift: a candidate's time is the best of several rounds, each of which
-runs every candidate once.
-"""
+"""Planning by measurement: real candidates on real data (see ``racing.py`` for how)."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from .._trial import Trial
+from ..algorithms import Candidate
 from ..problem import ConvProblem
 from .estimating import Ranked, Request, rank_team
+from .racing import Progress, Runs, Timed, choose, pruned, race
 
-# Estimates are no further off than this, as a factor: what looks slower is not measured.
-PRUNE = 1.7
-MOST_MEASURED = 24
-# Rounds after which slow candidates drop out, and what counts as slow.
-CUTS = {1: 1.5, 2: 1.2, 4: 1.06, 8: 1.02}
-LEAST_ROUNDS = 3
-# What another choice must gain on the estimate's.
-CLEARLY = 0.99
-
-Progress = Callable[[float, str], None]
-
-
-@dataclass(frozen=True)
-class Timed:
-    """A candidate with the best time of its runs, in seconds."""
-
-    seconds: float
-    ranked: Ranked
-
-
-def pruned(ranked: list[Ranked], effort: str) -> list[Ranked]:
-    """Keep what is worth a measurement, best estimate first."""
-    if effort == "exhaustive":
-        return ranked
-    near = [r for r in ranked if r.total <= PRUNE * ranked[0].total][:MOST_MEASURED]
-    # One of each method, should the estimate be wrong about a whole method.
-    methods = {(r.candidate.algorithm, r.candidate.bits) for r in near}
-    for r in ranked:
-        method = (r.candidate.algorithm, r.candidate.bits)
-        if method not in methods and r.total <= 3.0 * ranked[0].total:
-            methods.add(method)
-            near.append(r)
-    return near
+# Packed weights that are kept for the next candidate, by their format.
+PACKED_KEPT = 6
 
 
 class Bench:
@@ -62,115 +29,132 @@ class Bench:
         What is computed.
     isa : str
         Instruction set of the kernels.
+    epilogue : str
+        Class of what follows the sums.
     """
 
-    def __init__(self, problem: ConvProblem, isa: str) -> None:
+    def __init__(self, problem: ConvProblem, isa: str, epilogue: str) -> None:
         rng = np.random.default_rng(0)
         dtype = np.float32 if problem.dtype == "f32" else np.float64
-        self.problem, self.isa = problem, isa
-        self.x = rng.standard_normal(problem.input_shape, np.float32).astype(dtype)
+        self.problem, self.isa, self.epilogue = problem, isa, epilogue
+        # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
+        self.x = rng.random(problem.input_shape, dtype)
+        self.x -= dtype(0.5)
         shape = (problem.oc, problem.ic // problem.groups, problem.kh, problem.kw)
-        self.weight = rng.standard_normal(shape, np.float32).astype(dtype)
+        self.weight = rng.random(shape, dtype)
+        self.weight -= dtype(0.5)
         self.y = np.empty(problem.output_shape, dtype)
+        self.y.fill(1)  # its pages are there before the first run is timed
+        self._packed: OrderedDict[str, Trial] = OrderedDict()
 
-    def measure(
-        self, ranked: Iterable[Ranked], threads: Callable[[Ranked], int], seconds: float,
-        progress: Progress | None = None,
-    ) -> list[Timed]:  # fmt: skip
-        """Time candidates in turns for `seconds`, and return them fastest first."""
-        packed: dict[str, Trial] = {}
-        running: list[tuple[Ranked, Trial]] = []
-        for r in ranked:
-            fields = r.candidate.fields(threads(r))
-            shared = packed.get(r.candidate.packing)
-            trial = Trial(fields, self.problem.dtype, self.isa, self.weight, shared)
-            packed.setdefault(r.candidate.packing, trial)
-            running.append((r, trial))
-        begin = time.perf_counter()
-        best = {id(r): float("inf") for r, _ in running}
-        rounds = 0
-        first = running[0][0]
-        while True:
-            for r, trial in running:
-                # A short problem runs several times a turn, so that a turn outlasts the clock.
-                runs = 1 if rounds == 0 else max(1, min(16, int(2e-4 / max(best[id(r)], 1e-7))))
-                best[id(r)] = min(best[id(r)], trial.seconds(self.x, self.y, runs))
-            rounds += 1
-            fastest = min(best.values())
-            if rounds in CUTS:
-                # The estimate's own choice stays to be compared with.
-                limit = fastest * CUTS[rounds]
-                running = [(r, t) for r, t in running if best[id(r)] <= limit or r is first]
-            spent = time.perf_counter() - begin
-            if progress is not None:
-                progress(min(spent / seconds, 1.0), f"{len(running)} candidates")
-            if rounds >= LEAST_ROUNDS and (spent >= seconds or len(running) == 1):
-                break
-        timed = [Timed(best[id(r)], r) for r, _ in running]
-        return sorted(timed, key=lambda t: t.seconds)
+    def prepare(self, candidate: Candidate, threads: int) -> Runs:
+        """Make a candidate ready to be run."""
+        packing = candidate.packing
+        trial = Trial(
+            candidate.fields(threads), self.problem.dtype, self.isa, self.weight, self.epilogue,
+            self._packed.get(packing),
+        )  # fmt: skip
+        self._packed[packing] = trial
+        self._packed.move_to_end(packing)
+        if len(self._packed) > PACKED_KEPT:
+            self._packed.popitem(last=False)
+        return partial(trial.seconds, self.x, self.y)
 
 
-def choose(timed: list[Timed], estimated: Ranked) -> Timed:
-    """Take the fastest, or the estimate's own choice where that is as fast."""
-    own = next(t for t in timed if t.ranked is estimated)
-    return timed[0] if timed[0].seconds < CLEARLY * own.seconds else own
+@dataclass(frozen=True)
+class Found:
+    """What a search found.
+
+    Parameters
+    ----------
+    best : Timed
+        The choice.
+    own : Timed
+        What the estimate would have chosen. For a team its method may be another than that of
+        `best`, as methods are compared on one thread.
+    timed : list of Timed
+        What else could have been chosen for this team, fastest first.
+    """
+
+    best: Timed
+    own: Timed
+    timed: list[Timed]
 
 
 def search_plan(
     request: Request,
     single: list[Ranked],
+    teamed: list[Ranked],
     effort: str,
     seconds: float,
+    *,
+    epilogue: str = "none",
     bits: str | None = None,
     progress: Progress | None = None,
-) -> tuple[Timed, list[Timed]]:
+    clock: Callable[[], float] = time.perf_counter,
+) -> Found:
     """Measure candidates: first what decides the bits, on one thread, then the team's blocks.
 
     Parameters
     ----------
     request : Request
         What is to be planned.
-    single : list of Ranked
-        The candidates as one thread's estimate ranks them.
+    single, teamed : list of Ranked
+        The estimate: see `estimate_plan`.
     effort : str
         ``"measure"`` or ``"exhaustive"``.
     seconds : float
-        Time to spend on measurements.
+        Time to spend, preparations included; see `race` for what may exceed it.
+    epilogue : str
+        Class of what follows the sums.
     bits : str, optional
-        What was chosen before, for another team: only candidates of these bits are measured.
+        What was chosen before, for another team: only candidates of these bits are chosen from.
     progress : callable, optional
         Called with the share that is done and a text.
+    clock : callable
+        Gives the time in seconds.
 
     Returns
     -------
-    best : Timed
-        The choice.
-    timed : list of Timed
-        What was measured last, fastest first.
+    Found
     """
+    begin = clock()
     around = request.surroundings()
-    bench = Bench(request.problem, around.isa)
-    phases = 1 if around.threads == 1 or bits is not None else 2
-    if bits is not None:
-        single = [r for r in single if r.candidate.bits == bits]
-    if around.threads == 1 or bits is None:
-        timed = bench.measure(
-            pruned(single, effort), lambda r: 1, seconds / phases,
-            progress and _part(progress, 0.0, 1.0 / phases),
+    bench = Bench(request.problem, around.isa, epilogue)
+
+    def left() -> float:
+        return max(seconds - (clock() - begin), 0.02 * seconds)
+
+    two = around.threads > 1 and bits is None
+    if bits is None:
+        timed = race(
+            pruned(single, effort), lambda r: bench.prepare(r.candidate, 1),
+            left() / 2 if two else left(), clock=clock,
+            progress=_part(progress, 0.0, 0.5 if two else 1.0),
         )  # fmt: skip
         best = choose(timed, single[0])
-        if around.threads == 1:
-            return best, timed
-        chosen = best.ranked.candidate
-    else:
-        chosen = single[0].candidate
-    teamed = rank_team(request, chosen, single)
-    timed = bench.measure(
-        pruned(teamed, effort), lambda r: request.team_for(r.candidate, around.threads),
-        seconds / phases, progress and _part(progress, 1.0 - 1.0 / phases, 1.0),
+        if not two:
+            own = next(t for t in timed if t.ranked is single[0])
+            return Found(best, own, timed)
+        bits = best.ranked.candidate.bits
+    chosen = next(r.candidate for r in single if r.candidate.bits == bits)
+    divisions = pruned(rank_team(request, chosen, single), effort)
+    # The estimate's own choice is timed even where its bits rule it out, to be compared with.
+    outsider = [] if teamed[0].candidate.bits == bits else [teamed[0]]
+    timed = race(
+        divisions + outsider,
+        lambda r: bench.prepare(r.candidate, request.team_for(r.candidate, around.threads)),
+        left(), keep=(0, len(divisions)) if outsider else (0,), clock=clock,
+        progress=_part(progress, 0.5 if two else 0.0, 1.0),
     )  # fmt: skip
-    return choose(timed, teamed[0]), timed
+    fit = [t for t in timed if t.ranked.candidate.bits == bits]
+    reference = outsider[0] if outsider else divisions[0]
+    own = next(t for t in timed if t.ranked is reference)
+    return Found(choose(fit, divisions[0]), own, fit)
 
 
-def _part(progress: Progress, begin: float, end: float) -> Progress:
-    return lambda share, text: progress(begin + share * (end - begin), text)
+def _part(progress: Progress | None, begin: float, end: float) -> Progress | None:
+    if progress is None:
+        return None
+    tell = progress
+    return lambda share, text: tell(begin + share * (end - begin), text)

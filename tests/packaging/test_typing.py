@@ -30,6 +30,7 @@ y = pplconv.conv2d(x, w, b, 1, "same", 1, 2, activation=("clip", 0.0, 6.0), resi
 pplconv.conv2d(x, w, b, stride=(1, 2), padding=(1, 0), dilation=(1, 1), groups=2)
 pplconv.conv2d(x, w, padding=((1, 1), (0, 2)), groups=2, layout="NCHW", algorithm="im2col")
 pplconv.conv2d(x.tolist(), w.tolist(), groups=2, tolerance=1e-4, threads=2)
+pplconv.conv2d(x, w, groups=2, max_workspace=1 << 20)
 conv = pplconv.Conv2d(
     w, b, padding=1, groups=2, activation="relu", input_shape=(1, 4, 8, 8), search="estimate"
 )
@@ -38,10 +39,12 @@ conv(x, None, out)
 pplconv.conv2d(x, w, groups=2, activation=("prelu", b))
 pplconv.conv2d(x, w, groups=2, activation=("leaky_relu", 0.1))
 pplconv.Conv2d(w, groups=2, activation="silu")
+pplconv.Conv2d(w, groups=2, search="measure", search_seconds=0.01, max_workspace=1 << 24)
 plan: pplconv.Plan = conv.plan_for((1, 4, 8, 8))
 count: int = plan.scratch_bytes + plan.packed_weight_bytes + plan.threads
 text: str = plan.problem + plan.algorithm + plan.isa + plan.kernel + plan.bits
 cycles: float = sum(plan.cost.values())
+measured: float | None = plan.seconds
 names: tuple[str, ...] = tuple(plan.runners_up)
 version: str = pplconv.__version__
 blocked: NDArray[np.float32] = pplconv.to_blocked(x, 8)
@@ -62,6 +65,8 @@ pplconv.conv2d(x, x, layout=3)  # error
 pplconv.conv2d(x, x, stride="two")  # error
 pplconv.conv2d(x, x, None, 1, 0, 1, 1, "relu")  # error
 pplconv.conv2d(x, x, threads="all")  # error
+pplconv.conv2d(x, x, search="measure")  # error
+pplconv.conv2d(x, x, max_workspace=0.5)  # error
 pplconv.conv2d(x, x, activation="gelu")  # error
 conv = pplconv.Conv2d(x)
 conv(x, x, x, x)  # error
@@ -118,9 +123,9 @@ def test_marker_and_stubs_are_installed():
 
 SIGNATURES = {
     "conv2d": "input weight bias stride padding dilation groups * activation residual layout "
-    "algorithm tolerance threads out",
+    "algorithm tolerance threads max_workspace out",
     "Conv2d": "weight bias stride padding dilation groups * activation layout algorithm "
-    "tolerance input_shape search threads",
+    "tolerance input_shape search search_seconds max_workspace threads",
 }
 DEFAULTS = {
     "bias": None,
@@ -137,6 +142,8 @@ DEFAULTS = {
     "out": None,
     "input_shape": None,
     "search": "estimate",
+    "search_seconds": 0.5,
+    "max_workspace": None,
 }
 
 

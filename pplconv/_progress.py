@@ -1,0 +1,69 @@
+"""How far a long command is: a bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TextIO
+
+__all__ = ["Progress"]
+
+_CELLS = 20
+_REDRAW_SECONDS = 0.1
+
+
+class Progress:
+    """Show how far a command is.
+
+    A terminal has one line, which is drawn anew; elsewhere that would leave a log full of
+    control characters, so there each step is a line of its own.
+
+    Parameters
+    ----------
+    stream : file object
+        Where to write, usually ``sys.stderr``.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._terminal = stream.isatty()
+        self._drawn = 0.0
+        self._open = False
+
+    def step(self, share: float, text: str) -> None:
+        """Begin a step.
+
+        Parameters
+        ----------
+        share : float
+            What is done of all steps, 0 to 1.
+        text : str
+            What is being done.
+        """
+        if self._terminal:
+            self._draw(share, text)
+        else:
+            self._stream.write(f"{text}\n")
+            self._stream.flush()
+
+    def update(self, share: float, text: str) -> None:
+        """Say how far the present step is; a log does without."""
+        if self._terminal and time.monotonic() - self._drawn >= _REDRAW_SECONDS:
+            self._draw(share, text)
+
+    def clear(self) -> None:
+        """Make room for other output."""
+        if self._open:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._open = False
+
+    def _draw(self, share: float, text: str) -> None:
+        full = round(_CELLS * min(max(share, 0.0), 1.0))
+        line = f"[{'#' * full}{'.' * (_CELLS - full)}] {text}"
+        # A line that wraps could not be drawn over.
+        width = shutil.get_terminal_size().columns - 1
+        self._stream.write(f"\r\x1b[K{line[:width]}")
+        self._stream.flush()
+        self._open = True
+        self._drawn = time.monotonic()

@@ -1,0 +1,299 @@
+"""``python -m pplconv search``: measure the plans of whole networks, and remember them."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from . import _arguments, planner, wisdom
+from ._progress import Progress
+from .problem import DTYPES, LAYOUTS, ConvProblem, split_name
+
+_T = TypeVar("_T")
+
+DESCRIPTION = """\
+Time ways to compute each layer, and remember the best for every later plan.
+
+A layer is written as oneDNN's benchdnn writes it: mb1ic64ih56oc64oh56kh3ph1, maybe with a name
+behind it, n"net:layer". SHAPES are such layers, or files with one in each line, blank lines and
+lines that begin with # left out. What was found before is kept unless --again is given, so a
+search that was interrupted goes on where it was."""
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One search: a layer in one layout for one team."""
+
+    name: str
+    problem: ConvProblem
+    threads: int
+
+    def __str__(self) -> str:
+        team = "1 thread" if self.threads == 1 else f"{self.threads} threads"
+        return f"{self.name}, {self.problem.layout_text}, {team}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command line of the search to `parser`."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.description = DESCRIPTION
+    parser.add_argument("shapes", nargs="+", metavar="SHAPES", help="layers, or files of layers")
+    parser.add_argument(
+        "--layout",
+        type=_layouts,
+        default=["NCHW"],
+        metavar="L,..",
+        help=f"of {','.join(LAYOUTS)}, NCHWc in blocks of a vector (default NCHW)",
+    )
+    parser.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="default f32")
+    parser.add_argument(
+        "--threads",
+        type=_teams,
+        metavar="N,..",
+        help="teams; methods are compared on one thread, which a team only divides "
+        "(default: what a call without threads= uses)",
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=_checked(_arguments.check_tolerance),
+        default=1e-5,
+        metavar="T",
+        help="largest error that may be spent on speed, as in Conv2d (default 1e-5)",
+    )
+    parser.add_argument(
+        "--search",
+        choices=[name for name in planner.SEARCHES if name != "estimate"],
+        default="measure",
+        help="time what the estimate thinks near the best (default), or all there is",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=_checked(_arguments.check_search_seconds),
+        default=planner.SEARCH_SECONDS,
+        metavar="S",
+        help=f"for each search (default {planner.SEARCH_SECONDS})",
+    )
+    parser.add_argument(
+        "--epilogue",
+        choices=planner.EPILOGUES,
+        default=planner.EPILOGUES[0],
+        help="what follows the sums: none (also bias, residual, relu, clips; the default), slope "
+        "(leaky_relu, prelu, hardswish), exp (sigmoid, silu)",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="search as if nothing were known of these layers"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search for what the command line asks.
+
+    Parameters
+    ----------
+    options : Namespace
+        As `add_arguments` describes them.
+
+    Returns
+    -------
+    int
+        Exit status: 0, 2 if something could not be read, searched or remembered, 130 if
+        interrupted.
+    """
+    try:
+        jobs = _jobs(options)
+    except (OSError, ValueError) as error:  # a name, a line, a setting: the user's to mend
+        _complain(error)
+        return 2
+    progress = Progress(sys.stderr)
+    done = failed = 0
+    begin = time.monotonic()
+    table = _Table(jobs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", wisdom.WisdomWarning)
+        warnings.showwarning = lambda message, *_args, **_more: _say(progress, message)
+        try:
+            for job in jobs:
+                try:
+                    planned = _search(job, options, done, len(jobs), progress)
+                except (MemoryError, ValueError) as error:
+                    _say(progress, f"{job}: {str(error) or 'not enough memory'}")
+                    failed += 1
+                    continue
+                done += 1
+                progress.clear()
+                table.add(job, planned)
+        except KeyboardInterrupt:
+            _say(progress, f"interrupted: {done} of {len(jobs)} searches are finished and kept")
+            return 130
+        progress.clear()
+        table.end(time.monotonic() - begin)
+        kept = wisdom.describe()
+    if kept["path"] is None:
+        _complain("PPLCONV_WISDOM names no file: what was found is forgotten now")
+    elif done and not kept["entries"]:
+        _complain(f"what was found could not be written to {kept['path']}")
+        failed += 1
+    elif done:
+        print(f"remembered in {kept['path']}")
+    return 2 if failed else 0
+
+
+def _search(
+    job: _Job, options: argparse.Namespace, done: int, total: int, progress: Progress
+) -> planner.Planned:
+    """Run one search, and show how far it is."""
+    progress.step(done / total, f"{done + 1}/{total} {job}")
+    request = planner.Request(job.problem, tolerance=options.tolerance, threads=job.threads)
+    return planner.plan_problem(
+        request,
+        search=options.search,
+        search_seconds=options.seconds,
+        epilogue=options.epilogue,
+        again=options.again,
+        progress=lambda share, text: progress.update(
+            (done + share) / total, f"{done + 1}/{total} {job}: {text}"
+        ),
+    )
+
+
+class _Table:
+    """What was found, a line as soon as it is known."""
+
+    def __init__(self, jobs: list[_Job]) -> None:
+        self._widths = [
+            max(len("layer"), *(len(job.name) for job in jobs)),
+            max(len("layout"), *(len(job.problem.layout_text) for job in jobs)),
+            len("threads"),
+        ]
+        self._measured: list[tuple[float, float]] = []
+        self._changed = 0
+        self._line(
+            ("layer", "layout", "threads"), "estimate's choice", "ms", "choice", "ms", "gain"
+        )
+
+    def add(self, job: _Job, planned: planner.Planned) -> None:
+        """Print the line of one search."""
+        plan, own = planned.plan, planned.own
+        after = "?" if plan.seconds is None else f"{1e3 * plan.seconds:.4g}"
+        job_cells = (job.name, job.problem.layout_text, str(job.threads))
+        if own is None or own.seconds is None or plan.seconds is None:
+            self._line(job_cells, "", "", f"{_name(plan)} (known)", after, "")
+            return
+        self._measured.append((own.seconds, plan.seconds))
+        self._changed += own != plan
+        text = _name(plan)
+        if own != plan and text == _name(own):
+            other = (f"{k} {v}" for k, v in plan.blocks.items() if own.blocks.get(k) != v)
+            text = ", ".join([text, *other])
+        gain = f"{own.seconds / plan.seconds:.2f}x"
+        self._line(job_cells, _name(own), f"{1e3 * own.seconds:.4g}", text, after, gain)
+
+    def end(self, seconds: float) -> None:
+        """Print what it comes to."""
+        if self._measured:
+            before, after = (sum(column) for column in zip(*self._measured, strict=True))
+            print(
+                f"\n{len(self._measured)} searches in {seconds:.1f} s, {self._changed} of them "
+                f"with another choice than the estimate's: {1e3 * before:.4g} ms became "
+                f"{1e3 * after:.4g} ms"
+            )
+
+    def _line(
+        self, job: Sequence[str], own: str, before: str, choice: str, after: str, gain: str
+    ) -> None:
+        name, layout, threads = (f"{c:<{w}}" for c, w in zip(job, self._widths, strict=True))
+        line = f"{name}  {layout}  {threads}  {own:<34}  {before:>8}  {choice:<34}  {after:>8}"
+        print(f"{line}  {gain}".rstrip(), flush=True)
+
+
+def _name(plan: planner.Plan) -> str:
+    """A plan in a few words."""
+    tile = re.search(r"_([0-9]+x[0-9]+)_", plan.kernel)
+    return f"{plan.algorithm}{f' {tile[1]}' if tile else ''}, {plan.bits}"
+
+
+def _jobs(options: argparse.Namespace) -> list[_Job]:
+    """Everything that is to be searched, in the order of the command line."""
+    around = planner.surroundings(options.dtype)
+    jobs = []
+    for name, problem in _layers(options.shapes, options.dtype):
+        for layout in options.layout:
+            block = around.lanes if layout == "NCHWc" else 0
+            full = replace(problem, layout=layout, block=block)
+            _arguments.check_sizes(full)
+            jobs += [_Job(name, full, n) for n in options.threads or [around.threads]]
+    if not jobs:
+        raise ValueError("no layer in any of the files")
+    return jobs
+
+
+def _layers(shapes: list[str], dtype: str) -> list[tuple[str, ConvProblem]]:
+    """Read layers and files of layers: names and problems."""
+    found = []
+    for text in shapes:
+        path = Path(text)
+        if not path.is_file():
+            try:
+                found.append(_layer(text, dtype))
+            except ValueError as error:
+                raise ValueError(f"{text!r} is no file and no layer: {error}") from None
+            continue
+        try:
+            lines = path.read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:
+            raise ValueError(f"{text} is no file of layers: it is not UTF-8") from None
+        for number, line in enumerate(lines, start=1):
+            if not line.strip() or line.strip().startswith("#"):
+                continue
+            try:
+                found.append(_layer(line, dtype))
+            except ValueError as error:
+                raise ValueError(f"{text}, line {number}: {error}") from None
+    return found
+
+
+def _layer(text: str, dtype: str) -> tuple[str, ConvProblem]:
+    sizes, name = split_name(text)
+    return name or sizes, ConvProblem.parse(text, dtype)
+
+
+def _say(progress: Progress, message: object) -> None:
+    progress.clear()
+    _complain(message)
+
+
+def _complain(message: object) -> None:
+    print(f"pplconv search: {message}", file=sys.stderr, flush=True)
+
+
+def _layouts(text: str) -> list[str]:
+    names = text.split(",")
+    if not set(names) <= set(LAYOUTS):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(LAYOUTS)}")
+    return list(dict.fromkeys(names))
+
+
+def _teams(text: str) -> list[int]:
+    numbers = [int(word) if word.isascii() and word.isdigit() else 0 for word in text.split(",")]
+    if not all(1 <= number <= 65536 for number in numbers):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected numbers of threads, such as 1,2")
+    return list(dict.fromkeys(numbers))
+
+
+def _checked(check: Callable[[Any], _T]) -> Callable[[str], _T]:
+    """Make a check of an argument into one of the command line."""
+
+    def number(text: str) -> _T:
+        try:
+            return check(float(text))
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return number

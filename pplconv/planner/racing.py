@@ -1,0 +1,180 @@
+"""Timing candidates in turns: which are worth it, for how long, and which one wins.
+
+Pure of any convolution: what runs and what the time is are handed in.
+
+Machines drift, so a candidate's time is the best of several rounds, each of which runs every
+candidate once. The estimate's own choice is in every round, and it stays the choice unless
+another is clearly faster, so a search never makes a plan worse than the estimate's by more than
+the clock can tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from .estimating import Ranked
+
+# Estimates are rarely further off than this, as a factor: what looks slower is not measured.
+PRUNE = 1.7
+MOST_MEASURED = 24
+# The same for methods of which nothing is that near.
+PRUNE_METHODS = 3.0
+# Rounds after which slow candidates drop out, and what counts as slow.
+CUTS = {1: 1.5, 2: 1.2, 4: 1.06, 8: 1.02}
+LEAST_ROUNDS = 3
+MOST_ROUNDS = 200  # more teach nothing
+# Share of the time for the first round, so that what leads after it is timed again.
+FIRST_SHARE = 0.6
+# A first run this short is repeated at once: it may have paid for cold caches and fresh pages.
+SHORT_SECONDS = 5e-3
+# A short problem runs several times a turn, so that a turn outlasts the clock.
+TURN_SECONDS = 2e-4
+MOST_RUNS = 16
+# What another choice must gain on the estimate's, and what after fewer rounds than the least.
+CLEARLY = 0.99
+CLEARLY_AT_ONCE = 0.95
+
+Progress = Callable[[float, str], None]
+# Run so many times; seconds of the shortest run.
+Runs = Callable[[int], float]
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A candidate with the best time of its runs, in seconds, and the rounds that it was in."""
+
+    seconds: float
+    ranked: Ranked
+    rounds: int = LEAST_ROUNDS
+
+
+def pruned(ranked: list[Ranked], effort: str) -> list[Ranked]:
+    """Keep what is worth a measurement, best estimate first; all of it if exhaustive."""
+    if effort == "exhaustive":
+        return ranked
+    near = [r for r in ranked if r.total <= PRUNE * ranked[0].total][:MOST_MEASURED]
+    # One of each method, should the estimate be wrong about a whole method.
+    methods = {(r.candidate.algorithm, r.candidate.bits) for r in near}
+    for r in ranked:
+        method = (r.candidate.algorithm, r.candidate.bits)
+        if method not in methods and r.total <= PRUNE_METHODS * ranked[0].total:
+            methods.add(method)
+            near.append(r)
+    return near
+
+
+def choose(timed: Sequence[Timed], estimated: Ranked) -> Timed:
+    """Take the fastest, or the estimate's own choice where that is as fast.
+
+    Parameters
+    ----------
+    timed : sequence of Timed
+        Fastest first, `estimated` among them.
+    estimated : Ranked
+        What the estimate would have chosen.
+    """
+    own = next(t for t in timed if t.ranked is estimated)
+    least = min(own.rounds, timed[0].rounds)
+    limit = CLEARLY if least >= LEAST_ROUNDS else CLEARLY_AT_ONCE
+    return timed[0] if timed[0].seconds < limit * own.seconds else own
+
+
+class _Runner:
+    """A candidate in the race."""
+
+    def __init__(self, ranked: Ranked, runs: Runs) -> None:
+        self.ranked, self.runs = ranked, runs
+        self.best = runs(1)
+        if self.best < SHORT_SECONDS:
+            self.best = min(self.best, runs(1))
+        self.rounds = 1
+
+    def turn(self) -> None:
+        count = max(1, min(MOST_RUNS, int(TURN_SECONDS / max(self.best, 1e-7))))
+        self.best = min(self.best, self.runs(count))
+        self.rounds += 1
+
+
+def race(
+    ranked: Sequence[Ranked],
+    prepare: Callable[[Ranked], Runs],
+    seconds: float,
+    *,
+    keep: Collection[int] = (0,),
+    clock: Callable[[], float] = time.perf_counter,
+    progress: Progress | None = None,
+) -> list[Timed]:
+    """Time candidates in turns.
+
+    It ends when the time is up, or when nothing is left to compare. The time may be exceeded by
+    what is being prepared and run just then, and by so many as `keep` names and at least two:
+    these are timed once, however long that takes.
+
+    Parameters
+    ----------
+    ranked : sequence of Ranked
+        The candidates, most promising first.
+    prepare : callable
+        Makes one ready: allocates, packs.
+    seconds : float
+        How long, preparation included.
+    keep : collection of int
+        Indices of candidates that stay in every round.
+    clock : callable
+        Gives the time in seconds.
+    progress : callable, optional
+        Called with the share that is done and a text.
+
+    Returns
+    -------
+    list of Timed
+        All that were timed, fastest first.
+    """
+    begin = clock()
+    kept = [ranked[i] for i in sorted(keep)]
+    # These come first, so that no lack of time leaves them out.
+    order = kept + [r for r in ranked if not any(r is k for k in kept)]
+    running: list[_Runner] = []
+    slow: list[_Runner] = []
+
+    def told(text: str) -> None:
+        if progress is not None:
+            progress(min((clock() - begin) / seconds, 1.0), text)
+
+    def cut(limit: float) -> None:
+        # What is slow lets go of its memory at once.
+        nonlocal running
+        limit *= min(runner.best for runner in running)
+        for runner in running:
+            if runner.best > limit and not any(runner.ranked is k for k in kept):
+                runner.runs = _gone
+                slow.append(runner)
+        running = [runner for runner in running if runner.runs is not _gone]
+
+    for count, r in enumerate(order):
+        if count >= max(2, len(kept)) and clock() - begin >= FIRST_SHARE * seconds:
+            break
+        running.append(_Runner(r, prepare(r)))
+        cut(CUTS[1])
+        told(f"{count + 1} of {len(order)} candidates")
+    rounds = 1
+    while rounds < (LEAST_ROUNDS if len(running) == 1 else MOST_ROUNDS):
+        for runner in running:
+            if clock() - begin >= seconds:
+                break
+            runner.turn()
+        else:
+            rounds += 1
+            if rounds in CUTS:
+                cut(CUTS[rounds])
+            told(f"{len(running)} of {len(order)} candidates left")
+            continue
+        break
+    timed = [Timed(runner.best, runner.ranked, runner.rounds) for runner in running + slow]
+    return sorted(timed, key=lambda t: t.seconds)
+
+
+def _gone(count: int) -> float:
+    raise AssertionError(f"asked for {count} runs of a candidate that has dropped out")

@@ -1,0 +1,24 @@
+"""Each test plans with a wisdom of its own, and on the machine's own kernels."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import pplconv
+
+_HERE = str(Path(__file__).resolve().parent)
+if _HERE not in sys.path:
+    sys.path.append(_HERE)
+
+
+@pytest.fixture(autouse=True)
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the wisdom of this test lies; the file is not there yet."""
+    path = tmp_path / "wisdom.json"
+    monkeypatch.setenv("PPLCONV_WISDOM", str(path))
+    monkeypatch.delenv("PPLCONV_NUM_THREADS", raising=False)
+    assert not pplconv.wisdom.export()["entries"]
+    return path

@@ -1,0 +1,81 @@
+"""Problems to plan, and measurements whose outcome is known."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pplconv
+from pplconv.algorithms import Candidate
+from pplconv.planner import Request, searching
+from pplconv.planner.estimating import Ranked
+from pplconv.problem import ConvProblem
+
+# Large enough for a team, with methods of several bits within the default tolerance.
+LAYER = ConvProblem.parse("mb1ic32ih20oc32kh3ph1")
+
+
+def request(threads: int = 1, **changes: Any) -> Request:
+    return Request(**{"problem": LAYER, "threads": threads, **changes})
+
+
+class Fake:
+    """A candidate as the race sees one."""
+
+    def __init__(self, name: str, bits: str = "a", algorithm: str = "direct") -> None:
+        self.name, self.bits, self.algorithm = name, bits, algorithm
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+def ranked(name: str, total: float = 1.0, bits: str = "a") -> Ranked:
+    return Ranked(total, Fake(name, bits), {})
+
+
+class Clock:
+    """Time that passes only where something takes time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Bench:
+    """Runs whose times are known, instead of convolutions.
+
+    Parameters
+    ----------
+    seconds : callable
+        Of a candidate and its team: the time of a run.
+    """
+
+    def __init__(self, seconds: Callable[[Candidate, int], float]) -> None:
+        self._seconds = seconds
+        self.prepared: list[tuple[Candidate, int]] = []
+
+    def install(self, monkeypatch: pytest.MonkeyPatch) -> Bench:
+        monkeypatch.setattr(searching, "Bench", lambda *_arguments: self)
+        return self
+
+    def prepare(self, candidate: Candidate, threads: int) -> Callable[[int], float]:
+        self.prepared.append((candidate, threads))
+        return lambda count: self._seconds(candidate, threads)
+
+
+def entries() -> list[dict[str, Any]]:
+    """What wisdom knows in this process."""
+    found: list[dict[str, Any]] = pplconv.wisdom.export()["entries"]
+    return found
+
+
+def elsewhere(code: str) -> list[str]:
+    """Prefix code so that a fresh process finds this package and these helpers."""
+    roots = [str(Path(pplconv.__file__).parents[1]), str(Path(__file__).parent)]
+    return [sys.executable, "-c", f"import sys\nsys.path[:0] = {roots!r}\n{code}"]
