@@ -110,7 +110,7 @@ def activate(y: np.ndarray, activation: Any, dtype: np.dtype, layout: str = "NCH
 
 
 def _sum_of_taps(x, w, stride, pads, dilation, groups):
-    """Convolve (N,C,H,W) with OIHW in float64: one matrix product for each group and tap."""
+    """Convolve (N,C,H,W) with OIHW in float64: a matrix product of each group for each tap."""
     n, _, h, width = x.shape
     oc, icg, kh, kw = w.shape
     ocg = oc // groups
@@ -119,18 +119,17 @@ def _sum_of_taps(x, w, stride, pads, dilation, groups):
     padded[:, :, top : top + h, left : left + width] = x
     oh = output_size(h, pads[0], kh, stride[0], dilation[0])
     ow = output_size(width, pads[1], kw, stride[1], dilation[1])
-    y = np.zeros((n, oc, oh, ow))
-    for g in range(groups):
-        inputs = slice(g * icg, (g + 1) * icg)
-        outputs = slice(g * ocg, (g + 1) * ocg)
-        for i in range(kh):
-            for j in range(kw):
-                first_row, first_column = i * dilation[0], j * dilation[1]
-                rows = slice(first_row, first_row + (oh - 1) * stride[0] + 1, stride[0])
-                columns = slice(first_column, first_column + (ow - 1) * stride[1] + 1, stride[1])
-                seen = padded[:, inputs, rows, columns].reshape(n, icg, oh * ow)
-                y[:, outputs] += (w[outputs, :, i, j] @ seen).reshape(n, ocg, oh, ow)
-    return y
+    y = np.zeros((n, groups, ocg, oh * ow))
+    # Contiguous for each tap: NumPy multiplies strided matrices without BLAS.
+    taps = np.ascontiguousarray(w.transpose(2, 3, 0, 1)).reshape(kh, kw, groups, ocg, icg)
+    for i in range(kh):
+        for j in range(kw):
+            first_row, first_column = i * dilation[0], j * dilation[1]
+            rows = slice(first_row, first_row + (oh - 1) * stride[0] + 1, stride[0])
+            columns = slice(first_column, first_column + (ow - 1) * stride[1] + 1, stride[1])
+            seen = padded[:, :, rows, columns].reshape(n, groups, icg, oh * ow)
+            y += taps[i, j] @ seen
+    return y.reshape(n, oc, oh, ow)
 
 
 def _in_nchw(array: np.ndarray, layout: str) -> np.ndarray:

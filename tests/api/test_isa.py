@@ -37,6 +37,7 @@ def isas_of_this_machine() -> tuple[str, ...]:
 def run(max_isa: str | None, *command: str) -> subprocess.CompletedProcess[str]:
     """Run Python under a cap, away from the source tree."""
     environment = {k: v for k, v in os.environ.items() if k != "PPLCONV_MAX_ISA"}
+    environment["OPENBLAS_NUM_THREADS"] = "1"  # as in the other test processes
     if max_isa is not None:
         environment["PPLCONV_MAX_ISA"] = max_isa
     paths = [str(HERE), str(HERE.parent), environment.get("PYTHONPATH", "")]

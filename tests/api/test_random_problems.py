@@ -62,7 +62,9 @@ def test_sums_of_small_integers_are_exact(dtype, data):
 
     With ``tolerance=0``, that is, which leaves direct sums only.
     """
-    problem = data.draw(problems(dtype=dtype, algorithms=("auto", "im2col", "direct"), curved=False))
+    problem = data.draw(
+        problems(dtype=dtype, algorithms=("auto", "im2col", "direct"), curved=False)
+    )
     arrays = problem.arrays(integers=True)
     y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options, tolerance=0)
     np.testing.assert_array_equal(y, conv2d_reference(**arrays, **problem.parameters))
