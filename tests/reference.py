@@ -234,8 +234,9 @@ def assert_convolution(
 ):
     """Assert that ``actual`` is the convolution of these arguments.
 
-    ``stated`` is as in `error_bound`. Finite elements must lie within the error bound; NaN and the infinities must stand exactly
+    Finite elements must lie within the error bound; NaN and the infinities must stand exactly
     where the reference, rounded to the element type, has them. Shape and type are checked too.
+    ``stated`` is as in `error_bound`.
     """
     expected = conv2d_reference(input, weight, bias, activation=activation, **parameters)
     dtype = np.asarray(input).dtype.newbyteorder("=")
