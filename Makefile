@@ -17,7 +17,7 @@ SOURCES := $(sort $(wildcard pyproject.toml setup.py MANIFEST.in README.md LICEN
 	$(shell find asm pplconv -type f \( -name '*.py' -o -name '*.pyi' -o -name '*.pyx' \
 		-o -name '*.pxd' -o -name '*.pxi' -o -name '*.c' -o -name '*.h' -o -name '*.s' \
 		-o -name '*.S' -o -name py.typed \) ! -path 'pplconv/_*.c'))
-C_FILES = $(shell find asm tests -name '*.c' -o -name '*.h')
+C_FILES = $(shell find asm tests pplconv/schedules -name '*.h' -o \( -name '*.c' -not -path 'pplconv/*' \))
 CYTHON_FILES = $(shell find pplconv -name '*.pyx' -o -name '*.pxd' -o -name '*.pxi')
 
 # An environment that happens to be active must not leak in.  Where pip finds packages is the

@@ -145,7 +145,12 @@ def scatter(
             marker = MARKERS[tolerances.index(one.asked or 0.0) % len(MARKERS)]
         else:
             color, marker = theme.faint, MARKERS[-1 - peers.index(one.name) % len(MARKERS)]
-        look = {"marker": marker, "color": color, "linestyle": "none", "markersize": 6.5}
+        look: dict[str, Any] = {
+            "marker": marker,
+            "color": color,
+            "linestyle": "none",
+            "markersize": 6.5,
+        }
         # Layouts of one algorithm differ by their filling.
         look |= {"markerfacecolor": color if one.layout == "NCHW" else "none"}
         points = _points(one, layers)

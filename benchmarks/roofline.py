@@ -82,7 +82,12 @@ def draw(
         mine = [i for i, one in enumerate(timed) if one.layer.problem.kind == kind]
         if not mine:
             continue
-        look = {"marker": marker, "color": color, "linestyle": "none", "markersize": 6.5}
+        look: dict[str, Any] = {
+            "marker": marker,
+            "color": color,
+            "linestyle": "none",
+            "markersize": 6.5,
+        }
         look |= {"markeredgecolor": theme.paper, "markeredgewidth": 0.6}
         axes.plot([places[i] for i in mine], [rates[i] for i in mine], zorder=3, **look)
         handles.append(Line2D([], [], label=KIND_TITLES[kind], **look))

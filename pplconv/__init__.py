@@ -10,8 +10,8 @@
 ================  ================================================================================
 
 Inside, arrows run downward only: this public face, ``_conv`` and ``_blocked``; ``_prepared``
-(one run); ``planner`` (which plan); ``algorithms`` (what can be planned); ``schedules`` (the loops);
-``_kernels`` (the table of ``asm/``). ``problem``, ``machine``, ``runtime``, ``wisdom``,
+(one run); ``planner`` (which plan); ``algorithms`` (what can be planned); ``schedules`` (the
+loops); ``_kernels`` (the table of ``asm/``). ``problem``, ``machine``, ``runtime``, ``wisdom``,
 ``config``, ``_arrays`` and ``_workspace`` are leaves.
 """
 

@@ -138,12 +138,8 @@ static inline vector load_masked(const element *p, lane_mask m) {
 }
 /* NaN compares false and passes through, as it does through the second operand of the
  * instructions above. */
-static inline vector at_least(vector x, vector low) {
-    return select_lanes(x < low, low, x);
-}
-static inline vector at_most(vector x, vector high) {
-    return select_lanes(x > high, high, x);
-}
+static inline vector at_least(vector x, vector low) { return select_lanes(x < low, low, x); }
+static inline vector at_most(vector x, vector high) { return select_lanes(x > high, high, x); }
 /* Two roundings: a fused product would be a call of the library for each lane. */
 static inline vector multiply_add(vector a, vector b, vector c) { return c + a * b; }
 

@@ -14,7 +14,7 @@ from typing import Any
 from ..problem import ConvProblem
 from .candidate import Candidate, balanced, ceil_div, round_up
 from .error_bounds import direct_error_bound
-from .rates import L3_BYTES, TASK_CYCLES, TEAM_CYCLES, Rates, busiest_share
+from .rates import L3_BYTES, TASK_CYCLES, TEAM_CYCLES, Rates, busiest_share, direct_sum_floor
 from .surroundings import Surroundings
 
 NAME = "depthwise"
@@ -130,6 +130,11 @@ class Depthwise(Candidate):
             "stream": moved / (4 * L3_BYTES) * busiest,
             "team": TEAM_CYCLES if threads > 1 else 0.0,
         }
+
+
+def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
+    """Cycles on one thread that no candidate stays below."""
+    return direct_sum_floor(problem, lanes, rates)
 
 
 def supports(problem: ConvProblem) -> str | None:

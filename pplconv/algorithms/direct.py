@@ -6,9 +6,10 @@ input that the batch-reduce GEMM walks; see ``schedules/direct.pyx``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ..problem import ConvProblem
@@ -35,10 +36,11 @@ from .rates import (
     TEAM_CYCLES,
     Rates,
     busiest_share,
+    direct_sum_floor,
     step_cycles,
 )
 from .surroundings import Surroundings
-from .tiled import row_tiles
+from .tiled import row_tiles, widths
 
 NAME = "direct"
 
@@ -49,6 +51,7 @@ SHORT = 14  # pixels: fewer do not fill a tile's rows
 RANGES = tuple[tuple[int, int, int, int], ...]
 
 
+@lru_cache(maxsize=64)
 def ranges(
     outputs: int, inputs: int, kernel: int, stride: int, dilation: int, before: int
 ) -> RANGES:
@@ -388,6 +391,24 @@ class Direct(Candidate):
         return cost
 
 
+def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
+    """Cycles on one thread that no candidate stays below: taps on padding are not computed.
+
+    Infinite for blocked 1x1, which runs through the same loops as ``"pointwise"``.
+    """
+    if problem.is_pointwise and problem.layout == "NCHWc":
+        return math.inf
+    (top, _), (left, _) = problem.padding
+    share = 1.0
+    for outputs, *sizes in (
+        (problem.oh, problem.ih, problem.kh, problem.stride[0], problem.dilation[0], top),
+        (problem.ow, problem.iw, problem.kw, problem.stride[1], problem.dilation[1], left),
+    ):
+        seen = sum((end - at) * (high - low) for at, end, low, high in ranges(outputs, *sizes))
+        share *= seen / max(outputs * sizes[1], 1)
+    return share * direct_sum_floor(problem, lanes, rates)
+
+
 def supports(problem: ConvProblem) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.layout == "NCHWc" and problem.groups > 1:
@@ -400,13 +421,13 @@ def supports(problem: ConvProblem) -> str | None:
 def candidates(problem: ConvProblem, around: Surroundings, name: str = NAME) -> Iterator[Candidate]:
     """Yield the segments and tiles worth an estimate."""
     oc = problem.oc // problem.groups
-    widest = max(around.lanes, round_up(oc, around.lanes))
-    for nr, largest in around.tiles.items():
-        fits = True
-        if problem.layout == "NCHWc":
-            # No vector of the tile should be idle.
-            fits = panel_width(problem.block, around.lanes, nr) > nr - around.lanes
-        if fits and (nr <= widest or nr == min(around.tiles)):
+    for nr, largest in widths(oc, around):
+        # No vector of the tile should be idle, but one tile there must be.
+        if (
+            problem.layout != "NCHWc"
+            or nr == min(around.tiles)
+            or panel_width(problem.block, around.lanes, nr) > nr - around.lanes
+        ):
             yield from _with_tile(problem, around, name, nr, largest)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..machine import Machine
+from ..problem import ConvProblem
 
 FMA_LATENCY = 4.0
 LOADS_PER_CYCLE = 2.0
@@ -39,6 +40,11 @@ class Rates:
 def step_cycles(rates: Rates, mr: int, vectors: int) -> float:
     """Cycles of one step of k of the microkernel: mr x vectors FMAs."""
     return max(mr * vectors / rates.fma_per_cycle, (mr + vectors) / LOADS_PER_CYCLE, FMA_LATENCY)
+
+
+def direct_sum_floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
+    """Cycles below which no direct sum gets: its FMAs at their peak."""
+    return problem.flops / 2 / (lanes * rates.fma_per_cycle)
 
 
 def parts(total: int, size: int) -> list[tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ class Surroundings:
         Elements of a vector.
     threads : int
         Size of the team; decides segments only.
+    tolerance : float
+        Error that may be spent; what must spend more need not be made.
     """
 
     machine: Machine
@@ -31,3 +34,4 @@ class Surroundings:
     tiles: Mapping[int, int]
     lanes: int
     threads: int
+    tolerance: float = math.inf

@@ -15,6 +15,19 @@ def row_tiles(rows: int, largest: int) -> set[int]:
     return {min(rows, largest), ceil_div(rows, ceil_div(rows, largest))}
 
 
+def widths(channels: int, around: Surroundings) -> Iterator[tuple[int, int]]:
+    """Yield the (NR, largest MR) worth trying, of tiles whose vectors run over `channels`.
+
+    Where two widths cut the channels into equally many panels, the narrower has more rows.
+    """
+    seen = set()
+    for nr, largest in sorted(around.tiles.items()):
+        panels = ceil_div(channels, nr)
+        if panels not in seen:
+            seen.add(panels)
+            yield nr, largest
+
+
 def candidates(
     problem: ConvProblem, around: Surroundings, algorithm: str, packed: bool
 ) -> Iterator[Nest]:

@@ -29,7 +29,7 @@ from .rates import (
     matrix_cycles,
 )
 from .surroundings import Surroundings
-from .tiled import row_tiles
+from .tiled import row_tiles, widths
 
 NAME = "winograd"
 
@@ -39,6 +39,7 @@ VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 PREFETCH_STEPS = 24
 LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
 UNBOUNDED = 1 << 40
+ENOUGH_TILES = 28  # of a block: below, register tiles and weights are poorly used
 # Arithmetic of a transform, in cycles a position and vector of channels, beside its stores.
 TRANSFORM_CYCLES = 2.0
 PIECE_CYCLES = 60.0
@@ -288,6 +289,14 @@ def tiles_of(problem: ConvProblem, n: int) -> int:
     return problem.batch * ceil_div(problem.oh, n) * ceil_div(problem.ow, n)
 
 
+def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
+    """Cycles on one thread that no candidate stays below: its products at the peak of FMAs."""
+    ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
+    r = problem.kh
+    tile = min(tiles_of(problem, n) * (n + r - 1) ** 2 for n, size in VARIANTS if size == r)
+    return tile * problem.groups * ic * ceil_div(oc, lanes) / rates.fma_per_cycle
+
+
 def supports(problem: ConvProblem) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.stride != (1, 1) or problem.dilation != (1, 1):
@@ -304,8 +313,9 @@ def supports(problem: ConvProblem) -> str | None:
 def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
     """Yield the blockings worth an estimate."""
     for n, r in VARIANTS:
-        if r == problem.kh:
-            for nr, largest in around.tiles.items():
+        bound = winograd_error_bound(n, r, problem.ic // problem.groups, problem.dtype)
+        if r == problem.kh and bound <= around.tolerance:
+            for nr, largest in widths(problem.oc // problem.groups, around):
                 yield from _blockings(problem, around, n, r, nr, largest)
 
 
@@ -319,14 +329,17 @@ def _blockings(
     whole = nr if oc <= nr else round_up(min(oc, max(64, nr)), nr)
     multiple = problem.block if problem.layout == "NCHWc" else around.lanes
     seen = set()
-    for segments in (1, 2, 4):
+    enough = False
+    for segments in (1, 2, 4, 8):
         ic_segment = balanced(ic, ceil_div(ic, segments), multiple)
         ic_segment = min(ic_segment, ic) if segments == 1 else ic_segment
-        if segments > 1 and ic_segment >= ic:
+        if segments > 1 and (ic_segment >= ic or enough):
             continue
         oc_block = whole if segments == 1 else round_up(oc, nr)
         most = max(budget // (ic_segment + oc_block), 1)
-        for cap in (most, 56, 28):
+        # Sums are cut where V of all input channels leaves room for too few tiles only.
+        enough = most >= min(tiles, ENOUGH_TILES)
+        for cap in {most, min(most, 2 * ENOUGH_TILES)}:
             pieces = ceil_div(around.threads, problem.groups)
             tile_block = balanced(tiles, min(cap, most), 1, pieces)
             for mr in row_tiles(tile_block, largest):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,6 +21,10 @@ from .plan import Plan
 FLOPS_PER_THREAD = 400_000
 # The OpenMP runtime ends the process if it cannot start a thread, so no wish goes further.
 LARGEST_TEAM = 1024
+
+# Even the best loops are a little above their floor: an algorithm whose floor is just below
+# the best estimate would not win.
+FLOOR_MARGIN = 1.06
 
 SEARCHES = ("estimate", "measure", "exhaustive")
 
@@ -134,44 +139,65 @@ class Request:
     def surroundings(self) -> Surroundings:
         """What the machine gives, with the team that the work justifies."""
         around = _surroundings(self.problem.dtype, self.threads, config.current())
-        return replace(around, threads=team(self.problem, around.threads))
+        threads = team(self.problem, around.threads)
+        return replace(around, threads=threads, tolerance=self.tolerance)
 
-    def candidates(self, around: Surroundings) -> list[Candidate]:
-        """List every candidate that serves the problem within tolerance and workspace.
+    def ranked(
+        self, around: Surroundings, names: Iterable[str] = (), slack: float = 1.0
+    ) -> list[Ranked]:
+        """Rank what serves the problem within tolerance and workspace, best first.
+
+        Parameters
+        ----------
+        around : Surroundings
+            Machine and team.
+        names : iterable of str
+            Algorithms to ask; what the request allows if empty.
+        slack : float
+            An algorithm is left out if its floor, the least that any of its candidates could
+            cost, is `slack` times the best estimate or more.
 
         Raises
         ------
         ValueError
-            If there is none; the message says why.
+            If nothing serves the problem; the message says why.
         """
-        names = list(ALGORITHMS) if self.algorithm == "auto" else [self.algorithm]
-        found: list[Candidate] = []
+        if not names:
+            names = ALGORITHMS if self.algorithm == "auto" else (self.algorithm,)
+        rates = Rates.of(around.machine, around.isa)
+        found: list[Ranked] = []
         reasons = []
+        best = math.inf
         for name in names:
-            reason = ALGORITHMS[name].supports(self.problem)
+            module = ALGORITHMS[name]
+            unfit = module.supports(self.problem)
+            reason = None if unfit is None else f": {unfit}"
+            if reason is None:
+                busy = module.floor(self.problem, around.lanes, rates) / around.threads
+                if found and busy * FLOOR_MARGIN >= slack * best:
+                    continue
+                candidates = list(module.candidates(self.problem, around))
+                found += (own := rank(candidates, rates, around.threads))
+                best = min([best, *(r.total for r in own[:1])])
+                reason = None if candidates else self._too_imprecise(name, around)
             if reason is not None:
-                reasons.append(f'algorithm="{name}" cannot serve {self.problem}: {reason}')
-                continue
-            every = list(ALGORITHMS[name].candidates(self.problem, around))
-            precise = [c for c in every if c.is_direct_sum or c.error_bound <= self.tolerance]
-            if not precise:
-                least = min(c.error_bound for c in every)
-                reasons.append(
-                    f'algorithm="{name}" cannot serve {self.problem} with '
-                    f"tolerance={self.tolerance}: its stated error is {least:.1e}"
-                )
-            found += precise
+                reasons.append(f'algorithm="{name}" cannot serve {self.problem}{reason}')
         if not found:
             raise ValueError("; ".join(reasons))
-        return self._within_workspace(found)
+        return self._within_workspace(sorted(found, key=lambda r: r.total))
 
-    def _within_workspace(self, found: list[Candidate]) -> list[Candidate]:
+    def _too_imprecise(self, name: str, around: Surroundings) -> str:
+        every = ALGORITHMS[name].candidates(self.problem, replace(around, tolerance=math.inf))
+        least = min(c.error_bound for c in every)
+        return f" with tolerance={self.tolerance}: its stated error is {least:.1e}"
+
+    def _within_workspace(self, found: list[Ranked]) -> list[Ranked]:
         # One thread's scratch decides, so that the team has no say in what is computed.
         if self.max_workspace is None:
             return found
-        small = [c for c in found if c.scratch_bytes <= self.max_workspace]
+        small = [r for r in found if r.candidate.scratch_bytes <= self.max_workspace]
         if not small:
-            least = min(c.scratch_bytes for c in found)
+            least = min(r.candidate.scratch_bytes for r in found)
             raise ValueError(
                 f"max_workspace must be at least {least} bytes for {self.problem}, "
                 f"got {self.max_workspace}"
@@ -186,11 +212,19 @@ class Request:
         return threads
 
 
-def estimate_plan(request: Request) -> tuple[list[Ranked], list[Ranked]]:
+def estimate_plan(request: Request, slack: float = 1.0) -> tuple[list[Ranked], list[Ranked]]:
     """Rank the candidates by the cost model.
 
     What decides the bits is chosen by the ranking for one thread; the team's own ranking then
     chooses among candidates of those bits.
+
+    Parameters
+    ----------
+    request : Request
+        What is to be planned.
+    slack : float
+        How far behind the best an algorithm may be and still be ranked; a search wants more
+        than the best.
 
     Returns
     -------
@@ -198,9 +232,8 @@ def estimate_plan(request: Request) -> tuple[list[Ranked], list[Ranked]]:
         All candidates as one thread sees them; those of the chosen bits as the team does.
     """
     around = request.surroundings()
-    rates = Rates.of(around.machine, around.isa)
     alone = around if around.threads == 1 else replace(around, threads=1)
-    single = rank(request.candidates(alone), rates, 1)
+    single = request.ranked(alone, slack=slack)
     return single, rank_team(request, single[0].candidate, single)
 
 
@@ -209,9 +242,8 @@ def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list
     around = request.surroundings()
     if around.threads == 1:
         return [r for r in single if r.candidate.bits == chosen.bits]
-    rates = Rates.of(around.machine, around.isa)
-    same = [c for c in request.candidates(around) if c.bits == chosen.bits]
-    return rank(same, rates, around.threads)
+    names = dict.fromkeys(r.candidate.algorithm for r in single if r.candidate.bits == chosen.bits)
+    return [r for r in request.ranked(around, names) if r.candidate.bits == chosen.bits]
 
 
 def plan_of(

@@ -18,7 +18,6 @@ from __future__ import annotations
 from typing import Any
 
 from .base import Schedule
-
 from .depthwise import DepthwiseSchedule
 from .direct import DirectSchedule
 from .gemm import GemmSchedule

@@ -18,8 +18,6 @@ from libc.string cimport memset
 
 from pplconv._kernels cimport (
     PPLCONV_ACCUMULATE,
-    PPLCONV_ACTIVATE_PRELU_COLUMN,
-    PPLCONV_ACTIVATE_PRELU_ROW,
     PPLCONV_B_PADDED,
     PPLCONV_BIAS_COLUMN,
     PPLCONV_BIAS_ROW,
@@ -28,9 +26,7 @@ from pplconv._kernels cimport (
     find,
     find_gemm_family,
     make_pixel_runs,
-    pplconv_activate_args,
     pplconv_gemm_args,
-    pplconv_kernel,
     pplconv_pack_pixels_args,
     pplconv_pack_rows_args,
     pplconv_pack_weights_args,
@@ -98,7 +94,8 @@ cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
         j.pack_rows(&r)
         return
     cdef int64_t plane = j.shape.geometry.ih * j.shape.geometry.iw * j.shape.element
-    p.src = t.x + (tile.image * channels_in + tile.group * j.shape.ic + tile.k_begin // j.shape.taps) * plane
+    p.src = t.x + plane * (tile.image * channels_in + tile.group * j.shape.ic
+                           + tile.k_begin // j.shape.taps)
     p.src_cs = plane
     p.dst = scratch
     p.dst_cs = j.shape.taps * j.pixel_panel * j.shape.element
@@ -187,7 +184,8 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
             g.a_rs = j.packed_row
         else:
             g.a_rs = channels_in * j.shape.element
-            a = t.x + (tile.pixel * channels_in + tile.group * j.shape.ic + tile.k_begin) * j.shape.element
+            a = t.x + j.shape.element * (tile.pixel * channels_in + tile.group * j.shape.ic
+                                         + tile.k_begin)
         g.a_ks = j.shape.element
     else:
         # A panel of a whole sum is stored at once, and the next one takes its place.

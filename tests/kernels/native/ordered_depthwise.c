@@ -30,8 +30,7 @@ struct view {
             const int64_t y = oy * g->stride_h - g->pad_top + tap / g->kw * g->dilation_h;         \
             const int64_t z = ox * g->stride_w - g->pad_left + tap % g->kw * g->dilation_w;        \
             if (y < 0 || y >= g->ih || z < 0 || z >= g->iw) continue;                              \
-            const element a =                                                                      \
-                at_##type(v->src, i * v->src_cs + y * v->src_rs + z * v->src_ps);                  \
+            const element a = at_##type(v->src, i * v->src_cs + y * v->src_rs + z * v->src_ps);    \
             const element b = at_##type(v->weights, o * v->weights_cs + tap * v->weights_ts);      \
             if (fused) x = fma(a, b, x);                                                           \
             else x = x + a * b;                                                                    \
@@ -62,10 +61,26 @@ struct view {
         const int64_t size = sizeof(element);                                                      \
         const struct pplconv_geometry *g = a->geometry;                                            \
         const struct view v = {                                                                    \
-            a->src, a->weights, a->flags & PPLCONV_BIAS_ROW ? a->bias : 0, a->residual, a->clip,   \
-            a->src_cs, g->iw * size, size, g->kh * g->kw * size, size,                             \
-            a->residual_cs, g->ow * size, size,                                                    \
-            a->first_row, a->rows, a->channels, a->multiplier, 0, a->flags, g,                     \
+            a->src,                                                                                \
+            a->weights,                                                                            \
+            a->flags & PPLCONV_BIAS_ROW ? a->bias : 0,                                             \
+            a->residual,                                                                           \
+            a->clip,                                                                               \
+            a->src_cs,                                                                             \
+            g->iw * size,                                                                          \
+            size,                                                                                  \
+            g->kh * g->kw * size,                                                                  \
+            size,                                                                                  \
+            a->residual_cs,                                                                        \
+            g->ow * size,                                                                          \
+            size,                                                                                  \
+            a->first_row,                                                                          \
+            a->rows,                                                                               \
+            a->channels,                                                                           \
+            a->multiplier,                                                                         \
+            0,                                                                                     \
+            a->flags,                                                                              \
+            g,                                                                                     \
         };                                                                                         \
         all_##type(&v, fused, out);                                                                \
     }                                                                                              \
@@ -74,10 +89,13 @@ struct view {
                                            int64_t fused, element *out) {                          \
         const int64_t size = sizeof(element);                                                      \
         const struct view v = {                                                                    \
-            a->src, a->weights, a->flags & PPLCONV_BIAS_COLUMN ? a->bias : 0, a->residual,         \
-            a->clip, size, a->src_rs, a->src_ps, size, a->weights_ts,                              \
-            size, a->residual_rs, a->residual_ps,                                                  \
-            a->first_row, a->rows, a->channels, a->multiplier, a->phase, a->flags, a->geometry,    \
+            a->src,         a->weights,    a->flags & PPLCONV_BIAS_COLUMN ? a->bias : 0,           \
+            a->residual,    a->clip,       size,                                                   \
+            a->src_rs,      a->src_ps,     size,                                                   \
+            a->weights_ts,  size,          a->residual_rs,                                         \
+            a->residual_ps, a->first_row,  a->rows,                                                \
+            a->channels,    a->multiplier, a->phase,                                               \
+            a->flags,       a->geometry,                                                           \
         };                                                                                         \
         all_##type(&v, fused, out);                                                                \
     }
