@@ -7,11 +7,11 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int64_t lanes = a->lanes, step = a->dst_ps;
     const vector zero = {0};
     char *dst = a->dst;
-    if (lanes > LANES) {
-        for (int64_t i = 0; i < a->pixels; i++) clear((element *)(dst + i * step), lanes);
-    } else {
-        for (int64_t i = 0; i < a->pixels; i++) {
-            store_lanes((element *)(dst + i * step), zero, lanes);
+    for (int64_t i = 0; i < a->pixels; i++) {
+        element *pixel = (element *)(dst + i * step);
+        /* Masked stores throughout: of whole vectors the compiler would make a call of memset. */
+        for (int64_t j = 0; j < lanes; j += LANES) {
+            store_lanes(pixel + j, zero, lanes - j < LANES ? lanes - j : LANES);
         }
     }
 }

@@ -106,12 +106,13 @@ class Prepacked(_Pplconv):
         arranged = self._arrange(x)
         arguments = {**_geometry(problem), "input_shape": arranged.shape, "threads": threads}
         if self.algorithm:
-            try:
-                conv = self._make(w, **arguments, algorithm=self.algorithm)
-            except ValueError as reason:
-                raise Unsupported(str(reason)) from None
-        else:
+            arguments["algorithm"] = self.algorithm
+        try:
             conv = self._make(w, **arguments)
+        except ValueError as reason:
+            if self.algorithm or self._may_refuse(problem, arranged):
+                raise Unsupported(str(reason)) from None
+            raise
         out = np.empty(self._out_shape(problem, arranged), np.float32)
         return Prepared(partial(conv, arranged, out=out), partial(self._restore, problem.oc))
 
@@ -125,6 +126,10 @@ class Prepacked(_Pplconv):
             "tolerance": self.asked,
         }
         return pplconv.Conv2d(w, **{**settings, **arguments})
+
+    def _may_refuse(self, problem: Problem, arranged: Array32) -> bool:
+        """Whether pplconv promises nothing for `problem` in this layout."""
+        return False
 
     @abstractmethod
     def _arrange(self, x: Array32) -> Array32:
@@ -177,6 +182,11 @@ class PplconvNchwc(Prepacked):
 
     name = "pplconv_nchwc"
     layout = "NCHWc"
+
+    def _may_refuse(self, problem: Problem, arranged: Array32) -> bool:
+        """Groups of several channels must fill blocks."""
+        block, groups = arranged.shape[-1], problem.groups
+        return groups > 1 and (problem.ic // groups % block > 0 or problem.oc // groups % block > 0)
 
     def _arrange(self, x: Array32) -> Array32:
         import pplconv

@@ -81,6 +81,17 @@ def ranges(
     return tuple(found)
 
 
+def panel_width(block: int, lanes: int, nr: int) -> int:
+    """Output channels that a tile of `nr` columns computes where channels lie in blocks.
+
+    No vector may cross into another block: a panel divides the block, unless a block is a
+    vector, when each vector of the tile goes to a block of its own.
+    """
+    if block == lanes:
+        return nr
+    return next(width for width in range(min(block, nr), 0, -1) if block % width == 0)
+
+
 @dataclass(frozen=True)
 class Direct(Candidate):
     """One way to run a problem through direct convolution's loops.
@@ -112,10 +123,16 @@ class Direct(Candidate):
 
     @property
     def bits(self) -> str:
-        """The order of the one sum."""
-        if self.problem.layout == "NCHWc":
-            return f"sum over c/{self.problem.block}, kh, kw, c"
-        return "sum over kh, kw, c"
+        """The order of the one sum, and whether it leaves taps out.
+
+        Those on padding add nothing to a sum, but decide the sign of zero, and NaN where a
+        weight is infinite.
+        """
+        p = self.problem
+        inside = ", inside the image" if any(sum(p.padding, ())) else ""
+        if p.layout == "NCHWc":
+            return f"sum over c/{p.block}, kh, kw, c{inside}"
+        return f"sum over kh, kw, c{inside}"
 
     @property
     def error_bound(self) -> float:
@@ -192,11 +209,11 @@ class Direct(Candidate):
             whole = p.layout == "NCHW" or self.channels == p.block
         return p.dilation[1] == 1 and whole
 
-    @property
+    @cached_property
     def panel(self) -> int:
         """Output channels in one panel of packed weights."""
         p = self.problem
-        return min(self.nr, p.block) if p.layout == "NCHWc" and p.block < self.lanes else self.nr
+        return panel_width(p.block, self.lanes, self.nr) if p.layout == "NCHWc" else self.nr
 
     @property
     def k_packed(self) -> int:
@@ -405,13 +422,12 @@ def candidates(problem: ConvProblem, around: Surroundings, name: str = NAME) -> 
     """Yield the segments and tiles worth an estimate."""
     oc = problem.oc // problem.groups
     for nr, largest in widths(oc, around):
-        if problem.layout == "NCHWc" and nr > around.lanes:
-            fits = problem.block == around.lanes or problem.block % nr == 0
-        elif problem.layout == "NCHWc":
-            fits = problem.block % nr == 0 or problem.block < nr
-        else:
-            fits = True
-        if fits:
+        # No vector of the tile should be idle, but one tile there must be.
+        if (
+            problem.layout != "NCHWc"
+            or nr == min(around.tiles)
+            or panel_width(problem.block, around.lanes, nr) > nr - around.lanes
+        ):
             yield from _with_tile(problem, around, name, nr, largest)
 
 

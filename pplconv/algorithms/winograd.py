@@ -160,8 +160,12 @@ class Winograd(Candidate):
 
     @property
     def by_planes(self) -> bool:
-        """Whether channels are apart, so that slabs lie between user and transforms."""
-        return self.problem.layout == "NCHW"
+        """Whether channels are apart, so that slabs lie between user and transforms.
+
+        A single channel, or blocks of one, are planes in every layout.
+        """
+        p = self.problem
+        return p.layout == "NCHW" or p.block == 1 or (p.layout == "NHWC" and 1 in (p.ic, p.oc))
 
     @property
     def slab_tiles(self) -> int:

@@ -350,8 +350,8 @@ cdef class DirectSchedule(Schedule):
                     raise ValueError(f"no kernel for a tile of {m + 1}x{(v + 1) * j.lanes}")
         if min(j.row_segment, j.oc_segment, j.channels) < 1:
             raise ValueError("segments are at least 1")
-        if j.panel != j.nr and not (1 <= j.panel < j.lanes == j.nr):
-            raise ValueError("a panel is as wide as the tile, or narrower than a vector")
+        if not 1 <= j.panel <= j.nr:
+            raise ValueError("a panel is no wider than the tile")
         if j.oc_segment % j.panel and j.oc_segment < j.shape.oc:
             raise ValueError("oc_segment must be whole panels")
         # Every tap of every range must lie inside the image.
@@ -375,9 +375,9 @@ cdef class DirectSchedule(Schedule):
         if j.slab and (slab_rows < rows or j.x.pixel < j.shape.ic * e
                        or j.x.row < g.iw * j.x.pixel or j.channels != j.shape.ic):
             raise ValueError("the slab is smaller than what goes into it")
-        if not j.slab and j.shape.y.width == 1:
+        if not j.slab and j.shape.y.width == 1 and least(j.panel, j.shape.oc) > 1:
             raise ValueError("channels that lie apart need a slab")
-        if 1 < j.x.width < j.shape.ic and j.channels != j.x.width:
+        if not j.slab and j.x.width < j.shape.ic and j.channels != j.x.width:
             raise ValueError("blocks of channels are those of the array")
         if (j.shape.y.block and not j.slab and j.shape.y.width % j.panel
                 and (j.shape.y.width != j.lanes or j.panel % j.lanes)):

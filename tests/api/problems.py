@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+import pplconv
 from reference import explicit_padding, output_size, pair
 
 # Multiplications of the largest problem; the reference needs a few milliseconds for it.
@@ -118,6 +119,19 @@ class Problem:
             "activation": self.full_activation,
             "layout": self.layout,
         }
+
+
+def stated_error(weight, shape: tuple[int, ...], **arguments: Any) -> float:
+    """Give what the plan of a convolution says of its error; 0 for a direct sum."""
+    return stated_by(pplconv.Conv2d(weight, **arguments).plan_for(shape))
+
+
+def stated_by(plan: pplconv.Plan) -> float:
+    """Give what a plan says of its error; 0 for a direct sum.
+
+    Direct sums are held to the bound that follows from their length (see ``reference``).
+    """
+    return plan.error_bound if plan.algorithm == "winograd" else 0.0
 
 
 @st.composite

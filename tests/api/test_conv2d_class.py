@@ -21,12 +21,7 @@ PLAN_FIELDS = {
     "algorithm": str,
     "isa": str,
     "kernel": str,
-    "orientation": str,
-    "mr": int,
-    "nr": int,
-    "k_block": int,
-    "oc_segment": int,
-    "hw_segment": int,
+    "bits": str,
     "threads": int,
     "scratch_bytes": int,
     "packed_weight_bytes": int,
@@ -143,10 +138,13 @@ def test_plans_are_frozen_and_readable(rng):
     with pytest.raises(TypeError):
         plan.cost["fma"] = 0.0
     assert "ic32" in plan.problem and "oc64" in plan.problem and "kh3" in plan.problem
-    assert plan.algorithm == "im2col"
+    assert plan.algorithm in ("im2col", "direct", "winograd")
     assert plan.blocks["mr"] in range(1, 65) and plan.blocks["nr"] in range(1, 257)
+    assert all(f"{name} {value}" in str(plan) for name, value in plan.blocks.items())
+    with pytest.raises(TypeError):
+        plan.blocks["mr"] = 1
     assert 1 <= plan.threads <= 2
-    assert 1 <= plan.blocks["k_block"] <= 32 * 9
+    assert 0 < plan.error_bound <= 1e-5
     assert plan.packed_weight_bytes >= 64 * 32 * 9 * 4
     assert plan.cost and all(cycles >= 0 for cycles in plan.cost.values())
     assert sum(plan.cost.values()) > 0
@@ -179,13 +177,17 @@ def test_plans_are_those_of_the_calls(rng):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("algorithm", ["im2col", "direct", "winograd"])
 @pytest.mark.parametrize(("channels", "side"), [(64, 112), (256, 56), (512, 56)])
-def test_scratch_is_far_below_the_im2col_matrix(channels, side, layout, dtype):
+def test_scratch_is_far_below_the_im2col_matrix(channels, side, algorithm, layout, dtype):
     """A thread holds a tile that fits its cache, of a matrix of 29 MB and more."""
-    conv = pplconv.Conv2d(np.ones((64, channels, 3, 3), dtype), padding=1, layout=layout, threads=1)
+    conv = pplconv.Conv2d(
+        np.ones((64, channels, 3, 3), dtype), padding=1, layout=layout, algorithm=algorithm,
+        threads=1,
+    )  # fmt: skip
     shape = (1, channels, side, side) if layout == "NCHW" else (1, side, side, channels)
     plan = conv.plan_for(shape)
-    assert plan.algorithm == "im2col"
+    assert plan.algorithm == algorithm
     whole = channels * 9 * side * side * np.dtype(dtype).itemsize
     assert 0 < plan.scratch_bytes < whole / 8
 

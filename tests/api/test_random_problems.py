@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from buffers import GuardedOutput, untouched
-from problems import Problem, problems
+from problems import Problem, problems, stated_error
 from reference import assert_convolution, conv2d_reference
 
 
@@ -22,7 +22,9 @@ def check(problem: Problem) -> np.ndarray:
         y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options, out=output.array)
     assert y is output.array
     output.assert_margins_intact()
-    assert_convolution(y, **arrays, **problem.parameters)
+    arguments = {**problem.parameters, **problem.options}
+    stated = stated_error(arrays["weight"], problem.input_shape, **arguments)
+    assert_convolution(y, **arrays, **problem.parameters, stated=stated)
     return y
 
 
@@ -33,10 +35,11 @@ def test_whatever_the_planner_chooses(dtype, layout, data):
     check(data.draw(problems(dtype=dtype, layout=layout)))
 
 
+@pytest.mark.parametrize("algorithm", ["im2col", "direct"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
-def test_im2col(layout, data):
-    check(data.draw(problems(layout=layout, algorithms=("im2col",))))
+def test_an_algorithm_that_serves_all(layout, algorithm, data):
+    check(data.draw(problems(layout=layout, algorithms=(algorithm,))))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -55,10 +58,15 @@ def test_depthwise_and_channel_multipliers(layout, data):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @given(data=st.data())
 def test_sums_of_small_integers_are_exact(dtype, data):
-    """Every product and sum is a whole number below 2**24, so no order of sums may round."""
-    problem = data.draw(problems(dtype=dtype, algorithms=("auto", "im2col"), curved=False))
+    """Every product and sum is a whole number below 2**24, so no order of sums may round.
+
+    With ``tolerance=0``, that is, which leaves direct sums only.
+    """
+    problem = data.draw(
+        problems(dtype=dtype, algorithms=("auto", "im2col", "direct"), curved=False)
+    )
     arrays = problem.arrays(integers=True)
-    y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options)
+    y = pplconv.conv2d(**arrays, **problem.parameters, **problem.options, tolerance=0)
     np.testing.assert_array_equal(y, conv2d_reference(**arrays, **problem.parameters))
 
 

@@ -1,12 +1,17 @@
 """NaN, infinities, zeros, subnormal and very large numbers, and batches of nothing.
 
-The rule is that of the direct sum over the input padded with zeros, as in PyTorch: a padded tap
-contributes ``0 * w``, which is NaN where the weight is infinite.
+The rule is that of the direct sum over the input padded with zeros, as in PyTorch. ``tolerance=0``
+asks for direct sums, and then a special input reaches its window only; Winograd's transforms
+spread it over a tile. A padded tap contributes ``0 * w``, which is NaN where the weight is
+infinite: im2col computes it, the others leave padding out.
 """
 
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
 import math
+import platform
 
 import numpy as np
 import pytest
@@ -14,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pplconv
-from buffers import GuardedOutput, untouched
-from problems import problems
-from reference import assert_convolution, conv2d_reference
+from buffers import GuardedOutput
+from problems import Problem, problems
+from reference import assert_convolution
 
 DTYPES = ["float32", "float64"]
 LAYOUTS = ["NCHW", "NHWC"]
@@ -27,20 +32,32 @@ def ones(*shape, dtype="float32"):
     return np.ones(shape, dtype)
 
 
-@given(data=st.data(), problem=problems())
-def test_special_values_stand_where_the_direct_sum_has_them(data, problem):
-    """A few special values anywhere, in the arrays that a drawn choice names."""
+def check_special(data: st.DataObject, problem: Problem, names: tuple[str, ...]) -> None:
+    """Put a few special values anywhere into a drawn choice of these arrays."""
     arrays = problem.arrays()
-    given_arrays = [name for name, array in arrays.items() if array is not None and array.size]
-    for name in data.draw(st.sets(st.sampled_from(given_arrays), max_size=3)):
+    given_arrays = [name for name in names if arrays[name] is not None and arrays[name].size]
+    chosen = data.draw(st.sets(st.sampled_from(given_arrays), max_size=3)) if given_arrays else ()
+    for name in chosen:
         array = arrays[name]
         for _ in range(data.draw(st.integers(1, 4))):
             place = data.draw(st.integers(0, array.size - 1))
             array.flat[place] = data.draw(st.sampled_from(SPECIAL))
     output = GuardedOutput(problem.output_shape, problem.dtype)
-    pplconv.conv2d(**arrays, **problem.parameters, **problem.options, out=output.array)
+    arguments = {**problem.parameters, **problem.options, "tolerance": 0}
+    pplconv.conv2d(**arrays, **arguments, out=output.array)
     output.assert_margins_intact()
     assert_convolution(output.array, **arrays, **problem.parameters)
+
+
+@given(data=st.data(), problem=problems(algorithms=("im2col",)))
+def test_special_values_stand_where_the_padded_sum_has_them(data, problem):
+    check_special(data, problem, ("input", "weight", "bias", "residual"))
+
+
+@given(data=st.data(), problem=problems(algorithms=("auto", "direct")))
+def test_special_values_stand_where_the_direct_sum_has_them(data, problem):
+    """Whatever computes it: of the weights all are finite, so padding adds zeros."""
+    check_special(data, problem, ("input", "bias", "residual"))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -53,7 +70,7 @@ def test_a_special_input_reaches_its_window_and_nothing_else(value, layout, dtyp
     x[1, 7, 11, 33] = value
     if layout == "NHWC":
         x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    y = pplconv.conv2d(x, w, padding=1, layout=layout)
+    y = pplconv.conv2d(x, w, padding=1, layout=layout, tolerance=0)
     assert_convolution(y, x, w, padding=1, layout=layout)
     y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
     expected = np.zeros(y.shape, bool)
@@ -77,11 +94,18 @@ def test_a_special_weight_reaches_its_channel_and_nothing_else(value, layout, rn
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_infinite_weights_on_padding_give_nan(layout):
-    """0 * inf: the first row of outputs sees only padding with its infinite taps."""
+    """0 * inf: the first row of outputs sees only padding with its infinite taps.
+
+    So says im2col; where padding is left out, those outputs are what the other taps say.
+    """
     x = ones(1, 4, 5, 2) if layout == "NHWC" else ones(1, 2, 4, 5)
     w = ones(3, 2, 3, 3)
     w[1, 0, 0, :] = np.inf
-    y = pplconv.conv2d(x, w, padding=1, layout=layout)
+    y = pplconv.conv2d(x, w, padding=1, layout=layout, algorithm="direct")
+    y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
+    np.testing.assert_array_equal(y[0, 1, 0], [8, 12, 12, 12, 8])
+    assert np.isposinf(y[0, 1, 1:]).all()
+    y = pplconv.conv2d(x, w, padding=1, layout=layout, algorithm="im2col")
     assert_convolution(y, x, w, padding=1, layout=layout)
     y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
     assert np.isnan(y[0, 1, 0]).all()
@@ -191,21 +215,47 @@ def test_largest_finite_values(dtype, layout, rng):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("kernel", [1, 2])
-def test_subnormal_numbers(dtype, layout, kernel, rng):
-    """Underflow is gradual, and the bound of the reference leaves no room for flushing to zero."""
+@pytest.mark.parametrize(
+    ("algorithm", "kernel"),
+    [("pointwise", 1), ("im2col", 2), ("direct", 2), ("winograd", 3), ("depthwise", 3)],
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_subnormal_numbers_are_zeros(threads, algorithm, kernel, layout, dtype, rng):
+    """Operands and results alike: each costs a hundred cycles where it is computed with."""
     info = np.finfo(dtype)
-    shape = (1, 4, 9, 11) if layout == "NCHW" else (1, 9, 11, 4)
-    x = (rng.integers(1, 1000, shape) * info.smallest_subnormal).astype(dtype)
-    w = rng.integers(1, 5, (3, 4, kernel, kernel)).astype(dtype)
-    y = pplconv.conv2d(x, w, layout=layout)
-    assert_convolution(y, x, w, layout=layout)
-    # Sums of subnormal numbers times small integers are exact.
-    np.testing.assert_array_equal(y, conv2d_reference(x, w, layout=layout).astype(dtype))
-    assert (y != 0).all()
-    tiny = np.full(shape, info.tiny, dtype)
-    y = pplconv.conv2d(tiny, np.full_like(w, 0.5), layout=layout)
-    assert_convolution(y, tiny, np.full_like(w, 0.5), layout=layout)
+    groups = 40 if algorithm == "depthwise" else 1
+    shape = (1, 40, 33, 31) if layout == "NCHW" else (1, 33, 31, 40)
+    w = rng.integers(1, 5, (40, 40 // groups, kernel, kernel)).astype(dtype)
+    options = {"groups": groups, "layout": layout, "algorithm": algorithm, "threads": threads}
+    tiny = (rng.integers(1, 1000, shape) * info.smallest_subnormal).astype(dtype)
+    assert tiny.min() > 0 and tiny.max() < info.tiny
+    y = pplconv.conv2d(tiny, w, **options)
+    np.testing.assert_array_equal(y, np.zeros_like(y))
+    # Half of the smallest normal number is subnormal; 64 times as much is not.
+    halves = np.full(shape, info.tiny, dtype), np.full_like(w, 2.0**-12)
+    y = pplconv.conv2d(*halves, **options)
+    np.testing.assert_array_equal(y, np.zeros_like(y))
+    # Subnormal terms vanish beside others, and nothing else does.
+    x = np.where(rng.integers(0, 2, shape) == 1, tiny, rng.integers(1, 9, shape)).astype(dtype)
+    y = pplconv.conv2d(x, w, **options)
+    x[x < 1] = 0
+    np.testing.assert_array_equal(y, pplconv.conv2d(x, w, **options))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", ["leaky", "silu"])
+def test_subnormal_numbers_of_the_epilogue_are_zeros(activation, dtype):
+    """Bias, residual, and what an activation makes of them."""
+    info = np.finfo(dtype)
+    x, w = np.zeros((1, 4, 5, 6), dtype), np.ones((3, 4, 1, 1), dtype)
+    bias = np.full(3, info.tiny / 2, dtype)
+    residual = np.full((1, 3, 5, 6), info.smallest_subnormal, dtype)
+    for form in (None, "relu", ("leaky_relu", 0.5) if activation == "leaky" else "silu"):
+        y = pplconv.conv2d(x, w, bias, residual=residual, activation=form)
+        np.testing.assert_array_equal(y, np.zeros_like(y))
+    # The sum is normal, and its half would not be.
+    y = pplconv.conv2d(x, w, -2 * bias, activation=("leaky_relu", 0.5))
+    np.testing.assert_array_equal(y, np.zeros_like(y))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -231,14 +281,42 @@ def test_empty_batches(dtype, layout, kernel):
         pplconv.conv2d(x, np.ones((5, 4, 8, 1), dtype), layout=layout)
 
 
-def test_the_callers_floating_point_state_stays(rng):
-    """Neither rounding nor flushing to zero is changed behind the caller's back."""
+def floating_point_state() -> bytes:
+    """Give all of this thread's: rounding, flushing, exception flags (C's ``fegetenv``)."""
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    room = (ctypes.c_ubyte * 256)()
+    assert libm.fegetenv(room) == 0
+    # On x86-64 the x87's 28 bytes, then MXCSR; of the x87 the last instruction may differ.
+    return bytes(room)[28:32] if platform.machine() == "x86_64" else bytes(room)
+
+
+@pytest.fixture
+def rounding():
+    """Give a setter of the rounding mode of this thread; the mode is put back."""
+    libm = ctypes.CDLL(ctypes.util.find_library("m"))
+    before = libm.fegetround()
+    yield libm.fesetround
+    libm.fesetround(before)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("algorithm", ["im2col", "direct", "winograd"])
+def test_the_callers_floating_point_state_stays(algorithm, threads, rounding):
+    """Neither rounding, nor flushing, nor an exception flag is changed behind the caller's back."""
     tiny = np.finfo(np.float32).tiny
-    halves = np.array([tiny], np.float32)
-    weight = np.full((2, 3, 3, 3), 1e-30, np.float32)
-    with untouched(weight), np.errstate(all="ignore"):
-        pplconv.conv2d(np.full((1, 3, 8, 8), 1e-30, np.float32), weight)
-        assert (halves / 2)[0] == tiny / 2 != 0
+    subnormal = np.array([tiny], np.float32) / 2
+    x, weight = np.full((1, 16, 30, 30), 1e-30, np.float32), np.full((16, 16, 3, 3), 1e-30)
+    conv = pplconv.Conv2d(weight.astype(np.float32), algorithm=algorithm, threads=threads)
+    assert conv.plan_for(x.shape).threads == threads
+    for mode in (0, 0xC00 if platform.machine() == "x86_64" else 0):  # to nearest, toward zero
+        assert rounding(mode) == 0
+        state = floating_point_state()
+        y = conv(x)
+        assert floating_point_state() == state
+        assert not y.any()
+        # Python's own arithmetic and NumPy's are as before.
+        assert subnormal[0] + subnormal[0] == tiny and subnormal[0] / 2 * 2 == subnormal[0] != 0
+        assert 5e-324 * 3 == 1.5e-323 != 0 and np.finfo(np.float64).tiny / 4 > 0
     with np.errstate(all="raise"):
-        y = pplconv.conv2d(np.full((1, 3, 8, 8), np.inf, np.float32), weight * 0 + 1)
-    assert np.isposinf(y).all()
+        y = conv(np.full(x.shape, np.inf, np.float32))
+    assert not np.isfinite(y).any()

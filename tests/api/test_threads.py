@@ -11,7 +11,7 @@ import pytest
 
 import pplconv
 from buffers import GuardedOutput
-from problems import CURVES, Problem
+from problems import CURVES, Problem, stated_error
 from reference import assert_convolution
 
 TEAMS = (1, 2, 3, 5)
@@ -65,7 +65,8 @@ def check_teams(problem: Problem, dtype: str) -> None:
         )
         assert 1 <= conv.plan_for(problem.input_shape).threads <= threads
         results.append(conv(arrays["input"], arrays["residual"]))
-    assert_convolution(results[0], **arrays, **problem.parameters)
+    stated = stated_error(arrays["weight"], problem.input_shape, **problem.parameters)
+    assert_convolution(results[0], **arrays, **problem.parameters, stated=stated)
     for result in results[1:]:
         assert result.tobytes() == results[0].tobytes()
 
@@ -122,16 +123,17 @@ def test_conv2d_from_many_threads(rng):
             )
             arrays = problem.arrays()
             y = pplconv.conv2d(**arrays, **problem.parameters, threads=1 + index % 3)
-            assert_convolution(y, **arrays, **problem.parameters)
+            stated = stated_error(arrays["weight"], problem.input_shape, **problem.parameters)
+            assert_convolution(y, **arrays, **problem.parameters, stated=stated)
         return True
 
     assert run_at_once(work, 10) == [True] * 10
 
 
-@pytest.mark.parametrize("algorithm", ["im2col", "pointwise"])
+@pytest.mark.parametrize("algorithm", ["im2col", "pointwise", "direct", "winograd"])
 def test_gil_is_released_while_computing(algorithm, rng):
     """Another Python thread goes on while one call computes."""
-    k = 3 if algorithm == "im2col" else 1
+    k = 1 if algorithm == "pointwise" else 3
     weight = rng.standard_normal((64, 64, k, k)).astype(np.float32)
     conv = pplconv.Conv2d(weight, algorithm=algorithm, threads=1)
     ticks: list[float] = []

@@ -6,7 +6,7 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
-from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
+from guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
 from kernel_checker import Checker
 from kernel_table import BITS, DTYPES
 from kernel_values import draw
@@ -117,7 +117,7 @@ class PackingCall:
         return array
 
     def _buffer(self, name: str, extent: int, *, writable: bool) -> Buffer:
-        pages = 64 if extent < 60 * 4096 else 512
+        pages = next(p for p in (64, 512, 4096) if extent < (p - 4) * PAGE)
         # Arrays are aligned to their elements and to nothing more.
         offset = int(self.rng.integers(0, 16)) * self.dtype.itemsize
         arena = self.checker.arena(name, writable=writable, pages=pages)

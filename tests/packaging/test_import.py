@@ -13,9 +13,9 @@ TIMED = """
 import json, sys, time
 import numpy
 before = set(sys.modules)
-begin = time.perf_counter()
+begin = time.process_time()
 import pplconv
-seconds = time.perf_counter() - begin
+seconds = time.process_time() - begin
 print(json.dumps({"seconds": seconds, "loaded": sorted(set(sys.modules) - before)}))
 """
 
@@ -33,7 +33,7 @@ def import_once(folder) -> dict:
 
 
 def test_import_takes_little_beyond_numpy(tmp_path):
-    """The median of fresh interpreters; the first one may have to read the files from disk."""
+    """CPU time, as other processes may be busy; the median of fresh interpreters."""
     seconds = [import_once(tmp_path)["seconds"] for _ in range(7)]
     assert statistics.median(seconds) < LIMIT_SECONDS, seconds
 

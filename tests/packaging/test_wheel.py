@@ -43,7 +43,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel_names):
     packaged = [name for name in wheel_names if name.parts[0] == "pplconv"]
     assert {name.suffix for name in packaged} <= {".py", ".pyi", ".so", ".typed"}
     assert PurePosixPath("pplconv/py.typed") in packaged
-    modules = {path.stem for path in (ROOT / "pplconv").glob("*.pyx")}
+    modules = {path.stem for path in (ROOT / "pplconv").rglob("*.pyx")}
     built_modules = {n.name.partition(".")[0] for n in packaged if n.suffix == ".so"}
     assert built_modules == modules
     assert {"_conv"} <= {n.stem for n in packaged if n.suffix == ".pyi"}
