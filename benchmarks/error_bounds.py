@@ -3,7 +3,7 @@
 Each variant of Winograd and each direct sum is forced, by the planner's own candidates, over
 numbers of channels and kinds of data. An error is the largest difference of an output from the
 exact one, relative to the largest exact output of the same call. The constants of
-``pplconv/algorithms/error_bounds.py`` were set from this table.
+``pplconv/algorithms/error_bounds.py`` were set from this table; ``docs/accuracy.md`` shows it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,11 @@ Array = NDArray[np.floating]
 KINDS = ("normal", "positive", "image")
 ISAS = ("avx512", "avx2", "portable")
 DTYPES = {"f32": np.float32, "f64": np.float64}
-# (ic of a group, taps of a side) of direct sums, by algorithm.
-SMOOTHED = 5
+# Channels of the table: images, and what networks have.
+CHANNELS = (3, 16, 32, 64, 128, 256, 512, 1024, 2048)
+# Output channels and pixels of a side: no tile fits the second.
+OUTPUTS = ((8, 12), (16, 14))
+SMOOTHED = 5  # pixels that image-like data is averaged over, each way
 
 
 def square_problem(
@@ -168,3 +171,55 @@ def errors(problem: ConvProblem, isa: str, kind: str, seed: int, algorithm: str 
         )
         for name, candidate in methods(problem, isa, algorithm).items()
     }
+
+
+def worst(
+    r: int, channels: int, dtype: str, isa: str, kinds: Sequence[str], seeds: int
+) -> dict[str, tuple[float, float]]:
+    """Give the largest error of each method over kinds of data, draws and sizes, and its bound."""
+    found: dict[str, tuple[float, float]] = {}
+    for oc, side in OUTPUTS:
+        problem = square_problem(channels, oc, r, side, dtype)
+        for kind in kinds:
+            for seed in range(seeds):
+                for name, (error, bound) in errors(problem, isa, kind, seed).items():
+                    found[name] = max(error, found.get(name, (0.0, 0.0))[0]), bound
+    return found
+
+
+def table(
+    r: int, dtype: str, isa: str, kinds: Sequence[str], channels: Sequence[int], seeds: int
+) -> Table:
+    """Make the table of a kernel size: a row a method, a column a number of channels."""
+    unit = 1e-6 if dtype == "f32" else 1e-15
+    draws = f"largest of {len(OUTPUTS) * len(kinds) * seeds} draws"
+    title = f"{r}x{r}, {dtype}, {isa}, {' '.join(kinds)}: {draws} / bound, unit {unit:g}"
+    made = Table(title, ["method", *map(str, channels)])
+    columns = [worst(r, count, dtype, isa, kinds, seeds) for count in channels]
+    for name in columns[0]:
+        cells = [f"{column[name][0] / unit:.2f}/{column[name][1] / unit:.2f}" for column in columns]
+        made.add([name, *cells])
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.error_bounds", description=__doc__)
+    parser.add_argument("--channels", type=options.positive, nargs="+", default=CHANNELS)
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="of data")
+    parser.add_argument("--taps", type=int, nargs="+", choices=(1, 3, 5), default=(3, 5))
+    parser.add_argument("--dtypes", nargs="+", choices=list(DTYPES), default=["f32"])
+    parser.add_argument("--isas", nargs="+", choices=ISAS, default=usable_isas())
+    parser.add_argument("--seeds", type=options.positive, default=8, help="draws of each")
+    parser.add_argument("--markdown", action="store_true")
+    chosen = parser.parse_args(arguments)
+    for dtype in chosen.dtypes:
+        for isa in chosen.isas:
+            for r in chosen.taps:
+                made = table(r, dtype, isa, chosen.kinds, chosen.channels, chosen.seeds)
+                print(made.markdown() if chosen.markdown else made.text(), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
