@@ -59,7 +59,7 @@ def _pairs(rows: list[Row]) -> dict[int, int]:
     return found
 
 
-def _rows_in_pairs(matrix: Matrix) -> list[str]:
+def rows_in_pairs(matrix: Matrix) -> list[str]:
     """Write y = matrix x where points are rows."""
     rows, writer = _floats(matrix), _Writer()
     out = [""] * len(rows)
@@ -85,7 +85,7 @@ def _rows_in_pairs(matrix: Matrix) -> list[str]:
     return writer.lines + [f"y[{i}] = {name};" for i, name in enumerate(out)]
 
 
-def _columns_in_pairs(matrix: Matrix) -> list[str]:
+def columns_in_pairs(matrix: Matrix) -> list[str]:
     """Write y = matrix x where points are columns."""
     rows, writer = _floats(matrix), _Writer()
     columns = [tuple(row[k] for row in rows) for k in range(len(rows[0]))]
@@ -112,9 +112,9 @@ def header_text(n: int, r: int) -> str:
     """
     m, t = matrices(n, r), n + r - 1
     bodies = (
-        ("input", "B^T", t, t, _rows_in_pairs(m.input)),
-        ("output", "A^T", t, n, _columns_in_pairs(m.output)),
-        ("weights", "G", r, t, _rows_in_pairs(m.weights)),
+        ("input", "B^T", t, t, rows_in_pairs(m.input)),
+        ("output", "A^T", t, n, columns_in_pairs(m.output)),
+        ("weights", "G", r, t, rows_in_pairs(m.weights)),
     )
     functions = (
         f"/* y = {matrix} x */\n"
