@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,12 +75,8 @@ def draw(problem: ConvProblem, kind: str, seed: int) -> tuple[Array, Array]:
         else:
             more = SMOOTHED - 1
             noise = rng.standard_normal((p.batch, p.ic, p.ih + more, p.iw + more))
-            x = sum(
-                noise[:, :, i : i + p.ih, j : j + p.iw]
-                for i in range(SMOOTHED)
-                for j in range(SMOOTHED)
-            )
-            x = np.maximum(x / SMOOTHED + 0.5, 0)
+            window = np.lib.stride_tricks.sliding_window_view(noise, (SMOOTHED, SMOOTHED), (2, 3))
+            x = np.maximum(window.sum((-2, -1)) / SMOOTHED + 0.5, 0)
             x *= np.exp(rng.standard_normal((1, p.ic, 1, 1)))
             w *= np.exp(rng.standard_normal((p.oc, 1, 1, 1)))
     dtype = DTYPES[p.dtype]
@@ -97,12 +92,12 @@ def exact(problem: ConvProblem, x: Array, w: Array) -> Array:
         float64 for float32, ``long double`` for float64.
     """
     p = problem
-    wide = np.float64 if p.dtype == "f32" else np.longdouble
+    wide: type[np.floating] = np.float64 if p.dtype == "f32" else np.longdouble
     (top, bottom), (left, right) = p.padding
     x = np.pad(x.astype(wide), ((0, 0), (0, 0), (top, bottom), (left, right)))
     x = x.reshape(p.batch, p.groups, p.ic // p.groups, *x.shape[2:])
     w = w.astype(wide).reshape(p.groups, p.oc // p.groups, *w.shape[1:])
-    total = np.zeros((p.batch, p.groups, p.oc // p.groups, p.oh * p.ow), wide)
+    total: Array = np.zeros((p.batch, p.groups, p.oc // p.groups, p.oh * p.ow), wide)
     for i in range(p.kh):
         for j in range(p.kw):
             seen = x[:, :, :, i :: p.stride[0], j :: p.stride[1]][..., : p.oh, : p.ow]
@@ -151,8 +146,13 @@ def run(candidate: Candidate, problem: ConvProblem, isa: str, x: Array, w: Array
     return y
 
 
-def errors(problem: ConvProblem, isa: str, kind: str, seed: int, algorithm: str | None = None,
-           ) -> dict[str, tuple[float, float]]:
+def errors(
+    problem: ConvProblem,
+    isa: str,
+    kind: str,
+    seed: int,
+    algorithm: str | None = None,
+) -> dict[str, tuple[float, float]]:
     """Measure each method that can serve the problem, on the same data.
 
     Returns

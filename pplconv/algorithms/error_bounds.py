@@ -3,7 +3,7 @@
 An error is ``max|y - exact| / max|exact|`` over an output, before its epilogue, and a bound is in
 units of the roundoff u of the element type (2**-24, 2**-53). The bounds are of a statistical
 kind: they hold for normally distributed, for all-positive and for image-like data, with a margin
-of about 1.3 over the largest error in hundreds of draws (``docs/accuracy.md``), in outputs of a
+of 1.2 to 1.5 over the largest error in hundreds of draws (``docs/accuracy.md``), in outputs of a
 thousand elements and more. Smaller ones may lack a large element to be relative to. No bound of
 this size holds for all data: where weights cancel what is common to all inputs, the largest
 output is small and the error is not. Direct sums then still obey the classic bound, of k u times
@@ -33,10 +33,10 @@ DIRECT_GROWTH = 1.6
 # whose output transform amplifies little, of all-positive data.
 WINOGRAD = {
     (2, 3): (5.5, 1.5),
-    (4, 3): (30.0, 5.0),
-    (6, 3): (180.0, 30.0),
+    (4, 3): (24.0, 5.1),
+    (6, 3): (170.0, 30.0),
     (2, 5): (24.0, 3.6),
-    (4, 5): (125.0, 22.0),
+    (4, 5): (115.0, 23.0),
 }
 
 

@@ -16,7 +16,8 @@ every_kernel = pytest.mark.parametrize("row", rows("winograd_weights"), ids=symb
 @pytest.mark.parametrize("panel_width", [1, 2, 5, 6, 8, 14, 16, 48])
 def test_panels(checker, row, panel_width, rng):
     for oc in (1, panel_width, panel_width + 1, 3 * panel_width - 1, int(rng.integers(1, 60))):
-        ic = int(rng.choice([1, 2, 5, 15, 16, 17, 33]))
+        # Three wide panels of many channels in double precision would outgrow the arena.
+        ic = int(rng.choice([1, 2, 5, 15, 16, 17, 33] if panel_width < 40 else [1, 2, 5, 8]))
         padding = int(rng.integers(0, 20) * rng.integers(0, 2))
         check(checker, row, rng, oc, ic, ic + padding, panel_width)
 

@@ -1,0 +1,138 @@
+"""The stated error bounds hold, and say something: real kernels, three kinds of data.
+
+The draws are fixed, and none of them is among those that the constants were set from.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.error_bounds import KINDS, errors, main, square_problem, usable_isas
+from pplconv.algorithms import winograd
+from pplconv.algorithms.error_bounds import (
+    ROUNDOFF,
+    WINOGRAD,
+    direct_error_bound,
+    winograd_error_bound,
+)
+from pplconv.planner.estimating import Request
+from pplconv.problem import DTYPES
+
+CHANNELS = (16, 32, 64, 128, 256, 512, 1024, 2048)
+LAYOUTS = ("NCHW", "NHWC", "NCHWc")
+FIRST_SEED = 10_000
+# A bound this many times as large as what is seen would keep fast methods from the planner.
+LOOSE = 4.0
+
+every_isa = pytest.mark.parametrize("isa", usable_isas())
+
+
+def worst(problems, isa, seeds=1, algorithm=None):
+    """Give the largest error of each method over problems, kinds of data and draws."""
+    found, bounds = {}, {}
+    for problem in problems:
+        for kind in KINDS:
+            for seed in range(FIRST_SEED, FIRST_SEED + seeds):
+                for name, (error, bound) in errors(problem, isa, kind, seed, algorithm).items():
+                    found[name] = max(error, found.get(name, 0.0))
+                    bounds[name] = bound
+    return {name: (error, bounds[name]) for name, error in found.items()}
+
+
+def check(problems, isa, expected, **options):
+    """Hold every method's error between its bound and a part of it."""
+    found = worst(problems, isa, **options)
+    assert {name.partition(",")[0] for name in found} == set(expected)
+    for name, (error, bound) in found.items():
+        where = f"{problems[0]}: {name}: error {error:.3g}, bound {bound:.3g}"
+        assert error <= bound, where
+        assert bound <= LOOSE * error, where
+    return found
+
+
+@every_isa
+@pytest.mark.parametrize("r", [3, 5])
+@pytest.mark.parametrize("channels", CHANNELS)
+def test_float32(isa, r, channels):
+    """Every variant of Winograd, and direct sums, with tiles that fit the image and not."""
+    problems = [square_problem(channels, 8, r, 12), square_problem(channels, 8, r, 14)]
+    seeds = 1 if channels > 512 else 3
+    found = check(problems, isa, ["winograd", "im2col", "direct"], seeds=seeds)
+    variants = {f"winograd, F({n}x{n},{r}x{r})" for n, taps in WINOGRAD if taps == r}
+    assert {name for name in found if name.startswith("winograd")} == variants
+
+
+@every_isa
+@pytest.mark.parametrize("r", [3, 5])
+@pytest.mark.parametrize("channels", [16, 128, 512])
+def test_float64(isa, r, channels):
+    """The same against long double; a machine without a longer one shows nothing here."""
+    assert np.finfo(np.longdouble).eps < np.finfo(np.float64).eps
+    problems = [square_problem(channels, 4, r, 14, "f64")]
+    check(problems, isa, ["winograd", "im2col", "direct"], seeds=4 if channels < 100 else 2)
+
+
+@every_isa
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("r", [1, 3])
+def test_direct_sums_in_every_layout(isa, layout, r):
+    """im2col, direct and pointwise, whose order of sums differs by layout."""
+    names = {"im2col", "direct", "pointwise"} if r == 1 else {"im2col", "direct"}
+    if layout == "NCHWc":
+        names -= {"im2col"}
+    for channels in (16, 256):
+        problems = [square_problem(channels, 16, r, side, layout=layout) for side in (8, 13)]
+        for name in names:
+            check(problems, isa, [name], seeds=4, algorithm=name)
+
+
+@every_isa
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("r", [3, 5])
+@pytest.mark.parametrize("multiplier", [1, 2])
+def test_depthwise(isa, layout, r, multiplier):
+    """Sums as short as a kernel has taps."""
+    problems = [square_problem(1, multiplier, r, 12, layout=layout, groups=32)]
+    check(problems, isa, ["depthwise"], seeds=4, algorithm="depthwise")
+
+
+def test_every_variant_has_a_bound():
+    """The constants are those of the variants that there are."""
+    assert set(WINOGRAD) == set(winograd.VARIANTS)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "r"), WINOGRAD)
+def test_bounds_grow(n, r, dtype):
+    """More terms never have a smaller bound, and a larger tile never has one."""
+    counts = [1, 2, 3, 5, 16, 100, 2048]
+    for bounds in (
+        [direct_error_bound(k, dtype) for k in counts],
+        [winograd_error_bound(n, r, c, dtype) for c in counts],
+    ):
+        assert bounds == sorted(set(bounds))
+        assert bounds[0] > ROUNDOFF[dtype]
+    larger = [m for m, taps in WINOGRAD if taps == r and m > n]
+    for m in larger:
+        bounds = [winograd_error_bound(size, r, 64, dtype) for size in (n, m)]
+        assert bounds[0] < bounds[1]
+
+
+def test_what_the_default_tolerance_allows():
+    """F(4,3) up to a thousand channels; F(6,3) for those who ask for speed, at any size."""
+    tolerance = Request(square_problem(16, 8, 3, 12)).tolerance
+    assert tolerance == 1e-5
+    for channels in (3, *CHANNELS):
+        assert winograd_error_bound(2, 3, channels, "f32") <= tolerance
+        assert (winograd_error_bound(4, 3, channels, "f32") <= tolerance) is (channels <= 1024)
+        assert winograd_error_bound(2, 5, channels, "f32") <= tolerance
+        assert tolerance < winograd_error_bound(6, 3, channels, "f32") <= 10 * tolerance
+
+
+def test_table_is_printed(capsys):
+    """The tool that the constants were set by, on as little as it takes."""
+    arguments = ["--channels", "2", "3", "--taps", "3", "--seeds", "1", "--isas", "portable"]
+    assert main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("winograd, F(") for line in lines) == 3

@@ -1,0 +1,88 @@
+"""The simulation that points are chosen by rounds as the kernels do, and the chosen are the best.
+
+What a simulation says of points that no kernel was built for rests on this.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from asm.winograd import POINTS, symmetric
+from benchmarks import winograd_points
+from benchmarks.error_bounds import (
+    draw,
+    exact,
+    methods,
+    run,
+    square_problem,
+    to_layout,
+    usable_isas,
+)
+from benchmarks.winograd_points import SETS, simulate
+
+ROUNDOFF = 2.0**-24
+FUSED = [isa for isa in usable_isas() if isa != "portable"]
+
+
+@pytest.mark.parametrize("isa", FUSED)
+@pytest.mark.parametrize("channels", [1, 3, 70])
+@pytest.mark.parametrize(("n", "r"), POINTS)
+def test_simulation_rounds_as_the_kernels_do(isa, channels, n, r):
+    """Nearly all bits: sums are rounded to float64 on their way, which seldom matters."""
+    problem = square_problem(channels, 3, r, 12, layout="NCHW")
+    x, w = draw(problem, "normal", channels)
+    simulated = simulate(POINTS[n, r], n, problem, x, w)
+    (candidate,) = (
+        c for name, c in methods(problem, isa, "winograd").items() if f"F({n}x{n}" in name
+    )
+    y = run(candidate, problem, isa, to_layout(problem, x), w)
+    assert np.mean(simulated == y) > 0.8
+    largest = np.abs(exact(problem, x, w)).max()
+    assert np.abs(simulated - y).max() <= 30 * ROUNDOFF * largest
+
+
+def test_points_in_use_are_in_the_table():
+    """Each chosen set stands beside others, with its own name."""
+    assert set(SETS) == set(POINTS)
+    for variant, sets in SETS.items():
+        assert POINTS[variant] in sets.values()
+        assert len(set(sets.values())) == len(sets)
+
+
+def median_error(points, n, r):
+    found = [winograd_points.error(points, n, r, 128, "normal", seed, None) for seed in range(12)]
+    return np.median(found)
+
+
+@pytest.mark.parametrize(("n", "r"), [(4, 3), (2, 5)])
+def test_square_roots_lose_far_less_than_integers(n, r):
+    """The choice of points is worth a factor of three."""
+    assert median_error(POINTS[n, r], n, r) * 2.5 < median_error(symmetric(1, 4), n, r)
+
+
+def test_close_points_lose_more():
+    """F(6,3) has its best between 3/2 and 2."""
+    close = symmetric(1, Fraction(9, 4), Fraction(4, 9))
+    assert median_error(POINTS[6, 3], 6, 3) * 1.2 < median_error(close, 6, 3)
+
+
+def test_short_chains_lose_less():
+    """Cutting the sum over channels is the one thing that helps with many of them."""
+    whole, cut = (
+        winograd_points.error(POINTS[4, 3], 4, 3, 512, "normal", 0, segment)
+        for segment in (None, 32)
+    )
+    assert cut * 2 < whole
+
+
+def test_table_is_printed(capsys):
+    """The tool, on as little as it takes."""
+    arguments = ["--channels", "2", "--kinds", "image", "--variant", "4,3", "--seeds", "1"]
+    assert winograd_points.main(arguments) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines if line.startswith("F(4,3)")]
+    assert len(rows) == len(SETS[4, 3])
+    assert sum("*" in row for row in rows) == 1
