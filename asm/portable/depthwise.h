@@ -25,6 +25,12 @@ static inline struct range inside(int64_t start, int64_t dilation, int64_t taps,
     return r;
 }
 
+/* One element in every lane; 0 + x would lose the sign of a zero. */
+INLINE vector broadcast(element x) {
+    const vector zero = {0};
+    return x - zero;
+}
+
 INLINE vector load(const element *p) { return *(const unaligned_vector *)p; }
 
 /* Keeps a vector that several products share in a register: GCC would rather load it again. */
@@ -78,8 +84,8 @@ static inline struct epilogue epilogue_of(int64_t flags, const void *clip) {
     if (flags & PPLCONV_CLIP) { /* an infinite bound bounds nothing */
         e.low_bound = !(bounds[0] == -(element)__builtin_inf());
         e.high_bound = !(bounds[1] == (element)__builtin_inf());
-        e.low = zero + bounds[0];
-        e.high = zero + bounds[1];
+        e.low = broadcast(bounds[0]);
+        e.high = broadcast(bounds[1]);
     }
     return e;
 }

@@ -32,8 +32,7 @@ INLINE void any_block(const struct planes *s, const struct plane *plane, const s
     vector sum[ANY_ROWS] = {0};
     for (int64_t i = 0; i < g->kh; i++) {
         for (int64_t j = 0; j < g->kw; j++) {
-            const vector zero = {0};
-            const vector w = zero + weights[i * g->kw + j];
+            const vector w = broadcast(weights[i * g->kw + j]);
             const int64_t start = column * stride - g->pad_left + j * g->dilation_w;
             const struct range lanes = inside(start, stride, count, g->iw);
             if (lanes.begin >= lanes.end) continue;
@@ -64,8 +63,7 @@ INLINE void any_stride(const struct planes *s, int64_t stride) {
     for (int64_t channel = 0; channel < s->channels; channel++) {
         const struct plane plane = plane_of(s, channel);
         const element *weights = s->weights + channel * s->g.kh * s->g.kw;
-        const vector zero = {0};
-        if (s->bias) e.bias = zero + s->bias[channel];
+        if (s->bias) e.bias = broadcast(s->bias[channel]);
         for (int64_t row = s->first; row < s->end; row += ANY_ROWS) {
             const int64_t rows = least(s->end - row, ANY_ROWS);
             for (int64_t column = 0; column < s->g.ow; column += LANES) {

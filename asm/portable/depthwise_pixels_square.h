@@ -22,8 +22,12 @@ struct columns {
     lane_mask upper, lower;                          /* folded: lanes of either row */
 };
 
-/* Elements from `start` on that the loads of a whole vector touch. */
-INLINE int64_t span_of(const int size, const int stride) { return stride * LANES + size - 1; }
+/* Elements from `start` on that the loads of a whole vector touch: with two vectors and four
+ * elements, see load_taps, a few more than the taps want. */
+INLINE int64_t span_of(const int size, const int stride) {
+    if (stride == 2 && PPLCONV_VECTOR_BYTES == 64) return 2 * LANES + 4;
+    return stride * LANES + size - 1;
+}
 
 static inline struct columns columns_at(const struct pplconv_geometry *g, int64_t column,
                                         const int size, const int stride, const int folded) {
@@ -217,11 +221,10 @@ INLINE void square(const struct planes *call, const int size, const int stride, 
     for (int64_t channel = 0; channel < s.channels; channel++) {
         const struct plane plane = plane_of(&s, channel);
         const element *weights = s.weights + channel * size * size;
-        const vector zero = {0};
         vector w[LARGEST_SIZE * LARGEST_SIZE];
         UNROLL for (int k = 0; k < size * size; k++)
-            w[k] = zero + weights[k];
-        if (s.bias) e.bias = zero + s.bias[channel];
+            w[k] = broadcast(weights[k]);
+        if (s.bias) e.bias = broadcast(s.bias[channel]);
         for (int64_t row = s.first; row < s.end;) {
             const int64_t todo = (s.end - row + fold - 1) / fold;
             /* Three and three, or three and two, are less work than four and what is left. */
