@@ -1,5 +1,6 @@
 /* Preloaded: page-aligned allocations, which are the package's scratch and packed weights, end
- * at a page that nothing may touch, begin after another, and hold NaN. What was freed faults. */
+ * at a page that nothing may touch, begin after another, and hold NaN. What was freed faults.
+ * Large ones are refused. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,7 +10,7 @@
 #include <sys/mman.h>
 
 enum { PAGE = 4096 };
-static const size_t reserved = (size_t)1 << 40;
+static const size_t reserved = (size_t)1 << 40, most = (size_t)1 << 24;
 static char *arena;
 static size_t used;
 
@@ -17,7 +18,8 @@ typedef int (*allocate_function)(void **, size_t, size_t);
 typedef void (*free_function)(void *);
 
 __attribute__((constructor)) static void reserve(void) {
-    void *memory = mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *memory =
+        mmap(NULL, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     arena = memory == MAP_FAILED ? NULL : memory;
 }
 
@@ -30,6 +32,7 @@ int posix_memalign(void **result, size_t alignment, size_t size) {
         if (next == NULL) next = (allocate_function)dlsym(RTLD_NEXT, "posix_memalign");
         return next(result, alignment, size);
     }
+    if (size > most) return ENOMEM;
     const size_t whole = pages(size) + 3 * PAGE;
     const size_t at = __atomic_fetch_add(&used, whole, __ATOMIC_RELAXED);
     if (at + whole > reserved) return ENOMEM;
@@ -50,6 +53,6 @@ void free(void *p) {
         return;
     }
     char *head = (char *)((uintptr_t)p / PAGE * PAGE) - 2 * PAGE;
-    mmap(head, *(size_t *)head, PROT_NONE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    mmap(head, *(size_t *)head, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+         -1, 0);
 }
