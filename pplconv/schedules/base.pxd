@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport (
+    GemmFamily,
     PPLCONV_ACTIVATE_PRELU_COLUMN,
     PPLCONV_ACTIVATE_PRELU_ROW,
     pplconv_activate_args,
@@ -94,6 +95,9 @@ cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t row
     for row in range(rows):
         a.dst = y + channel_offset(&s.y, s.element, channels) + row * s.y.row
         s.zero_lanes(&a)
+
+
+cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1
 
 
 cdef class Schedule:

@@ -9,7 +9,7 @@ from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
-from pplconv._kernels cimport find
+from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
 
 cdef extern from "pplconv_schedules.h" nogil:
     uint64_t pplconv_flush_denormals()
@@ -18,6 +18,34 @@ cdef extern from "pplconv_schedules.h" nogil:
 cdef enum:
     # Bytes of weights below which one thread packs them.
     SMALL_WEIGHTS = 1 << 18
+
+
+# Products of two counts, and of a size with the positions of a tile, must fit 64 bits.
+COUNT, SIZE = 1 << 31, 1 << 47
+SIZES = frozenset((
+    "b_ahead", "m_offset", "m_position", "packed_weight_bytes", "pixels", "run_offset",
+    "runs_offset", "scratch_bytes", "slab_offset", "slab_tiles", "tasks", "tile_offset",
+    "v_position",
+))
+
+
+def check_numbers(dict fields):
+    """Refuse numbers with which the checks of the loops could not reckon."""
+    for name, value in fields.items():
+        if isinstance(value, int) and not 0 <= value < (SIZE if name in SIZES else COUNT):
+            raise ValueError(f"{name} is out of range: {value}")
+
+
+cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
+    """Refuse a tile of which a kernel is missing, be it for a tail."""
+    cdef int64_t v, m
+    if not (1 <= mr <= MAX_MR and gemm.lanes <= nr <= MAX_VECTORS * gemm.lanes) or nr % gemm.lanes:
+        raise ValueError(f"no such tile: {mr}x{nr}")
+    for v in range(nr // gemm.lanes):
+        for m in range(mr):
+            if gemm.tile[v][m] == NULL:
+                raise ValueError(f"no kernel for a tile of {m + 1}x{(v + 1) * gemm.lanes}")
+    return 0
 
 
 cdef void run_tasks(task_function run_task, const void *job, int64_t tasks,
@@ -52,6 +80,7 @@ cdef class Schedule:
 
     def __cinit__(self, dict fields, str dtype, str isa):
         cdef Shape *s = &self.shape
+        check_numbers(fields)
         memset(s, 0, sizeof(Shape))
         g = &s.geometry
         (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
@@ -70,8 +99,10 @@ cdef class Schedule:
         self.threads = fields["threads"]
         self.thread_scratch = fields["scratch_bytes"]
         self.weight_bytes = fields["packed_weight_bytes"]
-        if self.threads < 1 or min(self.tasks, self.thread_scratch, self.weight_bytes) < 0:
-            raise ValueError("a plan has a team of at least 1 and no negative sizes")
+        if self.threads < 1:
+            raise ValueError("a plan has a team of at least 1")
+        if self.thread_scratch % 64:
+            raise ValueError("a thread's scratch is whole lines of cache")
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil:
         run_tasks(self.task, self.job, self.tasks, self.thread_scratch, tensors, scratch, team)

@@ -36,6 +36,7 @@ from pplconv.schedules.base cimport (
     activate,
     ceil_div,
     channel_offset,
+    check_tile,
     least,
     most,
     zero_tail,
@@ -286,6 +287,30 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
         j.pack_weights(&p)
 
 
+cdef int check_ranges(const Range *ranges, int64_t count, int64_t outputs, int64_t inputs,
+                      int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) except -1:
+    """Refuse ranges that miss an output, or a tap inside the image, or see one outside."""
+    cdef int64_t i, first, last, at = 0
+    for i in range(count):
+        r = &ranges[i]
+        if (r.begin != at or not at < r.end <= outputs
+                or not 0 <= r.low <= r.high <= kernel):
+            raise ValueError("ranges of outputs do not follow one another")
+        at = r.end
+        # Where tap 0 of the first and of the last output lies.
+        first = r.begin * stride - pad
+        last = (r.end - 1) * stride - pad
+        if r.low < r.high and (first + r.low * dilation < 0
+                               or last + (r.high - 1) * dilation >= inputs):
+            raise ValueError("a range sees taps outside the image")
+        if ((r.low > 0 and last + (r.low - 1) * dilation >= 0)
+                or (r.high < kernel and first + r.high * dilation < inputs)):
+            raise ValueError("a range leaves out taps inside the image")
+    if at != outputs:
+        raise ValueError("ranges do not cover the outputs")
+    return 0
+
+
 cdef class DirectSchedule(Schedule):
     """A candidate of ``algorithms.direct`` compiled."""
 
@@ -306,12 +331,14 @@ cdef class DirectSchedule(Schedule):
             j.x.pixel = fields["slab_pixel"]
             j.x.row = fields["slab_row"]
         j.channels = fields["channels"]
+        j.panel = fields["panel"]
+        if j.channels < 1 or j.panel < 1:
+            raise ValueError("blocks and panels are at least 1")
         j.channel_blocks = ceil_div(j.shape.ic, j.channels)
         j.taps_touch = fields["taps_touch"]
         j.pixels_inner = fields["pixels_inner"]
         j.mr = fields["mr"]
         j.nr = fields["nr"]
-        j.panel = fields["panel"]
         j.vectors = j.nr // j.lanes
         j.b_ahead = fields["b_ahead"]
         j.row_segment = fields["row_segment"]
@@ -325,8 +352,6 @@ cdef class DirectSchedule(Schedule):
         self.ranges = Buffer((len(rows) + len(columns)) * sizeof(Range))
         ranges = <Range *> self.ranges.data
         for i, (begin, end, low, high) in enumerate([*rows, *columns]):
-            if not (0 <= begin <= end and 0 <= low <= high):
-                raise ValueError("a range ends before it begins")
             ranges[i].begin, ranges[i].end, ranges[i].low, ranges[i].high = begin, end, low, high
         j.rows = ranges
         j.columns = ranges + j.row_count
@@ -340,51 +365,41 @@ cdef class DirectSchedule(Schedule):
     cdef int check(self, int64_t slab_rows, int64_t run_pixels) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef DirectJob *j = &self.own
-        cdef int64_t e = j.shape.element, m, v, i, low, high, rows
+        cdef int64_t e = j.shape.element, i, rows, longest = 0
         g = &j.shape.geometry
-        if j.mr < 1 or j.nr < j.lanes or j.nr % j.lanes:
-            raise ValueError(f"no such tile: {j.mr}x{j.nr}")
-        for v in range(j.vectors):
-            for m in range(j.mr):
-                if j.gemm.tile[v][m] == NULL:
-                    raise ValueError(f"no kernel for a tile of {m + 1}x{(v + 1) * j.lanes}")
-        if min(j.row_segment, j.oc_segment, j.channels) < 1:
+        check_tile(&j.gemm, j.mr, j.nr)
+        if min(j.row_segment, j.oc_segment) < 1:
             raise ValueError("segments are at least 1")
-        if not 1 <= j.panel <= j.nr:
+        if j.panel > j.nr:
             raise ValueError("a panel is no wider than the tile")
         if j.oc_segment % j.panel and j.oc_segment < j.shape.oc:
             raise ValueError("oc_segment must be whole panels")
-        # Every tap of every range must lie inside the image.
-        for i in range(j.row_count):
-            low = j.rows[i].begin * g.stride_h - g.pad_top + j.rows[i].low * g.dilation_h
-            high = ((j.rows[i].end - 1) * g.stride_h - g.pad_top
-                    + (j.rows[i].high - 1) * g.dilation_h)
-            if (j.rows[i].end > g.oh or j.rows[i].high > g.kh
-                    or (j.rows[i].low < j.rows[i].high and (low < 0 or high >= g.ih))):
-                raise ValueError("a range of rows sees taps outside the image")
+        check_ranges(j.rows, j.row_count, g.oh, g.ih, g.kh, g.stride_h, g.dilation_h, g.pad_top)
+        check_ranges(j.columns, j.column_count, g.ow, g.iw, g.kw, g.stride_w, g.dilation_w,
+                     g.pad_left)
         for i in range(j.column_count):
-            low = j.columns[i].begin * g.stride_w - g.pad_left + j.columns[i].low * g.dilation_w
-            high = ((j.columns[i].end - 1) * g.stride_w - g.pad_left
-                    + (j.columns[i].high - 1) * g.dilation_w)
-            if (j.columns[i].end > g.ow or j.columns[i].high > g.kw
-                    or (j.columns[i].low < j.columns[i].high and (low < 0 or high >= g.iw))):
-                raise ValueError("a range of columns sees taps outside the image")
-            if j.columns[i].end - j.columns[i].begin > run_pixels and j.slab:
-                raise ValueError("a run of outputs is longer than its memory")
+            longest = most(longest, j.columns[i].end - j.columns[i].begin)
         rows = least((j.row_segment - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
         if j.slab and (slab_rows < rows or j.x.pixel < j.shape.ic * e
-                       or j.x.row < g.iw * j.x.pixel or j.channels != j.shape.ic):
+                       or j.x.row < g.iw * j.x.pixel):
             raise ValueError("the slab is smaller than what goes into it")
+        if j.slab and (j.shape.x.width != 1 or j.shape.y.width != 1):
+            raise ValueError("a slab is laid from planes and stored into planes")
+        if j.x.pixel % e or j.x.row % e or j.slab_offset % e or j.run_offset % e:
+            raise ValueError("offsets are whole elements")
         if not j.slab and j.shape.y.width == 1 and least(j.panel, j.shape.oc) > 1:
             raise ValueError("channels that lie apart need a slab")
-        if not j.slab and j.x.width < j.shape.ic and j.channels != j.x.width:
+        if j.channels != (j.shape.ic if j.slab else least(j.x.width, j.shape.ic)):
             raise ValueError("blocks of channels are those of the array")
+        if j.taps_touch and g.kw > 1 and (g.dilation_w != 1 or j.x.pixel != j.channels * e):
+            raise ValueError("taps do not touch where they lie apart")
         if (j.shape.y.block and not j.slab and j.shape.y.width % j.panel
                 and (j.shape.y.width != j.lanes or j.panel % j.lanes)):
             raise ValueError("vectors of output channels must not cross blocks of the array")
         if self.tasks and (
                 j.slab_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
-                or (j.slab and (j.run_offset < j.slab_offset + slab_rows * j.x.row
+                or (j.slab and (longest > run_pixels
+                                or j.run_offset < j.slab_offset + slab_rows * j.x.row
                                 or self.thread_scratch < j.run_offset + run_pixels * j.nr * e))
                 or self.thread_scratch < j.slab_offset):
             raise ValueError("the scratch is too small")

@@ -29,4 +29,5 @@ cdef struct GemmJob:
 cdef class GemmSchedule(Schedule):
     cdef GemmJob own
 
+    cdef int check_scratch(self) except -1
     cdef int check(self) except -1

@@ -33,7 +33,7 @@ from pplconv._kernels cimport (
     pplconv_run,
     pplconv_store_transposed_args,
 )
-from pplconv.schedules.base cimport Schedule, Tensors, activate, ceil_div, least
+from pplconv.schedules.base cimport Schedule, Tensors, activate, ceil_div, check_tile, least
 
 
 cdef struct Tile:
@@ -360,16 +360,55 @@ cdef class GemmSchedule(Schedule):
         self.task = run_task
         self.pack = pack_range
 
+    cdef int check_scratch(self) except -1:
+        """Refuse scratch in which packed pixels, runs and tile overlap or do not fit."""
+        cdef GemmJob *j = &self.own
+        cdef int64_t e = j.shape.element, packed = 0, runs = 0, tile = 0, width, most
+        if j.runs_offset % e or j.tile_offset % e or j.packed_row % e or j.tile_row % e:
+            raise ValueError("offsets are whole elements")
+        if j.packed and j.channels_last:
+            if j.packed_row < least(j.k_block, j.k) * e:
+                raise ValueError("rows of the scratch are shorter than what goes into them")
+            packed = j.hw_segment * j.packed_row
+        elif j.packed:
+            # Runs end with whole vectors; vectors over pixels are read up to a tile's width.
+            width = ceil_div(j.hw_segment, j.lanes) * j.lanes
+            if j.pixel_panel < width if j.channels_in_vectors else j.pixel_panel != j.nr:
+                raise ValueError("panels of pixels are not as wide as what reads them")
+            packed = ceil_div(j.hw_segment, j.pixel_panel) * j.pixel_panel * j.k_block
+            if packed >= 1 << 31:
+                raise ValueError("packed pixels of a task are counted in 32 bits")
+            packed *= e
+            # A run ends with a vector, a row, a panel or the segment.
+            most = least(j.hw_segment, j.pixels)
+            most = (ceil_div(most, j.lanes) + ceil_div(most, j.shape.geometry.ow) + 1
+                    + 2 * ceil_div(most, j.pixel_panel)) if most else 0
+            runs = j.shape.taps * most * sizeof(pplconv_run)
+        if j.channels_in_vectors and not j.channels_last:
+            width = 1 if j.k_block >= j.k else ceil_div(least(j.oc_segment, j.shape.oc), j.nr)
+            width *= j.nr
+            if j.tile_row < width * e:
+                raise ValueError("rows of the tile are shorter than what goes into them")
+            tile = j.hw_segment * j.tile_row
+        if (j.runs_offset < packed or j.tile_offset < j.runs_offset + runs
+                or (self.tasks and self.thread_scratch < j.tile_offset + tile)):
+            raise ValueError("the scratch is too small")
+        return 0
+
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef GemmJob *j = &self.own
-        cdef int64_t v, m, panels
-        if j.mr < 1 or j.nr < j.lanes or j.nr % j.lanes:
-            raise ValueError(f"no such tile: {j.mr}x{j.nr}")
-        for v in range(j.vectors):
-            for m in range(j.mr):
-                if j.gemm.tile[v][m] == NULL:
-                    raise ValueError(f"no kernel for a tile of {m + 1}x{(v + 1) * j.lanes}")
+        cdef int64_t panels, images, e = j.shape.element
+        g = &j.shape.geometry
+        check_tile(&j.gemm, j.mr, j.nr)
+        if j.channels_last != (j.shape.x.block == 0):
+            raise ValueError("channels_last says otherwise than the arrays")
+        images = 1 if j.channels_last else j.shape.batch
+        if j.images != images or j.images * j.pixels != j.shape.batch * g.oh * g.ow:
+            raise ValueError("images and pixels are not those of the geometry")
+        if not j.packed and (j.shape.taps != 1 or g.ih != g.oh or g.iw != g.ow or g.pad_top
+                             or g.pad_left or g.stride_h != 1 or g.stride_w != 1):
+            raise ValueError("only pixels of a 1x1 kernel are used as they lie")
         if min(j.k_block, j.oc_segment, j.hw_segment, j.group_segment) < 1:
             raise ValueError("blocks and segments are at least 1")
         if j.channels_in_vectors and not j.channels_last and not j.pixels_inner:
@@ -382,16 +421,9 @@ cdef class GemmSchedule(Schedule):
             raise ValueError("hw_segment must be whole vectors")
         if j.packed and not j.channels_last and j.k_block % j.shape.taps:
             raise ValueError("k_block must be whole channels")
-        if j.packed and not j.channels_last and (
-                j.k_block * ceil_div(j.hw_segment, j.pixel_panel) * j.pixel_panel >= 1 << 31):
-            raise ValueError("packed pixels of a task are counted in 32 bits")
-        if (j.pixel_panel < (j.hw_segment if j.channels_in_vectors else j.nr)
-                or j.packed_row < j.k_block * j.shape.element
-                or j.tile_row < j.nr * j.shape.element):
-            raise ValueError("rows of the scratch are shorter than what goes into them")
+        self.check_scratch()
         panels = ceil_div(j.shape.oc, j.panel_width)
-        if self.weight_bytes < (j.shape.groups * panels * j.panel_width * j.k
-                                * j.shape.element):
+        if self.weight_bytes < j.shape.groups * panels * j.panel_width * j.k * e:
             raise ValueError("packed weights are larger than their memory")
         if self.tasks != (j.images * ceil_div(j.shape.oc, j.oc_segment)
                           * ceil_div(j.pixels, j.hw_segment)

@@ -35,6 +35,7 @@ from pplconv.schedules.base cimport (
     activate,
     ceil_div,
     channel_offset,
+    check_tile,
     least,
     most,
     zero_tail,
@@ -323,16 +324,12 @@ cdef class WinogradSchedule(Schedule):
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef WinogradJob *j = &self.own
-        cdef int64_t e = j.shape.element, m, slab = 0
+        cdef int64_t e = j.shape.element, slab = 0
         g = &j.shape.geometry
         if (g.kh != j.r or g.kw != j.r or g.stride_h != 1 or g.stride_w != 1
                 or g.dilation_h != 1 or g.dilation_w != 1):
             raise ValueError("Winograd's tiles do not fit this kernel, stride or dilation")
-        if j.mr < 1 or j.nr < j.lanes or j.nr % j.lanes:
-            raise ValueError(f"no such tile: {j.mr}x{j.nr}")
-        for m in range(j.mr):
-            if j.gemm.tile[j.vectors - 1][m] == NULL:
-                raise ValueError(f"no kernel for a tile of {m + 1}x{j.nr}")
+        check_tile(&j.gemm, j.mr, j.nr)
         if min(j.tile_block, j.ic_segment, j.oc_block, j.oc_segment, j.slab_tiles) < 1:
             raise ValueError("blocks and segments are at least 1")
         if (j.oc_segment % j.nr and j.oc_segment < j.shape.oc) or j.oc_block % j.nr:
@@ -342,6 +339,9 @@ cdef class WinogradSchedule(Schedule):
         if 1 < j.shape.x.width < j.shape.ic and j.ic_segment % j.shape.x.width \
                 and j.ic_segment < j.shape.ic:
             raise ValueError("ic_segment must be whole blocks of channels")
+        if (j.v_row % e or j.v_position % e or j.m_row % e or j.m_position % e or j.m_offset % e
+                or j.slab_offset % e or j.slab_row % e):
+            raise ValueError("offsets are whole elements")
         if j.v_row < least(j.ic_segment, j.shape.ic) * e or j.m_row < j.oc_block * e:
             raise ValueError("rows of the scratch are shorter than what goes into them")
         if (j.v_position < j.tile_block * j.v_row or j.m_position < j.tile_block * j.m_row

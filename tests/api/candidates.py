@@ -1,0 +1,63 @@
+"""Every way to run a problem that the planner could propose, not only the one it chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from pplconv import _arguments, machine
+from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
+from pplconv.planner.estimating import tiles
+from pplconv.problem import ConvProblem
+from problems import Problem
+
+# Caches so small that small problems are cut into blocks and segments as large ones are.
+TINY = {"l1d_bytes": 2 << 10, "l2_bytes": 16 << 10, "l3_bytes": 0}
+
+
+def shape_in_blocks(shape: tuple[int, ...], block: int) -> tuple[int, ...]:
+    """Give the shape in NCHWc of an array of this shape in NCHW."""
+    *batch, channels, height, width = shape
+    return (*batch, -(-channels // block), height, width, block)
+
+
+def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
+    """Give the package's description; with `block`, in NCHWc."""
+    shape = shape_in_blocks(problem.input_shape, block) if block else problem.input_shape
+    if problem.batch is None:
+        shape = (1, *shape)
+    filters = (problem.out_channels, problem.in_channels // problem.groups, *problem.kernel)
+    names = ("stride", "padding", "dilation", "groups", "layout")
+    arguments = {name: problem.parameters[name] for name in names}
+    if block:
+        arguments["layout"] = "NCHWc"
+    dtype = {"float32": "f32", "float64": "f64"}[problem.dtype]
+    return _arguments.make_problem(shape, filters, dtype, **arguments)
+
+
+def surroundings(dtype: str, threads: int, isa: str | None = None, **caches: int) -> Surroundings:
+    """Give what this machine is to candidates, with other caches or a lower instruction set."""
+    here = machine.current()
+    isa = isa or here.isas[-1]
+    found, lanes = reversed(tiles(dtype, isa))
+    return Surroundings(replace(here, **caches), isa, found, lanes, threads)
+
+
+def every_candidate(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
+    """Yield the candidates of all algorithms that can serve, however imprecise."""
+    for module in ALGORITHMS.values():
+        if module.supports(problem) is None:
+            yield from module.candidates(problem, around)
+
+
+def all_surroundings(dtype: str) -> list[Surroundings]:
+    """Give teams, caches and instruction sets that lead to different candidates."""
+    lower = [surroundings(dtype, 1, isa, **TINY) for isa in machine.current().isas[:-1]]
+    here = [surroundings(dtype, 1), surroundings(dtype, 1, **TINY), surroundings(dtype, 3, **TINY)]
+    return here + lower
+
+
+def describe(candidate: Candidate) -> dict[str, Any]:
+    """Say which one it is."""
+    return {"algorithm": candidate.algorithm, "bits": candidate.bits, **candidate.blocks}

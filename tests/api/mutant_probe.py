@@ -1,0 +1,213 @@
+"""Run candidates, then candidates with one number changed, where any stray access is fatal.
+
+Not a test module: ``test_schedule_mutants.py`` runs it as a script, with page-aligned
+allocations guarded (``native/guarded_allocations.c``). Input and output lie between guard pages
+too. What a schedule takes must run, be right and stay inside; the rest it must refuse. Prints
+JSON; the case at hand is the last line of standard error, should the process die.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from candidates import TINY, conv_problem, describe, every_candidate, surroundings
+from guarded_memory import CANARY, Arena
+from pplconv._trial import Trial
+from pplconv.algorithms import Candidate
+from problems import Problem
+from reference import conv2d_reference
+
+# layout or block, then batch, groups, ic, oc, image, kernel, stride, padding, dilation
+CASES = [
+    ("NCHW", (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1)),
+    ("NHWC", (1, 1, 21, 35, (13, 11), (3, 3), 1, (1, 2), 1)),
+    (16, (1, 1, 37, 35, (9, 8), (3, 3), 1, 1, 1)),
+    (24, (1, 1, 30, 50, (7, 6), (3, 3), 1, 1, 1)),
+    ("NCHW", (2, 3, 12, 18, (9, 10), (3, 3), 1, 0, 1)),
+    ("NHWC", (1, 2, 16, 20, (8, 9), (5, 5), 1, 2, 1)),
+    (8, (2, 2, 32, 16, (6, 7), (3, 3), 1, 1, 1)),
+    ("NCHW", (2, 1, 37, 50, (7, 9), (1, 1), 1, 0, 1)),
+    ("NHWC", (2, 1, 37, 50, (7, 9), (1, 1), 1, 0, 1)),
+    (16, (2, 1, 37, 50, (7, 9), (1, 1), 1, 0, 1)),
+    ("NCHW", (1, 1, 5, 18, (11, 12), (3, 2), (2, 1), (2, 1), (1, 2))),
+    ("NHWC", (1, 1, 5, 18, (11, 12), (3, 2), (2, 1), (2, 1), (1, 2))),
+    ("NCHW", (2, 21, 21, 42, (9, 11), (3, 3), 1, 1, 1)),
+    ("NHWC", (2, 21, 21, 42, (9, 11), (3, 3), 1, 1, 1)),
+    (8, (2, 21, 21, 21, (9, 11), (3, 3), 2, 1, 1)),
+]
+# What is computed, which only the arrays could contradict; all else is how.
+DESCRIPTION = {"loops", "geometry", "element", "batch", "groups", "ic", "oc", "x", "y"}
+# No memory is a refusal too: more than is needed may be asked for.
+REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
+
+
+class Guarded:
+    """A problem's arrays between guard pages, at both ends."""
+
+    def __init__(self, problem: Problem, block: int, arenas: tuple[Arena, Arena]) -> None:
+        self.channels, self.block = problem.out_channels, block
+        arrays = problem.arrays()
+        self.weight, x = arrays["weight"], arrays["input"]
+        expected = conv2d_reference(**arrays, **problem.parameters)
+        # Winograd's least precise variant too; what strays is much further off.
+        self.allowed = 1e-4 * np.abs(expected).max()
+        self.expected = expected
+        x = in_blocks(x, block) if block else x
+        shape = in_blocks(expected, block).shape if block else expected.shape
+        self.places = [Place(place, x, shape, arenas) for place in ("start", "end")]
+
+    def wrong(self, trial: Trial) -> str | None:
+        """Run at both places and say what is wrong; None if nothing is."""
+        for place in self.places:
+            y = place.run(trial)
+            if not place.intact():
+                return "wrote outside the output"
+            if self.block:
+                if np.count_nonzero(lanes_of_no_channel(y, self.channels)):
+                    return "lanes of no channel are not zero"
+                y = out_of_blocks(y, self.channels)
+            if not np.all(np.abs(y - self.expected) <= self.allowed):
+                return f"off by {np.abs(y - self.expected).max()}"
+        return None
+
+
+class Place:
+    """Input and output flush against the first or the last guard page."""
+
+    def __init__(
+        self, place: str, x: np.ndarray, shape: tuple[int, ...], arenas: tuple[Arena, Arena]
+    ) -> None:
+        size = x.itemsize * int(np.prod(shape))
+        self.source, self.buffer = (
+            arena.buffer(n, place) for arena, n in zip(arenas, (x.nbytes, size), strict=True)
+        )
+        self.content = x
+        # As the package sees them: between the guards, the input read-only.
+        self.x, self.y = (
+            np.frombuffer(at, x.dtype).reshape(dims)
+            for at, dims in (
+                ((ctypes.c_char * x.nbytes).from_address(self.source.address), x.shape),
+                ((ctypes.c_char * size).from_address(self.buffer.address), shape),
+            )
+        )
+
+    def run(self, trial: Trial) -> np.ndarray:
+        """Give the output of a run into poisoned memory."""
+        self.source.array(self.x.shape, self.x.dtype, self.content.strides)[...] = self.content
+        self.buffer.fill(CANARY)
+        self.y.fill(np.nan)
+        self.around = self.buffer.surroundings.copy()
+        trial.seconds(self.x, self.y)
+        return self.y.copy()
+
+    def intact(self) -> bool:
+        """Whether nothing but the output was written."""
+        self.y.fill(np.nan)
+        return np.array_equal(self.around, self.buffer.surroundings)
+
+
+def changed(value: int, few: bool = False) -> Iterator[int]:
+    """Yield other numbers for a number."""
+    if isinstance(value, bool):
+        yield not value
+        return
+    others = [0, -1, value - 1, value + 1, 2 * value, (1 << 62) + value]
+    if not few:
+        others += [1, value // 2, value - 64, value + 64, (1 << 31) - 1, 1 << 40]
+    yield from dict.fromkeys(other for other in others if other != value)
+
+
+def mutants(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every field with its number changed; of lists, each number of each row."""
+    for name, value in fields.items():
+        if name in DESCRIPTION:
+            continue
+        if isinstance(value, int):
+            # The team is at least one; how far to prefetch is harmless.
+            others = [-1, 0, 2] if name == "threads" else changed(value, name == "b_ahead")
+            for other in others:
+                yield f"{name} {value} -> {other}", fields | {name: other}
+            continue
+        rows = [list(row) for row in value]
+        for i, row in enumerate(rows):
+            yield f"{name} without {i}", fields | {name: rows[:i] + rows[i + 1 :]}
+            yield f"{name} with {i} twice", fields | {name: [*rows[:i], row, *rows[i:]]}
+            for j, number in enumerate(row):
+                for other in changed(number, few=True):
+                    new = [*rows[:i], [*row[:j], other, *row[j + 1 :]], *rows[i + 1 :]]
+                    yield f"{name}[{i}][{j}] {number} -> {other}", fields | {name: new}
+
+
+def chosen(problem: Any, dtype: str) -> Iterator[tuple[Candidate, str]]:
+    """Yield candidates of every method, cut into few blocks or many, with their ISA."""
+    for caches in ({}, TINY):
+        around = surroundings(dtype, 1, **caches)
+        by_method: dict[tuple[str, str], list[Candidate]] = {}
+        for candidate in every_candidate(problem, around):
+            orientation = str(candidate.blocks.get("orientation"))
+            method = candidate.algorithm, candidate.bits + orientation
+            by_method.setdefault(method, []).append(candidate)
+        for found in by_method.values():
+            for candidate in dict.fromkeys((found[0], found[-1]) if caches else found[:1]):
+                yield candidate, around.isa
+
+
+def stray(where: str) -> None:
+    """Step over a guard page, to show that it is there."""
+    problem = Problem("float32", "NCHW", *CASES[0][1])
+    if where == "allocation":
+        memory, size = ctypes.c_void_p(), 12340
+        assert ctypes.CDLL(None).posix_memalign(ctypes.byref(memory), 4096, size) == 0
+        ctypes.memset(memory.value, 0, size)
+        ctypes.memset(memory.value + size, 0, 1)
+    arenas = Arena("input", 32, writable=False), Arena("output", 32, writable=True)
+    guarded = Guarded(problem, 0, arenas)
+    name = "y" if where == "output" else "x"
+    found = chosen(conv_problem(problem), "f32")
+    candidate, isa = next(each for each in found if each[0].algorithm == "direct")
+    fields = candidate.fields(1)
+    # The second image lies elsewhere.
+    fields[name] = (1 << 17, *fields[name][1:])
+    guarded.wrong(Trial(fields, "f32", isa, guarded.weight))
+
+
+def main() -> None:
+    """Print how many were taken and refused, and what was wrong with those taken."""
+    failures: list[str] = []
+    counts: Counter[str] = Counter()
+    arenas = Arena("input", 32, writable=False), Arena("output", 32, writable=True)
+    for layout, shape in CASES:
+        block = layout if isinstance(layout, int) else 0
+        problem = Problem("float32", "NCHW" if block else str(layout), *shape, seed=7)
+        described = conv_problem(problem, block)
+        guarded = Guarded(problem, block, arenas)
+        for candidate, isa in chosen(described, "f32"):
+            fields = candidate.fields(1)
+            counts[candidate.algorithm] += 1
+            for text, mutant in (("as it is", fields), *mutants(fields)):
+                case = f"{described} {described.layout_text} {describe(candidate)}: {text}"
+                print(case, file=sys.stderr, flush=True)
+                try:
+                    trial = Trial(mutant, "f32", isa, guarded.weight)
+                except REFUSALS:
+                    counts["refused"] += 1
+                    if mutant is fields:
+                        failures.append(f"{case}: refused")
+                    continue
+                counts["taken"] += mutant is not fields
+                fault = guarded.wrong(trial)
+                if fault:
+                    failures.append(f"{case}: {fault}")
+    print(json.dumps({"failures": failures, "counts": counts}))
+
+
+if __name__ == "__main__":
+    stray(sys.argv[1]) if sys.argv[1:] else main()

@@ -1,0 +1,110 @@
+"""Every candidate of small awkward problems through the loops, epilogue and all.
+
+The planner shows users its best candidates only; a search runs any of them. Each must be right,
+write its output and nothing else, and give the bits of all others that claim the same bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pplconv
+from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from buffers import GuardedOutput
+from candidates import all_surroundings, conv_problem, describe, every_candidate
+from pplconv import planner
+from pplconv.planner.estimating import Ranked, Request, plan_of
+from problems import Problem, stated_by
+from reference import assert_convolution
+from test_blocked import blocked_arguments
+
+# batch, groups, ic, oc, image, kernel, stride, padding, dilation
+SHAPES = {
+    "3x3": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
+    "3x3 of many channels": (1, 1, 70, 67, (9, 10), (3, 3), 1, ((0, 2), (1, 0)), 1),
+    "5x5": (1, 1, 18, 20, (12, 9), (5, 5), 1, (2, 1), 1),
+    "one pixel of a 3x3": (3, 1, 17, 33, (3, 3), (3, 3), 1, 0, 1),
+    "1x1": (3, 1, 37, 70, (7, 9), (1, 1), 1, 0, 1),
+    "stride": (1, 1, 19, 23, (15, 14), (3, 3), 2, 1, 1),
+    "stem": (1, 1, 3, 32, (23, 21), (7, 7), (2, 3), 3, 1),
+    "dilation": (1, 1, 9, 18, (14, 17), (3, 2), 1, (2, 0), (2, 3)),
+    "kernel beyond the image": (2, 1, 5, 6, (2, 3), (5, 7), 1, (4, 3), 1),
+    "groups": (2, 3, 15, 21, (10, 12), (3, 3), 1, 1, 1),
+    "groups of blocks": (1, 2, 64, 32, (9, 8), (3, 3), 1, 1, 1),
+    "depthwise": (2, 37, 37, 37, (12, 13), (3, 3), 1, 1, 1),
+    "depthwise with a multiplier": (1, 11, 11, 33, (11, 9), (5, 5), 2, 2, 1),
+    "one channel": (1, 1, 1, 1, (10, 9), (3, 3), 1, 1, 1),
+}
+EPILOGUES = {
+    "none": {},
+    "bias and residual": {"with_bias": True, "with_residual": True, "activation": ("clip", -1, 2)},
+    "curve": {"with_bias": True, "activation": "prelu"},
+}
+LAYOUTS = {"NCHW": 0, "NHWC": 0, "NCHW8c": 8, "NCHW16c": 16, "NCHW24c": 24}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_candidate(shape, layout, dtype, monkeypatch):
+    block = LAYOUTS[layout]
+    plain = Problem(dtype, "NCHW" if block else layout, *SHAPES[shape], seed=len(shape))
+    problem = conv_problem(plain, block)
+    epilogues = [Case(replace(plain, **options), block) for options in EPILOGUES.values()]
+    run = set()
+    for around in all_surroundings(problem.dtype):
+        request = Request(problem, tolerance=np.inf, threads=around.threads)
+        for candidate in every_candidate(problem, around):
+            forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
+            forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
+            forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
+            monkeypatch.setattr(planner, "make_plan", lambda *_, f=forced, **__: f)
+            # The curve follows where a clip comes with the store: one of the two will do.
+            for case in (epilogues[0], epilogues[1 + len(run) % 2]):
+                case.check(forced[0], describe(candidate))
+            run.add(candidate)
+    if block and "groups" in shape and (plain.in_channels // plain.groups) % block:
+        assert not run
+    else:
+        assert len(run) >= 4
+
+
+class Case:
+    """One problem with its numbers and what is expected of it."""
+
+    def __init__(self, problem: Problem, block: int) -> None:
+        self.problem, self.block = problem, block
+        self.arrays = problem.arrays()
+        self.arguments = {**self.arrays, **problem.parameters}
+        shape = problem.output_shape
+        if block:
+            self.arguments = blocked_arguments(problem, self.arrays, block)
+            shape = in_blocks(np.empty(shape, np.int8), block).shape
+        self.x, self.residual = (self.arguments.pop(name) for name in ("input", "residual"))
+        self.output = GuardedOutput(shape, problem.dtype)
+        self.right: dict[tuple[str, bool], bytes] = {}  # results by what decides their bits
+
+    def check(self, plan: pplconv.Plan, candidate: object) -> None:
+        """Compute into a poisoned output, and compare."""
+        self.output.array.fill(np.nan)
+        conv = pplconv.Conv2d(**self.arguments)
+        y = conv(self.x, self.residual, out=self.output.array)
+        self.output.assert_margins_intact()
+        channels = self.problem.out_channels
+        if self.block:
+            assert np.count_nonzero(lanes_of_no_channel(y, channels)) == 0, candidate
+            y = out_of_blocks(y, channels)
+        # Portable C rounds products and sums apart; the others fuse them.
+        bits = plan.bits, plan.isa == "portable"
+        if bits in self.right:
+            assert y.tobytes() == self.right[bits], f"{plan.isa} {candidate}: other bits"
+            return
+        try:
+            stated = stated_by(plan)
+            assert_convolution(y, **self.arrays, **self.problem.parameters, stated=stated)
+        except AssertionError as error:
+            raise AssertionError(f"{candidate}: {error}") from None
+        self.right[bits] = y.tobytes()

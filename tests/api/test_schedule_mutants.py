@@ -1,0 +1,67 @@
+"""Schedules carry out what they take and refuse what they could not, down to single bytes.
+
+Each number of candidates of every algorithm is changed, and what the schedule then takes is run
+between guard pages, in a process of its own: see ``mutant_probe.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.fixture(scope="module")
+def probe(tmp_path_factory):
+    """Give a function that runs the probe with guarded allocations."""
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    assert compiler, "the tests need a C compiler named cc or gcc"
+    library = tmp_path_factory.mktemp("guard") / "guarded_allocations.so"
+    flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
+    source = HERE / "native" / "guarded_allocations.c"
+    subprocess.run([compiler, *flags, "-o", library, source, "-ldl"], check=True)
+    paths = [HERE, HERE.parent, HERE.parent / "kernels", HERE.parent.parent]
+    environment = os.environ | {
+        "LD_PRELOAD": str(library),
+        "OPENBLAS_NUM_THREADS": "1",
+        "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), *map(str, paths)]),
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, str(HERE / "mutant_probe.py"), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("where", ["allocation", "input", "output"])
+def test_guards_are_there(probe, where):
+    done = probe(where)
+    assert done.returncode in (-signal.SIGSEGV, -signal.SIGBUS), done.stderr
+
+
+def test_what_is_taken_runs_inside_its_memory(probe):
+    done = probe()
+    assert done.returncode == 0, f"died at {done.stderr[-2000:]}"
+    found = json.loads(done.stdout)
+    assert found["failures"] == []
+    counts = found["counts"]
+    for algorithm in ("depthwise", "pointwise", "winograd", "direct", "im2col"):
+        assert counts[algorithm] >= 4, algorithm
+    # Some changes are harmless, such as more scratch than is needed; most are not.
+    assert counts["taken"] > 1000
+    assert counts["refused"] > 4 * counts["taken"]
