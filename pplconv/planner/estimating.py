@@ -167,6 +167,7 @@ class Request:
             names = ALGORITHMS if self.algorithm == "auto" else (self.algorithm,)
         rates = Rates.of(around.machine, around.isa)
         found: list[Ranked] = []
+        too_large: list[Candidate] = []
         reasons = []
         best = math.inf
         for name in names:
@@ -178,32 +179,31 @@ class Request:
                 if found and busy * FLOOR_MARGIN >= slack * best:
                     continue
                 candidates = list(module.candidates(self.problem, around))
-                found += (own := rank(candidates, rates, around.threads))
+                small = [c for c in candidates if self._fits(c)]
+                found += (own := rank(small, rates, around.threads))
                 best = min([best, *(r.total for r in own[:1])])
+                too_large += candidates if not small else []
                 reason = None if candidates else self._too_imprecise(name, around)
             if reason is not None:
                 reasons.append(f'algorithm="{name}" cannot serve {self.problem}{reason}')
+        if not found and too_large:
+            least = min(c.scratch_bytes for c in too_large)
+            raise ValueError(
+                f"max_workspace must be at least {least} bytes for {self.problem}, "
+                f"got {self.max_workspace}"
+            )
         if not found:
             raise ValueError("; ".join(reasons))
-        return self._within_workspace(sorted(found, key=lambda r: r.total))
+        return sorted(found, key=lambda r: r.total)
+
+    def _fits(self, candidate: Candidate) -> bool:
+        # One thread's scratch decides, so that the team has no say in what is computed.
+        return self.max_workspace is None or candidate.scratch_bytes <= self.max_workspace
 
     def _too_imprecise(self, name: str, around: Surroundings) -> str:
         every = ALGORITHMS[name].candidates(self.problem, replace(around, tolerance=math.inf))
         least = min(c.error_bound for c in every)
         return f" with tolerance={self.tolerance}: its stated error is {least:.1e}"
-
-    def _within_workspace(self, found: list[Ranked]) -> list[Ranked]:
-        # One thread's scratch decides, so that the team has no say in what is computed.
-        if self.max_workspace is None:
-            return found
-        small = [r for r in found if r.candidate.scratch_bytes <= self.max_workspace]
-        if not small:
-            least = min(r.candidate.scratch_bytes for r in found)
-            raise ValueError(
-                f"max_workspace must be at least {least} bytes for {self.problem}, "
-                f"got {self.max_workspace}"
-            )
-        return small
 
     def team_for(self, candidate: Candidate, threads: int) -> int:
         """Cut the team down to the tasks and to the workspace."""

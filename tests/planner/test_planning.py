@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 
 import numpy as np
@@ -21,7 +22,9 @@ def plan_of(asked, **more):
 
 
 def all_bits(asked=None):
-    return list(dict.fromkeys(r.candidate.bits for r in estimate_plan(asked or request())[0]))
+    return list(
+        dict.fromkeys(r.candidate.bits for r in estimate_plan(asked or request(), math.inf)[0])
+    )
 
 
 def favour(bits, monkeypatch):
@@ -250,7 +253,7 @@ def test_an_empty_batch_is_not_measured():
 @pytest.mark.parametrize("threads", [1, 2, 7])
 def test_max_workspace_bounds_the_scratch(search, threads, monkeypatch):
     Bench(lambda c, n: 1e-3).install(monkeypatch)
-    sizes = sorted({r.candidate.scratch_bytes for r in estimate_plan(request())[0]})
+    sizes = sorted({r.candidate.scratch_bytes for r in estimate_plan(request(), math.inf)[0]})
     least, middle = sizes[0], sizes[len(sizes) // 2]
     for bound in (least, middle - 1, middle, threads * sizes[-1]):
         plan = plan_of(request(threads, max_workspace=bound), search=search)
@@ -276,7 +279,7 @@ def test_too_small_a_workspace_is_refused_with_the_least_bytes(algorithm, thread
 
 
 def test_a_workspace_bound_does_not_follow_wisdom_beyond_it(monkeypatch):
-    single = estimate_plan(request())[0]
+    single = estimate_plan(request(), math.inf)[0]
     largest = max(single, key=lambda r: r.candidate.scratch_bytes).candidate
     Bench(lambda c, n: 1e-3 if c == largest else 2e-3).install(monkeypatch)
     assert plan_of(request(), search="exhaustive").scratch_bytes == largest.scratch_bytes
@@ -287,14 +290,14 @@ def test_a_workspace_bound_does_not_follow_wisdom_beyond_it(monkeypatch):
 def test_a_team_whose_segments_need_more_scratch_gets_one_threads(monkeypatch):
     """Candidates for a team are made anew; the bound may leave none of them."""
     asked = request(2, max_workspace=1 << 20)
-    make = type(asked).candidates
+    make = type(asked).ranked
 
-    def candidates(self, around):
+    def ranked(self, around, *more, **named):
         if around.threads > 1:
             raise ValueError("max_workspace must be at least many bytes")
-        return make(self, around)
+        return make(self, around, *more, **named)
 
-    monkeypatch.setattr(type(asked), "candidates", candidates)
+    monkeypatch.setattr(type(asked), "ranked", ranked)
     assert plan_of(asked).scratch_bytes <= 1 << 20
 
 
@@ -306,7 +309,7 @@ def test_runners_up_are_others():
             name = planning.summary(
                 next(
                     r.candidate
-                    for r in estimate_plan(asked)[1] + estimate_plan(asked)[0]
+                    for r in estimate_plan(asked)[1] + estimate_plan(asked, math.inf)[0]
                     if (r.candidate.algorithm, r.candidate.bits) == (plan.algorithm, plan.bits)
                     and r.candidate.kernel(plan.isa) == plan.kernel
                 )

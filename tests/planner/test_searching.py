@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -18,17 +19,17 @@ from pplconv.problem import ConvProblem
 
 
 def search(asked, effort="measure", **more):
-    return search_plan(asked, *estimate_plan(asked), effort, 1.0, **more)
+    return search_plan(asked, *estimate_plan(asked, math.inf), effort, 1.0, **more)
 
 
 def own_bits(asked):
-    return estimate_plan(asked)[0][0].candidate.bits
+    return estimate_plan(asked, math.inf)[0][0].candidate.bits
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_the_fastest_wins(threads, monkeypatch):
     wanted = own_bits(request())
-    others = {r.candidate.bits for r in estimate_plan(request())[0]} - {wanted}
+    others = {r.candidate.bits for r in estimate_plan(request(), math.inf)[0]} - {wanted}
     assert others
     for bits in others:
         bench = Bench(lambda c, n, bits=bits: 1e-3 if c.bits == bits else 2e-3)
@@ -41,7 +42,7 @@ def test_the_fastest_wins(threads, monkeypatch):
 @pytest.mark.parametrize("effort", ["measure", "exhaustive"])
 @pytest.mark.parametrize("threads", [1, 2, 3])
 def test_the_estimates_own_choice_is_among_the_measured(effort, threads, monkeypatch):
-    single, teamed = estimate_plan(request(threads))
+    single, teamed = estimate_plan(request(threads), math.inf)
     bench = Bench(lambda c, n: 1e-3).install(monkeypatch)
     found = search_plan(request(threads), single, teamed, effort, 1.0)
     assert single[0].candidate in [c for c, n in bench.prepared if n == 1]
@@ -53,7 +54,9 @@ def test_the_estimates_own_choice_is_among_the_measured(effort, threads, monkeyp
 
 def test_the_own_choice_is_timed_even_where_its_bits_are_ruled_out(monkeypatch):
     bits = own_bits(request())
-    other = next(r.candidate.bits for r in estimate_plan(request())[0] if r.candidate.bits != bits)
+    other = next(
+        r.candidate.bits for r in estimate_plan(request(), math.inf)[0] if r.candidate.bits != bits
+    )
     # On one thread another method is faster; the team would like the estimate's better.
     Bench(lambda c, n: 1e-3 if (c.bits == other) == (n == 1) else 2e-3).install(monkeypatch)
     found = search(request(2), effort="exhaustive")
@@ -64,7 +67,7 @@ def test_the_own_choice_is_timed_even_where_its_bits_are_ruled_out(monkeypatch):
 
 def test_the_team_has_no_say_in_the_bits(monkeypatch):
     """Whatever is fast for a team: the bits are those that one thread chose."""
-    single = estimate_plan(request())[0]
+    single = estimate_plan(request(), math.inf)[0]
     for bits in {r.candidate.bits for r in single}:
         for threads in (1, 2, 3, 8):
             bench = Bench(
@@ -76,7 +79,7 @@ def test_the_team_has_no_say_in_the_bits(monkeypatch):
 
 
 def test_known_bits_are_kept(monkeypatch):
-    bits = estimate_plan(request())[0][-1].candidate.bits
+    bits = estimate_plan(request(), math.inf)[0][-1].candidate.bits
     for threads in (1, 2):
         bench = Bench(lambda c, n: 1e-3).install(monkeypatch)
         found = search(request(threads), bits=bits)
@@ -86,7 +89,7 @@ def test_known_bits_are_kept(monkeypatch):
 
 
 def test_exhaustive_measures_everything(monkeypatch):
-    single = estimate_plan(request())[0]
+    single = estimate_plan(request(), math.inf)[0]
     bench = Bench(lambda c, n: 1e-3).install(monkeypatch)
     search(request(), effort="exhaustive")
     assert [c for c, _ in bench.prepared] == [r.candidate for r in single]
@@ -96,7 +99,7 @@ def test_exhaustive_measures_everything(monkeypatch):
 def test_real_candidates_are_timed_within_the_time(threads):
     asked = request(threads)
     begin = time.perf_counter()
-    found = search_plan(asked, *estimate_plan(asked), "measure", 0.1)
+    found = search_plan(asked, *estimate_plan(asked, math.inf), "measure", 0.1)
     # Generous: other tests run beside this one.
     assert time.perf_counter() - begin < 2.0
     assert 0 < found.best.seconds <= found.own.seconds < 0.1
@@ -131,7 +134,7 @@ def test_a_trial_computes_what_a_call_does(epilogue, dtype):
     problem = ConvProblem.parse("mb1ic16ih10oc16kh3ph1", dtype)
     asked = request(problem=problem)
     x, weight, y = data(problem)
-    candidate = estimate_plan(asked)[0][0].candidate
+    candidate = estimate_plan(asked, math.inf)[0][0].candidate
     trial = Trial(candidate.fields(1), dtype, asked.surroundings().isa, weight, epilogue)
     assert trial.seconds(x, y) > 0
     activation = {"none": None, "slope": ("leaky_relu", 0.125), "exp": "silu"}[epilogue]
@@ -143,7 +146,7 @@ def test_packed_weights_are_shared_by_format_only(monkeypatch):
     """And fewer are kept than there are formats."""
     monkeypatch.setattr(searching, "PACKED_KEPT", 1)
     asked = request(algorithm="winograd", tolerance=1e-4)
-    single = estimate_plan(asked)[0]
+    single = estimate_plan(asked, math.inf)[0]
     bench = searching.Bench(LAYER, asked.surroundings().isa, "none")
     assert len({r.candidate.packing for r in single}) > 1
     expected = pplconv.conv2d(bench.x, bench.weight, padding=1, tolerance=0, threads=1)
@@ -164,5 +167,5 @@ def test_every_algorithm_can_be_measured():
     assert set(problems) == set(ALGORITHMS)
     for name, text in problems.items():
         asked = request(problem=ConvProblem.parse(text), algorithm=name)
-        found = search_plan(asked, *estimate_plan(asked), "measure", 0.02)
+        found = search_plan(asked, *estimate_plan(asked, math.inf), "measure", 0.02)
         assert found.best.ranked.candidate.algorithm == name
