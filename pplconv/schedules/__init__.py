@@ -38,6 +38,10 @@ def compile_plan(fields: dict[str, Any], dtype: str, isa: str) -> Schedule:
     ------
     ValueError
         If the loops could not carry it out inside its memory.
+    LookupError
+        If a kernel is missing.
+    MemoryError
+        If it is beyond what the loops can address.
     """
     return SCHEDULES[fields["loops"]](fields, dtype, isa)
 

@@ -32,8 +32,11 @@ SIZES = frozenset((
 def check_numbers(dict fields):
     """Refuse numbers with which the checks of the loops could not reckon."""
     for name, value in fields.items():
-        if isinstance(value, int) and not 0 <= value < (SIZE if name in SIZES else COUNT):
-            raise ValueError(f"{name} is out of range: {value}")
+        if isinstance(value, int):
+            if value < 0:
+                raise ValueError(f"{name} is negative: {value}")
+            if value >= (SIZE if name in SIZES else COUNT):
+                raise MemoryError(f"{name} is beyond what the loops can address: {value}")
 
 
 cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
