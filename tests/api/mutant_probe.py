@@ -13,7 +13,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -126,7 +126,7 @@ def changed(value: int, few: bool = False) -> Iterator[int]:
 
 
 def mutants(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every field with its number changed; of lists, each number of each row."""
+    """Yield changes of every field's number; of lists, of each number of each row."""
     for name, value in fields.items():
         if name in DESCRIPTION:
             continue
@@ -134,16 +134,16 @@ def mutants(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
             # The team is at least one; how far to prefetch is harmless.
             others = [-1, 0, 2] if name == "threads" else changed(value, name == "b_ahead")
             for other in others:
-                yield f"{name} {value} -> {other}", fields | {name: other}
+                yield f"{name} {value} -> {other}", {name: other}
             continue
         rows = [list(row) for row in value]
         for i, row in enumerate(rows):
-            yield f"{name} without {i}", fields | {name: rows[:i] + rows[i + 1 :]}
-            yield f"{name} with {i} twice", fields | {name: [*rows[:i], row, *rows[i:]]}
+            yield f"{name} without {i}", {name: rows[:i] + rows[i + 1 :]}
+            yield f"{name} with {i} twice", {name: [*rows[:i], row, *rows[i:]]}
             for j, number in enumerate(row):
                 for other in changed(number, few=True):
                     new = [*rows[:i], [*row[:j], other, *row[j + 1 :]], *rows[i + 1 :]]
-                    yield f"{name}[{i}][{j}] {number} -> {other}", fields | {name: new}
+                    yield f"{name}[{i}][{j}] {number} -> {other}", {name: new}
 
 
 def chosen(problem: Any, dtype: str) -> Iterator[tuple[Candidate, str]]:
@@ -179,10 +179,24 @@ def stray(where: str) -> None:
     guarded.wrong(Trial(fields, "f32", isa, guarded.weight))
 
 
-def main() -> None:
-    """Print how many were taken and refused, and what was wrong with those taken."""
-    failures: list[str] = []
-    counts: Counter[str] = Counter()
+class Case(NamedTuple):
+    """One run: a candidate's fields with some of them changed."""
+
+    text: str
+    fields: dict[str, Any]
+    changes: dict[str, Any]
+    isa: str
+    guarded: Guarded
+
+    @property
+    def scratch(self) -> int:
+        """Bytes that the run borrows."""
+        mutant = self.fields | self.changes
+        return int(mutant["scratch_bytes"] * max(mutant["threads"], 1))
+
+
+def every_case(counts: Counter[str]) -> Iterator[Case]:
+    """Yield the candidates of all problems, each as it is and with each change."""
     arenas = Arena("input", 32, writable=False), Arena("output", 32, writable=True)
     for layout, shape in CASES:
         block = layout if isinstance(layout, int) else 0
@@ -192,20 +206,28 @@ def main() -> None:
         for candidate, isa in chosen(described, "f32"):
             fields = candidate.fields(1)
             counts[candidate.algorithm] += 1
-            for text, mutant in (("as it is", fields), *mutants(fields)):
-                case = f"{described} {described.layout_text} {describe(candidate)}: {text}"
-                print(case, file=sys.stderr, flush=True)
-                try:
-                    trial = Trial(mutant, "f32", isa, guarded.weight)
-                except REFUSALS:
-                    counts["refused"] += 1
-                    if mutant is fields:
-                        failures.append(f"{case}: refused")
-                    continue
-                counts["taken"] += mutant is not fields
-                fault = guarded.wrong(trial)
-                if fault:
-                    failures.append(f"{case}: {fault}")
+            name = f"{described} {described.layout_text} {describe(candidate)}"
+            for text, changes in (("as it is", {}), *mutants(fields)):
+                yield Case(f"{name}: {text}", fields, changes, isa, guarded)
+
+
+def main() -> None:
+    """Print how many were taken and refused, and what was wrong with those taken."""
+    failures: list[str] = []
+    counts: Counter[str] = Counter()
+    # By size, as a run may borrow a larger buffer of the runs before it: its end says nothing.
+    for case in sorted(every_case(counts), key=lambda case: case.scratch):
+        print(case.text, file=sys.stderr, flush=True)
+        try:
+            trial = Trial(case.fields | case.changes, "f32", case.isa, case.guarded.weight)
+            fault = case.guarded.wrong(trial)
+        except REFUSALS:
+            counts["refused"] += 1
+            fault = None if case.changes else "refused"
+        else:
+            counts["taken"] += bool(case.changes)
+        if fault:
+            failures.append(f"{case.text}: {fault}")
     print(json.dumps({"failures": failures, "counts": counts}))
 
 
