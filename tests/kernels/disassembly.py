@@ -14,12 +14,12 @@ import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 # Suffixes that GCC gives to the pieces and copies it makes of a function.
 _CLONE = re.compile(r"\.(?:isra|part|constprop|cold|lto_priv)(?:\.\d+)*")
 _FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:$")
-_INSTRUCTION = re.compile(r"^\s*[0-9a-f]+:\t((?:[0-9a-f]{2} )+)\s*(?:\t(.*))?$")
 _ERROR = re.compile(r"^[^:]*:(\d+): Error: (.*)$", re.MULTILINE)
 # A direct branch; objdump prints its target as a bare hexadecimal number.
 _BRANCH = re.compile(r"^((?:\S+ +)*(?:j|call|loop|xbegin)\S* +)([0-9a-f]+)$")
@@ -88,17 +88,24 @@ def _source_files(library: Path) -> dict[int, str]:
     return files
 
 
+@cache
 def functions(library: Path) -> list[Function]:
     """Disassemble every function of a shared library."""
     files = _source_files(library)
     found: list[Function] = []
     for line in _run(_tool("objdump"), "-dw", str(library)).splitlines():
-        if match := _FUNCTION.match(line):
+        # An instruction is address, encoding and text, between tabs; there are a million of them.
+        _, *words = line.split("\t")
+        if words and found:
+            text = words[1] if len(words) > 1 else ""
+            if "#" in text or "<" in text:
+                text = re.sub(r"<.*?>", "", text.split("#")[0])
+            text = text.strip()
+            if text[:1] in "jclxbdrn":  # branches, with their prefixes
+                text = _BRANCH.sub(r"\g<1>0x\g<2>", text)
+            found[-1].instructions.append((bytes.fromhex(words[0]), text))
+        elif match := _FUNCTION.match(line):
             found.append(Function(match[2], files.get(int(match[1], 16), "")))
-        elif found and (match := _INSTRUCTION.match(line)):
-            text = (match[2] or "").split("#")[0]
-            text = _BRANCH.sub(r"\g<1>0x\g<2>", re.sub(r"<.*?>", "", text).strip())
-            found[-1].instructions.append((bytes.fromhex(match[1]), text))
     return found
 
 
