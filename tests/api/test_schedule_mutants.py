@@ -28,11 +28,13 @@ def probe(tmp_path_factory):
     flags = ["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-fPIC", "-shared"]
     source = HERE / "native" / "guarded_allocations.c"
     subprocess.run([compiler, *flags, "-o", library, source, "-ldl"], check=True)
-    paths = [HERE, HERE.parent, HERE.parent / "kernels", HERE.parent.parent]
+    # Not the root: the package that is tested may be the installed one.
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [HERE, HERE.parent, HERE.parent / "kernels", *filter(None, given)]
     environment = os.environ | {
         "LD_PRELOAD": str(library),
         "OPENBLAS_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join([os.environ.get("PYTHONPATH", ""), *map(str, paths)]),
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
     }
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
