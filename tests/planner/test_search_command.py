@@ -230,7 +230,11 @@ def test_ctrl_c_keeps_what_is_finished(path, monkeypatch, capsys):
 
 def test_a_signal_in_the_midst_of_a_search(path):
     """A real one: no traceback, no half-written file."""
-    code = "from pplconv.__main__ import main\nsys.exit(main(sys.argv[1:]))"
+    # Whoever runs the tests in the background has children inherit that SIGINT is ignored.
+    code = (
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from pplconv.__main__ import main\nsys.exit(main(sys.argv[1:]))"
+    )
     # Large enough that a race of few candidates, too, outlasts the wait below many times.
     large = "mb1ic256ih112oc256kh3ph1"
     arguments = ["search", TINY, large, "--threads", "1", "--seconds"]
