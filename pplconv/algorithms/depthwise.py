@@ -18,6 +18,7 @@ from .rates import L3_BYTES, TASK_CYCLES, TEAM_CYCLES, Rates, busiest_share, dir
 from .surroundings import Surroundings
 
 NAME = "depthwise"
+floor = direct_sum_floor
 
 GENERIC_CYCLES = 4.0  # a tap of a kernel without a specialisation, against one with
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
@@ -130,11 +131,6 @@ class Depthwise(Candidate):
             "stream": moved / (4 * L3_BYTES) * busiest,
             "team": TEAM_CYCLES if threads > 1 else 0.0,
         }
-
-
-def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
-    """Cycles on one thread that no candidate stays below."""
-    return direct_sum_floor(problem, lanes, rates)
 
 
 def supports(problem: ConvProblem) -> str | None:

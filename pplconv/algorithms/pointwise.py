@@ -7,16 +7,12 @@ from collections.abc import Iterator
 from ..problem import ConvProblem
 from . import direct
 from .candidate import Candidate
-from .rates import Rates, direct_sum_floor
+from .rates import direct_sum_floor
 from .surroundings import Surroundings
 from .tiled import candidates as tiled_candidates
 
 NAME = "pointwise"
-
-
-def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
-    """Cycles on one thread that no candidate stays below."""
-    return direct_sum_floor(problem, lanes, rates)
+floor = direct_sum_floor
 
 
 def supports(problem: ConvProblem) -> str | None:

@@ -43,7 +43,7 @@ def step_cycles(rates: Rates, mr: int, vectors: int) -> float:
 
 
 def direct_sum_floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
-    """Cycles below which no direct sum gets: its FMAs at their peak."""
+    """Cycles on one thread that no direct sum stays below: its FMAs at their peak."""
     return problem.flops / 2 / (lanes * rates.fma_per_cycle)
 
 
