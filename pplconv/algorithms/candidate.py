@@ -65,6 +65,15 @@ def memory(problem: ConvProblem, channels: int, height: int, width: int) -> tupl
     return ceil_div(channels, problem.block) * plane, plane, width * pixel, pixel, problem.block
 
 
+def ragged_groups(problem: ConvProblem) -> str | None:
+    """Say so if groups end inside a block of channels; None if they do not."""
+    if problem.layout == "NCHWc" and problem.groups > 1:
+        ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
+        if ic % problem.block or oc % problem.block:
+            return f"in NCHWc, groups must fill blocks of {problem.block} channels"
+    return None
+
+
 class Candidate(ABC):
     """One way to compute a problem.
 

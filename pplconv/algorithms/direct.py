@@ -19,6 +19,7 @@ from .candidate import (
     balanced,
     ceil_div,
     memory,
+    ragged_groups,
     round_up,
     thread_scratch,
 )
@@ -411,11 +412,7 @@ def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
 
 def supports(problem: ConvProblem) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
-    if problem.layout == "NCHWc" and problem.groups > 1:
-        ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
-        if ic % problem.block or oc % problem.block:
-            return f"in NCHWc, groups must fill blocks of {problem.block} channels"
-    return None
+    return ragged_groups(problem)
 
 
 def candidates(problem: ConvProblem, around: Surroundings, name: str = NAME) -> Iterator[Candidate]:

@@ -14,7 +14,16 @@ from functools import cached_property
 from typing import Any
 
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, balanced, ceil_div, odd_lines, round_up, thread_scratch
+from .candidate import (
+    LINE,
+    Candidate,
+    balanced,
+    ceil_div,
+    odd_lines,
+    ragged_groups,
+    round_up,
+    thread_scratch,
+)
 from .error_bounds import winograd_error_bound
 from .rates import (
     HIDDEN,
@@ -314,11 +323,7 @@ def supports(problem: ConvProblem) -> str | None:
         return "it needs stride 1 and no dilation"
     if problem.kh != problem.kw or problem.kh not in {r for _, r in VARIANTS}:
         return "it needs a 3x3 or 5x5 kernel"
-    if problem.layout == "NCHWc" and problem.groups > 1:
-        ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
-        if ic % problem.block or oc % problem.block:
-            return f"in NCHWc, groups must fill blocks of {problem.block} channels"
-    return None
+    return ragged_groups(problem)
 
 
 def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:

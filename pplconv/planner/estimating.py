@@ -27,6 +27,9 @@ LARGEST_TEAM = 1024
 # the best estimate would not win.
 FLOOR_MARGIN = 1.06
 
+# A whole method further behind the best than this is of no interest to a search.
+PRUNE_METHODS = 3.0
+
 SEARCHES = ("estimate", "measure", "exhaustive")
 
 

@@ -10,15 +10,13 @@ from .. import wisdom
 from ..machine import current as current_machine
 from ..problem import ConvProblem
 from ..runtime import safe_team
-from .estimating import Ranked, Request, estimate_plan, plan_of, rank_team, summary
+from .estimating import PRUNE_METHODS, Ranked, Request, estimate_plan, plan_of, rank_team, summary
 from .plan import Plan
 
 if TYPE_CHECKING:
     from .racing import Progress
 
 RUNNERS_UP = 3
-# How far behind the best a whole algorithm may be and still be of interest.
-SLACK = {"estimate": 3.0, "measure": 3.0, "exhaustive": math.inf}
 SEARCH_SECONDS = 0.5
 
 EPILOGUES = ("none", "slope", "exp")
@@ -143,7 +141,9 @@ def plan_problem(
         found = map(wisdom.lookup, keys if search == "estimate" else keys[:1])
         entries = [entry for entry in found if entry is not None]
     # What was measured may be what the estimate would leave out.
-    slack = 1.0 if search == "estimate" and not entries else SLACK[search]
+    slack = math.inf if search == "exhaustive" else PRUNE_METHODS
+    if search == "estimate" and not entries:
+        slack = 1.0
     single, teamed = estimate_plan(request, slack)
     known = None
     for entry in entries:

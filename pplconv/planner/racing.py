@@ -14,13 +14,11 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from .estimating import Ranked
+from .estimating import PRUNE_METHODS, Ranked
 
 # Estimates are rarely further off than this, as a factor: what looks slower is not measured.
 PRUNE = 1.7
 MOST_MEASURED = 24
-# The same for methods of which nothing is that near.
-PRUNE_METHODS = 3.0
 # Rounds after which slow candidates drop out, and what counts as slow.
 CUTS = {1: 1.5, 2: 1.2, 4: 1.06, 8: 1.02}
 LEAST_ROUNDS = 3
