@@ -31,6 +31,8 @@ cdef struct DirectJob:
     # Scratch of one thread: the list of segments, the slab, a run of the output.
     int64_t slab_offset, run_offset
     int64_t panel_bytes, weights_group
+    # Panels in a block of output channels, and bytes from its end to the next; 0 if unblocked.
+    int64_t block_panels, block_step
     GemmFamily gemm
     pplconv_kernel pack_channels, pack_weights, store_transposed
 

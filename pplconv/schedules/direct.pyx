@@ -13,7 +13,7 @@ The direct convolution of the OpenPPL Arm Server slides, whose vectors run over 
 too, and the batch-reduce kernels of libxsmm and oneDNN are where this comes from.
 """
 
-from libc.stdint cimport int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
 from pplconv._kernels cimport (
@@ -24,6 +24,7 @@ from pplconv._kernels cimport (
     find,
     find_gemm_family,
     pplconv_gemm_args,
+    pplconv_kernel,
     pplconv_pack_channels_args,
     pplconv_pack_weights_args,
     pplconv_segment,
@@ -54,6 +55,31 @@ cdef struct Rectangle:
     # Outputs that see the same taps.
     int64_t row, row_end, column, column_end
     int64_t k, segments
+
+
+cdef struct Place:
+    # Where a panel of output channels begins in an image, and how many panels are left in its
+    # block of channels; an unblocked array is one block without end.
+    int64_t offset, left
+
+
+cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
+    """Of the panel that begins at a channel, counted over all groups."""
+    cdef Place place
+    place.offset = channel_offset(&j.shape.y, j.shape.element, channel)
+    place.left = INT64_MAX
+    if j.shape.y.block:
+        place.left = j.block_panels - channel % j.shape.y.width // j.panel
+    return place
+
+
+cdef inline void next_panel(const DirectJob *j, Place *place) noexcept nogil:
+    """Go on to the next panel, which may be in another block."""
+    place.offset += j.panel * j.shape.element
+    place.left -= 1
+    if place.left == 0:
+        place.left = j.block_panels
+        place.offset += j.block_step
 
 
 cdef const char *make_slab(const DirectJob *j, const Tensors *t, const Part *part) noexcept nogil:
@@ -109,11 +135,19 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                     int64_t oc_begin, int64_t oc_end) noexcept nogil:
     """The tiles of one rectangle, for panels of output channels."""
     cdef pplconv_gemm_args g
-    cdef int64_t e = j.shape.element, panel, oc, line, run, at, m, channel, n, flags = 0
+    cdef int64_t e = j.shape.element, panel, line, run, at, m, flags = 0
+    cdef int64_t channels = oc_end - oc_begin, channel = part.group * j.shape.oc + oc_begin
+    cdef int64_t panels = ceil_div(channels, j.panel), last_n = channels - (panels - 1) * j.panel
+    cdef int64_t whole = ceil_div(j.panel, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
     cdef int64_t height = r.row_end - r.row, width = r.column_end - r.column
     cdef int64_t lines, length, pieces, size, offset
     cdef bint down
     cdef const char *origin
+    cdef const char *weights = (t.weights + part.group * j.weights_group
+                                + oc_begin // j.panel * j.panel_bytes)
+    cdef const char *bias = t.bias + channel * e
+    cdef Place place, first = place_of(j, channel)
+    cdef pplconv_kernel kernel
     memset(&g, 0, sizeof(g))
     if t.bias != NULL:
         flags |= PPLCONV_BIAS_COLUMN
@@ -160,23 +194,30 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 origin = pixel_at(j, part, r.row + line, r.column + at)
                 offset = (r.row + line) * j.shape.y.row + (r.column + at) * j.shape.y.pixel
             offset += part.image * j.shape.y.image
-            for panel in range(ceil_div(oc_end - oc_begin, j.panel)):
-                oc = oc_begin + panel * j.panel
-                channel = part.group * j.shape.oc + oc
-                n = least(j.panel, oc_end - oc)
-                g.a = origin
-                g.b = t.weights + part.group * j.weights_group + oc // j.panel * j.panel_bytes
-                g.n = n
+            g.a = origin
+            # Short sums take a few hundred cycles a tile, beside which this loop hides only if
+            # it does not divide.
+            g.b = weights
+            g.bias = bias
+            g.n = j.panel
+            kernel = j.gemm.tile[whole][m - 1]
+            place = first
+            for panel in range(panels):
+                if panel == panels - 1:
+                    g.n = last_n
+                    kernel = j.gemm.tile[last][m - 1]
                 if j.slab:
                     # A run of pixels is stored transposed when it is whole.
                     g.c = part.scratch + j.run_offset + at * g.c_rs
                 else:
-                    g.c = t.y + offset + channel_offset(&j.shape.y, e, channel)
-                    g.residual = t.residual + (<char *> g.c - t.y)
-                    g.bias = t.bias + channel * e
-                j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
+                    g.c = t.y + offset + place.offset
+                    g.residual = t.residual + offset + place.offset
+                kernel(&g)
                 if t.activation and not j.slab:
-                    finish(j, t, &g, m, channel)
+                    finish(j, t, &g, m, channel + panel * j.panel)
+                g.b = <const char *> g.b + j.panel_bytes
+                g.bias = <const char *> g.bias + j.panel * e
+                next_panel(j, &place)
         if j.slab:
             store_run(j, t, part, r, line, oc_begin, oc_end, flags)
 
@@ -356,6 +397,10 @@ cdef class DirectSchedule(Schedule):
         j.rows = ranges
         j.columns = ranges + j.row_count
         self.check(fields["slab_rows"], fields["run_pixels"])
+        if j.shape.y.block:
+            j.block_panels = most(j.shape.y.width // j.panel, 1)
+            j.block_step = (most(j.panel // j.shape.y.width, 1) * j.shape.y.block
+                            - j.block_panels * j.panel * j.shape.element)
         j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.row_segment)
         self.job = j

@@ -43,6 +43,21 @@ cdef struct Tile:
     bint first, last
 
 
+cdef struct Product:
+    # C = A B of a task, tile by tile: where the first tile's operands lie, and bytes from a tile
+    # to the one below it and to the one beside it.
+    int64_t rows, columns
+    const char *a
+    const char *b
+    char *c
+    const char *residual
+    const char *bias
+    int64_t a_down, b_across, c_down, c_across, bias_down, bias_across
+    bint rows_inner
+    # C is a tile in the scratch, each panel of which is stored transposed when it is whole.
+    bint transposed
+
+
 cdef inline int64_t epilogue_flags(const Tensors *t, bint bias_in_rows) noexcept nogil:
     cdef int64_t flags = 0
     if t.bias != NULL:
@@ -63,12 +78,12 @@ cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel
     return ((tile.image * j.shape.groups * j.shape.oc + o) * j.pixels + pixel) * j.shape.element
 
 
-cdef inline const char *weight_panel(const GemmJob *j, const Tensors *t, const Tile *tile,
-                                     int64_t channel) noexcept nogil:
-    # Panels lie one after another, each K x panel_width; `channel` begins a panel.
+cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
+                                   const Tile *tile) noexcept nogil:
+    # Panels lie one after another, each K x panel_width; the tile's channels begin one.
     cdef int64_t padded = ceil_div(j.shape.oc, j.panel_width) * j.panel_width
     return t.weights + (
-        (tile.group * padded + channel) * j.k + tile.k_begin * j.panel_width
+        (tile.group * padded + tile.channel) * j.k + tile.k_begin * j.panel_width
     ) * j.shape.element
 
 
@@ -106,136 +121,135 @@ cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
     j.pack_pixels(&p)
 
 
+cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const Product *p,
+                   pplconv_gemm_args *g) noexcept nogil:
+    """Run the microkernel over the tiles of C.
+
+    Where K is short a tile takes a few hundred cycles, and nothing else happens meanwhile that
+    could hide this loop: it does not divide.
+    """
+    cdef int64_t tall = ceil_div(p.rows, j.mr), wide = ceil_div(p.columns, j.nr)
+    cdef int64_t last_m = p.rows - (tall - 1) * j.mr, last_n = p.columns - (wide - 1) * j.nr
+    cdef int64_t last_vectors = ceil_div(last_n, j.lanes)
+    cdef int64_t outer, inner, i, k, m, vectors, offset, channel
+    cdef int64_t outer_count = wide if p.rows_inner else tall
+    cdef int64_t inner_count = tall if p.rows_inner else wide
+    for outer in range(outer_count):
+        for inner in range(inner_count):
+            i, k = (inner, outer) if p.rows_inner else (outer, inner)
+            m, vectors, g.n = j.mr, j.vectors, j.nr
+            if i == tall - 1:
+                m = last_m
+            if k == wide - 1:
+                vectors, g.n = last_vectors, last_n
+            offset = i * p.c_down + k * p.c_across
+            g.a = p.a + i * p.a_down
+            g.b = p.b + k * p.b_across
+            g.c = p.c + offset
+            g.residual = p.residual + offset
+            g.bias = p.bias + i * p.bias_down + k * p.bias_across
+            j.gemm.tile[vectors - 1][m - 1](g)
+            if not tile.last:
+                continue
+            if p.transposed:
+                if i == tall - 1:
+                    store_panel(j, t, tile, tile.channel + k * j.nr, g.n, p.c + k * p.c_across,
+                                g.c_rs)
+            elif t.activation:
+                channel = tile.channel + (k * j.nr if j.channels_in_vectors else i * j.mr)
+                activate(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
+                         tile.group * j.shape.oc + channel, not j.channels_in_vectors)
+
+
+cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *tile,
+                               pplconv_gemm_args *g) noexcept nogil:
+    """What both orientations say alike; the bias, the clip and the rest come with the last K."""
+    cdef Product p
+    cdef int64_t offset = y_offset(j, tile, tile.channel, tile.pixel)
+    memset(&p, 0, sizeof(p))
+    memset(g, 0, sizeof(g[0]))
+    g.k = tile.k_end - tile.k_begin
+    g.b_ahead = j.b_ahead
+    g.c_vs = g.residual_vs = j.lanes * j.shape.element
+    g.clip = t.clip
+    if not tile.first:
+        g.flags |= PPLCONV_ACCUMULATE
+    p.c = t.y + offset
+    p.residual = t.residual + offset
+    p.bias = t.bias + (tile.group * j.shape.oc + tile.channel) * j.shape.element
+    # One orientation has its pixels in rows, the other in columns.
+    p.rows_inner = j.pixels_inner == j.channels_in_vectors
+    return p
+
+
 cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
                       char *scratch) noexcept nogil:
     """Vectors over pixels, weights broadcast; NCHW."""
     cdef pplconv_gemm_args g
-    cdef int64_t plane = j.pixels * j.shape.element
-    cdef int64_t panels_m = ceil_div(tile.channels, j.mr), panels_n = ceil_div(tile.pixels, j.nr)
-    cdef int64_t index, im, jn, m, n, channel, pixel, offset
-    cdef int64_t flags = 0 if tile.first else PPLCONV_ACCUMULATE
-    cdef const char *b
-    memset(&g, 0, sizeof(g))
-    g.c_vs = g.residual_vs = j.lanes * j.shape.element
-    if tile.last:
-        flags |= epilogue_flags(t, True)
+    cdef Product p = product_of(j, t, tile, &g)
+    cdef int64_t e = j.shape.element, plane = j.pixels * j.shape.element, channel
+    p.rows = tile.channels
+    p.columns = tile.pixels
+    p.a = weights_at(j, t, tile)
+    p.a_down = j.mr * j.k * e
+    p.b_across = p.c_across = j.nr * e
+    p.c_down = j.mr * plane
+    p.bias_down = j.mr * e
     if j.packed:
-        flags |= PPLCONV_B_PADDED
-        b = scratch
-        g.b_ks = j.nr * j.shape.element
+        g.flags |= PPLCONV_B_PADDED
+        p.b = scratch
+        p.b_across *= j.k_block
+        g.b_ks = j.nr * e
     else:
         channel = (tile.image * j.shape.groups + tile.group) * j.shape.ic + tile.k_begin
-        b = t.x + (channel * j.pixels + tile.pixel) * j.shape.element
+        p.b = t.x + (channel * j.pixels + tile.pixel) * e
         g.b_ks = plane
-    g.k = tile.k_end - tile.k_begin
-    g.a_rs = j.shape.element
-    g.a_ks = j.panel_width * j.shape.element
-    g.b_ahead = j.b_ahead
-    g.c_rs = plane
-    g.residual_rs = plane
-    g.clip = t.clip
-    g.flags = flags
-    for index in range(panels_m * panels_n):
-        if j.pixels_inner:
-            im = index // panels_n
-            jn = index - im * panels_n
-        else:
-            jn = index // panels_m
-            im = index - jn * panels_m
-        channel = tile.channel + im * j.mr
-        m = least(j.mr, tile.channel + tile.channels - channel)
-        pixel = tile.pixel + jn * j.nr
-        n = least(j.nr, tile.pixel + tile.pixels - pixel)
-        g.a = weight_panel(j, t, tile, channel)
-        if j.packed:
-            g.b = b + jn * j.k_block * j.nr * j.shape.element
-        else:
-            g.b = b + jn * j.nr * j.shape.element
-        g.n = n
-        offset = y_offset(j, tile, channel, pixel)
-        g.c = t.y + offset
-        g.residual = t.residual + offset
-        g.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.element
-        j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
-        if tile.last and t.activation:
-            activate(&j.shape, t, t.y + offset, g.c_rs, m, n,
-                     tile.group * j.shape.oc + channel, True)
+    g.a_rs = e
+    g.a_ks = j.panel_width * e
+    g.c_rs = g.residual_rs = plane
+    if tile.last:
+        g.flags |= epilogue_flags(t, True)
+    multiply(j, t, tile, &p, &g)
 
 
 cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
                         char *scratch) noexcept nogil:
     """Vectors over output channels, pixels broadcast; NHWC, or NCHW through a tile."""
     cdef pplconv_gemm_args g
-    cdef int64_t panels_m = ceil_div(tile.pixels, j.mr), panels_n = ceil_div(tile.channels, j.nr)
-    cdef int64_t index, im, jn, m, n, channel, pixel, offset, pixel_step, channels_in
-    cdef int64_t flags = PPLCONV_B_PADDED if tile.first else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
-    cdef int64_t tile_step = 0
-    cdef const char *a
-    cdef char *c_tile = scratch + j.tile_offset
-    channels_in = j.shape.groups * j.shape.ic
-    memset(&g, 0, sizeof(g))
-    g.c_vs = g.residual_vs = j.lanes * j.shape.element
+    cdef Product p = product_of(j, t, tile, &g)
+    cdef int64_t e = j.shape.element, channel, channels_in = j.shape.groups * j.shape.ic
+    p.rows = tile.pixels
+    p.columns = tile.channels
+    p.b = weights_at(j, t, tile)
+    p.b_across = j.nr * j.k * e
+    p.c_across = p.bias_across = j.nr * e
+    g.flags |= PPLCONV_B_PADDED
+    g.b_ks = j.panel_width * e
     if j.channels_last:
         if tile.last:
-            flags |= epilogue_flags(t, False)
-        g.c_rs = j.shape.groups * j.shape.oc * j.shape.element
-        if j.packed:
-            a = scratch
-            g.a_rs = j.packed_row
-        else:
-            g.a_rs = channels_in * j.shape.element
-            a = t.x + j.shape.element * (tile.pixel * channels_in + tile.group * j.shape.ic
-                                         + tile.k_begin)
-        g.a_ks = j.shape.element
+            g.flags |= epilogue_flags(t, False)
+        g.c_rs = j.shape.groups * j.shape.oc * e
+        g.a_rs = j.packed_row if j.packed else channels_in * e
+        g.a_ks = e
+        channel = tile.group * j.shape.ic + tile.k_begin
+        p.a = t.x + (tile.pixel * channels_in + channel) * e
     else:
-        # A panel of a whole sum is stored at once, and the next one takes its place.
-        tile_step = 0 if tile.first and tile.last else j.nr * j.shape.element
+        p.transposed = True
+        p.c = scratch + j.tile_offset
+        if tile.first and tile.last:
+            # A panel of a whole sum is stored at once, and the next one takes its place.
+            p.c_across = 0
         g.c_rs = j.tile_row
-        g.a_rs = j.shape.element
-        if j.packed:
-            a = scratch
-            g.a_ks = j.pixel_panel * j.shape.element
-        else:
-            channel = tile.image * channels_in + tile.group * j.shape.ic + tile.k_begin
-            a = t.x + (channel * j.pixels + tile.pixel) * j.shape.element
-            g.a_ks = j.pixels * j.shape.element
-    pixel_step = g.a_rs
-    g.k = tile.k_end - tile.k_begin
-    g.b_ks = j.panel_width * j.shape.element
-    g.b_ahead = j.b_ahead
+        g.a_rs = e
+        g.a_ks = (j.pixel_panel if j.packed else j.pixels) * e
+        channel = tile.image * channels_in + tile.group * j.shape.ic + tile.k_begin
+        p.a = t.x + (channel * j.pixels + tile.pixel) * e
+    if j.packed:
+        p.a = scratch
     g.residual_rs = g.c_rs
-    g.clip = t.clip
-    g.flags = flags
-    for index in range(panels_m * panels_n):
-        if j.pixels_inner:
-            jn = index // panels_m
-            im = index - jn * panels_m
-        else:
-            im = index // panels_n
-            jn = index - im * panels_n
-        channel = tile.channel + jn * j.nr
-        n = least(j.nr, tile.channel + tile.channels - channel)
-        pixel = tile.pixel + im * j.mr
-        m = least(j.mr, tile.pixel + tile.pixels - pixel)
-        g.a = a + im * j.mr * pixel_step
-        g.b = weight_panel(j, t, tile, channel)
-        g.n = n
-        if j.channels_last:
-            offset = y_offset(j, tile, channel, pixel)
-            g.c = t.y + offset
-            g.residual = t.residual + offset
-            g.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.element
-        else:
-            g.c = c_tile + im * j.mr * g.c_rs + jn * tile_step
-        j.gemm.tile[ceil_div(n, j.lanes) - 1][m - 1](&g)
-        if not tile.last:
-            continue
-        if j.channels_last:
-            if t.activation:
-                activate(&j.shape, t, t.y + offset, g.c_rs, m, n,
-                         tile.group * j.shape.oc + channel, False)
-        elif im == panels_m - 1:
-            store_panel(j, t, tile, channel, n, c_tile + jn * tile_step, g.c_rs)
+    p.a_down = j.mr * g.a_rs
+    p.c_down = j.mr * g.c_rs
+    multiply(j, t, tile, &p, &g)
 
 
 cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int64_t channel,
