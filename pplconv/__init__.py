@@ -4,6 +4,7 @@
 ``conv2d``        convolve once: weights are packed in the call
 ``Conv2d``        convolve often: weights are packed once
 ``to_blocked``    NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
+``empty_aligned`` an array that kernels store into fastest, for `out=` and for inputs
 ``Plan``          how a problem is computed (`Conv2d.plan_for`)
 ``show_config``   what this machine is and what pplconv makes of it
 ``wisdom``        measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
@@ -19,6 +20,7 @@ are leaves.
 from __future__ import annotations
 
 from . import wisdom
+from ._arrays import empty_aligned
 from ._blocked import from_blocked, to_blocked
 from ._conv import Conv2d, conv2d
 from ._info import show_config
@@ -30,6 +32,7 @@ __all__ = [
     "Plan",
     "__version__",
     "conv2d",
+    "empty_aligned",
     "from_blocked",
     "show_config",
     "to_blocked",

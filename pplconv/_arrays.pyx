@@ -8,9 +8,20 @@ any other is copied by NumPy. Nothing here knows what a convolution is.
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
 from libc.stdint cimport int64_t, uintptr_t
 
+import math
+import operator
+
 import numpy as np
 
 cdef object ndarray = np.ndarray
+cdef object empty = np.empty
+cdef object uint8 = np.dtype(np.uint8)
+
+# What an array begins at a multiple of: a cache line, and the longest vector.
+cdef enum:
+    LINE = 64
+    # Bytes of an array that is written before finding it such a place would pay.
+    SMALL = 16384
 cdef dict DTYPE_NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
@@ -138,3 +149,73 @@ cdef int check_overlap(object out, const View *out_view, object other, const Vie
         if shared:
             raise ValueError(f"out must not overlap {name}")
     return 0
+
+
+cdef object aligned(tuple shape, object dtype, object nbytes):
+    """An array of `nbytes` bytes that begins on a cache line."""
+    cdef View view
+    memory = empty(nbytes + LINE - 1, uint8)
+    hold(memory, &view, PyBUF_ND | PyBUF_WRITABLE)
+    offset = -<uintptr_t> view.buffer.buf % <uintptr_t> LINE
+    release(&view)
+    return ndarray(shape, dtype, memory, offset)
+
+
+cdef object new_array(tuple shape, object dtype):
+    """An array for a result: vectors are stored into it that had better not cross lines."""
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes < SMALL:
+        return empty(shape, dtype)
+    return aligned(shape, dtype, nbytes)
+
+
+def empty_aligned(shape, dtype=np.float32):
+    """Make an uninitialised array that begins on a cache line, as kernels store fastest.
+
+    NumPy's own arrays begin at any multiple of 16 bytes, and then vectors that are stored into
+    them cross from one cache line into the next: a convolution with a short sum, such as the
+    first of a network, takes up to a tenth longer. Results that pplconv makes itself always
+    lie well; this is for those that are given as `out`, and for inputs.
+
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Shape of the array.
+    dtype : data-type, default: float32
+        Any type without Python objects.
+
+    Returns
+    -------
+    numpy.ndarray
+        C-contiguous; `ndarray.base` is the memory that it is a part of.
+
+    Raises
+    ------
+    TypeError
+        If `shape` is not of integers, or `dtype` holds Python objects.
+    ValueError
+        If a dimension is negative, or the array would be too large to address.
+    MemoryError
+        If there is not so much memory.
+
+    See Also
+    --------
+    Conv2d : takes `out`.
+
+    Notes
+    -----
+    The idea, and the name, are pyFFTW's.
+    """
+    dtype = np.dtype(dtype)
+    if dtype.hasobject:
+        raise TypeError(f"dtype must not hold Python objects, got {dtype}")
+    try:
+        shape = (operator.index(shape),)
+    except TypeError:
+        try:
+            shape = tuple(map(operator.index, shape))
+        except TypeError as error:
+            raise TypeError(f"shape must be one or more integers, got {shape!r}") from error
+    if any(size < 0 for size in shape):
+        raise ValueError(f"shape must not be negative, got {shape}")
+    return aligned(shape, dtype, math.prod(shape) * dtype.itemsize)

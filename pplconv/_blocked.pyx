@@ -11,6 +11,7 @@ from pplconv._arrays cimport (
     dtype_name,
     hold,
     hold_plain,
+    new_array,
     release,
 )
 from pplconv.schedules.relayout cimport Planes, Relayout
@@ -63,7 +64,7 @@ cdef object relayout(object x, str dtype, tuple shape, const Planes *planes, obj
     source.held = target.held = False
     try:
         x = hold_plain(x, native, &source)
-        result = np.empty(shape, native)
+        result = new_array(shape, native)
         hold(result, &target, PyBUF_ND | PyBUF_WRITABLE)
         if nbytes == 0:
             return result

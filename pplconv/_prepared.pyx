@@ -14,6 +14,7 @@ from pplconv._arrays cimport (
     hold,
     hold_out,
     hold_plain,
+    new_array,
     release,
 )
 from pplconv._kernels cimport (
@@ -31,8 +32,6 @@ import numpy as np
 from pplconv import planner
 from pplconv.schedules import compile_plan
 from pplconv.runtime import note_openmp_used, safe_team
-
-cdef object empty = np.empty
 
 
 cdef class Prepared:
@@ -167,8 +166,8 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
                       prepared.dtype)
         plain = hold_plain(residual, prepared.dtype, &o.residual)
     if out is None:
-        out = empty(prepared.output_shape if batched else prepared.output_shape[1:],
-                    prepared.dtype)
+        out = new_array(prepared.output_shape if batched else prepared.output_shape[1:],
+                        prepared.dtype)
         hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
     else:
         hold_out(out, prepared.output_shape if batched else prepared.output_shape[1:],

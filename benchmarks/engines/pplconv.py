@@ -49,6 +49,15 @@ class _Pplconv(Engine):
         return Availability(ok=True, version=pplconv.__version__)
 
 
+def _own_memory(array: Array32) -> Array32:
+    """Copy into memory of pplconv's own, as PyTorch and OpenVINO have theirs."""
+    import pplconv
+
+    own: Array32 = pplconv.empty_aligned(array.shape)
+    own[...] = array
+    return own
+
+
 class Prepacked(_Pplconv):
     """`pplconv.Conv2d`, the output written into one array.
 
@@ -103,7 +112,7 @@ class Prepacked(_Pplconv):
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Pack the weights and plan for the shape of `x`, in the layout of this engine."""
         wisdom.forget()
-        arranged = self._arrange(x)
+        arranged = _own_memory(self._arrange(x))
         arguments = {**_geometry(problem), "input_shape": arranged.shape, "threads": threads}
         if self.algorithm:
             arguments["algorithm"] = self.algorithm
@@ -113,7 +122,7 @@ class Prepacked(_Pplconv):
             if self.algorithm or self._may_refuse(problem, arranged):
                 raise Unsupported(str(reason)) from None
             raise
-        out = np.empty(self._out_shape(problem, arranged), np.float32)
+        out = _own_memory(np.empty(self._out_shape(problem, arranged), np.float32))
         return Prepared(partial(conv, arranged, out=out), partial(self._restore, problem.oc))
 
     def _make(self, w: Array32, **arguments: Any) -> Any:

@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from .._arrays import empty_aligned
 from .._trial import Trial
 from ..algorithms import Candidate
 from ..problem import ConvProblem
@@ -38,12 +39,13 @@ class Bench:
         dtype = np.float32 if problem.dtype == "f32" else np.float64
         self.problem, self.isa, self.epilogue = problem, isa, epilogue
         # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
-        self.x = rng.random(problem.input_shape, dtype)
+        self.x = empty_aligned(problem.input_shape, dtype)
+        rng.random(dtype=dtype, out=self.x)
         self.x -= dtype(0.5)
         shape = (problem.oc, problem.ic // problem.groups, problem.kh, problem.kw)
         self.weight = rng.random(shape, dtype)
         self.weight -= dtype(0.5)
-        self.y = np.empty(problem.output_shape, dtype)
+        self.y = empty_aligned(problem.output_shape, dtype)
         self.y.fill(1)  # its pages are there before the first run is timed
         self._packed: OrderedDict[str, Trial] = OrderedDict()
 
