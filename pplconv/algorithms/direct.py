@@ -48,6 +48,7 @@ NAME = "direct"
 PREFETCH_STEPS = 24
 SEGMENT_BYTES = 16  # struct pplconv_segment
 SEGMENT_CYCLES = 8.0
+APART_CYCLES = 0.01  # a byte of outputs whose pixels are stored in several visits
 SHORT = 14  # pixels: fewer do not fill a tile's rows
 RANGES = tuple[tuple[int, int, int, int], ...]
 
@@ -367,8 +368,11 @@ class Direct(Candidate):
                 stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
             if pixels > rates.l2_bytes:
                 stream += row_tasks * panels * pixels / L3_BYTES
+            if panels > 1 and not self.slab:
+                stream += p.oh * p.ow * self.oc * e * APART_CYCLES
         else:
-            stream += calls * self.panel * self.k_packed * e / L2_BYTES * (1.0 - HIDDEN)
+            if weights > rates.l1_bytes // 2:
+                stream += calls * self.panel * self.k_packed * e / L2_BYTES * (1.0 - HIDDEN)
             if weights > rates.l2_bytes:
                 stream += calls / panels * weights / L3_BYTES
         pack = store = 0.0
