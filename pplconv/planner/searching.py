@@ -7,8 +7,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._arrays import empty_aligned
 from .._trial import Trial
@@ -39,13 +41,13 @@ class Bench:
         dtype = np.float32 if problem.dtype == "f32" else np.float64
         self.problem, self.isa, self.epilogue = problem, isa, epilogue
         # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
-        self.x = empty_aligned(problem.input_shape, dtype)
-        rng.random(dtype=dtype, out=self.x)
+        self.x: NDArray[Any] = empty_aligned(problem.input_shape, dtype)
+        self.x[...] = rng.random(problem.input_shape, dtype)
         self.x -= dtype(0.5)
         shape = (problem.oc, problem.ic // problem.groups, problem.kh, problem.kw)
         self.weight = rng.random(shape, dtype)
         self.weight -= dtype(0.5)
-        self.y = empty_aligned(problem.output_shape, dtype)
+        self.y: NDArray[Any] = empty_aligned(problem.output_shape, dtype)
         self.y.fill(1)  # its pages are there before the first run is timed
         self._packed: OrderedDict[str, Trial] = OrderedDict()
 
