@@ -10,6 +10,8 @@ from ..problem import ConvProblem
 from .rates import Rates
 
 LINE = 64
+PIECES_EACH = 4
+PIECE_CYCLES = 30_000.0  # a hundred times what a task costs
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -42,6 +44,31 @@ def balanced(total: int, largest: int, multiple: int, pieces: int = 1) -> int:
     """
     count = max(ceil_div(total, max(largest, multiple)), min(pieces, ceil_div(total, multiple)))
     return min(round_up(ceil_div(total, count), multiple), round_up(total, multiple))
+
+
+def team_pieces(total: int, multiple: int, threads: int, cycles: float) -> int:
+    """How many pieces to cut the work of a team into, for `balanced`.
+
+    A thread that the machine holds up keeps the others waiting until its piece is done, so
+    there are several for each thread, unless they would be small or shared out less evenly.
+
+    Parameters
+    ----------
+    total, multiple : int
+        What is cut, and what a piece is a multiple of.
+    threads : int
+        The team.
+    cycles : float
+        All the work, on one thread.
+    """
+    units = ceil_div(total, multiple)
+    for each in range(PIECES_EACH, 1, -1) if threads > 1 else ():
+        pieces = each * threads
+        size = ceil_div(units, pieces)
+        most = ceil_div(ceil_div(units, size), threads) * size if size else 0
+        if cycles >= pieces * PIECE_CYCLES and most <= ceil_div(units, threads):
+            return pieces
+    return threads
 
 
 def memory(problem: ConvProblem, channels: int, height: int, width: int) -> tuple[int, ...]:

@@ -21,6 +21,7 @@ from .candidate import (
     memory,
     ragged_groups,
     round_up,
+    team_pieces,
     thread_scratch,
 )
 from .error_bounds import direct_error_bound
@@ -450,6 +451,10 @@ def _with_tile(
         most = max(budget // row_bytes - reach // problem.stride[0], 1)
         options.add(balanced(rows, most, 1, pieces))
     if not frame.slab:
+        if pieces > 1 and weights <= l2 // 4:
+            rates = Rates.of(around.machine, around.isa)
+            cycles = direct_sum_floor(problem, around.lanes, rates) / max(share, 1)
+            pieces = team_pieces(rows, 1, pieces, cycles)
         options.add(balanced(rows, rows, 1, pieces))
     inside = max((end - begin for begin, end, _, _ in frame.columns), default=width)
     for row_segment in options:

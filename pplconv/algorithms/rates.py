@@ -19,6 +19,7 @@ L2_WRITE_BYTES = 16.0
 L3_BYTES = 10.0
 HIDDEN = 0.8
 TEAM_CYCLES = 3000.0
+LATE = 0.05  # of a task, for which a team waits for its last thread
 MOST_STREAMS = 16  # rows of A that are streams of their own
 STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
 
@@ -57,9 +58,11 @@ def busiest_share(tasks: int, threads: int, largest: float) -> float:
     """Share of the work that the busiest thread has.
 
     Tasks are not all alike: it is the `largest` of them (as a share of the whole), as often
-    as the busiest thread has a turn.
+    as the busiest thread has a turn, and some of one more, as no machine gives all threads the
+    same time.
     """
-    return min(1.0, -(-tasks // threads) * largest) if tasks else 0.0
+    late = LATE if threads > 1 else 0.0
+    return min(1.0, (-(-tasks // threads) + late) * largest) if tasks else 0.0
 
 
 def matrix_cycles(rates: Rates, rows: int, columns: int, mr: int, nr: int, lanes: int,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..problem import ConvProblem
-from .candidate import balanced, ceil_div, round_up
+from .candidate import balanced, ceil_div, round_up, team_pieces
 from .nest import Nest
+from .rates import Rates, direct_sum_floor
 from .surroundings import Surroundings
 
 
@@ -56,6 +57,8 @@ class _Frame:
         self.share = images * problem.groups
         # K is cut between channels where packed k runs through the taps of each channel.
         self.whole = problem.kh * problem.kw if packed and not self.channels_last else 1
+        rates = Rates.of(around.machine, around.isa)
+        self.cycles = direct_sum_floor(problem, around.lanes, rates) / self.share
         self.l1 = around.machine.l1d_bytes
         self.l2 = around.machine.l2_bytes
 
@@ -75,6 +78,12 @@ class _Frame:
         """
         threads = self.around.threads
         return (1,) if self.share % threads == 0 else (threads, 1)
+
+    def finer(self, pieces: int, multiple: int) -> int:
+        """Several pieces for each thread instead of one, if weights read so often stay near."""
+        if pieces == 1 or self.oc * self.problem.k * self.element > self.l2 // 4:
+            return pieces
+        return team_pieces(self.pixels, multiple, pieces, self.cycles)
 
     def nest(
         self, orientation: str, mr: int, nr: int, k_block: int, hw_segment: int, oc_segment: int
@@ -105,9 +114,9 @@ class _Frame:
         """
         k_block = self.block_of_k(self.l1 // 24)
         most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
-        pieces = self.pieces()[0]
+        pieces = self.finer(self.pieces()[0], nr)
         hw_segment = balanced(self.pixels, most_pixels, nr, pieces)
-        if hw_segment < self.pixels <= pieces * most_pixels:
+        if pieces <= self.around.threads and hw_segment < self.pixels <= pieces * most_pixels:
             # The team's shares: equal to a vector rather than to a tile.
             hw_segment = balanced(self.pixels, most_pixels, self.around.lanes, pieces)
         for mr in row_tiles(self.oc, largest):
@@ -131,5 +140,6 @@ class _Frame:
             for pieces in self.pieces():
                 share = ceil_div(self.pixels, pieces)
                 for mr in row_tiles(min(share, most_pixels), largest):
-                    hw_segment = balanced(self.pixels, most_pixels, mr, pieces)
+                    finer = self.finer(pieces, mr)
+                    hw_segment = balanced(self.pixels, most_pixels, mr, finer)
                     yield self.nest("channels", mr, nr, k_block, hw_segment, oc_segment)
