@@ -77,7 +77,7 @@ def _by_value(root: str, cores: Sequence[Sequence[int]], name: str, share: float
 
 
 def _by_level(cpus: list[int], ask: Sysctl) -> set[int]:
-    """macOS counts the CPUs of each level, and numbers those of the lowest first."""
+    """By the levels of macOS, which numbers the CPUs of the lowest first."""
     levels = number(ask, "hw.nperflevels")
     small = sum(number(ask, f"hw.perflevel{at}.logicalcpu") for at in range(1, min(levels, 8)))
     return set(cpus[:small])
