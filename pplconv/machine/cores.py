@@ -58,7 +58,8 @@ def read(root: str, cpus: tuple[int, ...], ask: Sysctl, threads_per_core: int) -
     # The kernel renamed the first of each pair to the second; the first is still there.
     cores, alone = _grouped(root, cpus, "thread_siblings_list", "core_cpus_list")
     packages, others = _grouped(root, cpus, "core_siblings_list", "package_cpus_list")
-    clusters, _ = _grouped(root, cpus, "cluster_cpus_list")
+    # Older kernels and many machines have none: one look tells, rather than one for each CPU.
+    clusters = _grouped(root, cpus, "cluster_cpus_list")[0] if _clustered(root, cpus[0]) else ()
     if cores:
         cores = _ordered([*cores, *((cpu,) for cpu in alone)])
     else:
@@ -78,13 +79,21 @@ def _grouped(root: str, cpus: tuple[int, ...], *names: str) -> tuple[Groups, tup
     for cpu in cpus:
         if cpu not in left:
             continue
-        base = under(root, f"{_CPU_DIR}/cpu{cpu}/topology")
+        base = _topology(root, cpu)
         listed = next((ids for name in names if (ids := read_list(os.path.join(base, name)))), ())
         if listed:
             group = left & {cpu, *listed}
             left -= group
             groups.append(tuple(sorted(group)))
     return _ordered(groups), tuple(sorted(left))
+
+
+def _clustered(root: str, cpu: int) -> bool:
+    return os.path.exists(os.path.join(_topology(root, cpu), "cluster_cpus_list"))
+
+
+def _topology(root: str, cpu: int) -> str:
+    return under(root, f"{_CPU_DIR}/cpu{cpu}/topology")
 
 
 def _cores_elsewhere(
