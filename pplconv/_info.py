@@ -59,6 +59,7 @@ def config() -> dict[str, Any]:
             "available": list(machine.isas),
             "cap": settings.max_isa,
             "fma_per_cycle": dict(machine.fma_per_cycle),
+            "features": list(machine.features),
         },
         "caches": {
             "l1d": {"bytes": machine.l1d_bytes, "cpus": machine.l1d_cpus},
@@ -66,10 +67,26 @@ def config() -> dict[str, Any]:
             "l3": {"bytes": machine.l3_bytes, "cpus": machine.l3_cpus},
             "line_bytes": machine.line_bytes,
         },
-        "cores": {"physical": machine.physical_cores, "logical": machine.online_cpus},
+        "cores": {
+            "sockets": len(machine.packages),
+            "physical": machine.physical_cores,
+            "efficiency": _cores_among(machine.cores, machine.efficiency_cores),
+            "logical": machine.online_cpus,
+            "usable": len(machine.usable_cores()),
+        },
         "affinity": list(machine.affinity),
         "quota": machine.quota,
-        "numa_nodes": [list(node) for node in machine.numa_nodes],
+        "numa_nodes": [
+            {
+                "id": node,
+                "cpus": list(cpus),
+                "cores": _cores_among(machine.cores, cpus),
+                "memory_bytes": memory,
+            }
+            for node, cpus, memory in zip(
+                machine.node_ids, machine.numa_nodes, machine.node_memory, strict=True
+            )
+        ],
         "memory_bytes": machine.memory_bytes,
         "threads": {"default": threads, "why": why},
         "wisdom": wisdom.describe(),
@@ -92,6 +109,12 @@ def show_config(file: TextIO | None = None) -> None:
         If a ``PPLCONV_*`` environment variable is malformed.
     """
     print(_render(config()), file=file)
+
+
+def _cores_among(cores: Iterable[Iterable[int]], cpus: Iterable[int]) -> int:
+    """Cores with a CPU among `cpus`."""
+    wanted = set(cpus)
+    return sum(not wanted.isdisjoint(core) for core in cores)
 
 
 def _count(rows: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
@@ -119,16 +142,17 @@ def _render(found: dict[str, Any]) -> str:
         ),
         _line("ISA", _isa_text(isa)),
         _line("", "FMA/cycle: " + _pairs(isa["fma_per_cycle"])),
+        *([_line("", "features: " + " ".join(isa["features"]))] if isa["features"] else []),
         _line("caches", f"{_cache('L1d', caches['l1d'])}, {_cache('L2', caches['l2'])}"),
         _line("", f"{_cache('L3', caches['l3'])}, line {caches['line_bytes']} bytes"),
-        _line("cores", f"{cores['physical']} physical, {cores['logical']} logical"),
-        _line("affinity", f"{len(found['affinity'])} CPUs: {_id_list(found['affinity'])}"),
-        _line("CPU quota", "none" if found["quota"] is None else f"{found['quota']:g} CPUs"),
+        _line("cores", _cores_text(cores)),
         _line(
-            "NUMA nodes",
-            f"{len(found['numa_nodes'])}: "
-            + "; ".join(_id_list(node) for node in found["numa_nodes"]),
+            "affinity",
+            f"{_plural(len(found['affinity']), 'CPU')}: {_id_list(found['affinity'])}"
+            f" ({_plural(cores['usable'], 'core')})",
         ),
+        _line("CPU quota", "none" if found["quota"] is None else f"{found['quota']:g} CPUs"),
+        *_block("NUMA nodes", [_node_text(node) for node in found["numa_nodes"]], "none"),
         _line("memory", _size(found["memory_bytes"]) if found["memory_bytes"] else "unknown"),
         _line("threads", f"{found['threads']['default']} ({found['threads']['why']})"),
         _line("wisdom", _wisdom_text(found["wisdom"])),
@@ -161,6 +185,23 @@ def _cache(label: str, cache: dict[str, int]) -> str:
         return f"{label} none"
     sharing = f" shared by {cache['cpus']} CPUs" if cache["cpus"] > 1 else ""
     return f"{label} {_size(cache['bytes'])}{sharing}"
+
+
+def _cores_text(cores: dict[str, int]) -> str:
+    kinds = f" ({cores['efficiency']} efficiency cores)" if cores["efficiency"] else ""
+    sockets = _plural(cores["sockets"], "socket")
+    return f"{sockets}, {cores['physical']} physical{kinds}, {cores['logical']} logical"
+
+
+def _node_text(node: dict[str, Any]) -> str:
+    memory = _size(node["memory_bytes"]) if node["memory_bytes"] else "memory unknown"
+    return (
+        f"{node['id']}: CPUs {_id_list(node['cpus'])}, {_plural(node['cores'], 'core')}, {memory}"
+    )
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _wisdom_text(kept: dict[str, Any]) -> str:

@@ -39,9 +39,12 @@ XEON = Machine(
     l3_cpus=16,
     physical_cores=8,
     online_cpus=16,
+    cores=tuple((cpu, cpu + 8) for cpu in range(8)),
+    packages=((*range(4), *range(8, 12)), (*range(4, 8), *range(12, 16))),
     affinity=(0, 1, 2, 3, 8),
     quota=2.5,
-    numa_nodes=(tuple(range(8)), tuple(range(8, 16))),
+    numa_nodes=((*range(4), *range(8, 12)), (*range(4, 8), *range(12, 16))),
+    node_memory=(16 << 30, 32 << 30),
     memory_bytes=48 << 30,
 )
 
@@ -100,12 +103,15 @@ def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
             "L1d 32 KiB shared by 2 CPUs, L2 1 MiB shared by 2 CPUs",
             "L3 38.5 MiB shared by 16 CPUs, line 64 bytes",
         ],
-        "cores": ["8 physical, 16 logical"],
-        "affinity": ["5 CPUs: 0-3,8"],
+        "cores": ["2 sockets, 8 physical, 16 logical"],
+        "affinity": ["5 CPUs: 0-3,8 (4 cores)"],
         "CPU quota": ["2.5 CPUs"],
-        "NUMA nodes": ["2: 0-7; 8-15"],
+        "NUMA nodes": [
+            "0: CPUs 0-3,8-11, 4 cores, 16 GiB",
+            "1: CPUs 4-7,12-15, 4 cores, 32 GiB",
+        ],
         "memory": ["48 GiB"],
-        "threads": ["3 (CPU quota 2.5, below the 5 CPUs of the affinity mask)"],
+        "threads": ["3 (CPU quota 2.5, below 4 physical cores in the affinity mask)"],
         "wisdom": ["in memory only"],
         "OpenMP": ["libgomp.so.1, 16 threads by default (/usr/lib/libgomp.so.1)"],
         "kernels": [
@@ -134,6 +140,37 @@ def test_chosen_isa_has_kernels(xeon: pytest.MonkeyPatch) -> None:
     xeon.setattr(pplconv, "_kernels", types.SimpleNamespace(rows=list))
     assert _info.config()["isa"]["chosen"] is None
     assert shown()["kernels"] == ["none"]
+
+
+def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
+    """What the recorded machine has not: small cores, features of ARM, nodes by other numbers."""
+    machine = Machine(
+        features=("asimd", "asimddp"),
+        cores=((0, 1), (2,), (3,)),
+        physical_cores=3,
+        online_cpus=4,
+        efficiency_cores=(2, 3),
+        affinity=(0, 1, 2, 3),
+        numa_nodes=((0, 1), (2, 3)),
+        node_ids=(0, 8),
+    )
+    xeon.setattr(_info, "current_machine", lambda: machine)
+    lines = shown()
+    assert lines["ISA"][2] == "features: asimd asimddp"
+    assert lines["cores"] == ["1 socket, 3 physical (2 efficiency cores), 4 logical"]
+    assert lines["NUMA nodes"] == [
+        "0: CPUs 0-1, 1 core, memory unknown",
+        "8: CPUs 2-3, 2 cores, memory unknown",
+    ]
+    found = _info.config()
+    assert json.loads(json.dumps(found)) == found
+    assert found["cores"] == {
+        "sockets": 1,
+        "physical": 3,
+        "efficiency": 2,
+        "logical": 4,
+        "usable": 3,
+    }
 
 
 def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,6 +202,9 @@ def test_unknown_things(xeon: pytest.MonkeyPatch) -> None:
     assert lines["caches"][1] == "L3 none, line 64 bytes"
     assert lines["CPU quota"] == ["none"]
     assert lines["memory"] == ["unknown"]
+    assert lines["cores"] == ["1 socket, 1 physical, 1 logical"]
+    assert lines["affinity"] == ["1 CPU: 0 (1 core)"]
+    assert lines["NUMA nodes"] == ["0: CPUs 0, 1 core, memory unknown"]
     assert lines["OpenMP"] == ["none loaded"]
 
 

@@ -5,10 +5,18 @@
 ``detection.py``     `detect` puts a `Machine` together; `current` is the cached one
 ``cpu.py``           CPUID: vendor, model, and which instruction sets CPU *and* system support
 ``throughput.py``    vector FMAs per cycle by CPU model, which no CPU reports
-``caches.py``        cache sizes and who shares them: sysfs, else CPUID, else defaults
-``topology.py``      CPUs: affinity mask, physical cores, NUMA nodes, memory
-``quota.py``         CPU quota of the control groups (v1 and v2) around this process
+``hwcap.py``         vector features that an ARM system announces
+``caches.py``        cache sizes and who shares them: sysfs, else CPUID, sysctl, defaults
+``topology.py``      CPUs and memory, put together from the five below
+``affinity.py``      CPUs that this process may run on: affinity mask and cpuset
+``cores.py``         which CPUs are one core, one cluster, one package
+``hybrid.py``        which cores are efficiency cores
+``nodes.py``         NUMA nodes and their memory
+``host.py``          what psutil says where there are no such files
+``cgroups.py``       where the control groups (v1 and v2) around this process are
+``quota.py``         the CPU quota that they set
 ``files.py``         reading small kernel files that may be missing or malformed
+``sysctl.py``        what macOS answers instead
 ===================  ===========================================================================
 
 A strange machine is no error: what cannot be read gets a default.  This room reads no

@@ -1,4 +1,4 @@
-"""Cache sizes: sysfs, else CPUID, else defaults, level by level."""
+"""Cache sizes: sysfs, else CPUID, else sysctl, else defaults, level by level."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from .cpu import Cpuid, leaf
 from .files import read_int, read_list, read_text, to_int, under
 from .machine import CacheLevel
+from .sysctl import Sysctl, number, sysctl
 
 _CPU_DIR = "/sys/devices/system/cpu"
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -26,7 +27,7 @@ class Caches:
     line: int
 
 
-def read(root: str, cpu: int, cpuid: Cpuid | None, online: int) -> Caches:
+def read(root: str, cpu: int, cpuid: Cpuid | None, online: int, ask: Sysctl = sysctl) -> Caches:
     """Read the caches of the logical CPU `cpu`.
 
     Parameters
@@ -39,6 +40,8 @@ def read(root: str, cpu: int, cpuid: Cpuid | None, online: int) -> Caches:
         The CPUID instruction, None where there is none.
     online : int
         Logical CPUs online, the most that can share a cache.
+    ask : callable, optional
+        ``sysctl`` by name.
 
     Returns
     -------
@@ -51,8 +54,41 @@ def read(root: str, cpu: int, cpuid: Cpuid | None, online: int) -> Caches:
         more, other_line = _from_cpuid(cpuid, online)
         levels = more | levels
         line = line or other_line
+    if not {1, 2} <= levels.keys():
+        more, other_line = _from_sysctl(ask)
+        levels = more | levels
+        line = line or other_line
     levels = _DEFAULTS | levels
     return Caches(levels[1], levels[2], levels[3], line or _DEFAULT_LINE)
+
+
+def l3_groups(root: str, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Group the CPUs that share a level-3 cache.
+
+    Parameters
+    ----------
+    root : str
+        Directory that holds ``sys``.
+    cpus : tuple of int
+        CPU ids that are online, ascending.
+
+    Returns
+    -------
+    tuple of tuple of int
+        CPUs without such a cache are in none; () where sysfs describes none.
+    """
+    left = set(cpus)
+    groups = []
+    for cpu in cpus:
+        if cpu not in left:
+            continue
+        # The kernel lists L1 data, L1 instructions, L2, L3.
+        entry = under(root, f"{_CPU_DIR}/cpu{cpu}/cache/index3")
+        if read_int(os.path.join(entry, "level")) == 3:
+            group = left & {cpu, *read_list(os.path.join(entry, "shared_cpu_list"))}
+            left -= group
+            groups.append(tuple(sorted(group)))
+    return tuple(groups)
 
 
 def _from_sysfs(root: str, cpu: int) -> tuple[dict[int, CacheLevel], int]:
@@ -78,11 +114,11 @@ def _from_sysfs(root: str, cpu: int) -> tuple[dict[int, CacheLevel], int]:
 def _from_cpuid(cpuid: Cpuid, online: int) -> tuple[dict[int, CacheLevel], int]:
     # Intel describes caches in leaf 4, AMD in 0x8000001D with the same bits; each leaves the
     # other's leaf empty.
-    for number in (4, 0x8000001D):
+    for which in (4, 0x8000001D):
         levels: dict[int, CacheLevel] = {}
         line = 0
         for sub in range(_MAX_INDEX):
-            eax, ebx, ecx, _ = leaf(cpuid, number, sub)
+            eax, ebx, ecx, _ = leaf(cpuid, which, sub)
             kind = eax & 0x1F
             if kind == 0:
                 break
@@ -100,6 +136,18 @@ def _from_cpuid(cpuid: Cpuid, online: int) -> tuple[dict[int, CacheLevel], int]:
         if levels:
             return levels, line
     return {}, 0
+
+
+def _from_sysctl(ask: Sysctl) -> tuple[dict[int, CacheLevel], int]:
+    # Where there are several kinds of cores, the plain names are those of the smallest.
+    prefix = "hw.perflevel0." if number(ask, "hw.nperflevels") else "hw."
+    sizes = {
+        1: (number(ask, f"{prefix}l1dcachesize"), 1),
+        2: (number(ask, f"{prefix}l2cachesize"), number(ask, f"{prefix}cpusperl2")),
+        3: (number(ask, f"{prefix}l3cachesize"), number(ask, f"{prefix}cpusperl3")),
+    }
+    levels = {level: CacheLevel(size, max(1, n)) for level, (size, n) in sizes.items() if size}
+    return levels, number(ask, "hw.cachelinesize")
 
 
 def _size(text: str) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from .files import read_text, to_int, under
+from .sysctl import Sysctl, text
 
 Registers = tuple[int, int, int, int]
 Cpuid = Callable[[int, int], "Registers | None"]
@@ -111,6 +112,33 @@ def from_cpuinfo(root: str) -> Cpu:
         _number(entries.get("cpu architecture", "")),
         _number(entries.get("cpu part", "")),
     )
+
+
+def from_sysctl(ask: Sysctl) -> Cpu:
+    """Identity of a CPU of a system without /proc; portable kernels only.
+
+    Parameters
+    ----------
+    ask : callable
+        ``sysctl`` by name.
+
+    Returns
+    -------
+    Cpu
+    """
+    name = text(ask, "machdep.cpu.brand_string")
+    return Cpu("Apple" if name.startswith("Apple") else "unknown", name)
+
+
+def threads_per_core(cpuid: Cpuid) -> int:
+    """Hardware threads of the core that this runs on; 0 if CPUID does not say."""
+    _, threads, level, _ = leaf(cpuid, 0xB)
+    if level >> 8 & 0xFF == 1:  # the lowest level of the topology: hardware threads
+        return threads & 0xFFFF
+    # AMD before Zen 2; leaf 0x8000001E exists where 0x80000001 says so (ECX, bit 22).
+    if leaf(cpuid, 0x80000001)[2] >> 22 & 1:
+        return (leaf(cpuid, 0x8000001E)[1] >> 8 & 0xFF) + 1
+    return 0
 
 
 def _isas(features1: int, features7: int, xcr0: int) -> tuple[str, ...]:

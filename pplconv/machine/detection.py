@@ -6,8 +6,9 @@ import os
 from collections.abc import Iterable
 from functools import lru_cache
 
-from . import caches, cpu, quota, topology
+from . import caches, cpu, hwcap, quota, topology
 from .machine import Machine
+from .sysctl import Sysctl, sysctl
 from .throughput import fma_per_cycle
 
 
@@ -18,6 +19,7 @@ def detect(
     xgetbv: cpu.Xgetbv | None = None,
     affinity: Iterable[int] | None = None,
     arch: str | None = None,
+    ask: Sysctl = sysctl,
 ) -> Machine:
     """Describe the machine that this process runs on.
 
@@ -35,6 +37,8 @@ def detect(
         CPU ids that the process may run on.
     arch : str, optional
         Architecture, for example ``x86_64`` or ``aarch64``.
+    ask : callable, optional
+        ``ask(name)`` gives the bytes of macOS's ``sysctl``, or None.
 
     Returns
     -------
@@ -53,10 +57,14 @@ def detect(
         # The instruction is slow inside virtual machines, and its answers do not change.
         instruction = lru_cache(maxsize=None)(cpuid)
         identity = cpu.identify(instruction, xgetbv)
+        threads = cpu.threads_per_core(instruction)
     else:
         identity = cpu.from_cpuinfo(root)
-    layout = topology.read(root, affinity)
-    cache = caches.read(root, layout.affinity[0], instruction, layout.online_cpus)
+        if identity == cpu.Cpu():
+            identity = cpu.from_sysctl(ask)
+        threads = 0
+    layout = topology.read(root, affinity, ask=ask, threads_per_core=threads)
+    cache = caches.read(root, layout.affinity[0], instruction, len(layout.online), ask)
     return Machine(
         arch=arch,
         vendor=identity.vendor,
@@ -64,6 +72,7 @@ def detect(
         family=identity.family,
         model=identity.model,
         isas=identity.isas,
+        features=hwcap.read(root, arch),
         fma_per_cycle=fma_per_cycle(
             identity.vendor, identity.family, identity.model, identity.isas
         ),
@@ -74,11 +83,19 @@ def detect(
         l3_bytes=cache.l3.bytes,
         l3_cpus=cache.l3.cpus,
         line_bytes=cache.line,
-        physical_cores=layout.physical_cores,
-        online_cpus=layout.online_cpus,
+        physical_cores=len(layout.cores),
+        online_cpus=len(layout.online),
+        cores=layout.cores,
+        clusters=layout.clusters,
+        l3_groups=caches.l3_groups(root, layout.online),
+        packages=layout.packages,
+        efficiency_cores=layout.efficiency_cores,
         affinity=layout.affinity,
+        cpuset=layout.cpuset,
         quota=quota.read(root),
         numa_nodes=layout.numa_nodes,
+        node_ids=layout.node_ids,
+        node_memory=layout.node_memory,
         memory_bytes=layout.memory_bytes,
     )
 

@@ -7,6 +7,7 @@ import os
 # Ids above this are garbage, not CPUs (Linux stops at 8192); a list such as "0-4294967295" would
 # otherwise be expanded.
 _MAX_ID = 65536
+_MAX_INT = 1 << 63
 
 
 def under(root: str, path: str) -> str:
@@ -14,13 +15,18 @@ def under(root: str, path: str) -> str:
     return os.path.join(root, path.lstrip("/"))
 
 
+def read_bytes(path: str) -> bytes:
+    """Content of a file; b"" if it cannot be read."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.readall()
+    except (OSError, ValueError):
+        return b""
+
+
 def read_text(path: str) -> str:
     """Content of a file without the blanks around it; "" if it cannot be read."""
-    try:
-        with open(path, "rb") as file:
-            return file.read().decode("utf-8", "replace").strip()
-    except (OSError, ValueError):
-        return ""
+    return read_bytes(path).decode("utf-8", "replace").strip()
 
 
 def read_int(path: str) -> int | None:
@@ -29,11 +35,12 @@ def read_int(path: str) -> int | None:
 
 
 def to_int(text: str) -> int | None:
-    """Decimal integer in `text`; None if it is not one."""
+    """Decimal integer in `text`; None if it is not one, or one that no kernel would write."""
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
         return None
+    return number if -_MAX_INT <= number < _MAX_INT else None
 
 
 def parse_list(text: str) -> tuple[int, ...]:

@@ -43,6 +43,9 @@ class Machine:
         CPUID family and model with their extensions added in; 0 if unknown.
     isas : tuple of str
         What CPU and system can execute, of ``portable``, ``avx2``, ``avx512``, lowest first.
+    features : tuple of str
+        Vector features that a 64-bit ARM system announces (HWCAP), for example ``asimddp`` or
+        ``sve``; () elsewhere.
     fma_per_cycle : mapping of str to int
         Vector FMA instructions a core retires per cycle, by instruction set.
     l1d_bytes, l2_bytes, l3_bytes : int
@@ -56,14 +59,38 @@ class Machine:
         Cores of the whole machine that are online.
     online_cpus : int
         Logical CPUs of the whole machine that are online.
+    cores : tuple of tuple of int
+        Ids of the logical CPUs (hardware threads) of each online core of the whole machine,
+        ascending.
+    clusters : tuple of tuple of int
+        CPU ids of each cluster of cores that the system names: cores that share an L2, or the
+        tags of their L3; () if it names none.
+    l3_groups : tuple of tuple of int
+        CPU ids that share an L3; () if there is none or the system does not list it.
+    packages : tuple of tuple of int
+        Online CPU ids of each package (socket) of the whole machine.
+    efficiency_cores : tuple of int
+        CPU ids of efficiency cores, ascending; () where all cores are of one kind.
     affinity : tuple of int
         Ids of the logical CPUs that this process may run on, ascending, at least one.
+    cpuset : tuple of int
+        CPU ids that the control groups allow, ascending; () if they do not say.  The affinity
+        mask lies inside and may be smaller.
     quota : float or None
         CPUs' worth of time that the control groups grant; None if unlimited.
     numa_nodes : tuple of tuple of int
         CPU ids of each NUMA node of the whole machine; nodes without CPUs are left out.
+    node_ids : tuple of int
+        Number that the system gives each of `numa_nodes`; 0, 1, ... if left out.
+    node_memory : tuple of int
+        Memory of each of `numa_nodes` in bytes, 0 if unknown.
     memory_bytes : int
         Memory of the whole machine in bytes; 0 if unknown.
+
+    Raises
+    ------
+    ValueError
+        If `node_ids` or `node_memory` are not as many as `numa_nodes`.
     """
 
     arch: str = "unknown"
@@ -72,6 +99,7 @@ class Machine:
     family: int = 0
     model: int = 0
     isas: tuple[str, ...] = ("portable",)
+    features: tuple[str, ...] = ()
     # Out of the hash only because mappings have none; equality does look at it.
     fma_per_cycle: Mapping[str, int] = field(default_factory=lambda: {"portable": 1}, hash=False)
     l1d_bytes: int = 32 << 10
@@ -83,14 +111,28 @@ class Machine:
     line_bytes: int = 64
     physical_cores: int = 1
     online_cpus: int = 1
+    cores: tuple[tuple[int, ...], ...] = ((0,),)
+    clusters: tuple[tuple[int, ...], ...] = ()
+    l3_groups: tuple[tuple[int, ...], ...] = ()
+    packages: tuple[tuple[int, ...], ...] = ((0,),)
+    efficiency_cores: tuple[int, ...] = ()
     affinity: tuple[int, ...] = (0,)
+    cpuset: tuple[int, ...] = ()
     quota: float | None = None
     numa_nodes: tuple[tuple[int, ...], ...] = ((0,),)
+    node_ids: tuple[int, ...] = ()
+    node_memory: tuple[int, ...] = ()
     memory_bytes: int = 0
 
     def __post_init__(self) -> None:
-        """Freeze the mapping, too."""
+        """Freeze the mapping, too, and number the nodes."""
         object.__setattr__(self, "fma_per_cycle", MappingProxyType(dict(self.fma_per_cycle)))
+        count = len(self.numa_nodes)
+        for name, default in (("node_ids", tuple(range(count))), ("node_memory", (0,) * count)):
+            given = getattr(self, name) or default
+            if len(given) != count:
+                raise ValueError(f"{name} is {given}: expected one for each of {count} numa_nodes")
+            object.__setattr__(self, name, given)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle by fields: a mapping proxy does not pickle by itself."""
@@ -107,6 +149,42 @@ class Machine:
         mask = set(self.affinity)
         parts = (tuple(cpu for cpu in node if cpu in mask) for node in self.numa_nodes)
         return tuple(part for part in parts if part)
+
+    def node_of(self, cpu: int) -> int | None:
+        """Number of the NUMA node of the logical CPU `cpu`; None if it is in none."""
+        for number, cpus in zip(self.node_ids, self.numa_nodes, strict=True):
+            if cpu in cpus:
+                return number
+        return None
+
+    def usable_cores(self, node: int | None = None) -> tuple[tuple[int, ...], ...]:
+        """Logical CPUs of each core inside the affinity mask, cores without any left out.
+
+        Parameters
+        ----------
+        node : int, optional
+            Only cores of the NUMA node that the system gives this number; of all nodes by
+            default.
+
+        Returns
+        -------
+        tuple of tuple of int
+            Ascending.  A CPU of the mask that is in none of `cores` counts as a core.
+
+        Raises
+        ------
+        ValueError
+            If no NUMA node with CPUs has this number.
+        """
+        mask = set(self.affinity)
+        if node is not None:
+            if node not in self.node_ids:
+                known = ", ".join(map(str, self.node_ids))
+                raise ValueError(f"node is {node!r}: expected one of {known}")
+            mask.intersection_update(self.numa_nodes[self.node_ids.index(node)])
+        parts = [tuple(cpu for cpu in core if cpu in mask) for core in self.cores]
+        alone = mask.difference(*parts)
+        return tuple(sorted([part for part in parts if part] + [(cpu,) for cpu in alone]))
 
     def usable_isas(self, cap: str | None = None) -> tuple[str, ...]:
         """Instruction sets to choose from, lowest first, those above `cap` left out.

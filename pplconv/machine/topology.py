@@ -1,35 +1,45 @@
-"""CPUs of the machine and of this process: affinity mask, cores, NUMA nodes, memory.
+"""CPUs of the machine and of this process: affinity, cores, NUMA nodes, memory.
 
-sysfs and /proc come first, since reading them is quicker than importing psutil; psutil answers
-where a system has neither.
+sysfs and /proc come first, since reading them is quicker than importing psutil; sysctl and psutil
+answer where a system has neither.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
 
-from .files import read_list, read_text, to_int, under
-
-_CPU_DIR = "/sys/devices/system/cpu"
-_NODE_DIR = "/sys/devices/system/node"
-_Answer = TypeVar("_Answer")
+from . import affinity as affinities
+from . import cores as core_lists
+from . import hybrid, nodes
+from .sysctl import Sysctl, sysctl
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """CPUs and memory; fields as in `Machine`."""
+    """CPUs and memory; fields as in `Machine`, and the ids of the CPUs that are online."""
 
     affinity: tuple[int, ...]
-    online_cpus: int
-    physical_cores: int
+    cpuset: tuple[int, ...]
+    online: tuple[int, ...]
+    cores: tuple[tuple[int, ...], ...]
+    clusters: tuple[tuple[int, ...], ...]
+    packages: tuple[tuple[int, ...], ...]
+    efficiency_cores: tuple[int, ...]
     numa_nodes: tuple[tuple[int, ...], ...]
+    node_ids: tuple[int, ...]
+    node_memory: tuple[int, ...]
     memory_bytes: int
 
 
-def read(root: str, affinity: Iterable[int] | None = None) -> Topology:
+def read(
+    root: str,
+    affinity: Iterable[int] | None = None,
+    *,
+    ask: Sysctl = sysctl,
+    threads_per_core: int = 0,
+) -> Topology:
     """Read the topology below `root`.
 
     Parameters
@@ -38,91 +48,47 @@ def read(root: str, affinity: Iterable[int] | None = None) -> Topology:
         Directory that holds ``sys`` and ``proc``.
     affinity : iterable of int, optional
         CPU ids that the process may run on; asked of the system by default.
+    ask : callable, optional
+        ``sysctl`` by name.
+    threads_per_core : int, optional
+        What CPUID says, for systems that list no cores; 0 if it says nothing.
 
     Returns
     -------
     Topology
     """
-    mask = tuple(sorted(set(_affinity() if affinity is None else affinity))) or (0,)
-    online = read_list(under(root, f"{_CPU_DIR}/online"))
-    nodes = _nodes(root, online)
+    allowed = affinities.cpuset(root)
+    listed = core_lists.online(root)
+    mask = affinities.mask(root, allowed) if affinity is None else tuple(sorted(set(affinity)))
+    if affinity is None and not mask:
+        mask = listed or tuple(range(os.cpu_count() or 1))
+    # /proc and a cpuset also name CPUs that are off.
+    mask = _within(mask, listed) or (0,)
+    online = listed or _numbered(mask)
+    groups = core_lists.read(root, online, ask, threads_per_core)
+    memory = nodes.memory(root, ask)
+    found = nodes.read(root, online, memory)
     return Topology(
         affinity=mask,
-        online_cpus=len(online) or max(len(mask), os.cpu_count() or 1),
-        physical_cores=_cores(root, online) or _host_cores() or len(online) or len(mask),
-        numa_nodes=nodes or (online or mask,),
-        memory_bytes=_memory(root) or _host_memory(),
+        cpuset=_within(allowed, listed),
+        online=online,
+        cores=groups.cores,
+        clusters=groups.clusters,
+        packages=groups.packages,
+        efficiency_cores=hybrid.efficiency_cores(root, groups.cores, groups.packages, ask),
+        numa_nodes=tuple(node.cpus for node in found),
+        node_ids=tuple(node.id for node in found),
+        node_memory=tuple(node.memory for node in found),
+        memory_bytes=memory,
     )
 
 
-def _affinity() -> Iterable[int]:
-    everyone = range(os.cpu_count() or 1)
-    ask = getattr(os, "sched_getaffinity", None)
-    if ask is not None:
-        try:
-            return set(ask(0))
-        except OSError:  # sandboxes may forbid the call
-            return everyone
-    # Where a system has no affinity masks (macOS), psutil has no such method.
-    return _ask_psutil(lambda psutil: list(psutil.Process().cpu_affinity()), list(everyone))
-
-
-def _cores(root: str, online: tuple[int, ...]) -> int:
-    """Physical cores among `online`; 0 if sysfs does not tell."""
-    seen: set[int] = set()
-    cores = 0
-    for cpu in online:
-        if cpu in seen:
-            continue
-        base = under(root, f"{_CPU_DIR}/cpu{cpu}/topology")
-        # The kernel renamed the first to the second; the first is still there.
-        siblings = read_list(os.path.join(base, "thread_siblings_list")) or read_list(
-            os.path.join(base, "core_cpus_list")
-        )
-        if not siblings:
-            return 0
-        seen.update(siblings)
-        cores += 1
-    return cores
-
-
-def _nodes(root: str, online: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _within(cpus: tuple[int, ...], online: tuple[int, ...]) -> tuple[int, ...]:
+    """`cpus` that are online; all of them if that leaves none, for then the lists contradict."""
     present = set(online)
-    nodes = []
-    for number in read_list(under(root, f"{_NODE_DIR}/online")):
-        cpus = read_list(under(root, f"{_NODE_DIR}/node{number}/cpulist"))
-        if present:
-            cpus = tuple(cpu for cpu in cpus if cpu in present)
-        if cpus:  # nodes of memory alone have none
-            nodes.append(cpus)
-    return tuple(nodes)
+    return tuple(cpu for cpu in cpus if cpu in present) or cpus
 
 
-def _memory(root: str) -> int:
-    for line in read_text(under(root, "/proc/meminfo")).splitlines():
-        key, _, value = line.partition(":")
-        if key == "MemTotal":
-            words = value.split()
-            kib = to_int(words[0]) if words else None
-            return max(0, kib or 0) << 10
-    return 0
-
-
-def _host_cores() -> int:
-    return _ask_psutil(lambda psutil: int(psutil.cpu_count(logical=False) or 0), 0)
-
-
-def _host_memory() -> int:
-    return _ask_psutil(lambda psutil: int(psutil.virtual_memory().total), 0)
-
-
-def _ask_psutil(question: Callable[[Any], _Answer], default: _Answer) -> _Answer:
-    """Answer of `question(psutil)`; `default` where psutil cannot tell."""
-    try:
-        import psutil
-    except (ImportError, NotImplementedError):  # the latter on systems that it does not know
-        return default
-    try:
-        return question(psutil)
-    except (psutil.Error, OSError, AttributeError, NotImplementedError, RuntimeError, ValueError):
-        return default
+def _numbered(mask: tuple[int, ...]) -> tuple[int, ...]:
+    """Ids of all CPUs of a system that lists none: as many as it counts, the mask among them."""
+    return tuple(sorted({*mask, *range(os.cpu_count() or 1)}))

@@ -1,8 +1,20 @@
-"""How many threads a team has where a call names none."""
+"""How many threads a team has where a call names none.
+
+One for each physical core that the process may use, within the CPU quota:
+
+- *Not one for each hardware thread.*  The kernels keep a core's FMA units busy from one thread.  A
+  sibling adds no unit; it takes its half of the L1 and L2 that blocks are sized for, and a team
+  of twice as many threads waits at twice as many ends.
+- *Efficiency cores included.*  A team's threads fetch pieces of work one by one, so that a slow
+  core takes fewer of them rather than holding up the others; what it does is gained.
+- *All NUMA nodes.*  Whoever wants one node pins, or sets the mask.
+- *The quota rounded up.*  With 1.5 CPUs, one thread would leave a third of them unused.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,8 +25,9 @@ if TYPE_CHECKING:
 def default_threads(settings: Settings, machine: Machine) -> int:
     """Team size where a call names none.
 
-    ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the CPUs of the affinity mask, but no
-    more than the control groups' quota pays for, rounded up.  A number that the user gave is
+    ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else one thread for each physical core
+    with a CPU in the affinity mask, efficiency cores included, but no more than the control
+    groups' quota pays for, rounded up.  A number that the user gave is
     taken as it is, even above the CPUs that there are.
 
     Parameters
@@ -53,9 +66,24 @@ def explain_default_threads(settings: Settings, machine: Machine) -> tuple[int, 
         return settings.num_threads, f"PPLCONV_NUM_THREADS is {settings.num_threads}"
     if settings.omp_num_threads is not None:
         return settings.omp_num_threads, f"OMP_NUM_THREADS is {settings.omp_num_threads}"
-    cpus = max(1, machine.logical_cpus)
+    cores = machine.usable_cores()
+    count = max(1, len(cores))
     if machine.quota is not None:
         paid = max(1, math.ceil(machine.quota))
-        if paid < cpus:
-            return paid, f"CPU quota {machine.quota:g}, below the {cpus} CPUs of the affinity mask"
-    return cpus, f"{cpus} CPU{'s' if cpus > 1 else ''} in the affinity mask"
+        if paid < count:
+            return paid, f"CPU quota {machine.quota:g}, below {_in_mask(count)}"
+    return count, _in_mask(count) + _kinds(cores, machine.efficiency_cores)
+
+
+def _in_mask(count: int) -> str:
+    return f"{count} physical core{'s' if count > 1 else ''} in the affinity mask"
+
+
+def _kinds(cores: Sequence[Sequence[int]], efficiency_cores: Sequence[int]) -> str:
+    """What else there is to say of cores: how many are small, how many CPUs get no thread."""
+    small = sum(core[0] in efficiency_cores for core in cores)
+    cpus = sum(len(core) for core in cores)
+    notes = [f"{small} of them efficiency cores"] if small else []
+    if cpus > len(cores):
+        notes.append(f"one thread for each core rather than for each of {cpus} CPUs")
+    return "".join(f", {note}" for note in notes)

@@ -57,9 +57,13 @@ def test_ordinary_virtual_machine(tree: Tree, fake_cpu: Cpus) -> None:
         line_bytes=64,
         physical_cores=2,
         online_cpus=2,
+        cores=((0,), (1,)),
+        l3_groups=((0, 1),),
+        packages=((0, 1),),
         affinity=(0, 1),
         quota=None,
         numa_nodes=((0, 1),),
+        node_memory=(8 << 30,),
         memory_bytes=8 << 30,
     )
 
