@@ -33,7 +33,7 @@ unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 help: ## show this
 	@echo 'usage: make TARGET [ARGS="..."] [TESTS=tests] [PYTHON=python3] [VENV=.venv]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # -I keeps the working directory off the path: it holds the sources, not what was built of them.
 demo: $(STAMPS)/extra-demo ## detect text in a page, with NumPy's Conv and with pplconv
@@ -116,3 +116,5 @@ $(STAMPS)/package: $(STAMPS)/wheel
 $(STAMPS)/extra-%: pyproject.toml | $(STAMPS)/package
 	$(BIN)/python -m pip install "$$(echo $(WHEELS)/*.whl)[$*]"
 	@touch $@
+
+include $(sort $(wildcard make/*.mk))
