@@ -165,11 +165,13 @@ def _grouped(r: Random, block: int) -> tuple[int, int, int]:
     return groups, groups * each * r.randint(1, 8 // each), groups * each * r.randint(1, 8 // each)
 
 
-def _algorithm(r: Random, p: dict[str, Any]) -> str:
+def _algorithm(r: Random, p: dict[str, Any], block: int) -> str:
     """Any, but mostly one that can serve."""
-    if r.random() < 0.06:
+    if r.random() < 0.04:
         return r.choice(ALGORITHMS)
-    fits = ["auto", "auto", "direct", "direct", "im2col"]
+    fits = ["auto", "auto", "direct", "direct"]
+    if not block:
+        fits += ["im2col"] * 2
     if p["kernel"] == (1, 1):
         fits += ["pointwise"] * 2
     if p["kernel"] in ((3, 3), (5, 5)):
@@ -186,7 +188,7 @@ def draw(seed: int) -> Case:
     groups, in_channels, out_channels = _grouped(r, block)
     kernel = r.choice(KERNELS) if r.random() < 0.8 else (r.randint(1, 5), r.randint(1, 5))
     p = {"kernel": kernel, "groups": groups, "in_channels": in_channels}
-    algorithm = _algorithm(r, p)
+    algorithm = _algorithm(r, p, block)
     dense = algorithm == "winograd" or (algorithm == "pointwise" and r.random() < 0.95)
     stride = 1 if dense else _pair(r, 3)
     dilation = 1 if dense else _pair(r, 3)
@@ -198,12 +200,16 @@ def draw(seed: int) -> Case:
     largest = max(isqrt(budget // max(each, 1)), 1)
     pads = explicit_padding(padding, (1, 1), kernel, pair(stride), pair(dilation))
     outgrown = r.random() < 0.01
-    image = []
+    image: list[int] = []
+    fits = True
     for pad, k, d in zip(pads, kernel, pair(dilation), strict=True):
         # Any size serves the "same" rules: they pad as much as the kernel needs.
         least = 1 if str(padding).startswith("same") else max(1, d * (k - 1) + 1 - sum(pad))
         more = r.randint(0, 11) if r.random() < 0.7 else r.choice(_SIDES)
-        image.append(max(least - outgrown, min(least + more, largest), 1))
+        size = max(least - 1, 1) if outgrown else max(least, min(least + more, largest))
+        # What the other words for padding give always fits.
+        fits &= padding != "valid" and isinstance(padding, str) or size + sum(pad) > d * (k - 1)
+        image.append(size)
     options: dict[str, Any] = {"algorithm": algorithm, "threads": r.choice((1, 1, 2, 3, 4, None))}
     if r.random() < 0.5 or algorithm == "winograd":
         options["tolerance"] = r.choice(TOLERANCES)
@@ -225,7 +231,7 @@ def draw(seed: int) -> Case:
         dilation=dilation,
         activation=r.choice((None, *CLIPS, *CURVES)),
         with_bias=r.random() < 0.5,
-        with_residual=r.random() < 0.4,
+        with_residual=r.random() < 0.4 and fits,
         seed=seed,
         options=options,
     )
@@ -233,6 +239,7 @@ def draw(seed: int) -> Case:
     if (kind := r.random()) < 0.04:
         # A name of the table in ``test_errors``, which the judge looks up.
         spoiled = r.choice(SPOILED_ARRAYS) if kind < 0.02 else f"argument {r.randrange(1 << 16)}"
+        spoiled = spoiled if fits else None
     elif kind < 0.06:
         wisdom = r.choice(WISDOM)
     return Case(
@@ -241,7 +248,7 @@ def draw(seed: int) -> Case:
         block=block,
         call="Conv2d" if wisdom else r.choice(("conv2d", "Conv2d", "Conv2d", "prepared")),
         forms={name: _form(r) for name in OPERANDS},
-        out=r.choice((None, 0, 1, 3, 16)),
+        out=r.choice((None, 0, 1, 3, 16)) if fits else None,
         tiny=r.random() < 0.4,
         other_team=r.choice((1, 2, 3, 4)) if r.random() < 0.2 else None,
         spoiled=spoiled,

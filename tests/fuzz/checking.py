@@ -209,7 +209,7 @@ def _refusal(case: Case, spoiled: Spoiled | None, error: Exception) -> str:
             and re.search(rf"\b(?:{fits.names})\b", text)
         ):
             return fits.text
-    if spoiled is None and reason is None:
+    if reason is None:
         if isinstance(error, ValueError) and "its stated error is" in text:
             return "tolerance"
         least = re.match(r"max_workspace must be at least (\d+) bytes", text)

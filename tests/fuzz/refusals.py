@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -42,7 +42,7 @@ class Reason:
 class Spoiled(Reason):
     """What is wrong with a call, and the ``out`` that it is made with."""
 
-    out: Any = None
+    out: Any = field(default=None, repr=False)
 
 
 @lru_cache(maxsize=1)
