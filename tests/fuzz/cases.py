@@ -208,7 +208,7 @@ def draw(seed: int) -> Case:
         more = r.randint(0, 11) if r.random() < 0.7 else r.choice(_SIDES)
         size = max(least - 1, 1) if outgrown else max(least, min(least + more, largest))
         # What the other words for padding give always fits.
-        fits &= padding != "valid" and isinstance(padding, str) or size + sum(pad) > d * (k - 1)
+        fits &= (padding != "valid" and isinstance(padding, str)) or size + sum(pad) > d * (k - 1)
         image.append(size)
     options: dict[str, Any] = {"algorithm": algorithm, "threads": r.choice((1, 1, 2, 3, 4, None))}
     if r.random() < 0.5 or algorithm == "winograd":

@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -46,11 +47,14 @@ class Jobs:
         self._lock = threading.Lock()
         self._processes: set[subprocess.Popen[str]] = set()
         self._trouble: list[BaseException] = []
-        self._pieces = (
-            (first, min(first + block, seeds.stop), isa)
-            for first in range(seeds.start, seeds.stop, block)
-            for isa in dict.fromkeys(instruction_sets())
-        )
+        self._pieces = self._cut(seeds, block)
+
+    def _cut(self, seeds: range, block: int) -> Iterator[tuple[int, int, str]]:
+        for first in range(seeds.start, seeds.stop, block):
+            last = min(first + block, seeds.stop)
+            pieces = [(first, last, isa) for isa in dict.fromkeys(instruction_sets())]
+            self._tally.begun(pieces)
+            yield from pieces
 
     def run(self) -> None:
         """Run all pieces, or those for which there is time."""
@@ -87,7 +91,6 @@ class Jobs:
                     piece = next(self._pieces, None)
                     if piece is None:
                         return
-                    self._tally.begun(piece)
                 first: int | None = piece[0]
                 while first is not None and not self.stopped.is_set():
                     first = self._process(piece, first)

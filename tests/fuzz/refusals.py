@@ -72,7 +72,7 @@ def spoil(
     kind, _, number = what.partition(" ")
     if kind == "argument":
         every = _arguments()
-        key, wrong = every[int(number) % len(every)]
+        _key, wrong = every[int(number) % len(every)]
         arguments.update(wrong.changes)
         name = next(iter(wrong.changes))
         # Another argument may be refused first where the two are checked together.
@@ -96,7 +96,9 @@ def spoil(
     elif what == "bias dtype":
         operands["bias"] = np.zeros(p.out_channels, other)
     elif what == "residual shape":
-        operands["residual"] = np.zeros((*case.output_shape[:-1], case.output_shape[-1] + 1), p.dtype)
+        operands["residual"] = np.zeros(
+            (*case.output_shape[:-1], case.output_shape[-1] + 1), p.dtype
+        )
     elif what == "residual dtype":
         operands["residual"] = np.zeros(case.output_shape, other)
     else:

@@ -25,14 +25,15 @@ class Tally:
         self._begin = time.monotonic()
         self._lock = Lock()
         self._counts: Counter[str] = Counter()
-        self._next: dict[_PIECE, int] = {}  # of the pieces that were begun and are not done
+        self._next: dict[_PIECE, int] = {}  # of the pieces that are not done
         self._handed_out = start
 
-    def begun(self, piece: _PIECE) -> None:
-        """Take note of a piece (first seed, end, instruction set) that is now run."""
+    def begun(self, pieces: list[_PIECE]) -> None:
+        """Take note of pieces (first seed, end, instruction set) of the same seeds, to be run."""
         with self._lock:
-            self._next[piece] = piece[0]
-            self._handed_out = max(self._handed_out, piece[1])
+            for piece in pieces:
+                self._next[piece] = piece[0]
+                self._handed_out = max(self._handed_out, piece[1])
 
     def take(self, piece: _PIECE, message: dict[str, Any]) -> None:
         """Take in a line of a worker."""
