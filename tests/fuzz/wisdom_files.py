@@ -42,11 +42,13 @@ def _request(case: Case) -> Request:
 
 def _real(case: Case, r: Random) -> tuple[bytes, str | None]:
     """A file that names any of the candidates, and the bits that a plan must then have."""
+    if predicted(case) is not None:
+        return dump({}), None
     request = _request(case)
     around = request.surroundings()
     try:
         ranked = request.ranked(replace(around, threads=1), slack=float("inf"))
-    except ValueError:  # to be refused, with or without wisdom
+    except ValueError:  # tolerance or workspace leave nothing, with or without wisdom
         return dump({}), None
     epilogue = activation_of(case.problem.full_activation, case.problem.out_channels).epilogue
     entries = {}
