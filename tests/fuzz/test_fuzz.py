@@ -42,10 +42,10 @@ def command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_few_hundred_seeds():
     start = time.time_ns() // 1_000_000
-    found = command("--seeds", f"{start}:{start + 600}")
+    found = command("--seeds", f"{start}:{start + 300}")
     assert found.returncode == 0, found.stdout + found.stderr
-    assert re.search(r"^600 problems, .* 0 findings$", found.stdout, re.MULTILINE)
-    assert f"seeds {start}:{start + 600} done" in found.stdout
+    assert re.search(r"^300 problems, .* 0 findings$", found.stdout, re.MULTILINE)
+    assert f"seeds {start}:{start + 300} done" in found.stdout
     for heading in ("by algorithm", "by layout", "by instruction set", "refused as documented"):
         assert heading in found.stdout
 
@@ -180,7 +180,7 @@ def test_every_kind_of_wisdom(kind):
 
 
 def test_a_finding_is_made_smaller(monkeypatch):
-    """Down to what it needs: here, three output channels."""
+    """Down to what it needs: here, more than two output channels."""
     real = checking._check_result
 
     def broken(case, y, plan):
@@ -200,9 +200,9 @@ def test_a_finding_is_made_smaller(monkeypatch):
     )
     small, text = shrink(big)
     assert text == "three are too many"
-    assert small.problem.out_channels == 3
+    assert small.problem.out_channels in (3, 4)  # two groups have an even number
     assert small.problem.image == small.problem.kernel == (1, 1)
-    assert "weight (3, 1, 1, 1)" in describe(small)
+    assert f"weight ({small.problem.out_channels}, 1, 1, 1)" in describe(small)
 
 
 def test_figures_count_what_was_run():
