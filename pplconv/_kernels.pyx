@@ -43,7 +43,7 @@ def rows():
 
 
 cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa,
-                                     int mr=0, int nr=0) noexcept:
+                                     int mr=0, int nr=0) except? NULL:
     cdef int32_t i
     cdef const pplconv_kernel_row *row
     for i in range(pplconv_kernel_count):

@@ -36,19 +36,61 @@ cdef enum:
 cdef Buffer latest = None
 cdef list pool = []
 cdef size_t pool_bytes = 0
+# Of all buffers there are, and which of the next allocations fails (0: none does).
+cdef size_t all_bytes = 0
+cdef size_t failing = 0
+
+
+cdef char *allocate(size_t size) noexcept:
+    """Every native allocation of the package; NULL if it fails."""
+    global all_bytes, failing
+    cdef char *data
+    if failing:
+        failing -= 1
+        if not failing:
+            return NULL
+    data = <char *> pplconv_allocate(size if size else 1)
+    if data != NULL:
+        all_bytes += size
+    return data
+
+
+def fail_allocation(size_t which):
+    """For tests: let the `which`-th allocation from now fail, that one alone; 0: let none fail.
+
+    The pool is emptied, so that what a call borrows is allocated.
+    """
+    global failing
+    empty_pool()
+    failing = which
+
+
+def allocated_bytes():
+    """For tests: bytes of all buffers there are, the pool's included."""
+    return all_bytes
+
+
+def empty_pool():
+    """For tests: free what waits for the next call."""
+    global latest, pool_bytes
+    latest = None
+    pool.clear()
+    pool_bytes = 0
 
 
 cdef class Buffer:
     """Memory aligned to a page, freed with the object."""
 
     def __cinit__(self, size_t size):
-        self.data = <char *> pplconv_allocate(size if size else 1)
+        self.data = allocate(size)
         if self.data == NULL:
             raise MemoryError(f"cannot allocate {size} bytes")
         self.size = size
 
     def __dealloc__(self):
+        global all_bytes
         free(self.data)
+        all_bytes -= self.size
 
 
 cdef Buffer borrow(size_t size):
@@ -81,7 +123,10 @@ cdef void give_back(Buffer buffer) noexcept:
     buffer, latest = latest, buffer
     if buffer is None:
         return
-    pool.append(buffer)
+    try:
+        pool.append(buffer)
+    except MemoryError:  # where the list cannot grow, the buffer is freed
+        return
     pool_bytes += buffer.size
     while len(pool) > POOL_BUFFERS or pool_bytes > POOL_BYTES:
         oldest = pool.pop(0)

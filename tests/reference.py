@@ -197,7 +197,6 @@ def error_bound(
     ``stated`` is what a method that is no direct sum says of its error, else 0.
     """
     terms = int(np.prod(np.shape(weight)[1:])) + 4
-    info = np.finfo(np.asarray(input).dtype)
     magnitudes = _evaluate(
         _magnitude(input),
         _magnitude(weight),
@@ -209,6 +208,14 @@ def error_bound(
         _magnitude(residual),
         layout,
     )
+    return rounding_bound(magnitudes, terms, np.asarray(input).dtype, stated)
+
+
+def rounding_bound(
+    magnitudes: np.ndarray, terms: int, dtype: np.dtype, stated: float = 0.0
+) -> np.ndarray:
+    """Give the bound of sums from those of their terms' magnitudes, K + 4 `terms` each."""
+    info = np.finfo(dtype)
     growth = sum(terms * u / (1 - terms * u) for u in (float(info.eps) / 2, _UNIT_ROUNDOFF_64))
     with np.errstate(all="ignore"):
         bound = growth * magnitudes + terms * float(info.tiny)

@@ -1,0 +1,222 @@
+"""The fuzzer: a few hundred seeds of it in each run, and that it finds what is wrong.
+
+The seeds are others in each run, as more is found that way; what is found prints its seed, and
+``make fuzz ARGS="--seed N"`` runs it again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pplconv
+from fuzz import checking
+from fuzz.cases import WISDOM, Case, draw
+from fuzz.checking import Finding, check
+from fuzz.exact import Expected
+from fuzz.refusals import predicted
+from fuzz.shrinking import shrink
+from fuzz.tally import Tally
+from fuzz.worker import describe
+from reference import activated_bound, conv2d_reference, error_bound
+
+# What is not broken in a fixed way is tried on cases that are not: the first seeds of each kind.
+CASES = [draw(seed) for seed in range(400)]
+
+
+def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    root = str(Path(pplconv.__file__).parents[1])
+    return subprocess.run(
+        [sys.executable, str(Path(__file__).parent), *arguments],
+        capture_output=True, text=True, timeout=900, env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
+
+
+def test_a_few_hundred_seeds():
+    start = time.time_ns() // 1_000_000
+    found = command("--seeds", f"{start}:{start + 300}")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert re.search(r"^300 problems, .* 0 findings$", found.stdout, re.MULTILINE)
+    assert f"seeds {start}:{start + 300} done" in found.stdout
+    for heading in ("by algorithm", "by layout", "by instruction set", "refused as documented"):
+        assert heading in found.stdout
+
+
+def test_one_seed_prints_its_call():
+    found = command("--seed", "5")
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert "seed 5, " in found.stdout
+    assert repr(draw(5)) in found.stdout
+
+
+def test_a_seed_is_one_case():
+    assert [repr(draw(seed)) for seed in range(50)] == [repr(case) for case in CASES[:50]]
+    assert len({repr(replace(case, seed=0)) for case in CASES}) > 390
+
+
+def of(**wanted) -> Case:
+    """The first case that has these attributes, is not spoiled and must be served."""
+    for case in CASES:
+        options = case.problem.options
+        if (
+            predicted(case) is None
+            and not case.spoiled
+            and not case.wisdom
+            and options["algorithm"] == "auto"
+            and "max_workspace" not in options
+            and np.prod(case.output_shape) > 8
+            and all(getattr(case, name) == value for name, value in wanted.items())
+        ):
+            return case
+    raise LookupError(wanted)
+
+
+@pytest.mark.parametrize("number", range(0, 60))
+def test_the_fast_reference_is_the_plain_one(number):
+    case = CASES[number]
+    if predicted(case) is not None:
+        case = of()
+    arrays, p = case.plain, case.problem
+    expected = Expected(p, arrays)
+    exact = conv2d_reference(**arrays, **p.parameters)
+    sums = {name: value for name, value in p.parameters.items() if name != "activation"}
+    bound = error_bound(**arrays, **sums, stated=1e-3)
+    bound = activated_bound(bound, exact, p.full_activation, np.dtype(p.dtype), p.layout)
+    for ours, plain in ((expected.exact, exact), (expected.bound(1e-3), bound)):
+        plain = plain if plain.ndim == 4 else plain[np.newaxis]
+        plain = plain if p.layout == "NCHW" else plain.transpose(0, 3, 1, 2)
+        largest = np.max(np.abs(plain), initial=0)
+        np.testing.assert_allclose(ours, plain, rtol=0, atol=1e-11 * largest)
+
+
+@pytest.mark.parametrize("call", ["conv2d", "Conv2d", "prepared"])
+@pytest.mark.parametrize("how", ["one element off", "NaN", "other shape", "raises", "other array"])
+def test_what_is_wrong_is_found(call, how, monkeypatch):
+    case = of(call=call, out=None, other_team=None)
+    real = checking._call
+
+    def broken(*arguments):
+        y, plan = real(*arguments)
+        if how == "one element off":
+            y.reshape(-1)[-1 if not case.block else 0] += 1 + abs(y).max()
+        elif how == "NaN":
+            y.reshape(-1)[0] = np.nan
+        elif how == "other shape":
+            y = y[..., np.newaxis]
+        elif how == "raises":
+            raise RuntimeError("none of the kinds that are documented")
+        else:
+            y = np.asfortranarray(np.stack([y, y]))[0]
+        return y, plan
+
+    check(case)
+    monkeypatch.setattr(checking, "_call", broken)
+    with pytest.raises(Finding):
+        check(case)
+
+
+def test_writing_beside_the_output_is_found(monkeypatch):
+    case = of(out=3)
+    real = checking._call
+
+    def broken(case, operands, arguments, out):
+        result = real(case, operands, arguments, out)
+        out.base[0] = 0
+        return result
+
+    monkeypatch.setattr(checking, "_call", broken)
+    with pytest.raises(Finding, match="written before the output"):
+        check(case)
+
+
+def test_other_bytes_of_another_team_are_found(monkeypatch):
+    case = replace(of(call="Conv2d", out=None, other_team=None), other_team=2)
+    real = checking._call
+    calls = []
+
+    def broken(*arguments):
+        y, plan = real(*arguments)
+        calls.append(1)
+        if len(calls) == 2:
+            bytes_of = y.view(np.uint8).reshape(-1)
+            bytes_of[0] ^= 1
+        return y, plan
+
+    monkeypatch.setattr(checking, "_call", broken)
+    with pytest.raises(Finding, match="other bytes with another team"):
+        check(case)
+
+
+def test_what_should_be_refused_and_is_not_is_found(monkeypatch):
+    case = replace(of(), spoiled="bias shape")
+    assert check(case).refusal == "spoiled bias shape"
+    monkeypatch.setattr(checking, "_call", lambda *_: (None, None))
+    with pytest.raises(Finding, match="taken in spite of bias shape"):
+        check(case)
+
+
+def test_a_refusal_that_names_nothing_is_found(monkeypatch):
+    def refuse(*_):
+        raise ValueError("no")
+
+    monkeypatch.setattr(checking, "_call", refuse)
+    for case in (of(), replace(of(), spoiled="out dtype")):
+        with pytest.raises(Finding, match="refused: ValueError: no"):
+            check(case)
+
+
+@pytest.mark.parametrize("kind", WISDOM)
+def test_every_kind_of_wisdom(kind):
+    for case in CASES[:12]:
+        check(replace(case, call="Conv2d", wisdom=kind, spoiled=None))
+
+
+def test_a_finding_is_made_smaller(monkeypatch):
+    """Down to what it needs: here, more than two output channels."""
+    real = checking._check_result
+
+    def broken(case, y, plan):
+        real(case, y, plan)
+        if case.problem.out_channels > 2:
+            raise Finding("three are too many")
+
+    monkeypatch.setattr(checking, "_check_result", broken)
+    big = next(
+        case
+        for case in CASES
+        if case.problem.out_channels > 8
+        and predicted(case) is None
+        and not case.spoiled
+        and case.problem.options["algorithm"] in ("auto", "direct")
+        and "max_workspace" not in case.problem.options
+    )
+    small, text = shrink(big)
+    assert text == "three are too many"
+    assert small.problem.out_channels in (3, 4)  # two groups have an even number
+    assert small.problem.image == small.problem.kernel == (1, 1)
+    assert f"weight ({small.problem.out_channels}, 1, 1, 1)" in describe(small)
+
+
+def test_figures_count_what_was_run():
+    tally = Tally(100)
+    a, b = (100, 200, "avx2"), (100, 200, "portable")
+    tally.begun([a, b])
+    assert tally.complete() == 100
+    tally.take(a, {"next": 200, "counts": {"problems": 50, "layout: NCHW": 50}})
+    tally.take(b, {"next": 151, "counts": {"problems": 26, "layout: NCHW": 26}})
+    assert tally.complete() == 151
+    tally.died(b, 160, "signal 11")
+    assert tally.complete() == 161
+    assert "seed 160, portable: the process died: signal 11" in tally.summary()
+    tally.take(b, {"next": 200, "counts": {"problems": 24}})
+    assert tally.complete() == 200
+    assert tally.line().startswith("101 problems")
+    assert "        76  NCHW" in tally.summary()
