@@ -1,5 +1,5 @@
 /* How many threads are computing, counted over all calls of the process; and what OpenMP would
- * give a thread that nobody has set a limit for. */
+ * give a thread that nobody has set a limit for. For team.pyx alone, which has the one count. */
 #ifndef PPLCONV_TEAM_H
 #define PPLCONV_TEAM_H
 
@@ -54,6 +54,9 @@ static int pplconv_team_unlimited(void) {
     }
     return answer;
 }
+
+/* Without it, the compiler would leave an empty region out. */
+static inline void pplconv_team_nothing(void) { __asm__ volatile("" ::: "memory"); }
 
 static inline int64_t pplconv_team_clock(void) {
     struct timespec t;

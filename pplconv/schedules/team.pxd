@@ -1,6 +1,4 @@
 """Threads for one call, counted; see ``team.pyx``."""
 
-cdef extern from "pplconv_team.h" nogil:
-    void leave_team "pplconv_team_leave"(int team)
-
 cdef int take_team(int wanted, int most) except -1
+cdef void leave_team(int team) noexcept nogil

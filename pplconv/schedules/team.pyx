@@ -26,10 +26,12 @@ from pplconv.runtime import note_openmp_used, safe_team
 
 cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_take(int wanted, int most)
+    void pplconv_team_leave(int team)
     int pplconv_team_in_use()
     void pplconv_team_forget()
     int pplconv_team_unlimited()
     int64_t pplconv_team_clock()
+    void pplconv_team_nothing()
     int omp_in_parallel()
     int omp_get_max_threads()
 
@@ -58,6 +60,10 @@ cdef int take_team(int wanted, int most) except -1:
             leave_team(team)
             raise
     return team
+
+
+cdef void leave_team(int team) noexcept nogil:
+    pplconv_team_leave(team)
 
 
 def largest_team(int wanted):
@@ -113,7 +119,7 @@ cdef class Taken:
 
 cdef void empty_region(int team) noexcept nogil:
     with parallel(num_threads=team):
-        pass
+        pplconv_team_nothing()
 
 
 def time_start(int team=2, int regions=32):

@@ -64,8 +64,8 @@ def test_where_no_team_may_start_nothing_is_measured_or_kept(monkeypatch):
 
 
 def test_the_real_measurement_is_a_time():
-    """Between a few instructions and what a machine that is very busy may take."""
-    assert 20 < time_start(regions=8) < 10**9
+    """Between a few hundred instructions and what a machine that is very busy may take."""
+    assert 100 < time_start(regions=8) < 10**9
 
 
 # 2 * 32 * 32 * 9 * 40 * 40: 29.5 MFLOP.
