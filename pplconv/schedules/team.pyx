@@ -54,11 +54,7 @@ cdef int take_team(int wanted, int most) except -1:
     """
     cdef int team = pplconv_team_take(allowed(wanted), most)
     if team > 1:
-        try:
-            note_openmp_used()
-        except:
-            leave_team(team)
-            raise
+        note_openmp_used()
     return team
 
 

@@ -9,9 +9,9 @@ import sys
 
 import numpy as np
 import pytest
+from processes import run
 
 import pplconv
-from processes import run
 from pplconv.runtime import ForkableLock
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import threadpoolctl
+from processes import run
 
 import pplconv
-from processes import run
 from pplconv.planner import share
 from pplconv.runtime import forked_after_openmp
 from pplconv.schedules.team import Taken, largest_team, threads_in_use
