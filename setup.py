@@ -106,6 +106,7 @@ setup(
         [
             extension("_kernels"),
             extension("schedules.base", openmp=True),
+            extension("schedules.team", openmp=True),
             extension("schedules.gemm"),
             extension("schedules.direct"),
             extension("schedules.winograd"),
@@ -119,7 +120,12 @@ setup(
             extension("_blocked"),
         ],
         build_dir="build/cython",
-        compiler_directives={"language_level": "3", "binding": True},
+        compiler_directives={
+            "language_level": "3",
+            "binding": True,
+            # Every module takes care of what its threads share: docs/architecture.md, "Threads".
+            "freethreading_compatible": True,
+        },
     ),
     cmdclass={"build_ext": BuildExt},
 )

@@ -15,6 +15,7 @@ from pplconv._arrays cimport (
     release,
 )
 from pplconv.schedules.relayout cimport Planes, Relayout
+from pplconv.schedules.team cimport leave_team, take_team
 
 import math
 
@@ -24,7 +25,6 @@ from pplconv import _arguments as arguments
 from pplconv import planner
 from pplconv.planner.estimating import LARGEST_TEAM
 from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
-from pplconv.runtime import note_openmp_used, safe_team
 
 # Below so many bytes of output for each thread, starting a team costs more than it saves.
 cdef enum:
@@ -41,13 +41,8 @@ cdef Relayout relayout_for(str dtype, str isa):
 
 
 cdef int team_for(int64_t threads, int64_t nbytes):
-    """As many threads as the bytes to be written justify, 1 where a team would hang."""
-    threads = max(1, min(threads, nbytes // BYTES_PER_THREAD, LARGEST_TEAM))
-    if threads > 1:
-        threads = safe_team(threads)
-        if threads > 1:
-            note_openmp_used()
-    return <int> threads
+    """As many threads as the bytes to be written justify."""
+    return <int> max(1, min(threads, nbytes // BYTES_PER_THREAD, LARGEST_TEAM))
 
 
 cdef object relayout(object x, str dtype, tuple shape, const Planes *planes, object around,
@@ -68,7 +63,7 @@ cdef object relayout(object x, str dtype, tuple shape, const Planes *planes, obj
         hold(result, &target, PyBUF_ND | PyBUF_WRITABLE)
         if nbytes == 0:
             return result
-        team = team_for(around.threads, nbytes)
+        team = take_team(team_for(around.threads, nbytes), around.threads)
         with nogil:
             if to_blocks:
                 loops.to_blocks(planes, <const char *> source.buffer.buf,
@@ -76,6 +71,7 @@ cdef object relayout(object x, str dtype, tuple shape, const Planes *planes, obj
             else:
                 loops.from_blocks(planes, <const char *> source.buffer.buf,
                                   <char *> target.buffer.buf, team)
+            leave_team(team)
         return result
     finally:
         release(&source)

@@ -6,6 +6,7 @@ found in a cache or made), the arrays become pointers (``_arrays``), and ``_prep
 the loops.
 """
 
+cimport cython
 from cpython.buffer cimport PyBUF_ND
 from libc.stdint cimport int64_t
 
@@ -30,9 +31,8 @@ from pplconv._prepared cimport (
     run,
 )
 from pplconv.schedules.base cimport Schedule
+from pplconv.schedules.team cimport leave_team, take_team
 from pplconv._workspace cimport Buffer, borrow, give_back
-
-import threading
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from pplconv import _arguments as arguments
 from pplconv import planner
 from pplconv._activation import activation_of, activation_text, kept_activation
 from pplconv.problem import dimensions
+from pplconv.runtime import ForkableLock
 
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
 cdef enum:
@@ -197,7 +198,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
     cdef int64_t groups
     cdef dict settings  # as `planner.make_plan` takes them
     cdef Activation activated
-    # plans: input shape to Ready. `last` is the latest of them, read and replaced whole.
+    # plans: input shape to Ready. `last` is the latest of them, for `latest` and `keep_latest`.
     cdef dict plans
     cdef Ready last
 
@@ -237,7 +238,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
             self.bias = np.array(plain_bias(bias, array.shape[0], self.dtype), self.dtype,
                                  order="C")
         self.weight = np.array(array, self.dtype, order="C", copy=True)
-        self.lock = threading.Lock()
+        self.lock = ForkableLock()
         self.plans = {}
         self.last = None
         if input_shape is not None:
@@ -259,6 +260,15 @@ search_seconds=0.5, max_workspace=None, threads=None)
                 f"{self.layout}, got {shape!r}"
             )
         return dims
+
+    # Without the GIL, a reference that is read while it is replaced may be to what is gone.
+    cdef inline Ready latest(self):
+        with cython.critical_section(self):
+            return self.last
+
+    cdef inline void keep_latest(self, Ready ready) noexcept:
+        with cython.critical_section(self):
+            self.last = ready
 
     cdef Ready ready_for(self, tuple shape):
         """Find or make the plan and the packed weights for one input shape."""
@@ -284,7 +294,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
                 while len(self.plans) >= PLANS_PER_CONV:
                     del self.plans[next(iter(self.plans))]
                 self.plans[shape] = ready
-            self.last = ready
+        self.keep_latest(ready)
         return ready
 
     def plan_for(self, input_shape):
@@ -334,7 +344,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
         MemoryError
             If memory for the output or the scratch cannot be had.
         """
-        cdef Ready ready = self.last
+        cdef Ready ready = self.latest()
         cdef Operands o
         cdef object x
         cdef bint batched
@@ -352,7 +362,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
                 if ready is None:
                     ready = self.ready_for(shape)
                 else:
-                    self.last = ready
+                    self.keep_latest(ready)
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
             batched = o.x.buffer.ndim == ready.prepared.ndim
@@ -392,7 +402,7 @@ def _unpickle(weight, bias, stride, padding, dilation, groups, activation, layou
 
 cdef dict conv2d_plans = {}
 cdef object PRELU = object()  # stands in keys for a PReLU of any slopes
-cdef object conv2d_lock = threading.Lock()
+cdef object conv2d_lock = ForkableLock()
 
 
 cdef tuple conv2d_prepared(object x, object w, object stride, object padding, object dilation,
@@ -554,7 +564,6 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     if bias is not None:
         b = plain_bias(bias, w.shape[0], prepared.dtype)
     schedule = prepared.schedule
-    team = prepared.team()
     hold_nothing(&o)
     try:
         plain_x = hold_plain(x, prepared.dtype, &o.x)
@@ -563,8 +572,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
             hold_plain(b, prepared.dtype, &o.bias)
         packed = borrow(schedule.packed_bytes())
         try:
+            team = take_team(prepared.threads, prepared.most)
             with nogil:
                 schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
+                leave_team(team)
             return run(prepared, &o, x, plain_x, packed.data, w, b, residual, activated, out,
                        batched)
         finally:

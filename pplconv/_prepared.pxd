@@ -16,10 +16,9 @@ cdef class Prepared:
     cdef int ndim
     cdef int64_t input_dims[5]
     cdef int64_t output_dims[5]
-    cdef int threads
+    # Of the plan's team; and how many threads may compute at once when this runs.
+    cdef int threads, most
     cdef str packing
-
-    cdef int team(self)
 
 
 cdef class Activation:

@@ -25,39 +25,31 @@ from pplconv._kernels cimport (
     PPLCONV_ACTIVATE_SILU,
 )
 from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.team cimport leave_team, take_team
 from pplconv._workspace cimport Buffer, borrow, give_back
 
 import numpy as np
 
 from pplconv import planner
 from pplconv.schedules import compile_plan
-from pplconv.runtime import note_openmp_used, safe_team
 
 
 cdef class Prepared:
     """A problem's plan, and the plan compiled."""
 
-    def __cinit__(self, problem, plan, Schedule schedule, dtype):
+    def __cinit__(self, problem, plan, Schedule schedule, dtype, int most):
         cdef int i
         self.plan = plan
         self.schedule = schedule
         self.dtype = dtype
         self.output_shape = problem.output_shape
         self.threads = plan.threads
+        self.most = most
         self.packing = plan.packing
         self.ndim = len(problem.input_shape)
         for i in range(self.ndim):
             self.input_dims[i] = problem.input_shape[i]
             self.output_dims[i] = self.output_shape[i]
-
-    cdef int team(self):
-        """The plan's team, or 1 where a team would hang (see `pplconv.runtime`)."""
-        cdef int threads = self.threads
-        if threads > 1:
-            threads = safe_team(threads)
-            if threads > 1:
-                note_openmp_used()
-        return threads
 
 
 cdef dict ACTIVATION_KINDS = {
@@ -117,6 +109,7 @@ cdef Prepared prepare(object problem, dict settings):
     return Prepared(
         problem, plan, <Schedule?> compile_plan(fields, plan.dtype, plan.isa),
         np.dtype(np.float32 if problem.dtype == "f32" else np.float64),
+        planner.share(settings.get("threads")),
     )
 
 
@@ -128,15 +121,19 @@ cdef class PackedWeights:
 
     def __cinit__(self, Prepared prepared, weight):
         cdef View view
-        cdef int team = prepared.team()
+        cdef int team
         cdef Schedule schedule = prepared.schedule
         self.packing = prepared.packing
         self.buffer = Buffer(schedule.packed_bytes())
         view.held = False
         hold(weight, &view, PyBUF_ND)
-        with nogil:
-            schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
-        release(&view)
+        try:
+            team = take_team(prepared.threads, prepared.most)
+            with nogil:
+                schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
+                leave_team(team)
+        finally:
+            release(&view)
 
     cdef const char *data_for(self, Prepared prepared) except NULL:
         if prepared.packing != self.packing:
@@ -190,9 +187,12 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.clip = activation.clip
     t.slope = activation.slope
     t.activation = activation.kind
-    team = prepared.team()
     scratch = borrow(schedule.scratch_bytes())
-    with nogil:
-        schedule.run(&t, scratch.data, team)
-    give_back(scratch)
+    try:
+        team = take_team(prepared.threads, prepared.most)
+        with nogil:
+            schedule.run(&t, scratch.data, team)
+            leave_team(team)
+    finally:
+        give_back(scratch)
     return out

@@ -7,8 +7,8 @@ from pplconv._arrays cimport View, hold, release
 from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
 from pplconv._workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.team cimport leave_team, take_team
 
-from pplconv.runtime import note_openmp_used, safe_team
 from pplconv.schedules import compile_plan
 
 cdef extern from *:
@@ -25,14 +25,6 @@ cdef extern from *:
 
 # What stands for a class of epilogues: the dearest of each.
 cdef dict EPILOGUES = {"none": 0, "slope": PPLCONV_ACTIVATE_LEAKY, "exp": PPLCONV_ACTIVATE_SILU}
-
-
-cdef int usable_team(int threads):
-    if threads > 1:
-        threads = safe_team(threads)
-        if threads > 1:
-            note_openmp_used()
-    return threads
 
 
 cdef class Trial:
@@ -54,7 +46,9 @@ cdef class Trial:
 
     cdef Schedule schedule
     cdef Buffer weights
-    cdef int team, activation
+    cdef int threads, activation
+    # Whether every run had the team that it was to be timed with.
+    cdef readonly bint whole
     cdef double slope
 
     def __cinit__(self, dict fields, str dtype, str isa, weight, str epilogue="none",
@@ -62,9 +56,10 @@ cdef class Trial:
         cdef View view
         cdef float *single = <float *> &self.slope
         cdef Schedule schedule = <Schedule?> compile_plan(fields, dtype, isa)
-        cdef int team = usable_team(fields["threads"])
+        cdef int team
         self.schedule = schedule
-        self.team = team
+        self.threads = fields["threads"]
+        self.whole = True
         self.activation = EPILOGUES[epilogue]
         if dtype == "f32":
             single[0] = 0.125
@@ -76,9 +71,13 @@ cdef class Trial:
         self.weights = Buffer(schedule.packed_bytes())
         view.held = False
         hold(weight, &view, PyBUF_ND)
-        with nogil:
-            schedule.pack_weights(<const char *> view.buffer.buf, self.weights.data, team)
-        release(&view)
+        try:
+            team = take_team(self.threads, self.threads)
+            with nogil:
+                schedule.pack_weights(<const char *> view.buffer.buf, self.weights.data, team)
+                leave_team(team)
+        finally:
+            release(&view)
 
     def seconds(self, x, y, int runs=1):
         """Run, and return the shortest time of a run.
@@ -98,7 +97,7 @@ cdef class Trial:
         cdef View x_view, y_view
         cdef Tensors t
         cdef double best = 1e30, begin, took
-        cdef int _i
+        cdef int _i, team
         cdef Schedule schedule = self.schedule
         # Borrowed as a call borrows it: warm, and not one for each candidate.
         cdef Buffer scratch = borrow(schedule.scratch_bytes())
@@ -114,13 +113,17 @@ cdef class Trial:
             t.clip = NULL
             t.slope = <const char *> &self.slope
             t.activation = self.activation
+            # A time that is shared with another call's threads is nobody's.
+            team = take_team(self.threads, self.threads)
+            self.whole = self.whole and team == self.threads
             with nogil:
                 for _i in range(runs):
                     begin = pplconv_now()
-                    schedule.run(&t, scratch.data, self.team)
+                    schedule.run(&t, scratch.data, team)
                     took = pplconv_now() - begin
                     if took < best:
                         best = took
+                leave_team(team)
         finally:
             release(&x_view)
             release(&y_view)

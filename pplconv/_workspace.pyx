@@ -3,9 +3,17 @@
 Fresh pages cost a fault each, which for scratch of a megabyte is as much as ten million
 FMAs; so what a call borrows goes back to a small pool. The pool holds few buffers and
 bounded bytes; a buffer is used by one call at a time.
+
+The pool is guarded by a flag that is taken for the few instructions that look and change, and
+that nobody waits for long: who does not get it does without the pool. So a child forked while
+another thread had it, which can only be without the GIL, computes on, with a new pool.
 """
 
+from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free
+
+import os
 
 cdef extern from *:
     """
@@ -27,23 +35,49 @@ cdef extern from *:
     """
     void *pplconv_allocate(size_t size) nogil
 
+
+cdef extern from *:
+    """
+    /* Bytes of all buffers there are, after a change. */
+    static int64_t pplconv_count_bytes(int64_t change) {
+        static int64_t bytes;
+        return __atomic_add_fetch(&bytes, change, __ATOMIC_RELAXED);
+    }
+
+    static int pplconv_pool_taken;
+
+    static int pplconv_pool_take(void) {
+        int tries;
+        for (tries = 0; tries < 1000; tries++) {
+            if (!__atomic_test_and_set(&pplconv_pool_taken, __ATOMIC_ACQUIRE)) return 1;
+        }
+        return 0;
+    }
+
+    static void pplconv_pool_leave(void) {
+        __atomic_clear(&pplconv_pool_taken, __ATOMIC_RELEASE);
+    }
+    """
+    int64_t pplconv_count_bytes(int64_t change) noexcept nogil
+    bint pplconv_pool_take() noexcept nogil
+    void pplconv_pool_leave() noexcept nogil
+
+
 cdef enum:
-    POOL_BUFFERS = 8
+    POOL_BUFFERS = 9
     POOL_BYTES = 1 << 28
 
-# The GIL guards these: nothing in `borrow` and `give_back` lets go of it between look and
-# change. The one that came back last is kept apart, as most programs need only one.
-cdef Buffer latest = None
-cdef list pool = []
+# Oldest first, each a reference that the pool owns. The flag guards them.
+cdef PyObject *pool[POOL_BUFFERS]
+cdef int pooled = 0
 cdef size_t pool_bytes = 0
-# Of all buffers there are, and which of the next allocations fails (0: none does).
-cdef size_t all_bytes = 0
+# Which of the next allocations fails; 0: none does.
 cdef size_t failing = 0
 
 
 cdef char *allocate(size_t size) noexcept:
     """Every native allocation of the package; NULL if it fails."""
-    global all_bytes, failing
+    global failing
     cdef char *data
     if failing:
         failing -= 1
@@ -51,7 +85,7 @@ cdef char *allocate(size_t size) noexcept:
             return NULL
     data = <char *> pplconv_allocate(size if size else 1)
     if data != NULL:
-        all_bytes += size
+        pplconv_count_bytes(<int64_t> size)
     return data
 
 
@@ -67,15 +101,21 @@ def fail_allocation(size_t which):
 
 def allocated_bytes():
     """For tests: bytes of all buffers there are, the pool's included."""
-    return all_bytes
+    return pplconv_count_bytes(0)
 
 
 def empty_pool():
     """For tests: free what waits for the next call."""
-    global latest, pool_bytes
-    latest = None
-    pool.clear()
-    pool_bytes = 0
+    cdef PyObject *dropped[POOL_BUFFERS]
+    cdef int i, count = 0
+    if not pplconv_pool_take():
+        return
+    while pooled:
+        dropped[count] = take_out(pooled - 1)
+        count += 1
+    pplconv_pool_leave()
+    for i in range(count):
+        Py_XDECREF(dropped[i])
 
 
 cdef class Buffer:
@@ -88,46 +128,75 @@ cdef class Buffer:
         self.size = size
 
     def __dealloc__(self):
-        global all_bytes
-        free(self.data)
-        all_bytes -= self.size
+        if self.data != NULL:
+            free(self.data)
+            pplconv_count_bytes(-<int64_t> self.size)
+
+
+cdef PyObject *take_out(int at) noexcept:
+    # The flag is held; the reference is the caller's now.
+    global pooled, pool_bytes
+    cdef PyObject *taken = pool[at]
+    cdef int i
+    pooled -= 1
+    pool_bytes -= (<Buffer> taken).size
+    for i in range(at, pooled):
+        pool[i] = pool[i + 1]
+    return taken
 
 
 cdef Buffer borrow(size_t size):
     """A buffer of at least `size` bytes, contents arbitrary."""
-    global latest, pool_bytes
-    cdef Buffer best = latest, each
-    cdef Py_ssize_t i, at = -1
-    if best is not None and best.size >= size:
-        latest = None
-        return best
-    best = None
-    for i in range(len(pool)):
-        each = pool[i]
-        if each.size >= size and (best is None or each.size < best.size):
-            best = each
-            at = i
-    if best is None:
+    cdef PyObject *best = NULL
+    cdef int i, at = -1
+    cdef size_t found, smallest = 0
+    if pplconv_pool_take():
+        for i in range(pooled - 1, -1, -1):
+            found = (<Buffer> pool[i]).size
+            if found >= size and (at < 0 or found < smallest):
+                at, smallest = i, found
+                # The one that came back last is warm, and most programs need only one.
+                if i == pooled - 1:
+                    break
+        if at >= 0:
+            best = take_out(at)
+        pplconv_pool_leave()
+    if best == NULL:
         return Buffer(size)
-    del pool[at]
-    pool_bytes -= best.size
-    return best
+    buffer = <Buffer> best
+    Py_XDECREF(best)
+    return buffer
 
 
 cdef void give_back(Buffer buffer) noexcept:
     """Return a borrowed buffer; the oldest are dropped when the pool is full."""
-    global latest, pool_bytes
-    cdef Buffer oldest
-    if buffer.size > POOL_BYTES:
+    global pooled, pool_bytes
+    # Dropped after the flag is left: the system may take its time to unmap them.
+    cdef PyObject *dropped[POOL_BUFFERS]
+    cdef int i, count = 0
+    if buffer.size > POOL_BYTES or not pplconv_pool_take():
         return
-    buffer, latest = latest, buffer
-    if buffer is None:
-        return
-    try:
-        pool.append(buffer)
-    except MemoryError:  # where the list cannot grow, the buffer is freed
-        return
+    while pooled == POOL_BUFFERS or pool_bytes + buffer.size > POOL_BYTES:
+        dropped[count] = take_out(0)
+        count += 1
+    Py_INCREF(buffer)
+    pool[pooled] = <PyObject *> buffer
+    pooled += 1
     pool_bytes += buffer.size
-    while len(pool) > POOL_BUFFERS or pool_bytes > POOL_BYTES:
-        oldest = pool.pop(0)
-        pool_bytes -= oldest.size
+    pplconv_pool_leave()
+    for i in range(count):
+        Py_XDECREF(dropped[i])
+
+
+def _in_child():
+    """Start anew if a thread that is not there any more has the flag."""
+    global pooled, pool_bytes
+    if not pplconv_pool_take():
+        pooled = 0
+        pool_bytes = 0
+    pplconv_pool_leave()
+
+
+# Systems without fork have no such function, and no such problem.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

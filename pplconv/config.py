@@ -5,6 +5,8 @@
 ``PPLCONV_NUM_THREADS``   the team size where a call names none
 ``OMP_NUM_THREADS``       the same, where ``PPLCONV_NUM_THREADS`` is not set; may be a list
                           (one entry per nesting level), of which the first entry counts
+``PPLCONV_TEAM_START_US`` what starting a team of threads costs, in microseconds, 1 to 1000000;
+                          measured where it is not set
 ``PPLCONV_WISDOM``        the file that keeps measured plans; ``off``, ``0`` or empty: none
 ``XDG_CACHE_HOME``        where the user's caches lie, if not in ``~/.cache``
 ``HOME``                  the user's folder
@@ -31,9 +33,13 @@ ISA_LADDER = ("portable", "avx2", "avx512")
 MAX_THREADS = 65536
 """The largest team a setting may ask for; more is a slip of the keyboard, not a wish."""
 
+MAX_TEAM_START_US = 1_000_000
+"""The longest start of a team that a setting may claim: a second."""
+
 _MAX_ISA = "PPLCONV_MAX_ISA"
 _NUM_THREADS = "PPLCONV_NUM_THREADS"
 _OMP_NUM_THREADS = "OMP_NUM_THREADS"
+_TEAM_START = "PPLCONV_TEAM_START_US"
 _WISDOM = "PPLCONV_WISDOM"
 _CACHE_HOME = "XDG_CACHE_HOME"
 _HOME = "HOME"
@@ -60,6 +66,8 @@ class Settings:
     cache_folder : str or None
         Absolute path of the user's cache folder for pplconv, which need not exist; None where
         the environment names no folder of the user's.
+    team_start_us : int or None
+        What starting a team costs, in microseconds, from ``PPLCONV_TEAM_START_US``.
     """
 
     max_isa: str | None = None
@@ -67,6 +75,7 @@ class Settings:
     omp_num_threads: int | None = None
     wisdom: str | None = None
     cache_folder: str | None = None
+    team_start_us: int | None = None
 
 
 def read(environ: Mapping[str, str] | None = None) -> Settings:
@@ -95,6 +104,7 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
         env.get(_WISDOM),
         env.get(_CACHE_HOME),
         env.get(_HOME),
+        env.get(_TEAM_START),
     )
 
 
@@ -123,13 +133,15 @@ def _parse(
     wisdom: str | None,
     cache_home: str | None,
     home: str | None,
+    team_start: str | None,
 ) -> Settings:
     return Settings(
         max_isa=_isa(max_isa),
-        num_threads=_threads(num_threads),
+        num_threads=_whole(_NUM_THREADS, num_threads, MAX_THREADS),
         omp_num_threads=_omp(omp),
         wisdom=_wisdom(wisdom, home),
         cache_folder=_cache_folder(cache_home, home),
+        team_start_us=_whole(_TEAM_START, team_start, MAX_TEAM_START_US),
     )
 
 
@@ -142,13 +154,13 @@ def _isa(text: str | None) -> str | None:
     return name
 
 
-def _threads(text: str | None) -> int | None:
+def _whole(name: str, text: str | None, most: int) -> int | None:
     digits = (text or "").strip()
     if not digits:
         return None
-    count = _count(digits) if _DIGITS.fullmatch(digits) else None
+    count = _count(digits, most) if _DIGITS.fullmatch(digits) else None
     if count is None:
-        raise ValueError(f"{_NUM_THREADS} is {text!r}: expected an integer from 1 to {MAX_THREADS}")
+        raise ValueError(f"{name} is {text!r}: expected an integer from 1 to {most}")
     return count
 
 
@@ -157,7 +169,7 @@ def _omp(text: str | None) -> int | None:
     counts = []
     for entry in (text or "").split(","):
         match = _OMP_ENTRY.fullmatch(entry)
-        count = _count(match.group(1)) if match else None
+        count = _count(match.group(1), MAX_THREADS) if match else None
         if count is None:
             return None
         counts.append(count)
@@ -185,10 +197,10 @@ def _cache_folder(cache_home: str | None, home: str | None) -> str | None:
     return os.path.join(home, *caches, "pplconv")
 
 
-def _count(digits: str) -> int | None:
+def _count(digits: str, most: int) -> int | None:
     # The length comes first: int() refuses, slowly, strings of thousands of digits.
     significant = digits.lstrip("0")
-    if not significant or len(significant) > len(str(MAX_THREADS)):
+    if not significant or len(significant) > len(str(most)):
         return None
     count = int(significant)
-    return count if count <= MAX_THREADS else None
+    return count if count <= most else None

@@ -135,7 +135,7 @@ def test_cache_folder(
 
 
 def test_current_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PPLCONV_WISDOM", "XDG_CACHE_HOME", "HOME"):
+    for name in ("PPLCONV_WISDOM", "PPLCONV_TEAM_START_US", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PPLCONV_MAX_ISA", "avx2")
     monkeypatch.setenv("PPLCONV_NUM_THREADS", "3")
@@ -191,3 +191,14 @@ def test_the_search_for_readers_finds_them() -> None:
     assert _environment_reads("import os\nx = os.environ.get('A')") == [2]
     assert _environment_reads("from os import getenv") == [1]
     assert _environment_reads("environment = 1") == []
+
+
+def test_start_of_a_team() -> None:
+    assert read({"PPLCONV_TEAM_START_US": " 12 "}).team_start_us == 12
+    assert read({"PPLCONV_TEAM_START_US": ""}).team_start_us is None
+    for text in ("0", "-1", "1.5", "1000001", "fast"):
+        with pytest.raises(ValueError) as caught:
+            read({"PPLCONV_TEAM_START_US": text})
+        assert str(caught.value) == (
+            f"PPLCONV_TEAM_START_US is {text!r}: expected an integer from 1 to 1000000"
+        )

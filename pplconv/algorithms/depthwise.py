@@ -14,7 +14,7 @@ from typing import Any
 from ..problem import ConvProblem
 from .candidate import Candidate, balanced, ceil_div, round_up
 from .error_bounds import direct_error_bound
-from .rates import L3_BYTES, TASK_CYCLES, TEAM_CYCLES, Rates, busiest_share, direct_sum_floor
+from .rates import L3_BYTES, TASK_CYCLES, Rates, busiest_share, direct_sum_floor
 from .surroundings import Surroundings
 
 NAME = "depthwise"
@@ -129,7 +129,7 @@ class Depthwise(Candidate):
             "fma": fma * busiest,
             "tile": (planes * PLANE_CYCLES + self.tasks * TASK_CYCLES) * busiest,
             "stream": moved / (4 * L3_BYTES) * busiest,
-            "team": TEAM_CYCLES if threads > 1 else 0.0,
+            "team": rates.team_cycles if threads > 1 else 0.0,
         }
 
 

@@ -35,7 +35,6 @@ from .rates import (
     STORE_TRANSPOSED_CYCLES,
     STREAM_CYCLES,
     TASK_CYCLES,
-    TEAM_CYCLES,
     Rates,
     busiest_share,
     direct_sum_floor,
@@ -393,7 +392,7 @@ class Direct(Candidate):
         largest *= min(1.0, self.oc_segment / self.oc) / max(share, 1)
         busiest = busiest_share(self.tasks, threads, min(largest, 1.0))
         cost = {name: cycles * busiest for name, cycles in work.items()}
-        cost["team"] = TEAM_CYCLES if threads > 1 else 0.0
+        cost["team"] = rates.team_cycles if threads > 1 else 0.0
         return cost
 
 
@@ -452,7 +451,7 @@ def _with_tile(
         options.add(balanced(rows, most, 1, pieces))
     if not frame.slab:
         if pieces > 1 and weights <= l2 // 4:
-            rates = Rates.of(around.machine, around.isa)
+            rates = Rates.of(around)
             cycles = direct_sum_floor(problem, around.lanes, rates) / max(share, 1)
             pieces = team_pieces(rows, 1, pieces, cycles)
         options.add(balanced(rows, rows, 1, pieces))

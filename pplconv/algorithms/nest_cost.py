@@ -35,7 +35,6 @@ from .rates import (
     STORE_TRANSPOSED_CYCLES,
     STREAM_CYCLES,
     TASK_CYCLES,
-    TEAM_CYCLES,
     Rates,
     busiest_share,
     parts,
@@ -100,7 +99,7 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     )
     busiest = busiest_share(nest.tasks, threads, largest)
     cost = {name: cycles * busiest for name, cycles in work.items()}
-    cost["team"] = TEAM_CYCLES if threads > 1 else 0.0
+    cost["team"] = rates.team_cycles if threads > 1 else 0.0
     return cost
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..machine import Machine
 from ..problem import ConvProblem
+from .surroundings import Surroundings
 
 FMA_LATENCY = 4.0
 LOADS_PER_CYCLE = 2.0
@@ -18,7 +18,7 @@ L2_BYTES = 48.0
 L2_WRITE_BYTES = 16.0
 L3_BYTES = 10.0
 HIDDEN = 0.8
-TEAM_CYCLES = 3000.0
+CYCLES_PER_MICROSECOND = 3000.0  # nominal: what is measured in time is compared with cycles
 LATE = 0.05  # of a task, for which a team waits for its last thread
 MOST_STREAMS = 16  # rows of A that are streams of their own
 STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
@@ -26,16 +26,21 @@ STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
 
 @dataclass(frozen=True)
 class Rates:
-    """What the model knows of the core: vector FMAs a cycle and cache sizes."""
+    """What the model knows: vector FMAs a cycle, cache sizes, cycles to start a team."""
 
     fma_per_cycle: float
     l1_bytes: int
     l2_bytes: int
+    team_cycles: float = CYCLES_PER_MICROSECOND
 
     @classmethod
-    def of(cls, machine: Machine, isa: str) -> Rates:
-        """Take the rates of `machine` for one instruction set."""
-        return cls(float(machine.fma_per_cycle[isa]), machine.l1d_bytes, machine.l2_bytes)
+    def of(cls, around: Surroundings) -> Rates:
+        """Take the rates of a machine for one instruction set."""
+        machine = around.machine
+        return cls(
+            float(machine.fma_per_cycle[around.isa]), machine.l1d_bytes, machine.l2_bytes,
+            around.team_start * CYCLES_PER_MICROSECOND,
+        )  # fmt: skip
 
 
 def step_cycles(rates: Rates, mr: int, vectors: int) -> float:

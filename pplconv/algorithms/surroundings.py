@@ -27,6 +27,8 @@ class Surroundings:
         Size of the team; decides segments only.
     tolerance : float
         Error that may be spent; what must spend more need not be made.
+    team_start : int
+        Microseconds that it costs to start a team; only estimates of a team show it.
     """
 
     machine: Machine
@@ -35,3 +37,4 @@ class Surroundings:
     lanes: int
     threads: int
     tolerance: float = math.inf
+    team_start: int = 1

@@ -57,7 +57,7 @@ class _Frame:
         self.share = images * problem.groups
         # K is cut between channels where packed k runs through the taps of each channel.
         self.whole = problem.kh * problem.kw if packed and not self.channels_last else 1
-        rates = Rates.of(around.machine, around.isa)
+        rates = Rates.of(around)
         self.cycles = direct_sum_floor(problem, around.lanes, rates) / self.share
         self.l1 = around.machine.l1d_bytes
         self.l2 = around.machine.l2_bytes

@@ -32,7 +32,6 @@ from .rates import (
     L3_BYTES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
-    TEAM_CYCLES,
     Rates,
     busiest_share,
     matrix_cycles,
@@ -300,7 +299,7 @@ class Winograd(Candidate):
         largest *= min(1.0, self.oc_segment / self.oc) / p.groups
         busiest = busiest_share(self.tasks, threads, min(largest, 1.0))
         cost = {name: cycles * busiest for name, cycles in work.items()}
-        cost["team"] = TEAM_CYCLES if threads > 1 else 0.0
+        cost["team"] = rates.team_cycles if threads > 1 else 0.0
         return cost
 
 

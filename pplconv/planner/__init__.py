@@ -4,6 +4,7 @@
 ``plan.py``          `Plan`, the frozen answer
 ``planning.py``      `make_plan`: wisdom first, else the estimate or a search
 ``estimating.py``    candidates, ranked by the cost model
+``starting.py``      what starting a team costs
 ``searching.py``     candidates, measured
 ``racing.py``        how measuring goes: turns, time, and who wins
 ===================  ===========================================================================
@@ -11,7 +12,7 @@
 
 from __future__ import annotations
 
-from .estimating import SEARCHES, Request, check_algorithm, check_search, surroundings
+from .estimating import SEARCHES, Request, check_algorithm, check_search, share, surroundings
 from .plan import Plan
 from .planning import EPILOGUES, SEARCH_SECONDS, Planned, make_plan, plan_problem
 
@@ -26,5 +27,6 @@ __all__ = [
     "check_search",
     "make_plan",
     "plan_problem",
+    "share",
     "surroundings",
 ]

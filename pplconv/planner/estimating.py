@@ -11,15 +11,16 @@ from typing import Any
 
 from .. import _kernels, config
 from ..algorithms import ALGORITHMS, Candidate, Rates, Surroundings
+from ..algorithms.rates import CYCLES_PER_MICROSECOND
 from ..machine import Machine
 from ..machine import current as current_machine
 from ..problem import DTYPES, ConvProblem
 from ..runtime import default_threads
 from .plan import Plan
+from .starting import LEAST, team_start
 
-# Below so many floating-point operations for each further thread a team does not pay: an
-# empty parallel region costs a microsecond or two, in which one core does some 0.2 MFLOP.
-FLOPS_PER_THREAD = 400_000
+# A further thread pays where its share takes so many times as long as starting it.
+STARTS_PER_SHARE = 2
 # The OpenMP runtime ends the process if it cannot start a thread, so no wish goes further.
 LARGEST_TEAM = 1024
 
@@ -93,9 +94,46 @@ def surroundings(dtype: str) -> Surroundings:
     return _surroundings(dtype, None, config.current())
 
 
-def team(problem: ConvProblem, threads: int) -> int:
-    """Cut a team down to what the work justifies."""
-    return max(1, min(threads, LARGEST_TEAM, problem.flops // FLOPS_PER_THREAD))
+def share(threads: int | None) -> int:
+    """How many threads of this process may compute at once, where a call asks for `threads`.
+
+    The default team, unless the call itself asks for more.
+    """
+    around = _surroundings("f32", None, config.current())
+    return max(1, min(max(around.threads, threads or 1), LARGEST_TEAM))
+
+
+def least_share(around: Surroundings, start: int) -> float:
+    """Floating-point operations of a thread's share below which the thread does not pay.
+
+    Counted at the peak of one core, so a method far below it could do with less.
+
+    Parameters
+    ----------
+    around : Surroundings
+        Machine and kernels.
+    start : int
+        Microseconds that starting a team costs.
+    """
+    flops_per_cycle = 2 * around.lanes * around.machine.fma_per_cycle[around.isa]
+    return STARTS_PER_SHARE * start * CYCLES_PER_MICROSECOND * flops_per_cycle
+
+
+def team(problem: ConvProblem, around: Surroundings, settings: config.Settings) -> tuple[int, int]:
+    """Cut a team down to what the work justifies.
+
+    Returns
+    -------
+    threads : int
+        Size of the team.
+    start : int
+        Microseconds that starting it costs; where no team could pay, it is not measured.
+    """
+    threads = min(around.threads, LARGEST_TEAM)
+    if threads <= 1 or problem.flops < 2 * least_share(around, LEAST):
+        return 1, LEAST
+    start = team_start(settings)
+    return max(1, min(threads, int(problem.flops / least_share(around, start)))), start
 
 
 @dataclass(frozen=True)
@@ -142,9 +180,10 @@ class Request:
 
     def surroundings(self) -> Surroundings:
         """What the machine gives, with the team that the work justifies."""
-        around = _surroundings(self.problem.dtype, self.threads, config.current())
-        threads = team(self.problem, around.threads)
-        return replace(around, threads=threads, tolerance=self.tolerance)
+        settings = config.current()
+        around = _surroundings(self.problem.dtype, self.threads, settings)
+        threads, start = team(self.problem, around, settings)
+        return replace(around, threads=threads, tolerance=self.tolerance, team_start=start)
 
     def ranked(
         self, around: Surroundings, names: Iterable[str] = (), slack: float = 1.0
@@ -168,7 +207,7 @@ class Request:
         """
         if not names:
             names = ALGORITHMS if self.algorithm == "auto" else (self.algorithm,)
-        rates = Rates.of(around.machine, around.isa)
+        rates = Rates.of(around)
         found: list[Ranked] = []
         too_large: list[Candidate] = []
         reasons = []
@@ -254,7 +293,7 @@ def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list
     if same:
         return same
     alone = [r.candidate for r in single if r.candidate.bits == chosen.bits]
-    return rank(alone, Rates.of(around.machine, around.isa), around.threads)
+    return rank(alone, Rates.of(around), around.threads)
 
 
 def plan_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import wisdom
 from ..machine import current as current_machine
 from ..problem import ConvProblem
-from ..runtime import safe_team
+from ..schedules.team import largest_team
 from .estimating import PRUNE_METHODS, Ranked, Request, estimate_plan, plan_of, rank_team, summary
 from .plan import Plan
 
@@ -178,8 +178,9 @@ def _measured(
     )
     best, candidate = found.best, found.best.ranked.candidate
     threads = request.surroundings().threads
-    # A forked child that may lead no team has timed something else.
-    if safe_team(threads) == threads:
+    # What ran with fewer threads than it should (in a forked child, under a limit, beside other
+    # calls) has timed something else.
+    if found.whole and largest_team(threads) == threads:
         # Algorithms may share their bits, and teams may then differ in the algorithm.
         choice, blocks = {"bits": candidate.bits}, _flat(candidate.blocks, candidate.algorithm)
         wisdom.remember(key, choice, threads, blocks, max(best.seconds, 1e-9), search=search)

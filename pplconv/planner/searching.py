@@ -50,6 +50,7 @@ class Bench:
         self.y: NDArray[Any] = empty_aligned(problem.output_shape, dtype)
         self.y.fill(1)  # its pages are there before the first run is timed
         self._packed: OrderedDict[str, Trial] = OrderedDict()
+        self.whole = True  # every run has had the team that it was to be timed with
 
     def prepare(self, candidate: Candidate, threads: int) -> Runs:
         """Make a candidate ready to be run."""
@@ -62,7 +63,12 @@ class Bench:
         self._packed.move_to_end(packing)
         if len(self._packed) > PACKED_KEPT:
             self._packed.popitem(last=False)
-        return partial(trial.seconds, self.x, self.y)
+        return partial(self._seconds, trial)
+
+    def _seconds(self, trial: Trial, runs: int) -> float:
+        seconds = trial.seconds(self.x, self.y, runs)
+        self.whole &= trial.whole
+        return seconds
 
 
 @dataclass(frozen=True)
@@ -78,11 +84,14 @@ class Found:
         `best`, as methods are compared on one thread.
     timed : list of Timed
         What else could have been chosen for this team, fastest first.
+    whole : bool
+        Whether every run had the team that it was to be timed with.
     """
 
     best: Timed
     own: Timed
     timed: list[Timed]
+    whole: bool = True
 
 
 def search_plan(
@@ -139,7 +148,7 @@ def search_plan(
         best = choose(timed, single[0])
         if not two:
             own = next(t for t in timed if t.ranked is single[0])
-            return Found(best, own, timed)
+            return Found(best, own, timed, bench.whole)
         bits = best.ranked.candidate.bits
     chosen = next(r.candidate for r in single if r.candidate.bits == bits)
     divisions = pruned(rank_team(request, chosen, single), effort)
@@ -154,7 +163,7 @@ def search_plan(
     fit = [t for t in timed if t.ranked.candidate.bits == bits]
     reference = outsider[0] if outsider else divisions[0]
     own = next(t for t in timed if t.ranked is reference)
-    return Found(choose(fit, divisions[0]), own, fit)
+    return Found(choose(fit, divisions[0]), own, fit, bench.whole)
 
 
 def _part(progress: Progress | None, begin: float, end: float) -> Progress | None:

@@ -9,11 +9,14 @@ finds the note runs everything on the calling thread.
 from __future__ import annotations
 
 import os
+import threading
 import warnings
 
 _used = False
 _forked = False
 _warned = False
+# Held to look at `_warned` and set it.
+_telling = threading.Lock()
 
 
 def note_openmp_used() -> None:
@@ -56,8 +59,9 @@ def safe_team(threads: int) -> int:
     global _warned
     if not _forked or threads <= 1:
         return threads
-    if not _warned:
-        _warned = True
+    with _telling:
+        told, _warned = _warned, True
+    if not told:
         warnings.warn(
             "this process was forked after its parent had used OpenMP, where teams hang: pplconv "
             'runs on one thread here. The "spawn" and "forkserver" start methods of '
@@ -69,9 +73,10 @@ def safe_team(threads: int) -> int:
 
 
 def _in_child() -> None:
-    global _forked, _warned
+    global _forked, _warned, _telling
     _forked = _used  # copied from the parent, and so from its parents
     _warned = False  # each process says it once
+    _telling = threading.Lock()
 
 
 # Systems without fork have no such function, and no such problem.

@@ -7,6 +7,7 @@
 ``winograd``         pre-processing, products over all positions, post-processing
 ``depthwise``        one input channel for each output channel
 ``relayout``         NCHW to NCHWc and back
+``team``             how many threads a call gets just now; what starting some costs
 ===================  ===========================================================================
 
 A plan's ``loops`` names the module that runs it. Only modules of this folder are parallel,

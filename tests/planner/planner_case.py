@@ -58,6 +58,7 @@ class Bench:
 
     def __init__(self, seconds: Callable[[Candidate, int], float]) -> None:
         self._seconds = seconds
+        self.whole = True
         self.prepared: list[tuple[Candidate, int]] = []
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> Bench:

@@ -232,7 +232,7 @@ def test_an_interrupted_conv2d_can_be_used_again(monkeypatch):
 
 def test_a_forked_child_that_leads_no_team_remembers_nothing_of_one(monkeypatch):
     favour(all_bits()[1], monkeypatch)
-    monkeypatch.setattr(planning, "safe_team", lambda threads: 1)
+    monkeypatch.setattr(planning, "largest_team", lambda threads: 1)
     assert plan_of(request(2), search="measure").search == "measure"
     assert entries() == []
     plan_of(request(1), search="measure")

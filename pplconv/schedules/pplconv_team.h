@@ -1,0 +1,67 @@
+/* How many threads are computing, counted over all calls of the process; and what OpenMP would
+ * give a thread that nobody has set a limit for. For team.pyx alone, which has the one count. */
+#ifndef PPLCONV_TEAM_H
+#define PPLCONV_TEAM_H
+
+#include <omp.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <time.h>
+
+static int pplconv_team_used;
+
+/* Count up to `wanted` threads in, as far as there are no more than `most` then, and one at
+ * least; gives how many. */
+static inline int pplconv_team_take(int wanted, int most) {
+    int used = __atomic_load_n(&pplconv_team_used, __ATOMIC_RELAXED);
+    int team;
+    do {
+        team = most - used;
+        if (team > wanted) team = wanted;
+        if (team < 1) team = 1;
+    } while (!__atomic_compare_exchange_n(&pplconv_team_used, &used, used + team, 1,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return team;
+}
+
+static inline void pplconv_team_leave(int team) {
+    (void)__atomic_fetch_sub(&pplconv_team_used, team, __ATOMIC_RELAXED);
+}
+
+static inline int pplconv_team_in_use(void) {
+    return __atomic_load_n(&pplconv_team_used, __ATOMIC_RELAXED);
+}
+
+/* In a forked child: the threads that computed in its parent are not there. */
+static inline void pplconv_team_forget(void) {
+    __atomic_store_n(&pplconv_team_used, 0, __ATOMIC_RELAXED);
+}
+
+static void *pplconv_team_ask(void *answer) {
+    *(int *)answer = omp_get_max_threads();
+    return NULL;
+}
+
+/* omp_set_num_threads, and so threadpoolctl, sets a number for the thread that calls it; a
+ * thread that is new has the number that OpenMP began with. 0 if no thread can be had. */
+static int pplconv_team_unlimited(void) {
+    static int kept;
+    int answer = __atomic_load_n(&kept, __ATOMIC_RELAXED);
+    pthread_t thread;
+    if (answer == 0 && pthread_create(&thread, NULL, pplconv_team_ask, &answer) == 0) {
+        pthread_join(thread, NULL);
+        __atomic_store_n(&kept, answer, __ATOMIC_RELAXED);
+    }
+    return answer;
+}
+
+/* Without it, the compiler would leave an empty region out. */
+static inline void pplconv_team_nothing(void) { __asm__ volatile("" ::: "memory"); }
+
+static inline int64_t pplconv_team_clock(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+#endif

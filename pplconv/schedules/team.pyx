@@ -1,0 +1,154 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""How large a team a call gets when it runs: the plan's, or what there is left of it.
+
+A plan says how many threads its work justifies; this module says how many may start now. Any
+team gives the same bits, so a call may get fewer than its plan has:
+
+* one in a child forked after OpenMP was used, where teams hang (``runtime/fork.py``);
+* one inside a parallel region of the OpenMP library that pplconv uses: its threads have the
+  CPUs already, and each may be computing a convolution of its own;
+* as many as ``omp_set_num_threads``, and so ``threadpoolctl.threadpool_limits``, allow the
+  calling thread. OpenMP keeps that number for each thread, and a thread that is new has the
+  one that OpenMP began with: only a smaller one is a limit that somebody has set. What OpenMP
+  began with is no limit, as ``threads=`` and ``PPLCONV_NUM_THREADS`` go before it;
+* what other calls that compute just now leave of the process's share, and one at least.
+
+Calls count themselves in and out with one atomic addition each; nobody waits for anybody. A
+region of another OpenMP library is not seen, nor are another library's threads counted.
+"""
+
+from cython.parallel cimport parallel
+from libc.stdint cimport int64_t
+
+import os
+
+from pplconv.runtime import note_openmp_used, safe_team
+
+cdef extern from "pplconv_team.h" nogil:
+    int pplconv_team_take(int wanted, int most)
+    void pplconv_team_leave(int team)
+    int pplconv_team_in_use()
+    void pplconv_team_forget()
+    int pplconv_team_unlimited()
+    int64_t pplconv_team_clock()
+    void pplconv_team_nothing()
+    int omp_in_parallel()
+    int omp_get_max_threads()
+
+
+cdef int allowed(int wanted) except -1:
+    """Cut `wanted` down to what does not depend on other calls."""
+    cdef int limit
+    if wanted <= 1 or omp_in_parallel():
+        return 1
+    limit = omp_get_max_threads()
+    if limit < wanted and limit < pplconv_team_unlimited():
+        wanted = max(limit, 1)
+    return safe_team(wanted)
+
+
+cdef int take_team(int wanted, int most) except -1:
+    """Count the threads of a call in, `wanted` if there are so many; `leave_team` counts them out.
+
+    No more than `most` compute at once, but for calls that have one thread because of that.
+    """
+    cdef int team = pplconv_team_take(allowed(wanted), most)
+    if team > 1:
+        note_openmp_used()
+    return team
+
+
+cdef void leave_team(int team) noexcept nogil:
+    pplconv_team_leave(team)
+
+
+def largest_team(int wanted):
+    """Threads that a call of this thread would get of `wanted`, if no other call were running.
+
+    Parameters
+    ----------
+    wanted : int
+        What its plan has.
+
+    Returns
+    -------
+    int
+        From 1 to `wanted`.
+
+    Warns
+    -----
+    RuntimeWarning
+        See `pplconv.runtime.safe_team`.
+    """
+    return allowed(wanted)
+
+
+def threads_in_use():
+    """Count the threads that compute just now, over all calls of this process."""
+    return pplconv_team_in_use()
+
+
+cdef class Taken:
+    """Threads counted as in use for as long as a ``with`` block lasts.
+
+    Parameters
+    ----------
+    wanted : int
+        How many.
+    most : int
+        How many may be in use over all.
+    """
+
+    cdef int wanted, most, team
+
+    def __cinit__(self, int wanted, int most):
+        self.wanted, self.most, self.team = wanted, most, 0
+
+    def __enter__(self):
+        self.team = take_team(self.wanted, self.most)
+        return self.team
+
+    def __exit__(self, kind, error, trace):
+        leave_team(self.team)
+        self.team = 0
+
+
+cdef void empty_region(int team) noexcept nogil:
+    with parallel(num_threads=team):
+        pplconv_team_nothing()
+
+
+def time_start(int team=2, int regions=32):
+    """Time what it costs to start a team and to wait for its end: the best of empty regions.
+
+    Parameters
+    ----------
+    team : int
+        How many threads.
+    regions : int
+        How often; the first makes the threads.
+
+    Returns
+    -------
+    int
+        Nanoseconds.
+    """
+    cdef int64_t begin, took, best = 1 << 62
+    cdef int _i
+    note_openmp_used()
+    with nogil:
+        for _i in range(regions):
+            begin = pplconv_team_clock()
+            empty_region(team)
+            took = pplconv_team_clock() - begin
+            best = min(best, took)
+    return best
+
+
+def _in_child():
+    pplconv_team_forget()
+
+
+# Systems without fork have no such function, and no such problem.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

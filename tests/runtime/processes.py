@@ -1,0 +1,75 @@
+"""Python code in processes of its own, which see this package and nothing of the test runner."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pplconv
+
+# Nothing here takes longer than a second or two; who hangs does so for ever.
+DEADLINE = 240
+
+# A process that hangs leaves its stacks behind, and its children end by themselves.
+PREAMBLE = """
+import faulthandler, os, signal, sys, threading, time, warnings
+faulthandler.dump_traceback_later(180, exit=True)
+import numpy as np
+import pplconv
+from pplconv.schedules import team
+
+random = np.random.default_rng(1)
+x = random.standard_normal((2, 16, 28, 28), dtype=np.float32)
+w = random.standard_normal((32, 16, 3, 3), dtype=np.float32)
+
+def os_threads():
+    return len(os.listdir("/proc/self/task"))
+
+def forked(body, alarm=120):
+    '''Run a function in a forked child; its exit status, negative for a signal.'''
+    sys.stdout.flush()
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            signal.alarm(alarm)  # a child that waits for ever dies of it
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                body()
+            sys.stdout.flush()
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+def start(body: str, **environment: str) -> subprocess.Popen[str]:
+    """Start a process that runs `PREAMBLE` and `body`."""
+    # Not through PYTHONPATH: the package is found where this process found it.
+    source = str(Path(pplconv.__file__).parents[1])
+    code = f"import sys\nsys.path.insert(0, {source!r})\n{PREAMBLE}\n{body}"
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> list[str]:
+    """Wait for a process that is to end well; its lines."""
+    try:
+        out, err = process.communicate(timeout=DEADLINE)
+    finally:
+        process.kill()
+    assert process.returncode == 0, f"{process.returncode}\n{out}\n{err}"
+    return out.splitlines()
+
+
+def run(body: str, **environment: str) -> list[str]:
+    """Run a process to its end; its lines."""
+    return finish(start(body, **environment))

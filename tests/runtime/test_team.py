@@ -1,0 +1,263 @@
+"""How large a team a call gets: limits, regions, other calls; and other libraries' settings."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import threadpoolctl
+from processes import run
+
+import pplconv
+from pplconv.planner import share
+from pplconv.runtime import forked_after_openmp
+from pplconv.schedules.team import Taken, largest_team, threads_in_use
+
+MANY = 1 << 20
+
+pytestmark = pytest.mark.skipif(
+    forked_after_openmp(), reason="the test runner itself was forked after OpenMP was used"
+)
+
+
+def test_a_call_takes_what_it_wants_where_nobody_limits_it() -> None:
+    for wanted in (1, 2, 3, 7):
+        with Taken(wanted, MANY) as got:
+            assert got == wanted
+        assert largest_team(wanted) == wanted
+
+
+def test_calls_share_and_each_has_one_thread_at_least() -> None:
+    assert run(
+        "with team.Taken(3, 4) as a, team.Taken(3, 4) as b, team.Taken(3, 4) as c:\n"
+        "  print(a, b, c, team.threads_in_use())\n"
+        "with team.Taken(3, 4) as a, team.Taken(5, 8) as b:\n"
+        "  print(a, b, team.threads_in_use())\n"
+        "print(team.threads_in_use())"
+    ) == ["3 1 1 5", "3 5 8", "0"]
+
+
+def test_what_a_call_took_comes_back_when_it_fails() -> None:
+    before = threads_in_use()
+    with pytest.raises(RuntimeError), Taken(2, MANY):
+        raise RuntimeError
+    assert threads_in_use() == before
+
+
+@pytest.mark.parametrize("user_api", [None, "openmp"])
+@pytest.mark.parametrize("limit", [1, 2])
+def test_limits_of_threadpoolctl_are_kept(limit: int, user_api: str | None) -> None:
+    """Against an OpenMP that begins with four threads, so that two are a limit everywhere."""
+    assert run(
+        "import threadpoolctl\n"
+        f"with threadpoolctl.threadpool_limits({limit}, user_api={user_api!r}):\n"
+        "  print([team.largest_team(n) for n in (1, 2, 3, 64)])\n"
+        "print(team.largest_team(3))",
+        OMP_NUM_THREADS="4",
+    ) == [str([1, limit, limit, limit]), "3"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="loads libgomp by its name")
+def test_a_limit_that_was_set_before_the_import_is_kept() -> None:
+    """What OpenMP began with is not what it says when pplconv is imported."""
+    source = str(Path(pplconv.__file__).parents[1])
+    code = (
+        f"import sys; sys.path.insert(0, {source!r})\n"
+        "import ctypes\n"
+        "ctypes.CDLL('libgomp.so.1').omp_set_num_threads(1)\n"
+        "from pplconv.schedules import team\n"
+        "print(team.largest_team(3))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "4"},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_what_openmp_begins_with_is_no_limit() -> None:
+    """``threads=`` and ``PPLCONV_NUM_THREADS`` go before ``OMP_NUM_THREADS``."""
+    assert run("print(team.largest_team(3))", OMP_NUM_THREADS="1") == ["3"]
+
+
+def test_limits_of_other_libraries_are_not_openmps() -> None:
+    with threadpoolctl.threadpool_limits(1, user_api="blas"):
+        assert largest_team(3) == 3
+
+
+def test_a_limit_holds_for_the_thread_that_set_it() -> None:
+    """As OpenMP has it."""
+    got: list[int] = []
+    with threadpoolctl.threadpool_limits(1, user_api="openmp"):
+        thread = threading.Thread(target=lambda: got.append(largest_team(2)))
+        thread.start()
+        thread.join(timeout=60)
+    assert got == [2]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
+def test_under_a_limit_no_thread_starts_and_the_bits_are_the_same() -> None:
+    assert run(
+        "import threadpoolctl\n"
+        "before = os_threads()\n"
+        "with threadpoolctl.threadpool_limits(1):\n"
+        "  y = pplconv.conv2d(x, w, threads=2)\n"
+        "  assert np.array_equal(pplconv.Conv2d(w, threads=2)(x), y)\n"
+        "print(os_threads() - before)\n"
+        "assert np.array_equal(pplconv.conv2d(x, w, threads=2), y)\n"
+        "print(os_threads() - before)",
+        PPLCONV_TEAM_START_US="1",
+    ) == ["0", "1"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="calls libgomp by its name")
+def test_inside_a_region_of_the_same_openmp_a_call_runs_alone() -> None:
+    """Each thread of the region calls, through ctypes, what ``prange`` with the GIL would be."""
+    assert run(
+        "import ctypes\n"
+        "gomp = ctypes.CDLL('libgomp.so.1')\n"
+        "conv = pplconv.Conv2d(w, threads=2)\n"
+        "expected = conv(x)\n"
+        "found, lock = [], threading.Lock()\n"
+        "@ctypes.CFUNCTYPE(None, ctypes.c_void_p)\n"
+        "def body(_):\n"
+        "  y = conv(x)\n"
+        "  with lock:\n"
+        "    found.append((team.largest_team(4), np.array_equal(y, expected)))\n"
+        "gomp.GOMP_parallel(body, None, 3, 0)\n"
+        "print(found, team.largest_team(4))",
+        OMP_DYNAMIC="false",
+    ) == [f"{[(1, True)] * 3} 4"]
+
+
+def test_calls_of_many_threads_stay_within_the_share() -> None:
+    """Whoever has more than one thread has left the others theirs."""
+    (line,) = run(
+        "conv = pplconv.Conv2d(random.standard_normal((64, 64, 3, 3), dtype=np.float32))\n"
+        "image = random.standard_normal((1, 64, 56, 56), dtype=np.float32)\n"
+        "expected = conv(image).tobytes()\n"
+        "stop, bad = threading.Event(), []\n"
+        "def work():\n"
+        "  while not stop.is_set():\n"
+        "    if conv(image).tobytes() != expected:\n"
+        "      bad.append(1)\n"
+        "threads = [threading.Thread(target=work) for _ in range(3)]\n"
+        "for thread in threads: thread.start()\n"
+        "most = samples = 0\n"
+        "end = time.monotonic() + 2\n"
+        "while time.monotonic() < end or not most:\n"
+        "  most = max(most, team.threads_in_use())\n"
+        "  samples += 1\n"
+        "stop.set()\n"
+        "for thread in threads: thread.join(60)\n"
+        "print(conv.plan_for(image.shape).threads, most, team.threads_in_use(), len(bad))",
+        PPLCONV_NUM_THREADS="2",
+        PPLCONV_TEAM_START_US="1",
+    )
+    plan, most, after, bad = map(int, line.split())
+    assert (plan, after, bad) == (2, 0, 0)
+    # Three callers: one with what there is and two with a thread each, or all with one.
+    assert 1 <= most <= 4
+
+
+def test_the_share_is_the_default_team_unless_more_is_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PPLCONV_NUM_THREADS", "3")
+    assert [share(threads) for threads in (None, 1, 3, 8, 1 << 40)] == [3, 3, 3, 8, 1024]
+
+
+def test_a_search_beside_another_call_remembers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its team of two was one thread: nobody's time."""
+    remembered = []
+    monkeypatch.setattr(pplconv.wisdom, "remember", lambda *a, **k: remembered.append(a))
+    weight = np.ones((32, 32, 3, 3), np.float32)
+
+    def search() -> None:
+        pplconv.Conv2d(
+            weight, padding=1, threads=2, search="measure", search_seconds=0.05,
+            input_shape=(1, 32, 40, 40),
+        )  # fmt: skip
+
+    search()
+    assert len(remembered) == 1
+    with Taken(1, MANY):
+        search()
+    assert len(remembered) == 1
+
+
+VIEW = (
+    "import threadpoolctl\n"
+    "def view():\n"
+    "  keys = ('filepath', 'user_api', 'internal_api', 'num_threads')\n"
+    "  return sorted(tuple(str(e.get(k)) for k in keys) for e in threadpoolctl.threadpool_info())\n"
+)
+
+
+def test_importing_and_using_changes_no_library_that_was_there() -> None:
+    """pplconv brings its own OpenMP, at most, and leaves that as it began."""
+    source = str(Path(pplconv.__file__).parents[1])
+    code = (
+        f"import sys; sys.path.insert(0, {source!r})\n"
+        f"import numpy as np\n{VIEW}"
+        "before = view()\n"
+        "import pplconv\n"
+        "imported = view()\n"
+        "x = np.ones((2, 32, 40, 40), np.float32); w = np.ones((32, 32, 3, 3), np.float32)\n"
+        "for n in (None, 1, 2, 3): pplconv.conv2d(x, w, threads=n)\n"
+        "pplconv.Conv2d(w, search='measure', search_seconds=0.05, threads=2)(x)\n"
+        "pplconv.from_blocked(pplconv.to_blocked(x, 16))\n"
+        "used = view()\n"
+        "new = [entry[1] for entry in imported if entry not in before]\n"
+        "print(set(before) <= set(imported), new in ([], ['openmp']), used == imported)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "True", "True"]
+
+
+def test_numpys_blas_keeps_its_threads_at_work() -> None:
+    """A matrix product in one thread, convolutions in another: neither's settings move."""
+    a = np.ones((300, 300), np.float32)
+    x = np.ones((2, 32, 40, 40), np.float32)
+    w = np.ones((32, 32, 3, 3), np.float32)
+    expected, product = pplconv.conv2d(x, w), a @ a
+    before = threadpoolctl.threadpool_info()
+    wrong: list[str] = []
+
+    def multiply() -> None:
+        for _ in range(20):
+            if not np.array_equal(a @ a, product):
+                wrong.append("product")
+
+    thread = threading.Thread(target=multiply)
+    thread.start()
+    for _ in range(20):
+        if not np.array_equal(pplconv.conv2d(x, w, threads=2), expected):
+            wrong.append("convolution")
+    thread.join(timeout=120)
+    assert not thread.is_alive()
+    assert (wrong, threadpoolctl.threadpool_info()) == ([], before)
+
+
+def test_pytorch_keeps_its_threads() -> None:
+    torch = pytest.importorskip(
+        "torch", reason="PyTorch is one of the benchmarks' peers, not a requirement of the tests"
+    )
+    before = torch.get_num_threads(), torch.get_num_interop_threads()
+    x = np.ones((2, 32, 40, 40), np.float32)
+    w = np.ones((32, 32, 3, 3), np.float32)
+    theirs = torch.nn.functional.conv2d(torch.from_numpy(x), torch.from_numpy(w)).numpy()
+    begin = time.monotonic()
+    for threads in (1, 2):
+        np.testing.assert_allclose(pplconv.conv2d(x, w, threads=threads), theirs, rtol=1e-4)
+    assert time.monotonic() - begin < 60
+    assert (torch.get_num_threads(), torch.get_num_interop_threads()) == before
