@@ -14,6 +14,7 @@ from pplconv._arrays cimport (
     new_array,
     release,
 )
+from pplconv._binding cimport pinned
 from pplconv.schedules.relayout cimport Planes, Relayout
 
 import math
@@ -24,7 +25,7 @@ from pplconv import _arguments as arguments
 from pplconv import planner
 from pplconv.planner.estimating import LARGEST_TEAM
 from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
-from pplconv.runtime import note_openmp_used, safe_team
+from pplconv.runtime import note_openmp_used, pinned_team, safe_team
 
 # Below so many bytes of output for each thread, starting a team costs more than it saves.
 cdef enum:
@@ -43,6 +44,8 @@ cdef Relayout relayout_for(str dtype, str isa):
 cdef int team_for(int64_t threads, int64_t nbytes):
     """As many threads as the bytes to be written justify, 1 where a team would hang."""
     threads = max(1, min(threads, nbytes // BYTES_PER_THREAD, LARGEST_TEAM))
+    if pinned():
+        threads = pinned_team(threads)
     if threads > 1:
         threads = safe_team(threads)
         if threads > 1:

@@ -17,6 +17,7 @@ from pplconv._arrays cimport (
     new_array,
     release,
 )
+from pplconv._binding cimport pinned
 from pplconv._kernels cimport (
     PPLCONV_ACTIVATE_HARDSWISH,
     PPLCONV_ACTIVATE_LEAKY,
@@ -31,7 +32,7 @@ import numpy as np
 
 from pplconv import planner
 from pplconv.schedules import compile_plan
-from pplconv.runtime import note_openmp_used, safe_team
+from pplconv.runtime import note_openmp_used, pinned_team, safe_team
 
 
 cdef class Prepared:
@@ -53,6 +54,8 @@ cdef class Prepared:
     cdef int team(self):
         """The plan's team, or 1 where a team would hang (see `pplconv.runtime`)."""
         cdef int threads = self.threads
+        if pinned():
+            threads = pinned_team(threads)
         if threads > 1:
             threads = safe_team(threads)
             if threads > 1:

@@ -4,11 +4,12 @@
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
 
 from pplconv._arrays cimport View, hold, release
+from pplconv._binding cimport pinned
 from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
 from pplconv._workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.base cimport Schedule, Tensors
 
-from pplconv.runtime import note_openmp_used, safe_team
+from pplconv.runtime import note_openmp_used, pinned_team, safe_team
 from pplconv.schedules import compile_plan
 
 cdef extern from *:
@@ -28,6 +29,8 @@ cdef dict EPILOGUES = {"none": 0, "slope": PPLCONV_ACTIVATE_LEAKY, "exp": PPLCON
 
 
 cdef int usable_team(int threads):
+    if pinned():
+        threads = pinned_team(threads)
     if threads > 1:
         threads = safe_team(threads)
         if threads > 1:

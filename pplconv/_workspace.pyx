@@ -3,9 +3,15 @@
 Fresh pages cost a fault each, which for scratch of a megabyte is as much as ten million
 FMAs; so what a call borrows goes back to a small pool. The pool holds few buffers and
 bounded bytes; a buffer is used by one call at a time.
+
+Under `pplconv.runtime.pin` on a machine of several NUMA nodes, a buffer prefers the memory of
+the caller's node, and serves callers of that node only. It is a mapping of its own, so that the
+preference ends with it: no thread's memory policy is ever changed.
 """
 
 from libc.stdlib cimport free
+
+from pplconv._binding cimport prefer_node, preferred_node
 
 cdef extern from *:
     """
@@ -24,8 +30,21 @@ cdef extern from *:
     #endif
         return memory;
     }
+
+    /* Pages of their own, none of them touched. */
+    static void *pplconv_map(size_t size) {
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+        void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (memory == MAP_FAILED) return NULL;
+    #ifdef MADV_HUGEPAGE
+        if (size >= (size_t)4 << 20) (void)madvise(memory, size, MADV_HUGEPAGE);
+    #endif
+        return memory;
+    }
     """
     void *pplconv_allocate(size_t size) nogil
+    void *pplconv_map(size_t size) nogil
+    int munmap(void *start, size_t size) nogil
 
 cdef enum:
     POOL_BUFFERS = 8
@@ -42,13 +61,25 @@ cdef class Buffer:
     """Memory aligned to a page, freed with the object."""
 
     def __cinit__(self, size_t size):
-        self.data = <char *> pplconv_allocate(size if size else 1)
+        self.node = preferred_node()
+        if self.node < 0:
+            self.data = <char *> pplconv_allocate(size if size else 1)
+        else:
+            self.data = <char *> pplconv_map(size if size else 1)
         if self.data == NULL:
             raise MemoryError(f"cannot allocate {size} bytes")
         self.size = size
+        if self.node >= 0:
+            # A pin asks the system first. Refused later, pages come from where they are touched.
+            prefer_node(self.data, size if size else 1, self.node)
 
     def __dealloc__(self):
-        free(self.data)
+        if self.data == NULL:
+            return
+        if self.node < 0:
+            free(self.data)
+        else:
+            munmap(self.data, self.size if self.size else 1)
 
 
 cdef Buffer borrow(size_t size):
@@ -56,13 +87,14 @@ cdef Buffer borrow(size_t size):
     global latest, pool_bytes
     cdef Buffer best = latest, each
     cdef Py_ssize_t i, at = -1
-    if best is not None and best.size >= size:
+    cdef int node = preferred_node()
+    if best is not None and best.size >= size and best.node == node:
         latest = None
         return best
     best = None
     for i in range(len(pool)):
         each = pool[i]
-        if each.size >= size and (best is None or each.size < best.size):
+        if each.size >= size and each.node == node and (best is None or each.size < best.size):
             best = each
             at = i
     if best is None:

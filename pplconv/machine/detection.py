@@ -79,6 +79,8 @@ def detect(
         affinity=layout.affinity,
         quota=quota.read(root),
         numa_nodes=layout.numa_nodes,
+        node_ids=layout.node_ids,
+        cores=layout.cores,
         memory_bytes=layout.memory_bytes,
     )
 

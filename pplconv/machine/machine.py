@@ -62,6 +62,10 @@ class Machine:
         CPUs' worth of time that the control groups grant; None if unlimited.
     numa_nodes : tuple of tuple of int
         CPU ids of each NUMA node of the whole machine; nodes without CPUs are left out.
+    node_ids : tuple of int
+        The system's number of each of `numa_nodes`.
+    cores : tuple of tuple of int
+        Logical CPUs of each physical core that is online.
     memory_bytes : int
         Memory of the whole machine in bytes; 0 if unknown.
     """
@@ -86,6 +90,8 @@ class Machine:
     affinity: tuple[int, ...] = (0,)
     quota: float | None = None
     numa_nodes: tuple[tuple[int, ...], ...] = ((0,),)
+    node_ids: tuple[int, ...] = (0,)
+    cores: tuple[tuple[int, ...], ...] = ((0,),)
     memory_bytes: int = 0
 
     def __post_init__(self) -> None:
@@ -107,6 +113,25 @@ class Machine:
         mask = set(self.affinity)
         parts = (tuple(cpu for cpu in node if cpu in mask) for node in self.numa_nodes)
         return tuple(part for part in parts if part)
+
+    def node_of(self, cpu: int) -> int | None:
+        """Number of the NUMA node that a logical CPU belongs to; None if it is of none."""
+        for number, cpus in zip(self.node_ids, self.numa_nodes, strict=True):
+            if cpu in cpus:
+                return number
+        return None
+
+    def usable_cores(self, node: int | None = None) -> tuple[tuple[int, ...], ...]:
+        """Each physical core's logical CPUs inside the affinity mask, empty ones left out.
+
+        Parameters
+        ----------
+        node : int, optional
+            Cores of this NUMA node only.
+        """
+        mask = set(self.affinity)
+        cores = (tuple(cpu for cpu in core if cpu in mask) for core in self.cores)
+        return tuple(core for core in cores if core and node in (None, self.node_of(core[0])))
 
     def usable_isas(self, cap: str | None = None) -> tuple[str, ...]:
         """Instruction sets to choose from, lowest first, those above `cap` left out.

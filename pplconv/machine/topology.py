@@ -26,6 +26,8 @@ class Topology:
     online_cpus: int
     physical_cores: int
     numa_nodes: tuple[tuple[int, ...], ...]
+    node_ids: tuple[int, ...]
+    cores: tuple[tuple[int, ...], ...]
     memory_bytes: int
 
 
@@ -46,11 +48,15 @@ def read(root: str, affinity: Iterable[int] | None = None) -> Topology:
     mask = tuple(sorted(set(_affinity() if affinity is None else affinity))) or (0,)
     online = read_list(under(root, f"{_CPU_DIR}/online"))
     nodes = _nodes(root, online)
+    everyone = online or mask
+    cores = _cores(root, online) or tuple((cpu,) for cpu in everyone)
     return Topology(
         affinity=mask,
         online_cpus=len(online) or max(len(mask), os.cpu_count() or 1),
-        physical_cores=_cores(root, online) or _host_cores() or len(online) or len(mask),
-        numa_nodes=nodes or (online or mask,),
+        physical_cores=len(_cores(root, online)) or _host_cores() or len(online) or len(mask),
+        numa_nodes=tuple(cpus for _, cpus in nodes) or (everyone,),
+        node_ids=tuple(number for number, _ in nodes) or (0,),
+        cores=cores,
         memory_bytes=_memory(root) or _host_memory(),
     )
 
@@ -67,10 +73,10 @@ def _affinity() -> Iterable[int]:
     return _ask_psutil(lambda psutil: list(psutil.Process().cpu_affinity()), list(everyone))
 
 
-def _cores(root: str, online: tuple[int, ...]) -> int:
-    """Physical cores among `online`; 0 if sysfs does not tell."""
+def _cores(root: str, online: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """CPUs of each physical core among `online`; () if sysfs does not tell."""
     seen: set[int] = set()
-    cores = 0
+    cores = []
     for cpu in online:
         if cpu in seen:
             continue
@@ -80,13 +86,13 @@ def _cores(root: str, online: tuple[int, ...]) -> int:
             os.path.join(base, "core_cpus_list")
         )
         if not siblings:
-            return 0
+            return ()
         seen.update(siblings)
-        cores += 1
-    return cores
+        cores.append(tuple(sibling for sibling in siblings if sibling in online))
+    return tuple(cores)
 
 
-def _nodes(root: str, online: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+def _nodes(root: str, online: tuple[int, ...]) -> tuple[tuple[int, tuple[int, ...]], ...]:
     present = set(online)
     nodes = []
     for number in read_list(under(root, f"{_NODE_DIR}/online")):
@@ -94,7 +100,7 @@ def _nodes(root: str, online: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
         if present:
             cpus = tuple(cpu for cpu in cpus if cpu in present)
         if cpus:  # nodes of memory alone have none
-            nodes.append(cpus)
+            nodes.append((number, cpus))
     return tuple(nodes)
 
 
