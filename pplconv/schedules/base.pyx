@@ -67,9 +67,9 @@ cdef void run_tasks(task_function run_task, const void *job, int64_t tasks,
         return
     lead = current_lead()
     with parallel(num_threads=team):
+        saved = pplconv_flush_denormals()
         if lead.binding != NULL:
             take_place(lead, threadid())
-        saved = pplconv_flush_denormals()
         for task in prange(tasks, schedule="dynamic", chunksize=1):
             run_task(job, t, task, scratch + threadid() * thread_scratch)
         pplconv_restore_denormals(saved)
