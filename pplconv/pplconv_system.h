@@ -23,8 +23,8 @@ typedef struct {
 
 typedef long (*pplconv_set_affinity)(int tid, size_t bytes, const unsigned long *mask);
 typedef long (*pplconv_get_affinity)(int tid, size_t bytes, unsigned long *mask);
-typedef long (*pplconv_bind_memory)(void *start, size_t bytes, int mode,
-                                    const unsigned long *nodes, unsigned long max_node);
+typedef long (*pplconv_bind_memory)(void *start, size_t bytes, int mode, const unsigned long *nodes,
+                                    unsigned long max_node);
 
 #if defined(__linux__)
 static inline long pplconv_result(long result) { return result < 0 ? -(long)errno : result; }
@@ -61,8 +61,7 @@ static struct {
     pplconv_set_affinity set_affinity;
     pplconv_get_affinity get_affinity;
     pplconv_bind_memory bind_memory;
-} pplconv_system = {pplconv_real_set_affinity, pplconv_real_get_affinity,
-                    pplconv_real_bind_memory};
+} pplconv_system = {pplconv_real_set_affinity, pplconv_real_get_affinity, pplconv_real_bind_memory};
 
 /* A null pointer stands for the system's own. */
 static void pplconv_replace_system(pplconv_set_affinity set_affinity,

@@ -75,10 +75,12 @@ class Pin:
         if not self.active:
             return ()
         found = self.binding.members()
-        return tuple(sorted(
-            (BoundThread(tid, place, cpus) for tid, _, place, cpus in found),
-            key=lambda thread: (thread.core, thread.thread_id),
-        ))
+        return tuple(
+            sorted(
+                (BoundThread(tid, place, cpus) for tid, _, place, cpus in found),
+                key=lambda thread: (thread.core, thread.thread_id),
+            )
+        )
 
     def unpin(self) -> None:
         """Put every thread's CPUs back as they were; from any thread, and at most once.
@@ -300,7 +302,8 @@ def _serving(leader: Leader) -> Pin | None:
     """The pin that a leader's teams are bound by: its own before everyone's, the latest of each."""
     serving = [pin for pin in _pins if pin.serves(leader)]
     own = [pin for pin in serving if pin._owner is not None]
-    return (own or serving or [None])[-1]
+    chosen = own or serving
+    return chosen[-1] if chosen else None
 
 
 def _threads_of_process() -> list[int]:

@@ -56,7 +56,7 @@ cdef void run_tasks(task_function run_task, const void *job, int64_t tasks,
                     int64_t thread_scratch, const Tensors *t, char *scratch,
                     int team) noexcept nogil:
     cdef int64_t task
-    cdef uint64_t saved
+    cdef uint64_t saved = 0
     cdef Lead lead
     if team == 1:
         # No region at all: the caller's thread, and nothing of OpenMP is touched.

@@ -171,9 +171,7 @@ def test_refused_memory(system: System, work: Work) -> None:
         assert Buffer(64).node == -1
 
 
-def test_one_node_leaves_memory_alone(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_node_leaves_memory_alone(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pinning, "current_machine", lambda: machine({0: (0, 1)}))
     with pin() as held:
         assert held.memory_node is None

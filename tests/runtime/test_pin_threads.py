@@ -248,7 +248,6 @@ def test_leaders_begin_at_different_cores(system: System, work: Work) -> None:
             # The threads are there before the pin, which none of them starts.
             list(pool.map(lambda _: together.wait(60), range(4)))
             held = pin()
-            system.masks.clear()
             list(pool.map(lead, range(4)))
             held.unpin()
     # The thread that asked for the pin is bound too, and leads nothing here.
@@ -288,9 +287,7 @@ def test_teams_that_grow_and_shrink_stay_bound(system: System) -> None:
             alive = [t for t in held.threads() if t.thread_id in tids]
             assert {t.cpus for t in alive} >= {(4 + i,) for i in range(each.team)}
             assert all(t.cpus == (4 + t.core,) for t in alive)
-    assert all(
-        mask == set(range(64)) for tid, mask in system.masks.items() if tid in masks()
-    )
+    assert all(mask == set(range(64)) for tid, mask in system.masks.items() if tid in masks())
 
 
 def test_many_threads_that_end_leave_nothing(system: System, work: Work) -> None:
