@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from pinning_case import REFUSALS, TWO_NODES, System, Work, machine, replaced_system
+from pplconv._binding import Binding
 from pplconv._workspace import Buffer
 from pplconv.runtime import pin, pinning
 
@@ -181,7 +182,26 @@ def test_one_node_leaves_memory_alone(system: System, monkeypatch: pytest.Monkey
 
 def test_the_real_system_takes_the_preference() -> None:
     """On this machine, whatever it is: the answer is granted, or one of the known refusals."""
-    from pplconv._binding import Binding
-
     assert Binding(((0,),)).prefer_memory(0) in (0, *REFUSALS)
     assert Binding(((0,),)).prefer_memory(5000) == errno.EINVAL
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/numa_maps"), reason="no NUMA in this kernel")
+def test_the_real_system_keeps_the_preference(monkeypatch: pytest.MonkeyPatch) -> None:
+    if Binding(((0,),)).prefer_memory(0):
+        pytest.skip("this sandbox refuses mbind")
+    cpus = sorted(os.sched_getaffinity(0))
+    there = machine({0: tuple(cpus), 1: (max(cpus) + 1,)}, affinity=tuple(cpus))
+    monkeypatch.setattr(pinning, "current_machine", lambda: there)
+
+    def preferring() -> int:
+        with open("/proc/self/numa_maps") as maps:
+            return sum(" prefer" in line for line in maps)
+
+    before = preferring()
+    with pin(node=0) as held:
+        buffer = Buffer(8 << 20)
+        assert held.memory_node == 0
+        assert (buffer.node, preferring()) == (0, before + 1)
+    del buffer
+    assert preferring() == before
