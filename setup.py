@@ -95,7 +95,7 @@ def extension(name: str, *, openmp: bool = False) -> Extension:
     return Extension(
         f"pplconv.{name}",
         [f"pplconv/{name.replace('.', '/')}.pyx"],
-        include_dirs=["pplconv/schedules"],
+        include_dirs=["pplconv", "pplconv/schedules"],
         extra_compile_args=[*C_FLAGS, *(["-fopenmp"] if openmp else [])],
         extra_link_args=["-fopenmp"] if openmp else [],
     )
@@ -112,6 +112,7 @@ setup(
             extension("schedules.winograd"),
             extension("schedules.depthwise"),
             extension("schedules.relayout", openmp=True),
+            extension("_binding"),
             extension("_workspace"),
             extension("_arrays"),
             extension("_trial"),

@@ -124,15 +124,16 @@ cdef class PackedWeights:
         cdef int team
         cdef Schedule schedule = prepared.schedule
         self.packing = prepared.packing
-        self.buffer = Buffer(schedule.packed_bytes())
         view.held = False
-        hold(weight, &view, PyBUF_ND)
+        # Before memory is asked for: a pin says of which node it had better be.
+        team = take_team(prepared.threads, prepared.most)
         try:
-            team = take_team(prepared.threads, prepared.most)
+            self.buffer = Buffer(schedule.packed_bytes())
+            hold(weight, &view, PyBUF_ND)
             with nogil:
                 schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
-                leave_team(team)
         finally:
+            leave_team(team)
             release(&view)
 
     cdef const char *data_for(self, Prepared prepared) except NULL:
@@ -187,12 +188,13 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.clip = activation.clip
     t.slope = activation.slope
     t.activation = activation.kind
-    scratch = borrow(schedule.scratch_bytes())
+    # Before memory is asked for: a pin says of which node it had better be.
+    team = take_team(prepared.threads, prepared.most)
     try:
-        team = take_team(prepared.threads, prepared.most)
+        scratch = borrow(schedule.scratch_bytes())
         with nogil:
             schedule.run(&t, scratch.data, team)
-            leave_team(team)
-    finally:
         give_back(scratch)
+    finally:
+        leave_team(team)
     return out

@@ -4,6 +4,8 @@
 cdef class Buffer:
     cdef char *data
     cdef readonly size_t size
+    # Whose memory it prefers, -1 for none: such a buffer is a mapping of its own.
+    cdef readonly int node
 
 
 cdef Buffer borrow(size_t size)

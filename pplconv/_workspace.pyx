@@ -7,11 +7,17 @@ bounded bytes; a buffer is used by one call at a time.
 The pool is guarded by a flag that is taken for the few instructions that look and change, and
 that nobody waits for long: who does not get it does without the pool. So a child forked while
 another thread had it, which can only be without the GIL, computes on, with a new pool.
+
+Under `pplconv.runtime.pin` on a machine of several NUMA nodes, a buffer prefers the memory of
+the caller's node, and serves callers of that node only. It is a mapping of its own, so that the
+preference ends with it: no thread's memory policy is ever changed.
 """
 
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free
+
+from pplconv._binding cimport prefer_node, preferred_node
 
 import os
 
@@ -32,8 +38,21 @@ cdef extern from *:
     #endif
         return memory;
     }
+
+    /* Pages of their own, none of them touched. */
+    static void *pplconv_map(size_t size) {
+        const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+        void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, flags, -1, 0);
+        if (memory == MAP_FAILED) return NULL;
+    #ifdef MADV_HUGEPAGE
+        if (size >= (size_t)4 << 20) (void)madvise(memory, size, MADV_HUGEPAGE);
+    #endif
+        return memory;
+    }
     """
     void *pplconv_allocate(size_t size) nogil
+    void *pplconv_map(size_t size) nogil
+    int munmap(void *start, size_t size) nogil
 
 
 cdef extern from *:
@@ -75,15 +94,18 @@ cdef size_t pool_bytes = 0
 cdef size_t failing = 0
 
 
-cdef char *allocate(size_t size) noexcept:
-    """Every native allocation of the package; NULL if it fails."""
+cdef char *allocate(size_t size, int node) noexcept:
+    """Memory of a buffer, of its own pages if it prefers a node; NULL if it fails."""
     global failing
     cdef char *data
     if failing:
         failing -= 1
         if not failing:
             return NULL
-    data = <char *> pplconv_allocate(size if size else 1)
+    if node < 0:
+        data = <char *> pplconv_allocate(size if size else 1)
+    else:
+        data = <char *> pplconv_map(size if size else 1)
     if data != NULL:
         pplconv_count_bytes(<int64_t> size)
     return data
@@ -122,15 +144,23 @@ cdef class Buffer:
     """Memory aligned to a page, freed with the object."""
 
     def __cinit__(self, size_t size):
-        self.data = allocate(size)
+        self.node = preferred_node()
+        self.data = allocate(size, self.node)
         if self.data == NULL:
             raise MemoryError(f"cannot allocate {size} bytes")
         self.size = size
+        if self.node >= 0:
+            # A pin asks the system first. Refused later, pages come from where they are touched.
+            prefer_node(self.data, size if size else 1, self.node)
 
     def __dealloc__(self):
-        if self.data != NULL:
+        if self.data == NULL:
+            return
+        if self.node < 0:
             free(self.data)
-            pplconv_count_bytes(-<int64_t> self.size)
+        else:
+            munmap(self.data, self.size if self.size else 1)
+        pplconv_count_bytes(-<int64_t> self.size)
 
 
 cdef PyObject *take_out(int at) noexcept:
@@ -148,12 +178,12 @@ cdef PyObject *take_out(int at) noexcept:
 cdef Buffer borrow(size_t size):
     """A buffer of at least `size` bytes, contents arbitrary."""
     cdef PyObject *best = NULL
-    cdef int i, at = -1
+    cdef int i, at = -1, node = preferred_node()
     cdef size_t found, smallest = 0
     if pplconv_pool_take():
         for i in range(pooled - 1, -1, -1):
             found = (<Buffer> pool[i]).size
-            if found >= size and (at < 0 or found < smallest):
+            if found >= size and (<Buffer> pool[i]).node == node and (at < 0 or found < smallest):
                 at, smallest = i, found
                 # The one that came back last is warm, and most programs need only one.
                 if i == pooled - 1:

@@ -30,21 +30,22 @@ LAYERS = [
     {"schedules"},
     {"runtime", "wisdom"},
     {"machine"},
-    {"_arrays", "_kernels", "_workspace", "config", "problem", "_version"},
+    {"_arrays", "_binding", "_kernels", "_workspace", "config", "problem", "_version"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # The leaves may not even use everything that lies below them.
 LEAVES = {
     "_arrays": set(),
+    "_binding": set(),
     "_kernels": set(),
-    "_workspace": set(),
+    "_workspace": {"_binding"},  # which NUMA node its memory should come from
     "_progress": set(),
-    "_trial": {"_arrays", "_kernels", "_workspace", "runtime", "schedules"},
+    "_trial": {"_arrays", "_binding", "_kernels", "_workspace", "runtime", "schedules"},
     "_version": set(),
     "config": set(),
     "problem": set(),
     "machine": {"_kernels"},  # to ask the CPU which instructions it has
-    "runtime": {"config", "machine"},
+    "runtime": {"_binding", "config", "machine"},
     "wisdom": {"_version", "config", "machine"},
 }
 

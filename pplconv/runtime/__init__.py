@@ -4,10 +4,12 @@
 ``threads.py``       `default_threads`: the team where a call names none, and why
 ``fork.py``          serial runs in children forked after OpenMP was used, where teams hang
 ``locks.py``         `ForkableLock`: found open by a child forked while another thread held it
+``places.py``        `choose_places`: which cores and whose memory a pin can have
+``pinning.py``       `pin`: threads bound to cores and put back, only where asked for
 ``openmp.py``        `openmp_runtimes`: which OpenMP libraries this process has loaded
 ===================  ===========================================================================
 
-This room only reads: it changes no setting of any other library, and pins nothing.
+It changes no setting of any other library, and no thread's CPUs unless `pin` asks for it.
 """
 
 from __future__ import annotations
@@ -15,14 +17,19 @@ from __future__ import annotations
 from .fork import forked_after_openmp, note_openmp_used, safe_team
 from .locks import ForkableLock
 from .openmp import openmp_runtimes
+from .pinning import BoundThread, Pin, pin, pinned_team
 from .threads import default_threads, explain_default_threads
 
 __all__ = [
+    "BoundThread",
+    "Pin",
     "ForkableLock",
     "default_threads",
     "explain_default_threads",
     "forked_after_openmp",
     "note_openmp_used",
     "openmp_runtimes",
+    "pin",
+    "pinned_team",
     "safe_team",
 ]

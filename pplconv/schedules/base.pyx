@@ -9,6 +9,7 @@ from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport int64_t, uint64_t
 from libc.string cimport memset
 
+from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -55,7 +56,8 @@ cdef void run_tasks(task_function run_task, const void *job, int64_t tasks,
                     int64_t thread_scratch, const Tensors *t, char *scratch,
                     int team) noexcept nogil:
     cdef int64_t task
-    cdef uint64_t saved
+    cdef uint64_t saved = 0
+    cdef Lead lead
     if team == 1:
         # No region at all: the caller's thread, and nothing of OpenMP is touched.
         saved = pplconv_flush_denormals()
@@ -63,8 +65,11 @@ cdef void run_tasks(task_function run_task, const void *job, int64_t tasks,
             run_task(job, t, task, scratch)
         pplconv_restore_denormals(saved)
         return
+    lead = current_lead()
     with parallel(num_threads=team):
         saved = pplconv_flush_denormals()
+        if lead.binding != NULL:
+            take_place(lead, threadid())
         for task in prange(tasks, schedule="dynamic", chunksize=1):
             run_task(job, t, task, scratch + threadid() * thread_scratch)
         pplconv_restore_denormals(saved)
@@ -112,11 +117,16 @@ cdef class Schedule:
 
     cdef void pack_weights(self, const char *weights, char *packed, int team) noexcept nogil:
         cdef int64_t piece
+        cdef Lead lead
         if team == 1 or self.weight_bytes < SMALL_WEIGHTS:
             self.pack(self.job, weights, packed, 0, 1)
             return
-        for piece in prange(team, num_threads=team, schedule="static"):
-            self.pack(self.job, weights, packed, piece, team)
+        lead = current_lead()
+        with parallel(num_threads=team):
+            if lead.binding != NULL:
+                take_place(lead, threadid())
+            for piece in prange(team, schedule="static"):
+                self.pack(self.job, weights, packed, piece, team)
 
     cdef int64_t packed_bytes(self) noexcept nogil:
         return self.weight_bytes

@@ -5,9 +5,10 @@ A task is (image, block of channels, segment of pixels) and owns what it writes.
 image lie one after the other in both layouts, so its pixels count as one long row.
 """
 
-from cython.parallel cimport prange
+from cython.parallel cimport parallel, prange, threadid
 from libc.stdint cimport int64_t
 
+from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport (
     find,
     pplconv_kernel,
@@ -95,21 +96,31 @@ cdef class Relayout:
         """Planes `x` into blocks `y`, lanes beyond the last channel zero."""
         cdef int64_t task, tasks = count(planes), element = self.element
         cdef pplconv_kernel kernel = self.pack_channels
+        cdef Lead lead
         if team == 1:
             for task in range(tasks):
                 pack_piece(kernel, planes, element, x, y, task)
             return
-        for task in prange(tasks, num_threads=team, schedule="static"):
-            pack_piece(kernel, planes, element, x, y, task)
+        lead = current_lead()
+        with parallel(num_threads=team):
+            if lead.binding != NULL:
+                take_place(lead, threadid())
+            for task in prange(tasks, schedule="static"):
+                pack_piece(kernel, planes, element, x, y, task)
 
     cdef void from_blocks(self, const Planes *planes, const char *x, char *y,
                           int team) noexcept nogil:
         """Blocks `x` into planes `y`; lanes beyond the last channel are left out."""
         cdef int64_t task, tasks = count(planes), element = self.element
         cdef pplconv_kernel kernel = self.store_transposed
+        cdef Lead lead
         if team == 1:
             for task in range(tasks):
                 unpack_piece(kernel, planes, element, x, y, task)
             return
-        for task in prange(tasks, num_threads=team, schedule="static"):
-            unpack_piece(kernel, planes, element, x, y, task)
+        lead = current_lead()
+        with parallel(num_threads=team):
+            if lead.binding != NULL:
+                take_place(lead, threadid())
+            for task in prange(tasks, schedule="static"):
+                unpack_piece(kernel, planes, element, x, y, task)

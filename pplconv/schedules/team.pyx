@@ -4,6 +4,7 @@
 A plan says how many threads its work justifies; this module says how many may start now. Any
 team gives the same bits, so a call may get fewer than its plan has:
 
+* no more than the cores of a pin that it runs under (``runtime/pinning.py``);
 * one in a child forked after OpenMP was used, where teams hang (``runtime/fork.py``);
 * one inside a parallel region of the OpenMP library that pplconv uses: its threads have the
   CPUs already, and each may be computing a convolution of its own;
@@ -20,9 +21,11 @@ region of another OpenMP library is not seen, nor are another library's threads 
 from cython.parallel cimport parallel
 from libc.stdint cimport int64_t
 
+from pplconv._binding cimport pinned
+
 import os
 
-from pplconv.runtime import note_openmp_used, safe_team
+from pplconv.runtime import note_openmp_used, pinned_team, safe_team
 
 cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_take(int wanted, int most)
@@ -39,6 +42,8 @@ cdef extern from "pplconv_team.h" nogil:
 cdef int allowed(int wanted) except -1:
     """Cut `wanted` down to what does not depend on other calls."""
     cdef int limit
+    if pinned():
+        wanted = pinned_team(wanted)
     if wanted <= 1 or omp_in_parallel():
         return 1
     limit = omp_get_max_threads()

@@ -1,0 +1,21 @@
+"""Threads bound to CPUs: what loops and the workspace ask."""
+
+from libc.stdint cimport uint64_t
+
+
+cdef struct Lead:
+    # Where the teams of a thread belong; `binding` is NULL where nothing was asked for.
+    void *binding
+    uint64_t leader
+    int first
+
+
+# Whether anybody asked for anything: all that a run looks at where nobody did.
+cdef bint pinned() noexcept nogil
+# Of the calling thread, for its team's threads to take their places.
+cdef Lead current_lead() noexcept nogil
+cdef void take_place(Lead lead, int thread) noexcept nogil
+# The node whose memory the calling thread prefers, -1 for none; and have untouched pages come
+# from it: 0 or an errno.
+cdef int preferred_node() noexcept nogil
+cdef int prefer_node(void *start, size_t size, int node) noexcept nogil

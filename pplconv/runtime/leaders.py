@@ -1,0 +1,109 @@
+"""Threads that start teams under pins: which pin each follows, and where its team begins."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from typing import TYPE_CHECKING
+
+from pplconv import _binding
+
+if TYPE_CHECKING:
+    from .pinning import Pin
+
+_numbers = itertools.count(1)
+_all: weakref.WeakValueDictionary[int, Leader]
+_here = threading.local()
+
+
+class Leader:
+    """One thread that starts teams; lives as long as the thread does."""
+
+    def __init__(self) -> None:
+        self.number = next(_numbers)
+        self.pin: Pin | None = None
+        # What the thread has entered. Only the thread itself replaces it: its loops may be
+        # reading there while another thread ends the pin.
+        self.entered: _binding.Binding | None = None
+        # For each pin that it has followed and that goes on: its first place and the largest
+        # of its teams.
+        self.first: dict[Pin, int] = {}
+        self.team = 1
+
+    def follow(self, pin: Pin | None, team: int) -> int:
+        """Have the calling thread, which is this one, and its teams bound by `pin`.
+
+        Returns
+        -------
+        int
+            0, or the errno for which the calling thread could not be bound.
+        """
+        if pin is None:
+            if self.entered is not None:
+                _binding.leave()
+            self.pin = self.entered = None
+            return 0
+        self.team = max(self.team, team)
+        if self.pin is pin and self.entered is pin.binding:
+            return 0
+        first = self.place_in(pin)
+        error = pin.binding.enter(self.number, first)
+        self.pin, self.entered = pin, pin.binding
+        return error
+
+    def place_in(self, pin: Pin) -> int:
+        """Where this leader's team begins: where the teams of others leave most room."""
+        if pin not in self.first:
+            places = len(pin.cores)
+            load = [0] * places
+            for other in list(_all.values()):
+                if other is not self and other.pin is pin:
+                    for i in range(min(other.team, places)):
+                        load[(other.first[pin] + i) % places] += 1
+            team = min(self.team, places)
+            self.first[pin] = min(
+                range(places),
+                key=lambda first: sum(load[(first + i) % places] for i in range(team)),
+            )
+        return self.first[pin]
+
+    def abandon(self, pin: Pin, then: Pin | None) -> int:
+        """Go on under `then` after `pin` has ended; any thread may call this.
+
+        Returns
+        -------
+        int
+            0, or the errno for which a thread could not be moved.
+        """
+        first = self.first.pop(pin, 0)
+        if self.pin is not pin:
+            return 0
+        self.pin = then
+        if then is None:
+            return pin.binding.move(self.number, None)
+        return pin.binding.move(self.number, then.binding, self.place_in(then) - first)
+
+
+def this_leader() -> Leader:
+    """The calling thread as a leader."""
+    leader: Leader | None = getattr(_here, "leader", None)
+    if leader is None:
+        leader = _here.leader = Leader()
+        _all[leader.number] = leader
+    return leader
+
+
+def all_leaders() -> list[Leader]:
+    """Every thread that has led a team under a pin and has not ended."""
+    return list(_all.values())
+
+
+def forget_leaders() -> None:
+    """Forget all, the calling thread included: in a forked child."""
+    global _all, _here
+    _all = weakref.WeakValueDictionary()
+    _here = threading.local()
+
+
+forget_leaders()
