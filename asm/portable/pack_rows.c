@@ -25,6 +25,22 @@ static inline void emit(element *dst, const element *src, int64_t begin, int64_t
     clear(dst + (high - begin), end - high);
 }
 
+/* Taps of at most a vector of channels, whole, of which those from column 0 up to `columns` come
+ * from the image. */
+static inline void pack_narrow(char *dst, int64_t dst_step, const char *src, int64_t src_step,
+                               int64_t column, int64_t dilation, int64_t columns, int64_t channels,
+                               int64_t taps) {
+    const vector zero = {0};
+    for (int64_t i = 0; i < taps; i++) {
+        const int inside = column >= 0 && column < columns;
+        store_lanes((element *)dst, inside ? load_lanes((const element *)src, channels) : zero,
+                    channels);
+        column += dilation;
+        src += src_step;
+        dst += dst_step;
+    }
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_pack_rows_args *a = argument;
     const struct pplconv_geometry *g = a->geometry;
@@ -33,6 +49,9 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         g->dilation_w == 1 && a->src_ps == channels * size && a->dst_ts == channels * size;
     /* Where k_begin goes, counted from where tap 0 would. */
     const int64_t origin = a->k_begin / channels * a->dst_ts + a->k_begin % channels * size;
+    const int64_t first_tap = a->k_begin / channels, end_tap = a->k_end / channels;
+    const int narrow = channels <= LANES && first_tap * channels == a->k_begin &&
+                       end_tap * channels == a->k_end;
     const int64_t area = g->oh * g->ow;
     int64_t image = a->first / area, oh = a->first % area / g->ow, ow = a->first % g->ow;
 
@@ -50,6 +69,15 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
                 emit(AT(element, dst, place + begin * size),
                      AT_CONST(element, src, (row + iw) * a->src_ps), begin, end, -iw * channels,
                      columns ? (columns - iw) * channels : 0);
+                continue;
+            }
+            if (narrow) {
+                const int64_t low = clamp(first_tap - kh * g->kw, 0, g->kw);
+                const int64_t high = clamp(end_tap - kh * g->kw, 0, g->kw);
+                const int64_t column = iw + low * g->dilation_w;
+                pack_narrow(dst + place + low * a->dst_ts, a->dst_ts,
+                            src + (row + column) * a->src_ps, g->dilation_w * a->src_ps, column,
+                            g->dilation_w, columns, channels, high - low);
                 continue;
             }
             for (int64_t kw = begin / channels; kw * channels < end; kw++) {

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from .nest import Nest
 
 PASS_CYCLES = 2.5
-COPY_CYCLES = 8.0  # the channels of one tap, gathered from a block
+COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 L1_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
@@ -73,11 +73,11 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
             tile_columns[vectors] = tile_columns.get(vectors, 0.0) + n * count * cut
     for m, m_count in tile_rows.items():
         for v, v_count in tile_columns.items():
-            n = m_count * v_count
-            fma += n * p.k * step_cycles(rates, m, v)
+            calls = m_count * v_count
+            fma += calls * p.k * step_cycles(rates, m, v)
             passes = 2 * (k_blocks - 1)  # every pass but one stores C for the next to load
             moves = STORE_CYCLES + passes * PASS_CYCLES
-            tile += n * (k_blocks * CALL_CYCLES + m * v * moves)
+            tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)
 
     repeat = p.groups * nest.images
     work = {
