@@ -50,8 +50,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     /* Where k_begin goes, counted from where tap 0 would. */
     const int64_t origin = a->k_begin / channels * a->dst_ts + a->k_begin % channels * size;
     const int64_t first_tap = a->k_begin / channels, end_tap = a->k_end / channels;
-    const int narrow = channels <= LANES && first_tap * channels == a->k_begin &&
-                       end_tap * channels == a->k_end;
+    const int narrow =
+        channels <= LANES && first_tap * channels == a->k_begin && end_tap * channels == a->k_end;
     const int64_t area = g->oh * g->ow;
     int64_t image = a->first / area, oh = a->first % area / g->ow, ow = a->first % g->ow;
 
