@@ -142,17 +142,18 @@ PACK_PIXELS = Contract(
 
 PACK_ROWS = Contract(
     "pack_rows",
-    "im2col of a segment of output pixels from a channels-last image: dst[pixel][k], "
-    "k = (kh, kw, channel), restricted to k_begin <= k < k_end",
+    "im2col of a segment of output pixels from a channels-last image: dst[pixel][tap][channel], "
+    "restricted to k_begin <= k < k_end where k = (kh, kw, channel)",
     (
-        Field("src", CONST_POINTER, "first image, first channel of the group"),
+        Field("src", CONST_POINTER, "first image, first channel"),
         Field("src_ns", INT, "from one image to the next"),
-        Field("src_ps", INT, "from one pixel to the next (channels of all groups)"),
-        Field("dst", POINTER, "packed rows"),
+        Field("src_ps", INT, "from one pixel to the next, channels that are not packed included"),
+        Field("dst", POINTER, "packed rows, where k_begin goes"),
         Field("dst_rs", INT, "from one packed row to the next"),
+        Field("dst_ts", INT, "dst: from one tap to the next, at least as far as channels reach"),
         Field("first", INT, "index of the first output pixel, counted over all images"),
         Field("pixels", INT, "output pixels to pack"),
-        Field("channels", INT, "input channels of the group"),
+        Field("channels", INT, "neighbouring channels that are packed"),
         Field("k_begin", INT, "first k"),
         Field("k_end", INT, "one past the last k"),
         Field("geometry", CONST_POINTER, "struct pplconv_geometry"),

@@ -127,8 +127,8 @@ search_seconds=0.5, max_workspace=None, threads=None)
         ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
         or of one for all, cast to the input's dtype), ``"hardswish"``
         (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
-        three add an error of at most 2 eps (SiLU on machines without FMA: 2.15), relative to
-        the exact value or to the smallest normal number, whichever is larger.
+        three add an error of at most 2 eps, relative to the exact value or to the smallest
+        normal number, whichever is larger.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
         what `to_blocked` makes; see `conv2d`.
@@ -483,8 +483,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
         or of one for all, cast to the input's dtype), ``"hardswish"``
         (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
-        three add an error of at most 2 eps (SiLU on machines without FMA: 2.15), relative to
-        the exact value or to the smallest normal number, whichever is larger.
+        three add an error of at most 2 eps, relative to the exact value or to the smallest
+        normal number, whichever is larger.
     residual : array_like, optional
         Of the output's shape and dtype; added before the activation.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional

@@ -55,7 +55,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *src
         int64_t src_ns, src_ps
         void *dst
-        int64_t dst_rs, first, pixels, channels, k_begin, k_end
+        int64_t dst_rs, dst_ts, first, pixels, channels, k_begin, k_end
         const void *geometry
 
     struct pplconv_pack_channels_args:

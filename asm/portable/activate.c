@@ -1,6 +1,7 @@
 /* Activations that no clip expresses, in place. asm/x86_64/activate.py says how sigmoid and
  * SiLU are computed, asm/exponential.py where the EXP_* constants come from; here each product
- * and each sum is rounded on its own. */
+ * and each sum is rounded on its own, so that more is kept apart for longer: what the reduction
+ * rounds off r, all of exp(r) - 1 but r itself, and in SiLU y + y * s instead of y * (1 + s). */
 #include "lanes.h"
 
 /* Shifts that drop high bits are defined for unsigned numbers only. */
@@ -36,15 +37,18 @@ static inline vector logistic(vector x, int silu) {
     y = select_lanes(y < lowest, lowest, y);
     const vector sum = y * EXP_LOG2E + EXP_MAGIC; /* the integer lies in its low bits */
     const vector n = sum - EXP_MAGIC;
-    const vector r = (y - n * EXP_LN2_HIGH) - n * EXP_LN2_LOW;
+    const vector high = y - n * EXP_LN2_HIGH, low = n * EXP_LN2_LOW;
+    const vector r = high - low, lost = (high - r) - low;
     vector p = zero + coefficients[EXP_TERMS - 1];
     for (int i = EXP_TERMS - 2; i >= 0; i--) p = p * r + coefficients[i];
-    p = (p * r + one) * r + one;
+    const vector s = r + (p * r * r + lost);
+    p = s + one;
     const vector_unsigned half = (vector_unsigned)sum >> 1;
     const vector rest = power_of_two((vector_unsigned)sum - half);
-    p *= power_of_two(half);
+    const vector scale = power_of_two(half);
+    p *= scale;
     vector numerator = select_lanes(negative, p, one);
-    if (silu) numerator = select_lanes(negative, y * p, x);
+    if (silu) numerator = select_lanes(negative, (y + y * s) * scale, x);
     return numerator / (one + p * rest) * select_lanes(negative, rest, one);
 }
 

@@ -22,6 +22,17 @@ RUN_BYTES = 16  # struct pplconv_run
 PREFETCH_STEPS = 24
 
 
+def block_panel(problem: ConvProblem, nr: int) -> int:
+    """Output channels of a tile of `nr` columns in NCHWc: a share of a block, as even as can be.
+
+    A tile stores into one block, so panels wider than a block would be cut.
+    """
+    widest = next(
+        width for width in range(min(problem.block, nr), 0, -1) if problem.block % width == 0
+    )
+    return max(min(widest, problem.oc // problem.groups), 1)
+
+
 @dataclass(frozen=True)
 class Nest(Candidate):
     """One way to run a problem through the GEMM nest.
@@ -61,7 +72,7 @@ class Nest(Candidate):
 
     @property
     def bits(self) -> str:
-        """The order of the one sum: channel by channel in NCHW, tap by tap in NHWC."""
+        """The order of the one sum: channel by channel in NCHW, else tap by tap."""
         return "sum over kh, kw, c" if self.channels_last else "sum over c, kh, kw"
 
     @property
@@ -93,7 +104,12 @@ class Nest(Candidate):
 
     @cached_property
     def channels_last(self) -> bool:
-        """Whether the channels of a pixel are neighbours in the user's arrays."""
+        """Whether channels of a pixel are neighbours in the user's arrays, if only in blocks."""
+        return self.problem.layout != "NCHW"
+
+    @cached_property
+    def one_image(self) -> bool:
+        """Whether pixels run on from one image to the next."""
         return self.problem.layout == "NHWC"
 
     @cached_property
@@ -103,18 +119,20 @@ class Nest(Candidate):
 
     @cached_property
     def images(self) -> int:
-        """Images that are separate to the loops: NHWC pixels run on across images."""
-        return 1 if self.channels_last else self.problem.batch
+        """Images that are separate to the loops."""
+        return 1 if self.one_image else self.problem.batch
 
     @cached_property
     def pixels(self) -> int:
         """Output pixels as the loops count them."""
         area = self.problem.oh * self.problem.ow
-        return area * self.problem.batch if self.channels_last else area
+        return area * self.problem.batch if self.one_image else area
 
     @cached_property
     def panel_width(self) -> int:
         """Output channels in one panel of packed weights."""
+        if self.problem.layout == "NCHWc":
+            return block_panel(self.problem, self.nr)
         return self.nr if self.orientation == "channels" else self.mr
 
     @property
@@ -168,13 +186,15 @@ class Nest(Candidate):
     @property
     def b_ahead(self) -> int:
         """How far ahead a tile prefetches its vector operand, in bytes."""
-        if self.packed or self.orientation == "channels":
+        if self.orientation == "channels":
+            return PREFETCH_STEPS * self.panel_width * self.problem.element
+        if self.packed:
             return PREFETCH_STEPS * self.nr * self.problem.element
         return self.nr * self.problem.element
 
     @property
     def packed_row(self) -> int:
-        """Bytes from one packed NHWC pixel to the next."""
+        """Bytes from one packed pixel to the next, where its channels are neighbours."""
         return odd_lines(self.k_block * self.problem.element)
 
     @property
@@ -224,6 +244,7 @@ class Nest(Candidate):
             "pixels_inner": self.pixels_inner,
             "mr": self.mr,
             "nr": self.nr,
+            "panel_width": self.panel_width,
             "k_block": self.k_block,
             "oc_segment": self.oc_segment,
             "hw_segment": self.hw_segment,

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .nest import Nest
 
 PASS_CYCLES = 2.5
+COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 L1_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
@@ -59,24 +60,23 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     k_blocks = ceil_div(p.k, nest.k_block)
 
     fma = tile = 0.0
-    calls = 0
+    cut = _cut_panels(nest)
     tile_rows: dict[int, int] = {}
     for segment, count in parts(rows, row_segment):
         for m, n in parts(segment, nest.mr):
             tile_rows[m] = tile_rows.get(m, 0) + n * count
-    tile_columns: dict[int, int] = {}
+    tile_columns: dict[int, float] = {}
     for segment, count in parts(columns, column_segment):
-        for c, n in parts(segment, nest.nr):
+        for c, n in parts(segment, nest.nr if by_pixels else nest.panel_width):
             vectors = ceil_div(c, nest.lanes)
-            tile_columns[vectors] = tile_columns.get(vectors, 0) + n * count
+            tile_columns[vectors] = tile_columns.get(vectors, 0.0) + n * count * cut
     for m, m_count in tile_rows.items():
         for v, v_count in tile_columns.items():
-            n = m_count * v_count
-            calls += n
-            fma += n * p.k * step_cycles(rates, m, v)
+            calls = m_count * v_count
+            fma += calls * p.k * step_cycles(rates, m, v)
             passes = 2 * (k_blocks - 1)  # every pass but one stores C for the next to load
             moves = STORE_CYCLES + passes * PASS_CYCLES
-            tile += n * (k_blocks * CALL_CYCLES + m * v * moves)
+            tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)
 
     repeat = p.groups * nest.images
     work = {
@@ -103,11 +103,23 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     return cost
 
 
+def _cut_panels(nest: Nest) -> float:
+    """How many calls a panel of weights takes where groups begin within blocks of channels."""
+    block = nest.problem.block
+    if block == 0:
+        return 1.0
+    # Groups begin at all multiples of `apart`; a border inside the panel makes two of it.
+    apart = math.gcd(nest.oc, block, nest.panel_width)
+    return 1.0 + (nest.panel_width - apart) / block if nest.problem.groups > 1 else 1.0
+
+
 def _pack(nest: Nest, rates: Rates) -> float:
     """Cycles to pack the pixels, once for each segment of output channels."""
     p = nest.problem
     vectors = p.groups * nest.images * p.k * nest.pixels / nest.lanes
-    if nest.channels_last:
+    if p.layout == "NCHWc":
+        per_vector = 1.5 + COPY_CYCLES * nest.lanes / max(min(p.ic // p.groups, p.block), 1)
+    elif nest.channels_last:
         per_vector = 1.5 + 4.0 * nest.lanes / min(p.ic // p.groups * p.kw, 4 * nest.lanes)
     elif p.stride[1] <= 2:
         # A run ends with its row or panel; strided rows also bring what they skip from L3.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..problem import ConvProblem
 from .candidate import balanced, ceil_div, round_up, team_pieces
-from .nest import Nest
+from .nest import Nest, block_panel
 from .rates import Rates, direct_sum_floor
 from .surroundings import Surroundings
 
@@ -34,7 +34,13 @@ def candidates(
 ) -> Iterator[Nest]:
     """Yield the nests worth an estimate."""
     frame = _Frame(problem, around, algorithm, packed)
-    for nr, largest in around.tiles.items():
+    panels = set()
+    for nr, largest in sorted(around.tiles.items()):
+        if problem.layout == "NCHWc":
+            # A wider tile that cuts blocks alike has fewer rows.
+            if (panel := block_panel(problem, nr)) in panels:
+                continue
+            panels.add(panel)
         if problem.layout == "NCHW":
             yield from frame.by_pixels(nr, largest)
         yield from frame.by_channels(nr, largest)
@@ -49,14 +55,16 @@ class _Frame:
         self.problem, self.around = problem, around
         self.algorithm, self.packed = algorithm, packed
         self.element = problem.element
-        self.channels_last = problem.layout == "NHWC"
+        self.one_image = problem.layout == "NHWC"
         self.oc = problem.oc // problem.groups
         area = problem.oh * problem.ow
-        self.pixels = max(1, area * problem.batch if self.channels_last else area)
-        images = 1 if self.channels_last else max(1, problem.batch)
+        self.pixels = max(1, area * problem.batch if self.one_image else area)
+        images = 1 if self.one_image else max(1, problem.batch)
         self.share = images * problem.groups
-        # K is cut between channels where packed k runs through the taps of each channel.
-        self.whole = problem.kh * problem.kw if packed and not self.channels_last else 1
+        # K is cut between channels where packed k runs through the taps of each channel, and
+        # between taps where their channels are gathered from blocks.
+        cuts = {"NCHW": problem.kh * problem.kw, "NCHWc": problem.ic // problem.groups}
+        self.whole = max(cuts.get(problem.layout, 1), 1) if packed else 1
         rates = Rates.of(around)
         self.cycles = direct_sum_floor(problem, around.lanes, rates) / self.share
         self.l1 = around.machine.l1d_bytes
@@ -69,6 +77,10 @@ class _Frame:
         if k <= longest * 3 // 2:
             return k
         return round_up(balanced(k, longest, self.whole), self.whole)
+
+    def panel(self, nr: int) -> int:
+        """Output channels that a tile with its vectors over them computes."""
+        return block_panel(self.problem, nr) if self.problem.layout == "NCHWc" else nr
 
     def pieces(self) -> tuple[int, ...]:
         """How often to cut the pixels for the team: not at all, if groups and images suffice.
@@ -92,7 +104,7 @@ class _Frame:
         threads = self.around.threads
         tasks = self.share * ceil_div(self.pixels, hw_segment) * ceil_div(self.oc, oc_segment)
         if tasks < threads:
-            width = mr if orientation == "pixels" else nr
+            width = mr if orientation == "pixels" else self.panel(nr)
             oc_segment = balanced(self.oc, oc_segment, width, ceil_div(threads, tasks))
         groups = self.problem.groups
         group_segment = balanced(groups, max(1, groups // (4 * threads)), 1)
@@ -100,7 +112,7 @@ class _Frame:
         # better the other way round, which finishes whole pixels of the output one after the
         # other, as long as the weights stay in L2.
         weights = self.oc * self.problem.k * self.element
-        pixels_inner = not self.channels_last or weights > self.l2
+        pixels_inner = not self.one_image or weights > self.l2
         return Nest(
             self.problem, self.algorithm, self.packed, orientation, self.around.lanes,
             mr, nr, k_block, oc_segment, hw_segment, group_segment, pixels_inner,
@@ -124,18 +136,18 @@ class _Frame:
 
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
-        whole = self.problem.k
+        whole, panel = self.problem.k, self.panel(nr)
         for k_block in {self.block_of_k(self.l1 // 24), whole}:
             row = k_block * self.element
             # Packed pixels share L2 with the weights on their way through.
             most_pixels = max(self.l2 // 4 // row, 1)
-            oc_segment = round_up(self.oc, nr)
-            if not self.channels_last:
+            oc_segment = round_up(self.oc, panel)
+            if self.problem.layout == "NCHW":
                 # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.
                 waiting = nr if k_block == whole else oc_segment
                 room = self.l1 if k_block == whole else self.l2 // 4
                 most_pixels = min(most_pixels, max(room // (waiting * self.element), 64))
-            if k_block > self.block_of_k(self.l1 // 24) and row * (nr + 64) > self.l2 * 3 // 4:
+            if k_block > self.block_of_k(self.l1 // 24) and row * (panel + 64) > self.l2 * 3 // 4:
                 continue
             for pieces in self.pieces():
                 share = ceil_div(self.pixels, pieces)

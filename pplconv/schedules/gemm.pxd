@@ -10,7 +10,8 @@ cdef struct GemmJob:
     Shape shape
     # Pixels are counted over one image (NCHW, NCHWc) or over all (NHWC).
     int64_t images, pixels, k
-    bint channels_last
+    # Neighbouring channels are packed as they lie, all of them (NHWC) or a block (NCHWc).
+    bint channels_last, in_blocks
     # How: which operand runs in vectors, and whether pixels are packed.
     bint channels_in_vectors, packed, pixels_inner
     int64_t mr, vectors, lanes, nr, panel_width

@@ -6,6 +6,8 @@ and inside one parallel region over (group, image, segment of output pixels, seg
 output channels) each task packs a tile of pixels, once per block of K, and runs the GEMM
 microkernel over it. Two of the slides' steps fall away here: in both NCHW and NHWC a group
 is a slice that strides describe, so it is always in place and no buffer is copied in or out.
+In NCHWc a group may begin and end within blocks: its pixels are gathered from the blocks that
+it has a part in, and its output channels are computed as far as a block reaches at a time.
 
 Two orientations, one microkernel. ``pixels``: vectors run over output pixels and weights
 are broadcast (the natural one for NCHW). ``channels``: vectors run over output channels and
@@ -33,7 +35,16 @@ from pplconv._kernels cimport (
     pplconv_run,
     pplconv_store_transposed_args,
 )
-from pplconv.schedules.base cimport Schedule, Tensors, activate, ceil_div, check_tile, least
+from pplconv.schedules.base cimport (
+    Schedule,
+    Tensors,
+    activate,
+    ceil_div,
+    channel_offset,
+    check_tile,
+    least,
+    zero_tail,
+)
 
 
 cdef struct Tile:
@@ -72,42 +83,26 @@ cdef inline int64_t epilogue_flags(const Tensors *t, bint bias_in_rows) noexcept
 cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel,
                              int64_t pixel) noexcept nogil:
     # `channel` within the group, `pixel` as the job counts pixels
-    cdef int64_t o = tile.group * j.shape.oc + channel
-    if j.channels_last:
-        return (pixel * j.shape.groups * j.shape.oc + o) * j.shape.element
-    return ((tile.image * j.shape.groups * j.shape.oc + o) * j.pixels + pixel) * j.shape.element
+    return (tile.image * j.shape.y.image + pixel * j.shape.y.pixel
+            + channel_offset(&j.shape.y, j.shape.element, tile.group * j.shape.oc + channel))
 
 
 cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
                                    const Tile *tile) noexcept nogil:
-    # Panels lie one after another, each K x panel_width; the tile's channels begin one.
+    # Panels lie one after another, each K x panel_width.
     cdef int64_t padded = ceil_div(j.shape.oc, j.panel_width) * j.panel_width
+    cdef int64_t column = tile.channel % j.panel_width
     return t.weights + (
-        (tile.group * padded + tile.channel) * j.k + tile.k_begin * j.panel_width
+        (tile.group * padded + tile.channel - column) * j.k + tile.k_begin * j.panel_width + column
     ) * j.shape.element
 
 
 cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
                      char *scratch) noexcept nogil:
-    """Pack the tile's pixels for its block of K."""
+    """Pack the tile's pixels for its block of K, from channel planes."""
     cdef pplconv_pack_pixels_args p
-    cdef pplconv_pack_rows_args r
     cdef int64_t block = tile.k_end - tile.k_begin
     cdef int64_t channels_in = j.shape.groups * j.shape.ic
-    if j.channels_last:
-        r.src = t.x + tile.group * j.shape.ic * j.shape.element
-        r.src_ns = j.shape.geometry.ih * j.shape.geometry.iw * channels_in * j.shape.element
-        r.src_ps = channels_in * j.shape.element
-        r.dst = scratch
-        r.dst_rs = j.packed_row
-        r.first = tile.pixel
-        r.pixels = tile.pixels
-        r.channels = j.shape.ic
-        r.k_begin = tile.k_begin
-        r.k_end = tile.k_end
-        r.geometry = &j.shape.geometry
-        j.pack_rows(&r)
-        return
     cdef int64_t plane = j.shape.geometry.ih * j.shape.geometry.iw * j.shape.element
     p.src = t.x + plane * (tile.image * channels_in + tile.group * j.shape.ic
                            + tile.k_begin // j.shape.taps)
@@ -119,6 +114,33 @@ cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
     p.run_count = tile.run_count
     p.stride = j.shape.geometry.stride_w
     j.pack_pixels(&p)
+
+
+cdef void gather_block(const GemmJob *j, const Tensors *t, const Tile *tile,
+                       char *scratch) noexcept nogil:
+    """Pack the tile's pixels for its block of K, from each block of channels that holds some."""
+    cdef pplconv_pack_rows_args r
+    cdef int64_t packed = 0, channel = tile.group * j.shape.ic
+    r.src_ns = j.shape.x.image
+    r.src_ps = j.shape.x.pixel
+    r.dst_rs = j.packed_row
+    r.dst_ts = j.shape.ic * j.shape.element
+    r.first = tile.pixel
+    r.pixels = tile.pixels
+    r.geometry = &j.shape.geometry
+    while packed < j.shape.ic:
+        r.channels = least(j.shape.ic - packed, j.shape.x.width - channel % j.shape.x.width)
+        r.src = (t.x + tile.image * j.shape.x.image
+                 + channel_offset(&j.shape.x, j.shape.element, channel))
+        r.dst = scratch + packed * j.shape.element
+        r.k_begin, r.k_end = tile.k_begin, tile.k_end
+        if r.channels < j.shape.ic:
+            # The block of K is whole taps.
+            r.k_begin = r.k_begin // j.shape.ic * r.channels
+            r.k_end = r.k_end // j.shape.ic * r.channels
+        j.pack_rows(&r)
+        packed += r.channels
+        channel += r.channels
 
 
 cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const Product *p,
@@ -214,7 +236,10 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
 
 cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
                         char *scratch) noexcept nogil:
-    """Vectors over output channels, pixels broadcast; NHWC, or NCHW through a tile."""
+    """Vectors over output channels, pixels broadcast; NCHW through a tile.
+
+    In NCHWc the tile's channels lie in one block and in one panel.
+    """
     cdef pplconv_gemm_args g
     cdef Product p = product_of(j, t, tile, &g)
     cdef int64_t e = j.shape.element, channel, channels_in = j.shape.groups * j.shape.ic
@@ -223,12 +248,13 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     p.b = weights_at(j, t, tile)
     p.b_across = j.nr * j.k * e
     p.c_across = p.bias_across = j.nr * e
-    g.flags |= PPLCONV_B_PADDED
+    if j.panel_width == j.nr and tile.channel % j.panel_width == 0:
+        g.flags |= PPLCONV_B_PADDED
     g.b_ks = j.panel_width * e
     if j.channels_last:
         if tile.last:
             g.flags |= epilogue_flags(t, False)
-        g.c_rs = j.shape.groups * j.shape.oc * e
+        g.c_rs = j.shape.y.pixel
         g.a_rs = j.packed_row if j.packed else channels_in * e
         g.a_ks = e
         channel = tile.group * j.shape.ic + tile.k_begin
@@ -250,6 +276,23 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     p.a_down = j.mr * g.a_rs
     p.c_down = j.mr * g.c_rs
     multiply(j, t, tile, &p, &g)
+
+
+cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
+                      char *scratch) noexcept nogil:
+    """The same, cut where a block of output channels or a panel of weights ends; NCHWc."""
+    cdef Tile part = tile[0]
+    cdef int64_t end = tile.channel + tile.channels, width = j.shape.y.width, left
+    while part.channel < end:
+        left = width - (tile.group * j.shape.oc + part.channel) % width
+        left = least(left, j.panel_width - part.channel % j.panel_width)
+        part.channels = least(left, end - part.channel)
+        gemm_channels(j, t, &part, scratch)
+        part.channel += part.channels
+    if tile.last:
+        zero_tail(&j.shape, tile.group * j.shape.oc + end,
+                  t.y + tile.image * j.shape.y.image + tile.pixel * j.shape.y.pixel,
+                  1, tile.pixels)
 
 
 cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int64_t channel,
@@ -302,9 +345,13 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         while True:
             tile.k_end = least(tile.k_begin + j.k_block, j.k)
             tile.last = tile.k_end == j.k
-            if j.packed:
+            if j.packed and j.channels_last:
+                gather_block(j, t, &tile, scratch)
+            elif j.packed:
                 pack_block(j, t, &tile, scratch)
-            if j.channels_in_vectors:
+            if j.in_blocks:
+                gemm_blocks(j, t, &tile, scratch)
+            elif j.channels_in_vectors:
                 gemm_channels(j, t, &tile, scratch)
             else:
                 gemm_pixels(j, t, &tile, scratch)
@@ -349,6 +396,7 @@ cdef class GemmSchedule(Schedule):
         j.images = fields["images"]
         j.pixels = fields["pixels"]
         j.channels_last = fields["channels_last"]
+        j.in_blocks = j.channels_last and j.shape.x.block != 0
         j.channels_in_vectors = fields["channels_in_vectors"]
         j.packed = fields["packed"]
         j.pixels_inner = fields["pixels_inner"]
@@ -356,7 +404,7 @@ cdef class GemmSchedule(Schedule):
         j.lanes = j.gemm.lanes
         j.nr = fields["nr"]
         j.vectors = j.nr // j.lanes
-        j.panel_width = j.nr if j.channels_in_vectors else j.mr
+        j.panel_width = fields["panel_width"]
         j.k_block = fields["k_block"]
         j.oc_segment = fields["oc_segment"]
         j.hw_segment = fields["hw_segment"]
@@ -415,26 +463,33 @@ cdef class GemmSchedule(Schedule):
         cdef int64_t panels, images, e = j.shape.element
         g = &j.shape.geometry
         check_tile(&j.gemm, j.mr, j.nr)
-        if j.channels_last != (j.shape.x.block == 0):
+        if not j.channels_last and (j.shape.x.width != 1 or j.shape.x.block == 0):
             raise ValueError("channels_last says otherwise than the arrays")
-        images = 1 if j.channels_last else j.shape.batch
+        images = j.shape.batch if j.shape.x.block else 1
         if j.images != images or j.images * j.pixels != j.shape.batch * g.oh * g.ow:
             raise ValueError("images and pixels are not those of the geometry")
+        if j.in_blocks and not j.packed:
+            raise ValueError("channels in blocks must be packed")
         if not j.packed and (j.shape.taps != 1 or g.ih != g.oh or g.iw != g.ow or g.pad_top
                              or g.pad_left or g.stride_h != 1 or g.stride_w != 1):
             raise ValueError("only pixels of a 1x1 kernel are used as they lie")
         if min(j.k_block, j.oc_segment, j.hw_segment, j.group_segment) < 1:
             raise ValueError("blocks and segments are at least 1")
+        if j.panel_width < 1 or j.panel_width > j.nr if j.in_blocks else j.panel_width != (
+                j.nr if j.channels_in_vectors else j.mr):
+            raise ValueError("panels of weights are not as wide as the tile that reads them")
         if j.channels_in_vectors and not j.channels_last and not j.pixels_inner:
             raise ValueError("a panel that is stored transposed has its pixels innermost")
         if not j.channels_in_vectors and j.channels_last:
-            raise ValueError("NHWC has its vectors over output channels")
+            raise ValueError("where channels are neighbours, vectors run over output channels")
         if j.oc_segment % j.panel_width and j.oc_segment < j.shape.oc:
             raise ValueError("oc_segment must be whole panels")
         if not j.channels_in_vectors and j.hw_segment % j.lanes and j.hw_segment < j.pixels:
             raise ValueError("hw_segment must be whole vectors")
         if j.packed and not j.channels_last and j.k_block % j.shape.taps:
             raise ValueError("k_block must be whole channels")
+        if j.in_blocks and j.k_block < j.k and j.k_block % j.shape.ic:
+            raise ValueError("k_block must be whole taps")
         self.check_scratch()
         panels = ceil_div(j.shape.oc, j.panel_width)
         if self.weight_bytes < j.shape.groups * panels * j.panel_width * j.k * e:

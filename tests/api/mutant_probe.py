@@ -42,6 +42,8 @@ CASES = [
     ("NCHW", (2, 21, 21, 42, (9, 11), (3, 3), 1, 1, 1)),
     ("NHWC", (2, 21, 21, 42, (9, 11), (3, 3), 1, 1, 1)),
     (8, (2, 21, 21, 21, (9, 11), (3, 3), 2, 1, 1)),
+    (16, (2, 3, 21, 30, (7, 6), (3, 3), 1, 1, 1)),
+    (8, (1, 2, 22, 38, (6, 7), (1, 1), 2, 0, 1)),
 ]
 # What is computed, which only the arrays could contradict; all else is how.
 DESCRIPTION = {"loops", "geometry", "element", "batch", "groups", "ic", "oc", "x", "y"}

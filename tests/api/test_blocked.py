@@ -6,6 +6,7 @@ both are filled with numbers that would show.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -108,17 +109,27 @@ def test_depthwise(data):
 
 
 @given(data=st.data())
-def test_any_groups_are_computed_or_refused(data):
-    """Groups that begin within a block, channel multipliers among them, may be refused."""
+def test_any_groups(data):
+    """Also those that begin within a block, channel multipliers among them."""
+    check(data.draw(problems(layout="NCHW", channels=grouped_channels())), data.draw(BLOCKS))
+
+
+@given(data=st.data())
+def test_im2col(data):
+    options = {"algorithm": "im2col"}
     problem = data.draw(problems(layout="NCHW", channels=grouped_channels()))
-    block = data.draw(BLOCKS)
-    per_group = (problem.in_channels // problem.groups, problem.out_channels // problem.groups)
-    try:
-        check(problem, block)
-    except ValueError as error:
-        assert "group" in str(error)
-        assert problem.groups > 1 and per_group != (1, 1)
-        assert any(channels % block for channels in per_group)
+    check(replace(problem, options=problem.options | options), data.draw(BLOCKS))
+
+
+@pytest.mark.parametrize("block", [5, 8, 16])
+@pytest.mark.parametrize("groups", [1, 3])
+def test_im2col_never_reads_lanes_of_no_channel(groups, block):
+    shape = (2, groups, 21, 27, (9, 8), (3, 3), 1, 1, 1)
+    problem = Problem("float32", "NCHW", *shape, options={"algorithm": "im2col"})
+    arrays = problem.arrays()
+    arguments = blocked_arguments(problem, arrays, block)
+    lanes_of_no_channel(arguments["input"], problem.in_channels)[...] = np.nan
+    assert_blocked(problem, pplconv.conv2d(**arguments), arrays, block)
 
 
 @given(data=st.data())
@@ -160,6 +171,7 @@ SHAPES = [
     (1, 1, 300, 17, (9, 9), (3, 3), 1, 1, 1),
     (2, 3, 48, 96, (16, 16), (3, 3), 1, "same_upper", 1),
     (1, 40, 40, 40, (30, 31), (3, 3), 1, 1, 1),
+    (2, 6, 24, 36, (23, 18), (3, 3), 1, 1, 1),
     (2, 33, 33, 33, (21, 20), (5, 5), 2, 2, 1),
     (None, 1, 16, 128, (1, 1), (1, 1), 1, 0, 1),
 ]

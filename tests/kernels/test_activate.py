@@ -15,8 +15,6 @@ every_kind = pytest.mark.parametrize("kind", ACTIVATIONS)
 SLOPED = ("LEAKY", "PRELU_ROW", "PRELU_COLUMN")
 # In units of eps times the exact value, or the smallest normal number where that is larger.
 ALLOWED = 2.0
-# Rounded products and sums, two of SiLU's where others have one: see asm/x86_64/activate.py.
-ALLOWED_WITHOUT_FMA = 2.15
 
 
 def sloped(x: np.ndarray, kind: str, slope: np.ndarray) -> np.ndarray:
@@ -56,9 +54,8 @@ def assert_close(row: dict, got: np.ndarray, x: np.ndarray, kind: str, slope=Non
     error = np.abs(got[finite].astype(expected.dtype) - expected[finite])
     error /= np.maximum(np.abs(expected[finite]), info.tiny) * info.eps
     worst = float(error.max(initial=0))
-    allowed = ALLOWED_WITHOUT_FMA if row["isa"] == "portable" and kind == "SILU" else ALLOWED
     where = x[finite][int(error.argmax())] if error.size else None
-    assert worst <= allowed, f"{row['symbol']} {kind}: {worst} eps at {where!r}"
+    assert worst <= ALLOWED, f"{row['symbol']} {kind}: {worst} eps at {where!r}"
     return worst
 
 

@@ -1,4 +1,4 @@
-"""im2col from channels-last images: groups, windows of k, segments over several images."""
+"""im2col from channels-last images: groups, windows of k, taps apart, several images."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ from packing_case import PackingCall, draw_geometry, im2col
 every_kernel = pytest.mark.parametrize("row", rows("pack_rows"), ids=symbol)
 
 
-def check(checker, row: dict, rng: np.random.Generator, channels: int, groups: int, window: bool):
-    """Pack one random segment; `window` restricts k."""
+def check(
+    checker,
+    row: dict,
+    rng: np.random.Generator,
+    channels: int,
+    groups: int,
+    window: bool,
+    apart: int,
+):
+    """Pack one random segment; `window` restricts k, `apart` elements lie between taps."""
     call = PackingCall(checker, row, rng)
     size = call.dtype.itemsize
     g = draw_geometry(rng)
@@ -27,13 +35,18 @@ def check(checker, row: dict, rng: np.random.Generator, channels: int, groups: i
     src = call.place_input(
         "src", (images, g.ih, g.iw, channels), (src_ns, src_ps * g.iw, src_ps, size)
     )
-    dst_rs = (k_end - k_begin + int(rng.integers(0, 9))) * size
-    dst = call.place_output("dst", (pixels, k_end - k_begin), (dst_rs, size))
+    # Where each k goes, counted from where k_begin does, and where none may.
+    places = np.arange(k_begin, k_end)
+    places = places + places // channels * apart - (k_begin + k_begin // channels * apart)
+    extent = int(places[-1]) + 1 if places.size else 0
+    dst_rs = (extent + int(rng.integers(0, 9))) * size
+    dst = call.place_output("dst", (pixels, extent), (dst_rs, size))
     call.place_bytes("geometry", np.array(g.as_tuple(), np.int64).tobytes())
     call.values |= {
         "src_ns": src_ns,
         "src_ps": src_ps,
         "dst_rs": dst_rs,
+        "dst_ts": (channels + apart) * size,
         "first": first,
         "pixels": pixels,
         "channels": channels,
@@ -43,9 +56,10 @@ def check(checker, row: dict, rng: np.random.Generator, channels: int, groups: i
     # (image, pixel) down, (kh, kw, channel) across
     packed = [im2col(image.transpose(2, 0, 1), g).transpose(3, 1, 2, 0) for image in src]
     expected = np.concatenate([p.reshape(g.pixels, k) for p in packed])
-    expected = expected[first : first + pixels, k_begin:k_end]
-    context = (g, f"{images=} {groups=}", call.values)
-    call.same_bits(call.run(context), expected.reshape(dst.shape), context)
+    wanted = dst.copy()
+    wanted[:, places] = expected[first : first + pixels, k_begin:k_end]
+    context = (g, f"{images=} {groups=} {apart=}", call.values)
+    call.same_bits(call.run(context), wanted, context)
 
 
 @every_kernel
@@ -55,5 +69,5 @@ def test_segments(checker, row, window, rng):
     lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
     for channels in (*range(1, lanes + 2), 2 * lanes, 2 * lanes + 3):
         for groups in (1, 3):
-            for _ in range(3):
-                check(checker, row, rng, channels, groups, window)
+            for apart in (0, 0, int(rng.integers(1, 20))):
+                check(checker, row, rng, channels, groups, window, apart)
