@@ -16,7 +16,8 @@ class WorkerDied(RuntimeError):
 class Worker(ABC):
     """Runs requests, one after another.
 
-    Everything but the properties is called by one thread, the dispatcher of its instance.
+    All but `abandon` and the properties is called by one thread, the dispatcher of its instance,
+    which has also made it.
     """
 
     @abstractmethod
@@ -39,6 +40,15 @@ class Worker(ABC):
     @abstractmethod
     def close(self, timeout: float) -> None:
         """Let go of everything, within `timeout` seconds; a dead worker is closed as well."""
+
+    def abandon(self) -> None:
+        """End `run`, if there is a way to, since nobody waits for it any longer.
+
+        Called at most once, by the thread that closes the pool, when the time limit is over while
+        `run` goes on.  `run` then raises `WorkerDied`, and `close` follows; where nothing can end
+        it, as here, it goes on.  Returns at once, and raises nothing.
+        """
+        return
 
     @property
     @abstractmethod
