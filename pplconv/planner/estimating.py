@@ -79,18 +79,23 @@ def choose_isa(machine: Machine, settings: config.Settings) -> str:
 
 
 @lru_cache(maxsize=64)
-def _surroundings(dtype: str, threads: int | None, settings: config.Settings) -> Surroundings:
+def _surroundings(dtype: str, threads: int, settings: config.Settings) -> Surroundings:
     machine = current_machine()
     isa = choose_isa(machine, settings)
     lanes, found = tiles(dtype, isa)
-    if threads is None:
-        threads = default_threads(settings, machine)
     return Surroundings(machine, isa, found, lanes, threads)
 
 
 def surroundings(dtype: str) -> Surroundings:
     """Kernels and team of a call that names neither, as the environment stands now."""
-    return _surroundings(dtype, None, config.current())
+    return _around(dtype, None)
+
+
+def _around(dtype: str, threads: int | None) -> Surroundings:
+    settings = config.current()
+    if threads is None:  # asked each time: threads may differ in it
+        threads = default_threads(settings, current_machine())
+    return _surroundings(dtype, threads, settings)
 
 
 def team(problem: ConvProblem, threads: int) -> int:
@@ -142,7 +147,7 @@ class Request:
 
     def surroundings(self) -> Surroundings:
         """What the machine gives, with the team that the work justifies."""
-        around = _surroundings(self.problem.dtype, self.threads, config.current())
+        around = _around(self.problem.dtype, self.threads)
         threads = team(self.problem, around.threads)
         return replace(around, threads=threads, tolerance=self.tolerance)
 

@@ -2,6 +2,7 @@
 
 ===================  ===========================================================================
 ``threads.py``       `default_threads`: the team where a call names none, and why
+``scope.py``         `team`: another default for a block of code
 ``fork.py``          serial runs in children forked after OpenMP was used, where teams hang
 ``openmp.py``        `openmp_runtimes`: which OpenMP libraries this process has loaded
 ===================  ===========================================================================
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 from .fork import forked_after_openmp, note_openmp_used, safe_team
 from .openmp import openmp_runtimes
+from .scope import scoped_team, team
 from .threads import default_threads, explain_default_threads
 
 __all__ = [
@@ -22,4 +24,6 @@ __all__ = [
     "note_openmp_used",
     "openmp_runtimes",
     "safe_team",
+    "scoped_team",
+    "team",
 ]

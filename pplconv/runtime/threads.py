@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from .scope import scoped_team
+
 if TYPE_CHECKING:
     from pplconv.config import Settings
     from pplconv.machine import Machine
@@ -13,8 +15,8 @@ if TYPE_CHECKING:
 def default_threads(settings: Settings, machine: Machine) -> int:
     """Team size where a call names none.
 
-    ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the CPUs of the affinity mask, but no
-    more than the control groups' quota pays for, rounded up.  A number that the user gave is
+    What `team` has named, else ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the CPUs
+    of the affinity mask, but no more than the control groups' quota pays for, rounded up.  A number that the user gave is
     taken as it is, even above the CPUs that there are.
 
     Parameters
@@ -49,6 +51,9 @@ def explain_default_threads(settings: Settings, machine: Machine) -> tuple[int, 
     reason : str
         For people to read.
     """
+    named = scoped_team()
+    if named is not None:
+        return named, f"pplconv.runtime.team({named})"
     if settings.num_threads is not None:
         return settings.num_threads, f"PPLCONV_NUM_THREADS is {settings.num_threads}"
     if settings.omp_num_threads is not None:
