@@ -64,6 +64,7 @@ def split(machine: Machine, instances: int | None, threads: int | None) -> Split
         if not any(shares):  # a team larger than any node
             return _unbound(max(1, cores // threads), threads)
     else:
+        # Each node's in proportion to its cores, and equal teams, so that the smallest share rules.
         shares = _shares([len(own) for _, own in nodes], instances)
         room = [len(own) // share for (_, own), share in zip(nodes, shares, strict=True) if share]
         threads = threads or max(1, min(room))
