@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import importlib
 import math
 import operator
 import time
@@ -332,17 +333,17 @@ class InstancePool(Generic[_Result]):
         self._dropped.detach()
 
 
-def _maker(
-    mode: str,
-) -> Callable[[Callable[[], Any], Sequence[Placement], int, bool], Callable[[int], Worker]]:
-    """What makes the workers of a mode."""
-    if mode == "process":
-        from .process import make_process_workers
+_Maker = Callable[[Callable[[], Any], Sequence[Placement], int, bool], Callable[[int], Worker]]
 
-        return make_process_workers
-    from .threaded import make_thread_workers
 
-    return make_thread_workers
+def _maker(mode: str) -> _Maker:
+    """What makes the workers of a mode, imported where it is used: each needs much of its own."""
+    name = {"thread": "threaded", "process": "process"}[mode]
+    maker: _Maker = getattr(
+        importlib.import_module(f".{name}", __package__),
+        {"thread": "make_thread_workers", "process": "make_process_workers"}[mode],
+    )
+    return maker
 
 
 def _cancel(future: Future[Any]) -> None:

@@ -16,8 +16,8 @@ def default_threads(settings: Settings, machine: Machine) -> int:
     """Team size where a call names none.
 
     What `team` has named, else ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the CPUs
-    of the affinity mask, but no more than the control groups' quota pays for, rounded up.  A number that the user gave is
-    taken as it is, even above the CPUs that there are.
+    of the affinity mask, but no more than the control groups' quota pays for, rounded up.  A
+    number that the user gave is taken as it is, even above the CPUs that there are.
 
     Parameters
     ----------

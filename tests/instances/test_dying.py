@@ -8,7 +8,8 @@ import pytest
 from gates import PATIENCE, Gate, eventually
 
 import pplconv
-from pplconv.instances import PoolClosed, WorkerDied, pool as pool_module
+from pplconv.instances import PoolClosed, WorkerDied
+from pplconv.instances import pool as pool_module
 from pplconv.instances.worker import Worker
 
 

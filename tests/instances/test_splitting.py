@@ -35,7 +35,7 @@ def known(cpus: tuple[int, ...]) -> dict[str, object]:
         ((4,), 3, None, 1, [(0, [0]), (0, [1]), (0, [2])]),
         ((4,), 2, 1, 1, [(0, [0]), (0, [1])]),
         ((4,), 2, 4, 4, [(None, []), (None, [])]),
-        ((2,), 3, None, 1, [(0, [0]), (0, [1]), (0, [])]),
+        ((2,), 3, None, 1, [(None, [])] * 3),
         ((2,), None, 4, 4, [(None, [])]),
         ((2, 2), None, None, 1, [(0, [0]), (0, [1]), (1, [2]), (1, [3])]),
         ((2, 2), None, 2, 2, [(0, [0, 1]), (1, [2, 3])]),
@@ -43,14 +43,12 @@ def known(cpus: tuple[int, ...]) -> dict[str, object]:
         ((2, 2), 1, None, 2, [(0, [0, 1])]),
         ((3, 3), None, 2, 2, [(0, [0, 1]), (1, [3, 4])]),
         ((2, 2), None, 4, 4, [(None, [])]),
-        ((6, 2), 4, None, 1, [(0, [0]), (0, [1]), (0, [2]), (1, [6])]),
+        ((6, 2), 4, None, 2, [(0, [0, 1]), (0, [2, 3]), (0, [4, 5]), (1, [6, 7])]),
     ],
 )
 def test_splits(nodes, instances, threads, team, placed):
     found = split(machine(*nodes), instances, threads)
     assert found.threads == team
-    if (nodes, instances) == ((2,), 3):  # more than there are cores: none is anyone's own
-        placed = [(None, [])] * 3
     assert found.placements == tuple(Placement(node, tuple(cores)) for node, cores in placed)
 
 
