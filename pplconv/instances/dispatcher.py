@@ -116,15 +116,16 @@ class Dispatcher:
         self.current = request
         result, failure = None, None
         try:
-            result = self._run(request)
+            result = self._run(request.args, request.kwargs)
         except BaseException as error:  # the model's: an instance outlives even SystemExit
             failure = error
         self._record.add(time.perf_counter() - request.submitted, failed=failure is not None)
         self.current = None
         answer(future, result, failure)
-        failure = None  # its traceback holds this frame
+        # A failure's traceback holds this frame, which must not hold the failure in turn.
+        del request, future, failure
 
-    def _run(self, request: Request) -> Any:
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have a request run, and once more if the worker dies of it or has died before."""
         again = True
         while True:
@@ -132,7 +133,7 @@ class Dispatcher:
                 self._replace()
             assert self._worker is not None
             try:
-                return self._worker.run(request.args, request.kwargs)
+                return self._worker.run(args, kwargs)
             except WorkerDied as death:
                 self._drop(1.0)
                 if self._closing.abandoned:

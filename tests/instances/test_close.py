@@ -130,17 +130,17 @@ def test_no_request_is_lost_between_submit_and_close():
 
 EXIT = """
 import threading, pplconv
-entered = threading.Event()
+entered = threading.Semaphore(0)
 def model(x):
     if x:
-        entered.set()
+        entered.release()
         threading.Event().wait()
     return x
 pool = pplconv.InstancePool(lambda: model, instances=2, threads=1, shutdown_timeout={limit})
 print(pool.submit(0).result(), flush=True)
 if {hang}:
     futures = [pool.submit(1) for _ in range(9)]
-    entered.wait()
+    entered.acquire(), entered.acquire()
 """
 
 
