@@ -75,7 +75,8 @@ class Layers:
         for p, count in problems:
             dtype = _DTYPES[p.dtype]
             weight = random.standard_normal((p.oc, p.ic // p.groups, p.kh, p.kw)).astype(dtype)
-            conv = Conv2d(weight, None, p.stride, p.padding, p.dilation, p.groups, layout=p.layout)
+            layout: Any = p.layout  # one of those that Conv2d names
+            conv = Conv2d(weight, None, p.stride, p.padding, p.dilation, p.groups, layout=layout)
             data = random.standard_normal(p.input_shape).astype(dtype)
             self._calls += [(conv, data)] * count
 
