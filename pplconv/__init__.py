@@ -50,15 +50,16 @@ __all__ = [
 # Imported at first use: most programs have no instances, and need no futures.
 _ON_DEMAND = ("InstancePool", "QueueFull")
 
+if not TYPE_CHECKING:  # to which the name of a module's function says that any name is there
 
-def __getattr__(name: str) -> object:
-    if name not in _ON_DEMAND:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from . import instances
+    def __getattr__(name: str) -> object:
+        if name not in _ON_DEMAND:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import instances
 
-    value: object = getattr(instances, name)
-    globals()[name] = value
-    return value
+        value: object = getattr(instances, name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
