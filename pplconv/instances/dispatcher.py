@@ -92,6 +92,7 @@ class Dispatcher:
             self._serve_all()
         finally:
             self._drop(self._closing.seconds_left())
+            del self._make_worker  # with the last of them go models and shared memory
             self._queue.takers.discard(threading.get_ident())
 
     def _serve_all(self) -> None:

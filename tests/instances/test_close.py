@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from concurrent.futures import CancelledError, wait
 
 import pytest
@@ -76,6 +78,19 @@ def test_the_time_limit(timeout):
     assert eventually(lambda: not pool._dispatchers[0].thread.is_alive())
     assert isinstance(running.exception(0), PoolClosed)
     pool.close()
+
+
+def test_a_closed_pool_keeps_no_model():
+    class Model:
+        def __call__(self):
+            return 1
+
+    with pplconv.InstancePool(Model, instances=2, threads=1) as pool:
+        assert pool.submit().result(PATIENCE) == 1
+        alive = [weakref.ref(o) for o in gc.get_objects() if isinstance(o, Model)]
+        assert len(alive) == len({s.node for s in pool.statistics()})
+    assert eventually(lambda: all(ref() is None for ref in alive))
+    assert len(pool.statistics()) == 2
 
 
 def test_a_callback_may_close_the_pool():
