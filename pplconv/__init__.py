@@ -5,6 +5,7 @@
 ``Conv2d``        convolve often: weights are packed once
 ``to_blocked``    NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
 ``empty_aligned`` an array that kernels store into fastest, for `out=` and for inputs
+``InstancePool``  several instances of a model behind one queue; ``QueueFull``
 ``Plan``          how a problem is computed (`Conv2d.plan_for`)
 ``show_config``   what this machine is and what pplconv makes of it
 ``wisdom``        measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
@@ -19,6 +20,8 @@ are leaves.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from . import wisdom
 from ._arrays import empty_aligned
 from ._blocked import from_blocked, to_blocked
@@ -27,9 +30,14 @@ from ._info import show_config
 from ._version import __version__
 from .planner import Plan
 
+if TYPE_CHECKING:
+    from .instances import InstancePool, QueueFull
+
 __all__ = [
     "Conv2d",
+    "InstancePool",
     "Plan",
+    "QueueFull",
     "__version__",
     "conv2d",
     "empty_aligned",
@@ -38,3 +46,21 @@ __all__ = [
     "to_blocked",
     "wisdom",
 ]
+
+# Imported at first use: most programs have no instances, and need no futures.
+_ON_DEMAND = ("InstancePool", "QueueFull")
+
+if not TYPE_CHECKING:  # to which the name of a module's function says that any name is there
+
+    def __getattr__(name: str) -> object:
+        if name not in _ON_DEMAND:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from . import instances
+
+        value: object = getattr(instances, name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_ON_DEMAND})

@@ -1,4 +1,4 @@
-"""Command line: ``python -m pplconv info``, ``search`` and ``demo``."""
+"""Command line: ``python -m pplconv info``, ``search``, ``bench-instances`` and ``demo``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from . import _search
+from . import _bench_instances, _search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,6 +32,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     if options.command == "search":
         return _search.run(options)
+    if options.command == "bench-instances":
+        return _bench_instances.run(options)
     return _info(options.json)
 
 
@@ -42,11 +44,16 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m pplconv", description="2-D convolution for NumPy on packed-weight kernels."
     )
     parser.add_argument("--version", action="version", version=f"pplconv {pplconv.__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{info,search,demo}")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="{info,search,bench-instances,demo}"
+    )
     info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
     info.add_argument("--json", action="store_true", help="print a JSON object")
     _search.add_arguments(
         commands.add_parser("search", help="measure the plans of layers, and remember them")
+    )
+    _bench_instances.add_arguments(
+        commands.add_parser("bench-instances", help="measure instances and teams of a model")
     )
     commands.add_parser("demo", help="detect text in a picture with a NumPy pipeline (demo -h)")
     return parser

@@ -8,6 +8,7 @@ the loops.
 
 cimport cython
 from cpython.buffer cimport PyBUF_ND
+from cpython.contextvars cimport get_value
 from libc.stdint cimport int64_t
 
 from pplconv._arrays cimport (
@@ -41,6 +42,7 @@ from pplconv import planner
 from pplconv._activation import activation_of, activation_text, kept_activation
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock
+from pplconv.runtime.scope import TEAM
 
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
 cdef enum:
@@ -84,15 +86,28 @@ cdef object plain_bias(object bias, int64_t oc, object dtype):
     return bias
 
 
+cdef object SCOPE = TEAM
+
+
+cdef inline int scoped_team() except -1:
+    """The team that the code around the call has named, 0 if none: see `pplconv.runtime.team`."""
+    return get_value(SCOPE)
+
+
 cdef class Ready:
-    """A plan together with weights in its packing."""
+    """A plan together with weights in its packing.
+
+    `team` is the scoped team it was made for, 0 if that had no say.
+    """
 
     cdef Prepared prepared
     cdef PackedWeights packed
+    cdef int team
 
-    def __cinit__(self, Prepared prepared, PackedWeights packed):
+    def __cinit__(self, Prepared prepared, PackedWeights packed, int team):
         self.prepared = prepared
         self.packed = packed
+        self.team = team
 
 
 cdef class Conv2d:
@@ -159,7 +174,8 @@ search_seconds=0.5, max_workspace=None, threads=None)
         blocks and team are chosen to keep to it. Packed weights do not count. What a plan uses
         is `Plan.scratch_bytes`.
     threads : int, optional
-        Size of the team. None: ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
+        Size of the team. None: what `pplconv.runtime.team` says around the call, else
+        ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
         affinity mask and the container's CPU quota. The result's bits do not depend on it.
 
     Raises
@@ -198,7 +214,9 @@ search_seconds=0.5, max_workspace=None, threads=None)
     cdef int64_t groups
     cdef dict settings  # as `planner.make_plan` takes them
     cdef Activation activated
-    # plans: input shape to Ready. `last` is the latest of them, for `latest` and `keep_latest`.
+    cdef bint scoped  # no threads= was given
+    # plans: input shape, with the scoped team if there is one, to Ready. `last` is the latest of
+    # them, for `latest` and `keep_latest`.
     cdef dict plans
     cdef Ready last
 
@@ -233,6 +251,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
             "threads": arguments.check_threads(threads),
             "epilogue": described.epilogue,
         }
+        self.scoped = threads is None
         self.bias = None
         if bias is not None:
             self.bias = np.array(plain_bias(bias, array.shape[0], self.dtype), self.dtype,
@@ -275,8 +294,10 @@ search_seconds=0.5, max_workspace=None, threads=None)
         cdef Ready ready, other
         cdef Prepared prepared
         cdef PackedWeights packed = None
+        cdef int team = scoped_team() if self.scoped else 0
+        cdef tuple key = (team, shape) if team else shape
         with self.lock:
-            ready = self.plans.get(shape)
+            ready = self.plans.get(key)
             if ready is None:
                 problem = arguments.make_problem(
                     shape, self.weight.shape, self.dtype_name, stride=self.stride,
@@ -290,10 +311,10 @@ search_seconds=0.5, max_workspace=None, threads=None)
                         break
                 else:
                     packed = PackedWeights(prepared, self.weight)
-                ready = Ready(prepared, packed)
+                ready = Ready(prepared, packed, team)
                 while len(self.plans) >= PLANS_PER_CONV:
                     del self.plans[next(iter(self.plans))]
-                self.plans[shape] = ready
+                self.plans[key] = ready
         self.keep_latest(ready)
         return ready
 
@@ -348,6 +369,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
         cdef Operands o
         cdef object x
         cdef bint batched
+        cdef int team = scoped_team() if self.scoped else 0
         hold_nothing(&o)
         try:
             if not lies_plain(input, self.dtype, &o.x):
@@ -355,10 +377,10 @@ search_seconds=0.5, max_workspace=None, threads=None)
                 if dtype_name(input, "input") != self.dtype_name:
                     raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}")
             x = input if o.x.held else None
-            if x is None or ready is None or not has_dims(
+            if x is None or ready is None or ready.team != team or not has_dims(
                     &o.x, ready.prepared.input_dims, ready.prepared.ndim):
                 shape = batched_shape(input, "input", dimensions(self.layout))
-                ready = self.plans.get(shape)
+                ready = self.plans.get((team, shape) if team else shape)
                 if ready is None:
                     ready = self.ready_for(shape)
                 else:
@@ -419,7 +441,8 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
             and is_plain(algorithm) and type(tolerance) is float and is_plain(threads)
             and is_plain(max_workspace)):
         key = (x.shape, w.shape, x.dtype.char, stride, padding, dilation, groups,
-               form, layout, algorithm, tolerance, threads, max_workspace)
+               form, layout, algorithm, tolerance,
+               scoped_team() or None if threads is None else threads, max_workspace)
         try:
             found = conv2d_plans.get(key)
         except TypeError:  # an unhashable activation: checked below
@@ -499,7 +522,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         none. All others are direct sums, which any tolerance allows. The bound of what was
         chosen is `Plan.error_bound`.
     threads : int, optional
-        Size of the team. None: ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
+        Size of the team. None: what `pplconv.runtime.team` says around the call, else
+        ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
         affinity mask and the container's CPU quota. The result's bits do not depend on it.
     max_workspace : int, optional
         Bytes of scratch memory that a call may use, the whole team's together; algorithm,

@@ -9,12 +9,12 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 from . import _arguments, planner, wisdom
+from ._layers import read_layers
 from ._progress import Progress
-from .problem import DTYPES, LAYOUTS, ConvProblem, split_name
+from .problem import DTYPES, LAYOUTS, ConvProblem
 
 _T = TypeVar("_T")
 
@@ -223,7 +223,7 @@ def _jobs(options: argparse.Namespace) -> list[_Job]:
     """Everything that is to be searched, in the order of the command line."""
     around = planner.surroundings(options.dtype)
     jobs = []
-    for name, problem in _layers(options.shapes, options.dtype):
+    for name, problem in read_layers(options.shapes, options.dtype):
         for layout in options.layout:
             block = around.lanes if layout == "NCHWc" else 0
             full = replace(problem, layout=layout, block=block)
@@ -232,36 +232,6 @@ def _jobs(options: argparse.Namespace) -> list[_Job]:
     if not jobs:
         raise ValueError("no layer in any of the files")
     return jobs
-
-
-def _layers(shapes: list[str], dtype: str) -> list[tuple[str, ConvProblem]]:
-    """Read layers and files of layers: names and problems."""
-    found = []
-    for text in shapes:
-        path = Path(text)
-        if not path.is_file():
-            try:
-                found.append(_layer(text, dtype))
-            except ValueError as error:
-                raise ValueError(f"{text!r} is no file and no layer: {error}") from None
-            continue
-        try:
-            lines = path.read_text(encoding="utf-8").splitlines()
-        except UnicodeDecodeError:
-            raise ValueError(f"{text} is no file of layers: it is not UTF-8") from None
-        for number, line in enumerate(lines, start=1):
-            if not line.strip() or line.strip().startswith("#"):
-                continue
-            try:
-                found.append(_layer(line, dtype))
-            except ValueError as error:
-                raise ValueError(f"{text}, line {number}: {error}") from None
-    return found
-
-
-def _layer(text: str, dtype: str) -> tuple[str, ConvProblem]:
-    sizes, name = split_name(text)
-    return name or sizes, ConvProblem.parse(text, dtype)
 
 
 def _say(progress: Progress, message: object) -> None:

@@ -15,7 +15,7 @@ from ..algorithms.rates import CYCLES_PER_MICROSECOND
 from ..machine import Machine
 from ..machine import current as current_machine
 from ..problem import DTYPES, ConvProblem
-from ..runtime import default_threads
+from ..runtime import default_threads, process_threads
 from .plan import Plan
 from .starting import LEAST, team_start
 
@@ -80,27 +80,33 @@ def choose_isa(machine: Machine, settings: config.Settings) -> str:
 
 
 @lru_cache(maxsize=64)
-def _surroundings(dtype: str, threads: int | None, settings: config.Settings) -> Surroundings:
+def _surroundings(dtype: str, threads: int, settings: config.Settings) -> Surroundings:
     machine = current_machine()
     isa = choose_isa(machine, settings)
     lanes, found = tiles(dtype, isa)
-    if threads is None:
-        threads = default_threads(settings, machine)
     return Surroundings(machine, isa, found, lanes, threads)
 
 
 def surroundings(dtype: str) -> Surroundings:
     """Kernels and team of a call that names neither, as the environment stands now."""
-    return _surroundings(dtype, None, config.current())
+    return _around(dtype, None)
+
+
+def _around(dtype: str, threads: int | None) -> Surroundings:
+    settings = config.current()
+    if threads is None:  # asked each time: threads may differ in it
+        threads = default_threads(settings, current_machine())
+    return _surroundings(dtype, threads, settings)
 
 
 def share(threads: int | None) -> int:
     """How many threads of this process may compute at once, where a call asks for `threads`.
 
-    The default team, unless the call itself asks for more.
+    The process's default team, unless the call itself, or the code around it, asks for more.
     """
-    around = _surroundings("f32", None, config.current())
-    return max(1, min(max(around.threads, threads or 1), LARGEST_TEAM))
+    settings, machine = config.current(), current_machine()
+    own = threads or default_threads(settings, machine)
+    return max(1, min(max(process_threads(settings, machine), own), LARGEST_TEAM))
 
 
 def least_share(around: Surroundings, start: int) -> float:
@@ -181,7 +187,7 @@ class Request:
     def surroundings(self) -> Surroundings:
         """What the machine gives, with the team that the work justifies."""
         settings = config.current()
-        around = _surroundings(self.problem.dtype, self.threads, settings)
+        around = _around(self.problem.dtype, self.threads)
         threads, start = team(self.problem, around, settings)
         return replace(around, threads=threads, tolerance=self.tolerance, team_start=start)
 

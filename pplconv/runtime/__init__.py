@@ -2,6 +2,7 @@
 
 ===================  ===========================================================================
 ``threads.py``       `default_threads`: the team where a call names none, and why
+``scope.py``         `team`: another default for a block of code
 ``fork.py``          serial runs in children forked after OpenMP was used, where teams hang
 ``locks.py``         `ForkableLock`: found open by a child forked while another thread held it
 ``places.py``        `choose_places`: which cores and whose memory a pin can have
@@ -18,7 +19,8 @@ from .fork import forked_after_openmp, note_openmp_used, safe_team
 from .locks import ForkableLock
 from .openmp import openmp_runtimes
 from .pinning import BoundThread, Pin, pin, pinned_team
-from .threads import default_threads, explain_default_threads
+from .scope import scoped_team, team
+from .threads import default_threads, explain_default_threads, process_threads
 
 __all__ = [
     "BoundThread",
@@ -31,5 +33,8 @@ __all__ = [
     "openmp_runtimes",
     "pin",
     "pinned_team",
+    "process_threads",
     "safe_team",
+    "scoped_team",
+    "team",
 ]

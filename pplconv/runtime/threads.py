@@ -17,6 +17,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from .scope import scoped_team
+
 if TYPE_CHECKING:
     from pplconv.config import Settings
     from pplconv.machine import Machine
@@ -25,10 +27,10 @@ if TYPE_CHECKING:
 def default_threads(settings: Settings, machine: Machine) -> int:
     """Team size where a call names none.
 
-    ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else one thread for each physical core
-    with a CPU in the affinity mask, efficiency cores included, but no more than the control
-    groups' quota pays for, rounded up.  A number that the user gave is
-    taken as it is, even above the CPUs that there are.
+    What `team` has named, else ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else one thread
+    for each physical core with a CPU in the affinity mask, efficiency cores included, but no more
+    than the control groups' quota pays for, rounded up.  A number that the user gave is taken as
+    it is, even above the CPUs that there are.
 
     Parameters
     ----------
@@ -62,6 +64,31 @@ def explain_default_threads(settings: Settings, machine: Machine) -> tuple[int, 
     reason : str
         For people to read.
     """
+    named = scoped_team()
+    if named is not None:
+        return named, f"pplconv.runtime.team({named})"
+    return _of_process(settings, machine)
+
+
+def process_threads(settings: Settings, machine: Machine) -> int:
+    """`default_threads` where `team` has named none: what all calls of the process share.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the environment asks for.
+    machine : Machine
+        Where the threads would run.
+
+    Returns
+    -------
+    int
+        At least 1.
+    """
+    return _of_process(settings, machine)[0]
+
+
+def _of_process(settings: Settings, machine: Machine) -> tuple[int, str]:
     if settings.num_threads is not None:
         return settings.num_threads, f"PPLCONV_NUM_THREADS is {settings.num_threads}"
     if settings.omp_num_threads is not None:

@@ -1,0 +1,29 @@
+"""A thread bound to its cores, where that can be had."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from .. import runtime
+from .placement import Placement
+
+
+def bound(placement: Placement, wanted: bool) -> AbstractContextManager[Any]:
+    """Bind the calling thread, and the teams it leads, while the context lasts."""
+    pin = getattr(runtime, "pin", None)
+    if not wanted or not placement.cores or pin is None:
+        return nullcontext()
+    context: AbstractContextManager[Any] = pin(node=placement.node, cores=placement.cores)
+    return context
+
+
+def bound_cores(placement: Placement) -> tuple[int, ...]:
+    """The placement's cores if the calling thread is bound to them, read back; else none."""
+    ask = getattr(os, "sched_getaffinity", None)
+    try:
+        mask = set(ask(0)) if ask is not None else set()
+    except OSError:
+        mask = set()
+    return placement.cores if mask and mask <= set(placement.cores) else ()

@@ -1,0 +1,386 @@
+"""`InstancePool`: several instances of a model behind one queue."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import importlib
+import math
+import operator
+import time
+import warnings
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from threading import TIMEOUT_MAX, current_thread
+from types import TracebackType
+from typing import Any, Generic, Literal, TypeVar
+
+from ..machine import current as current_machine
+from . import lifetime
+from .dispatcher import Closing, Dispatcher, answer
+from .placement import Placement
+from .requests import PoolClosed, Request, RequestQueue
+from .splitting import split
+from .statistics import InstanceStatistics
+from .worker import Worker
+
+_Result = TypeVar("_Result")
+
+MODES = ("thread", "process")
+FULL = ("block", "raise")
+
+
+class InstancePool(Generic[_Result]):
+    """Several instances of a model that answer requests side by side.
+
+    Parameters
+    ----------
+    factory : callable
+        Makes a model, which is a callable. In thread mode it is called once on each NUMA node,
+        whose instances share the model with its packed weights: the model must be safe to call
+        from several threads, as `Conv2d` is. In process mode it must be picklable.
+    instances, threads : int or "auto", optional
+        Instances, and the team of each: what calls of pplconv inside the model use that name no
+        ``threads=``. Auto fills the physical cores that the process may use; if both are left
+        to it, with one instance of one thread each, which gives the highest throughput.
+        ``instances=1`` gives the lowest latency of a single request.
+    mode : {"thread", "process"}, optional
+        Threads of this process: arrays are handed over as they are, and what a model does in
+        Python is done by one at a time (the GIL). Or child processes, each with an interpreter
+        of its own, which are replaced if they die.
+    pin : bool, optional
+        Bind each instance to its cores, and have it prefer its node's memory.
+    queue_size : int, optional
+        Requests that may wait, beside those that run. A cancelled one keeps its place until an
+        instance comes to it. By default 64, or four for each instance if that is more.
+    full : {"block", "raise"}, optional
+        What `submit` does when the queue is full: wait, or raise `QueueFull`.
+    shutdown_timeout : float, optional
+        Seconds that `close` takes at most where it is not told otherwise.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described; the message names it.
+    BaseException
+        What the factory raised.
+
+    See Also
+    --------
+    pplconv.runtime.team : how the model's calls get to know their team.
+
+    Notes
+    -----
+    A future's callbacks run in the thread of the instance that answered it, which takes no
+    request meanwhile; an exception in one is logged, and harms nothing. Neither there nor in the
+    model does `submit` wait for room, as it might be waiting for itself: it raises `QueueFull`.
+
+    A pool that is dropped without `close` answers what it has, and then ends. At the end of the
+    interpreter, what waits is cancelled, and what runs has `shutdown_timeout`. In a forked child
+    the pool is closed: its threads exist in the parent only.
+
+    Examples
+    --------
+    >>> import numpy as np, pplconv
+    >>> w = np.ones((8, 3, 3, 3), np.float32)
+    >>> with pplconv.InstancePool(lambda: pplconv.Conv2d(w, padding=1), instances=2) as pool:
+    ...     future = pool.submit(np.ones((1, 3, 32, 32), np.float32))
+    ...     future.result().shape
+    (1, 8, 32, 32)
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], Callable[..., _Result]],
+        instances: int | Literal["auto"] = "auto",
+        threads: int | Literal["auto"] = "auto",
+        mode: Literal["thread", "process"] = "thread",
+        pin: bool = True,
+        *,
+        queue_size: int | None = None,
+        full: Literal["block", "raise"] = "block",
+        shutdown_timeout: float = 30.0,
+    ) -> None:
+        if not callable(factory):
+            raise TypeError(f"factory must be callable, got {type(factory).__name__}")
+        divided = split(
+            current_machine(), _number("instances", instances), _number("threads", threads)
+        )
+        count = len(divided.placements)
+        self.mode = _one_of("mode", mode, MODES)
+        self.threads = divided.threads
+        size = max(64, 4 * count) if queue_size is None else _integer("queue_size", queue_size)
+        self._patience = math.inf if _one_of("full", full, FULL) == "block" else 0.0
+        self._timeout = _seconds("shutdown_timeout", shutdown_timeout)
+        self._queue = RequestQueue(size)
+        self._closing = Closing(self._timeout)
+        self._forked = False
+        make_worker = _maker(mode)(factory, divided.placements, divided.threads, bool(pin))
+        self._dispatchers = tuple(
+            Dispatcher(index, self._queue, make_worker, divided.threads, self._closing)
+            for index in range(count)
+        )
+        lifetime.watch(self)
+        # Their threads know nothing of the pool, so that it can be dropped while they run.
+        self._dropped = weakref.finalize(self, self._queue.stop_unlocked, count)
+        self._dropped.atexit = False
+        self._start()
+
+    def _start(self) -> None:
+        """Have every instance make its worker, at once, and wait until all have."""
+        started = []
+        try:
+            for dispatcher in self._dispatchers:
+                dispatcher.thread.start()
+                started.append(dispatcher.started)
+            for future in started:
+                future.result()
+        except BaseException:
+            self._queue.stop(len(self._dispatchers))
+            self._join(time.monotonic() + self._timeout)
+            raise
+
+    def __len__(self) -> int:
+        return len(self._dispatchers)
+
+    def __repr__(self) -> str:
+        state = ", closed" if self._queue.stopped else ""
+        return (
+            f"<InstancePool: {len(self)} x {self.threads} threads, mode {self.mode!r}, "
+            f"queue of {self._queue.size}{state}>"
+        )
+
+    def submit(self, /, *args: Any, **kwargs: Any) -> Future[_Result]:
+        """Have an instance call its model with these arguments.
+
+        Returns
+        -------
+        concurrent.futures.Future
+            With the result, or the exception that the model raised. As long as no instance has
+            come to it, it can be cancelled.
+
+        Raises
+        ------
+        QueueFull
+            If there is no room, and the pool was made with ``full="raise"``.
+        PoolClosed
+            If the pool is closed, or becomes so while this waits.
+        """
+        return self._submit(self._patience, args, kwargs)
+
+    def submit_within(self, timeout: float, /, *args: Any, **kwargs: Any) -> Future[_Result]:
+        """Submit, but wait at most `timeout` seconds for room, whatever the pool's rule is.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; 0 not to wait, infinity to wait for as long as it takes.
+        *args, **kwargs
+            What to call the model with.
+
+        Raises
+        ------
+        QueueFull
+            If there was no room in time.
+        PoolClosed
+            See `submit`.
+        """
+        return self._submit(_seconds("timeout", timeout), args, kwargs)
+
+    def _submit(
+        self, timeout: float, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Future[_Result]:
+        if self._forked:
+            raise PoolClosed("this pool belongs to the process that made it, not to a forked child")
+        request = Request(args, kwargs)
+        self._queue.put(request, timeout)
+        return request.future
+
+    def map(self, /, *iterables: Iterable[Any], timeout: float | None = None) -> Iterator[_Result]:
+        """Call the model with the items of the iterables, one of each, as Python's `map` does.
+
+        Waits for room in the queue, whatever the pool's rule is.
+
+        Parameters
+        ----------
+        *iterables : iterable
+            Read as far ahead as instances and queue can use, no further: they may be endless.
+        timeout : float, optional
+            Seconds from now after which waiting for a result raises.
+
+        Returns
+        -------
+        iterator
+            Results in the order of the items. It raises what the model raised for one. What is
+            not yet answered when it ends early is cancelled.
+
+        Raises
+        ------
+        PoolClosed
+            See `submit`.
+        concurrent.futures.TimeoutError
+            From the iterator, when the time is over.
+        """
+        if not iterables:
+            raise TypeError("map needs at least one iterable")
+        deadline = math.inf
+        if timeout is not None:
+            deadline = time.monotonic() + _seconds("timeout", timeout)
+        items = zip(*iterables, strict=False)
+        pending: deque[Future[_Result]] = deque()
+        self._feed(items, pending)
+        return self._results(items, pending, deadline)
+
+    def _feed(self, items: Iterator[Any], pending: deque[Future[_Result]]) -> None:
+        """Submit until enough of them wait to keep every instance busy."""
+        while len(pending) < len(self) + self._queue.size:
+            item = next(items, None)
+            if item is None:
+                return
+            pending.append(self._submit(math.inf, item, {}))
+
+    def _results(
+        self, items: Iterator[Any], pending: deque[Future[_Result]], deadline: float
+    ) -> Iterator[_Result]:
+        try:
+            while pending:
+                left = max(0.0, deadline - time.monotonic())
+                result = pending[0].result(None if math.isinf(left) else left)
+                pending.popleft()
+                self._feed(items, pending)  # before the reader gets to work
+                yield result
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def statistics(self) -> tuple[InstanceStatistics, ...]:
+        """What each instance has done so far."""
+        return tuple(dispatcher.statistics() for dispatcher in self._dispatchers)
+
+    def close(self, timeout: float | None = None, *, cancel_pending: bool = False) -> None:
+        """Take no more requests, answer what waits, and end all threads and processes.
+
+        A closed pool can be closed again.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            Seconds after which to return whatever goes on; the pool's `shutdown_timeout` by
+            default. The future of what then runs or waits holds `PoolClosed`. A model that runs
+            in a thread cannot be stopped: it goes on, but nothing waits for it, not even the
+            end of the interpreter.
+        cancel_pending : bool, optional
+            Cancel what waits rather than answer it.
+
+        Warns
+        -----
+        RuntimeWarning
+            If the time was over.
+        """
+        if self._forked:
+            return
+        seconds = self._timeout if timeout is None else _seconds("timeout", timeout)
+        deadline = time.monotonic() + seconds
+        self._closing.begin(deadline)
+        self._queue.stop(len(self))
+        if cancel_pending:
+            for request in self._queue.drain():
+                _cancel(request.future)
+        if self._join(deadline):
+            return
+        self._closing.abandoned = True
+        error = f"the pool was closed, and its time limit of {seconds:g} s was over"
+        waiting = self._queue.drain()
+        for request in waiting:
+            answer(request.future, error=PoolClosed(f"{error} before an instance came to this"))
+        running = sum(
+            dispatcher.abandon(PoolClosed(f"{error} while this ran"))
+            for dispatcher in self._dispatchers
+        )
+        warnings.warn(
+            f"{error}: {running} running and {len(waiting)} waiting requests were given up",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+    def _join(self, deadline: float) -> bool:
+        """Wait for the threads; whether all have ended, but for the calling one."""
+        here = current_thread()
+        threads = [d.thread for d in self._dispatchers if d.thread is not here]
+        for thread in threads:
+            if thread.ident is not None:  # it was started
+                thread.join(min(max(0.0, deadline - time.monotonic()), TIMEOUT_MAX))
+        return not any(thread.is_alive() for thread in threads)
+
+    def __enter__(self) -> InstancePool[_Result]:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close: what waits is answered, or cancelled if the block was left by an exception."""
+        self.close(cancel_pending=kind is not None)
+
+    def _at_exit(self) -> None:
+        self.close(cancel_pending=True)
+
+    def _in_child(self) -> None:
+        self._forked = True
+        self._dropped.detach()
+
+
+_Maker = Callable[[Callable[[], Any], Sequence[Placement], int, bool], Callable[[int], Worker]]
+
+
+def _maker(mode: str) -> _Maker:
+    """What makes the workers of a mode, imported where it is used: each needs much of its own."""
+    name = {"thread": "threaded", "process": "process"}[mode]
+    maker: _Maker = getattr(
+        importlib.import_module(f".{name}", __package__),
+        {"thread": "make_thread_workers", "process": "make_process_workers"}[mode],
+    )
+    return maker
+
+
+def _cancel(future: Future[Any]) -> None:
+    """Cancel a future that nobody else holds back, and tell those who wait for several."""
+    future.cancel()
+    try:
+        future.set_running_or_notify_cancel()
+    except concurrent.futures.InvalidStateError:  # set by whom it does not belong to
+        return
+
+
+def _number(name: str, value: object) -> int | None:
+    """An argument that is a number of at least 1, or "auto", which is None."""
+    return None if isinstance(value, str) and value == "auto" else _integer(name, value)
+
+
+def _integer(name: str, value: object) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if not 1 <= number <= 65536:
+        raise ValueError(f"{name} is {number}: expected 1 to 65536")
+    return number
+
+
+def _seconds(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
+    if not value >= 0:
+        raise ValueError(f"{name} is {value}: expected 0 or more seconds")
+    return float(value)
+
+
+def _one_of(name: str, value: object, names: tuple[str, ...]) -> str:
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(names)}")
+    return value

@@ -1,0 +1,135 @@
+"""Requests, and the bounded queue in which they wait."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from concurrent.futures import Future
+from queue import Empty, SimpleQueue
+from typing import Any
+
+
+class QueueFull(RuntimeError):
+    """The queue had no room for a request, and the caller did not want to wait longer for it."""
+
+
+class PoolClosed(RuntimeError):
+    """The pool is closed: it takes no request, or gave up the one whose future holds this."""
+
+
+class Request:
+    """One call of the model that was asked for.
+
+    Parameters
+    ----------
+    args, kwargs : tuple, dict
+        What to call the model with.
+    """
+
+    __slots__ = ("args", "future", "kwargs", "submitted")
+
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.args = args
+        self.kwargs = kwargs
+        self.future: Future[Any] = Future()
+        self.submitted = time.perf_counter()
+
+
+class RequestQueue:
+    """First in, first out; bounded; ended by `stop`.
+
+    The items lie in a `SimpleQueue`, whose `put` and `get` are single steps of the interpreter:
+    Ctrl-C cannot strike between storing a request and waking the one thread that takes it.  Its
+    length is the only count there is, so none can go wrong.
+
+    Parameters
+    ----------
+    size : int
+        Requests that may wait.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.takers: set[int] = set()
+        """Threads that empty the queue: none of them may wait for room."""
+        self.stopped = False
+        self._items: SimpleQueue[Request | None] = SimpleQueue()
+        self._mutex = threading.Lock()
+        self._room = threading.Condition(self._mutex)
+        self._waiting = 0
+
+    def put(self, request: Request, timeout: float) -> None:
+        """Add a request, and wait up to `timeout` seconds for room.
+
+        Raises
+        ------
+        QueueFull
+            If there was none in time; at once in a thread that takes from the queue, as it could
+            be the one that everybody waits for.
+        PoolClosed
+            If the queue was stopped.
+        """
+        with self._mutex:
+            if self._items.qsize() >= self.size and not self.stopped:
+                self._wait(timeout)
+            if self.stopped:
+                raise PoolClosed("this pool is closed: it takes no requests")
+            self._items.put(request)
+
+    def take(self) -> Request | None:
+        """Wait for a request; None means that there are to be no more."""
+        request = self._items.get()
+        with self._mutex:
+            if self._waiting:
+                self._room.notify()
+        return request
+
+    def stop(self, takers: int) -> None:
+        """Refuse requests from now on; after the last, each of `takers` threads takes None."""
+        with self._mutex:
+            self.stop_unlocked(takers)
+            self._room.notify_all()
+
+    def stop_unlocked(self, takers: int) -> None:
+        """The same where nobody can be putting requests in.
+
+        A pool may be garbage-collected in a thread that holds any lock.
+        """
+        if not self.stopped:
+            self.stopped = True
+            for _ in range(takers):
+                self._items.put(None)
+
+    def drain(self) -> list[Request]:
+        """Take out what waits in a queue that was stopped, for who answers it otherwise."""
+        requests, ends = [], 0
+        try:
+            while True:
+                request = self._items.get_nowait()
+                if request is None:
+                    ends += 1
+                else:
+                    requests.append(request)
+        except Empty:
+            pass
+        for _ in range(ends):
+            self._items.put(None)
+        return requests
+
+    def _wait(self, timeout: float) -> None:
+        if threading.get_ident() in self.takers:
+            timeout = 0.0
+        deadline = time.monotonic() + timeout
+        self._waiting += 1
+        try:
+            while self._items.qsize() >= self.size and not self.stopped:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise QueueFull(f"{self.size} requests wait already")
+                self._room.wait(None if math.isinf(left) else min(left, threading.TIMEOUT_MAX))
+        except BaseException:
+            self._room.notify()  # we may have been the one whom a taker woke
+            raise
+        finally:
+            self._waiting -= 1

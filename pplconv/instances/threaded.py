@@ -1,0 +1,113 @@
+"""Workers of thread mode: the model of their node, called in the dispatcher's thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from ..runtime import team
+from .pinning import bound, bound_cores
+from .placement import Placement
+from .worker import Worker
+
+Model = Callable[..., Any]
+
+
+def make_thread_workers(
+    factory: Callable[[], Model], placements: Sequence[Placement], threads: int, pin: bool
+) -> Callable[[int], Worker]:
+    """Prepare workers that share one model on each node.
+
+    Parameters
+    ----------
+    factory : callable
+        Makes a model; called once for each node, in a thread that is bound to the node, as pages
+        lie where they are first written.
+    placements : sequence of Placement
+        Where each worker runs.
+    threads : int
+        Size of each worker's team.
+    pin : bool
+        Bind each worker's thread to its cores.
+
+    Returns
+    -------
+    callable
+        Makes the worker of an index, for the calling thread.
+    """
+    models = {placement.node: _Shared(factory) for placement in placements}
+
+    def make_worker(index: int) -> Worker:
+        placement = placements[index]
+        return ThreadWorker(models[placement.node].get, placement, threads, pin)
+
+    return make_worker
+
+
+class ThreadWorker(Worker):
+    """Calls a model in the thread that made the worker.
+
+    Parameters
+    ----------
+    model : callable
+        Gives the model; called once the thread is bound.
+    placement, threads, pin
+        As for `make_thread_workers`.
+    """
+
+    def __init__(
+        self, model: Callable[[], Model], placement: Placement, threads: int, pin: bool
+    ) -> None:
+        with ExitStack() as stack:
+            stack.enter_context(bound(placement, pin))
+            stack.enter_context(team(threads))
+            self._cores = bound_cores(placement) if pin else ()
+            self._model = model()
+            self._stack = stack.pop_all()
+        self._node = placement.node
+
+    def run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the model."""
+        return self._model(*args, **kwargs)
+
+    def close(self, timeout: float) -> None:
+        """Put the thread's own binding and team back."""
+        self._stack.close()
+
+    @property
+    def node(self) -> int | None:
+        """As the placement says."""
+        return self._node
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """Logical CPUs that the thread was bound to when it began."""
+        return self._cores
+
+
+class _Shared:
+    """A model that is made by the first who asks, or its failure."""
+
+    def __init__(self, factory: Callable[[], Model]) -> None:
+        self._factory = factory
+        self._lock = threading.Lock()
+        self._model: Model | None = None
+        self._error: BaseException | None = None
+
+    def get(self) -> Model:
+        with self._lock:
+            if self._error is not None:
+                raise self._error
+            if self._model is None:
+                try:
+                    self._model = self._factory()
+                    if not callable(self._model):
+                        raise TypeError(
+                            f"factory must return a callable, got {type(self._model).__name__}"
+                        )
+                except BaseException as error:
+                    self._error = error
+                    raise
+            return self._model

@@ -1,0 +1,125 @@
+"""A full queue blocks or raises, as the caller wants it."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+
+import pytest
+from gates import PATIENCE, Gate, eventually
+
+import pplconv
+from pplconv.instances import PoolClosed
+
+
+@pytest.fixture
+def gate():
+    return Gate()
+
+
+def filled(gate: Gate, full: str) -> tuple[pplconv.InstancePool, list]:
+    """Give a pool in which one request runs and two wait, which is all the room there is."""
+    pool = pplconv.InstancePool(
+        lambda: gate, instances=1, threads=1, queue_size=2, full=full, shutdown_timeout=PATIENCE
+    )
+    futures = [pool.submit(0)]
+    gate.wait_entered()
+    futures += [pool.submit(1), pool.submit(2)]
+    return pool, futures
+
+
+def test_raise(gate):
+    pool, futures = filled(gate, "raise")
+    with pool:
+        with pytest.raises(pplconv.QueueFull, match="2 requests wait already"):
+            pool.submit(3)
+        gate.opened.set()
+        assert [f.result(PATIENCE) for f in futures] == [0, 1, 2]
+        assert pool.submit(3).result(PATIENCE) == 3
+        assert pool.statistics()[0].served == 4
+
+
+@pytest.mark.parametrize("full", ["raise", "block"])
+def test_a_submit_may_wait_for_some_time(gate, full):
+    pool, futures = filled(gate, full)
+    with pool:
+        for timeout in (0, 0.05):
+            begin = time.monotonic()
+            with pytest.raises(pplconv.QueueFull):
+                pool.submit_within(timeout, 3)
+            assert time.monotonic() - begin >= timeout
+        opener = threading.Timer(0.05, gate.opened.set)
+        opener.start()
+        assert pool.submit_within(PATIENCE, 3).result(PATIENCE) == 3
+        assert pool.submit_within(math.inf, 4).result(PATIENCE) == 4
+        opener.join()
+        assert [f.result(PATIENCE) for f in futures] == [0, 1, 2]
+        with pytest.raises(ValueError, match="timeout is -1: expected 0 or more seconds"):
+            pool.submit_within(-1)
+        with pytest.raises(ValueError, match="timeout is nan"):
+            pool.submit_within(math.nan)
+
+
+def test_block(gate):
+    pool, futures = filled(gate, "block")
+    answers = []
+    with pool:
+        threads = [
+            threading.Thread(target=lambda i=i: answers.append(pool.submit(i).result(PATIENCE)))
+            for i in range(3, 9)
+        ]
+        for thread in threads:
+            thread.start()
+        assert eventually(lambda: pool._queue._waiting == len(threads))
+        assert answers == []
+        gate.opened.set()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert sorted(answers) == list(range(3, 9))
+        assert [f.result(PATIENCE) for f in futures] == [0, 1, 2]
+        assert pool._queue._waiting == 0
+
+
+def test_those_who_wait_for_room_learn_that_the_pool_is_closed(gate):
+    pool, futures = filled(gate, "block")
+    caught = []
+
+    def submit():
+        with pytest.raises(PoolClosed) as error:
+            pool.submit(3)
+        caught.append(error.value)
+
+    threads = [threading.Thread(target=submit) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert eventually(lambda: pool._queue._waiting == 3)
+    closer = threading.Thread(target=pool.close)
+    closer.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(caught) == 3
+    gate.opened.set()
+    closer.join(PATIENCE)
+    assert [f.result(0) for f in futures] == [0, 1, 2]
+
+
+def test_an_instance_does_not_wait_for_room_that_only_it_can_make(gate):
+    inside = []
+
+    def callback(future):
+        try:
+            pool.submit(9)
+        except pplconv.QueueFull as error:
+            inside.append(error)
+
+    pool, futures = filled(gate, "block")
+    with pool:
+        futures[0].add_done_callback(callback)
+        waiting = threading.Thread(target=lambda: futures.append(pool.submit(3)))
+        waiting.start()
+        assert eventually(lambda: pool._queue._waiting == 1)
+        gate.opened.set()
+        waiting.join(PATIENCE)
+        assert [f.result(PATIENCE) for f in futures] == [0, 1, 2, 3]
+    assert len(inside) == 1
