@@ -1,0 +1,1 @@
+"""Several instances of a model in one program."""

@@ -1,0 +1,22 @@
+"""Where an instance runs: a NUMA node, and cores of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Placement:
+    """One instance's share of the machine.
+
+    Attributes
+    ----------
+    node : int or None
+        The NUMA node of its cores, None where the machine tells none.
+    cores : tuple of int
+        Logical CPUs it may keep to, one for each thread of its team; empty where none are its own:
+        the instance then runs wherever the system puts it.
+    """
+
+    node: int | None
+    cores: tuple[int, ...]

@@ -1,0 +1,61 @@
+"""What stands behind an instance: something that runs one request at a time."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+
+class WorkerDied(RuntimeError):
+    """What ran the request is gone, and did not answer it.
+
+    The pool makes another worker and runs the request once more.  A worker raises this only while
+    no answer has come back from it: an answered request is never run again.
+    """
+
+
+class Worker(ABC):
+    """Runs requests, one after another.
+
+    All but `abandon` and the properties is called by one thread, the dispatcher of its instance,
+    which has also made it.
+    """
+
+    @abstractmethod
+    def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """Call the model, and wait for what it returns.
+
+        Parameters
+        ----------
+        args, kwargs : tuple, dict
+            What was submitted.
+
+        Raises
+        ------
+        WorkerDied
+            If the worker ended before it answered; it is then asked for nothing but `close`.
+        BaseException
+            What the model raised.
+        """
+
+    @abstractmethod
+    def close(self, timeout: float) -> None:
+        """Let go of everything, within `timeout` seconds; a dead worker is closed as well."""
+
+    def abandon(self) -> None:
+        """End `run`, if there is a way to, since nobody waits for it any longer.
+
+        Called at most once, by the thread that closes the pool, when the time limit is over while
+        `run` goes on.  `run` then raises `WorkerDied`, and `close` follows; where nothing can end
+        it, as here, it goes on.  Returns at once, and raises nothing.
+        """
+        return
+
+    @property
+    @abstractmethod
+    def node(self) -> int | None:
+        """The NUMA node it runs on, None if that is not known."""
+
+    @property
+    @abstractmethod
+    def cores(self) -> tuple[int, ...]:
+        """The logical CPUs it is bound to, empty if it is not bound."""
