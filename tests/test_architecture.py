@@ -23,6 +23,7 @@ LAYERS = [
     {"integrations"},
     {"_search"},
     {"__init__", "_activation", "_arguments", "_blocked", "_conv", "_info", "_progress"},
+    {"instances"},
     {"_prepared"},
     {"planner"},
     {"algorithms"},
