@@ -18,6 +18,8 @@ __all__ = ["ProcessWorker"]
 
 # For the system to end a process that was killed.
 _KILL_SECONDS = 10.0
+# No longer does poll wait for sure.
+_A_WEEK = 604800.0
 
 
 class ProcessWorker(Worker):
@@ -153,8 +155,8 @@ class ProcessWorker(Worker):
 
     def _ends_within(self, timeout: float) -> bool:
         if self._ended is None:
-            self._process.join(max(0.0, timeout))
+            self._process.join(min(max(0.0, timeout), _A_WEEK))
             return self._process.exitcode is not None
         waiting = select.poll()
         waiting.register(self._ended, select.POLLIN)
-        return bool(waiting.poll(max(0, round(1000 * timeout))))
+        return bool(waiting.poll(1000 * min(max(0.0, timeout), _A_WEEK)))
