@@ -165,8 +165,9 @@ def _answer(
     """Answer one request; what it used of the request's memory ends with this function."""
     block = None
     try:
+        request: Any
         request, block = channel.view(laid)
-        args, kwargs = request  # type: ignore[misc]
+        args, kwargs = request
         answer = model(*args, **kwargs)
         try:
             return channel.write(answer), block

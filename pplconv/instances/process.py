@@ -70,31 +70,6 @@ def make_process_workers(
     return ProcessWorkers(factory, placements, threads, pin)
 
 
-class _Held:
-    """What must be let go of at the end, whoever brings it about."""
-
-    def __init__(self) -> None:
-        self.owner = os.getpid()
-        self.segments: dict[int | None, int] = {}
-        self.processes: set[SpawnProcess] = set()
-
-    def release(self) -> None:
-        """Kill the processes that are left, and free the memory; nothing in a forked child."""
-        if os.getpid() != self.owner:
-            return
-        for process in list(self.processes):
-            _end(process)
-            self.processes.discard(process)
-        while self.segments:
-            os.close(self.segments.popitem()[1])
-
-
-def _end(process: SpawnProcess) -> None:
-    with suppress(ValueError, OSError):  # closed already
-        process.kill()
-        process.join(_KILL_SECONDS)
-
-
 class ProcessWorkers:
     """Makes workers; called with the index of a placement, again when a worker has died.
 

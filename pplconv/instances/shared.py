@@ -216,4 +216,4 @@ def unpack(block: Bytes, laid: Laid, place: Callable[[Bytes], Bytes] | None = No
             part = place(part)
         part.flags.writeable = not readonly
         buffers.append(part)
-    return pickle.loads(block[laid.at : end], buffers=buffers)
+    return pickle.loads(block[laid.at : end].data, buffers=buffers)

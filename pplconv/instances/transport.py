@@ -191,7 +191,7 @@ class Channel:
         """What was received, where it lies, and what `done_with` asks for once it is used."""
         assert self._in is not None
         # What arrays on it hold is this array, since NumPy sees no array behind it.
-        block = np.frombuffer(memoryview(self._in), np.uint8)
+        block = np.frombuffer(self._in.data, np.uint8)
         return unpack(block, laid), weakref.ref(block)
 
     def done_with(self, block: weakref.ref[Bytes]) -> None:
