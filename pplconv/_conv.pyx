@@ -35,6 +35,8 @@ from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv._workspace cimport Buffer, borrow, give_back
 
+from pickle import PickleBuffer
+
 import numpy as np
 
 from pplconv import _arguments as arguments
@@ -224,7 +226,22 @@ search_seconds=0.5, max_workspace=None, threads=None)
                  activation=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
                  input_shape=None, search="estimate", search_seconds=0.5, max_workspace=None,
                  threads=None):
-        array = as_array(weight, "weight")
+        self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
+                      activation, layout, {
+                          "algorithm": algorithm, "tolerance": tolerance, "search": search,
+                          "threads": threads, "search_seconds": search_seconds,
+                          "max_workspace": max_workspace,
+                      })
+        if self.bias is not None:
+            self.bias = np.array(self.bias, self.dtype, order="C")
+        self.weight = np.array(self.weight, self.dtype, order="C", copy=True)
+        if input_shape is not None:
+            self.ready_for(self.full_shape(input_shape))
+
+    cdef int describe(self, object array, object bias, object stride, object padding,
+                      object dilation, object groups, object activation, object layout,
+                      dict settings) except -1:
+        """Check every argument, and keep it; the arrays are kept as they are."""
         self.dtype_name = dtype_name(array, "weight")
         self.dtype = np.dtype(np.float32 if self.dtype_name == "f32" else np.float64)
         self.groups = arguments.integer("groups", groups, 1)
@@ -243,25 +260,21 @@ search_seconds=0.5, max_workspace=None, threads=None)
         self.activated = Activation(described, self.dtype_name)
         self.layout = arguments.check_layout(layout)
         self.settings = {
-            "algorithm": planner.check_algorithm(algorithm),
-            "tolerance": arguments.check_tolerance(tolerance),
-            "search": planner.check_search(search),
-            "search_seconds": arguments.check_search_seconds(search_seconds),
-            "max_workspace": arguments.check_max_workspace(max_workspace),
-            "threads": arguments.check_threads(threads),
+            "algorithm": planner.check_algorithm(settings["algorithm"]),
+            "tolerance": arguments.check_tolerance(settings["tolerance"]),
+            "search": planner.check_search(settings["search"]),
+            "search_seconds": arguments.check_search_seconds(settings["search_seconds"]),
+            "max_workspace": arguments.check_max_workspace(settings["max_workspace"]),
+            "threads": arguments.check_threads(settings["threads"]),
             "epilogue": described.epilogue,
         }
-        self.scoped = threads is None
-        self.bias = None
-        if bias is not None:
-            self.bias = np.array(plain_bias(bias, array.shape[0], self.dtype), self.dtype,
-                                 order="C")
-        self.weight = np.array(array, self.dtype, order="C", copy=True)
+        self.scoped = self.settings["threads"] is None
+        self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
+        self.weight = array
         self.lock = ForkableLock()
         self.plans = {}
         self.last = None
-        if input_shape is not None:
-            self.ready_for(self.full_shape(input_shape))
+        return 0
 
     cdef tuple full_shape(self, object shape):
         """The batched shape from a user's, which may lack the batch."""
@@ -404,10 +417,73 @@ search_seconds=0.5, max_workspace=None, threads=None)
             f"layout={self.layout!r}, algorithm={self.settings['algorithm']!r})"
         )
 
+    cdef tuple arguments_of(self, object weight, object bias):
+        """The arguments of `_unpickle`, with these arrays."""
+        return (weight, bias, self.stride, self.padding, self.dilation, self.groups,
+                self.activation, self.layout, *(self.settings[name] for name in PICKLED))
+
     def __reduce__(self):
-        return _unpickle, (self.weight, self.bias, self.stride, self.padding, self.dilation,
-                           self.groups, self.activation, self.layout,
-                           *(self.settings[name] for name in PICKLED))
+        return _unpickle, self.arguments_of(self.weight, self.bias)
+
+    def __reduce_prepared__(self, threads):
+        """Reduce for a process of this machine and version that shares memory with this one.
+
+        Unlike an ordinary pickle it carries the plans and the packed weights, as buffers that
+        protocol 5 can leave out of band; `_unpickle_prepared` uses all arrays where they lie.
+
+        Parameters
+        ----------
+        threads : int
+            Team of the other process: plans are made for it, unless `threads` was given to the
+            constructor.
+
+        Returns
+        -------
+        tuple
+            As from `object.__reduce__`.
+        """
+        cdef Ready ready
+        cdef Prepared prepared
+        cdef dict settings = dict(self.settings)
+        cdef dict packed = {}
+        cdef list plans = []
+        if settings["threads"] is None:
+            settings["threads"] = threads
+        with self.lock:
+            kept = dict(self.plans)
+            for ready in kept.values():
+                packed[ready.packed.packing] = ready.packed
+        # A scoped team has plans of its own here; the other process has one team.
+        problems = {ready.prepared.problem for ready in kept.values()}
+        for problem in problems:
+            prepared = prepare(problem, settings)
+            if prepared.packing not in packed:  # another team may want other panels
+                packed[prepared.packing] = PackedWeights(prepared, self.weight)
+            plans.append((problem, prepared.plan, prepared.fields))
+        wanted = {plan.packing for _, plan, _ in plans}
+        return _unpickle_prepared, (
+            self.arguments_of(read_only(self.weight), read_only(self.bias)), plans,
+            {name: PickleBuffer(packed[name]) for name in wanted})
+
+    cdef int take_over(self, list plans, dict packed) except -1:
+        """Be ready for what another process of this machine was ready for."""
+        cdef Prepared prepared
+        cdef PackedWeights weights
+        cdef dict taken = {}
+        isa = planner.surroundings(self.dtype_name).isa
+        most = planner.share(self.settings["threads"])
+        for problem, plan, fields in plans:
+            # Another cap on the instruction set: planned and packed when it is wanted.
+            if plan.isa != isa:
+                continue
+            prepared = Prepared(problem, plan, fields, most)
+            weights = taken.get(prepared.packing)
+            if weights is None:
+                weights = PackedWeights(prepared, self.weight, packed[prepared.packing])
+                taken[prepared.packing] = weights
+            self.last = Ready(prepared, weights, 0)
+            self.plans[problem.input_shape] = self.last
+        return 0
 
 
 # In the order of 0.1.0, whose pickles end with the fourth.
@@ -420,6 +496,24 @@ def _unpickle(weight, bias, stride, padding, dilation, groups, activation, layou
     """Rebuild a `Conv2d`."""
     return Conv2d(weight, bias, stride, padding, dilation, groups, activation=activation,
                   layout=layout, **dict(zip(PICKLED, settings)))
+
+
+def _unpickle_prepared(tuple values, list plans, dict packed):
+    """Rebuild a `Conv2d` on arrays that nobody writes to, with plans and packed weights."""
+    cdef Conv2d conv = Conv2d.__new__(Conv2d)
+    weight, bias, stride, padding, dilation, groups, activation, layout = values[:8]
+    conv.describe(weight, bias, stride, padding, dilation, groups, activation, layout,
+                  dict(zip(PICKLED, values[8:])))
+    conv.take_over(plans, packed)
+    return conv
+
+
+cdef object read_only(object array):
+    """A view of an array that refuses to be written to."""
+    if array is not None:
+        array = array.view()
+        array.flags.writeable = False
+    return array
 
 
 cdef dict conv2d_plans = {}

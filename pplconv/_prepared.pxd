@@ -8,7 +8,8 @@ from pplconv._workspace cimport Buffer
 
 
 cdef class Prepared:
-    cdef readonly object plan
+    cdef readonly object problem, plan
+    cdef readonly dict fields
     cdef Schedule schedule
     cdef tuple output_shape
     cdef object dtype
@@ -31,7 +32,11 @@ cdef class Activation:
 
 cdef class PackedWeights:
     cdef readonly str packing
-    cdef Buffer buffer
+    cdef const char *data
+    cdef Py_ssize_t size
+    # Who owns `data`: a Buffer, or another's memory that is held.
+    cdef object owner
+    cdef View memory
 
     cdef const char *data_for(self, Prepared prepared) except NULL
 

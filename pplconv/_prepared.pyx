@@ -4,7 +4,7 @@
 Everything that can be refused is refused before the first byte of `out` is written.
 """
 
-from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+from cpython.buffer cimport PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo
 
 from pplconv._arrays cimport (
     View,
@@ -35,13 +35,15 @@ from pplconv.schedules import compile_plan
 
 
 cdef class Prepared:
-    """A problem's plan, and the plan compiled."""
+    """A problem's plan, and the plan compiled from its `fields`."""
 
-    def __cinit__(self, problem, plan, Schedule schedule, dtype, int most):
+    def __cinit__(self, problem, plan, dict fields, int most):
         cdef int i
+        self.problem = problem
         self.plan = plan
-        self.schedule = schedule
-        self.dtype = dtype
+        self.fields = fields
+        self.schedule = <Schedule?> compile_plan(fields, plan.dtype, plan.isa)
+        self.dtype = np.dtype(np.float32 if problem.dtype == "f32" else np.float64)
         self.output_shape = problem.output_shape
         self.threads = plan.threads
         self.most = most
@@ -106,42 +108,74 @@ cdef class Activation:
 cdef Prepared prepare(object problem, dict settings):
     """Plan a problem, with `settings` as `planner.make_plan` takes them, and compile the plan."""
     plan, fields = planner.make_plan(problem, **settings)
-    return Prepared(
-        problem, plan, <Schedule?> compile_plan(fields, plan.dtype, plan.isa),
-        np.dtype(np.float32 if problem.dtype == "f32" else np.float64),
-        planner.share(settings.get("threads")),
-    )
+    return Prepared(problem, plan, fields, planner.share(settings.get("threads")))
 
 
 cdef class PackedWeights:
     """Weights in the order that a kernel walks; refuses a plan that wants another order.
 
-    Made by `Conv2d`; `packing` says the format, and any plan of that format can use them.
+    Made by `Conv2d`; `packing` says the format, and any plan of that format can use them. A
+    buffer of bytes to who asks for one, read-only.
+
+    Parameters
+    ----------
+    prepared : Prepared
+        A plan of the packing that is wanted.
+    weight : ndarray
+        Contiguous weights (oc, ic / groups, kh, kw).
+    packed : buffer, optional
+        Weights of the same packing and values that lie elsewhere, such as in the memory that
+        processes share: used where they lie, and held while this lives.
+
+    Raises
+    ------
+    ValueError
+        If `packed` is too small to be what the plan reads.
     """
 
-    def __cinit__(self, Prepared prepared, weight):
+    def __cinit__(self, Prepared prepared, weight, packed=None):
         cdef View view
+        cdef Buffer buffer
         cdef int team
         cdef Schedule schedule = prepared.schedule
         self.packing = prepared.packing
+        self.size = schedule.packed_bytes()
+        self.memory.held = False
+        if packed is not None:
+            hold(packed, &self.memory, PyBUF_SIMPLE)
+            if self.memory.buffer.len < self.size:
+                raise ValueError(
+                    f"packed weights of {self.memory.buffer.len} bytes, where {self.packing} "
+                    f"takes {self.size}"
+                )
+            self.data = <const char *> self.memory.buffer.buf
+            return
         view.held = False
         # Before memory is asked for: a pin says of which node it had better be.
         team = take_team(prepared.threads, prepared.most)
         try:
-            self.buffer = Buffer(schedule.packed_bytes())
+            buffer = Buffer(self.size)
             hold(weight, &view, PyBUF_ND)
             with nogil:
-                schedule.pack_weights(<const char *> view.buffer.buf, self.buffer.data, team)
+                schedule.pack_weights(<const char *> view.buffer.buf, buffer.data, team)
         finally:
             leave_team(team)
             release(&view)
+        self.owner = buffer
+        self.data = buffer.data
+
+    def __dealloc__(self):
+        release(&self.memory)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        PyBuffer_FillInfo(buffer, self, <void *> self.data, self.size, True, flags)
 
     cdef const char *data_for(self, Prepared prepared) except NULL:
         if prepared.packing != self.packing:
             raise ValueError(
                 f"weights are packed as {self.packing}; the plan's kernel wants {prepared.packing}"
             )
-        return self.buffer.data
+        return self.data
 
 
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,

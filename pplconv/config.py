@@ -25,7 +25,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["ISA_LADDER", "MAX_THREADS", "Settings", "current", "read"]
+__all__ = ["ISA_LADDER", "MAX_THREADS", "Settings", "ask_for_threads", "current", "read"]
 
 ISA_LADDER = ("portable", "avx2", "avx512")
 """Instruction sets that ``PPLCONV_MAX_ISA`` may name, lowest first."""
@@ -121,6 +121,17 @@ def current() -> Settings:
         If a ``PPLCONV_*`` variable is malformed.
     """
     return read()
+
+
+def ask_for_threads(threads: int) -> None:
+    """Set ``PPLCONV_NUM_THREADS`` for this process, which is a worker of nobody else's.
+
+    Parameters
+    ----------
+    threads : int
+        At least 1.
+    """
+    os.environ[_NUM_THREADS] = str(threads)
 
 
 # Keyed by what the variables say, so a changed environment is seen and an unchanged one is not

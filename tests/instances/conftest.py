@@ -1,4 +1,4 @@
-"""No test leaves a thread behind."""
+"""No test leaves a thread behind; helpers are imported by name, also by processes."""
 
 from __future__ import annotations
 

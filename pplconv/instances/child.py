@@ -1,0 +1,234 @@
+"""What runs in a worker process: the model, one request at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import pickle
+import signal
+import socket
+import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing import connection, parent_process, reduction
+from typing import Any
+
+from .. import config
+from .shared import Bytes, Laid, map_segment, unpack
+from .transport import Channel, Gone
+
+__all__ = ["Failure", "Handle", "Order", "Ready", "serve"]
+
+
+class Handle:
+    """A descriptor that a process takes along when it is started.
+
+    Parameters
+    ----------
+    fd : int
+        In this process.
+    """
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _received, (reduction.DupFd(self.fd),)
+
+
+def _received(passed: Any) -> Handle:
+    return Handle(passed.detach())
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a worker is to be.
+
+    Attributes
+    ----------
+    segment : Handle
+        Of the model.
+    size : int
+        Of the segment, in bytes.
+    laid : Laid
+        Where the model lies there.
+    is_factory : bool
+        What lies there makes the model.
+    threads : int
+        The team of a call.
+    cores : tuple of int
+        Logical CPUs to be bound to; empty for none.
+    """
+
+    segment: Handle
+    size: int
+    laid: Laid
+    is_factory: bool
+    threads: int
+    cores: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The first answer of a worker.
+
+    Attributes
+    ----------
+    cores : tuple of int
+        Logical CPUs that it is bound to.
+    trouble : str or None
+        Why it is not bound, where it should be.
+    """
+
+    cores: tuple[int, ...]
+    trouble: str | None
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception on its way.
+
+    Attributes
+    ----------
+    text : str
+        The traceback.
+    summary : str
+        The exception in a line.
+    exception : bytes or None
+        Its pickle, if it has one.
+    """
+
+    text: str
+    summary: str
+    exception: bytes | None
+
+    @classmethod
+    def of(cls, error: BaseException) -> Failure:
+        """Take down what was raised."""
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        summary = "".join(traceback.format_exception_only(type(error), error)).strip()
+        try:
+            # What ends a process that raises it itself is only news to another one.
+            pickled = pickle.dumps(error) if isinstance(error, Exception) else None
+        except Exception:
+            pickled = None
+        return cls(text, summary, pickled)
+
+
+def serve(sock: socket.socket, order: Order) -> None:
+    """Be a worker until the parent closes the channel, or ends.
+
+    Parameters
+    ----------
+    sock : socket.socket
+        The way to the parent.
+    order : Order
+        What to be.
+    """
+    # Ctrl-C goes to every process of a terminal; what it means, the parent decides. It is blocked
+    # since before this process began.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    _end_with_parent()
+    channel = Channel(sock)
+    try:
+        _answer_all(channel, order)
+    except Gone:
+        pass
+    finally:
+        channel.close()
+
+
+def _answer_all(channel: Channel, order: Order) -> None:
+    try:
+        config.ask_for_threads(order.threads)
+        ready = _bind(order.cores)
+        model = _model(order)
+    except BaseException as error:
+        _say(channel, Failure.of(error))
+        return
+    _say(channel, ready)
+    while True:
+        written, block = _answer(channel, channel.receive(), model)
+        if block is not None:
+            channel.done_with(block)
+        channel.send(written)
+
+
+def _answer(
+    channel: Channel, laid: Laid, model: Callable[..., object]
+) -> tuple[Laid, weakref.ref[Bytes] | None]:
+    """Answer one request; what it used of the request's memory ends with this function."""
+    block = None
+    try:
+        request: Any
+        request, block = channel.view(laid)
+        args, kwargs = request
+        answer = model(*args, **kwargs)
+        try:
+            return channel.write(answer), block
+        except (MemoryError, RecursionError):
+            raise
+        except Exception as error:
+            kind = type(answer).__name__
+            raise TypeError(f"the model's answer, a {kind}, cannot be sent: {error}") from error
+    except BaseException as error:
+        return channel.write(Failure.of(error)), block
+
+
+def _say(channel: Channel, obj: object) -> None:
+    channel.send(channel.write(obj))
+
+
+def _model(order: Order) -> Callable[..., object]:
+    try:
+        block = map_segment(order.segment.fd, order.size, mmap.ACCESS_COPY)
+    finally:
+        os.close(order.segment.fd)
+    model: Any = unpack(block, order.laid)
+    if order.is_factory:
+        model = model()
+    if not callable(model):
+        raise TypeError(f"factory must return a callable, got {type(model).__name__}")
+    return model  # type: ignore[no-any-return]
+
+
+def _bind(cores: tuple[int, ...]) -> Ready:
+    if not cores:
+        return Ready((), None)
+    try:
+        # Threads that libraries have started already are bound as well.
+        for thread in os.listdir("/proc/self/task"):
+            with suppress(ProcessLookupError):
+                os.sched_setaffinity(int(thread), cores)
+    except (AttributeError, OSError, ValueError) as error:
+        return Ready((), str(error))
+    return Ready(cores, None)
+
+
+def _end_with_parent() -> None:
+    """End when the parent does, whatever this process does at that time."""
+    parent = parent_process()
+    assert parent is not None
+    sentinel: Any = parent.sentinel
+    waited = [sentinel]
+    # Other children of the parent may hold the pipe's other end open.
+    with suppress(AttributeError, OSError):
+        waited.append(os.pidfd_open(parent.pid or 0))
+    threading.Thread(target=_exit_after, args=(waited,), daemon=True).start()
+    if os.getppid() != parent.pid:  # it has ended before it could be watched
+        os._exit(1)
+    # That thread waits for the GIL, which a model may keep; this signal waits for nothing.
+    with suppress(AttributeError, OSError):
+        signal.signal(signal.SIGIO, signal.SIG_DFL)
+        fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(sentinel, fcntl.F_SETFL, os.O_ASYNC | fcntl.fcntl(sentinel, fcntl.F_GETFL))
+
+
+def _exit_after(waited: list[Any]) -> None:
+    connection.wait(waited)
+    os._exit(1)

@@ -1,0 +1,256 @@
+"""Instances as processes: the model's weights in memory that they share, requests through memory.
+
+``factory()`` is called once, here.  The model is pickled with its arrays left out of band; these
+lie in a segment of shared memory, one for each NUMA node, and every worker's model is unpickled on
+top of it.  A `Conv2d` brings its plans and packed weights along, for every input shape that it has
+been prepared for (``input_shape=``, or a call): those are neither planned nor packed again.  What
+a worker writes to an array of its model stays in that worker.
+
+A model that cannot be pickled is made in each worker, by ``factory`` itself, and shares nothing.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import socket
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from multiprocessing.context import SpawnProcess
+
+from .child import Failure, Handle, Order, Ready, serve
+from .errors import raised
+from .placement import Placement
+from .process_worker import ProcessWorker
+from .shared import Parcel, create, map_segment, seal
+from .worker import WorkerDied
+
+__all__ = ["ProcessWorkers", "make_process_workers"]
+
+_KILL_SECONDS = 10.0
+
+
+def make_process_workers(
+    factory: Callable[[], Callable[..., object]],
+    placements: Sequence[Placement],
+    threads: int,
+    pin: bool,
+) -> ProcessWorkers:
+    """Prepare instances that run in processes of their own, started by spawn.
+
+    Parameters
+    ----------
+    factory : callable
+        Makes the model, a callable; called here, once. If what it makes cannot be pickled, it is
+        called again in each worker, and must then be pickled itself: a function at the top level
+        of a module.
+    placements : sequence of Placement
+        Where each worker runs.
+    threads : int
+        The team of each worker.
+    pin : bool
+        Bind each worker to its placement's cores, and keep its weights on its node.
+
+    Returns
+    -------
+    ProcessWorkers
+        Makes a worker by its index.
+
+    Raises
+    ------
+    TypeError
+        If `factory` makes no callable, or neither it nor its model can be pickled.
+    MemoryError
+        If there is no memory to share the model in.
+    """
+    return ProcessWorkers(factory, placements, threads, pin)
+
+
+class ProcessWorkers:
+    """Makes workers; called with the index of a placement, again when a worker has died.
+
+    Parameters
+    ----------
+    factory, placements, threads, pin
+        See `make_process_workers`.
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], Callable[..., object]],
+        placements: Sequence[Placement],
+        threads: int,
+        pin: bool,
+    ) -> None:
+        self._factory = factory
+        self._placements = list(placements)
+        self._threads = threads
+        self._pin = pin
+        self._warned = False
+        parcel, self._is_factory = _take_apart(factory, threads)
+        self._laid = parcel.laid
+        self._size = parcel.size
+        self._held = _Held()
+        self._finalizer = weakref.finalize(self, self._held.release)
+        for placement in self._placements:
+            node = placement.node if pin else None
+            if node not in self._held.segments:
+                cores = placement.cores if pin else ()
+                self._held.segments[node] = _segment_near(parcel, cores)
+
+    @property
+    def shares(self) -> bool:
+        """Whether the workers share one model's memory; if not, each has called ``factory``."""
+        return not self._is_factory
+
+    def __call__(self, index: int) -> ProcessWorker:
+        """Start a worker, and wait until it has its model.
+
+        Parameters
+        ----------
+        index : int
+            Of the placement.
+
+        Raises
+        ------
+        RuntimeError
+            If the worker cannot be made ready; the message says why.
+        """
+        placement = self._placements[index]
+        worker, process = self._start(placement)
+        try:
+            ready = worker.first_answer()
+            if isinstance(ready, Failure):
+                verb = "call" if self._is_factory else "take over the model of"
+                raise RuntimeError(
+                    f"a worker process cannot {verb} factory {self._factory!r}; what it takes must "
+                    f"be importable there: {ready.summary}"
+                ) from raised(ready)
+        except BaseException as error:
+            worker.close(0)
+            if isinstance(error, WorkerDied):
+                raise RuntimeError(self._why_it_ended(process)) from None
+            raise
+        assert isinstance(ready, Ready)
+        worker.bound_to(ready.cores)
+        if ready.trouble is not None and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"workers cannot be bound to their cores ({ready.trouble}); they run unbound",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return worker
+
+    def _why_it_ended(self, process: SpawnProcess) -> str:
+        return (
+            f"a worker process ended before it was ready (exit code {process.exitcode}). It "
+            f"imports the program's main module, where factory {self._factory!r} may be: a script "
+            'must make its workers behind `if __name__ == "__main__":`, not when it is imported'
+        )
+
+    def _start(self, placement: Placement) -> tuple[ProcessWorker, SpawnProcess]:
+        node, cores = (placement.node, placement.cores) if self._pin else (None, ())
+        if not self._finalizer.alive:
+            raise RuntimeError("the workers are closed")
+        order = Order(
+            Handle(self._held.segments[node]), self._size, self._laid, self._is_factory,
+            self._threads, cores,
+        )  # fmt: skip
+        ours, theirs = socket.socketpair()
+        process = multiprocessing.get_context("spawn").Process(
+            target=serve, args=(theirs, order), name="pplconv-instance", daemon=True
+        )
+        # Blocked until the worker ignores it: Ctrl-C must not end it on its way there.
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()
+            self._held.add(process)
+        except BaseException:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        return ProcessWorker(process, ours, placement.node), process
+
+    def close(self) -> None:
+        """Kill the workers that are left, and free the shared memory; nothing if done before."""
+        self._finalizer()
+
+
+class _Held:
+    """What must be let go of at the end, whoever brings it about."""
+
+    def __init__(self) -> None:
+        self.segments: dict[int | None, int] = {}
+        self._owner = os.getpid()
+        self._processes: weakref.WeakSet[SpawnProcess] = weakref.WeakSet()
+
+    def add(self, process: SpawnProcess) -> None:
+        """Have a process killed at the end, if it lives then."""
+        self._processes.add(process)
+
+    def release(self) -> None:
+        """Kill the processes that are left, and free the memory; nothing in a forked child."""
+        if os.getpid() != self._owner:
+            return
+        left = list(self._processes)
+        for process in left:
+            process.kill()
+        for process in left:
+            process.join(_KILL_SECONDS)
+        while self.segments:
+            os.close(self.segments.popitem()[1])
+
+
+def _take_apart(factory: Callable[[], object], threads: int) -> tuple[Parcel, bool]:
+    """Take the model apart or, where that cannot be, the factory; and which it is."""
+    model = factory()
+    if not callable(model):
+        raise TypeError(f"factory must return a callable, got {type(model).__name__}")
+    try:
+        return Parcel(model, threads=threads), False
+    except MemoryError:
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    try:
+        return Parcel(factory), True
+    except Exception as error:
+        raise TypeError(
+            f"factory {factory!r} is of no use to another process: what it makes cannot be "
+            f"pickled ({reason}), and then it must be pickled itself, as a function at the top "
+            f"level of a module can ({error})"
+        ) from error
+
+
+def _segment_near(parcel: Parcel, cores: tuple[int, ...]) -> int:
+    """Write a segment from one of the cores: memory lies where it is touched first."""
+    fd = -1
+    trouble: list[BaseException] = []
+
+    def write() -> None:
+        nonlocal fd
+        with suppress(AttributeError, OSError, ValueError):
+            if cores:
+                os.sched_setaffinity(0, cores)  # of this thread alone
+        try:
+            fd = create("pplconv-model", parcel.size)
+            parcel.write(map_segment(fd, parcel.size))
+            seal(fd)
+        except BaseException as error:
+            trouble.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    thread.join()
+    if trouble:
+        if fd >= 0:
+            os.close(fd)
+        raise trouble[0]
+    return fd

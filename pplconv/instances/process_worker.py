@@ -1,0 +1,162 @@
+"""A worker process, seen from the parent."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+from contextlib import suppress
+from multiprocessing.context import SpawnProcess
+
+from .child import Failure
+from .errors import raised
+from .transport import Channel, Gone
+from .worker import Worker, WorkerDied
+
+__all__ = ["ProcessWorker"]
+
+# For the system to end a process that was killed.
+_KILL_SECONDS = 10.0
+# No longer does poll wait for sure.
+_A_WEEK = 604800.0
+
+
+class ProcessWorker(Worker):
+    """Sends requests to a process, and waits for the answers.
+
+    `close` and `abandon` may be called by another thread while `run` waits, which then raises
+    `WorkerDied`.
+
+    Parameters
+    ----------
+    process : SpawnProcess
+        Started.
+    sock : socket.socket
+        The way to it.
+    node : int or None
+        Where it runs.
+    """
+
+    def __init__(self, process: SpawnProcess, sock: socket.socket, node: int | None) -> None:
+        self._owner = os.getpid()
+        self._process = process
+        self._node = node
+        self._cores: tuple[int, ...] = ()
+        self._dead = False
+        self._running = threading.Lock()
+        self._ended: int | None = None
+        # Readable at the end of the process, and not only at that of what it has started, which
+        # may hold its pipes open.
+        with suppress(AttributeError, OSError):
+            self._ended = os.pidfd_open(process.pid or 0)
+        self._channel = Channel(sock, process.sentinel if self._ended is None else self._ended)
+
+    @property
+    def node(self) -> int | None:
+        """The NUMA node it runs on, None if that is not known."""
+        return self._node
+
+    @property
+    def cores(self) -> tuple[int, ...]:
+        """The logical CPUs it is bound to, empty if it is not bound."""
+        return self._cores
+
+    @property
+    def pid(self) -> int | None:
+        """Of the process."""
+        return self._process.pid
+
+    def bound_to(self, cores: tuple[int, ...]) -> None:
+        """Take note of what the process says it is bound to."""
+        self._cores = cores
+
+    def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        """Call the model in the process, and wait for what it returns.
+
+        Parameters
+        ----------
+        args, kwargs : tuple, dict
+            What was submitted; arrays reach the model as they are, in memory that it may write
+            to and keep.
+
+        Returns
+        -------
+        object
+            Arrays own their memory and begin on a cache line, but for small ones.
+
+        Raises
+        ------
+        WorkerDied
+            If the process ends before it has answered, or had ended.
+        Exception
+            What the model raised, with a `RemoteTraceback` as its cause; a RuntimeError that
+            tells of it where that cannot be pickled; or what the pickling of request or answer
+            raised. The process goes on.
+        """
+        if os.getpid() != self._owner:
+            raise RuntimeError("this worker belongs to the process that this one was forked from")
+        with self._running:
+            if self._dead:
+                raise WorkerDied("the worker process has ended")
+            written = self._channel.write((args, kwargs))
+            try:
+                self._channel.send(written)
+                laid = self._channel.receive()
+            except Gone as gone:
+                self._dead = True
+                raise WorkerDied(f"the worker process {self.pid} has ended: {gone}") from None
+            except BaseException:
+                # Interrupted: an answer may come that nobody could tell from the next one's.
+                self.abandon()
+                raise
+            answer = self._channel.copy(laid)
+        if isinstance(answer, Failure):
+            raise raised(answer)
+        return answer
+
+    def first_answer(self) -> object:
+        """Wait for what the process says before any request."""
+        with self._running:
+            try:
+                return self._channel.copy(self._channel.receive())
+            except Gone as gone:
+                self._dead = True
+                raise WorkerDied(str(gone)) from None
+
+    def abandon(self) -> None:
+        """Kill the process; `run` raises `WorkerDied`."""
+        self._dead = True
+        if os.getpid() == self._owner:
+            with suppress(ValueError, OSError):  # closed already
+                self._process.kill()
+
+    def close(self, timeout: float) -> None:
+        """End the process: by itself if it is done within `timeout` seconds, else by force.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds for the request that runs; none if it is 0.
+        """
+        if os.getpid() != self._owner:
+            return
+        self._channel.finish()
+        if self._dead or not self._ends_within(timeout):
+            self.abandon()
+        with suppress(ValueError):  # closed already
+            self._process.join(_KILL_SECONDS)
+        with self._running:
+            self._dead = True
+            self._channel.close()
+            if self._ended is not None:
+                os.close(self._ended)
+                self._ended = None
+
+    def _ends_within(self, timeout: float) -> bool:
+        if self._ended is None:
+            self._process.join(min(max(0.0, timeout), _A_WEEK))
+            return self._process.exitcode is not None
+        waiting = select.poll()
+        waiting.register(self._ended, select.POLLIN)
+        return bool(waiting.poll(1000 * min(max(0.0, timeout), _A_WEEK)))

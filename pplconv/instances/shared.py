@@ -1,0 +1,219 @@
+"""Memory that two processes see: files without a name, and objects laid out in them.
+
+A segment has no name that could be left behind: it is gone with its last mapping and descriptor,
+however its processes end.  An object in a segment is its pickle (protocol 5) behind the buffers
+of its arrays, each at the start of a cache line and as it lies in the array.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import io
+import mmap
+import os
+import pickle
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Laid", "Parcel", "create", "map_segment", "seal", "unpack"]
+
+_LINE = 64
+
+Bytes = NDArray[np.uint8]
+
+
+def create(name: str, size: int) -> int:
+    """Make a segment, with all its memory.
+
+    Parameters
+    ----------
+    name : str
+        For those who look at a process's mappings; need not be unique.
+    size : int
+        Bytes.
+
+    Returns
+    -------
+    int
+        A descriptor that is the caller's.
+
+    Raises
+    ------
+    MemoryError
+        If there is not so much memory.
+    """
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    else:
+        with tempfile.TemporaryFile(prefix=name) as file:  # has no name from the start
+            fd = os.dup(file.fileno())
+    try:
+        # Memory that is missing later, at a write, would be a bus error.
+        os.posix_fallocate(fd, 0, size)
+    except OSError as error:
+        os.close(fd)
+        if error.errno in (errno.ENOMEM, errno.ENOSPC, errno.EFBIG):
+            raise MemoryError(f"cannot share {size} bytes: {error.strerror}") from error
+        raise
+    return fd
+
+
+def map_segment(fd: int, size: int, access: int = mmap.ACCESS_WRITE) -> Bytes:
+    """Map a segment; the mapping lives as long as any array on it, the descriptor is not kept.
+
+    Parameters
+    ----------
+    fd : int
+        From `create`, in this or another process.
+    size : int
+        Bytes.
+    access : int
+        ``mmap.ACCESS_WRITE``: shared; ``mmap.ACCESS_COPY``: what is written here stays here, and
+        what is not is shared.
+
+    Returns
+    -------
+    ndarray
+        One-dimensional, of bytes.
+    """
+    mapping = mmap.mmap(fd, size, access=access)
+    if hasattr(mmap, "MADV_HUGEPAGE") and size >= 1 << 22:
+        with suppress(OSError):
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(mapping, np.uint8)
+
+
+def seal(fd: int) -> None:
+    """Let nobody write to a segment or resize it from now on, where the system can do that."""
+    seals = [getattr(fcntl, f"F_SEAL_{what}", 0) for what in ("SHRINK", "GROW", "WRITE", "SEAL")]
+    with suppress(OSError, AttributeError):
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, sum(seals))
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Where an object lies in a segment: all that its reader must be told.
+
+    Attributes
+    ----------
+    at, length : int
+        Of the pickle, in bytes; the table of the buffers follows it.
+    buffers : int
+        How many.
+    """
+
+    at: int
+    length: int
+    buffers: int
+
+
+class _Pickler(pickle.Pickler):
+    """Leaves the memory of arrays out, and takes more than a pickle would from some objects."""
+
+    def __init__(
+        self, file: io.BytesIO, keep: Callable[[pickle.PickleBuffer], bool], threads: int | None
+    ) -> None:
+        super().__init__(file, 5, buffer_callback=keep)
+        self._threads = threads
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Reduce what knows a better way than its own ``__reduce_ex__``."""
+        if type(obj) is np.ndarray and not obj.flags.forc and not obj.dtype.hasobject:
+            # NumPy would take it to pieces in the stream, several times over.
+            return obj.copy().__reduce_ex__(5)
+        if self._threads is not None and hasattr(type(obj), "__reduce_prepared__"):
+            return obj.__reduce_prepared__(self._threads)
+        return NotImplemented
+
+
+class Parcel:
+    """An object taken apart: what there is to write, before there is a place for it.
+
+    Parameters
+    ----------
+    obj : object
+        Anything that can be pickled.
+    inline : int
+        Buffers below so many bytes go with the pickle.
+    threads : int, optional
+        The object goes to a process with teams of this size, for good: what is prepared for
+        quick use goes with it (`Conv2d.__reduce_prepared__`).
+
+    Raises
+    ------
+    Exception
+        Whatever the pickling of `obj` raises.
+    """
+
+    def __init__(self, obj: object, inline: int = 1, threads: int | None = None) -> None:
+        self._parts: list[memoryview] = []
+        self._table: list[int] = []
+        self._end = 0
+        self._inline = inline
+        stream = io.BytesIO()
+        _Pickler(stream, self._keep, threads).dump(obj)
+        self._stream = stream.getbuffer()
+        table = np.array(self._table, np.int64)
+        self._tail = table.view(np.uint8)
+        self.laid = Laid(self._end, self._stream.nbytes, len(self._parts))
+        self.size = max(1, self._end + self._stream.nbytes + self._tail.nbytes)
+
+    def _keep(self, buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < self._inline:
+            return True
+        self._parts.append(raw)
+        self._table += [self._end, raw.nbytes, raw.readonly]
+        self._end += -(-raw.nbytes // _LINE) * _LINE
+        return False
+
+    def write(self, room: Bytes) -> None:
+        """Write everything into a segment of at least `size` bytes."""
+        for (at, length, _), part in zip(_rows(self._table), self._parts, strict=True):
+            # NumPy copies without the GIL.
+            np.copyto(room[at : at + length], np.frombuffer(part, np.uint8))
+        at = self._end
+        for rest in (self._stream, self._tail):
+            room[at : at + rest.nbytes] = rest
+            at += rest.nbytes
+
+
+def _rows(table: list[int]) -> list[tuple[int, int, int]]:
+    return list(zip(table[0::3], table[1::3], table[2::3], strict=True))
+
+
+def unpack(block: Bytes, laid: Laid, place: Callable[[Bytes], Bytes] | None = None) -> object:
+    """Put an object together again.
+
+    Parameters
+    ----------
+    block : ndarray
+        The segment; what the object keeps of it, it holds.
+    laid : Laid
+        Where the object lies there.
+    place : callable, optional
+        Gives each buffer another place, for an object that is to own its memory.
+
+    Returns
+    -------
+    object
+        Its arrays lie in the segment, or where `place` has put them; those that were read-only
+        are.
+    """
+    end = laid.at + laid.length
+    table = bytes(block[end : end + 24 * laid.buffers])
+    buffers = []
+    for at, length, readonly in _rows(np.frombuffer(table, np.int64).tolist()):
+        part = block[at : at + length]
+        if place is not None:
+            part = place(part)
+        part.flags.writeable = not readonly
+        buffers.append(part)
+    return pickle.loads(block[laid.at : end].data, buffers=buffers)

@@ -1,0 +1,79 @@
+"""Workers for tests, and what the system knows of them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pplconv.instances.placement import Placement
+from pplconv.instances.process import ProcessWorkers, make_process_workers
+
+LINUX = sys.platform == "linux"
+# Far above what anything here takes: only what hangs gets there.
+PATIENCE = 60.0
+ANYWHERE = Placement(None, ())
+
+
+@contextmanager
+def workers(
+    factory: Callable, count: int = 1, threads: int = 1, pin: bool = False, placements=None
+) -> Iterator[ProcessWorkers]:
+    """Workers that are gone at the end."""
+    made = make_process_workers(factory, placements or [ANYWHERE] * count, threads, pin)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def worker(factory: Callable, **settings):
+    """One worker, closed at the end."""
+    with workers(factory, **settings) as make:
+        one = make(0)
+        try:
+            yield one
+        finally:
+            one.close(PATIENCE)
+
+
+def lives(pid: int) -> bool:
+    """Whether there is such a process that is no zombie."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def wait_until(true: Callable[[], bool]) -> bool:
+    """Whether something becomes true while one may wait for it."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def mappings(pid: int, name: str) -> list[dict[str, int]]:
+    """What smaps says of the mappings whose file has this in its name, in KiB."""
+    found, wanted = [], False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        key, _, rest = line.partition(":")
+        if "-" in key.split(" ")[0]:
+            wanted = name in line
+            if wanted:
+                found.append({})
+        elif wanted and rest.endswith("kB"):
+            found[-1][key] = int(rest.split()[0])
+    return found
+
+
+def own_resources() -> tuple[int, int]:
+    """Descriptors and threads of this process."""
+    return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))

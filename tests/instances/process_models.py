@@ -1,0 +1,168 @@
+"""Models and factories that worker processes import."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+
+import pplconv
+
+SHAPE = (1, 32, 24, 20)
+
+
+class Convolutions:
+    """Two convolutions, prepared for one shape."""
+
+    def __init__(self, layout="NCHW", dtype="float32", channels=32, shape=SHAPE):
+        rng = np.random.default_rng(7)
+        draw = lambda *s: rng.standard_normal(s).astype(dtype)  # noqa: E731
+        keep = {"layout": layout, "input_shape": shape, "padding": 1}
+        self.first = pplconv.Conv2d(
+            draw(channels, channels, 3, 3), draw(channels), activation=("prelu", draw(channels)),
+            **keep,
+        )  # fmt: skip
+        self.second = pplconv.Conv2d(draw(channels, 1, 3, 3), groups=channels, **keep)
+
+    def __call__(self, x):
+        return self.second(self.first(x))
+
+
+class Echo:
+    """Returns what it is given; keeps it if asked to."""
+
+    def __init__(self):
+        self.kept = []
+        self.table = np.zeros(100_000)
+        self.fixed = np.arange(100_000.0)
+        self.fixed.flags.writeable = False
+
+    def __call__(self, *args, **kwargs):
+        return (args, kwargs) if kwargs else args[0] if len(args) == 1 else args
+
+
+class Servant(Echo):
+    """Does as it is told."""
+
+    def __call__(self, what, *args):
+        return getattr(self, what)(*args)
+
+    def pid(self):
+        return os.getpid()
+
+    def facts(self, x):
+        return x.shape, x.dtype.str, x.flags.c_contiguous, x.flags.f_contiguous, x.flags.writeable
+
+    def keep(self, x):
+        self.kept.append(x[1:])
+        return len(self.kept)
+
+    def sums(self):
+        return [float(x.sum()) for x in self.kept]
+
+    def count(self, by):
+        self.table += by
+        return float(self.table[-1])
+
+    def write_fixed(self):
+        self.fixed[0] = 1
+
+    def change(self, x):
+        x += 1
+        return x
+
+    def sleep(self, seconds):
+        time.sleep(seconds)
+        return "slept"
+
+    def die(self):
+        os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60)
+
+    def fork_and_die(self):
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+        self.die()
+
+    def fail(self, name):
+        if name == "lambda":
+            error = ValueError("not picklable")
+            error.cause = lambda: None
+            raise error
+        if name == "exit":
+            raise SystemExit(3)
+        if name == "demanding":
+            raise Demanding("one", "two")
+        {}[name]
+
+    def lock(self):
+        return threading.Lock()
+
+    def affinity(self):
+        return [sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")]
+
+    def threads(self):
+        from pplconv.config import current
+
+        return current().num_threads
+
+    def resources(self):
+        return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
+
+    def disposition(self):
+        return (
+            signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+            signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()),
+        )
+
+
+class Demanding(Exception):
+    """An exception whose pickle cannot be read."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+
+
+def convolutions():
+    return Convolutions()
+
+
+def echo():
+    return Echo()
+
+
+def servant():
+    return Servant()
+
+
+class Unpicklable(Servant):
+    def __init__(self):
+        super().__init__()
+        self.key = threading.Lock()
+
+
+def unpicklable():
+    return Unpicklable()
+
+
+def no_callable():
+    return 3
+
+
+class BrokenInWorkers(Servant):
+    def __reduce__(self):
+        return _broken, (os.getpid(),)
+
+
+def _broken(parent):
+    if os.getpid() != parent:
+        raise LookupError("no such model here")
+    return BrokenInWorkers()
+
+
+def broken_in_workers():
+    return BrokenInWorkers()

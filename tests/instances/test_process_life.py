@@ -1,0 +1,357 @@
+"""Worker processes die, hang, fail and are interrupted; nothing is left of them."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import process_models as models
+import pytest
+from process_case import LINUX, PATIENCE, lives, own_resources, wait_until, worker, workers
+
+import pplconv
+from pplconv.instances.errors import RemoteTraceback
+from pplconv.instances.worker import WorkerDied
+
+_HERE = str(Path(__file__).resolve().parent)
+# An answer that is known to come at once may not take this long, on a slow machine either.
+PROMPT = 20.0
+
+
+@pytest.fixture(scope="module")
+def servant():
+    with worker(models.servant) as one:
+        yield one
+
+
+# Errors ----------------------------------------------------------------------------------------
+
+
+def test_exceptions_come_back_with_their_traceback(servant):
+    with pytest.raises(KeyError, match="missing") as caught:
+        servant.run(("fail", "missing"), {})
+    assert caught.value.args == ("missing",)
+    assert isinstance(caught.value.__cause__, RemoteTraceback)
+    assert "process_models.py" in str(caught.value.__cause__)
+    assert "in fail" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("lambda", "ValueError: not picklable"), ("demanding", "one and two"), ("exit", "SystemExit")],
+)
+def test_exceptions_that_cannot_come_are_told_of(name, text, servant):
+    with pytest.raises(RuntimeError, match=text) as caught:
+        servant.run(("fail", name), {})
+    assert "in fail" in str(caught.value.__cause__)
+    assert servant.run(("threads",), {}) == 1
+
+
+def test_an_answer_that_cannot_be_sent_is_an_error_of_that_request(servant):
+    with pytest.raises(TypeError, match="answer, a lock, cannot be sent"):
+        servant.run(("lock",), {})
+    assert servant.run(("threads",), {}) == 1
+
+
+def test_failed_requests_leave_nothing(servant):
+    large = np.zeros(100_000)
+    for _ in range(3):
+        with pytest.raises(TypeError):
+            servant.run(("threads", large), {})
+    before = servant.run(("resources",), {})
+    for _ in range(30):
+        with pytest.raises(TypeError):
+            servant.run(("threads", large), {})
+    assert servant.run(("resources",), {}) == before
+
+
+# Death -----------------------------------------------------------------------------------------
+
+
+def test_a_worker_that_is_killed_while_idle_is_replaced():
+    with workers(models.servant) as make:
+        one = make(0)
+        os.kill(one.pid, signal.SIGKILL)
+        assert wait_until(lambda: not lives(one.pid))
+        begin = time.monotonic()
+        for _ in range(2):
+            with pytest.raises(WorkerDied, match=r"has ended"):
+                one.run(("pid",), {})
+        one.close(PATIENCE)
+        assert time.monotonic() - begin < PROMPT
+        again = make(0)
+        assert again.run(("pid",), {}) == again.pid != one.pid
+        again.close(PATIENCE)
+
+
+@pytest.mark.parametrize("way", ["die", "fork_and_die"])
+def test_a_worker_that_dies_in_a_request_is_replaced(way):
+    """Also when what it has started lives on, with its pipes and sockets."""
+    if way == "fork_and_die" and not hasattr(os, "pidfd_open"):
+        pytest.skip("no pidfd_open")
+    with workers(models.servant) as make:
+        one = make(0)
+        begin = time.monotonic()
+        with pytest.raises(WorkerDied):
+            one.run((way,), {})
+        one.close(PATIENCE)
+        assert time.monotonic() - begin < PROMPT
+        with worker(models.servant) as again:
+            assert again.run(("pid",), {}) == again.pid
+
+
+def test_a_worker_that_is_killed_at_any_time_is_noticed(rng):
+    """In the middle of a write, too: half an answer is none."""
+    array = rng.standard_normal(1_000_000)
+    with workers(models.servant) as make:
+        for delay in (0.0, 0.003, 0.011):
+            one = make(0)
+            one.run(("change", array), {})
+            timer = threading.Timer(delay, os.kill, (one.pid, signal.SIGKILL))
+            timer.start()
+            with pytest.raises(WorkerDied):
+                while True:
+                    np.testing.assert_array_equal(one.run(("change", array), {}), array + 1)
+            timer.join()
+            one.close(PATIENCE)
+            assert not lives(one.pid)
+
+
+def test_close_waits_for_the_request_that_runs():
+    with workers(models.servant) as make:
+        one = make(0)
+        answers = []
+        runs = threading.Thread(target=lambda: answers.append(one.run(("sleep", 0.5), {})))
+        runs.start()
+        time.sleep(0.2)
+        one.close(PATIENCE)
+        runs.join(PATIENCE)
+        assert answers == ["slept"]
+        with pytest.raises(WorkerDied):
+            one.run(("pid",), {})
+
+
+@pytest.mark.parametrize("way", ["close", "abandon"])
+def test_a_worker_that_hangs_is_killed(way):
+    with workers(models.servant) as make:
+        one = make(0)
+        ended = []
+
+        def run():
+            try:
+                ended.append(one.run(("sleep", 10 * PATIENCE), {}))
+            except WorkerDied as died:
+                ended.append(died)
+
+        runs = threading.Thread(target=run)
+        runs.start()
+        time.sleep(0.2)
+        begin = time.monotonic()
+        one.close(0.3) if way == "close" else one.abandon()
+        runs.join(PATIENCE)
+        one.close(0.3)
+        assert time.monotonic() - begin < PROMPT
+        assert len(ended) == 1 and isinstance(ended[0], WorkerDied)
+        assert not lives(one.pid)
+
+
+def test_closing_is_for_good():
+    with workers(models.servant) as make:
+        one = make(0)
+        make.close()
+        make.close()
+        assert not lives(one.pid)
+        with pytest.raises(RuntimeError, match="closed"):
+            make(0)
+        one.close(1)
+        one.close(1)
+
+
+def test_an_interrupt_in_the_parent_leaves_no_stray_answer():
+    """An answer to what nobody waits for any more must not be taken for the next one's."""
+    if threading.current_thread() is not threading.main_thread():
+        pytest.skip("signals reach the main thread alone")
+    with workers(models.servant) as make:
+        one = make(0)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        try:
+            timer.start()
+            with pytest.raises(KeyboardInterrupt):
+                one.run(("sleep", PATIENCE), {})
+        finally:
+            timer.join()
+            signal.signal(signal.SIGINT, before)
+        with pytest.raises(WorkerDied):
+            one.run(("pid",), {})
+        one.close(1)
+
+
+def test_workers_ignore_ctrl_c(servant):
+    assert servant.run(("disposition",), {}) == (True, False)
+    os.kill(servant.pid, signal.SIGINT)
+    assert servant.run(("pid",), {}) == servant.pid
+
+
+# What is left ----------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not LINUX, reason="/proc")
+def test_nothing_leaks_over_many_requests(servant, rng):
+    arrays = [rng.standard_normal(size) for size in (10, 30_000, 2_000_000)]
+    for x in arrays:
+        servant.run(("change", x), {})
+    gc.collect()
+    before = own_resources(), servant.run(("resources",), {})
+    for i in range(200):
+        servant.run(("change", arrays[i % 3]), {})
+    gc.collect()
+    assert (own_resources(), servant.run(("resources",), {})) == before
+
+
+@pytest.mark.skipif(not LINUX, reason="/proc")
+def test_nothing_leaks_over_many_workers():
+    with worker(models.servant):
+        pass  # the first one starts what Python keeps for all
+    gc.collect()
+    before, shared = own_resources(), sorted(os.listdir("/dev/shm"))
+    for kill in (True, False, True):
+        with workers(models.servant) as make:
+            one = make(0)
+            one.run(("change", np.zeros(100_000)), {})
+            if kill:
+                os.kill(one.pid, signal.SIGKILL)
+            one.close(PATIENCE)
+        assert not lives(one.pid)
+        del one, make
+    gc.collect()
+    assert own_resources() == before
+    assert not [name for name in set(os.listdir("/dev/shm")) - set(shared) if "pplconv" in name]
+
+
+PREAMBLE = f"""
+import os, sys, time
+sys.path[:0] = [{str(Path(pplconv.__file__).parents[1])!r}, {_HERE!r}]
+import numpy as np
+import process_models as models
+from pplconv.instances.placement import Placement
+from pplconv.instances.process import make_process_workers
+"""
+
+
+def script(tmp_path, body):
+    path = tmp_path / "program.py"
+    path.write_text(PREAMBLE + body)
+    return subprocess.Popen(
+        [sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+HANG = """
+if __name__ == "__main__":
+    make = make_process_workers(models.servant, [Placement(None, ())] * 2, 1, False)
+    one, two = make(0), make(1)
+    one.run(("change", np.zeros(100000)), {})
+    if "forked" in %r and os.fork() == 0:
+        sys.stdout.close(); os.close(1); os.close(2)
+        time.sleep(20)  # holds every socket and pipe of its parent
+        os._exit(0)
+    print(one.pid, two.pid, flush=True)
+    one.run(("sleep", 1000), {})
+"""
+
+
+@pytest.mark.skipif(not LINUX, reason="/proc")
+@pytest.mark.parametrize("state", ["alone", "forked"])
+def test_workers_end_with_their_parent(state, tmp_path):
+    """However it ends, whatever they do, and whoever else holds its pipes."""
+    if state == "forked" and not hasattr(os, "pidfd_open"):
+        pytest.skip("no pidfd_open")
+    before = set(os.listdir("/dev/shm"))
+    parent = script(tmp_path, HANG % state)
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    assert len(pids) == 2 and all(map(lives, pids)), parent.stderr.read()
+    parent.kill()
+    parent.wait(PATIENCE)
+    begin = time.monotonic()
+    assert wait_until(lambda: not any(map(lives, pids)))
+    assert time.monotonic() - begin < 15
+    parent.stdout.close()
+    parent.stderr.close()
+    assert not [name for name in set(os.listdir("/dev/shm")) - before if "pplconv" in name]
+
+
+LEAVE = """
+if __name__ == "__main__":
+    make = make_process_workers(models.servant, [Placement(None, ())], 1, False)
+    one = make(0)
+    print(one.pid, one.run(("change", np.zeros(5)), {}).sum(), flush=True)
+"""
+
+
+@pytest.mark.skipif(not LINUX, reason="/proc")
+def test_a_program_may_end_without_closing(tmp_path):
+    program = script(tmp_path, LEAVE)
+    out, err = program.communicate(timeout=PATIENCE)
+    assert (program.returncode, err) == (0, "")
+    pid, total = out.split()
+    assert total == "5.0" and not lives(int(pid))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_child_leaves_the_workers_alone(tmp_path):
+    body = LEAVE + (
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        try:\n"
+        "            one.run(('pid',), {})\n"
+        "        except RuntimeError as error:\n"
+        "            print(error, flush=True)\n"
+        "        one.close(1)\n"
+        "        make.close()\n"
+        "        os._exit(0)\n"
+        "    os.waitpid(pid, 0)\n"
+        "    print(one.run(('pid',), {}) == one.pid)\n"
+    )
+    program = script(tmp_path, body)
+    out, err = program.communicate(timeout=PATIENCE)
+    assert (program.returncode, err) == (0, "")
+    assert "belongs to the process" in out.splitlines()[1]
+    assert out.splitlines()[2] == "True"
+
+
+def test_a_script_without_a_guard_is_told(tmp_path):
+    body = """
+make = make_process_workers(models.servant, [Placement(None, ())], 1, False)
+make(0)
+"""
+    program = script(tmp_path, body)
+    _, err = program.communicate(timeout=PATIENCE)
+    assert program.returncode == 1
+    last = err.strip().splitlines()[-1]
+    assert "factory" in last and 'if __name__ == "__main__"' in last
+
+
+def test_models_of_the_main_module_work_behind_a_guard(tmp_path):
+    body = """
+class Mine:
+    def __call__(self, x):
+        return x + 1
+
+def factory():
+    return Mine()
+
+if __name__ == "__main__":
+    make = make_process_workers(factory, [Placement(None, ())], 1, False)
+    print(make(0).run((1,), {}))
+"""
+    program = script(tmp_path, body)
+    out, err = program.communicate(timeout=PATIENCE)
+    assert (out, err) == ("2\n", "")
