@@ -13,21 +13,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* `nowait` lets threads be in different loops of one region. */
-enum { LOOPS = 64, THREADS = 256 };
+enum { THREADS = 256 };
 
 struct team {
     void (*function)(void *);
     void *data;
     unsigned size;
     pthread_barrier_t barrier;
-    int64_t taken[LOOPS]; /* turns that were handed out, of each loop */
+    uint64_t region;
 };
 
 struct member {
     struct team *team;
-    unsigned number, loops;
-    int64_t first, step, turns, chunk; /* of the loop at hand */
+    unsigned number;
+    int64_t first, step, turns, chunk, next; /* of the loop at hand */
 };
 
 static __thread struct member *self;
@@ -55,20 +54,32 @@ static unsigned default_size(void) {
     return asked < 1 ? 1 : asked > THREADS ? THREADS : (unsigned)asked;
 }
 
-/* Regions within regions run on one thread, as OpenMP has it unless told otherwise. */
-void GOMP_parallel(void (*function)(void *), void *data, unsigned size, unsigned flags) {
+static void set_loop(struct member *m, long first, long past, long step, long chunk) {
+    const int64_t distance = step > 0 ? past - first + step - 1 : first - past - step - 1;
+    m->first = first;
+    m->step = step;
+    m->chunk = chunk;
+    m->turns = distance / (step > 0 ? step : -step);
+    m->next = 0;
+}
+
+/* Regions within regions run on one thread, as OpenMP has it unless told otherwise. Members begin
+ * as `start`, which may be in a loop already. */
+static void run_team(void (*function)(void *), void *data, unsigned size, struct member start) {
     struct member *const outer = self;
     struct team team = {.function = function, .data = data};
     struct member members[THREADS];
     pthread_t threads[THREADS];
-    (void)flags;
     team.size = in_team() ? 1 : size ? size : default_size();
     if (team.size > THREADS) give_up("a team is larger than it can be here");
     if (pthread_barrier_init(&team.barrier, NULL, team.size)) give_up("no barrier");
-    __atomic_fetch_add(&regions, 1, __ATOMIC_RELAXED);
+    team.region = (uint64_t)__atomic_fetch_add(&regions, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&threads_started, team.size - 1, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < team.size; i++)
-        members[i] = (struct member){.team = &team, .number = i};
+    start.team = &team;
+    for (unsigned i = 0; i < team.size; i++) {
+        members[i] = start;
+        members[i].number = i;
+    }
     for (unsigned i = 1; i < team.size; i++)
         if (pthread_create(&threads[i], NULL, work, &members[i])) give_up("no thread");
     work(&members[0]);
@@ -78,31 +89,47 @@ void GOMP_parallel(void (*function)(void *), void *data, unsigned size, unsigned
     pthread_barrier_destroy(&team.barrier);
 }
 
+void GOMP_parallel(void (*function)(void *), void *data, unsigned size, unsigned flags) {
+    (void)flags;
+    run_team(function, data, size, (struct member){0});
+}
+
+void GOMP_parallel_loop_nonmonotonic_dynamic(void (*function)(void *), void *data, unsigned size,
+                                             long first, long past, long step, long chunk,
+                                             unsigned flags) {
+    struct member start = {0};
+    (void)flags;
+    set_loop(&start, first, past, step, chunk);
+    run_team(function, data, size, start);
+}
+
 void GOMP_barrier(void) {
     if (in_team()) pthread_barrier_wait(&self->team->barrier);
 }
 
+/* Which thread makes the turns from `turn` on: any mixture of the bits will do. */
+static unsigned owner(const struct team *team, int64_t turn) {
+    uint64_t mixed =
+        ((uint64_t)turn + 1) * 0x9e3779b97f4a7c15u ^ team->region * 0xff51afd7ed558ccdu;
+    mixed = (mixed ^ mixed >> 33) * 0xc4ceb9fe1a85ec53u;
+    return (unsigned)((mixed >> 33) % team->size);
+}
+
 bool GOMP_loop_nonmonotonic_dynamic_next(long *begin, long *end) {
     struct member *const m = self;
-    const int64_t turn =
-        __atomic_fetch_add(&m->team->taken[m->loops - 1], m->chunk, __ATOMIC_RELAXED);
-    if (turn >= m->turns) return false;
-    const int64_t past = turn + m->chunk < m->turns ? turn + m->chunk : m->turns;
-    *begin = m->first + turn * m->step;
+    while (m->next < m->turns && owner(m->team, m->next) != m->number) m->next += m->chunk;
+    if (m->next >= m->turns) return false;
+    const int64_t past = m->next + m->chunk < m->turns ? m->next + m->chunk : m->turns;
+    *begin = m->first + m->next * m->step;
     *end = m->first + past * m->step;
+    m->next = past;
     return true;
 }
 
 bool GOMP_loop_nonmonotonic_dynamic_start(long first, long past, long step, long chunk, long *begin,
                                           long *end) {
-    struct member *const m = self;
-    if (m == NULL) give_up("a loop outside of any region");
-    if (m->loops++ == LOOPS) give_up("a region has more loops than it can have here");
-    const int64_t distance = step > 0 ? past - first + step - 1 : first - past - step - 1;
-    m->first = first;
-    m->step = step;
-    m->chunk = chunk;
-    m->turns = distance / (step > 0 ? step : -step);
+    if (self == NULL) give_up("a loop outside of any region");
+    set_loop(self, first, past, step, chunk);
     return GOMP_loop_nonmonotonic_dynamic_next(begin, end);
 }
 
