@@ -29,8 +29,7 @@ if "-g" not in os.environ.get("CFLAGS", "").split():
     C_FLAGS.append("-g0")
 # A kernel is called through the table alone, so there is nothing for the linker to optimise.
 KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
-# Under a sanitizer gcc takes minutes for the most unrolled kernels, unless it optimises nothing.
-# The last -O is what counts.
+# Under a sanitizer gcc takes minutes for a file unless it optimises nothing. The last -O counts.
 SANITIZER_FLAGS = ["-O0"] if "-fsanitize=" in os.environ.get("CFLAGS", "") else []
 
 # What a user's CFLAGS may not decide: instruction sets, and rules of arithmetic. (A linker told
@@ -99,7 +98,7 @@ def extension(name: str, *, openmp: bool = False) -> Extension:
         f"pplconv.{name}",
         [f"pplconv/{name.replace('.', '/')}.pyx"],
         include_dirs=["pplconv/schedules"],
-        extra_compile_args=[*C_FLAGS, *(["-fopenmp"] if openmp else [])],
+        extra_compile_args=[*C_FLAGS, *SANITIZER_FLAGS, *(["-fopenmp"] if openmp else [])],
         extra_link_args=["-fopenmp"] if openmp else [],
     )
 

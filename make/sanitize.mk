@@ -36,13 +36,14 @@ tsan: build/tsan/.installed ## CALLS=20000 calls from Python threads with teams,
 soak: $(STAMPS)/extra-test ## SECONDS=600 of mixed load with kills; what is held, before and after
 	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(ARGS)
 
-build/asan/.installed: CFLAGS = $(ASAN_FLAGS)
-build/tsan/.installed: CFLAGS = $(TSAN_FLAGS)
+# Not CFLAGS itself: the normal package, which may have to be made first, would get them too.
+build/asan/.installed: SANITIZED = $(ASAN_FLAGS)
+build/tsan/.installed: SANITIZED = $(TSAN_FLAGS)
 build/%/.installed: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/extra-test
 	@mkdir -p build/$*
 	rm -rf build/$*/wheels build/$*/build/lib* build/$*/venv
 	printf '[build]\nbuild_base = build/$*/build\n' > build/$*/setup.cfg
-	DIST_EXTRA_CONFIG=build/$*/setup.cfg CFLAGS="$(CFLAGS)" \
+	DIST_EXTRA_CONFIG=$(CURDIR)/build/$*/setup.cfg CFLAGS="$(SANITIZED)" \
 		$(BIN)/python -m pip wheel --no-deps --wheel-dir build/$*/wheels .
 	$(BIN)/python -m venv --without-pip build/$*/venv
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))' \
