@@ -19,7 +19,7 @@ runtime = $(shell $(CC) -print-file-name=$(1))
 asan: build/asan/.installed ## the suite, or TESTS=..., with all C and Cython under ASan and UBSan
 	rm -rf build/asan/reports && mkdir -p build/asan/reports
 	LD_PRELOAD="$(call runtime,libasan.so) $(call runtime,libstdc++.so.6)" \
-	ASAN_OPTIONS=detect_leaks=0:log_path=$(CURDIR)/build/asan/reports/report \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan/reports/report \
 	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan/reports/report \
 	PPLCONV_TEST_CFLAGS="$(ASAN_FLAGS)" PYTHONMALLOC=malloc \
 		build/asan/venv/bin/python $(BIN)/pytest -n auto -m 'not unsanitized' $(TESTS) $(ARGS); \
