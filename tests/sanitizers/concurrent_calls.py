@@ -28,6 +28,7 @@ sys.path += [str(_TESTS), str(_TESTS / "api")]
 import pplconv  # noqa: E402
 from blocks import in_blocks  # noqa: E402
 from candidates import TINY, conv_problem, every_candidate, surroundings  # noqa: E402
+from pplconv import config, machine  # noqa: E402
 from pplconv._trial import Trial  # noqa: E402
 from problems import Problem  # noqa: E402
 
@@ -70,12 +71,12 @@ def numbers(problem: Problem, block: int) -> tuple[np.ndarray, np.ndarray, tuple
     return arrays["input"], arrays["weight"], shape
 
 
-def candidate_cases(problem: Problem, layout: str, block: int) -> Iterator[Case]:
+def candidate_cases(problem: Problem, layout: str, block: int, isa: str) -> Iterator[Case]:
     """Yield the first and the last candidate of each way to compute it, with teams that differ."""
     described = conv_problem(problem, block)
     x, weight, shape = numbers(problem, block)
     ways: dict[tuple[str, str, str], list[Any]] = {}
-    around = surroundings(described.dtype, max(TEAMS), **TINY)
+    around = surroundings(described.dtype, max(TEAMS), isa, **TINY)
     for candidate in every_candidate(described, around):
         orientation = str(candidate.blocks.get("orientation"))
         ways.setdefault((candidate.algorithm, candidate.bits, orientation), []).append(candidate)
@@ -134,7 +135,7 @@ def relayout_cases(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         yield Case("relayout", "none", "NCHW16c", dtype, max(TEAMS), call, expected)
 
 
-def every_case(seed: int) -> list[Case]:
+def every_case(seed: int, isa: str) -> list[Case]:
     """Make all cases; the numbers in them follow from the seed."""
     rng = np.random.default_rng(seed)
     cases: list[Case] = []
@@ -143,7 +144,7 @@ def every_case(seed: int) -> list[Case]:
             for number, shape in enumerate(SHAPES.values()):
                 name = "NCHW" if block else layout
                 problem = Problem(dtype, name, *shape, seed=seed + number)
-                cases += candidate_cases(problem, layout, block)
+                cases += candidate_cases(problem, layout, block, isa)
             if not block:
                 cases += prepared_cases(dtype, layout, rng)
         cases += relayout_cases(dtype, rng)
@@ -216,11 +217,14 @@ def main() -> int:
     parser.add_argument("--callers", type=int, default=4, help="Python threads (default 4)")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    # What PPLCONV_MAX_ISA allows, as for everybody else.
+    asked = config.current().max_isa
+    isas = machine.current().isas
+    isa = asked if asked in isas else isas[-1]
 
     begin = time.monotonic()
-    cases = every_case(options.seed)
+    cases = every_case(options.seed, isa)
     made = time.monotonic()
-    isa = surroundings("f32", 1).isa
     print(f"{len(cases)} cases on {isa}, made in {made - begin:.1f} s", flush=True)
     callers = Callers(cases, options.calls, options.callers, options.seed)
     callers.run()
