@@ -29,6 +29,10 @@ if "-g" not in os.environ.get("CFLAGS", "").split():
     C_FLAGS.append("-g0")
 # A kernel is called through the table alone, so there is nothing for the linker to optimise.
 KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
+# Under a sanitizer gcc takes minutes for a file unless it optimises nothing; but vzeroupper, which
+# is part of a kernel's contract, is an optimisation to it. The last -O counts.
+SANITIZED = "-fsanitize=" in os.environ.get("CFLAGS", "")
+SANITIZER_FLAGS = ["-O0", "-fexpensive-optimizations"] if SANITIZED else []
 
 # What a user's CFLAGS may not decide: instruction sets, and rules of arithmetic. (A linker told
 # -ffast-math makes the process flush denormals, whoever computes them.)
@@ -74,7 +78,7 @@ class BuildExt(build_ext):
         def compile_one(source: Source) -> str:
             # Objects lie beside each other: the names of sources are distinct by design.
             target = objects / f"{source.path.stem}.o"
-            flags = [*KERNEL_FLAGS, *source.flags]
+            flags = [*KERNEL_FLAGS, *source.flags, *SANITIZER_FLAGS]
             command = [*self.compiler.compiler_so, *flags, "-c", str(source.path)]
             made_from = source.path.read_bytes() + shared_text + "\0".join(command).encode()
             key = hashlib.sha256(made_from).hexdigest()
@@ -96,7 +100,7 @@ def extension(name: str, *, openmp: bool = False) -> Extension:
         f"pplconv.{name}",
         [f"pplconv/{name.replace('.', '/')}.pyx"],
         include_dirs=["pplconv", "pplconv/schedules"],
-        extra_compile_args=[*C_FLAGS, *(["-fopenmp"] if openmp else [])],
+        extra_compile_args=[*C_FLAGS, *SANITIZER_FLAGS, *(["-fopenmp"] if openmp else [])],
         extra_link_args=["-fopenmp"] if openmp else [],
     )
 

@@ -44,6 +44,9 @@ settings.load_profile("ci")
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, so that they exist under ``--strict-markers`` too."""
     config.addinivalue_line("markers", "slow: builds the package or takes many seconds")
+    config.addinivalue_line(
+        "markers", "unsanitized(reason): cannot run under `make asan`, which leaves it out"
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)

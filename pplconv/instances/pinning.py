@@ -12,11 +12,9 @@ from .placement import Placement
 
 def bound(placement: Placement, wanted: bool) -> AbstractContextManager[Any]:
     """Bind the calling thread, and the teams it leads, while the context lasts."""
-    pin = getattr(runtime, "pin", None)
-    if not wanted or not placement.cores or pin is None:
+    if not wanted or not placement.cores:
         return nullcontext()
-    context: AbstractContextManager[Any] = pin(node=placement.node, cores=placement.cores)
-    return context
+    return runtime.pin(node=placement.node, cores=placement.cores, everyone=False)
 
 
 def bound_cores(placement: Placement) -> tuple[int, ...]:

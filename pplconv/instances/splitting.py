@@ -83,12 +83,10 @@ def split(machine: Machine, instances: int | None, threads: int | None) -> Split
 def cores_by_node(machine: Machine) -> list[tuple[int, list[int]]]:
     """Usable cores of each node that has any: its number, and one logical CPU of each core."""
     usable = set(machine.affinity)
-    cores = getattr(machine, "cores", ())
-    second = {cpu for core in cores for cpu in [c for c in core if c in usable][1:]}
-    numbers = getattr(machine, "node_ids", range(len(machine.numa_nodes)))
+    second = {cpu for core in machine.cores for cpu in [c for c in core if c in usable][1:]}
     nodes = [
         (number, [cpu for cpu in cpus if cpu in usable and cpu not in second])
-        for number, cpus in zip(numbers, machine.numa_nodes, strict=True)
+        for number, cpus in zip(machine.node_ids, machine.numa_nodes, strict=True)
     ]
     # A mask may name CPUs that no node does, where a container hides half of the system.
     return [node for node in nodes if node[1]] or [(0, sorted(usable - second))]

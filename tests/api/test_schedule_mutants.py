@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.unsanitized("preloads allocations of its own, between guard pages")
+
 HERE = Path(__file__).resolve().parent
 
 

@@ -8,6 +8,7 @@ the kernel left behind. It is compiled once per test process.
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import signal
 import subprocess
@@ -59,6 +60,8 @@ def compile_library(
     (directory / "pplconv_kernels.h").write_text(header_text())
     library = directory / f"{name}.so"
     command = [compiler, "-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-ffp-contract=off"]
+    # `make asan` has what calls the kernels checked as well.
+    command += os.environ.get("PPLCONV_TEST_CFLAGS", "").split()
     command += [*flags, "-fPIC", "-shared", f"-I{directory}", f"-I{NATIVE}", "-o", str(library)]
     command += [*(str(source) for source in sources), "-lm", "-lpthread"]
     subprocess.run(command, check=True)

@@ -14,7 +14,10 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.unsanitized("builds a package of its own, which has no sanitizer in it"),
+]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 

@@ -1,0 +1,54 @@
+# Sanitizers and the soak.  Their builds are wheels of their own, each with an environment of its
+# own under build/ that finds everything but pplconv in the normal one; nothing of that is changed.
+# They want gcc, whose runtime libraries are preloaded.
+
+.PHONY: asan tsan soak
+
+SECONDS ?= 600
+CALLS ?= 20000
+
+# Overflow is an error here, though Python's own flags make it wrap.  Warnings are not: a sanitizer
+# makes gcc see paths that are not there.
+ASAN_FLAGS := -g1 -fno-wrapv -fno-omit-frame-pointer -fsanitize=address,undefined \
+	-fno-sanitize-recover=all
+TSAN_FLAGS := -g1 -fno-omit-frame-pointer -fsanitize=thread
+runtime = $(shell $(CC) -print-file-name=$(1))
+
+# Reports go to files, one a process, as tests may swallow what their children say.  (`-m pytest`
+# would put the sources before what was built of them.)
+asan: build/asan/.installed ## the suite, or TESTS=..., with all C and Cython under ASan and UBSan
+	rm -rf build/asan/reports && mkdir -p build/asan/reports
+	LD_PRELOAD="$(call runtime,libasan.so) $(call runtime,libstdc++.so.6)" \
+	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan/reports/report \
+	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan/reports/report \
+	PPLCONV_TEST_CFLAGS="$(ASAN_FLAGS)" PYTHONMALLOC=malloc \
+		build/asan/venv/bin/python $(BIN)/pytest -n auto -m 'not unsanitized' $(TESTS) $(ARGS); \
+	status=$$?; $(BIN)/python tests/sanitizers/reports.py build/asan/reports && exit $$status
+
+# Portable kernels are all C, so that the tool sees each access to a tensor; assembly it does not.
+tsan: build/tsan/.installed ## CALLS=20000 calls from Python threads with teams, under ThreadSanitizer
+	$(CC) -std=gnu11 -O1 $(TSAN_FLAGS) -fPIC -shared -o build/tsan/openmp_on_pthreads.so \
+		tests/sanitizers/native/openmp_on_pthreads.c -lpthread
+	LD_PRELOAD="$(call runtime,libtsan.so) $(CURDIR)/build/tsan/openmp_on_pthreads.so" \
+	TSAN_OPTIONS=history_size=7:second_deadlock_stack=1 PPLCONV_MAX_ISA=portable \
+	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \
+		build/tsan/venv/bin/python tests/sanitizers/concurrent_calls.py --calls $(CALLS) $(ARGS)
+
+soak: $(STAMPS)/extra-test ## SECONDS=600 of mixed load with kills; what is held, before and after
+	$(BIN)/python tests/soak/soak.py --seconds $(SECONDS) $(ARGS)
+
+# Not CFLAGS itself: the normal package, which may have to be made first, would get them too.
+build/asan/.installed: SANITIZED = $(ASAN_FLAGS)
+build/tsan/.installed: SANITIZED = $(TSAN_FLAGS)
+build/%/.installed: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/extra-test
+	@mkdir -p build/$*
+	rm -rf build/$*/wheels build/$*/build/lib* build/$*/venv
+	printf '[build]\nbuild_base = build/$*/build\n' > build/$*/setup.cfg
+	DIST_EXTRA_CONFIG=$(CURDIR)/build/$*/setup.cfg CFLAGS="$(SANITIZED)" \
+		$(BIN)/python -m pip wheel --no-deps --wheel-dir build/$*/wheels .
+	$(BIN)/python -m venv --without-pip build/$*/venv
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))' \
+		> "$$(build/$*/venv/bin/python -c \
+			'import sysconfig; print(sysconfig.get_path("platlib"))')/everything_else.pth"
+	$(BIN)/python -m pip --python build/$*/venv/bin/python install --no-deps build/$*/wheels/*.whl
+	@touch $@

@@ -1,0 +1,23 @@
+"""Show what sanitizers have reported into a folder, and say how many processes did; 1 if any."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+# Characters of a report that are shown: its reason and the first stacks.
+SHOWN = 6000
+
+
+def main() -> int:
+    """Print every report of the folder named on the command line."""
+    (folder,) = map(Path, sys.argv[1:])
+    found = sorted(path for path in folder.iterdir() if path.stat().st_size)
+    for path in found:
+        print(f"--- {path}\n{path.read_text(errors='replace')[:SHOWN]}")
+    print(f"sanitizers: {len(found)} processes reported something")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
