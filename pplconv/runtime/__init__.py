@@ -24,8 +24,8 @@ from .threads import default_threads, explain_default_threads, process_threads
 
 __all__ = [
     "BoundThread",
-    "Pin",
     "ForkableLock",
+    "Pin",
     "default_threads",
     "explain_default_threads",
     "forked_after_openmp",

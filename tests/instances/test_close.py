@@ -13,9 +13,9 @@ import weakref
 from concurrent.futures import CancelledError, wait
 
 import pytest
-from gates import PATIENCE, Gate, eventually
 
 import pplconv
+from gates import PATIENCE, Gate, eventually
 from pplconv.instances import PoolClosed
 
 

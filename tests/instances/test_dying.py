@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
-from gates import PATIENCE, Gate, eventually
 
 import pplconv
+from gates import PATIENCE, Gate, eventually
 from pplconv.instances import PoolClosed, WorkerDied
 from pplconv.instances import pool as pool_module
 from pplconv.instances.worker import Worker

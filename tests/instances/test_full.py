@@ -7,9 +7,9 @@ import threading
 import time
 
 import pytest
-from gates import PATIENCE, Gate, eventually
 
 import pplconv
+from gates import PATIENCE, Gate, eventually
 from pplconv.instances import PoolClosed
 
 

@@ -12,9 +12,9 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import count
 
 import pytest
-from gates import PATIENCE, Gate, eventually
 
 import pplconv
+from gates import PATIENCE, Gate, eventually
 from pplconv.instances import PoolClosed
 from pplconv.runtime import scoped_team
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import process_models as models
 import pytest
+
+import process_models as models
 from process_case import worker
 
 

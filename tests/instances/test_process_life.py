@@ -12,13 +12,13 @@ import time
 from pathlib import Path
 
 import numpy as np
-import process_models as models
 import pytest
-from process_case import LINUX, PATIENCE, lives, own_resources, wait_until, worker, workers
 
 import pplconv
+import process_models as models
 from pplconv.instances.errors import RemoteTraceback
 from pplconv.instances.worker import WorkerDied
+from process_case import LINUX, PATIENCE, lives, own_resources, wait_until, worker, workers
 
 _HERE = str(Path(__file__).resolve().parent)
 # An answer that is known to come at once may not take this long, on a slow machine either.

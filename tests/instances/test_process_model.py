@@ -8,14 +8,14 @@ import pickle
 from pathlib import Path
 
 import numpy as np
-import process_models as models
 import pytest
-from process_case import ANYWHERE, LINUX, mappings, worker, workers
 
 import pplconv
+import process_models as models
 from pplconv.instances.placement import Placement
 from pplconv.instances.process import make_process_workers
 from pplconv.instances.shared import Parcel, unpack
+from process_case import ANYWHERE, LINUX, mappings, worker, workers
 
 
 def through_memory(obj, threads=1):

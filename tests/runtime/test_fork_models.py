@@ -9,10 +9,10 @@ import sys
 
 import numpy as np
 import pytest
-from processes import run
 
 import pplconv
 from pplconv.runtime import ForkableLock
+from processes import run
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 

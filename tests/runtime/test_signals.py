@@ -9,12 +9,12 @@ import time
 
 import numpy as np
 import pytest
-from processes import finish, run, start
 
 import pplconv
 from pplconv.planner import Request, plan_problem
 from pplconv.problem import ConvProblem
 from pplconv.schedules.team import threads_in_use
+from processes import finish, run, start
 
 needs_proc = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="counts threads in /proc"

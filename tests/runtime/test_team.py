@@ -12,12 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import threadpoolctl
-from processes import run
 
 import pplconv
 from pplconv.planner import share
 from pplconv.runtime import forked_after_openmp
 from pplconv.schedules.team import Taken, largest_team, threads_in_use
+from processes import run
 
 MANY = 1 << 20
 

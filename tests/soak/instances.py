@@ -17,9 +17,9 @@ from functools import partial
 from typing import Any
 
 import psutil
-from load import LAYERS, Layer
 
 import pplconv
+from load import LAYERS, Layer
 
 # Seconds for what takes milliseconds, on a machine that does other things too.
 PATIENCE = 120.0
