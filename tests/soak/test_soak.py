@@ -1,0 +1,45 @@
+"""The soak in small: it runs, says what it tried, and sees what is kept."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pplconv
+
+HERE = Path(__file__).resolve().parent
+
+
+@pytest.mark.unsanitized("measures memory, which a sanitizer keeps on purpose")
+def test_a_short_one():
+    # The package that this process tests, wherever it lies.
+    source = str(Path(pplconv.__file__).parents[1])
+    code = (
+        f"import runpy, sys; sys.path[:0] = [{str(HERE)!r}, {source!r}]; "
+        "sys.argv = ['soak.py', '--seconds', '3', '--warm-up', '4', '--margin', '64']; "
+        "runpy.run_path(sys.path[0] + '/soak.py', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for what in ("prepared", "function", "plan", "search", "refused", "killed writer"):
+        assert int(re.search(rf"  {what}: (\d+)", done.stdout)[1]) > 0
+    assert "0 wrong, 0 counts differ" in done.stdout
+
+
+def test_what_is_kept_is_seen():
+    spec = importlib.util.spec_from_file_location("soak_counts", HERE / "counts.py")
+    counts = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = counts  # dataclasses look their module up
+    spec.loader.exec_module(counts)
+    before = counts.Counts(10 << 20, 5, 2, 0, 0)
+    after = counts.Counts(50 << 20, 6, 3, 1, 1)
+    assert counts.differences(before, before, 0) == []
+    assert len(counts.differences(before, after, 30 << 20)) == 5
+    assert len(counts.differences(before, after, 40 << 20)) == 4
