@@ -24,7 +24,7 @@ from pplconv.planner import estimating
 from problems import stated_by
 
 # Teams are worth it from so few operations on, or tiny problems would not have any.
-FLOPS_PER_THREAD = 2_000
+LEAST_SHARE = 2_000.0  # flops of a thread: even small problems have teams
 
 
 class Finding(Exception):
@@ -53,15 +53,15 @@ class Outcome:
 @contextmanager
 def _other_machine(tiny: bool) -> Iterator[None]:
     """Let plans be made for tiny problems as they are for large ones."""
-    real, flops = estimating._surroundings, estimating.FLOPS_PER_THREAD
+    real, least = estimating._surroundings, estimating.least_share
 
-    estimating.FLOPS_PER_THREAD = FLOPS_PER_THREAD
+    estimating.least_share = lambda around, start: LEAST_SHARE
     if tiny:
         estimating._surroundings = _small(real)
     try:
         yield
     finally:
-        estimating._surroundings, estimating.FLOPS_PER_THREAD = real, flops
+        estimating._surroundings, estimating.least_share = real, least
 
 
 @lru_cache(maxsize=1)

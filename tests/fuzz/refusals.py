@@ -162,15 +162,13 @@ def predicted(case: Case) -> Reason | None:
     square = p.kernel in ((3, 3), (5, 5))
     pointwise = p.kernel == stride == (1, 1) and pads == ((0, 0), (0, 0))
     serves = {
-        "auto": not ragged or icg == 1,
+        "auto": True,
         "depthwise": icg == 1,
         "pointwise": pointwise and not ragged,
         "winograd": dense and square and not ragged,
         "direct": not ragged,
-        "im2col": not case.block,
+        "im2col": True,
     }
-    algorithm = p.options["algorithm"]
-    if not serves[algorithm]:
-        why = "ragged groups in NCHWc" if algorithm == "auto" else "another algorithm is needed"
-        return Reason(why, "algorithm")
+    if not serves[p.options["algorithm"]]:
+        return Reason("another algorithm is needed", "algorithm")
     return None

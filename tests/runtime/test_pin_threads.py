@@ -228,8 +228,10 @@ def test_another_thread_may_unpin(work: Work) -> None:
     assert same_for_survivors(before)
 
 
-def test_leaders_begin_at_different_cores(system: System, work: Work) -> None:
+def test_leaders_begin_at_different_cores(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """Four threads of a server with a team of two each: eight threads on eight cores."""
+    monkeypatch.setenv("PPLCONV_NUM_THREADS", "8")  # that many may compute at once
+    work = Work(2)
     there = machine({0: tuple(range(8))})
     together = threading.Barrier(4)
     seen: list[tuple[int, ...]] = []
