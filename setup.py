@@ -29,10 +29,8 @@ if "-g" not in os.environ.get("CFLAGS", "").split():
     C_FLAGS.append("-g0")
 # A kernel is called through the table alone, so there is nothing for the linker to optimise.
 KERNEL_FLAGS = [*C_FLAGS[1:], "-fno-lto"]
-# Under a sanitizer gcc takes minutes for a file unless it optimises nothing; but vzeroupper, which
-# is part of a kernel's contract, is an optimisation to it. The last -O counts.
-SANITIZED = "-fsanitize=" in os.environ.get("CFLAGS", "")
-SANITIZER_FLAGS = ["-O0", "-fexpensive-optimizations"] if SANITIZED else []
+# Under a sanitizer gcc takes minutes for a file unless it optimises nothing. The last -O counts.
+SANITIZER_FLAGS = ["-O0"] if "-fsanitize=" in os.environ.get("CFLAGS", "") else []
 
 # What a user's CFLAGS may not decide: instruction sets, and rules of arithmetic. (A linker told
 # -ffast-math makes the process flush denormals, whoever computes them.)

@@ -15,14 +15,16 @@ TSAN_FLAGS := -g1 -fno-omit-frame-pointer -fsanitize=thread
 runtime = $(shell $(CC) -print-file-name=$(1))
 
 # Reports go to files, one a process, as tests may swallow what their children say.  (`-m pytest`
-# would put the sources before what was built of them.)
+# would put the sources before what was built of them.)  Those of UBSan, which knows no such files
+# beside ASan, go to standard error past what pytest captures; either ends the process.
 asan: build/asan/.installed ## the suite, or TESTS=..., with all C and Cython under ASan and UBSan
 	rm -rf build/asan/reports && mkdir -p build/asan/reports
 	LD_PRELOAD="$(call runtime,libasan.so) $(call runtime,libstdc++.so.6)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan/reports/report \
-	UBSAN_OPTIONS=print_stacktrace=1:log_path=$(CURDIR)/build/asan/reports/report \
+	UBSAN_OPTIONS=print_stacktrace=1 \
 	PPLCONV_TEST_CFLAGS="$(ASAN_FLAGS)" PYTHONMALLOC=malloc \
-		build/asan/venv/bin/python $(BIN)/pytest -n auto -m 'not unsanitized' $(TESTS) $(ARGS); \
+		build/asan/venv/bin/python $(BIN)/pytest -n auto --capture=sys \
+		-m 'not unsanitized' $(TESTS) $(ARGS); \
 	status=$$?; $(BIN)/python tests/sanitizers/reports.py build/asan/reports && exit $$status
 
 # Portable kernels are all C, so that the tool sees each access to a tensor; assembly it does not.

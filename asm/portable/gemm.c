@@ -59,17 +59,18 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             element x = row[i], other;
             if (g->flags & (PPLCONV_BIAS_ROW | PPLCONV_BIAS_COLUMN)) {
                 const int64_t index = g->flags & PPLCONV_BIAS_ROW ? m : i;
-                memcpy(&other, AT_CONST(element, g->bias, 0) + index, sizeof other);
+                memcpy(&other, AT_CONST(char, g->bias, index * (int64_t)sizeof x), sizeof other);
                 x += other;
             }
             if (g->flags & PPLCONV_RESIDUAL) {
                 const int64_t vector_begin = m * g->residual_rs + i / LANES * g->residual_vs;
-                const element *residual = AT_CONST(element, g->residual, vector_begin);
-                memcpy(&other, residual + i % LANES, sizeof other);
+                const int64_t lane = i % LANES * (int64_t)sizeof x;
+                memcpy(&other, AT_CONST(char, g->residual, vector_begin + lane), sizeof other);
                 x += other;
             }
             if (g->flags & PPLCONV_CLIP) {
-                const element *clip = g->clip;
+                element clip[2];
+                memcpy(clip, g->clip, sizeof clip);
                 x = x < clip[0] ? clip[0] : x;
                 x = x > clip[1] ? clip[1] : x;
             }

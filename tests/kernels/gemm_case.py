@@ -193,9 +193,12 @@ class Call:
             self.clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
         self.c = self._output("c", rng)
 
-    def _place(self, name: str, extent: int, index: int, *, writable: bool = False) -> Buffer:
+    def _place(
+        self, name: str, extent: int, index: int, *, writable: bool = False, unit: int = 1
+    ) -> Buffer:
         arena = self.checker.arena(name, writable=writable)
-        buffer = arena.buffer(extent, self.case.place, self.case.offsets[index])
+        offset = self.case.offsets[index] // unit * unit
+        buffer = arena.buffer(extent, self.case.place, offset)
         buffer.fill(CANARY if writable else POISON)
         self.values[name.removesuffix(" of portable")] = buffer.address
         return buffer
@@ -229,7 +232,7 @@ class Call:
     def _place_segments(self, rng: np.random.Generator) -> None:
         """Write the table, its offsets counted from somewhere that is not the first segment."""
         table = np.array(self.case.segments, np.int64)
-        buffer = self._place("segments", table.nbytes, 6)
+        buffer = self._place("segments", table.nbytes, 6, unit=8)
         for column, name in enumerate(("a", "b")):
             origin = int(rng.integers(-(1 << 40), 1 << 40)) * int(rng.integers(0, 2))
             self.values[name] += origin

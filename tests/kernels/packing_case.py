@@ -100,8 +100,8 @@ class PackingCall:
         return array
 
     def place_bytes(self, name: str, content: bytes) -> None:
-        """Make an input of bytes."""
-        buffer = self._buffer(name, len(content), writable=False)
+        """Make an input of structs, which are whole words, as aligned as C has them."""
+        buffer = self._buffer(name, len(content), writable=False, unit=8)
         buffer.array((len(content),), np.dtype(np.uint8), (1,))[...] = np.frombuffer(
             content, np.uint8
         )
@@ -116,10 +116,10 @@ class PackingCall:
         self._outputs.append((buffer, array))
         return array
 
-    def _buffer(self, name: str, extent: int, *, writable: bool) -> Buffer:
+    def _buffer(self, name: str, extent: int, *, writable: bool, unit: int = 0) -> Buffer:
         pages = next(p for p in (64, 512, 4096) if extent < (p - 4) * PAGE)
         # Arrays are aligned to their elements and to nothing more.
-        offset = int(self.rng.integers(0, 16)) * self.dtype.itemsize
+        offset = int(self.rng.integers(0, 16)) * (unit or self.dtype.itemsize)
         arena = self.checker.arena(name, writable=writable, pages=pages)
         buffer = arena.buffer(extent, self.place, offset)
         buffer.fill(CANARY if writable else POISON)
