@@ -59,7 +59,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             element x = row[i], other;
             if (g->flags & (PPLCONV_BIAS_ROW | PPLCONV_BIAS_COLUMN)) {
                 const int64_t index = g->flags & PPLCONV_BIAS_ROW ? m : i;
-                memcpy(&other, AT_CONST(char, g->bias, index * (int64_t)sizeof x), sizeof other);
+                memcpy(&other, AT_CONST(char, g->bias, index *(int64_t)sizeof x), sizeof other);
                 x += other;
             }
             if (g->flags & PPLCONV_RESIDUAL) {
