@@ -162,7 +162,7 @@ if {hang}:
 @pytest.mark.parametrize(("hang", "limit"), [(False, 1e9), (True, 0.1)])
 def test_a_program_ends_though_its_pool_is_not_closed(hang, limit):
     done = subprocess.run(
-        [sys.executable, "-c", EXIT.format(hang=hang, limit=limit)],
+        [sys.executable, "-I", "-c", EXIT.format(hang=hang, limit=limit)],
         capture_output=True,
         text=True,
         timeout=2 * PATIENCE,

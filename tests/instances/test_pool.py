@@ -289,6 +289,6 @@ def test_the_package_loads_it_on_demand():
         "except AttributeError as error: print(error)\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-I", "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout.strip() == "module 'pplconv' has no attribute 'nothing'"
