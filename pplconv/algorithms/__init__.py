@@ -9,6 +9,7 @@
 ``tiled.py``         the candidates of both: tiles, blocks, segments
 ``nest.py``          one candidate of the GEMM nest, with its memory
 ``nest_cost.py``     what such a candidate costs
+``computed.py``      `computed`: an attribute computed when it is first asked for
 ``candidate.py``     `Candidate`: what planner and loops want to know of any of them
 ``rates.py``         what the estimates know of a core
 ``error_bounds.py``  what each method may differ from float64

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from ..problem import ConvProblem
@@ -24,6 +24,7 @@ from .candidate import (
     team_pieces,
     thread_scratch,
 )
+from .computed import computed
 from .error_bounds import direct_error_bound
 from .rates import (
     CALL_CYCLES,
@@ -176,7 +177,7 @@ class Direct(Candidate):
         """Whether an image is one long row: a 1x1 kernel sees pixels, not rows."""
         return self.problem.is_pointwise and not self.slab
 
-    @cached_property
+    @computed
     def geometry(self) -> tuple[int, ...]:
         """Geometry as the loops see it."""
         p = self.problem
@@ -211,7 +212,7 @@ class Direct(Candidate):
             whole = p.layout == "NCHW" or self.channels == p.block
         return p.dilation[1] == 1 and whole
 
-    @cached_property
+    @computed
     def panel(self) -> int:
         """Output channels in one panel of packed weights."""
         p = self.problem
@@ -247,19 +248,19 @@ class Direct(Candidate):
         p = self.problem
         return min((self.row_segment - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
 
-    @cached_property
+    @computed
     def rows(self) -> RANGES:
         """Rows of outputs by the taps that they see."""
         ih, _, oh, _, kh, _, stride, _, dilation, _, top, _ = self.geometry
         return ranges(oh, ih, kh, stride, dilation, top)
 
-    @cached_property
+    @computed
     def columns(self) -> RANGES:
         """Columns of outputs by the taps that they see."""
         _, iw, _, ow, _, kw, _, stride, _, dilation, _, left = self.geometry
         return ranges(ow, iw, kw, stride, dilation, left)
 
-    @cached_property
+    @computed
     def scratch(self) -> tuple[int, int, int]:
         """Offsets of the slab and of a run of outputs, and bytes of one thread."""
         p = self.problem

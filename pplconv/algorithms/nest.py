@@ -9,11 +9,11 @@ one operand's panel from L1, the packed pixels of a task from L2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from ..problem import ConvProblem
 from .candidate import LINE, Candidate, ceil_div, odd_lines, round_up, thread_scratch
+from .computed import computed
 from .error_bounds import direct_error_bound
 from .nest_cost import estimate
 from .rates import Rates
@@ -102,33 +102,33 @@ class Nest(Candidate):
         """Estimate the cycles of the busiest thread; see `nest_cost`."""
         return estimate(self, rates, threads)
 
-    @cached_property
+    @computed
     def channels_last(self) -> bool:
         """Whether channels of a pixel are neighbours in the user's arrays, if only in blocks."""
         return self.problem.layout != "NCHW"
 
-    @cached_property
+    @computed
     def one_image(self) -> bool:
         """Whether pixels run on from one image to the next."""
         return self.problem.layout == "NHWC"
 
-    @cached_property
+    @computed
     def oc(self) -> int:
         """Output channels of one group."""
         return self.problem.oc // self.problem.groups
 
-    @cached_property
+    @computed
     def images(self) -> int:
         """Images that are separate to the loops."""
         return 1 if self.one_image else self.problem.batch
 
-    @cached_property
+    @computed
     def pixels(self) -> int:
         """Output pixels as the loops count them."""
         area = self.problem.oh * self.problem.ow
         return area * self.problem.batch if self.one_image else area
 
-    @cached_property
+    @computed
     def panel_width(self) -> int:
         """Output channels in one panel of packed weights."""
         if self.problem.layout == "NCHWc":
@@ -141,17 +141,17 @@ class Nest(Candidate):
         order = "khkwc" if self.channels_last else "ckhkw"
         return f"panels of {self.panel_width}, k = {order}"
 
-    @cached_property
+    @computed
     def oc_segments(self) -> int:
         """Segments of a group's output channels."""
         return ceil_div(self.oc, self.oc_segment)
 
-    @cached_property
+    @computed
     def hw_segments(self) -> int:
         """Segments of the output pixels."""
         return ceil_div(self.pixels, self.hw_segment)
 
-    @cached_property
+    @computed
     def tasks(self) -> int:
         """Iterations of the parallel loop."""
         groups = ceil_div(self.problem.groups, self.group_segment)
@@ -207,7 +207,7 @@ class Nest(Candidate):
         width = self.nr if self.k_block >= self.problem.k else round_up(self.oc_segment, self.nr)
         return odd_lines(width * self.problem.element)
 
-    @cached_property
+    @computed
     def memory(self) -> tuple[int, int, int]:
         """Offsets of the run table and of the transposed tile, and bytes of one thread."""
         p = self.problem

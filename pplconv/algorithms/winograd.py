@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from ..problem import ConvProblem
@@ -24,6 +23,7 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
+from .computed import computed
 from .error_bounds import winograd_error_bound
 from .rates import (
     HIDDEN,
@@ -144,7 +144,7 @@ class Winograd(Candidate):
         """Output channels of a group."""
         return self.problem.oc // self.problem.groups
 
-    @cached_property
+    @computed
     def tiles(self) -> int:
         """Tiles of all images."""
         return tiles_of(self.problem, self.n)
@@ -183,7 +183,7 @@ class Winograd(Candidate):
         columns = self.l1_bytes // 2 // (self.t * self.lanes * self.problem.element)
         return max((columns - self.r + 1) // self.n, 1)
 
-    @cached_property
+    @computed
     def memory(self) -> dict[str, int]:
         """Layout of one thread's scratch, in bytes."""
         e = self.problem.element
