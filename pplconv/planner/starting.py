@@ -12,7 +12,7 @@ from ..schedules.team import largest_team, time_start
 # Microseconds. Below the least, what a core computes meanwhile is less than the smallest task;
 # a start that takes longer than the most was timed on a machine that was busy all the while.
 LEAST = 1
-MOST = 64
+MOST = 16
 
 _lock = ForkableLock()
 _measured: int | None = None
