@@ -215,7 +215,8 @@ def _refusal(case: Case, spoiled: Spoiled | None, error: Exception) -> str:
         least = re.match(r"max_workspace must be at least (\d+) bytes", text)
         most = case.problem.options.get("max_workspace")
         if least and most is not None and most < int(least[1]):
-            _check_least(case, int(least[1]))
+            if spoiled is None:  # else it was said of other arguments than the case's
+                _check_least(case, int(least[1]))
             return "max_workspace"
     expected = spoiled or reason
     raise Finding(f"refused: {type(error).__name__}: {text}\nexpected: {expected}")
