@@ -1,4 +1,4 @@
-"""What starting a team costs: measured once in a process, and coarsely."""
+"""What starting a team costs: measured in each process, and coarsely."""
 
 from __future__ import annotations
 
@@ -14,8 +14,14 @@ from ..schedules.team import largest_team, time_start
 LEAST = 1
 MOST = 16
 
+# Idle machines of all kinds need no more than this. What takes longer is measured again for the
+# next plans, so often at most: other work delays a start now and then, and shortens none.
+SURE = 4
+TIMES = 6
+
 _lock = ForkableLock()
 _measured: int | None = None
+_times = 0
 
 
 def team_start(settings: Settings, measure: Callable[[], int] = time_start) -> int:
@@ -23,8 +29,9 @@ def team_start(settings: Settings, measure: Callable[[], int] = time_start) -> i
 
     It is what each further thread of a team has to save. ``PPLCONV_TEAM_START_US`` says it;
     else it is measured when it is first asked for, as the best of a few dozen empty parallel
-    regions, and kept. A team of two is timed whatever the team to be planned: that makes one
-    thread and not one for each CPU.
+    regions, and kept; a time above `SURE` is measured again for later plans, `TIMES` times in
+    all, and the best is kept. A team of two is timed whatever the team to be planned: that makes
+    one thread and not one for each CPU.
 
     Plans are to be alike from one process to the next although no two measurements are. So the
     time is rounded to a power of two, which most processes of a machine have in common, and it
@@ -44,17 +51,23 @@ def team_start(settings: Settings, measure: Callable[[], int] = time_start) -> i
     int
         A power of two from `LEAST` to `MOST`, or what the variable says.
     """
-    global _measured
+    global _measured, _times
     if settings.team_start_us is not None:
         return settings.team_start_us
-    if _measured is None:
+    if _unsure():
         # Where no team may start, there is nothing to measure, but maybe later.
         if largest_team(2) < 2:
-            return LEAST
+            return LEAST if _measured is None else _measured
         with _lock:
-            if _measured is None:
-                _measured = rounded(measure())
+            if _unsure():
+                _measured = min(rounded(measure()), MOST if _measured is None else _measured)
+                _times += 1
+    assert _measured is not None
     return _measured
+
+
+def _unsure() -> bool:
+    return _measured is None or (_measured > SURE and _times < TIMES)
 
 
 def rounded(nanoseconds: int) -> int:

@@ -123,7 +123,7 @@ cdef void empty_region(int team) noexcept nogil:
         pplconv_team_nothing()
 
 
-def time_start(int team=2, int regions=32):
+def time_start(int team=2, int regions=32, int64_t most=3_000_000):
     """Time what it costs to start a team and to wait for its end: the best of empty regions.
 
     Parameters
@@ -132,21 +132,26 @@ def time_start(int team=2, int regions=32):
         How many threads.
     regions : int
         How often; the first makes the threads.
+    most : int
+        Nanoseconds after which no further one begins: on a busy machine each may take milliseconds.
 
     Returns
     -------
     int
         Nanoseconds.
     """
-    cdef int64_t begin, took, best = 1 << 62
+    cdef int64_t begin, took, best = 1 << 62, spent = 0
     cdef int _i
     note_openmp_used()
     with nogil:
         for _i in range(regions):
+            if spent > most:
+                break
             begin = pplconv_team_clock()
             empty_region(team)
             took = pplconv_team_clock() - begin
             best = min(best, took)
+            spent += took
     return best
 
 

@@ -19,6 +19,7 @@ from pplconv.schedules.team import time_start
 @pytest.fixture(autouse=True)
 def _nothing_measured(monkeypatch):
     monkeypatch.setattr(starting, "_measured", None)
+    monkeypatch.setattr(starting, "_times", 0)
 
 
 @pytest.mark.parametrize(
@@ -32,13 +33,34 @@ def test_times_are_rounded_to_powers_of_two(nanoseconds, microseconds):
 
 def test_it_is_measured_once(monkeypatch):
     monkeypatch.setattr(starting, "largest_team", lambda wanted: wanted)
-    times = iter([7000])
-    assert [team_start(Settings(), lambda: next(times)) for _ in range(3)] == [8, 8, 8]
+    times = iter([4500])
+    assert [team_start(Settings(), lambda: next(times)) for _ in range(3)] == [4, 4, 4]
+
+
+def test_a_long_time_is_measured_again_until_it_is_short(monkeypatch):
+    monkeypatch.setattr(starting, "largest_team", lambda wanted: wanted)
+    times = iter([70_000, 8000, 9000, 2000])
+    found = [team_start(Settings(), lambda: next(times)) for _ in range(6)]
+    assert found == [16, 8, 8, 2, 2, 2]
+
+
+def test_it_is_not_measured_again_for_ever(monkeypatch):
+    monkeypatch.setattr(starting, "largest_team", lambda wanted: wanted)
+    times = iter([70_000] * starting.TIMES)
+    assert {team_start(Settings(), lambda: next(times)) for _ in range(20)} == {16}
+    assert next(times, None) is None
+
+
+def test_a_late_limit_on_teams_keeps_what_was_measured(monkeypatch):
+    monkeypatch.setattr(starting, "largest_team", lambda wanted: wanted)
+    assert team_start(Settings(), lambda: 9000) == 8
+    monkeypatch.setattr(starting, "largest_team", lambda _wanted: 1)
+    assert team_start(Settings(), lambda: 1 // 0) == 8
 
 
 def test_it_is_measured_once_by_many_threads(monkeypatch):
     monkeypatch.setattr(starting, "largest_team", lambda wanted: wanted)
-    times = iter([7000])
+    times = iter([4000])
     barrier = threading.Barrier(8)
 
     def ask(_):
@@ -46,7 +68,7 @@ def test_it_is_measured_once_by_many_threads(monkeypatch):
         return team_start(Settings(), lambda: next(times))
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(ask, range(8))) == [8] * 8
+        assert list(pool.map(ask, range(8))) == [4] * 8
 
 
 def test_a_setting_goes_before_a_measurement():
