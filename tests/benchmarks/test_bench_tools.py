@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from benchmarks import machine, overhead, run, scaling
+from benchmarks import beside, machine, overhead, run, scaling
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--rounds", "1", "--min-ms", "0.1"]
@@ -174,6 +175,42 @@ def test_scaling_needs_a_team(capsys):
     with pytest.raises(SystemExit):
         scaling.main(["--threads", "1"])
     assert "--threads is 1, expected at least 2" in capsys.readouterr().err
+
+
+def test_beside(tmp_path, capfd):
+    target = tmp_path / "b.json"
+    arguments = ["--layer", "mobilenet:conv6/dw", "--rounds", "2", "--window", "20"]
+    assert beside.main([*arguments, "--json", str(target)]) == 0
+    out = capfd.readouterr().out
+    losses = json.loads(target.read_text())["losses"]
+    assert [loss["what"] for loss in losses] == ["1 thread", "2 threads", "2 threads, bursts"]
+    for loss in losses:
+        assert f"\n{loss['what']} " in out
+        assert min(loss["alone"], loss["loop"], loss["engine"]) > 0
+        assert loss["beyond"] < 1
+
+
+def test_beside_wants_a_layer_that_is_there(capsys):
+    with pytest.raises(SystemExit):
+        beside.main(["--layer", "mobilenet:conv99"])
+    assert "--layer: there is no mobilenet:conv99" in capsys.readouterr().err
+
+
+def test_a_neighbour_counts_what_it_did():
+    with beside.Neighbour() as neighbour:
+        assert neighbour.rate(0.05, None) > 0
+        calls = []
+        assert neighbour.rate(0.05, lambda: calls.append(time.sleep(0.001))) > 0
+    assert 1 < len(calls) <= 50
+    assert neighbour.rate(0.01, None) == 0  # it has ended
+
+
+def test_bursts_pause_as_long_as_they_work():
+    pauses = []
+    start = time.perf_counter()
+    beside.in_bursts(lambda: time.sleep(0.002), pauses.append)
+    took = time.perf_counter() - start
+    assert beside.BURST_SECONDS <= pauses[0] <= took
 
 
 def test_overhead(tmp_path, capfd, monkeypatch):
