@@ -27,7 +27,7 @@ from benchmarks.peak import Peak, PeakUnavailable, open_peak
 from benchmarks.problems import load_nets, parse
 from benchmarks.report import Head, publish
 from benchmarks.runner import Progress
-from benchmarks.tables import Table
+from benchmarks.tables import NONE, Table
 
 # A ResNet layer of 231 MFLOP whose arrays lie in L2.
 LAYER = 'mb1ic256ih14oc256oh14kh3ph1n"resnet_50:res4a_branch2b*1"'
@@ -89,15 +89,15 @@ class Loss:
     alone, loop, engine : float
         Products a second with nothing, with the loop and with pplconv beside: the median of all
         rounds.
-    beyond : float
-        Median over the rounds of ``1 - engine / loop``.
+    beyond : float or None
+        Median over the rounds of ``1 - engine / loop``; None if no product ended beside the loop.
     """
 
     what: str
     alone: float
     loop: float
     engine: float
-    beyond: float
+    beyond: float | None
 
 
 def measure(
@@ -125,9 +125,8 @@ def measure(
             time.sleep(chosen.window / 10)  # until workers have stopped spinning
             rates[index].append(neighbour.rate(chosen.window, ways[index]))
     alone, beside_loop, beside_engine = (statistics.median(each) for each in rates)
-    beyond = statistics.median(
-        1 - mine / other for other, mine in zip(rates[1], rates[2], strict=True)
-    )
+    each_round = [1 - mine / other for other, mine in zip(rates[1], rates[2], strict=True) if other]
+    beyond = statistics.median(each_round) if each_round else None
     return Loss(what, alone, beside_loop, beside_engine, beyond)
 
 
@@ -139,7 +138,7 @@ def table(losses: Sequence[Loss]) -> Table:
     )
     for loss in losses:
         rates = [f"{rate:.0f}" for rate in (loss.alone, loss.loop, loss.engine)]
-        made.add([loss.what, *rates, f"{100 * loss.beyond:.1f}"])
+        made.add([loss.what, *rates, NONE if loss.beyond is None else f"{100 * loss.beyond:.1f}"])
     return made
 
 

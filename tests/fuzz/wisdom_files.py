@@ -7,6 +7,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
+from copy import deepcopy
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
@@ -75,7 +76,7 @@ def _other_values(data: bytes, r: Random) -> bytes:
     tree = json.loads(data)
     for _ in range(r.randint(1, 3)):
         node, name = r.choice(list(_places(tree)))
-        node[name] = r.choice(_VALUES)
+        node[name] = deepcopy(r.choice(_VALUES))  # the next turn may change what this one put
         if not isinstance(tree.get("entries"), list):
             break
     return json.dumps(tree, ensure_ascii=r.random() < 0.5).encode("utf-8", "surrogatepass")
