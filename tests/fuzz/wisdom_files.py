@@ -7,8 +7,8 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterator
-from copy import deepcopy
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from random import Random
 from typing import Any
