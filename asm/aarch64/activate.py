@@ -64,7 +64,8 @@ class _Activate(Block):
             "Reads and writes nothing outside data[rows, columns]; reads slope[0], slope[rows] or",
             "slope[columns] with a kind that has slopes.",
             "",
-            f"v0-v7, v16-v27 {UNROLL} vectors under way, {PER_VECTOR} registers each: x, y, n, r, p",
+            f"v0-v7, v16-v27 {UNROLL} vectors under way, {PER_VECTOR} registers each:",
+            "x, y, n, r, p",
             "v28-v31, v8-v15 constants, or slope and where it is zero",
             "x1 row, x2 row_stride, x3 rows left, x4 columns, x5 slope;",
             "x7 position in the row, x8 columns left, x9 slope of the column",
@@ -209,7 +210,7 @@ class _Activate(Block):
                 w(f"fmla {v.all(p)}, {v.all(y)}, {v.all(r)}")
 
     def negative_of_magnitude(self, vectors: list[list[int]]) -> None:
-        """y = -|x|, but no less than where the exponential is zero; NaN stays."""
+        """Make y = -|x|, but no less than where the exponential is zero; NaN stays."""
         w, v = self.w, self.v
         for x, y, *_ in vectors:
             w(f"fabs {v.all(y)}, {v.all(x)}")

@@ -65,7 +65,8 @@ class Block:
 
     def constant(self, index: int) -> int:
         """Register of a constant that is in every lane."""
-        return _CONSTANTS[index]
+        register: int = _CONSTANTS[index]
+        return register
 
     def element(self, index: int) -> str:
         """Lane of a constant."""

@@ -21,7 +21,5 @@ def mach_o(text: str) -> str:
     translated = "\n".join(lines)
     translated = re.sub(r"\.L(?=[A-Za-z])", "L", translated)
     translated = re.sub(r"^\.globl (\w+)$", r".globl _\1", translated, flags=re.MULTILINE)
-    translated = re.sub(
-        r"^\.hidden (\w+)$", r".private_extern _\1", translated, flags=re.MULTILINE
-    )
+    translated = re.sub(r"^\.hidden (\w+)$", r".private_extern _\1", translated, flags=re.MULTILINE)
     return re.sub(r"^(pplconv\w*):$", r"_\1:", translated, flags=re.MULTILINE) + "\n"
