@@ -39,6 +39,8 @@ INLINE vector in_register(vector x) {
     __asm__("" : "+v"(x));
 #elif PPLCONV_VECTOR_BYTES == 32
     __asm__("" : "+x"(x));
+#elif PPLCONV_NEON
+    __asm__("" : "+w"(x));
 #endif
     return x;
 }

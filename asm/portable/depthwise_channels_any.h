@@ -50,7 +50,7 @@ INLINE void any_block(const struct call *s, int64_t row, int64_t column, struct 
                 const vector w = load_lanes(AT_CONST(element, s->weights + channel, tap), n);
                 UNROLL for (int c = 0; c < columns; c++) {
                     vector v = load_lanes(AT_CONST(element, p, c * step), f.count);
-                    if (multiplier > 1) v = shuffle(v, v, f.lane);
+                    if (multiplier > 1) v = pick_lanes(v, f.lane);
                     sum[c] = multiply_add(v, w, sum[c]);
                 }
             }

@@ -32,10 +32,15 @@ static inline struct plane plane_of(const struct planes *s, int64_t channel) {
 
 /* Every second element of two neighbouring vectors, from the first or the second on. */
 INLINE vector every_second(vector low, vector high, const int from) {
+#if PPLCONV_NEON
+    const neon_vector a = (neon_vector)low, b = (neon_vector)high;
+    return (vector)(from ? OF_ELEMENT(vuzp2q)(a, b) : OF_ELEMENT(vuzp1q)(a, b));
+#else
     vector_bits lane;
     UNROLL for (int i = 0; i < LANES; i++)
         lane[i] = 2 * i + from;
     return shuffle(low, high, lane);
+#endif
 }
 
 #if PPLCONV_VECTOR_BYTES == 64

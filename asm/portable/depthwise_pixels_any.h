@@ -11,13 +11,13 @@ enum { ANY_ROWS = 4 };
 INLINE vector load_tap(const element *p, struct range lanes, int64_t stride) {
     if (stride == 1) {
         if (lanes.begin == 0 && lanes.end == LANES) return load(p);
-        return load_masked(p, lanes_between(lanes.begin, lanes.end));
+        return load_between(p, lanes.begin, lanes.end);
     }
     if (stride == 2) {
         /* Up to the last element that is wanted, not to the one after it. */
         const int64_t begin = 2 * lanes.begin, end = 2 * lanes.end - 1;
-        return every_second(load_masked(p, lanes_between(begin, end)),
-                            load_masked(p + LANES, lanes_between(begin - LANES, end - LANES)), 0);
+        return every_second(load_between(p, begin, end),
+                            load_between(p + LANES, begin - LANES, end - LANES), 0);
     }
     vector x = {0};
     for (int64_t i = lanes.begin; i < lanes.end; i++) x[i] = p[i * stride];

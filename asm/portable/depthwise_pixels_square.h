@@ -11,6 +11,13 @@ enum { ROWS = 7 };
  * Elsewhere such a tap reads 0 with a weight of -0: the product -0 changes no sum. */
 enum { MERGES = PPLCONV_VECTOR_BYTES == 64 };
 
+/* NEON multiplies by a lane. Where a register for each weight is too many, the weights of vectors
+ * that lie inside the image share a few: packed_in of them. */
+enum { MULTIPLIES_BY_LANE = PPLCONV_NEON };
+INLINE int packed_in(const int size) {
+    return MULTIPLIES_BY_LANE && size > 3 ? (size * size + LANES - 1) / LANES : 0;
+}
+
 /* A vector of output columns. Folded: of one output row and of the next. */
 struct columns {
     int64_t column, count;          /* first, and how many exist */
@@ -18,8 +25,12 @@ struct columns {
     int64_t safe_first, safe_count; /* input rows in which whole vectors may be loaded */
     int inside;                     /* all lanes exist and read the image only */
     lane_mask tap[LARGEST_SIZE];    /* lanes whose tap lies inside */
+#if PPLCONV_NEON
+    struct window low[LARGEST_SIZE], high[LARGEST_SIZE]; /* stride 2: the second of two loads */
+#else
     lane_mask low[LARGEST_SIZE], high[LARGEST_SIZE]; /* stride 2: the same of the two loads */
-    lane_mask upper, lower;                          /* folded: lanes of either row */
+#endif
+    lane_mask upper, lower; /* folded: lanes of either row */
 };
 
 /* Elements from `start` on that the loads of a whole vector touch: with two vectors and four
@@ -54,8 +65,13 @@ static inline struct columns columns_at(const struct pplconv_geometry *g, int64_
         if (folded) {
             c.tap[k] = (c.tap[k] & c.upper) | (lanes_between(g->ow + begin, g->ow + end) & c.lower);
         }
+#if PPLCONV_NEON
+        c.low[k] = window_at(c.start + k, g->iw);
+        c.high[k] = window_at(c.start + k + LANES, g->iw);
+#else
         c.low[k] = lanes_between(-c.start - k, g->iw - c.start - k);
         c.high[k] = lanes_between(-c.start - k - LANES, g->iw - c.start - k - LANES);
+#endif
     }
     return c;
 }
@@ -85,6 +101,22 @@ INLINE void load_taps(vector *x, const element *p, const int size, const int str
 #endif
 }
 
+#if PPLCONV_NEON
+/* The same where a row ends within the vectors; `row` is its element 0. */
+INLINE void load_edge_taps(vector *x, const element *row, const struct columns *c, const int size,
+                           const int stride) {
+    UNROLL for (int k = 0; k < size; k += stride) {
+        const vector low = load_window(row, &c->low[k]);
+        if (stride == 1) {
+            x[k] = in_register(low);
+        } else {
+            const vector high = load_window(row, &c->high[k]);
+            x[k] = in_register(every_second(low, high, 0));
+            if (k + 1 < size) x[k + 1] = in_register(every_second(low, high, 1));
+        }
+    }
+}
+#else
 /* The same where some of it is no memory of the plane; `rows` are the lanes that exist. */
 INLINE void load_some_taps(vector *x, const element *p, const struct columns *c, lane_mask rows,
                            const int size, const int stride) {
@@ -99,6 +131,7 @@ INLINE void load_some_taps(vector *x, const element *p, const struct columns *c,
         }
     }
 }
+#endif
 
 /* The products of one image row: `i` rows below the first that the block reads. */
 INLINE void add_line(vector *sum, const vector *x, const vector *w, const lane_mask *tap,
@@ -107,10 +140,13 @@ INLINE void add_line(vector *sum, const vector *x, const vector *w, const lane_m
         UNROLL for (int r = 0; r < count; r++) {
             const int kh = i - r * step;
             if (kh < 0 || kh >= size) continue;
+            const int at = kh * size + k;
             if (edge && MERGES) {
-                sum[r] = multiply_add_where(tap[k], x[k], w[kh * size + k], sum[r]);
+                sum[r] = multiply_add_where(tap[k], x[k], w[at], sum[r]);
+            } else if (!edge && packed_in(size)) {
+                sum[r] = multiply_add(x[k], broadcast(w[at / LANES][at % LANES]), sum[r]);
             } else {
-                sum[r] = multiply_add(x[k], w[kh * size + k], sum[r]);
+                sum[r] = multiply_add(x[k], w[at], sum[r]);
             }
         }
     }
@@ -136,12 +172,15 @@ INLINE void square_block(const struct planes *s, const struct plane *plane,
 #else
     const lane_mask *tap = c->tap;
     vector w[LARGEST_SIZE * LARGEST_SIZE];
-    UNROLL for (int k = 0; k < size * size; k++) {
+    const int vectors = !edge && packed_in(size) ? packed_in(size) : size * size;
+    UNROLL for (int k = 0; k < vectors; k++) {
         const vector zero = {0};
         w[k] = edge ? where(tap[k % size], weights[k], -zero) : weights[k];
     }
 #endif
+#if !PPLCONV_NEON
     const lane_mask all = lanes_between(0, LANES);
+#endif
 
     UNROLL for (int i = 0; i < lines; i++) {
         vector x[LARGEST_SIZE];
@@ -150,8 +189,13 @@ INLINE void square_block(const struct planes *s, const struct plane *plane,
             load_taps(x, p, size, stride);
             add_line(sum, x, w, tap, i, size, step, count, edge);
         } else if (edge && fold == 1 && here) {
+#if PPLCONV_NEON
+            load_edge_taps(x, p - c->start, c, size, stride);
+#else
             load_some_taps(x, p, c, all, size, stride);
+#endif
             add_line(sum, x, w, tap, i, size, step, count, edge);
+#if !PPLCONV_NEON
         } else if (fold == 2) {
             const int next = ih + i + 1 >= 0 && ih + i + 1 < height;
             lane_mask rows = c->upper & c->lower, some[LARGEST_SIZE];
@@ -163,6 +207,7 @@ INLINE void square_block(const struct planes *s, const struct plane *plane,
                     some[k] = c->tap[k] & rows;
                 add_line(sum, x, w, some, i, size, step, count, edge);
             }
+#endif
         }
         p += width;
     }
@@ -204,7 +249,8 @@ INLINE void square_rows(const struct planes *s, const struct plane *plane, const
             c = &other;
         }
         if (fold == 1 && c->inside) {
-            square_block(s, plane, e, c, w, row, valid, size, stride, fold, count, 0);
+            const vector *inside = w + (packed_in(size) ? size * size : 0);
+            square_block(s, plane, e, c, inside, row, valid, size, stride, fold, count, 0);
         } else {
             square_block(s, plane, e, c, w, row, valid, size, stride, fold, count, 1);
         }
@@ -221,9 +267,13 @@ INLINE void square(const struct planes *call, const int size, const int stride, 
     for (int64_t channel = 0; channel < s.channels; channel++) {
         const struct plane plane = plane_of(&s, channel);
         const element *weights = s.weights + channel * size * size;
-        vector w[LARGEST_SIZE * LARGEST_SIZE];
+        vector w[LARGEST_SIZE * LARGEST_SIZE * (1 + MULTIPLIES_BY_LANE)]; /* packed ones last */
         UNROLL for (int k = 0; k < size * size; k++)
             w[k] = broadcast(weights[k]);
+        UNROLL for (int i = 0; i < packed_in(size); i++) {
+            const int at = i * LANES;
+            w[size * size + i] = load_lanes(weights + at, size * size - at);
+        }
         if (s.bias) e.bias = broadcast(s.bias[channel]);
         for (int64_t row = s.first; row < s.end;) {
             const int64_t todo = (s.end - row + fold - 1) / fold;

@@ -1,6 +1,6 @@
 /* Loads and stores of some lanes of a vector that touch nothing beyond them: mask registers on
- * AVX-512, mask vectors on AVX2, a copy elsewhere. And the one product that is fused where the
- * machine can. */
+ * AVX-512, mask vectors on AVX2, pieces on NEON, a copy elsewhere. And the one product that is
+ * fused where the machine can. */
 #ifndef PPLCONV_LANES_H
 #define PPLCONV_LANES_H
 
@@ -120,6 +120,8 @@ static inline vector load_lanes(const element *p, int64_t n) {
     return load_masked(p, lanes_between(0, n));
 }
 
+#elif PPLCONV_NEON
+#include "lanes_neon.h"
 #else
 
 typedef vector_bits lane_mask;
@@ -152,6 +154,16 @@ static inline void store_lanes(element *p, vector v, int64_t n) {
     for (int64_t i = 0; i < n; i++) p[i] = v[i];
 }
 
+#endif
+
+#if !PPLCONV_NEON
+/* Lane i of the result is lane index[i] of v. */
+static inline vector pick_lanes(vector v, vector_bits index) { return shuffle(v, v, index); }
+
+/* Elements begin .. end - 1 of p, each in its lane, as far as they have one. */
+static inline vector load_between(const element *p, int64_t begin, int64_t end) {
+    return load_masked(p, lanes_between(begin, end));
+}
 #endif
 
 /* Zeros in n elements. */

@@ -45,6 +45,40 @@ static inline void copy_run(element *dst, const element *src, const struct pplco
     }
 }
 
+#elif PPLCONV_NEON
+
+enum { LARGEST_VECTOR_STRIDE = 2 };
+
+/* Elements 0, stride .. of p, LANES of them: nothing after the last one is read. */
+static inline vector load_strided(const element *p, int64_t stride) {
+    if (stride == 1) return *(const unaligned_vector *)p;
+#if PPLCONV_F64
+    return (vector)vcombine_f64(vld1_f64(p), vld1_f64(p + 2));
+#elif PPLCONV_F16
+    const uint16x8_t low = (uint16x8_t) * (const unaligned_vector *)p;
+    const uint16x8_t high = (uint16x8_t) * (const unaligned_vector *)(p + LANES - 1);
+    return (vector)vuzp1q_u16(low, vrev32q_u16(high));
+#else
+    const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + LANES - 1);
+    return (vector)vuzp1q_f32(low, vrev64q_f32(high));
+#endif
+}
+
+static inline void copy_run(element *dst, const element *src, const struct pplconv_run *run,
+                            int64_t stride) {
+    const element *p = src + run->src;
+    dst += run->dst;
+    if (run->end - run->begin == LANES) {
+        *(unaligned_vector *)dst = load_strided(p, stride);
+    } else if (stride == 1) {
+        store_lanes(dst, load_between(p, run->begin, run->end), run->lanes);
+    } else {
+        vector x = {0};
+        for (int64_t i = run->begin; i < run->end; i++) x[i] = p[i * stride];
+        store_lanes(dst, x, run->lanes);
+    }
+}
+
 #else
 enum { LARGEST_VECTOR_STRIDE = 0 };
 #endif
@@ -71,7 +105,7 @@ static inline __attribute__((always_inline)) void pack(const struct pplconv_pack
             const char *next = ahead + (int64_t)run->src * (int64_t)sizeof(element);
             __builtin_prefetch(next);
             if (stride > 1) __builtin_prefetch(next + 64);
-#if PPLCONV_VECTOR_BYTES >= 32
+#if PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON
             if (stride <= LARGEST_VECTOR_STRIDE) {
                 copy_run(dst, src, run, stride);
                 continue;

@@ -35,6 +35,35 @@ INLINE void apply(const struct epilogue *e, vector block[LANES], const element b
     }
 }
 
+#if PPLCONV_NEON
+/* All whole blocks of LANES columns. Blocks of 16 bytes a side are so little work that what the
+ * general loop decides for each would cost as much again. */
+INLINE void store_strip(struct epilogue e, const char *src, int64_t src_rs, char *dst,
+                        int64_t dst_rs, const element bias[LANES], const char *residual,
+                        int64_t rows) {
+    const struct epilogue rest = {e.flags & ~PPLCONV_BIAS_COLUMN, e.residual_rs, e.low, e.high};
+    vector added[LANES] = {{0}};
+    UNROLL for (int c = 0; c < LANES; c++) {
+        added[c] += bias[c];
+        __asm__("" : "+w"(added[c])); /* stays a register */
+    }
+    for (; rows >= LANES; rows -= LANES) {
+        vector block[LANES];
+        load_transposed(block, src, src_rs);
+        if (e.flags & PPLCONV_BIAS_COLUMN) {
+            UNROLL for (int c = 0; c < LANES; c++)
+                block[c] += added[c];
+        }
+        apply(&rest, block, bias, (const element *)residual, LANES, LANES);
+        UNROLL for (int c = 0; c < LANES; c++)
+            *AT(unaligned_vector, dst, c * dst_rs) = block[c];
+        src += LANES * src_rs;
+        dst += sizeof(vector);
+        residual += sizeof(vector);
+    }
+}
+#endif
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_store_transposed_args *a = argument;
     const element *bounds = a->clip;
@@ -56,7 +85,20 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         if (e.flags & PPLCONV_BIAS_COLUMN) {
             *(unaligned_vector *)bias = load_lanes((const element *)a->bias + j, columns);
         }
-        for (int64_t i = 0; i < a->rows; i += LANES) {
+        int64_t i = 0;
+#if PPLCONV_NEON
+        if (columns == LANES) {
+            const int64_t at = j * (int64_t)sizeof(element);
+            const char *src = AT_CONST(char, a->src, at);
+            char *dst = AT(char, a->dst, j *dst_rs);
+            const char *residual = AT_CONST(char, a->residual, j * a->residual_rs);
+            const struct epilogue none = {0};
+            if (e.flags) store_strip(e, src, a->src_rs, dst, dst_rs, bias, residual, a->rows);
+            else store_strip(none, src, a->src_rs, dst, dst_rs, bias, residual, a->rows);
+            i = whole_rows;
+        }
+#endif
+        for (; i < a->rows; i += LANES) {
             const int64_t rows = a->rows - i < LANES ? a->rows - i : LANES;
             const element *src = AT_CONST(element, a->src, i * a->src_rs) + j;
             element *dst = AT(element, a->dst, j * dst_rs) + i;

@@ -1,5 +1,6 @@
-/* What the C templates share. A generated file defines PPLCONV_SYMBOL, PPLCONV_F64 and
- * PPLCONV_VECTOR_BYTES, includes one template, and is compiled with the flags of its ISA. */
+/* What the C templates share. A generated file defines PPLCONV_SYMBOL, PPLCONV_F16 or PPLCONV_F64
+ * for those types, PPLCONV_VECTOR_BYTES and PPLCONV_NEON, includes one template, and is compiled
+ * with the flags of its ISA. */
 #ifndef PPLCONV_TEMPLATE_H
 #define PPLCONV_TEMPLATE_H
 
@@ -10,6 +11,9 @@
 #if PPLCONV_F64
 typedef double element;
 typedef int64_t element_bits;
+#elif PPLCONV_F16
+typedef _Float16 element;
+typedef int16_t element_bits;
 #else
 typedef float element;
 typedef int32_t element_bits;

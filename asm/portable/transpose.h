@@ -16,6 +16,43 @@
 
 /* Eklundh's transposition: log2(LANES) rounds, each swapping the off-diagonal quarters of
  * blocks of 2s x 2s. */
+#if PPLCONV_NEON
+INLINE void swap_pairs(vector *a, vector *b) {
+    const float64x2_t x = (float64x2_t)*a, y = (float64x2_t)*b;
+    *a = (vector)vtrn1q_f64(x, y);
+    *b = (vector)vtrn2q_f64(x, y);
+}
+#if PPLCONV_F16
+INLINE void swap_quads(vector *a, vector *b) {
+    const float32x4_t x = (float32x4_t)*a, y = (float32x4_t)*b;
+    *a = (vector)vtrn1q_f32(x, y);
+    *b = (vector)vtrn2q_f32(x, y);
+}
+#endif
+INLINE void transpose(vector row[LANES]) {
+#if PPLCONV_F64
+    swap_pairs(&row[0], &row[1]);
+#elif PPLCONV_F16
+    UNROLL for (int i = 0; i < LANES; i += 2) {
+        const neon_vector a = (neon_vector)row[i], b = (neon_vector)row[i + 1];
+        row[i] = (vector)vtrn1q_f16(a, b);
+        row[i + 1] = (vector)vtrn2q_f16(a, b);
+    }
+    UNROLL for (int i = 0; i < LANES; i++)
+        if (!(i & 2)) swap_quads(&row[i], &row[i + 2]);
+    UNROLL for (int i = 0; i < LANES / 2; i++)
+        swap_pairs(&row[i], &row[i + LANES / 2]);
+#else
+    UNROLL for (int i = 0; i < LANES; i += 2) {
+        const neon_vector a = (neon_vector)row[i], b = (neon_vector)row[i + 1];
+        row[i] = (vector)vtrn1q_f32(a, b);
+        row[i + 1] = (vector)vtrn2q_f32(a, b);
+    }
+    swap_pairs(&row[0], &row[2]);
+    swap_pairs(&row[1], &row[3]);
+#endif
+}
+#else
 INLINE void transpose(vector row[LANES]) {
     vector_bits lane;
     UNROLL for (int i = 0; i < LANES; i++)
@@ -32,6 +69,7 @@ INLINE void transpose(vector row[LANES]) {
         }
     }
 }
+#endif
 
 #if PPLCONV_VECTOR_BYTES >= 32
 
@@ -165,7 +203,18 @@ INLINE void clear_lanes(vector block[LANES], int64_t count) {
 }
 
 /* A block that has only `rows` rows of `columns` elements, both at most LANES, and zeros
- * elsewhere. It goes through memory, for what makes the transposition cheap are loads. */
+ * elsewhere. */
+#if PPLCONV_NEON
+INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t step, int64_t rows,
+                                 int64_t columns) {
+    const vector zero = {0};
+    UNROLL for (int i = 0; i < LANES; i++) {
+        block[i] = i < rows ? load_lanes(AT_CONST(element, src, i * step), columns) : zero;
+    }
+    transpose(block);
+}
+#else
+/* It goes through memory, for what makes the transposition cheap are loads. */
 INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t step, int64_t rows,
                                  int64_t columns) {
     const vector zero = {0};
@@ -177,5 +226,6 @@ INLINE void load_transposed_part(vector block[LANES], const void *src, int64_t s
     __asm__("" : "+m"(stage));
     load_transposed(block, stage, sizeof(vector));
 }
+#endif
 
 #endif

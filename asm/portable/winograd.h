@@ -4,6 +4,12 @@
 #ifndef PPLCONV_WINOGRAD_H
 #define PPLCONV_WINOGRAD_H
 
+#if PPLCONV_NEON && !defined(__clang__)
+/* A patch is more than the registers hold. To schedule before they are assigned would move all
+ * loads to the front, and spill as many again. */
+#pragma GCC optimize("no-schedule-insns")
+#endif
+
 #include "lanes.h"
 
 #define UNROLL _Pragma("GCC unroll 16")
@@ -20,6 +26,13 @@ INLINE vector load_set(const element *p, lane_set s) { return load_masked(p, s);
 typedef vector_bits lane_set;
 INLINE lane_set lanes_up_to(int64_t n) { return lanes_between(0, n); }
 INLINE vector load_set(const element *p, lane_set s) { return load_masked(p, s); }
+#elif PPLCONV_NEON
+typedef vector_bits lane_set;
+INLINE lane_set lanes_up_to(int64_t n) { return lanes_between(0, n); }
+/* Of n elements that exist. */
+INLINE vector load_kept(const element *p, int64_t n, lane_set s) {
+    return (vector)((vector_bits)load_lanes(p, n) & s);
+}
 #else
 typedef int64_t lane_set;
 INLINE lane_set lanes_up_to(int64_t n) { return n; }
@@ -51,6 +64,20 @@ INLINE value add_product(value c, value a, value b) {
 }
 INLINE value multiply_subtract(value c, value a, value b) {
     return (value)OF_TYPE(_mm256_fnmadd)(a, b, c);
+}
+#elif PPLCONV_NEON && WINOGRAD_F64
+INLINE value add_product(value c, value a, value b) {
+    return (value)vfmaq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
+INLINE value multiply_subtract(value c, value a, value b) {
+    return (value)vfmsq_f64((float64x2_t)c, (float64x2_t)a, (float64x2_t)b);
+}
+#elif PPLCONV_NEON
+INLINE value add_product(value c, value a, value b) {
+    return (value)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
+}
+INLINE value multiply_subtract(value c, value a, value b) {
+    return (value)vfmsq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b);
 }
 #else
 INLINE value add_product(value c, value a, value b) { return c + a * b; }

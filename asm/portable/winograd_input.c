@@ -27,8 +27,16 @@ INLINE void transform_patch(const char *src, int64_t src_rs, int64_t src_ps,
             continue;
         }
         UNROLL for (int r = 0; r < PATCH; r++) {
+#if PPLCONV_NEON
+            if (edge) {
+                const element *from = AT_CONST(element, column, inside->row[r]);
+                x[r] = load_kept(from, channels, inside->lanes[r]);
+            }
+#else
             if (edge) x[r] = load_set(AT_CONST(element, column, inside->row[r]), inside->lanes[r]);
-            else x[r] = *(const unaligned_vector *)visit_const(&column, r, src_rs);
+#endif
+            else
+                x[r] = *(const unaligned_vector *)visit_const(&column, r, src_rs);
         }
         transform_input(x, y);
         UNROLL for (int r = 0; r < PATCH; r++)
