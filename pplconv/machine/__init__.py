@@ -27,6 +27,6 @@ CPUID instruction.
 from __future__ import annotations
 
 from .detection import current, detect
-from .machine import ISA_LADDER, CacheLevel, Machine
+from .machine import CacheLevel, Machine
 
-__all__ = ["ISA_LADDER", "CacheLevel", "Machine", "current", "detect"]
+__all__ = ["CacheLevel", "Machine", "current", "detect"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from functools import lru_cache
 
+from ..architecture import here
 from . import caches, cpu, hwcap, quota, topology
 from .machine import Machine
 from .sysctl import Sysctl, sysctl
@@ -46,7 +46,7 @@ def detect(
         What cannot be read has a default: portable kernels, 32 KiB of L1, 512 KiB of L2, no L3,
         no quota, one NUMA node.
     """
-    arch = _arch() if arch is None else arch
+    arch = here() if arch is None else arch
     instruction: cpu.Cpuid | None = None
     if cpu.is_x86(arch):
         if cpuid is None or xgetbv is None:
@@ -112,12 +112,3 @@ def current() -> Machine:
     Machine
     """
     return detect()
-
-
-def _arch() -> str:
-    uname = getattr(os, "uname", None)
-    if uname is not None:  # ten milliseconds less than importing platform
-        return str(uname().machine)
-    import platform
-
-    return platform.machine() or "unknown"

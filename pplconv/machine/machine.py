@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-ISA_LADDER = ("portable", "avx2", "avx512")
-"""Instruction sets that kernels may need, lowest first; each includes those before it."""
+from ..architecture import ladder
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Machine:
     family, model : int
         CPUID family and model with their extensions added in; 0 if unknown.
     isas : tuple of str
-        What CPU and system can execute, of ``portable``, ``avx2``, ``avx512``, lowest first.
+        What CPU and system can execute, of the architecture's ladder, lowest first.
     features : tuple of str
         Vector features that a 64-bit ARM system announces (HWCAP), for example ``asimddp`` or
         ``sve``; () elsewhere.
@@ -193,7 +192,7 @@ class Machine:
         ----------
         cap : str, optional
             ``Settings.max_isa``.  The machine need not have it: ``avx512`` on a machine that
-            ends at ``avx2`` caps nothing.
+            ends at ``avx2`` caps nothing, but it must be on its architecture's ladder.
 
         Returns
         -------
@@ -202,13 +201,14 @@ class Machine:
         Raises
         ------
         ValueError
-            If `cap` is no instruction set of the ladder.
+            If `cap` is no instruction set of the architecture's ladder.
         """
         if cap is None:
             return self.isas
-        if cap not in ISA_LADDER:
-            raise ValueError(f"cap is {cap!r}: expected one of {', '.join(ISA_LADDER)}")
-        allowed = ISA_LADDER[: ISA_LADDER.index(cap) + 1]
+        names = ladder(self.arch)
+        if cap not in names:
+            raise ValueError(f"cap is {cap!r}: expected one of {', '.join(names)} on {self.arch}")
+        allowed = names[: names.index(cap) + 1]
         return tuple(isa for isa in self.isas if isa in allowed)
 
     def as_dict(self) -> dict[str, Any]:

@@ -231,12 +231,37 @@ def test_frozen_hashable_picklable(tree: Tree, fake_cpu: Cpus) -> None:
     ],
 )
 def test_usable_isas(cap: str | None, usable: tuple[str, ...]) -> None:
-    assert Machine(isas=("portable", "avx2")).usable_isas(cap) == usable
+    assert Machine(arch="AMD64", isas=("portable", "avx2")).usable_isas(cap) == usable
 
 
-def test_usable_isas_of_an_unknown_cap() -> None:
-    with pytest.raises(ValueError, match="cap is 'sse': expected one of portable, avx2, avx512"):
-        Machine().usable_isas("sse")
+@pytest.mark.parametrize(
+    ("cap", "usable"),
+    [
+        (None, ("portable", "neon", "dotprod", "sve")),
+        ("sve", ("portable", "neon", "dotprod", "sve")),
+        ("bf16", ("portable", "neon", "dotprod")),
+        ("fp16", ("portable", "neon")),
+        ("portable", ("portable",)),
+    ],
+)
+def test_usable_isas_that_are_each_by_itself(cap: str | None, usable: tuple[str, ...]) -> None:
+    machine = Machine(arch="arm64", isas=("portable", "neon", "dotprod", "sve"))
+    assert machine.usable_isas(cap) == usable
+
+
+@pytest.mark.parametrize(
+    ("arch", "cap", "names"),
+    [
+        ("x86_64", "sse", "portable, avx2, avx512"),
+        ("x86_64", "neon", "portable, avx2, avx512"),
+        ("aarch64", "avx2", "portable, neon, fp16, dotprod, i8mm, bf16, sve"),
+        ("ppc64le", "avx2", "portable"),
+    ],
+)
+def test_usable_isas_of_an_unknown_cap(arch: str, cap: str, names: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Machine(arch=arch).usable_isas(cap)
+    assert str(caught.value) == f"cap is {cap!r}: expected one of {names} on {arch}"
 
 
 def test_this_machine() -> None:
