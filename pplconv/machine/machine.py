@@ -37,16 +37,27 @@ class Machine:
     vendor : str
         CPUID vendor (``GenuineIntel``, ``AuthenticAMD``, ...), else the implementer.
     cpu_name : str
-        Name for people; "" if the CPU has none.
+        Name for people; "" if the CPU has none.  Of AArch64 those of its kinds of cores.
     family, model : int
-        CPUID family and model with their extensions added in; 0 if unknown.
+        CPUID family and model with their extensions added in; of AArch64 implementer and part
+        number of MIDR, for the strongest usable core; 0 if unknown.
     isas : tuple of str
         What CPU and system can execute, of the architecture's ladder, lowest first.
     features : tuple of str
-        Vector features that a 64-bit ARM system announces (HWCAP), for example ``asimddp`` or
-        ``sve``; () elsewhere.
+        Vector features of an AArch64 machine that may be used, by the names of Linux's HWCAP, for
+        example ``asimddp`` or ``sve``; () elsewhere.
+    denied : tuple of str
+        Features that the system announces although not every core has them.
+    core_kinds : tuple of (int, tuple of int)
+        MIDR and CPU ids of each kind of AArch64 core, the strongest first; () if unknown.
     fma_per_cycle : mapping of str to int
         Vector FMA instructions a core retires per cycle, by instruction set.
+    fma_latency : int
+        Cycles from one FMA to the next into the same accumulator.
+    loads_per_cycle : float
+        Vector loads a core starts per cycle.
+    in_order : bool
+        Whether the core executes instructions in the order of the program.
     l1d_bytes, l2_bytes, l3_bytes : int
         Size of the level-1 data, level-2 and level-3 cache that one core sees, in bytes;
         0 where there is none.
@@ -99,8 +110,13 @@ class Machine:
     model: int = 0
     isas: tuple[str, ...] = ("portable",)
     features: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    core_kinds: tuple[tuple[int, tuple[int, ...]], ...] = ()
     # Out of the hash only because mappings have none; equality does look at it.
     fma_per_cycle: Mapping[str, int] = field(default_factory=lambda: {"portable": 1}, hash=False)
+    fma_latency: int = 4
+    loads_per_cycle: float = 2.0
+    in_order: bool = False
     l1d_bytes: int = 32 << 10
     l1d_cpus: int = 1
     l2_bytes: int = 512 << 10

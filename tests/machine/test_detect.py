@@ -170,11 +170,23 @@ def test_arm(tree: Tree) -> None:
 
     tree.cores([[0], [1], [2], [3]])
     tree.caches(0, ("64K", "0"), ("512K", "0"), ("32M", "0-3"))
-    tree.file("/proc/cpuinfo", "CPU implementer : 0x48\nCPU architecture: 8\nCPU part : 0xd01")
-    machine = detect(root=tree.root, cpuid=never, xgetbv=never, affinity=[0, 1], arch="aarch64")
-    assert (machine.vendor, machine.model, machine.isas) == ("HiSilicon", 0xD01, ("portable",))
+    tree.file(
+        "/proc/cpuinfo",
+        "processor : 0\nCPU implementer : 0x48\nCPU architecture: 8\nCPU part : 0xd01",
+    )
+    machine = detect(
+        root=tree.root,
+        cpuid=never,
+        xgetbv=never,
+        auxval={16: 0x3 | 1 << 9 | 1 << 10, 26: 0}.__getitem__,
+        register=lambda: 0,
+        affinity=[0, 1],
+        arch="aarch64",
+    )
+    assert (machine.vendor, machine.family, machine.model) == ("HiSilicon", 0x48, 0xD01)
+    assert machine.isas == ("portable", "neon", "fp16")
     assert machine.l1d_bytes == 64 * KIB
-    assert dict(machine.fma_per_cycle) == {"portable": 1}
+    assert dict(machine.fma_per_cycle) == {"portable": 1, "neon": 2, "fp16": 2}
 
 
 def test_every_file_malformed(tree: Tree, fake_cpu: Cpus) -> None:
