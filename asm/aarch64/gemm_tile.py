@@ -240,9 +240,7 @@ class Tile:
         self.strides_of("c")
         self.by_vector("store", self.store, store=True)
 
-    def by_vector(
-        self, name: str, action: Callable[[int, int, str], None], *, store: bool
-    ) -> None:
+    def by_vector(self, name: str, action: Callable[[int, int, str], None], *, store: bool) -> None:
         """Run `action` over the tile, whole or not; :meth:`strides_of` was emitted."""
         w = self.w
         w(f"ldr x6, {self.field('n')}")

@@ -159,6 +159,14 @@ class Machine:
         return len(self.affinity)
 
     @property
+    def l2_share(self) -> int:
+        """Bytes of L2 for each core that shares it; hardware threads of a core share its L1, too.
+
+        Groups of cores around one L2 (A64FX, Apple, many boards) compute side by side.
+        """
+        return self.l2_bytes // max(1, self.l2_cpus // self.l1d_cpus)
+
+    @property
     def usable_nodes(self) -> tuple[tuple[int, ...], ...]:
         """The part of each NUMA node inside the affinity mask, empty parts left out."""
         mask = set(self.affinity)
