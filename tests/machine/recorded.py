@@ -75,7 +75,7 @@ class Recording:
 
     def lay(self, root: Path) -> None:
         """Write the files."""
-        for name, text in self._files():
+        for name, text in self.every_file():
             target = root / name.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text + "\n")
@@ -84,7 +84,8 @@ class Recording:
         """Word of the auxiliary vector."""
         return words(self.features).get(kind, 0)
 
-    def _files(self) -> Iterator[tuple[str, str]]:
+    def every_file(self) -> Iterator[tuple[str, str]]:
+        """Path and text of each file."""
         base = "/sys/devices/system/cpu"
         for name in ("possible", "present"):
             yield f"{base}/{name}", ranges(self.present)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -21,7 +20,7 @@ from benchmarks.problems import load_nets
 from pplconv.algorithms import Candidate, Rates
 from pplconv.algorithms.rates import step_cycles
 from pplconv.config import Settings
-from pplconv.machine import Machine, detect
+from pplconv.machine import Machine, detect, files
 from pplconv.planner import Request, Target, plan_problem
 from pplconv.planner.estimating import Ranked, estimate_plan
 from pplconv.problem import ConvProblem
@@ -73,23 +72,19 @@ TABLE = list(table("aarch64"))
 
 @cache
 def recorded(name: str) -> Machine:
-    """Describe a machine, by files that are written once."""
-    with TemporaryDirectory() as root:
-        return look(name, Path(root))
-
-
-def look(name: str, root: Path) -> Machine:
+    """Describe a machine by its recorded files, none of which is written."""
     if name == "apple_m1":
+        tree, affinity, arch = {}, range(8), "arm64"
+        ask = sysctl_of(APPLE_M1, "Apple M1")
+    else:
+        facts = MACHINES[name]()
+        tree, affinity, arch = dict(facts.every_file()), facts.online, facts.arch
+        ask = dict[str, bytes]().get
+    with patch.object(files, "read_bytes", lambda path: tree.get(path, "").encode()):
         return detect(
-            root=str(root), auxval=lambda kind: 0, register=lambda: 0, affinity=range(8),
-            arch="arm64", ask=sysctl_of(APPLE_M1, "Apple M1"),
+            auxval=(lambda kind: 0) if name == "apple_m1" else facts.auxval,
+            register=lambda: 0, affinity=affinity, arch=arch, ask=ask,
         )  # fmt: skip
-    facts = MACHINES[name]()
-    facts.lay(root)
-    return detect(
-        root=str(root), auxval=facts.auxval, register=lambda: 0, affinity=facts.online,
-        arch=facts.arch, ask=lambda key: None,
-    )  # fmt: skip
 
 
 @pytest.fixture(params=NAMES)
