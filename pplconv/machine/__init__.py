@@ -23,13 +23,14 @@
 ===================  ===========================================================================
 
 A strange machine is no error: what cannot be read gets a default.  This room reads no
-environment variable and knows nothing of plans and kernels; it looks
-downward only for CPUID, the auxiliary vector and MIDR, and for the names of architectures.
+environment variable and knows nothing of plans and kernels; it looks downward only for CPUID, the
+auxiliary vector and MIDR, and for the names of architectures.
 """
 
 from __future__ import annotations
 
+from .arm_cores import core_name
 from .detection import current, detect
 from .machine import CacheLevel, Machine
 
-__all__ = ["CacheLevel", "Machine", "current", "detect"]
+__all__ = ["CacheLevel", "Machine", "core_name", "current", "detect"]

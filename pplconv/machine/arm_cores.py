@@ -190,6 +190,11 @@ def find_apple(family: int) -> ArmCore | None:
     return _APPLE_FAMILIES.get(family)
 
 
+def core_name(midr: int) -> str:
+    """Name of a core for people."""
+    return find(midr).name
+
+
 def vendor(midr: int) -> str:
     """Who made a core; ``unknown`` if the code is."""
     return IMPLEMENTERS.get(registers.implementer(midr), "unknown")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 AT_HWCAP, AT_HWCAP2 = 16, 26
 
@@ -91,22 +90,19 @@ class ArmCpu:
     def count(self) -> int:
         return sum(len(cpus) for _, cpus in self.cores)
 
-    def lay(self, root: Path, *, sysfs: bool = True, cpuinfo: bool = True) -> None:
-        """Write the files that name the cores."""
-        base = root / "sys/devices/system/cpu"
-        base.mkdir(parents=True)
-        (base / "online").write_text(f"0-{self.count - 1}\n")
-        blocks = []
+    def tree(self, *, sysfs: bool = True, cpuinfo: bool = True) -> dict[str, str]:
+        """Files that name the cores."""
+        base = "/sys/devices/system/cpu"
+        found = {f"{base}/online": f"0-{self.count - 1}"}
+        blocks = {}
         for midr, cpus in self.cores:
             for cpu in cpus:
+                blocks[cpu] = self._block(cpu, midr)
                 if sysfs:
-                    at = base / f"cpu{cpu}/regs/identification"
-                    at.mkdir(parents=True)
-                    (at / "midr_el1").write_text(f"0x{midr:016x}\n")
-                blocks.append((cpu, self._block(cpu, midr)))
+                    found[f"{base}/cpu{cpu}/regs/identification/midr_el1"] = f"0x{midr:016x}\n"
         if cpuinfo:
-            (root / "proc").mkdir()
-            (root / "proc/cpuinfo").write_text("\n\n".join(text for _, text in sorted(blocks)))
+            found["/proc/cpuinfo"] = "\n\n".join(blocks[cpu] for cpu in sorted(blocks))
+        return found
 
     def _block(self, cpu: int, midr: int) -> str:
         return (

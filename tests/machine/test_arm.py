@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from asm.registry import ISAS
-from pplconv.machine import Machine, arm, arm_cores, caches, detect
+from pplconv.machine import Machine, arm, arm_cores, caches, detect, files
 from pplconv.wisdom import cpu_model
 from recorded_arm import CPUS, M1_OLD_SYSCTL, M1_SYSCTL, M2_SYSCTL, ArmCpu, sysctl_of, words
 
 KIB = 1 << 10
-X1, A78, A55, M3 = 0x411FD440, 0x411FD411, 0x412FD050, 0x531F0020
+X1, A78, A55 = 0x411FD440, 0x411FD411, 0x412FD050
 
 VECTOR = "asimd fphp asimdhp asimddp sve asimdfhm sve2 i8mm bf16 sme"
 
@@ -26,18 +28,22 @@ def never(*args: int) -> None:
     raise AssertionError("not an instruction of this machine")
 
 
-def look(root: Path, cpu: ArmCpu, register: int = 0, affinity: range | None = None) -> Machine:
-    """Describe a recorded CPU whose files lie at `root`."""
-    return detect(
-        root=str(root),
-        cpuid=never,
-        xgetbv=never,
-        auxval=cpu.auxval,
-        register=lambda: register,
-        affinity=range(cpu.count) if affinity is None else affinity,
-        arch="aarch64",
-        ask=no_sysctl,
-    )
+def look(
+    cpu: ArmCpu, register: int = 0, affinity: range | None = None, **more: str | bool
+) -> Machine:
+    """Describe a recorded CPU by its files, none of which is written; `more` of them by path."""
+    extra = {path: text for path, text in more.items() if isinstance(text, str)}
+    tree = cpu.tree(**{name: on for name, on in more.items() if isinstance(on, bool)}) | extra
+    with patch.object(files, "read_bytes", lambda path: tree.get(path, "").encode()):
+        return detect(
+            cpuid=never,
+            xgetbv=never,
+            auxval=cpu.auxval,
+            register=lambda: register,
+            affinity=range(cpu.count) if affinity is None else affinity,
+            arch="aarch64",
+            ask=no_sysctl,
+        )
 
 
 @pytest.mark.parametrize(
@@ -49,11 +55,11 @@ def look(root: Path, cpu: ArmCpu, register: int = 0, affinity: range | None = No
         if source != "register" or len(cpu.cores) == 1  # a core knows of itself alone
     ],
 )
-def test_recorded_cpus(tmp_path: Path, name: str, source: str) -> None:
+def test_recorded_cpus(name: str, source: str) -> None:
     """What a system says of its cores is the same wherever it says it."""
     cpu = CPUS[name]
-    cpu.lay(tmp_path, sysfs=source == "sysfs", cpuinfo=source == "cpuinfo")
-    machine = look(tmp_path, cpu, cpu.cores[0][0] if source == "register" else 0)
+    register = cpu.cores[0][0] if source == "register" else 0
+    machine = look(cpu, register, sysfs=source == "sysfs", cpuinfo=source == "cpuinfo")
     assert machine.isas == ("portable", *cpu.isas.split())
     assert machine.denied == cpu.denied
     wanted = set(cpu.features.split()) - set(cpu.denied)
@@ -98,11 +104,9 @@ def test_words_of_the_auxiliary_vector() -> None:
     ],
 )
 def test_plans_are_made_for_the_strongest_usable_core(
-    tmp_path: Path, usable: range, vendor: str, model: int, fma: int, l2: int, in_order: bool
+    usable: range, vendor: str, model: int, fma: int, l2: int, in_order: bool
 ) -> None:
-    cpu = CPUS["snapdragon_888"]
-    cpu.lay(tmp_path)
-    machine = look(tmp_path, cpu, affinity=usable)
+    machine = look(CPUS["snapdragon_888"], affinity=usable)
     assert (machine.vendor, machine.family, machine.model) == (vendor, 0x41, model)
     assert machine.fma_per_cycle["neon"] == fma
     assert (machine.l2_bytes, machine.in_order) == (l2 * KIB, in_order)
@@ -111,24 +115,17 @@ def test_plans_are_made_for_the_strongest_usable_core(
     assert [kind for kind, _ in machine.core_kinds] == [X1, A78, A55]
 
 
-def test_denied_on_all_cores_if_one_has_it_not(tmp_path: Path) -> None:
+def test_denied_on_all_cores_if_one_has_it_not() -> None:
     """The small cores of an Exynos 9810 do have half precision."""
-    cpu = CPUS["exynos_9810"]
-    cpu.lay(tmp_path)
     for usable in (range(8), range(4), range(4, 8)):
-        machine = look(tmp_path, cpu, affinity=usable)
+        machine = look(CPUS["exynos_9810"], affinity=usable)
         assert machine.isas == ("portable", "neon")
         assert (machine.features, machine.denied) == (("asimd",), ("fphp", "asimdhp"))
 
 
-def test_the_same_features_are_allowed_elsewhere(tmp_path: Path) -> None:
-    honest = ArmCpu(**{**vars_of(CPUS["exynos_9810"]), "cores": ((0x410FD051, range(8)),)})
-    honest.lay(tmp_path)
-    assert look(tmp_path, honest).isas == ("portable", "neon", "fp16")
-
-
-def vars_of(cpu: ArmCpu) -> dict[str, object]:
-    return {name: value for name, value in vars(cpu).items() if name != "words"}
+def test_the_same_features_are_allowed_elsewhere() -> None:
+    honest = replace(CPUS["exynos_9810"], cores=((0x410FD051, range(8)),))
+    assert look(honest).isas == ("portable", "neon", "fp16")
 
 
 def test_each_feature_by_itself(tmp_path: Path) -> None:
@@ -158,18 +155,16 @@ def test_only_one_half_of_half_precision(tmp_path: Path) -> None:
         assert machine.features == ("asimd", one)
 
 
-def test_files_of_another_machine_are_not_believed(tmp_path: Path) -> None:
+def test_files_of_another_machine_are_not_believed() -> None:
     """Below user-mode emulation the files are the host's, and the register is not."""
-    CPUS["graviton_2"].lay(tmp_path)
-    emulated = CPUS["raspberry_pi_4"]
-    machine = look(tmp_path, emulated, register=emulated.cores[0][0], affinity=range(64))
+    host, emulated = CPUS["graviton_2"], CPUS["raspberry_pi_4"]
+    mixed = replace(emulated, cores=host.cores)
+    machine = look(mixed, register=emulated.cores[0][0])
     assert (machine.cpu_name, machine.isas) == ("Cortex-A72", ("portable", "neon"))
     assert machine.core_kinds == ((0x410FD083, tuple(range(64))),)
     # Where it is the same core, they know more of it: the other kinds.
     for kind in (A55, X1):
-        root = tmp_path / f"{kind:x}"
-        CPUS["snapdragon_888"].lay(root)
-        assert len(look(root, CPUS["snapdragon_888"], register=kind).core_kinds) == 3
+        assert len(look(CPUS["snapdragon_888"], register=kind).core_kinds) == 3
 
 
 def test_a_system_that_says_nothing(tmp_path: Path) -> None:
@@ -206,12 +201,8 @@ def test_macs(tmp_path: Path, values: dict[str, int], brand: str, isas: str, cor
         assert machine.l1d_bytes == 128 * KIB
 
 
-def test_wisdom_names_the_cores(tmp_path: Path) -> None:
-    names = set()
-    for name, cpu in CPUS.items():
-        root = tmp_path / name
-        cpu.lay(root)
-        names.add(cpu_model(look(root, cpu)))
+def test_wisdom_names_the_cores() -> None:
+    names = {cpu_model(look(cpu)) for cpu in CPUS.values()}
     assert len(names) == len(CPUS) - 1, "Altra has the cores of Graviton 2"
     assert "aarch64 ARM 65/3340 Neoverse-N1" in names
     assert "aarch64 unknown 122/291 part 0x123" in names
@@ -269,16 +260,14 @@ def test_every_row_of_the_table_makes_sense() -> None:
     assert set(arm_cores._CORES) <= set(arm_cores.IMPLEMENTERS)
 
 
-def test_sysfs_goes_before_the_table(tmp_path: Path) -> None:
+def test_sysfs_goes_before_the_table() -> None:
     """Graviton 4 has twice the L2 of other Neoverse-V2; who describes L1 and L2 has no L3."""
-    cpu = CPUS["graviton_4"]
-    cpu.lay(tmp_path)
-    for index, (level, size) in enumerate(((1, "64K"), (2, "2048K"))):
-        at = tmp_path / f"sys/devices/system/cpu/cpu0/cache/index{index}"
-        at.mkdir(parents=True)
-        for name, text in (("level", str(level)), ("type", "Unified"), ("size", size)):
-            (at / name).write_text(text)
-    machine = look(tmp_path, cpu)
+    tree = {
+        f"/sys/devices/system/cpu/cpu0/cache/index{index}/{name}": text
+        for index, (level, size) in enumerate((("1", "64K"), ("2", "2048K")))
+        for name, text in (("level", level), ("type", "Unified"), ("size", size))
+    }
+    machine = look(CPUS["graviton_4"], **tree)
     assert (machine.l2_bytes, machine.l3_bytes) == (2048 * KIB, 0)
 
 
