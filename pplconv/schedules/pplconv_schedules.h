@@ -11,9 +11,7 @@ static inline int64_t pplconv_most(int64_t a, int64_t b) { return a > b ? a : b;
 
 /* Denormal operands cost more than a hundred cycles each on x86, so the loops compute with
  * them flushed to zero. The caller's control register is put back as it was, exception flags
- * included. AArch64 keeps the flags in a register of their own, and does the same so that results
- * are alike; FZ leaves half precision alone, whose denormals are ordinary activations (FZ16 would
- * flush them). */
+ * included. */
 #if defined(__x86_64__)
 #include <immintrin.h>
 static inline uint64_t pplconv_flush_denormals(void) {
@@ -23,19 +21,14 @@ static inline uint64_t pplconv_flush_denormals(void) {
 }
 static inline void pplconv_restore_denormals(uint64_t saved) { _mm_setcsr((unsigned)saved); }
 #elif defined(__aarch64__)
-#define PPLCONV_FZ (UINT64_C(1) << 24)
 static inline uint64_t pplconv_flush_denormals(void) {
-    uint64_t control, status;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
-    __asm__ volatile("mrs %0, fpsr" : "=r"(status));
-    __asm__ volatile("msr fpcr, %0" : : "r"(control | PPLCONV_FZ) : "memory");
-    return status << 32 | control;
+    uint64_t saved;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
+    __asm__ volatile("msr fpcr, %0" : : "r"(saved | (1u << 24))); /* FZ */
+    return saved;
 }
 static inline void pplconv_restore_denormals(uint64_t saved) {
-    const uint64_t control = saved & UINT32_MAX;
-    const uint64_t status = saved >> 32;
-    __asm__ volatile("msr fpcr, %0" : : "r"(control) : "memory");
-    __asm__ volatile("msr fpsr, %0" : : "r"(status) : "memory");
+    __asm__ volatile("msr fpcr, %0" : : "r"(saved));
 }
 #else
 static inline uint64_t pplconv_flush_denormals(void) { return 0; }
