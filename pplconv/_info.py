@@ -41,7 +41,9 @@ def config() -> dict[str, Any]:
     machine = current_machine()
     usable = machine.usable_isas(settings.max_isa)
     kernels = _count(_kernels.rows())
-    with_kernels = [isa for isa in usable if any(row["isa"] == isa for row in kernels)]
+    # Of float32: what serves half precision alone is not chosen for anything else.
+    f32 = {row["isa"] for row in kernels if row["dtype"] == "f32"}
+    with_kernels = [isa for isa in usable if isa in f32]
     threads, why = explain_default_threads(settings, machine)
     return {
         "pplconv": pplconv.__version__,

@@ -71,7 +71,7 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
 def _surroundings(
     dtype: str, threads: int, settings: config.Settings, target: Target
 ) -> Surroundings:
-    isa = target.isa(dtype, settings.max_isa)
+    isa = target.isas(dtype, settings.max_isa)[-1]
     lanes, found = target.tiles(dtype, isa)
     return Surroundings(target.machine, isa, found, lanes, threads)
 

@@ -75,10 +75,10 @@ class Target:
         gemm = tuple((*key, *value) for key, value in found.items())
         return cls(machine, gemm, settings)
 
-    def isa(self, dtype: str, cap: str | None) -> str:
-        """The highest instruction set that CPU, system, build and `cap` allow for a type."""
+    def isas(self, dtype: str, cap: str | None = None) -> tuple[str, ...]:
+        """Instruction sets that CPU, system, build and `cap` allow for a type, lowest first."""
         built = {isa for kind, isa, *_ in self.gemm if kind == dtype}
-        return next(isa for isa in reversed(self.machine.usable_isas(cap)) if isa in built)
+        return tuple(isa for isa in self.machine.usable_isas(cap) if isa in built)
 
     def tiles(self, dtype: str, isa: str) -> tuple[int, Tiles]:
         """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
