@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from . import wisdom
+from .architecture import INSTRUCTION_SETS, canonical
 from .config import current as current_settings
-from .machine import ISA_LADDER
+from .machine import core_name
 from .machine import current as current_machine
 from .runtime import explain_default_threads, openmp_runtimes
 
@@ -40,7 +41,9 @@ def config() -> dict[str, Any]:
     machine = current_machine()
     usable = machine.usable_isas(settings.max_isa)
     kernels = _count(_kernels.rows())
-    with_kernels = [isa for isa in usable if any(row["isa"] == isa for row in kernels)]
+    # Of float32: what serves half precision alone is not chosen for anything else.
+    f32 = {row["isa"] for row in kernels if row["dtype"] == "f32"}
+    with_kernels = [isa for isa in usable if isa in f32]
     threads, why = explain_default_threads(settings, machine)
     return {
         "pplconv": pplconv.__version__,
@@ -53,6 +56,10 @@ def config() -> dict[str, Any]:
             "family": machine.family,
             "model": machine.model,
             "arch": machine.arch,
+            "kinds": [
+                {"name": core_name(midr), "midr": midr, "cpus": list(cpus)}
+                for midr, cpus in machine.core_kinds
+            ],
         },
         "isa": {
             "chosen": with_kernels[-1] if with_kernels else None,
@@ -60,6 +67,7 @@ def config() -> dict[str, Any]:
             "cap": settings.max_isa,
             "fma_per_cycle": dict(machine.fma_per_cycle),
             "features": list(machine.features),
+            "denied": list(machine.denied),
         },
         "caches": {
             "l1d": {"bytes": machine.l1d_bytes, "cpus": machine.l1d_cpus},
@@ -122,7 +130,7 @@ def _count(rows: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
 
     def order(key: tuple[str, str, str]) -> tuple[str, str, int]:
         op, dtype, isa = key
-        return op, dtype, ISA_LADDER.index(isa)
+        return op, dtype, INSTRUCTION_SETS.index(isa)
 
     return [
         {"op": op, "dtype": dtype, "isa": isa, "count": counts[op, dtype, isa]}
@@ -136,13 +144,12 @@ def _render(found: dict[str, Any]) -> str:
         _line("pplconv", found["pplconv"]),
         _line("Python", f"{found['python']}, NumPy {found['numpy']}, {found['platform']}"),
         _line("CPU", cpu["name"] or "(no name)"),
-        _line(
-            "",
-            f"{cpu['vendor']}, family {cpu['family']:#x}, model {cpu['model']:#x}, {cpu['arch']}",
-        ),
+        _line("", _model_text(cpu)),
+        *(_line("", _kind_text(kind)) for kind in cpu["kinds"]),
         _line("ISA", _isa_text(isa)),
         _line("", "FMA/cycle: " + _pairs(isa["fma_per_cycle"])),
         *([_line("", "features: " + " ".join(isa["features"]))] if isa["features"] else []),
+        *([_line("", "not on every core: " + " ".join(isa["denied"]))] if isa["denied"] else []),
         _line("caches", f"{_cache('L1d', caches['l1d'])}, {_cache('L2', caches['l2'])}"),
         _line("", f"{_cache('L3', caches['l3'])}, line {caches['line_bytes']} bytes"),
         _line("cores", _cores_text(cores)),
@@ -169,6 +176,17 @@ def _line(label: str, text: str) -> str:
 def _block(label: str, texts: list[str], empty: str) -> list[str]:
     texts = texts or [empty]
     return [_line(label if i == 0 else "", text) for i, text in enumerate(texts)]
+
+
+def _model_text(cpu: dict[str, Any]) -> str:
+    arm = canonical(cpu["arch"]) == "aarch64"
+    family, model = ("implementer", "part") if arm else ("family", "model")
+    return f"{cpu['vendor']}, {family} {cpu['family']:#x}, {model} {cpu['model']:#x}, {cpu['arch']}"
+
+
+def _kind_text(kind: dict[str, Any]) -> str:
+    where = f"{_plural(len(kind['cpus']), 'CPU')}: {_id_list(kind['cpus'])}"
+    return f"{kind['name']} (MIDR {kind['midr']:#010x}), {where}"
 
 
 def _isa_text(isa: dict[str, Any]) -> str:

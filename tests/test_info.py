@@ -173,6 +173,43 @@ def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
     }
 
 
+def test_kinds_of_arm_cores_show(xeon: pytest.MonkeyPatch) -> None:
+    machine = Machine(
+        arch="aarch64",
+        vendor="Samsung",
+        cpu_name="Exynos-M3 + Cortex-A55",
+        family=0x53,
+        model=0x002,
+        isas=("portable", "neon"),
+        fma_per_cycle={"portable": 1, "neon": 3},
+        features=("asimd",),
+        denied=("fphp", "asimdhp"),
+        core_kinds=((0x531F0020, (4, 5, 6, 7)), (0x410FD051, (0, 1, 2, 3))),
+    )
+    xeon.setattr(_info, "current_machine", lambda: machine)
+    xeon.delenv("PPLCONV_MAX_ISA", raising=False)
+    lines = shown()
+    assert lines["CPU"] == [
+        "Exynos-M3 + Cortex-A55",
+        "Samsung, implementer 0x53, part 0x2, aarch64",
+        "Exynos-M3 (MIDR 0x531f0020), 4 CPUs: 4-7",
+        "Cortex-A55 (MIDR 0x410fd051), 4 CPUs: 0-3",
+    ]
+    assert lines["ISA"][1:] == [
+        "FMA/cycle: portable 1, neon 3",
+        "features: asimd",
+        "not on every core: fphp asimdhp",
+    ]
+    found = _info.config()
+    assert json.loads(json.dumps(found)) == found
+    assert found["cpu"]["kinds"][0] == {
+        "name": "Exynos-M3",
+        "midr": 0x531F0020,
+        "cpus": [4, 5, 6, 7],
+    }
+    assert found["isa"]["denied"] == ["fphp", "asimdhp"]
+
+
 def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "cache" / "wisdom.json"
     xeon.setenv("PPLCONV_WISDOM", str(path))

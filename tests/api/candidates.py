@@ -8,6 +8,7 @@ from typing import Any
 
 from pplconv import _arguments, machine
 from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
+from pplconv.planner import target
 from pplconv.planner.estimating import tiles
 from pplconv.problem import ConvProblem
 from problems import Problem
@@ -39,7 +40,7 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
 def surroundings(dtype: str, threads: int, isa: str | None = None, **caches: int) -> Surroundings:
     """Give what this machine is to candidates, with other caches or a lower instruction set."""
     here = machine.current()
-    isa = isa or here.isas[-1]
+    isa = isa or target.here().isas("f32")[-1]
     found, lanes = reversed(tiles(dtype, isa))
     return Surroundings(replace(here, **caches), isa, found, lanes, threads)
 
@@ -53,7 +54,7 @@ def every_candidate(problem: ConvProblem, around: Surroundings) -> Iterator[Cand
 
 def all_surroundings(dtype: str) -> list[Surroundings]:
     """Give teams, caches and instruction sets that lead to different candidates."""
-    lower = [surroundings(dtype, 1, isa, **TINY) for isa in machine.current().isas[:-1]]
+    lower = [surroundings(dtype, 1, isa, **TINY) for isa in target.here().isas("f32")[:-1]]
     here = [surroundings(dtype, 1), surroundings(dtype, 1, **TINY), surroundings(dtype, 3, **TINY)]
     return here + lower
 

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from fuzz.cases import Case, draw
 from fuzz.checking import Finding, Outcome, check
 from fuzz.shrinking import shrink
-from pplconv import machine
+from pplconv.planner import target
 
 REPORT_SECONDS = 0.5
 ENOUGH = 20
@@ -21,7 +21,7 @@ ENOUGH = 20
 
 def instruction_sets() -> tuple[str, ...]:
     """Those of four consecutive seeds: half of all cases have the best one."""
-    usable = machine.current().usable_isas(None)
+    usable = target.here().isas("f32")
     return usable[-1], usable[-1], usable[-min(2, len(usable))], usable[0]
 
 

@@ -28,8 +28,9 @@ sys.path += [str(_TESTS), str(_TESTS / "api")]
 import pplconv  # noqa: E402
 from blocks import in_blocks  # noqa: E402
 from candidates import TINY, conv_problem, every_candidate, surroundings  # noqa: E402
-from pplconv import config, machine  # noqa: E402
+from pplconv import config  # noqa: E402
 from pplconv._trial import Trial  # noqa: E402
+from pplconv.planner import target  # noqa: E402
 from problems import Problem  # noqa: E402
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation: between them they are served by
@@ -219,7 +220,7 @@ def main() -> int:
     options = parser.parse_args()
     # What PPLCONV_MAX_ISA allows, as for everybody else.
     asked = config.current().max_isa
-    isas = machine.current().isas
+    isas = target.here().isas("f32")
     isa = asked if asked in isas else isas[-1]
 
     begin = time.monotonic()
