@@ -73,7 +73,7 @@ class Judge:
         for line in _run(self.tool("objdump"), "-dw", str(library)).splitlines():
             # An instruction is address, encoding and text, between tabs; there are a million.
             _, *words = line.split("\t")
-            if words and found:
+            if words and found and words[0] != "...":  # zeros between functions
                 text = self.clean(" ".join(words[1:]))
                 found[-1].instructions.append((bytes.fromhex(words[0]), text))
             elif match := _FUNCTION.match(line):

@@ -150,11 +150,11 @@ function plain_neon
     prfm pldl1keep, [x0, 64]
     bti c
     paciasp
-    ldr q0, literal
+    ldr x0, literal
     b.ne plain_neon
     cbz x0, plain_neon
     tbnz w0, #3, plain_neon
-    adrp x0, plain_neon
+    adrp x0, literal
     bl plain_neon
     ret
 literal:
@@ -268,7 +268,7 @@ def test_helpers_belong_to_their_file(tmp_path):
     kernel.write_text(
         f"{vector}\n"
         "static __attribute__((noinline)) vector helper(vector a, vector b) { return a + b; }\n"
-        f"void {name}(vector *p) {{ p[0] = helper(p[1], p[2]); }}\n"
+        f"void {name}(vector *p) {{ p[0] = helper(p[1], p[2]) + p[3]; }}\n"
     )
     plain.write_text(kernel.read_text().replace(name, "plain"))
     features = {name: BREACHES[MACHINE][1][level]}
