@@ -16,6 +16,8 @@ from asm.registry import DTYPES, ISAS
 from levels import LADDER, executable_isas, serving
 
 HERE = Path(__file__).resolve().parent
+
+
 def run(max_isa: str | None, *command: str) -> subprocess.CompletedProcess[str]:
     """Run Python under a cap, away from the source tree."""
     environment = {k: v for k, v in os.environ.items() if k != "PPLCONV_MAX_ISA"}

@@ -26,7 +26,9 @@ _LITERAL = re.compile(r"^((?:ldr|ldrsw|prfm)\s+\w+, )[0-9a-f]+$")
 # Hints, which older CPUs execute as nothing.
 _HARMLESS = frozenset({"bti", "paciasp", "pacibsp", "autiasp", "autibsp", "hint", "udf"})
 # libgcc's atomics, which ask the system for LSE before they use it (-moutline-atomics).
-_OUTLINE_ATOMICS = re.compile(r"__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset)\d+_(relax|acq|rel|acq_rel|sync)")
+_OUTLINE_ATOMICS = re.compile(
+    r"__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset)\d+_(relax|acq|rel|acq_rel|sync)"
+)
 
 
 class JudgeAarch64(Judge):

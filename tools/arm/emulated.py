@@ -13,8 +13,8 @@ import shlex
 import shutil
 from pathlib import Path
 
-from tools.arm.host import PREFIX, QEMU, run
-from tools.arm.places import PACKAGE, PYTHON, SYSROOT, TEST_PACKAGES, TOOLCHAIN
+from tools.arm.host import PREFIX, QEMU
+from tools.arm.places import BUILD, PACKAGE, PYTHON, SYSROOT, TEST_PACKAGES, TOOLCHAIN
 from tools.arm.sysroot import dist_packages, python_version
 
 # `max` alone has SME, for which OpenBLAS has a kernel that makes NumPy warn.
@@ -57,6 +57,8 @@ def environment(cpu: str = DEFAULT_CPU, **more: str) -> dict[str, str]:
     left_out = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CC", "CFLAGS", "LDFLAGS")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     path = f"{TOOLCHAIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    # Bytecode goes to one place, for neither the sources nor the wheel are to get any.
+    kept["PYTHONPYCACHEPREFIX"] = str(BUILD / "bytecode")
     return {**kept, "PATH": path, "QEMU_CPU": cpu, **more}
 
 
@@ -72,8 +74,3 @@ def build_environment(packages: Path) -> dict[str, str]:
         CFLAGS=os.environ.get("CFLAGS", ""),
         PYTHONPATH=str(packages),
     )
-
-
-def run_python(*arguments: str | Path, env: dict[str, str], cwd: Path | None = None) -> None:
-    """Run the emulated Python; its failure is a `SetUpError`."""
-    run(PYTHON, *arguments, env=env, cwd=cwd)

@@ -23,6 +23,8 @@ def install(folder: Path, *requirements: str) -> None:
     platforms = [f"--platform={name}" for name in (*libc, "manylinux2014_aarch64", "linux_aarch64")]
     run(
         *(sys.executable, "-m", "pip", "install", "--quiet", "--root-user-action=ignore"),
+        # The host's Python may be another one, whose bytecode is of no use.
+        "--no-compile",
         *("--target", folder, "--only-binary=:all:", "--implementation=cp"),
         *(f"--python-version={python_version()}", *platforms, *requirements),
     )

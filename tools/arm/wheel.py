@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -10,7 +11,7 @@ from email import message_from_bytes
 from pathlib import Path
 
 from tools.arm import packages
-from tools.arm.emulated import build_environment, make_command, run_python
+from tools.arm.emulated import build_environment, make_command
 from tools.arm.host import SetUpError
 from tools.arm.kept import digest, is_kept, keep, say
 from tools.arm.places import (
@@ -83,7 +84,7 @@ def _build(folder: Path) -> None:
     # Objects stay, as the build knows which of them are up to date; what is packed does not, for
     # setuptools packs whatever lies there.
     for old in work.glob("lib*"):
-        subprocess.run(["rm", "-rf", str(old)], check=True)
+        shutil.rmtree(old)
     configuration = work / "setup.cfg"
     configuration.write_text(f"[build]\nbuild_base = {work}\n")
     raw = folder / "linux"
@@ -162,7 +163,6 @@ def _wheel() -> Path:
 def _unpack(wheel: Path, folder: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
-    run_python("-m", "compileall", "-q", folder, env=build_environment(BUILD_PACKAGES))
 
 
 def _requirements(wheel: Path) -> list[str]:
