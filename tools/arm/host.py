@@ -63,6 +63,6 @@ def ensure_tools() -> None:
             f"missing, by their names in Debian: {' '.join(missing)}\n"
             f"    sudo apt-get install --no-install-recommends {' '.join(missing)}"
         )
-    models = subprocess.run([QEMU, "-cpu", "help"], capture_output=True, text=True, check=True)
+    models = subprocess.run([QEMU, "-cpu", "help"], capture_output=True, text=True, check=False)
     if "a64fx" not in models.stdout:
         raise SetUpError(f"this {QEMU} does not know the CPUs that are tested; 7.2 and newer do")
