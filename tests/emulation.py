@@ -1,7 +1,7 @@
 """The suite fitted to user-mode emulation: what ``make test-arm`` tells it, and what is left out.
 
 Emulation proves values, memory accesses and dispatch, ten to twenty times as slowly as the machine
-computes. Under ``--emulated`` a run has fewer random problems, and leaves out
+computes. Under ``--emulated`` a run has fewer random problems (`EXAMPLES`, `few`), and leaves out
 
 - rooms whose tests say nothing about the emulated CPU (`ROOMS`), before they are imported;
 - tests marked ``unemulated(reason)``, which cannot run there or only start processes;
@@ -13,20 +13,26 @@ All that was left out is counted at the end of the run.
 
 from __future__ import annotations
 
+import random
 import zlib
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
+
+T = TypeVar("T")
 
 __all__ = [
     "ROOMS",
     "add_options",
     "deselect",
+    "few",
     "give_to_controller",
     "ignore",
+    "is_emulated",
     "report",
     "take_from_worker",
     "use_profile",
@@ -45,6 +51,21 @@ ROOMS = {
 }
 _HERE = Path(__file__).resolve().parent
 _LEFT_OUT = pytest.StashKey[Counter]()
+_state = {"emulated": False}
+
+
+def is_emulated() -> bool:
+    """Whether this run is fitted to emulation, where a test cannot be by `few`."""
+    return _state["emulated"]
+
+
+def few(items: Iterable[T], most: int) -> list[T]:
+    """Give all of `items`; under emulation at most so many of them, others in each run."""
+    found = list(items)
+    if not _state["emulated"] or len(found) <= most:
+        return found
+    chosen = random.sample(range(len(found)), most)
+    return [found[i] for i in sorted(chosen)]
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -67,6 +88,7 @@ def ignore(path: Path, config: pytest.Config) -> bool | None:
 def use_profile(config: pytest.Config) -> None:
     """Have fewer random problems, where a test does not name a number of its own."""
     if config.getoption("emulated"):
+        _state["emulated"] = True
         settings.register_profile("emulated", settings.get_profile("ci"), max_examples=EXAMPLES)
         settings.load_profile("emulated")
 
