@@ -47,6 +47,7 @@ ROOMS = {
     "packaging": "builds by pip, which the sysroot has not; the wheel under test was built so",
     "sanitizers": "another build, of x86-64",
     "soak": "minutes of load in processes",
+    "tools": "makes this emulation",
     "test_architecture.py": "reads sources, which no machine changes",
 }
 _HERE = Path(__file__).resolve().parent
