@@ -28,6 +28,8 @@ PORTABLE = ROOT / "portable"
 # No contraction: the portable kernels are the reference, so their roundings are spelled out.
 C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off")
 HIDDEN = ("-fvisibility=hidden",)
+# Some systems on AArch64 keep something of their own in x18, and Linux alone lets compilers use it.
+MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = {"activate": exponential.c_macros}
@@ -115,6 +117,7 @@ def generate(
     for n, r in WINOGRAD_VARIANTS:
         _write(directory / _transforms_name(n, r), transforms_text(n, r))
     include = (f"-I{directory}", f"-I{PORTABLE}")
+    shared = (*C_FLAGS, *HIDDEN, *MACHINE_FLAGS.get(machine, ()))
     sources = []
     rows = kernels(machine)
     for kernel in rows:
@@ -129,11 +132,11 @@ def generate(
         else:
             path = directory / f"{kernel.symbol}.c"
             _write(path, _template_text(kernel))
-            sources.append(Source(path, (*C_FLAGS, *HIDDEN, *isa.cflags, *include)))
+            sources.append(Source(path, (*shared, *isa.cflags, *include)))
     table = directory / "pplconv_kernel_table.c"
     _write(table, _table_text(rows))
     plain = [table, *(PORTABLE / f"{name}.c" for name in PLAIN_SOURCES)]
-    return sources + [Source(path, (*C_FLAGS, *HIDDEN, *include)) for path in plain]
+    return sources + [Source(path, (*shared, *include)) for path in plain]
 
 
 if __name__ == "__main__":

@@ -12,10 +12,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 from threadpoolctl import threadpool_limits
 
-# The helpers beside the tests are imported by name whatever import mode pytest runs in; the
-# directories go last, so that nothing here can stand before an installed package.
+# The helpers beside the tests, and ``asm`` in the root of the repository, are imported by name
+# whatever import mode pytest runs in; the directories go last, so that nothing here can stand
+# before an installed package.
 _HERE = Path(__file__).resolve().parent
-sys.path += [str(room) for room in (_HERE, _HERE / "api") if str(room) not in sys.path]
+_ROOMS = (_HERE, _HERE / "api", _HERE.parent)
+sys.path += [str(room) for room in _ROOMS if str(room) not in sys.path]
+
+import emulation  # noqa: E402
 
 # What the user's own plans are must not decide a test, nor a test write to them. Tests of wisdom
 # name files of their own.
@@ -47,6 +51,41 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "unsanitized(reason): cannot run under `make asan`, which leaves it out"
     )
+    config.addinivalue_line(
+        "markers", "unemulated(reason): cannot run under `make test-arm`, which leaves it out"
+    )
+    emulation.use_profile(config)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options of ``make test-arm``."""
+    emulation.add_options(parser)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out rooms that say nothing about an emulated CPU."""
+    return emulation.ignore(collection_path, config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests that an emulated CPU cannot run, or another one runs."""
+    emulation.deselect(config, items)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Send what was left out to the process that prints it."""
+    emulation.give_to_controller(session.config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: object) -> None:
+    """Take from a worker what was left out."""
+    emulation.take_from_worker(node)
+
+
+def pytest_terminal_summary(terminalreporter: object, config: pytest.Config) -> None:
+    """Say what was left out."""
+    emulation.report(config, terminalreporter)
 
 
 @pytest.fixture(scope="session", autouse=True)

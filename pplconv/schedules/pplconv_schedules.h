@@ -21,14 +21,17 @@ static inline uint64_t pplconv_flush_denormals(void) {
 }
 static inline void pplconv_restore_denormals(uint64_t saved) { _mm_setcsr((unsigned)saved); }
 #elif defined(__aarch64__)
+/* Control and exception flags are two registers, of 32 bits each that mean something. */
 static inline uint64_t pplconv_flush_denormals(void) {
-    uint64_t saved;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(saved));
-    __asm__ volatile("msr fpcr, %0" : : "r"(saved | (1u << 24))); /* FZ */
-    return saved;
+    uint64_t control, status;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    __asm__ volatile("mrs %0, fpsr" : "=r"(status));
+    __asm__ volatile("msr fpcr, %0" : : "r"(control | UINT64_C(1) << 24)); /* FZ */
+    return status << 32 | (uint32_t)control;
 }
 static inline void pplconv_restore_denormals(uint64_t saved) {
-    __asm__ volatile("msr fpcr, %0" : : "r"(saved));
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)(uint32_t)saved));
+    __asm__ volatile("msr fpsr, %0" : : "r"(saved >> 32));
 }
 #else
 static inline uint64_t pplconv_flush_denormals(void) { return 0; }

@@ -15,6 +15,8 @@ import pplconv
 from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from buffers import GuardedOutput
 from candidates import all_surroundings, conv_problem, describe, every_candidate
+from emulation import few
+from levels import executable_isas
 from pplconv import planner
 from pplconv.planner.estimating import Ranked, Request, plan_of
 from problems import Problem, stated_by
@@ -59,7 +61,7 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
     run = set()
     for around in all_surroundings(problem.dtype):
         request = Request(problem, tolerance=np.inf, threads=around.threads)
-        for candidate in every_candidate(problem, around):
+        for candidate in few(every_candidate(problem, around), 5):
             forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
             forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
             forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
@@ -68,7 +70,8 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
             for case in (epilogues[0], epilogues[1 + len(run) % 2]):
                 case.check(forced[0], describe(candidate))
             run.add(candidate)
-    assert len(run) >= 4
+    # With vectors of 16 bytes there is little to choose in narrow groups.
+    assert len(run) >= (4 if len(executable_isas()) > 1 else 2)
 
 
 class Case:

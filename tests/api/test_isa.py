@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import subprocess
 import sys
 from functools import cache
@@ -13,25 +12,11 @@ from typing import Any
 
 import pytest
 
+from asm.registry import DTYPES, ISAS
+from emulation import is_emulated
+from levels import LADDER, executable_isas, serving
+
 HERE = Path(__file__).resolve().parent
-LADDER = ("portable", "avx2", "avx512")
-FLAGS = {
-    "portable": set(),
-    "avx2": {"avx2", "fma"},
-    "avx512": {"avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl"},
-}
-
-
-@cache
-def isas_of_this_machine() -> tuple[str, ...]:
-    """Ask the kernel, not the package under test."""
-    flags: set[str] = set()
-    if platform.machine() in ("x86_64", "AMD64"):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("flags"):
-                flags = set(line.partition(":")[2].split())
-                break
-    return tuple(isa for isa in LADDER if FLAGS[isa] <= flags)
 
 
 def run(max_isa: str | None, *command: str) -> subprocess.CompletedProcess[str]:
@@ -53,9 +38,17 @@ def run(max_isa: str | None, *command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def best(cap: str, dtype: str) -> str:
+    """Give the level that plans name under a cap, asking the system and the registry."""
+    allowed = [isa for isa in executable_isas() if LADDER.index(isa) <= LADDER.index(cap)]
+    return serving(allowed, dtype)[-1]
+
+
 @cache
 def probe(max_isa: str | None, *most: str) -> dict[str, Any]:
     """Give what ``isa_probe.py`` found under a cap, of all its shapes or of at most some."""
+    if is_emulated() and not most:
+        most = ("2",)
     done = run(max_isa, str(HERE / "isa_probe.py"), *most)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -66,14 +59,13 @@ def test_results_under_a_cap(cap):
     """Right results, and plans that name the best instruction set under the cap."""
     found = probe(cap)
     assert found["failures"] == []
-    usable = [isa for isa in isas_of_this_machine() if LADDER.index(isa) <= LADDER.index(cap)]
-    assert found["isas"] == [usable[-1]]
+    assert found["isas"] == sorted({best(cap, "f32"), best(cap, "f64")})
 
 
 def test_the_best_is_used_without_a_cap():
     found = probe(None, "2")
     assert found["failures"] == []
-    assert found["isas"] == [isas_of_this_machine()[-1]]
+    assert found["isas"] == sorted({best(LADDER[-1], "f32"), best(LADDER[-1], "f64")})
     assert probe("", "2")["digests"] == found["digests"]
 
 
@@ -82,7 +74,7 @@ def test_avx2_and_avx512_give_the_same_bits():
 
     The planner may choose another method where vectors are wider; digests are filed by method.
     """
-    if "avx512" not in isas_of_this_machine():
+    if "avx512" not in executable_isas():
         pytest.skip("this machine has no AVX-512")
     narrow, wide = probe("avx2")["digests"], probe("avx512")["digests"]
     both = narrow.keys() & wide.keys()
@@ -104,10 +96,9 @@ def test_the_default_block_is_a_vector_under_a_cap(cap):
         "    assert (pplconv.from_blocked(y, 70) == x).all()\n"
         "    print(y.shape[-1])\n"
     )
-    usable = [isa for isa in isas_of_this_machine() if LADDER.index(isa) <= LADDER.index(cap)]
-    lanes = {"portable": 4, "avx2": 8, "avx512": 16}[usable[-1]]
+    lanes = [ISAS[best(cap, dtype)].vector_bytes // DTYPES[dtype] for dtype in ("f32", "f64")]
     done = run(cap, "-c", code)
-    assert (done.stdout.split(), done.stderr) == ([str(lanes), str(lanes // 2)], "")
+    assert (done.stdout.split(), done.stderr) == ([str(n) for n in lanes], "")
 
 
 @pytest.mark.parametrize("value", ["sse", "avx-512", "0", "avx2,avx512"])
@@ -124,5 +115,5 @@ def test_an_unknown_cap_is_refused(value):
     assert "computed" not in done.stdout
     message = done.stderr.strip().splitlines()[-1]
     assert message.startswith("ValueError")
-    for part in ("PPLCONV_MAX_ISA", value, "portable", "avx2", "avx512"):
+    for part in ("PPLCONV_MAX_ISA", value, *LADDER):
         assert part in message

@@ -286,8 +286,13 @@ def floating_point_state() -> bytes:
     libm = ctypes.CDLL(ctypes.util.find_library("m"))
     room = (ctypes.c_ubyte * 256)()
     assert libm.fegetenv(room) == 0
-    # On x86-64 the x87's 28 bytes, then MXCSR; of the x87 the last instruction may differ.
+    # On x86-64 the x87's 28 bytes, then MXCSR; of the x87 the last instruction may differ. On
+    # AArch64 FPCR and FPSR.
     return bytes(room)[28:32] if platform.machine() == "x86_64" else bytes(room)
+
+
+# FE_TOWARDZERO of <fenv.h>.
+TOWARD_ZERO = {"x86_64": 0xC00, "aarch64": 0xC00000}
 
 
 @pytest.fixture
@@ -308,7 +313,7 @@ def test_the_callers_floating_point_state_stays(algorithm, threads, rounding):
     x, weight = np.full((1, 16, 30, 30), 1e-30, np.float32), np.full((16, 16, 3, 3), 1e-30)
     conv = pplconv.Conv2d(weight.astype(np.float32), algorithm=algorithm, threads=threads)
     assert conv.plan_for(x.shape).threads == threads
-    for mode in (0, 0xC00 if platform.machine() == "x86_64" else 0):  # to nearest, toward zero
+    for mode in (0, TOWARD_ZERO.get(platform.machine(), 0)):  # to nearest, toward zero
         assert rounding(mode) == 0
         state = floating_point_state()
         y = conv(x)

@@ -8,6 +8,8 @@ import pytest
 import process_models as models
 from process_case import worker
 
+pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of emulation")
+
 
 @pytest.fixture(scope="module")
 def echo():

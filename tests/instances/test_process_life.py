@@ -20,6 +20,10 @@ from pplconv.instances.errors import RemoteTraceback
 from pplconv.instances.worker import WorkerDied
 from process_case import LINUX, PATIENCE, lives, own_resources, wait_until, worker, workers
 
+pytestmark = pytest.mark.unemulated(
+    "starts and kills dozens of processes, each seconds of emulation"
+)
+
 _HERE = str(Path(__file__).resolve().parent)
 # An answer that is known to come at once may not take this long, on a slow machine either.
 PROMPT = 20.0

@@ -17,6 +17,8 @@ from pplconv.instances.process import make_process_workers
 from pplconv.instances.shared import Parcel, unpack
 from process_case import ANYWHERE, LINUX, mappings, worker, workers
 
+pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of emulation")
+
 
 def through_memory(obj, threads=1):
     """As a worker gets it: unpickled on memory that it may not write to."""

@@ -23,6 +23,7 @@ NATIVE = Path(__file__).resolve().parent / "native"
 SOURCES = (
     "checked_call.c",
     "checked_call_x86_64.S",
+    "checked_call_aarch64.S",
     "ordered_gemm.c",
     "ordered_depthwise.c",
 )
@@ -30,16 +31,20 @@ STRUCTURES = {op: contract.ctypes_structure() for op, contract in CONTRACTS.item
 # An address that no kernel may dereference, for the pointers that no flag calls for.
 NOWHERE = 8
 
+# What the bits of a report mean, in order; callee-saved registers of the machine follow.
 _FAULTS = (
     "raised a signal",
-    *(f"did not restore {name}" for name in ("rbx", "rbp", "r12", "r13", "r14", "r15")),
     "did not restore the stack pointer",
     "wrote on the stack above its return address",
+    "changed the control bits of MXCSR or FPCR",
     "left the direction flag set",
-    "changed the control bits of MXCSR",
     "changed the x87 control word or left registers on the x87 stack",
     "left the upper halves of vector registers dirty (vzeroupper)",
 )
+SAVED_REGISTERS = {
+    "x86_64": ("rbx", "rbp", "r12", "r13", "r14", "r15"),
+    "aarch64": (*(f"x{i}" for i in range(18, 30)), *(f"d{i}" for i in range(8, 16))),
+}
 
 
 class _Report(ctypes.Structure):
@@ -85,6 +90,10 @@ class Checker:
             NATIVE / source
             for source in SOURCES
             if not source.endswith(".S") or source.endswith(suffix)
+        ]
+        self._faults = [
+            *_FAULTS,
+            *(f"did not restore {name}" for name in SAVED_REGISTERS.get(machine, ())),
         ]
         self.native = compile_library(directory, "kernel_checker", sources)
         self._call = self.native.checked_call
@@ -134,7 +143,7 @@ class Checker:
         faults = self._report.faults
         if not faults:
             return []
-        found = [text for bit, text in enumerate(_FAULTS) if faults >> bit & 1]
+        found = [text for bit, text in enumerate(self._faults) if faults >> bit & 1]
         if self._report.signal:
             found.append(self._describe_signal())
         return found

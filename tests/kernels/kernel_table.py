@@ -1,21 +1,16 @@
-"""The kernels under test: the rows of the installed table that this CPU can execute.
-
-What the CPU can execute is read from the kernel's list of flags, not asked of the package, so
-that a detection which forgets an instruction set cannot hide its kernels from the tests.
-"""
+"""The kernels under test: the rows of the installed table that this CPU can execute."""
 
 from __future__ import annotations
 
-import platform
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
-from asm.registry import ISAS
+from levels import MACHINE, executable_isas
 from pplconv import _kernels
 
-MACHINE = platform.machine()
+__all__ = ["BITS", "DTYPES", "MACHINE", "executable_isas", "rows", "symbol"]
+
 DTYPES = {
     "f16": np.dtype(np.float16),
     "f32": np.dtype(np.float32),
@@ -27,25 +22,6 @@ BITS = {
     "f32": np.dtype(np.uint32),
     "f64": np.dtype(np.uint64),
 }
-
-
-@cache
-def cpu_flags() -> frozenset[str]:
-    """Names of the CPU's features, as the operating system lists them."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name.strip() in ("flags", "Features"):
-            return frozenset(value.split())
-    return frozenset()
-
-
-def executable_isas() -> list[str]:
-    """Levels of the ladder that this machine can execute, lowest first."""
-    return [
-        isa.name
-        for isa in ISAS.values()
-        if isa.machine in (None, MACHINE) and cpu_flags().issuperset(isa.features)
-    ]
 
 
 @cache

@@ -9,25 +9,30 @@ import pytest
 
 import pplconv
 from asm.registry import ISAS, kernels
-from disassembly import Function, functions, violations
+from disassembly import Function
+from disassembly_aarch64 import JudgeAarch64
+from disassembly_x86_64 import JudgeX86
 from kernel_checker import compile_library
 from kernel_table import MACHINE
 from pplconv import _kernels
 
+JUDGES = {judge.machine: judge for judge in (JudgeX86(), JudgeAarch64())}
+
 pytestmark = [
-    pytest.mark.skipif(MACHINE != "x86_64", reason="the judge knows x86-64"),
+    pytest.mark.skipif(MACHINE not in JUDGES, reason="no judge knows this machine"),
     pytest.mark.unsanitized("judges code as it is shipped, without what a sanitizer adds"),
 ]
 
+JUDGE = JUDGES.get(MACHINE)
 LIBRARIES = sorted(Path(pplconv.__file__).parent.rglob("*.so"))
-FEATURES = {kernel.symbol: ISAS[kernel.isa].features for kernel in kernels("x86_64")}
-GEMM = [k for k in kernels("x86_64") if k.op == "gemm" and k.source == "generator"]
+FEATURES = {kernel.symbol: ISAS[kernel.isa].features for kernel in kernels(MACHINE)}
+GEMM = [k for k in kernels(MACHINE) if k.op == "gemm" and k.source == "generator"]
 
 
 @pytest.fixture(scope="module")
 def kernel_functions() -> dict[str, Function]:
     """Disassemble the library of the kernels; functions by symbol."""
-    return {function.name: function for function in functions(Path(_kernels.__file__))}
+    return {function.name: function for function in JUDGE.functions(Path(_kernels.__file__))}
 
 
 def test_every_library_is_looked_at():
@@ -39,7 +44,7 @@ def test_every_library_is_looked_at():
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: path.name.split(".")[0])
 def test_no_instruction_above_its_level(library, tmp_path):
     """Kernels use the features of their instruction set, everything else the baseline's."""
-    found = violations(library, FEATURES, tmp_path)
+    found = JUDGE.violations(library, FEATURES, tmp_path)
     assert not found, "\n".join(found[:20])
 
 
@@ -52,13 +57,12 @@ def test_every_kernel_was_found(kernel_functions):
 @pytest.mark.parametrize("kernel", GEMM, ids=lambda kernel: kernel.symbol.removeprefix("pplconv_"))
 def test_tile_stays_in_registers(kernel_functions, kernel):
     """As many FMA chains as the tile has vectors, and no vector goes to the stack."""
-    texts = [text for _, text in kernel_functions[kernel.symbol].instructions]
-    destinations = {t.split(",")[-1].split("{")[0] for t in texts if t.startswith("vfmadd")}
-    assert len(destinations) == kernel.mr * kernel.vectors
-    assert not [t for t in texts if re.search(r"[xyz]mm", t) and "%rsp" in t]
+    function = kernel_functions[kernel.symbol]
+    assert len(JUDGE.chains(function)) == kernel.mr * kernel.vectors
+    assert JUDGE.spills(function) == []
 
 
-BREACHES = """
+BREACHES_X86 = """
     .intel_syntax noprefix
     .text
 .macro function name
@@ -128,35 +132,148 @@ function pplconv_vbmi_avx512
 """
 
 
+BREACHES_AARCH64 = """
+    .arch armv8.6-a+sve2+fp16fml
+    .text
+.macro function name
+    .globl \\name
+    .type \\name, %function
+\\name:
+.endm
+
+function plain_neon
+    fmla v0.4s, v1.4s, v2.s[1]
+    fmla v0.2d, v1.2d, v2.d[1]
+    stp d8, d9, [sp, #-16]!
+    mrs x0, fpcr
+    ldaxr w0, [x1]
+    prfm pldl1keep, [x0, 64]
+    bti c
+    paciasp
+    ldr x0, literal
+    b.ne plain_neon
+    cbz x0, plain_neon
+    tbnz w0, #3, plain_neon
+    adrp x0, literal
+    bl plain_neon
+    ret
+literal:
+    .word 0xffffffff
+function plain_fp16
+    fadd v0.8h, v1.8h, v2.8h
+    ret
+function plain_dotprod
+    sdot v0.4s, v1.16b, v2.4b[0]
+    ret
+function plain_lse
+    ldadd w0, w1, [x2]
+    ret
+function plain_rcpc
+    ldapr w0, [x1]
+    ret
+function plain_rdma
+    sqrdmlah v0.4s, v1.4s, v2.4s
+    ret
+function plain_crc
+    crc32w w0, w1, w2
+    ret
+function plain_complex
+    fcmla v0.4s, v1.4s, v2.4s, #90
+    ret
+function plain_unknown
+    .inst 0x00ffffff
+    ret
+function __aarch64_ldadd4_relax
+    ldadd w0, w1, [x2]
+    ret
+function __aarch64_ldadd4_relax_of_ours
+    ldadd w0, w1, [x2]
+    ret
+function pplconv_good_neon
+    fmla v0.4s, v1.4s, v2.4s
+    fcvtl v0.4s, v1.4h
+    ret
+function pplconv_half_neon
+    fmla v0.8h, v1.8h, v2.h[0]
+    ret
+function pplconv_scalar_neon
+    fmadd h0, h1, h2, h3
+    ret
+function pplconv_good_fp16
+    fmla v0.8h, v1.8h, v2.h[0]
+    fmadd h0, h1, h2, h3
+    ret
+function pplconv_good_fp16.part.0
+    fadd v0.8h, v1.8h, v2.8h
+    ret
+function pplconv_long_fp16
+    fmlal v0.4s, v1.4h, v2.4h
+    ret
+function pplconv_i8mm_fp16
+    smmla v0.4s, v1.16b, v2.16b
+    ret
+function pplconv_bf16_fp16
+    bfmmla v0.4s, v1.8h, v2.8h
+    ret
+function pplconv_sve_fp16
+    ptrue p0.s
+    ret
+    .section .note.GNU-stack, "", %progbits
+"""
+
+# The breaches, and the features of what is named after an instruction set.
+BREACHES = {
+    "x86_64": (BREACHES_X86, {name: ISAS[name].features for name in ("avx2", "avx512")}),
+    "aarch64": (
+        BREACHES_AARCH64,
+        {"neon": ("asimd",), "fp16": ("asimd", "fphp", "asimdhp")},
+    ),
+}
+ALLOWED = {"plain_sse2", "pplconv_xgetbv", "plain_neon", "__aarch64_ldadd4_relax"}
+
+
 def test_breaches_are_found(tmp_path):
     """Each function that breaks the rule is named, and no other."""
+    text, levels = BREACHES[MACHINE]
     source = tmp_path / "breaches.S"
-    source.write_text(BREACHES)
+    source.write_text(text)
     compile_library(tmp_path, "breaches", [source])
-    names = re.findall(r"^function (\S+)", BREACHES, re.MULTILINE)
+    names = re.findall(r"^function (\S+)", text, re.MULTILINE)
     features = {
-        name: ISAS[name.rsplit("_", 1)[1]].features
+        name: levels[name.rsplit("_", 1)[1]]
         for name in names
-        if name.startswith("pplconv_") and name.rsplit("_", 1)[1] in ISAS
+        if name.startswith("pplconv_") and name.rsplit("_", 1)[1] in levels
     }
-    found = violations(tmp_path / "breaches.so", features, tmp_path)
+    found = JUDGE.violations(tmp_path / "breaches.so", features, tmp_path)
     guilty = {line.split(":")[0] for line in found}
-    allowed = {"plain_sse2", "pplconv_xgetbv", *(n for n in names if "_good_" in n)}
-    assert guilty == set(names) - allowed
+    assert guilty == set(names) - ALLOWED - {name for name in names if "_good_" in name}
+
+
+# A level, what lets a compiler use it, and a type of vectors that it adds with it.
+HELPED = {
+    "x86_64": ("avx2", "-mavx2", "typedef float vector __attribute__((vector_size(32)));"),
+    "aarch64": (
+        "fp16",
+        "-march=armv8.2-a+fp16",
+        "typedef __fp16 vector __attribute__((vector_size(16)));",
+    ),
+}
 
 
 def test_helpers_belong_to_their_file(tmp_path):
     """A static function that was not inlined is judged as its file's kernel."""
-    kernel, plain = tmp_path / "pplconv_whole_avx2.c", tmp_path / "plain.c"
+    level, flag, vector = HELPED[MACHINE]
+    name = f"pplconv_whole_{level}"
+    kernel, plain = tmp_path / f"{name}.c", tmp_path / "plain.c"
     kernel.write_text(
-        "typedef float v8 __attribute__((vector_size(32)));\n"
-        "static __attribute__((noinline)) v8 helper(v8 a, v8 b) { return a + b; }\n"
-        "void pplconv_whole_avx2(v8 *p) { p[0] = helper(p[1], p[2]); }\n"
+        f"{vector}\n"
+        "static __attribute__((noinline)) vector helper(vector a, vector b) { return a + b; }\n"
+        f"void {name}(vector *p) {{ p[0] = helper(p[1], p[2]) + p[3]; }}\n"
     )
-    plain.write_text(kernel.read_text().replace("pplconv_whole_avx2", "plain"))
-    avx2 = {"pplconv_whole_avx2": ISAS["avx2"].features}
+    plain.write_text(kernel.read_text().replace(name, "plain"))
+    features = {name: BREACHES[MACHINE][1][level]}
     for sources, guilty in (([kernel], []), ([plain, kernel], ["helper", "plain"])):
-        name = f"library_of_{len(sources)}"
-        compile_library(tmp_path, name, sources, flags=["-mavx2"])
-        found = violations(tmp_path / f"{name}.so", avx2, tmp_path)
+        library = f"library_of_{len(sources)}"
+        compile_library(tmp_path, library, sources, flags=[flag])
+        found = JUDGE.violations(tmp_path / f"{library}.so", features, tmp_path)
         assert sorted({line.split(":")[0] for line in found}) == guilty

@@ -15,6 +15,10 @@ import pytest
 import pplconv
 from pplconv.runtime import fork
 
+pytestmark = pytest.mark.unemulated(
+    "every case is a process that forks with threads, which QEMU does not survive"
+)
+
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 PREAMBLE = """

@@ -14,6 +14,10 @@ import pplconv
 from pplconv.runtime import ForkableLock
 from processes import run
 
+pytestmark = pytest.mark.unemulated(
+    "every case is a process that forks with threads, which QEMU does not survive"
+)
+
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
 

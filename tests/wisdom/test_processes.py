@@ -14,6 +14,8 @@ from pplconv.wisdom.document import parse
 from pplconv.wisdom.store import Store
 from wisdom_case import entry, finish, fresh, key, start
 
+pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of emulation")
+
 WRITE_MANY = """
 import time
 from wisdom_case import entry, key

@@ -6,7 +6,9 @@
 #define BELOW_WORDS 512 /* words of garbage below it: what the kernel finds in its own frame */
 #define CANARY 0x5ca1ab1e0ddba115
 
-/* Offsets in struct call_state. */
+/* Offsets in struct call_state, and what callee-saved registers hold before the call. */
+#if defined(__x86_64__)
+
 #define LEVEL 0 /* 0: SSE2; 1: poison and watch ymm; 2: zmm */
 #define SP_BEFORE 8
 #define SP_AFTER 16
@@ -25,5 +27,19 @@
 #define R13_POISON 0x1313a3a3b3b3c3c3
 #define R14_POISON 0x1414a4a4b4b4c4c4
 #define R15_POISON 0x1515a5a5b5b5c5c5
+
+#elif defined(__aarch64__)
+
+#define SP_BEFORE 0
+#define SP_AFTER 8
+#define SAVED_AFTER 16 /* x18 to x29, then d8 to d15 */
+#define FPCR_BEFORE 176
+#define FPCR_AFTER 184
+#define ABOVE 192
+
+#define SAVED_WORDS 20
+#define SAVED_POISON 0x1818a8a8b8b8c8c8 /* one more from register to register */
+
+#endif
 
 #endif

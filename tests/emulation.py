@@ -1,0 +1,155 @@
+"""The suite fitted to user-mode emulation: what ``make test-arm`` tells it, and what is left out.
+
+Emulation proves values, memory accesses and dispatch, ten to twenty times as slowly as the machine
+computes. Under ``--emulated`` a run has fewer random problems (`EXAMPLES`, `few`), and leaves out
+
+- rooms whose tests say nothing about the emulated CPU (`ROOMS`), before they are imported;
+- tests marked ``unemulated(reason)``, which cannot run there or only start processes;
+- what another of the emulated CPUs runs: of kernels whose level is not among ``--kernels-of``, and
+  of all other tests, ``--one-in`` keeps one in so many, chosen by name: each CPU keeps others.
+
+All that was left out is counted at the end of the run.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import settings
+
+T = TypeVar("T")
+
+__all__ = [
+    "ROOMS",
+    "add_options",
+    "deselect",
+    "few",
+    "give_to_controller",
+    "ignore",
+    "is_emulated",
+    "report",
+    "take_from_worker",
+    "use_profile",
+]
+
+# Random problems of a test, of which there are 200 elsewhere.
+EXAMPLES = 10
+
+ROOMS = {
+    "benchmarks": "times and charts; emulation has no speed",
+    "fuzz": "endless workers in processes; the random problems of tests/api run",
+    "packaging": "builds by pip, which the sysroot has not; the wheel under test was built so",
+    "sanitizers": "another build, of x86-64",
+    "soak": "minutes of load in processes",
+    "tools": "makes this emulation",
+    "test_architecture.py": "reads sources, which no machine changes",
+}
+_HERE = Path(__file__).resolve().parent
+_LEFT_OUT = pytest.StashKey[Counter]()
+_state = {"emulated": False}
+
+
+def is_emulated() -> bool:
+    """Whether this run is fitted to emulation, where a test cannot be by `few`."""
+    return _state["emulated"]
+
+
+def few(items: Iterable[T], most: int) -> list[T]:
+    """Give all of `items`; under emulation at most so many of them, others in each run."""
+    found = list(items)
+    if not _state["emulated"] or len(found) <= most:
+        return found
+    chosen = random.sample(range(len(found)), most)
+    return [found[i] for i in sorted(chosen)]
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare what ``make test-arm`` passes."""
+    group = parser.getgroup("emulation")
+    group.addoption("--emulated", action="store_true", help="fit the suite to emulation")
+    group.addoption("--kernels-of", default="", metavar="ISA,...", help="levels tested in full")
+    group.addoption("--one-in", type=int, default=1, metavar="N", help="of everything else")
+    group.addoption("--share", type=int, default=0, help="which of the N")
+
+
+def ignore(path: Path, config: pytest.Config) -> bool | None:
+    """Leave a whole room out before it is imported."""
+    if not config.getoption("emulated") or path.parent != _HERE or path.name not in ROOMS:
+        return None
+    _counter(config)[f"tests/{path.name}: {ROOMS[path.name]}"] += 0
+    return True
+
+
+def use_profile(config: pytest.Config) -> None:
+    """Have fewer random problems, where a test does not name a number of its own."""
+    if config.getoption("emulated"):
+        _state["emulated"] = True
+        settings.register_profile("emulated", settings.get_profile("ci"), max_examples=EXAMPLES)
+        settings.load_profile("emulated")
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out tests that cannot run here, and those that another CPU runs."""
+    if not config.getoption("emulated"):
+        return
+    kept, left = [], []
+    for item in items:
+        reason = _reason(config, item)
+        if reason:
+            _counter(config)[reason] += 1
+            left.append(item)
+        else:
+            kept.append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left)
+
+
+def _reason(config: pytest.Config, item: pytest.Item) -> str:
+    mark = item.get_closest_marker("unemulated")
+    if mark:
+        return f"unemulated: {mark.args[0]}"
+    level = _level(item)
+    if level and level in config.getoption("kernels_of").split(","):
+        return ""
+    one_in, share = config.getoption("one_in"), config.getoption("share")
+    if zlib.crc32(item.nodeid.encode()) % one_in == share % one_in:
+        return ""
+    return f"{'kernels' if level else 'all else'}: of these the others of {one_in} CPUs' shares"
+
+
+def _level(item: pytest.Item) -> str:
+    """Level of the kernel that a test of ``tests/kernels`` is about, "" if it is about none."""
+    parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
+    row = parameters.get("row")
+    return row["isa"] if isinstance(row, dict) else ""
+
+
+def _counter(config: pytest.Config) -> Counter:
+    return config.stash.setdefault(_LEFT_OUT, Counter())
+
+
+def give_to_controller(config: pytest.Config) -> None:
+    """Send a worker's counts to the process that prints; all workers collect the same."""
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = dict(_counter(config))
+
+
+def take_from_worker(node: Any) -> None:
+    """Take the counts of a worker."""
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[_LEFT_OUT] = Counter(output.get("left_out", {}))
+
+
+def report(config: pytest.Config, reporter: Any) -> None:
+    """Say what was left out, and why."""
+    if not config.getoption("emulated"):
+        return
+    reporter.section("left out under emulation")
+    for reason, count in sorted(_counter(config).items()):
+        reporter.line(f"{count or 'all':>6}  {reason}")

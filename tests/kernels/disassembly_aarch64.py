@@ -1,0 +1,73 @@
+"""What objdump prints of AArch64 code, and what the assembler cannot judge of it."""
+
+from __future__ import annotations
+
+import re
+
+from disassembly import Function, Judge
+
+# The assembler's extension for each feature, which has its name in Linux's list of HWCAP.
+_EXTENSIONS = {
+    "asimd": "simd",
+    "fphp": "fp16",
+    "asimdhp": "fp16",
+    "asimddp": "dotprod",
+    "asimdfhm": "fp16fml",
+    "atomics": "lse",
+    "i8mm": "i8mm",
+    "bf16": "bf16",
+    "sve": "sve",
+    "sve2": "sve2",
+}
+# Branches and addresses of code: of the baseline, and their targets are places.
+_PLACES = re.compile(r"^(b|bl|b\.\w+|cbn?z|tbn?z|adrp?)\s")
+# A load from the constants beside the code.
+_LITERAL = re.compile(r"^((?:ldr|ldrsw|prfm)\s+\w+, )[0-9a-f]+$")
+# Hints, which older CPUs execute as nothing.
+_HARMLESS = frozenset({"bti", "paciasp", "pacibsp", "autiasp", "autibsp", "hint", "udf"})
+# libgcc's atomics, which ask the system for LSE before they use it (-moutline-atomics).
+_OUTLINE_ATOMICS = re.compile(
+    r"__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset)\d+_(relax|acq|rel|acq_rel|sync)"
+)
+
+
+class JudgeAarch64(Judge):
+    """Judge of AArch64 code: the baseline is Armv8.0 with its floating point and NEON."""
+
+    machine = "aarch64"
+
+    def clean(self, text: str) -> str:
+        """Leave out comments and names of places."""
+        return re.sub(r"\s*<.*?>", "", text.split("//")[0]).strip()
+
+    def excused(self, name: str) -> tuple[str, ...]:
+        """LSE for what chooses between LSE and exclusive loads at run time."""
+        return ("atomics",) if _OUTLINE_ATOMICS.fullmatch(name) else ()
+
+    def forbidden(self, encoding: bytes, text: str, features: tuple[str, ...]) -> str:
+        """Refuse what objdump does not know."""
+        return "unknown to objdump" if text.startswith(".inst") else ""
+
+    def judged(self, name: str, text: str) -> str:
+        """Leave out data between functions, hints, and operands that are places."""
+        if not text or text.startswith(".") or _PLACES.match(text):
+            return ""
+        return "" if text.split()[0] in _HARMLESS else _LITERAL.sub(r"\1.", text)
+
+    def head(self, features: tuple[str, ...]) -> list[str]:
+        """Armv8.0 and the features."""
+        extensions = dict.fromkeys(_EXTENSIONS[feature] for feature in features)
+        return [".arch armv8-a", *(f".arch_extension {name}" for name in extensions)]
+
+    def chains(self, function: Function) -> set[str]:
+        """Registers that FMAs of a function accumulate in."""
+        texts = [text for _, text in function.instructions]
+        return {t.split()[1].split(".")[0] for t in texts if t.startswith("fmla ")}
+
+    def spills(self, function: Function) -> list[str]:
+        """Instructions that move whole vectors to or from the stack.
+
+        The lower halves of v8 to v15 are saved there, as the ABI demands, by their names d8 to d15.
+        """
+        texts = [text for _, text in function.instructions]
+        return [t for t in texts if re.match(r"(ld|st)\S* .*\b[qv]\d+.*\[sp", t)]

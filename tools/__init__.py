@@ -1,0 +1,1 @@
+"""What `make` runs and users do not get."""

@@ -1,0 +1,22 @@
+"""AArch64 without an Arm machine: the wheel is cross-built and tested under user-mode emulation.
+
+``make test-arm`` and ``make demo-arm`` (``make/arm.mk``) run ``python -m tools.arm``. Only QEMU
+and the cross compiler are packages of the machine; all else lies in ``build/arm``:
+
+===============  =================================================================================
+module           what it makes or does
+===============  =================================================================================
+`host`           QEMU, cross compiler, cross libraries: says what is missing, installs it as root
+`places`         where everything lies
+`kept`           folders that are made once for what they are made of, whole or not at all
+`sysroot`        Debian's AArch64 Python and its libraries, by an apt with a state of its own
+`packages`       AArch64 wheels of what a build and the tests need, by the host's pip
+`emulated`       the command that is this Python to everything else (``build/arm/python``)
+`wheel`          the wheel: built, tagged by auditwheel, unpacked where the emulated Python looks
+`suite`          which tests run on which emulated CPU
+`demo`           the demo under emulation, compared with what the host's CPU computes
+===============  =================================================================================
+
+Emulation proves values, dispatch and memory accesses; it says nothing of speed, and does not show
+weak memory ordering.
+"""

@@ -1,0 +1,45 @@
+"""``python -m tools.arm {setup,test,demo}``; ``make test-arm`` and ``make demo-arm`` call it."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+
+from tools.arm.demo import SIDE, run_demo
+from tools.arm.host import SetUpError, ensure_tools
+from tools.arm.kept import alone, say
+from tools.arm.places import BUILD, PACKAGE
+from tools.arm.suite import installed_package, run_suite
+from tools.arm.wheel import make_wheel
+
+
+def main() -> int:
+    """Do what the arguments say; give the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tools.arm", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("setup", help="all but the tests; the emulated Python is build/arm/python")
+    test = commands.add_parser("test", help="the suite on each emulated CPU")
+    test.add_argument("arguments", nargs=argparse.REMAINDER, help="for pytest")
+    demo = commands.add_parser("demo", help="the demo, compared with the host's")
+    demo.add_argument("--side", type=int, default=SIDE, help="of the picture (default %(default)s)")
+    chosen = parser.parse_args()
+    try:
+        with alone(BUILD):
+            ensure_tools()
+            make_wheel()
+            package = installed_package()
+            if PACKAGE not in package.parents:
+                raise SetUpError(f"the emulated Python imports {package}, not the wheel")
+            if chosen.command == "test":
+                return run_suite(chosen.arguments)
+            if chosen.command == "demo":
+                return run_demo(chosen.side)
+    except (SetUpError, subprocess.CalledProcessError) as error:
+        say(str(error))
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

