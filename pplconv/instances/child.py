@@ -19,7 +19,7 @@ from typing import Any
 
 from .. import config
 from .shared import Bytes, Laid, map_segment, unpack
-from .transport import Channel, Gone
+from .transport import MAILBOXES, Channel, Gone
 
 __all__ = ["Failure", "Handle", "Order", "Ready", "serve"]
 
@@ -50,6 +50,10 @@ class Order:
 
     Attributes
     ----------
+    mailboxes : Handle
+        Of the memory that both ends of the channel see.
+    watches : bool
+        Whether there is a core for who waits.
     segment : Handle
         Of the model.
     size : int
@@ -64,6 +68,8 @@ class Order:
         Logical CPUs to be bound to; empty for none.
     """
 
+    mailboxes: Handle
+    watches: bool
     segment: Handle
     size: int
     laid: Laid
@@ -134,7 +140,11 @@ def serve(sock: socket.socket, order: Order) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _end_with_parent()
-    channel = Channel(sock)
+    try:
+        mailboxes = map_segment(order.mailboxes.fd, MAILBOXES)
+    finally:
+        os.close(order.mailboxes.fd)
+    channel = Channel(sock, mailboxes, 1, order.watches)
     try:
         _answer_all(channel, order)
     except Gone:

@@ -11,6 +11,7 @@ from multiprocessing.context import SpawnProcess
 
 from .child import Failure
 from .errors import raised
+from .shared import Bytes
 from .transport import Channel, Gone
 from .worker import Worker, WorkerDied
 
@@ -34,11 +35,22 @@ class ProcessWorker(Worker):
         Started.
     sock : socket.socket
         The way to it.
+    mailboxes : ndarray
+        Memory that it sees as well; see `Channel`.
+    watches : bool
+        Whether there is a core for who waits.
     node : int or None
         Where it runs.
     """
 
-    def __init__(self, process: SpawnProcess, sock: socket.socket, node: int | None) -> None:
+    def __init__(
+        self,
+        process: SpawnProcess,
+        sock: socket.socket,
+        mailboxes: Bytes,
+        watches: bool,
+        node: int | None,
+    ) -> None:
         self._owner = os.getpid()
         self._process = process
         self._node = node
@@ -50,7 +62,8 @@ class ProcessWorker(Worker):
         # may hold its pipes open.
         with suppress(AttributeError, OSError):
             self._ended = os.pidfd_open(process.pid or 0)
-        self._channel = Channel(sock, process.sentinel if self._ended is None else self._ended)
+        ended = process.sentinel if self._ended is None else self._ended
+        self._channel = Channel(sock, mailboxes, 0, watches, ended)
 
     @property
     def node(self) -> int | None:

@@ -16,13 +16,14 @@ import pickle
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Laid", "Parcel", "create", "map_segment", "seal", "unpack"]
+__all__ = ["FLAT", "Laid", "Parcel", "create", "map_segment", "seal", "unpack"]
+
+FLAT = -1
 
 _LINE = 64
 
@@ -97,8 +98,7 @@ def seal(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, sum(seals))
 
 
-@dataclass(frozen=True)
-class Laid:
+class Laid(NamedTuple):
     """Where an object lies in a segment: all that its reader must be told.
 
     Attributes
@@ -106,7 +106,7 @@ class Laid:
     at, length : int
         Of the pickle, in bytes; the table of the buffers follows it.
     buffers : int
-        How many.
+        How many; `FLAT` if no pickle lies there, but what `pplconv._flat` writes.
     """
 
     at: int

@@ -80,6 +80,18 @@ def split(machine: Machine, instances: int | None, threads: int | None) -> Split
     )
 
 
+def cores_left_over(machine: Machine, instances: int, threads: int) -> bool:
+    """Whether who waits for a message may watch for it, and takes no core from who computes.
+
+    One core is needed for whoever the message comes from; and where threads are more than cores,
+    they are waiting for each other already.
+    """
+    cores: float = sum(len(own) for _, own in cores_by_node(machine))
+    if machine.quota is not None:
+        cores = min(cores, machine.quota)
+    return cores >= max(2, instances * threads)
+
+
 def cores_by_node(machine: Machine) -> list[tuple[int, list[int]]]:
     """Usable cores of each node that has any: its number, and one logical CPU of each core."""
     usable = set(machine.affinity)
