@@ -33,7 +33,8 @@ def flatten(obj: object) -> Flat | None:
     Parameters
     ----------
     obj : object
-        An array, a tuple or list of some, or a request: a tuple of some and an empty dict.
+        An array, a scalar of NumPy's, a tuple or list of arrays, or a request: a tuple of arrays
+        and an empty dict.
 
     Returns
     -------

@@ -17,6 +17,7 @@ import numpy as np
 __all__ = ["Flat", "flatten", "read_flat"]
 
 cdef object ndarray = np.ndarray
+cdef object generic = np.generic
 
 cdef enum:
     LINE = 64
@@ -29,7 +30,7 @@ cdef enum:
     SMALL = 16384
 
 cdef enum:
-    ARRAY, TUPLE, LIST, REQUEST
+    ARRAY, SCALAR, TUPLE, LIST, REQUEST
 
 # Types by their number in NumPy: numbers in this machine's own byte order.
 cdef list TYPES = [None] * 32
@@ -115,6 +116,8 @@ def flatten(obj):
             form, arrays = REQUEST, obj[0]
     elif type(obj) is list:
         form, arrays = LIST, tuple(obj)
+    elif isinstance(obj, generic) and type(obj) is obj.dtype.type:
+        form, arrays = SCALAR, (np.asarray(obj),)
     else:
         return None
     count = len(arrays)
@@ -145,6 +148,8 @@ def read_flat(block, int64_t at, bint own):
         release(&view)
     if form == ARRAY:
         return arrays[0]
+    if form == SCALAR:
+        return arrays[0][()]
     if form == LIST:
         return arrays
     return tuple(arrays) if form == TUPLE else (tuple(arrays), {})

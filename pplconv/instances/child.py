@@ -52,8 +52,6 @@ class Order:
     ----------
     mailboxes : Handle
         Of the memory that both ends of the channel see.
-    watches : bool
-        Whether there is a core for who waits.
     segment : Handle
         Of the model.
     size : int
@@ -69,7 +67,6 @@ class Order:
     """
 
     mailboxes: Handle
-    watches: bool
     segment: Handle
     size: int
     laid: Laid
@@ -144,7 +141,7 @@ def serve(sock: socket.socket, order: Order) -> None:
         mailboxes = map_segment(order.mailboxes.fd, MAILBOXES)
     finally:
         os.close(order.mailboxes.fd)
-    channel = Channel(sock, mailboxes, 1, order.watches)
+    channel = Channel(sock, mailboxes, 1)
     try:
         _answer_all(channel, order)
     except Gone:

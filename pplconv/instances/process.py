@@ -28,7 +28,8 @@ from .errors import raised
 from .placement import Placement
 from .process_worker import ProcessWorker
 from .shared import Parcel, create, map_segment, seal
-from .splitting import cores_left_over
+from .spare import SpareCores
+from .splitting import usable_cores
 from .transport import MAILBOXES
 from .worker import WorkerDied
 
@@ -94,7 +95,7 @@ class ProcessWorkers:
         self._threads = threads
         self._pin = pin
         self._warned = False
-        self._watches = cores_left_over(current_machine(), len(self._placements), threads)
+        self._spare = SpareCores(usable_cores(current_machine()), threads)
         parcel, self._is_factory = _take_apart(factory, threads)
         self._laid = parcel.laid
         self._size = parcel.size
@@ -172,8 +173,8 @@ class ProcessWorkers:
     ) -> tuple[ProcessWorker, SpawnProcess]:
         memory = map_segment(mailboxes, MAILBOXES)
         order = Order(
-            Handle(mailboxes), self._watches, Handle(self._held.segments[node]), self._size,
-            self._laid, self._is_factory, self._threads, cores,
+            Handle(mailboxes), Handle(self._held.segments[node]), self._size, self._laid,
+            self._is_factory, self._threads, cores,
         )  # fmt: skip
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(
@@ -190,7 +191,7 @@ class ProcessWorkers:
         finally:
             theirs.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, masked)
-        return ProcessWorker(process, ours, memory, self._watches, runs_on), process
+        return ProcessWorker(process, ours, memory, self._spare, runs_on), process
 
     def close(self) -> None:
         """Kill the workers that are left, and free the shared memory; nothing if done before."""

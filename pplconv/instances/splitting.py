@@ -80,16 +80,10 @@ def split(machine: Machine, instances: int | None, threads: int | None) -> Split
     )
 
 
-def cores_left_over(machine: Machine, instances: int, threads: int) -> bool:
-    """Whether who waits for a message may watch for it, and takes no core from who computes.
-
-    One core is needed for whoever the message comes from; and where threads are more than cores,
-    they are waiting for each other already.
-    """
-    cores: float = sum(len(own) for _, own in cores_by_node(machine))
-    if machine.quota is not None:
-        cores = min(cores, machine.quota)
-    return cores >= max(2, instances * threads)
+def usable_cores(machine: Machine) -> float:
+    """Physical cores that the process may use, no more than the quota pays for."""
+    cores = sum(len(own) for _, own in cores_by_node(machine))
+    return cores if machine.quota is None else min(cores, machine.quota)
 
 
 def cores_by_node(machine: Machine) -> list[tuple[int, list[int]]]:

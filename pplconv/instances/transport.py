@@ -5,9 +5,10 @@ fills again with the next object, and a mailbox that says where the object lies.
 what memory cannot: descriptors of new segments, and a byte that wakes who sleeps.  One message is
 under way at a time: whoever has sent waits for the answer.
 
-To be woken takes as long as to copy some hundred thousand bytes, so where cores are left over, a
-reader whose last message came soon watches the mailbox for `WATCH` seconds before it sleeps, and
-a sender tells before it copies, so that a reader that does sleep is awake when the copy is there.
+To be woken takes as long as to copy a megabyte. So where cores are left over, which one end knows
+and tells the other, a reader whose last message came soon watches the mailbox for `WATCH` seconds
+before it sleeps; and a sender announces a message before it copies, so that a reader that does
+sleep is awake when the copy is there.
 """
 
 from __future__ import annotations
@@ -30,8 +31,11 @@ from .shared import FLAT, Bytes, Laid, Parcel, create, map_segment, unpack
 
 __all__ = ["MAILBOXES", "WATCH", "Channel", "Gone"]
 
-WATCH = 50e-6
-"""Seconds for which a reader watches for a message: what two wake-ups take."""
+WATCH = 100e-6
+"""Seconds for which a reader watches for a message: what a wake-up takes, from the call that wakes
+to the first step of who was woken, where the processor has to be woken as well."""
+# Seconds within which a message came soon, though its reader slept and had to be woken for it.
+_SOON = 3 * WATCH
 # Seconds for one that was announced: what a megabyte or two take to be copied.
 _WATCH_ANNOUNCED = 250e-6
 
@@ -39,7 +43,7 @@ MAILBOXES = 2 * _mailbox.BYTES
 """Bytes that the two ends of a channel share."""
 
 # Flags of a message.
-_KEPT_BY_READER = 1
+_KEPT_BY_READER, _WATCH = 1, 2
 
 # What goes through the socket.
 _WAKE, _SEGMENT = b"\0", b"\1"
@@ -74,8 +78,6 @@ class Channel:
         `MAILBOXES` bytes that both ends see, zeros at first.
     side : int
         0 at one end, 1 at the other.
-    watches : bool
-        Whether there is a core for who waits.
     process : int, optional
         A descriptor that is readable once the process at the other end has ended: what that
         process has started may keep its socket open.
@@ -86,13 +88,13 @@ class Channel:
         sock: socket.socket,
         memory: Bytes,
         side: int,
-        watches: bool,
         process: int | None = None,
     ) -> None:
         boxes = memory[: _mailbox.BYTES], memory[_mailbox.BYTES :]
         self._outbox = _mailbox.Outbox(boxes[side])
         self._inbox = _mailbox.Inbox(boxes[1 - side])
-        self._watches = watches
+        self.watches = False
+        """Whether there is a core for who waits; goes with each message to the other end."""
         self._soon = False  # whether the last message came soon
         self._arrived: list[int] = []  # descriptors of segments
         self._lost = False  # whether one did not arrive
@@ -117,7 +119,7 @@ class Channel:
         MemoryError
             If there is no memory for it.
         """
-        if self._watches:
+        if self.watches:
             self._outbox.announce()
             with suppress(OSError):  # `send` meets it again
                 self._wake_reader()
@@ -162,7 +164,8 @@ class Channel:
                 # So short a message goes in one piece; and first, so that who reads of the
                 # segment can have it.
                 socket.send_fds(self._sock, [_SEGMENT], [self._unsent])
-            self._outbox.post(laid.at, laid.length, laid.buffers, size, self._flags)
+            flags = self._flags | (_WATCH if self.watches else 0)
+            self._outbox.post(laid.at, laid.length, laid.buffers, size, flags)
             self._wake_reader()
         except OSError as error:
             raise Gone(str(error)) from error
@@ -187,17 +190,18 @@ class Channel:
         Gone
             If none will come.
         """
-        first, then = (WATCH, _WATCH_ANNOUNCED) if self._watches else (0.0, 0.0)
+        first, then = (WATCH, _WATCH_ANNOUNCED) if self.watches else (0.0, 0.0)
         begin = time.monotonic()
         sign = self._inbox.look(first if self._soon else 0.0, then)
         while sign == NOTHING:
             self._sleep()
             sign = self._inbox.look(0.0, then)
-        self._soon = time.monotonic() - begin < 2 * WATCH
+        self._soon = time.monotonic() - begin < _SOON
         while sign != THERE:
             self._sleep()
             sign = self._inbox.look(0.0, then)
         at, length, buffers, size, flags = self._inbox.take()
+        self.watches = bool(flags & _WATCH)
         if flags & _KEPT_BY_READER:
             self._drop_out()
         if size:
