@@ -36,8 +36,10 @@ WATCH = 100e-6
 to the first step of who was woken, where the processor has to be woken as well."""
 # Seconds within which a message came soon, though its reader slept and had to be woken for it.
 _SOON = 3 * WATCH
-# Seconds for one that was announced: what a megabyte or two take to be copied.
+# Seconds for a message that was announced: what a megabyte or two take to be copied.
 _WATCH_ANNOUNCED = 250e-6
+# Seconds longer for each byte that was sent, which the other end copies before it answers.
+_COPYING = 100e-12
 
 MAILBOXES = 2 * _mailbox.BYTES
 """Bytes that the two ends of a channel share."""
@@ -96,6 +98,7 @@ class Channel:
         self.watches = False
         """Whether there is a core for who waits; goes with each message to the other end."""
         self._soon = False  # whether the last message came soon
+        self._copying = 0.0  # seconds for the other end to take what was sent
         self._arrived: list[int] = []  # descriptors of segments
         self._lost = False  # whether one did not arrive
         self._sock = sock
@@ -170,6 +173,7 @@ class Channel:
         except OSError as error:
             raise Gone(str(error)) from error
         self._flags = 0
+        self._copying = min(_COPYING * laid.at, _WATCH_ANNOUNCED)
         if self._unsent is not None:
             os.close(self._unsent)
             self._unsent = None
@@ -190,13 +194,14 @@ class Channel:
         Gone
             If none will come.
         """
-        first, then = (WATCH, _WATCH_ANNOUNCED) if self.watches else (0.0, 0.0)
+        first = WATCH + self._copying if self.watches and self._soon else 0.0
+        then = _WATCH_ANNOUNCED if self.watches else 0.0
         begin = time.monotonic()
-        sign = self._inbox.look(first if self._soon else 0.0, then)
+        sign = self._inbox.look(first, then)
         while sign == NOTHING:
             self._sleep()
             sign = self._inbox.look(0.0, then)
-        self._soon = time.monotonic() - begin < _SOON
+        self._soon = time.monotonic() - begin < _SOON + self._copying
         while sign != THERE:
             self._sleep()
             sign = self._inbox.look(0.0, then)
