@@ -64,8 +64,14 @@ class Inbox:
     def wake(self) -> None:
         """Say that this is awake."""
 
-    def take(self) -> tuple[int, int, int, int, int]:
+    def take(self) -> tuple[int, int, int, int, int, float]:
         """Take the message out.
+
+        Returns
+        -------
+        tuple
+            The numbers, and when the message was announced, or left if it was not, in seconds of
+            `time.monotonic`.
 
         Raises
         ------

@@ -28,8 +28,8 @@ cdef extern from *:
        in pairs. */
     typedef struct {
         uint64_t count; /* twice the messages, and one more while the next is prepared */
-        int64_t words[5];
-        char apart[80];
+        int64_t words[5], since;
+        char apart[72];
         uint64_t naps; /* of the reader; odd while it sleeps, or is about to */
         char end[120];
     } pplconv_mailbox;
@@ -83,7 +83,9 @@ cdef extern from *:
     ctypedef struct Box "pplconv_mailbox":
         uint64_t count
         int64_t words[5]
+        int64_t since
         uint64_t naps
+    int64_t nanoseconds "pplconv_nanoseconds"() nogil
     uint64_t load "pplconv_load"(const uint64_t *place) nogil
     void store "pplconv_store"(uint64_t *place, uint64_t value) nogil
     int sign_of "pplconv_sign"(const Box *box, uint64_t read) nogil
@@ -102,6 +104,12 @@ cdef Box *box_in(object memory, View *view) except NULL:
     return <Box *> view.buffer.buf
 
 
+cdef void begin(Box *box) noexcept:
+    if not box.count & 1:
+        box.since = nanoseconds()
+        store(&box.count, box.count + 1)
+
+
 cdef class Outbox:
     """The writer's end of a mailbox; see ``_mailbox.pyi``."""
 
@@ -116,16 +124,17 @@ cdef class Outbox:
         release(&self.view)
 
     def announce(self):
-        store(&self.box.count, self.box.count | 1)
+        begin(self.box)
 
     def post(self, int64_t first, int64_t second, int64_t third, int64_t fourth, int64_t fifth):
         cdef Box *box = self.box
+        begin(box)
         box.words[0] = first
         box.words[1] = second
         box.words[2] = third
         box.words[3] = fourth
         box.words[4] = fifth
-        store(&box.count, (box.count | 1) + 1)
+        store(&box.count, box.count + 1)
 
     def sleeper(self):
         cdef uint64_t naps = load(&self.box.naps)
@@ -169,4 +178,5 @@ cdef class Inbox:
         if sign_of(box, self.read) < 2:
             raise ValueError("there is no message")
         self.read += 2
-        return box.words[0], box.words[1], box.words[2], box.words[3], box.words[4]
+        since = 1e-9 * box.since
+        return box.words[0], box.words[1], box.words[2], box.words[3], box.words[4], since

@@ -26,7 +26,7 @@ import numpy as np
 from .. import _mailbox
 from .._arrays import empty_aligned
 from .._flat import Flat, flatten, read_flat
-from .._mailbox import NOTHING, THERE
+from .._mailbox import THERE
 from .shared import FLAT, Bytes, Laid, Parcel, create, map_segment, unpack
 
 __all__ = ["MAILBOXES", "WATCH", "Channel", "Gone"]
@@ -34,8 +34,8 @@ __all__ = ["MAILBOXES", "WATCH", "Channel", "Gone"]
 WATCH = 100e-6
 """Seconds for which a reader watches for a message: what a wake-up takes, from the call that wakes
 to the first step of who was woken, where the processor has to be woken as well."""
-# Seconds within which a message came soon, though its reader slept and had to be woken for it.
-_SOON = 3 * WATCH
+# Seconds within which a message came soon: where nobody slept, it would have come sooner.
+_SOON = 2 * WATCH
 # Seconds for a message that was announced: what a megabyte or two take to be copied.
 _WATCH_ANNOUNCED = 250e-6
 # Seconds longer for each byte that was sent, which the other end copies before it answers.
@@ -196,16 +196,12 @@ class Channel:
         """
         first = WATCH + self._copying if self.watches and self._soon else 0.0
         then = _WATCH_ANNOUNCED if self.watches else 0.0
-        begin = time.monotonic()
-        sign = self._inbox.look(first, then)
-        while sign == NOTHING:
+        begin = time.monotonic()  # of all processes the same
+        while self._inbox.look(first, then) != THERE:
             self._sleep()
-            sign = self._inbox.look(0.0, then)
-        self._soon = time.monotonic() - begin < _SOON + self._copying
-        while sign != THERE:
-            self._sleep()
-            sign = self._inbox.look(0.0, then)
-        at, length, buffers, size, flags = self._inbox.take()
+            first = 0.0
+        at, length, buffers, size, flags, since = self._inbox.take()
+        self._soon = since - begin < _SOON + self._copying
         self.watches = bool(flags & _WATCH)
         if flags & _KEPT_BY_READER:
             self._drop_out()
