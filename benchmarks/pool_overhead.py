@@ -99,10 +99,17 @@ class Case:
         return {name: seconds - self.model_seconds for name, seconds in found.items()}
 
 
+def _sizes(text: str) -> list[int]:
+    try:
+        return options.counts(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected bytes, such as 16,65536") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pool_overhead", description=__doc__)
     parser.add_argument(
-        "--bytes", type=options.counts, default=[16, 1 << 20], help="of a request, such as 16,65536"
+        "--bytes", type=_sizes, default=[16, 1 << 20], help="of a request, such as 16,65536"
     )
     parser.add_argument(
         "--modes", type=options.words, default=list(MODES), help=f"some of {','.join(MODES)}"
