@@ -48,14 +48,14 @@ cdef extern from *:
     #endif
     }
 
+    /* Each side writes one count and then looks at the other: in one order for both, which
+       acquiring and releasing alone would not give. */
     static inline uint64_t pplconv_load(const uint64_t *from) {
-        return __atomic_load_n(from, __ATOMIC_ACQUIRE);
+        return __atomic_load_n(from, __ATOMIC_SEQ_CST);
     }
 
     static inline void pplconv_store(uint64_t *to, uint64_t value) {
-        __atomic_store_n(to, value, __ATOMIC_RELEASE);
-        /* Before what is looked at next: no processor orders a load behind a store by itself. */
-        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        __atomic_store_n(to, value, __ATOMIC_SEQ_CST);
     }
 
     /* 0: nothing new, 1: a message is prepared, 2: it is there. */
