@@ -117,6 +117,8 @@ setup(
             extension("_binding"),
             extension("_workspace"),
             extension("_arrays"),
+            extension("_flat"),
+            extension("_mailbox"),
             extension("_trial"),
             extension("_prepared"),
             extension("_conv"),

@@ -19,7 +19,7 @@ from typing import Any
 
 from .. import config
 from .shared import Bytes, Laid, map_segment, unpack
-from .transport import Channel, Gone
+from .transport import MAILBOXES, Channel, Gone
 
 __all__ = ["Failure", "Handle", "Order", "Ready", "serve"]
 
@@ -50,6 +50,8 @@ class Order:
 
     Attributes
     ----------
+    mailboxes : Handle
+        Of the memory that both ends of the channel see.
     segment : Handle
         Of the model.
     size : int
@@ -64,6 +66,7 @@ class Order:
         Logical CPUs to be bound to; empty for none.
     """
 
+    mailboxes: Handle
     segment: Handle
     size: int
     laid: Laid
@@ -134,7 +137,11 @@ def serve(sock: socket.socket, order: Order) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _end_with_parent()
-    channel = Channel(sock)
+    try:
+        mailboxes = map_segment(order.mailboxes.fd, MAILBOXES)
+    finally:
+        os.close(order.mailboxes.fd)
+    channel = Channel(sock, mailboxes, 1)
     try:
         _answer_all(channel, order)
     except Gone:

@@ -22,11 +22,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.context import SpawnProcess
 
+from ..machine import current as current_machine
 from .child import Failure, Handle, Order, Ready, serve
 from .errors import raised
 from .placement import Placement
 from .process_worker import ProcessWorker
 from .shared import Parcel, create, map_segment, seal
+from .spare import SpareCores
+from .splitting import usable_cores
+from .transport import MAILBOXES
 from .worker import WorkerDied
 
 __all__ = ["ProcessWorkers", "make_process_workers"]
@@ -91,6 +95,7 @@ class ProcessWorkers:
         self._threads = threads
         self._pin = pin
         self._warned = False
+        self._spare = SpareCores(usable_cores(current_machine()), threads)
         parcel, self._is_factory = _take_apart(factory, threads)
         self._laid = parcel.laid
         self._size = parcel.size
@@ -157,9 +162,19 @@ class ProcessWorkers:
         node, cores = (placement.node, placement.cores) if self._pin else (None, ())
         if not self._finalizer.alive:
             raise RuntimeError("the workers are closed")
+        fd = create("pplconv-mailboxes", MAILBOXES)
+        try:
+            return self._start_with(fd, placement.node, node, cores)
+        finally:
+            os.close(fd)
+
+    def _start_with(
+        self, mailboxes: int, runs_on: int | None, node: int | None, cores: tuple[int, ...]
+    ) -> tuple[ProcessWorker, SpawnProcess]:
+        memory = map_segment(mailboxes, MAILBOXES)
         order = Order(
-            Handle(self._held.segments[node]), self._size, self._laid, self._is_factory,
-            self._threads, cores,
+            Handle(mailboxes), Handle(self._held.segments[node]), self._size, self._laid,
+            self._is_factory, self._threads, cores,
         )  # fmt: skip
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(
@@ -176,7 +191,7 @@ class ProcessWorkers:
         finally:
             theirs.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, masked)
-        return ProcessWorker(process, ours, placement.node), process
+        return ProcessWorker(process, ours, memory, self._spare, runs_on), process
 
     def close(self) -> None:
         """Kill the workers that are left, and free the shared memory; nothing if done before."""

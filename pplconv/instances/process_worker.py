@@ -11,6 +11,8 @@ from multiprocessing.context import SpawnProcess
 
 from .child import Failure
 from .errors import raised
+from .shared import Bytes
+from .spare import SpareCores
 from .transport import Channel, Gone
 from .worker import Worker, WorkerDied
 
@@ -34,13 +36,25 @@ class ProcessWorker(Worker):
         Started.
     sock : socket.socket
         The way to it.
+    mailboxes : ndarray
+        Memory that it sees as well; see `Channel`.
+    spare : SpareCores
+        Shared with other workers of the machine.
     node : int or None
         Where it runs.
     """
 
-    def __init__(self, process: SpawnProcess, sock: socket.socket, node: int | None) -> None:
+    def __init__(
+        self,
+        process: SpawnProcess,
+        sock: socket.socket,
+        mailboxes: Bytes,
+        spare: SpareCores,
+        node: int | None,
+    ) -> None:
         self._owner = os.getpid()
         self._process = process
+        self._spare = spare
         self._node = node
         self._cores: tuple[int, ...] = ()
         self._dead = False
@@ -50,7 +64,8 @@ class ProcessWorker(Worker):
         # may hold its pipes open.
         with suppress(AttributeError, OSError):
             self._ended = os.pidfd_open(process.pid or 0)
-        self._channel = Channel(sock, process.sentinel if self._ended is None else self._ended)
+        ended = process.sentinel if self._ended is None else self._ended
+        self._channel = Channel(sock, mailboxes, 0, ended)
 
     @property
     def node(self) -> int | None:
@@ -99,21 +114,28 @@ class ProcessWorker(Worker):
         with self._running:
             if self._dead:
                 raise WorkerDied("the worker process has ended")
-            written = self._channel.write((args, kwargs))
+            self._channel.watches = self._spare.begin()
             try:
-                self._channel.send(written)
-                laid = self._channel.receive()
-            except Gone as gone:
-                self._dead = True
-                raise WorkerDied(f"the worker process {self.pid} has ended: {gone}") from None
-            except BaseException:
-                # Interrupted: an answer may come that nobody could tell from the next one's.
-                self.abandon()
-                raise
-            answer = self._channel.copy(laid)
+                answer = self._ask(args, kwargs)
+            finally:
+                self._spare.end()
         if isinstance(answer, Failure):
             raise raised(answer)
         return answer
+
+    def _ask(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        written = self._channel.write((args, kwargs))
+        try:
+            self._channel.send(written)
+            laid = self._channel.receive()
+        except Gone as gone:
+            self._dead = True
+            raise WorkerDied(f"the worker process {self.pid} has ended: {gone}") from None
+        except BaseException:
+            # Interrupted: an answer may come that nobody could tell from the next one's.
+            self.abandon()
+            raise
+        return self._channel.copy(laid)
 
     def first_answer(self) -> object:
         """Wait for what the process says before any request."""

@@ -13,16 +13,18 @@ import io
 import mmap
 import os
 import pickle
+import struct
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Laid", "Parcel", "create", "map_segment", "seal", "unpack"]
+__all__ = ["FLAT", "Laid", "Parcel", "create", "map_segment", "seal", "unpack"]
+
+FLAT = -1
 
 _LINE = 64
 
@@ -97,8 +99,7 @@ def seal(fd: int) -> None:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, sum(seals))
 
 
-@dataclass(frozen=True)
-class Laid:
+class Laid(NamedTuple):
     """Where an object lies in a segment: all that its reader must be told.
 
     Attributes
@@ -106,7 +107,7 @@ class Laid:
     at, length : int
         Of the pickle, in bytes; the table of the buffers follows it.
     buffers : int
-        How many.
+        How many; `FLAT` if no pickle lies there, but what `pplconv._flat` writes.
     """
 
     at: int
@@ -160,10 +161,9 @@ class Parcel:
         stream = io.BytesIO()
         _Pickler(stream, self._keep, threads).dump(obj)
         self._stream = stream.getbuffer()
-        table = np.array(self._table, np.int64)
-        self._tail = table.view(np.uint8)
+        self._tail = struct.pack(f"={len(self._table)}q", *self._table)
         self.laid = Laid(self._end, self._stream.nbytes, len(self._parts))
-        self.size = max(1, self._end + self._stream.nbytes + self._tail.nbytes)
+        self.size = max(1, self._end + self._stream.nbytes + len(self._tail))
 
     def _keep(self, buffer: pickle.PickleBuffer) -> bool:
         raw = buffer.raw()
@@ -180,12 +180,13 @@ class Parcel:
             # NumPy copies without the GIL.
             np.copyto(room[at : at + length], np.frombuffer(part, np.uint8))
         at = self._end
+        memory = room.data
         for rest in (self._stream, self._tail):
-            room[at : at + rest.nbytes] = rest
-            at += rest.nbytes
+            memory[at : at + len(rest)] = rest
+            at += len(rest)
 
 
-def _rows(table: list[int]) -> list[tuple[int, int, int]]:
+def _rows(table: Sequence[int]) -> list[tuple[int, int, int]]:
     return list(zip(table[0::3], table[1::3], table[2::3], strict=True))
 
 
@@ -208,9 +209,9 @@ def unpack(block: Bytes, laid: Laid, place: Callable[[Bytes], Bytes] | None = No
         are.
     """
     end = laid.at + laid.length
-    table = bytes(block[end : end + 24 * laid.buffers])
+    table = struct.unpack_from(f"={3 * laid.buffers}q", block.data, end)
     buffers = []
-    for at, length, readonly in _rows(np.frombuffer(table, np.int64).tolist()):
+    for at, length, readonly in _rows(table):
         part = block[at : at + length]
         if place is not None:
             part = place(part)

@@ -80,6 +80,12 @@ def split(machine: Machine, instances: int | None, threads: int | None) -> Split
     )
 
 
+def usable_cores(machine: Machine) -> float:
+    """Physical cores that the process may use, no more than the quota pays for."""
+    cores = sum(len(own) for _, own in cores_by_node(machine))
+    return cores if machine.quota is None else min(cores, machine.quota)
+
+
 def cores_by_node(machine: Machine) -> list[tuple[int, list[int]]]:
     """Usable cores of each node that has any: its number, and one logical CPU of each core."""
     usable = set(machine.affinity)

@@ -1,8 +1,14 @@
-"""Objects from one process to another: a few bytes through a socket, the rest through memory.
+"""Objects from one process to another, through memory.
 
 Each direction has a segment that its sender makes, makes anew when an object does not fit, and
-fills again with the next object; a descriptor goes with the first message that speaks of it.  One
-message is under way at a time: whoever has sent waits for the answer.
+fills again with the next object, and a mailbox that says where the object lies.  A socket carries
+what memory cannot: descriptors of new segments, and a byte that wakes who sleeps.  One message is
+under way at a time: whoever has sent waits for the answer.
+
+To be woken takes as long as to copy a megabyte. So where cores are left over, which one end knows
+and tells the other, a reader whose last message came soon watches the mailbox for `WATCH` seconds
+before it sleeps; and a sender announces a message before it copies, so that a reader that does
+sleep is awake when the copy is there.
 """
 
 from __future__ import annotations
@@ -11,20 +17,38 @@ import array
 import os
 import select
 import socket
-import struct
+import time
 import weakref
 from contextlib import suppress
 
 import numpy as np
 
+from .. import _mailbox
 from .._arrays import empty_aligned
-from .shared import Bytes, Laid, Parcel, create, map_segment, unpack
+from .._flat import Flat, flatten, read_flat
+from .._mailbox import THERE
+from .shared import FLAT, Bytes, Laid, Parcel, create, map_segment, unpack
 
-__all__ = ["Channel", "Gone"]
+__all__ = ["MAILBOXES", "WATCH", "Channel", "Gone"]
 
-# Where the object lies (three numbers), the size of a new segment or 0, flags.
-_HEADER = struct.Struct("<5Q")
-_KEPT_BY_READER = 1
+WATCH = 100e-6
+"""Seconds for which a reader watches for a message: what a wake-up takes, from the call that wakes
+to the first step of who was woken, where the processor has to be woken as well."""
+# Seconds within which a message came soon: where nobody slept, it would have come sooner.
+_SOON = 2 * WATCH
+# Seconds for a message that was announced: what a megabyte or two take to be copied.
+_WATCH_ANNOUNCED = 250e-6
+# Seconds longer for each byte that was sent, which the other end copies before it answers.
+_COPYING = 100e-12
+
+MAILBOXES = 2 * _mailbox.BYTES
+"""Bytes that the two ends of a channel share."""
+
+# Flags of a message.
+_KEPT_BY_READER, _WATCH = 1, 2
+
+# What goes through the socket.
+_WAKE, _SEGMENT = b"\0", b"\1"
 
 # A buffer below this costs less in the pickle than apart from it.
 _INLINE = 16384
@@ -52,12 +76,31 @@ class Channel:
     ----------
     sock : socket.socket
         One of a connected pair of streams, which becomes the channel's.
+    memory : ndarray
+        `MAILBOXES` bytes that both ends see, zeros at first.
+    side : int
+        0 at one end, 1 at the other.
     process : int, optional
         A descriptor that is readable once the process at the other end has ended: what that
         process has started may keep its socket open.
     """
 
-    def __init__(self, sock: socket.socket, process: int | None = None) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        memory: Bytes,
+        side: int,
+        process: int | None = None,
+    ) -> None:
+        boxes = memory[: _mailbox.BYTES], memory[_mailbox.BYTES :]
+        self._outbox = _mailbox.Outbox(boxes[side])
+        self._inbox = _mailbox.Inbox(boxes[1 - side])
+        self.watches = False
+        """Whether there is a core for who waits; goes with each message to the other end."""
+        self._soon = False  # whether the last message came soon
+        self._copying = 0.0  # seconds for the other end to take what was sent
+        self._arrived: list[int] = []  # descriptors of segments
+        self._lost = False  # whether one did not arrive
         self._sock = sock
         self._out: Bytes | None = None
         self._in: Bytes | None = None
@@ -79,12 +122,16 @@ class Channel:
         MemoryError
             If there is no memory for it.
         """
-        parcel = Parcel(obj, _INLINE)
+        if self.watches:
+            self._outbox.announce()
+            with suppress(OSError):  # `send` meets it again
+                self._wake_reader()
+        parcel: Flat | Parcel = flatten(obj) or Parcel(obj, _INLINE)
         if self._out is None or self._out.nbytes < parcel.size:
             self._new_segment(parcel.size)
         assert self._out is not None
         parcel.write(self._out)
-        return parcel.laid
+        return Laid(parcel.at, parcel.length, FLAT) if isinstance(parcel, Flat) else parcel.laid
 
     def _new_segment(self, size: int) -> None:
         self._drop_out()
@@ -115,21 +162,29 @@ class Channel:
         """
         assert self._out is not None
         size = self._out.nbytes if self._unsent is not None else 0
-        header = _HEADER.pack(laid.at, laid.length, laid.buffers, size, self._flags)
-        self._flags = 0
         try:
-            if self._unsent is None:
-                self._sock.sendall(header)
-            else:
-                # So short a message goes in one piece.
-                socket.send_fds(self._sock, [header], [self._unsent])
+            if self._unsent is not None:
+                # So short a message goes in one piece; and first, so that who reads of the
+                # segment can have it.
+                socket.send_fds(self._sock, [_SEGMENT], [self._unsent])
+            flags = self._flags | (_WATCH if self.watches else 0)
+            self._outbox.post(laid.at, laid.length, laid.buffers, size, flags)
+            self._wake_reader()
         except OSError as error:
             raise Gone(str(error)) from error
+        self._flags = 0
+        self._copying = min(_COPYING * laid.at, _WATCH_ANNOUNCED)
         if self._unsent is not None:
             os.close(self._unsent)
             self._unsent = None
         if self._out.nbytes > _LARGEST_KEPT:
             self._out = None
+
+    def _wake_reader(self) -> None:
+        nap = self._outbox.sleeper()
+        if nap:
+            self._sock.sendall(_WAKE)
+            self._outbox.rang(nap)
 
     def receive(self) -> Laid:
         """Wait for the next message.
@@ -139,49 +194,71 @@ class Channel:
         Gone
             If none will come.
         """
-        header, fd = self._header()
-        at, length, buffers, size, flags = _HEADER.unpack(header)
+        first = WATCH + self._copying if self.watches and self._soon else 0.0
+        then = _WATCH_ANNOUNCED if self.watches else 0.0
+        begin = time.monotonic()  # of all processes the same
+        while self._inbox.look(first, then) != THERE:
+            self._sleep()
+            first = 0.0
+        at, length, buffers, size, flags, since = self._inbox.take()
+        self._soon = since - begin < _SOON + self._copying
+        self.watches = bool(flags & _WATCH)
         if flags & _KEPT_BY_READER:
             self._drop_out()
         if size:
-            if fd is None:
-                raise Gone("a segment did not arrive: too many open files")
+            fd = self._segment()
             try:
                 self._in = map_segment(fd, size)
             finally:
                 os.close(fd)
         return Laid(at, length, buffers)
 
-    def _header(self) -> tuple[bytes, int | None]:
-        header, fd = b"", None
-        while len(header) < _HEADER.size:
+    def _sleep(self) -> None:
+        """Sleep until the other end may have sent something, or has ended."""
+        try:
+            if not self._inbox.nap():
+                return
             try:
-                chunk, handles = self._some(_HEADER.size - len(header))
-            except OSError as error:
-                raise Gone(str(error)) from error
-            if not chunk:
-                raise Gone("closed")
-            header += chunk
-            fd = handles[0] if handles else fd
-        return header, fd
+                self._read_socket()
+            except Gone:
+                if self._inbox.look() != THERE:  # no last words
+                    raise
+        finally:
+            self._inbox.wake()
 
-    def _some(self, wanted: int) -> tuple[bytes, list[int]]:
+    def _segment(self) -> int:
+        """The descriptor that was sent before the message that has come."""
+        while not self._arrived:
+            if self._lost:
+                raise Gone("a segment did not arrive: too many open files")
+            self._read_socket()
+        return self._arrived.pop(0)
+
+    def _read_socket(self) -> None:
         flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-        if self._poll is not None:
-            ready = {fd for fd, _ in self._poll.poll()}
-            if self._sock.fileno() not in ready:
-                flags |= socket.MSG_DONTWAIT  # the process has ended; its last words may be there
         room = socket.CMSG_SPACE(array.array("i").itemsize)
-        chunk, extras, _, _ = self._sock.recvmsg(wanted, room, flags)
+        try:
+            if self._poll is not None:
+                ready = {fd for fd, _ in self._poll.poll()}
+                if self._sock.fileno() not in ready:
+                    flags |= socket.MSG_DONTWAIT  # it has ended; more may have come in between
+            chunk, extras, _, _ = self._sock.recvmsg(64, room, flags)
+        except OSError as error:
+            raise Gone(str(error)) from error
+        if not chunk:
+            raise Gone("closed")
         handles = array.array("i")
         for _, _, data in extras:
             handles.frombytes(data)
-        return chunk, handles.tolist()
+        self._arrived += handles
+        self._lost |= len(handles) < chunk.count(_SEGMENT)
 
     def copy(self, laid: Laid) -> object:
         """What was received, in memory of its own: arrays begin on a cache line."""
         assert self._in is not None
         try:
+            if laid.buffers == FLAT:
+                return read_flat(self._in, laid.at, True)
             return unpack(self._in, laid, _own)
         finally:
             if self._in.nbytes > _LARGEST_KEPT:
@@ -192,6 +269,8 @@ class Channel:
         assert self._in is not None
         # What arrays on it hold is this array, since NumPy sees no array behind it.
         block = np.frombuffer(self._in.data, np.uint8)
+        if laid.buffers == FLAT:
+            return read_flat(block, laid.at, False), weakref.ref(block)
         return unpack(block, laid), weakref.ref(block)
 
     def done_with(self, block: weakref.ref[Bytes]) -> None:
@@ -215,4 +294,6 @@ class Channel:
         """Let go of the socket and of all memory."""
         self._drop_out()
         self._in = None
+        while self._arrived:
+            os.close(self._arrived.pop())
         self._sock.close()

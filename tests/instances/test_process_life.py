@@ -268,18 +268,20 @@ if __name__ == "__main__":
         time.sleep(20)  # holds every socket and pipe of its parent
         os._exit(0)
     print(one.pid, two.pid, flush=True)
+    while "busy" in %r:
+        one.run(("change", np.zeros(5)), {})
     one.run(("sleep", 1000), {})
 """
 
 
 @pytest.mark.skipif(not LINUX, reason="/proc")
-@pytest.mark.parametrize("state", ["alone", "forked"])
+@pytest.mark.parametrize("state", ["alone", "forked", "busy"])
 def test_workers_end_with_their_parent(state, tmp_path):
     """However it ends, whatever they do, and whoever else holds its pipes."""
     if state == "forked" and not hasattr(os, "pidfd_open"):
         pytest.skip("no pidfd_open")
     before = set(os.listdir("/dev/shm"))
-    parent = script(tmp_path, HANG % state)
+    parent = script(tmp_path, HANG % (state, state))
     pids = [int(pid) for pid in parent.stdout.readline().split()]
     assert len(pids) == 2 and all(map(lives, pids)), parent.stderr.read()
     parent.kill()
