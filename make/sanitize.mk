@@ -2,7 +2,7 @@
 # own under build/ that finds everything but pplconv in the normal one; nothing of that is changed.
 # They want gcc, whose runtime libraries are preloaded.
 
-.PHONY: asan tsan soak
+.PHONY: asan leaks tsan soak
 
 SECONDS ?= 600
 CALLS ?= 20000
@@ -14,18 +14,27 @@ ASAN_FLAGS := -g1 -fno-wrapv -fno-omit-frame-pointer -fsanitize=address,undefine
 TSAN_FLAGS := -g1 -fno-omit-frame-pointer -fsanitize=thread
 runtime = $(shell $(CC) -print-file-name=$(1))
 
+ASAN_RUNTIME = $(call runtime,libasan.so) $(call runtime,libstdc++.so.6)
+
 # Reports go to files, one a process, as tests may swallow what their children say.  (`-m pytest`
 # would put the sources before what was built of them.)  Those of UBSan, which knows no such files
 # beside ASan, go to standard error past what pytest captures; either ends the process.
 asan: build/asan/.installed ## the suite, or TESTS=..., with all C and Cython under ASan and UBSan
 	rm -rf build/asan/reports && mkdir -p build/asan/reports
-	LD_PRELOAD="$(call runtime,libasan.so) $(call runtime,libstdc++.so.6)" \
+	LD_PRELOAD="$(ASAN_RUNTIME)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan/reports/report \
 	UBSAN_OPTIONS=print_stacktrace=1 \
 	PPLCONV_TEST_CFLAGS="$(ASAN_FLAGS)" PYTHONMALLOC=malloc \
 		build/asan/venv/bin/python $(BIN)/pytest -n auto --capture=sys \
 		-m 'not unsanitized' $(TESTS) $(ARGS); \
 	status=$$?; $(BIN)/python tests/sanitizers/reports.py build/asan/reports && exit $$status
+
+# `make asan` looks for no leaks: at its end an interpreter has lost much that is its own.
+leaks: build/asan/.installed ## rounds of calls, and what is lost in each, under LeakSanitizer
+	LD_PRELOAD="$(ASAN_RUNTIME)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=1:leak_check_at_exit=0:allocator_may_return_null=1 \
+	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \
+		build/asan/venv/bin/python tests/sanitizers/leaks.py $(ARGS)
 
 # Portable kernels are all C, so that the tool sees each access to a tensor; assembly it does not.
 # Every call is to get the team it asks for, however many others run and however few the cores are.
@@ -50,8 +59,9 @@ build/%/.installed: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/extra-test
 	DIST_EXTRA_CONFIG=$(CURDIR)/build/$*/setup.cfg CFLAGS="$(SANITIZED)" \
 		$(BIN)/python -m pip wheel --no-deps --wheel-dir build/$*/wheels .
 	$(BIN)/python -m venv --without-pip build/$*/venv
+	@# Before the next line, as pip would find the normal package there and be content.
+	$(BIN)/python -m pip --python build/$*/venv/bin/python install --no-deps build/$*/wheels/*.whl
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))' \
 		> "$$(build/$*/venv/bin/python -c \
 			'import sysconfig; print(sysconfig.get_path("platlib"))')/everything_else.pth"
-	$(BIN)/python -m pip --python build/$*/venv/bin/python install --no-deps build/$*/wheels/*.whl
 	@touch $@
