@@ -2,7 +2,7 @@
 # own under build/ that finds everything but pplconv in the normal one; nothing of that is changed.
 # They want gcc, whose runtime libraries are preloaded.
 
-.PHONY: asan tsan soak
+.PHONY: asan leaks tsan soak
 
 SECONDS ?= 600
 CALLS ?= 20000
@@ -14,12 +14,14 @@ ASAN_FLAGS := -g1 -fno-wrapv -fno-omit-frame-pointer -fsanitize=address,undefine
 TSAN_FLAGS := -g1 -fno-omit-frame-pointer -fsanitize=thread
 runtime = $(shell $(CC) -print-file-name=$(1))
 
+ASAN_RUNTIME = $(call runtime,libasan.so) $(call runtime,libstdc++.so.6)
+
 # Reports go to files, one a process, as tests may swallow what their children say.  (`-m pytest`
 # would put the sources before what was built of them.)  Those of UBSan, which knows no such files
 # beside ASan, go to standard error past what pytest captures; either ends the process.
 asan: build/asan/.installed ## the suite, or TESTS=..., with all C and Cython under ASan and UBSan
 	rm -rf build/asan/reports && mkdir -p build/asan/reports
-	LD_PRELOAD="$(call runtime,libasan.so) $(call runtime,libstdc++.so.6)" \
+	LD_PRELOAD="$(ASAN_RUNTIME)" \
 	ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:log_path=$(CURDIR)/build/asan/reports/report \
 	UBSAN_OPTIONS=print_stacktrace=1 \
 	PPLCONV_TEST_CFLAGS="$(ASAN_FLAGS)" PYTHONMALLOC=malloc \
@@ -27,13 +29,21 @@ asan: build/asan/.installed ## the suite, or TESTS=..., with all C and Cython un
 		-m 'not unsanitized' $(TESTS) $(ARGS); \
 	status=$$?; $(BIN)/python tests/sanitizers/reports.py build/asan/reports && exit $$status
 
+# `make asan` looks for no leaks: at its end an interpreter has lost much that is its own.
+leaks: build/asan/.installed ## rounds of calls, and what is lost in each, under LeakSanitizer
+	LD_PRELOAD="$(ASAN_RUNTIME)" PYTHONMALLOC=malloc \
+	ASAN_OPTIONS=detect_leaks=1:leak_check_at_exit=0:allocator_may_return_null=1 \
+	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \
+		build/asan/venv/bin/python tests/sanitizers/leaks.py $(ARGS)
+
 # Portable kernels are all C, so that the tool sees each access to a tensor; assembly it does not.
+# Every call is to get the team it asks for, however many others run and however few the cores are.
 tsan: build/tsan/.installed ## CALLS=20000 calls from Python threads with teams, under ThreadSanitizer
 	$(CC) -std=gnu11 -O1 $(TSAN_FLAGS) -fPIC -shared -o build/tsan/openmp_on_pthreads.so \
 		tests/sanitizers/native/openmp_on_pthreads.c -lpthread
 	LD_PRELOAD="$(call runtime,libtsan.so) $(CURDIR)/build/tsan/openmp_on_pthreads.so" \
 	TSAN_OPTIONS=history_size=7:second_deadlock_stack=1 PPLCONV_MAX_ISA=portable \
-	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \
+	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off PPLCONV_NUM_THREADS=64 PPLCONV_TEAM_START_US=1 \
 		build/tsan/venv/bin/python tests/sanitizers/concurrent_calls.py --calls $(CALLS) $(ARGS)
 
 soak: $(STAMPS)/extra-test ## SECONDS=600 of mixed load with kills; what is held, before and after
@@ -45,12 +55,13 @@ build/tsan/.installed: SANITIZED = $(TSAN_FLAGS)
 build/%/.installed: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/extra-test
 	@mkdir -p build/$*
 	rm -rf build/$*/wheels build/$*/build/lib* build/$*/venv
-	printf '[build]\nbuild_base = build/$*/build\n' > build/$*/setup.cfg
+	printf '[build]\nbuild_base = build/$*/build\nparallel = %s\n' "$$(nproc)" > build/$*/setup.cfg
 	DIST_EXTRA_CONFIG=$(CURDIR)/build/$*/setup.cfg CFLAGS="$(SANITIZED)" \
 		$(BIN)/python -m pip wheel --no-deps --wheel-dir build/$*/wheels .
 	$(BIN)/python -m venv --without-pip build/$*/venv
+	@# Before the next line, as pip would find the normal package there and be content.
+	$(BIN)/python -m pip --python build/$*/venv/bin/python install --no-deps build/$*/wheels/*.whl
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))' \
 		> "$$(build/$*/venv/bin/python -c \
 			'import sysconfig; print(sysconfig.get_path("platlib"))')/everything_else.pth"
-	$(BIN)/python -m pip --python build/$*/venv/bin/python install --no-deps build/$*/wheels/*.whl
 	@touch $@

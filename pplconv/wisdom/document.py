@@ -87,6 +87,8 @@ def parse(data: bytes) -> tuple[dict[Key, Entry], int]:
     ------
     Unusable
         If it is no wisdom of this version.
+    MemoryError
+        If there is not enough memory to tell.
     """
     import json
 
@@ -102,8 +104,8 @@ def parse(data: bytes) -> tuple[dict[Key, Entry], int]:
             parse_float=lambda digits: float(digits) if len(digits) <= _LONGEST_NUMBER else None,
             parse_constant=lambda name: None,
         )
-    # MemoryError: some versions of Python say so where nesting is too deep.
-    except (ValueError, RecursionError, MemoryError):
+    # MemoryError says nothing about the file, which must not be set aside for it.
+    except (ValueError, RecursionError):
         written = _NEWER.search(data, 0, 2 * len(header))
         if ours and written and int(written[1]) > VERSION:
             raise _newer(int(written[1])) from None

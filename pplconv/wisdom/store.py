@@ -63,7 +63,7 @@ class Contents:
 
 
 def read_file(path: str) -> Contents:
-    """Read a file of any content; a missing one is empty, and nothing is raised."""
+    """Read a file of any content; a missing one is empty, and MemoryError is all it raises."""
     try:
         data, stamp = files.read(path, MAX_BYTES)
     except FileNotFoundError:

@@ -2,8 +2,9 @@
 
 Not a test module: ``make tsan`` runs it as a script under ThreadSanitizer, and anybody may run it
 without. Python threads, the callers, share convolutions, plans, packed weights and the pool of
-scratch; most calls lead a team of their own besides. Prints what was tried, in numbers; exits
-with 1 if a byte differed.
+scratch; most calls lead a team of their own besides. Others go through instance pools, some of
+which are opened and closed for them. Prints what was tried, in numbers; exits with 1 if a byte
+differed.
 """
 
 from __future__ import annotations
@@ -14,142 +15,13 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack
 
 import numpy as np
 
-# The helpers beside the tests.
-_TESTS = Path(__file__).resolve().parents[1]
-sys.path += [str(_TESTS), str(_TESTS / "api")]
-
-import pplconv  # noqa: E402
-from blocks import in_blocks  # noqa: E402
-from candidates import TINY, conv_problem, every_candidate, surroundings  # noqa: E402
-from pplconv import config  # noqa: E402
-from pplconv._trial import Trial  # noqa: E402
-from pplconv.planner import target  # noqa: E402
-from problems import Problem  # noqa: E402
-
-# batch, groups, ic, oc, image, kernel, stride, padding, dilation: between them they are served by
-# every algorithm, and TINY caches cut them into many tasks.
-SHAPES = {
-    "3x3": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
-    "5x5": (1, 1, 18, 20, (12, 9), (5, 5), 1, (2, 1), 1),
-    "1x1": (3, 1, 37, 70, (7, 9), (1, 1), 1, 0, 1),
-    "stem": (1, 1, 3, 32, (23, 21), (7, 7), (2, 3), 3, 1),
-    "groups of blocks": (1, 2, 64, 32, (9, 8), (3, 3), 1, 1, 1),
-    "depthwise": (2, 37, 37, 37, (12, 13), (3, 3), 1, 1, 1),
-}
-LAYOUTS = {"NCHW": 0, "NHWC": 0, "NCHW16c": 16}
-TEAMS = (1, 2, 3)
-
-
-@dataclass(frozen=True)
-class Case:
-    """Something to call again and again, and what it must give."""
-
-    kind: str
-    algorithm: str
-    layout: str
-    dtype: str
-    team: int
-    call: Callable[[], bytes]
-    expected: bytes
-
-
-def numbers(problem: Problem, block: int) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Give input and weight, and the shape of the output."""
-    arrays = problem.arrays()
-    shape = problem.output_shape
-    if block:
-        blocks = -(-problem.out_channels // block)
-        return in_blocks(arrays["input"], block), arrays["weight"], (
-            shape[0], blocks, *shape[2:], block
-        )  # fmt: skip
-    return arrays["input"], arrays["weight"], shape
-
-
-def candidate_cases(problem: Problem, layout: str, block: int, isa: str) -> Iterator[Case]:
-    """Yield the first and the last candidate of each way to compute it, with teams that differ."""
-    described = conv_problem(problem, block)
-    x, weight, shape = numbers(problem, block)
-    ways: dict[tuple[str, str, str], list[Any]] = {}
-    around = surroundings(described.dtype, max(TEAMS), isa, **TINY)
-    for candidate in every_candidate(described, around):
-        orientation = str(candidate.blocks.get("orientation"))
-        ways.setdefault((candidate.algorithm, candidate.bits, orientation), []).append(candidate)
-
-    def runner(trial: Trial) -> Callable[[], bytes]:
-        def run() -> bytes:
-            y = np.full(shape, np.nan, x.dtype)
-            trial.seconds(x, y)
-            return y.tobytes()
-
-        return run
-
-    for found in ways.values():
-        for candidate, team in zip((found[0], found[-1]), TEAMS[:0:-1], strict=True):
-            alone = Trial(candidate.fields(1), described.dtype, around.isa, weight)
-            together = Trial(
-                candidate.fields(team) | {"threads": team}, described.dtype, around.isa, weight
-            )
-            yield Case(
-                "candidate", candidate.algorithm, layout, problem.dtype, team,
-                runner(together), runner(alone)(),
-            )  # fmt: skip
-
-
-def prepared_cases(dtype: str, layout: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield calls of a few `Conv2d` that all callers share, with several shapes each."""
-    weight = rng.standard_normal((32, 24, 3, 3)).astype(dtype)
-    bias = rng.standard_normal(32).astype(dtype)
-    options: dict[str, Any] = {"padding": 1, "activation": "silu", "layout": layout}
-    for team in TEAMS:
-        conv = pplconv.Conv2d(weight, bias, threads=team, **options)
-        for side in range(6, 42, 3):
-            shape = (24, side, side + 1) if layout == "NCHW" else (side, side + 1, 24)
-            x = rng.standard_normal((1, *shape)).astype(dtype)
-            plan = pplconv.Conv2d(weight, bias, threads=team, **options).plan_for(x.shape)
-            expected = pplconv.Conv2d(weight, bias, threads=1, **options)(x).tobytes()
-            yield Case(
-                "Conv2d", plan.algorithm, layout, dtype, plan.threads,
-                lambda conv=conv, x=x: conv(x).tobytes(), expected,
-            )  # fmt: skip
-            yield Case(
-                "conv2d", plan.algorithm, layout, dtype, plan.threads,
-                lambda x=x, team=team: pplconv.conv2d(
-                    x, weight, bias, threads=team, **options
-                ).tobytes(), expected,
-            )  # fmt: skip
-
-
-def relayout_cases(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
-    """Yield changes of layout that are large enough for a team."""
-    x = rng.standard_normal((1, 72, 96, 96)).astype(dtype)
-    blocked = in_blocks(x, 16)
-    there = (lambda: pplconv.to_blocked(x, 16).tobytes(), blocked.tobytes())
-    back = (lambda: pplconv.from_blocked(blocked, channels=72).tobytes(), x.tobytes())
-    for call, expected in (there, back):
-        yield Case("relayout", "none", "NCHW16c", dtype, max(TEAMS), call, expected)
-
-
-def every_case(seed: int, isa: str) -> list[Case]:
-    """Make all cases; the numbers in them follow from the seed."""
-    rng = np.random.default_rng(seed)
-    cases: list[Case] = []
-    for dtype in ("float32", "float64"):
-        for layout, block in LAYOUTS.items():
-            for number, shape in enumerate(SHAPES.values()):
-                name = "NCHW" if block else layout
-                problem = Problem(dtype, name, *shape, seed=seed + number)
-                cases += candidate_cases(problem, layout, block, isa)
-            if not block:
-                cases += prepared_cases(dtype, layout, rng)
-        cases += relayout_cases(dtype, rng)
-    return cases
+from call_cases import Case, every_case
+from pplconv import config
+from pplconv.planner import target
 
 
 class Callers:
@@ -224,11 +96,12 @@ def main() -> int:
     isa = asked if asked in isas else isas[-1]
 
     begin = time.monotonic()
-    cases = every_case(options.seed, isa)
-    made = time.monotonic()
-    print(f"{len(cases)} cases on {isa}, made in {made - begin:.1f} s", flush=True)
-    callers = Callers(cases, options.calls, options.callers, options.seed)
-    callers.run()
+    with ExitStack() as pools:
+        cases = every_case(options.seed, isa, pools)
+        made = time.monotonic()
+        print(f"{len(cases)} cases on {isa}, made in {made - begin:.1f} s", flush=True)
+        callers = Callers(cases, options.calls, options.callers, options.seed)
+        callers.run()
     print(
         f"{sum(n for (name, _), n in callers.tried.items() if name == 'kind')} calls from "
         f"{options.callers} Python threads, at most {callers.most} at once, in "

@@ -143,6 +143,16 @@ def test_foreign(text: str) -> None:
     assert not refused.value.ours
 
 
+@pytest.mark.parametrize("data", [VALID, VALID[:50], b"notes of mine"])
+def test_no_memory_to_read_it_says_nothing_of_the_file(data, monkeypatch) -> None:
+    def fail(*args: object, **settings: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(json, "loads", fail)
+    with pytest.raises(MemoryError):
+        parse(data)
+
+
 def with_version(text: str, rest: str = "[]}") -> bytes:
     return f'{{\n"format": "pplconv wisdom",\n"version": {text},\n"entries": {rest}'.encode()
 

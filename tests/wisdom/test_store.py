@@ -161,6 +161,27 @@ def test_one_warning_and_no_loss(path: Path, name: str) -> None:
         assert len(fresh(path)) == 4, "what was kept in memory is written when it can be"
 
 
+def test_no_memory_to_read_a_file_sets_nothing_aside(path: Path, monkeypatch) -> None:
+    found, other = Store(str(path)), Store(str(path))
+    found.add({key(0): entry()})
+    other.add({key(1): entry()})
+    data = path.read_bytes()
+
+    def fail(*args: object, **settings: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(json, "loads", fail)
+        with pytest.raises(MemoryError):
+            Store(str(path)).entries()
+        with pytest.raises(MemoryError):
+            found.add({key(2): entry()})
+    assert path.read_bytes() == data
+    assert not path.with_name("wisdom.json.bak").exists()
+    found.add({key(3): entry()})
+    assert list(fresh(path)) == [key(0), key(1), key(2), key(3)]
+
+
 def test_a_newer_file_that_comes_later_is_left_alone(path: Path) -> None:
     found = Store(str(path))
     found.add({key(0): entry()})

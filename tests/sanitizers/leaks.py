@@ -1,0 +1,165 @@
+"""What calls lose of memory, found by LeakSanitizer.
+
+Not a test module: ``make leaks`` runs it as a script, with the sanitizer preloaded. Rounds of the
+same calls are made, some of which run out of memory or are refused. Whatever nobody points to any
+more after a round was lost; what the interpreter itself has lost by then is there from the first
+round on. Objects that Python's collector tracks always have somebody who points to them: those of
+the package are counted instead. Exits with 1 if anything grew from round to round, or if what is
+lost on purpose in the end is not found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import os
+import re
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import ExitStack
+
+import numpy as np
+
+import pplconv
+from call_cases import Case, every_case
+from pplconv import _workspace, config, machine
+
+# The last of a report's lines.
+SUMMARY = re.compile(r"SUMMARY: \w+: (\d+) byte\(s\) leaked in (\d+) allocation\(s\)")
+ROUNDS = 3
+# Allocations that fail in turn; most calls have fewer.
+FAILURES = 3
+SHOWN = 6000
+"""Characters of a report that are shown."""
+
+
+class Sanitizer:
+    """LeakSanitizer, as it is loaded into this process."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None)
+        try:
+            self._check = library.__lsan_do_recoverable_leak_check
+            self._report_to = library.__sanitizer_set_report_fd
+        except AttributeError:
+            sys.exit("leaks: no LeakSanitizer is loaded; `make leaks` preloads it")
+        self._report_to.argtypes = [ctypes.c_void_p]
+        self._report_to.restype = None
+
+    def lost(self) -> tuple[int, str]:
+        """Allocations that nobody points to, over the whole life of the process; the report."""
+        gc.collect()
+        with tempfile.TemporaryFile() as file:
+            self._report_to(file.fileno())
+            found = self._check()
+            self._report_to(sys.stderr.fileno())
+            file.seek(0)
+            text = file.read().decode(errors="replace")
+        summary = SUMMARY.search(text)
+        if bool(found) != bool(summary):
+            sys.exit(f"leaks: LeakSanitizer could not look:\n{text[:SHOWN]}")
+        return int(summary[2]) if summary else 0, text
+
+
+def tracked() -> Counter[str]:
+    """Objects of the package's classes that Python's collector knows."""
+    gc.collect()
+    kinds = Counter(type(each) for each in gc.get_objects())
+    return Counter(
+        {kind.__qualname__: n for kind, n in kinds.items() if kind.__module__.startswith("pplconv")}
+    )
+
+
+def once(case: Case, tried: Counter[str]) -> None:
+    """Make a call whole, and then with each of its first allocations failing."""
+    for failing in range(FAILURES + 1):
+        _workspace.fail_allocation(failing)
+        try:
+            result = case.call()
+        except MemoryError:
+            tried["out of memory"] += 1
+        else:
+            tried["whole"] += 1
+            assert result == case.expected, f"{case.kind} {case.algorithm}: other bytes"
+        finally:
+            _workspace.fail_allocation(0)
+
+
+def refused(tried: Counter[str]) -> None:
+    """Make calls that must not be taken, at several depths."""
+    x, weight = np.ones((1, 4, 9, 9), np.float32), np.ones((8, 4, 3, 3), np.float32)
+    conv = pplconv.Conv2d(weight)
+    for bad in (x.astype(np.float64), x[:, :3], x[0], x[:, :, :2], "x"):
+        for call in (conv, lambda x: pplconv.conv2d(x, weight)):
+            try:
+                call(bad)
+            except (TypeError, ValueError):
+                tried["refused"] += 1
+            else:
+                raise AssertionError(f"{type(bad).__name__} was taken")
+
+
+def pinned(cases: list[Case], tried: Counter[str]) -> None:
+    """Make calls with teams that are bound to cores, each time anew."""
+    for case in cases:
+        with pplconv.runtime.pin():
+            assert case.call() == case.expected
+        tried["pinned"] += 1
+
+
+def main() -> None:
+    """Run, report and exit."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--every", type=int, default=1, help="take one case of so many")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    asked = config.current().max_isa
+    isas = machine.current().isas
+    sanitizer = Sanitizer()
+
+    begin = time.monotonic()
+    counts: list[tuple[int, Counter[str]]] = []
+    tried: Counter[str] = Counter()
+    with ExitStack() as pools:
+        cases = every_case(options.seed, asked if asked in isas else isas[-1], pools)
+        cases = cases[:: options.every]
+        print(f"{len(cases)} cases, made in {time.monotonic() - begin:.1f} s", flush=True)
+        for _ in range(ROUNDS):
+            for case in cases:
+                once(case, tried)
+            refused(tried)
+            pinned([case for case in cases if case.team > 1][:20], tried)
+            held, (lost, report) = tracked(), sanitizer.lost()
+            counts.append((lost, held))
+    parts = ", ".join(f"{what} {number}" for what, number in sorted(tried.items()))
+    print(f"{tried.total()} calls in {ROUNDS} rounds: {parts}; seed {options.seed}")
+    print(f"  lost allocations after each round: {[lost for lost, _ in counts]}")
+    print(f"  tracked objects after each round: {[held.total() for _, held in counts]}")
+
+    wrong = []
+    # Something stale may point to what is lost already, so that it is found a round later.
+    if counts[-1][0] - counts[0][0] >= ROUNDS - 1:
+        wrong.append(f"allocations are lost in each round:\n{report[:SHOWN]}")
+    more = counts[-1][1] - counts[0][1]
+    wrong += [f"{n} more of {kind}" for kind, n in more.items() if n >= ROUNDS - 1]
+    for _ in range(10):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(pplconv.empty_aligned((1000,))))
+    found = sanitizer.lost()[0] - counts[-1][0]
+    print(f"  of 10 arrays lost on purpose, {found} allocations were found")
+    if found < 10:
+        wrong.append("what was lost on purpose is not found")
+    print(f"{len(wrong)} things wrong (took {time.monotonic() - begin:.0f} s)", flush=True)
+    for text in wrong:
+        print(f"  {text}")
+    sys.stdout.flush()
+    # What was lost on purpose shall not be reported again at the end.
+    os._exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
