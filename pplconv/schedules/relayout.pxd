@@ -11,8 +11,8 @@ cdef struct Planes:
 
 
 cdef struct Kernels:
-    # The kernels, and the size of what they move. Halves are moved as floats, which holds all
-    # that halves can, by way of `widen` and `narrow`; these are NULL else.
+    # The kernels, and the size of what they move. Halves are moved in words, which hold all that
+    # halves can, by way of `widen` and `narrow`; these are NULL else.
     pplconv_kernel pack_channels, store_transposed, widen, narrow
     int64_t element
 

@@ -6,7 +6,7 @@ image lie one after the other in both layouts, so its pixels count as one long r
 """
 
 from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport (
@@ -21,7 +21,7 @@ from pplconv._kernels cimport (
 # that a task takes long beside its start.
 cdef enum:
     SEGMENT = 2048
-    # Pixels of a block of halves that are moved as floats at a time, and channels of a block.
+    # Pixels of a block of halves that are moved in words at a time, and channels of a block.
     STAGE = 64
     MOST_CHANNELS = 64
 
@@ -76,24 +76,24 @@ cdef void pack_piece(const Kernels *k, const Planes *p, const char *x, char *y,
     k.pack_channels(&a)
 
 
-cdef inline void widen(const Kernels *k, const char *src, int64_t src_rs, float *dst,
+cdef inline void widen(const Kernels *k, const char *src, int64_t src_rs, void *dst,
                        int64_t rows, int64_t columns) noexcept nogil:
     cdef pplconv_widen_args w
     w.src = src
     w.src_rs = src_rs
     w.dst = dst
-    w.dst_rs = STAGE * sizeof(float)
+    w.dst_rs = STAGE * sizeof(int32_t)
     w.rows = rows
     w.columns = columns
     w.flags = 0
     k.widen(&w)
 
 
-cdef inline void narrow(const Kernels *k, const float *src, char *dst, int64_t dst_rs,
+cdef inline void narrow(const Kernels *k, const void *src, char *dst, int64_t dst_rs,
                         int64_t rows, int64_t columns) noexcept nogil:
     cdef pplconv_narrow_args n
     n.src = src
-    n.src_rs = STAGE * sizeof(float)
+    n.src_rs = STAGE * sizeof(int32_t)
     n.dst = dst
     n.dst_rs = dst_rs
     n.rows = rows
@@ -108,13 +108,13 @@ cdef void pack_halves(const Kernels *k, const Planes *p, const Piece *piece, con
                       char *y) noexcept nogil:
     """Halves of planes into a block, a few pixels at a time."""
     cdef pplconv_pack_channels_args a
-    cdef float planes[MOST_CHANNELS * STAGE]
-    cdef float blocks[MOST_CHANNELS * STAGE]
+    cdef int32_t planes[MOST_CHANNELS * STAGE]
+    cdef int32_t blocks[MOST_CHANNELS * STAGE]
     cdef int64_t pixel = 0
     a.src = planes
-    a.src_cs = a.src_rs = STAGE * sizeof(float)
+    a.src_cs = a.src_rs = STAGE * sizeof(int32_t)
     a.dst = blocks
-    a.dst_ps = p.block * sizeof(float)
+    a.dst_ps = p.block * sizeof(int32_t)
     a.dst_rs = STAGE * a.dst_ps
     a.rows = 1
     a.channels = piece.channels
@@ -131,13 +131,13 @@ cdef void unpack_halves(const Kernels *k, const Planes *p, const Piece *piece, c
                         char *y) noexcept nogil:
     """Halves of a block into planes, a few pixels at a time."""
     cdef pplconv_store_transposed_args a
-    cdef float planes[MOST_CHANNELS * STAGE]
-    cdef float blocks[MOST_CHANNELS * STAGE]
+    cdef int32_t planes[MOST_CHANNELS * STAGE]
+    cdef int32_t blocks[MOST_CHANNELS * STAGE]
     cdef int64_t pixel = 0
     a.src = blocks
-    a.src_rs = p.block * sizeof(float)
+    a.src_rs = p.block * sizeof(int32_t)
     a.dst = planes
-    a.dst_rs = STAGE * sizeof(float)
+    a.dst_rs = STAGE * sizeof(int32_t)
     a.columns = piece.channels
     a.bias = a.residual = a.clip = NULL
     a.residual_rs = a.flags = 0

@@ -218,7 +218,7 @@ def draw(seed: int) -> Case:
     if r.random() < 0.1:
         options["max_workspace"] = r.choice((0, 4096, 12288, r.randint(0, 1 << 18)))
     problem = Problem(
-        dtype=r.choice(("float32", "float32", "float64")),
+        dtype=r.choice(("float32", "float32", "float64", "float16")),
         layout="NCHW" if block else r.choice(("NCHW", "NHWC")),
         batch=batch,
         groups=groups,
