@@ -306,6 +306,40 @@ ZERO_LANES = Contract(
     ),
 )
 
+WIDEN = Contract(
+    "widen",
+    "half precision to float, exactly: dst[i, j] = src[i, j] for 0 <= i < rows, "
+    "0 <= j < columns; with ACCUMULATE it is added to what dst holds",
+    (
+        Field("src", CONST_POINTER, "rows of halves"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "rows of floats"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("flags", INT, "PPLCONV_ACCUMULATE or none"),
+    ),
+)
+
+NARROW = Contract(
+    "narrow",
+    "float to half precision, rounded to the nearest, ties to even: dst[i, j] = "
+    "epilogue(src[i, j]) for 0 <= i < rows, 0 <= j < columns, and zero for columns <= j < fill",
+    (
+        Field("src", CONST_POINTER, "rows of floats"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "rows of halves"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row of src, >= 0"),
+        Field("fill", INT, "elements written of each row; none beyond columns if it is less"),
+        Field("residual", CONST_POINTER, "rows of halves like dst, by flag"),
+        Field("residual_rs", INT, "residual: from one row to the next"),
+        Field("clip", CONST_POINTER, "two floats, low and high, by flag"),
+        Field("flags", INT, "PPLCONV_* bits"),
+    ),
+)
+
 DEPTHWISE_PIXELS = Contract(
     "depthwise_pixels",
     "depthwise convolution of channel planes, vectors along output columns: one chain of "

@@ -54,8 +54,8 @@ ISAS = {
         Isa(
             "avx2",
             "x86_64",
-            ("-mavx2", "-mfma", "-mbmi2"),
-            ("avx", "avx2", "fma", "bmi2"),
+            ("-mavx2", "-mfma", "-mbmi2", "-mf16c"),
+            ("avx", "avx2", "fma", "bmi2", "f16c"),
             32,
             16,
         ),
@@ -66,13 +66,14 @@ ISAS = {
                 "-mavx2",
                 "-mfma",
                 "-mbmi2",
+                "-mf16c",
                 "-mavx512f",
                 "-mavx512bw",
                 "-mavx512vl",
                 "-mavx512dq",
                 "-mprefer-vector-width=512",
             ),
-            ("avx", "avx2", "fma", "bmi2", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
+            ("avx", "avx2", "fma", "bmi2", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
             64,
             32,
         ),
@@ -130,6 +131,13 @@ C_OPERATIONS = {
     "depthwise_pixels": EVERY_LEVEL,
     "depthwise_channels": EVERY_LEVEL,
     "pack_depthwise": EVERY_LEVEL,
+}
+
+# Between arrays of half precision and scratch in float: kernels of "f32", the type that is
+# computed in.
+CONVERSIONS = {
+    "widen": ("portable", "avx2", "avx512"),
+    "narrow": ("portable", "avx2", "avx512"),
 }
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
@@ -209,6 +217,8 @@ def kernels(machine: str | None = None) -> list[Kernel]:
                 rows += [Kernel(op, dtype, isa, n, r) for n, r in WINOGRAD_VARIANTS]
             source = "template" if isa == "portable" else "generator"
             rows += [Kernel(op, dtype, isa, source=source) for op in ASSEMBLY_OPERATIONS]
+    for op, isas in CONVERSIONS.items():
+        rows += [Kernel(op, "f32", isa) for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

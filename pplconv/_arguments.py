@@ -17,6 +17,8 @@ from .problem import (
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
 
+PRECISIONS = (None, "fp32", "fp16")
+
 _PADDING_WORDS = ("valid", "same", "same_upper", "same_lower")
 _PADDING_FORMS = (
     'an int, a pair (vertical, horizontal), ((top, bottom), (left, right)), "valid", "same", '
@@ -194,6 +196,36 @@ def check_search_seconds(seconds: object) -> float:
     return number
 
 
+def check_precision(precision: object, dtype: str) -> str:
+    """Check ``precision=``, and say what arrays of `dtype` are computed in.
+
+    Parameters
+    ----------
+    precision : object
+        None, ``"fp32"`` or ``"fp16"``: a permission, of which no kernel makes use that would
+        have to compute in half precision. So arrays of ``"f16"`` are computed in ``"f32"``.
+    dtype : str
+        Of the arrays.
+
+    Returns
+    -------
+    str
+        As `ConvProblem.compute`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of these, or not of any use to float64 arrays.
+    """
+    if precision is not None and not isinstance(precision, str):
+        raise TypeError(f"precision must be None or a str, got {precision!r}")
+    if precision not in PRECISIONS:
+        raise ValueError(f'precision must be None, "fp32" or "fp16", got {precision!r}')
+    if dtype == "f64" and precision is not None:
+        raise ValueError(f"precision must be None for float64 arrays, got {precision!r}")
+    return "f32" if dtype == "f16" else dtype
+
+
 def check_max_workspace(max_workspace: object) -> int | None:
     """Return `max_workspace` as a number of bytes, or None.
 
@@ -233,8 +265,11 @@ def make_problem(
     dilation: Any,
     groups: Any,
     layout: Any,
+    compute: str = "",
 ) -> ConvProblem:
     """Check shapes and geometry, and make the problem of a batched input.
+
+    `dtype` is that of the arrays, `compute` as in `ConvProblem`.
 
     Raises
     ------
@@ -272,7 +307,7 @@ def make_problem(
         out.append((padded - reach) // stride[axis] + 1)
     problem = ConvProblem(
         n, groups, ic, ih, iw, oc, out[0], out[1], kh, kw, stride, dilation, sides, dtype, layout,
-        block,
+        block, compute,
     )  # fmt: skip
     check_sizes(problem)
     return problem

@@ -22,7 +22,8 @@ cdef enum:
     LINE = 64
     # Bytes of an array that is written before finding it such a place would pay.
     SMALL = 16384
-cdef dict DTYPE_NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+cdef dict DTYPE_NAMES = {np.dtype(np.float16): "f16", np.dtype(np.float32): "f32",
+                         np.dtype(np.float64): "f64"}
 
 
 cdef object as_array(object value, str name):
@@ -47,12 +48,12 @@ cdef object as_array(object value, str name):
 
 
 cdef str dtype_name(object array, str name):
-    """"f32" or "f64", or a TypeError that names the argument."""
+    """"f16", "f32" or "f64", or a TypeError that names the argument."""
     cdef object found = DTYPE_NAMES.get(array.dtype)
     if found is None:
         found = DTYPE_NAMES.get(array.dtype.newbyteorder("="))
     if found is None:
-        raise TypeError(f"{name} must be float32 or float64, got dtype {array.dtype}")
+        raise TypeError(f"{name} must be float16, float32 or float64, got dtype {array.dtype}")
     return <str> found
 
 

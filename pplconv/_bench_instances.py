@@ -33,7 +33,7 @@ here counts four times. SHAPES are such layers, or files with one in each line."
 
 MODES = ("thread", "process")
 _COUNT = re.compile(r"\*([1-9][0-9]{0,3})$")
-_DTYPES = {"f32": np.float32, "f64": np.float64}
+_DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 @dataclass(frozen=True)

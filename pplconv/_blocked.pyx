@@ -30,6 +30,8 @@ from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 cdef enum:
     BYTES_PER_THREAD = 1 << 18
 
+cdef dict DTYPES = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
+                    "f64": np.dtype(np.float64)}
 cdef dict relayouts = {}
 
 
@@ -51,7 +53,7 @@ cdef object relayout(object x, str dtype, tuple shape, const Planes *planes, obj
     cdef View source, target
     cdef int team
     cdef Relayout loops
-    native = np.dtype(np.float32 if dtype == "f32" else np.float64)
+    native = DTYPES[dtype]
     nbytes = math.prod(shape) * native.itemsize
     if nbytes >= LARGEST_PRODUCT:
         raise ValueError(f"x is too large: the result's shape would be {shape}")
@@ -84,11 +86,11 @@ def to_blocked(x, block=None):
     Parameters
     ----------
     x : array_like, shape (N, C, H, W) or (C, H, W)
-        float32 or float64. Anything that `numpy.asarray` or DLPack on the CPU takes.
+        float16, float32 or float64. Anything that `numpy.asarray` or DLPack on the CPU takes.
     block : int, optional
         Channels of one block, 1 to 64. None: as many as a vector of this machine's widest
-        instruction set holds (float32: 16 with AVX-512, 8 with AVX2, 4 otherwise; float64:
-        half as many), or of the one that ``PPLCONV_MAX_ISA`` allows.
+        instruction set holds (float32 and float16: 16 with AVX-512, 8 with AVX2, 4 otherwise;
+        float64: half as many), or of the one that ``PPLCONV_MAX_ISA`` allows.
 
     Returns
     -------
@@ -112,6 +114,7 @@ def to_blocked(x, block=None):
     Notes
     -----
     The layout is the one that the OpenPPL slides call NBCX, and oneDNN nChw8c or nChw16c.
+    A signalling NaN in float16 becomes a quiet one.
 
     Examples
     --------
@@ -124,7 +127,7 @@ def to_blocked(x, block=None):
     x = as_array(x, "x")
     cdef str dtype = dtype_name(x, "x")
     n, c, h, w = batched_shape(x, "x", 4)
-    around = planner.surroundings(dtype)
+    around = planner.surroundings(arguments.check_precision(None, dtype))
     block = around.lanes if block is None else arguments.check_block(block)
     shape = (n, -(-c // block), h, w, block)
     planes.images, planes.channels, planes.pixels, planes.block = n, c, h * w, block
@@ -137,8 +140,8 @@ def from_blocked(x, channels=None):
     Parameters
     ----------
     x : array_like, shape (N, B, H, W, block) or (B, H, W, block)
-        float32 or float64, block 1 to 64. Anything that `numpy.asarray` or DLPack on the CPU
-        takes.
+        float16, float32 or float64, block 1 to 64. Anything that `numpy.asarray` or DLPack on
+        the CPU takes.
     channels : int, optional
         How many channels there are: the last of them lies in the last block, so
         ``(B - 1) * block < channels <= B * block``. None: all ``B * block``.
@@ -187,4 +190,4 @@ def from_blocked(x, channels=None):
     shape = (n, channels, h, w)
     planes.images, planes.channels, planes.pixels, planes.block = n, channels, h * w, block
     return relayout(x, dtype, shape if x.ndim == 5 else shape[1:], &planes,
-                    planner.surroundings(dtype), False)
+                    planner.surroundings(arguments.check_precision(None, dtype)), False)

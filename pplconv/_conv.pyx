@@ -46,6 +46,9 @@ from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock
 from pplconv.runtime.scope import TEAM
 
+cdef dict DTYPES = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
+                    "f64": np.dtype(np.float64)}
+
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
 cdef enum:
     CONV2D_PLANS = 256
@@ -88,6 +91,11 @@ cdef object plain_bias(object bias, int64_t oc, object dtype):
     return bias
 
 
+cdef object computed_bias(object bias, object dtype):
+    """The bias in the type that is computed in."""
+    return bias if bias is None or bias.dtype == dtype else bias.astype(dtype, order="C")
+
+
 cdef object SCOPE = TEAM
 
 
@@ -114,8 +122,8 @@ cdef class Ready:
 
 cdef class Conv2d:
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
-layout='NCHW', algorithm='auto', tolerance=1e-05, input_shape=None, search='estimate', \
-search_seconds=0.5, max_workspace=None, threads=None)
+layout='NCHW', algorithm='auto', tolerance=1e-05, precision=None, input_shape=None, \
+search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
 --
 
     A 2-D convolution with its weights packed once.
@@ -126,7 +134,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
     Parameters
     ----------
     weight : array_like, shape (oc, ic / groups, kh, kw)
-        float32 or float64. Copied: later changes to the array have no effect.
+        float16, float32 or float64. Copied: later changes to the array have no effect.
     bias : array_like, shape (oc,), optional
         Same dtype as `weight`. Copied.
     stride, dilation : int or (int, int), optional
@@ -142,7 +150,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
         Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
         ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
         ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
-        or of one for all, cast to the input's dtype), ``"hardswish"``
+        or of one for all, cast to what is computed in), ``"hardswish"``
         (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
         three add an error of at most 2 eps, relative to the exact value or to the smallest
         normal number, whichever is larger.
@@ -157,6 +165,10 @@ search_seconds=0.5, max_workspace=None, threads=None)
         magnitude, against float64. It says which variants of Winograd may be used: 0 means
         none. All others are direct sums, which any tolerance allows. The bound of what was
         chosen is `Plan.error_bound`.
+    precision : {None, "fp32", "fp16"}, optional
+        Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
+        results are rounded once. ``"fp16"`` permits half precision where the CPU has arithmetic
+        for it; elsewhere it changes nothing. None: as the arrays are. See the notes of `conv2d`.
     input_shape : tuple of int, optional
         Prepare for inputs of this shape now rather than at the first call; for NCHWc it says
         how large a block is.
@@ -210,9 +222,10 @@ search_seconds=0.5, max_workspace=None, threads=None)
     (1, 8, 32, 32)
     """
 
-    cdef object weight, bias, dtype, lock
-    cdef str dtype_name, layout
-    cdef object stride, padding, dilation, activation
+    # `summand` is the bias in the type that is computed in.
+    cdef object weight, bias, summand, dtype, lock
+    cdef str dtype_name, compute, layout
+    cdef object stride, padding, dilation, activation, precision
     cdef int64_t groups
     cdef dict settings  # as `planner.make_plan` takes them
     cdef Activation activated
@@ -224,16 +237,17 @@ search_seconds=0.5, max_workspace=None, threads=None)
 
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
                  activation=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
-                 input_shape=None, search="estimate", search_seconds=0.5, max_workspace=None,
+                 precision=None, input_shape=None, search="estimate", search_seconds=0.5, max_workspace=None,
                  threads=None):
         self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
                       activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
                           "threads": threads, "search_seconds": search_seconds,
-                          "max_workspace": max_workspace,
+                          "max_workspace": max_workspace, "precision": precision,
                       })
         if self.bias is not None:
             self.bias = np.array(self.bias, self.dtype, order="C")
+            self.summand = computed_bias(self.bias, DTYPES[self.compute])
         self.weight = np.array(self.weight, self.dtype, order="C", copy=True)
         if input_shape is not None:
             self.ready_for(self.full_shape(input_shape))
@@ -243,7 +257,9 @@ search_seconds=0.5, max_workspace=None, threads=None)
                       dict settings) except -1:
         """Check every argument, and keep it; the arrays are kept as they are."""
         self.dtype_name = dtype_name(array, "weight")
-        self.dtype = np.dtype(np.float32 if self.dtype_name == "f32" else np.float64)
+        self.dtype = DTYPES[self.dtype_name]
+        self.precision = settings.get("precision")
+        self.compute = arguments.check_precision(self.precision, self.dtype_name)
         self.groups = arguments.integer("groups", groups, 1)
         arguments.check_weight_shape(array.shape, self.groups)
         self.stride = arguments.pair("stride", stride, 1)
@@ -257,7 +273,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
             arguments.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
         self.activation = kept_activation(activation, array.shape[0])
         described = activation_of(self.activation, array.shape[0])
-        self.activated = Activation(described, self.dtype_name)
+        self.activated = Activation(described, self.compute)
         self.layout = arguments.check_layout(layout)
         self.settings = {
             "algorithm": planner.check_algorithm(settings["algorithm"]),
@@ -270,6 +286,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
         }
         self.scoped = self.settings["threads"] is None
         self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
+        self.summand = computed_bias(self.bias, DTYPES[self.compute])
         self.weight = array
         self.lock = ForkableLock()
         self.plans = {}
@@ -315,7 +332,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
                 problem = arguments.make_problem(
                     shape, self.weight.shape, self.dtype_name, stride=self.stride,
                     padding=self.padding, dilation=self.dilation, groups=self.groups,
-                    layout=self.layout)
+                    layout=self.layout, compute=self.compute)
                 prepared = prepare(problem, self.settings)
                 # Plans of one packing share the weights; a packing goes with its last plan.
                 for other in self.plans.values():
@@ -401,8 +418,8 @@ search_seconds=0.5, max_workspace=None, threads=None)
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
             batched = o.x.buffer.ndim == ready.prepared.ndim
-            if self.bias is not None:
-                hold(self.bias, &o.bias, PyBUF_ND)
+            if self.summand is not None:
+                hold(self.summand, &o.bias, PyBUF_ND)
             return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared), None,
                        None, residual, self.activated, out, batched)
         finally:
@@ -420,7 +437,8 @@ search_seconds=0.5, max_workspace=None, threads=None)
     cdef tuple arguments_of(self, object weight, object bias):
         """The arguments of `_unpickle`, with these arrays."""
         return (weight, bias, self.stride, self.padding, self.dilation, self.groups,
-                self.activation, self.layout, *(self.settings[name] for name in PICKLED))
+                self.activation, self.layout, *(self.settings[name] for name in SETTINGS),
+                self.precision)
 
     def __reduce__(self):
         return _unpickle, self.arguments_of(self.weight, self.bias)
@@ -470,7 +488,7 @@ search_seconds=0.5, max_workspace=None, threads=None)
         cdef Prepared prepared
         cdef PackedWeights weights
         cdef dict taken = {}
-        isa = planner.surroundings(self.dtype_name).isa
+        isa = planner.surroundings(self.compute).isa
         most = planner.share(self.settings["threads"])
         for problem, plan, fields in plans:
             # Another cap on the instruction set: planned and packed when it is wanted.
@@ -487,9 +505,10 @@ search_seconds=0.5, max_workspace=None, threads=None)
 
 
 # In the order of 0.1.0, whose pickles end with the fourth.
-cdef tuple PICKLED = (
+cdef tuple SETTINGS = (
     "algorithm", "tolerance", "search", "threads", "search_seconds", "max_workspace"
 )
+cdef tuple PICKLED = (*SETTINGS, "precision")
 
 
 def _unpickle(weight, bias, stride, padding, dilation, groups, activation, layout, *settings):
@@ -523,7 +542,8 @@ cdef object conv2d_lock = ForkableLock()
 
 cdef tuple conv2d_prepared(object x, object w, object stride, object padding, object dilation,
                            object groups, object activation, object layout, object algorithm,
-                           object tolerance, object threads, object max_workspace):
+                           object tolerance, object threads, object max_workspace,
+                           object precision):
     """Find or make (Prepared, Activation) for one call of `conv2d`."""
     cdef object key = None, found, form = activation
     # No key holds slopes: they are taken anew at each call, and plans do not depend on them.
@@ -533,23 +553,26 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     if (is_plain(stride) and is_plain(padding) and is_plain(dilation) and is_plain(groups)
             and (prelu or is_plain_activation(activation)) and is_plain(layout)
             and is_plain(algorithm) and type(tolerance) is float and is_plain(threads)
-            and is_plain(max_workspace)):
+            and is_plain(max_workspace) and is_plain(precision)):
         key = (x.shape, w.shape, x.dtype.char, stride, padding, dilation, groups,
                form, layout, algorithm, tolerance,
-               scoped_team() or None if threads is None else threads, max_workspace)
+               scoped_team() or None if threads is None else threads, max_workspace, precision)
         try:
             found = conv2d_plans.get(key)
         except TypeError:  # an unhashable activation: checked below
             found = key = None
         if found is not None:
             if prelu:
-                return found[0], Activation(activation_of(activation, w.shape[0]),
-                                            dtype_name(x, "input"))
+                return found[0], Activation(
+                    activation_of(activation, w.shape[0]),
+                    arguments.check_precision(precision, dtype_name(x, "input")))
             return <tuple> found
     cdef str dtype = dtype_name(x, "input")
+    cdef str compute = arguments.check_precision(precision, dtype)
     problem = arguments.make_problem(
         batched_shape(x, "input", dimensions(arguments.check_layout(layout))), w.shape, dtype,
-        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)
+        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout,
+        compute=compute)
     described = activation_of(activation, w.shape[0])
     settings = {
         "algorithm": planner.check_algorithm(algorithm),
@@ -558,7 +581,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
         "max_workspace": arguments.check_max_workspace(max_workspace),
         "epilogue": described.epilogue,
     }
-    made = prepare(problem, settings), Activation(described, dtype)
+    made = prepare(problem, settings), Activation(described, compute)
     if key is not None:
         with conv2d_lock:
             while len(conv2d_plans) >= CONV2D_PLANS:
@@ -569,7 +592,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
            activation=None, residual=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
-           threads=None, max_workspace=None, out=None):
+           precision=None, threads=None, max_workspace=None, out=None):
     """Convolve a batch of images: 2-D cross-correlation, as `torch.nn.functional.conv2d`.
 
     Packs the weights at each call and keeps only plans; a program that uses the same weights
@@ -578,7 +601,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     Parameters
     ----------
     input : array_like, shape (N, C, H, W) or (C, H, W)
-        float32 or float64; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``;
+        float16, float32 or float64; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``;
         (N, ceil(C / block), H, W, block) or the same without N for ``layout="NCHWc"``. Anything
         that `numpy.asarray` or DLPack on the CPU takes.
     weight : array_like, shape (oc, C / groups, kh, kw)
@@ -598,7 +621,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
         ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
         ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
-        or of one for all, cast to the input's dtype), ``"hardswish"``
+        or of one for all, cast to what is computed in), ``"hardswish"``
         (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
         three add an error of at most 2 eps, relative to the exact value or to the smallest
         normal number, whichever is larger.
@@ -615,6 +638,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         magnitude, against float64. It says which variants of Winograd may be used: 0 means
         none. All others are direct sums, which any tolerance allows. The bound of what was
         chosen is `Plan.error_bound`.
+    precision : {None, "fp32", "fp16"}, optional
+        Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
+        results are rounded once. ``"fp16"`` permits half precision where the CPU has arithmetic
+        for it; elsewhere it changes nothing. None: as the arrays are.
     threads : int, optional
         Size of the team. None: what `pplconv.runtime.team` says around the call, else
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
@@ -655,6 +682,14 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     finite numbers may stand there, but infinities and NaN spoil every output that they reach.
     Those of the residual have no effect, and those of the output are written as zero.
 
+    All arrays are of one dtype, bias, residual and `out` among them; none is ever cast to
+    another, as PyTorch and ONNX have it too. float16 arrays give a float16 result. On a CPU
+    without arithmetic of half precision they are computed in float32, bias, residual and
+    activation included, and each element is rounded once, to the nearest: its error is half a
+    unit in its last place beside that of float32. What is beyond 65504 then becomes infinite.
+    `tolerance` says what may be spent besides that rounding; yet ``"auto"`` never chooses Winograd
+    for float16.
+
     Examples
     --------
     >>> import numpy as np, pplconv
@@ -677,7 +712,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}")
     prepared, activated = conv2d_prepared(x, w, stride, padding, dilation, groups, activation,
-                                          layout, algorithm, tolerance, threads, max_workspace)
+                                          layout, algorithm, tolerance, threads, max_workspace,
+                                          precision)
     batched = x.ndim == prepared.ndim
     if bias is not None:
         b = plain_bias(bias, w.shape[0], prepared.dtype)
@@ -687,12 +723,13 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         plain_x = hold_plain(x, prepared.dtype, &o.x)
         hold_plain(w, prepared.dtype, &o.weight)
         if b is not None:
-            hold_plain(b, prepared.dtype, &o.bias)
+            hold_plain(computed_bias(b, prepared.compute), prepared.compute, &o.bias)
         packed = borrow(schedule.packed_bytes())
         try:
             team = take_team(prepared.threads, prepared.most)
-            with nogil:
+            try:
                 schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
+            finally:
                 leave_team(team)
             return run(prepared, &o, x, plain_x, packed.data, w, b, residual, activated, out,
                        batched)

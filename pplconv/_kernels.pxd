@@ -112,6 +112,22 @@ cdef extern from "pplconv_kernels.h" nogil:
         void *dst
         int64_t dst_ps, pixels, lanes
 
+    struct pplconv_widen_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs, rows, columns, flags
+
+    struct pplconv_narrow_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs, rows, columns, fill
+        const void *residual
+        int64_t residual_rs
+        const void *clip
+        int64_t flags
+
     struct pplconv_depthwise_pixels_args:
         const void *src
         int64_t src_cs

@@ -12,7 +12,8 @@ cdef class Prepared:
     cdef readonly dict fields
     cdef Schedule schedule
     cdef tuple output_shape
-    cdef object dtype
+    # Of the arrays, and what is computed in.
+    cdef object dtype, compute
     # Of the batched arrays: four, or five with channels in blocks.
     cdef int ndim
     cdef int64_t input_dims[5]

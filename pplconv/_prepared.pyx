@@ -34,6 +34,10 @@ from pplconv import planner
 from pplconv.schedules import compile_plan
 
 
+cdef dict DTYPES = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
+                    "f64": np.dtype(np.float64)}
+
+
 cdef class Prepared:
     """A problem's plan, and the plan compiled from its `fields`."""
 
@@ -42,8 +46,9 @@ cdef class Prepared:
         self.problem = problem
         self.plan = plan
         self.fields = fields
-        self.schedule = <Schedule?> compile_plan(fields, plan.dtype, plan.isa)
-        self.dtype = np.dtype(np.float32 if problem.dtype == "f32" else np.float64)
+        self.schedule = <Schedule?> compile_plan(fields, plan.compute, plan.isa)
+        self.dtype = DTYPES[problem.dtype]
+        self.compute = DTYPES[problem.compute]
         self.output_shape = problem.output_shape
         self.threads = plan.threads
         self.most = most
@@ -66,7 +71,7 @@ cdef dict ACTIVATION_KINDS = {
 
 
 cdef class Activation:
-    """An activation in the element type, as `Tensors` have it.
+    """An activation in the type that is computed in, as `Tensors` have it.
 
     `clip` points to two bounds, or is NULL; `kind` says what follows the store, 0 for nothing,
     with the slopes at `slope`. Owns what both point to.
@@ -156,8 +161,7 @@ cdef class PackedWeights:
         try:
             buffer = Buffer(self.size)
             hold(weight, &view, PyBUF_ND)
-            with nogil:
-                schedule.pack_weights(<const char *> view.buffer.buf, buffer.data, team)
+            schedule.pack_weights(<const char *> view.buffer.buf, buffer.data, team)
         finally:
             leave_team(team)
             release(&view)

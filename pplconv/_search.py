@@ -221,7 +221,7 @@ def _name(plan: planner.Plan) -> str:
 
 def _jobs(options: argparse.Namespace) -> list[_Job]:
     """Everything that is to be searched, in the order of the command line."""
-    around = planner.surroundings(options.dtype)
+    around = planner.surroundings(_arguments.check_precision(None, options.dtype))
     jobs = []
     for name, problem in read_layers(options.shapes, options.dtype):
         for layout in options.layout:

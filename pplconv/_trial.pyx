@@ -35,7 +35,7 @@ cdef class Trial:
     fields : dict
         As ``Candidate.fields`` collects them.
     dtype, isa : str
-        Which kernels to call.
+        Which kernels to call: the type that is computed in.
     weight : ndarray
         Contiguous weights (oc, ic / groups, kh, kw).
     epilogue : str
@@ -73,8 +73,9 @@ cdef class Trial:
         hold(weight, &view, PyBUF_ND)
         try:
             team = take_team(self.threads, self.threads)
-            with nogil:
+            try:
                 schedule.pack_weights(<const char *> view.buffer.buf, self.weights.data, team)
+            finally:
                 leave_team(team)
         finally:
             release(&view)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")
 # Channels in one block of NCHWc, at most.
 LARGEST_BLOCK = 64
-DTYPES = {"f32": 4, "f64": 8}
+# Bytes of an element of an array.
+DTYPES = {"f16": 2, "f32": 4, "f64": 8}
 
 # Offsets inside one channel plane are 32-bit in the kernels' tables.
 LARGEST_PLANE = 2**31 - 2**20
@@ -61,11 +62,14 @@ class ConvProblem:
     padding : tuple of ((int, int), (int, int))
         ((top, bottom), (left, right)), in pixels.
     dtype : str
-        ``"f32"`` or ``"f64"``.
+        Of the arrays: ``"f16"``, ``"f32"`` or ``"f64"``.
     layout : str
         ``"NCHW"``, ``"NHWC"`` or ``"NCHWc"``, of input and output alike.
     block : int
         Elements of one channel block, of input and output alike; 0 for the other layouts.
+    compute : str
+        What is computed in: scratch, packed weights and sums have this type. It is `dtype`,
+        but that arrays of ``"f16"`` may be computed in ``"f32"``, which empty text means.
     """
 
     batch: int
@@ -84,6 +88,12 @@ class ConvProblem:
     dtype: str
     layout: str
     block: int = 0
+    compute: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.compute:
+            own = "f32" if self.dtype == "f16" else self.dtype
+            object.__setattr__(self, "compute", own)
 
     @classmethod
     def parse(
@@ -163,8 +173,23 @@ class ConvProblem:
 
     @property
     def element(self) -> int:
-        """Bytes of one element."""
+        """Bytes of one element of what is computed in."""
+        return DTYPES[self.compute]
+
+    @property
+    def stored(self) -> int:
+        """Bytes of one element of the arrays."""
         return DTYPES[self.dtype]
+
+    @property
+    def converts(self) -> bool:
+        """Whether the arrays are of another type than what is computed in."""
+        return self.dtype != self.compute
+
+    @property
+    def dtype_text(self) -> str:
+        """The type of the arrays, and what is computed in if that is another: ``"f16f32"``."""
+        return self.dtype + (self.compute if self.converts else "")
 
     @property
     def is_pointwise(self) -> bool:

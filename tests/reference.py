@@ -18,6 +18,10 @@ operation; operands are taken to be normal numbers. A clip is
 monotone and never stretches a distance, so it leaves the bound as it is. The other activations
 multiply it by their largest slope, and add what the kernels promise (``asm/README.md``).
 
+Arrays of float16 are computed in float32, whose bound is the one above; then comes one rounding,
+to the nearest, which adds half a unit in the last place of the result, be it subnormal. So a
+result may be infinite where the largest float16 is within the bound, and only there.
+
 Only direct sums are held to it. Other methods state a bound relative to the largest magnitude of
 the output (``Plan.error_bound``); where few outputs may all cancel, the largest
 ``sum |x| |w| + |bias| + |residual|`` stands for it.
@@ -72,6 +76,22 @@ def output_size(size: int, pads: tuple[int, int], k: int, s: int, d: int) -> int
     return (size + sum(pads) - (d * (k - 1) + 1)) // s + 1
 
 
+# Half a unit in the last place of a float16, relative to the number and as the least there is.
+HALF_ULP, LEAST_HALF_ULP = 2.0**-11, 2.0**-25
+
+
+def computed_in(dtype: np.dtype) -> np.dtype:
+    """Give the type in which arrays of a type are computed."""
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+def stored_bound(bound: np.ndarray, expected: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Add the rounding of the result, where it is of another type than what is computed in."""
+    if computed_in(dtype) == dtype:
+        return bound
+    return bound + np.maximum(HALF_ULP * (np.abs(expected) + bound), LEAST_HALF_ULP)
+
+
 # In eps of the exact value, or of the smallest normal number where that is larger.
 ACTIVATION_ERROR = 2.0
 # The largest slope, rounded up: that of silu is at 2.4, that of hardswish at 3.
@@ -82,7 +102,7 @@ def slopes_of(activation: Any, dtype: np.dtype, layout: str) -> np.ndarray | Non
     """Give the slopes below zero in the element type, ready for broadcasting, or None."""
     if not isinstance(activation, tuple) or activation[0] not in ("leaky_relu", "prelu"):
         return None
-    slopes = np.atleast_1d(activation[1]).astype(dtype).astype(np.float64)
+    slopes = np.atleast_1d(activation[1]).astype(computed_in(dtype)).astype(np.float64)
     return slopes[:, np.newaxis, np.newaxis] if layout == "NCHW" else slopes
 
 
@@ -105,6 +125,7 @@ def activate(y: np.ndarray, activation: Any, dtype: np.dtype, layout: str = "NCH
     if activation == "relu":
         return np.where(y < 0, 0.0, y)
     low, high = (0, 6) if activation == "relu6" else activation[1:]
+    dtype = computed_in(dtype)
     low, high = float(dtype.type(low)), float(dtype.type(high))
     return np.where(y < low, low, np.where(y > high, high, y))
 
@@ -215,7 +236,7 @@ def rounding_bound(
     magnitudes: np.ndarray, terms: int, dtype: np.dtype, stated: float = 0.0
 ) -> np.ndarray:
     """Give the bound of sums from those of their terms' magnitudes, K + 4 `terms` each."""
-    info = np.finfo(dtype)
+    info = np.finfo(computed_in(dtype))
     growth = sum(terms * u / (1 - terms * u) for u in (float(info.eps) / 2, _UNIT_ROUNDOFF_64))
     with np.errstate(all="ignore"):
         bound = growth * magnitudes + terms * float(info.tiny)
@@ -231,7 +252,7 @@ def activated_bound(bound, expected, activation, dtype, layout="NCHW") -> np.nda
         bound = bound * STRETCH[activation]
     else:
         return bound
-    info = np.finfo(dtype)
+    info = np.finfo(computed_in(dtype))
     allowed = ACTIVATION_ERROR * float(info.eps) + 8 * _UNIT_ROUNDOFF_64
     return bound + allowed * np.maximum(np.abs(expected), float(info.tiny))
 
@@ -259,7 +280,8 @@ def assert_convolution(
     with np.errstate(all="ignore"):
         bound = error_bound(input, weight, bias, stated=stated, **parameters)
         layout = parameters.get("layout", "NCHW")
-        bound = activated_bound(bound, expected, activation, dtype, layout)[finite]
+        bound = activated_bound(bound, expected, activation, dtype, layout)
+        bound = stored_bound(bound, expected, dtype)[finite]
     error = np.abs(actual[finite].astype(np.float64) - expected[finite])
     if not np.all(error <= bound):
         worst = int(np.argmax(error - bound))

@@ -80,7 +80,7 @@ def memory(problem: ConvProblem, channels: int, height: int, width: int) -> tupl
         Bytes from one image, block of channels, row and pixel to the next, and how many
         channels are neighbours in memory (elements): 1 in NCHW, all in NHWC.
     """
-    e = problem.element
+    e = problem.stored
     if problem.layout == "NCHW":
         plane = height * width * e
         return channels * plane, plane, width * e, e, 1
@@ -198,6 +198,7 @@ def shape_fields(p: ConvProblem) -> Mapping[str, Any]:
             *(top, left),
         ),
         "element": p.element,
+        "stored": p.stored,
         "batch": p.batch,
         "groups": p.groups,
         "ic": p.ic // p.groups,

@@ -12,9 +12,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..problem import ConvProblem
-from .candidate import Candidate, balanced, ceil_div, round_up
+from .candidate import LINE, Candidate, balanced, ceil_div, round_up, thread_scratch
+from .computed import computed
 from .error_bounds import direct_error_bound
-from .rates import L3_BYTES, TASK_CYCLES, Rates, busiest_share, direct_sum_floor
+from .rates import (
+    L3_BYTES,
+    TASK_CYCLES,
+    Rates,
+    busiest_share,
+    conversion_cycles,
+    direct_sum_floor,
+)
 from .surroundings import Surroundings
 
 NAME = "depthwise"
@@ -22,6 +30,10 @@ floor = direct_sum_floor
 
 GENERIC_CYCLES = 4.0  # a tap of a kernel without a specialisation, against one with
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
+# What is converted at a time: vectors of channels, times L1 of pixels; or planes.
+CHUNK_VECTORS = 4
+CHUNK_L1 = 4
+CHUNK_PLANES = 16
 
 
 @dataclass(frozen=True)
@@ -36,12 +48,15 @@ class Depthwise(Candidate):
         Elements of a vector.
     channel_segment, row_segment : int
         Output channels and rows of a task.
+    l1_bytes : int
+        Cache that converted pixels of NCHW should fit; others are given several times as much.
     """
 
     problem: ConvProblem
     isa_lanes: int
     channel_segment: int
     row_segment: int
+    l1_bytes: int
 
     algorithm = NAME
     loops = "depthwise"
@@ -54,7 +69,7 @@ class Depthwise(Candidate):
     @property
     def error_bound(self) -> float:
         """That of one chain of FMAs."""
-        return direct_error_bound(self.problem.k, self.problem.dtype)
+        return direct_error_bound(self.problem.k, self.problem.dtype_text)
 
     @property
     def by_pixels(self) -> bool:
@@ -73,7 +88,7 @@ class Depthwise(Candidate):
     def kernel(self, isa: str) -> str:
         """Symbol of the kernel."""
         way = "pixels" if self.by_pixels else "channels"
-        return f"pplconv_depthwise_{way}_{self.problem.dtype}_{isa}"
+        return f"pplconv_depthwise_{way}_{self.problem.compute}_{isa}"
 
     @property
     def width(self) -> int:
@@ -98,21 +113,62 @@ class Depthwise(Candidate):
         p = self.problem
         return p.batch * ceil_div(p.oc, self.channel_segment) * ceil_div(p.oh, self.row_segment)
 
+    @computed
+    def chunk(self) -> tuple[int, int]:
+        """Channels and rows of outputs that are converted at a time.
+
+        Rows that two chunks see are converted for both: a few channels of many rows are better
+        than the other way round.
+        """
+        p = self.problem
+        planes = self.by_pixels or p.block == 1 or (p.layout == "NHWC" and p.oc == 1)
+        channels = p.oc // p.groups if planes else CHUNK_VECTORS * self.isa_lanes
+        channels = min(channels, max(self.channel_segment, 1))
+        room = self.l1_bytes * (1 if planes else CHUNK_L1)
+        row = (p.iw * p.stride[0] + p.ow) * channels * p.element
+        reach = (p.kh - 1) * p.dilation[0] * p.iw * channels * p.element
+        rows = min(max((room - reach) // row, 1), self.row_segment)
+        if planes and rows == self.row_segment:
+            channels *= min(max(room // max(rows * row + reach, 1), 1), CHUNK_PLANES)
+        return channels, rows
+
+    @computed
+    def scratch(self) -> tuple[int, int, int, int]:
+        """Rows of the slab, its offset and that of the outputs, bytes of one thread."""
+        p = self.problem
+        if not p.converts:
+            return 0, 0, 0, 0
+        channels, rows = self.chunk
+        slab_rows = min((rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
+        out = LINE + round_up(channels * slab_rows * p.iw * p.element, LINE) + LINE
+        size = out + channels * rows * p.ow * p.element
+        return slab_rows, LINE, out, thread_scratch(size)
+
     @property
     def scratch_bytes(self) -> int:
-        """Nothing is needed."""
-        return 0
+        """Nothing is needed, unless arrays are converted."""
+        return self.scratch[3]
 
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.depthwise.DepthwiseSchedule`` takes."""
+        slab_rows, slab, out, _ = self.scratch
+        channels, rows = self.chunk
         return {
+            "channel_chunk": channels,
+            "row_chunk": rows,
+            "slab_rows": slab_rows,
+            "slab_offset": slab,
+            "out_offset": out,
             "width": self.width,
             "channel_segment": self.channel_segment,
             "row_segment": self.row_segment,
         }
 
     def cost(self, rates: Rates, threads: int) -> dict[str, float]:
-        """Estimate the cycles of the busiest thread: ``fma``, ``tile``, ``stream``, ``team``."""
+        """Estimate the cycles of the busiest thread.
+
+        Terms: ``fma``, ``convert``, ``tile``, ``stream``, ``team``.
+        """
         p = self.problem
         if self.by_pixels:
             vectors = p.oc * p.oh * ceil_div(p.ow, self.isa_lanes)
@@ -121,12 +177,17 @@ class Depthwise(Candidate):
         special = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
         fma = p.batch * vectors * p.k / rates.fma_per_cycle * (1.5 if special else GENERIC_CYCLES)
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
-        moved = p.batch * (p.ic * p.ih * p.iw + p.oc * p.oh * p.ow) * p.element
+        moved = p.batch * (p.ic * p.ih * p.iw + p.oc * p.oh * p.ow) * p.stored
         largest = min(1.0, self.channel_segment / p.oc) * min(1.0, self.row_segment / max(p.oh, 1))
         largest /= max(p.batch, 1)
         busiest = busiest_share(self.tasks, threads, largest)
+        convert = 0.0
+        if p.converts:
+            overlap = self.scratch[0] / (self.chunk[1] * p.stride[0])
+            convert = conversion_cycles(p, self.isa_lanes, max(overlap, 1.0))
         return {
             "fma": fma * busiest,
+            "convert": convert * busiest,
             "tile": (planes * PLANE_CYCLES + self.tasks * TASK_CYCLES) * busiest,
             "stream": moved / (4 * L3_BYTES) * busiest,
             "team": rates.team_cycles if threads > 1 else 0.0,
@@ -150,12 +211,13 @@ def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate
         channels = balanced(p.oc, p.oc, multiplier, pieces)
         tasks = max(p.batch, 1) * ceil_div(p.oc, channels)
         rows = balanced(p.oh, p.oh, 1, ceil_div(threads, tasks)) if p.oh else 1
-        yield Depthwise(p, around.lanes, channels, max(rows, 1))
+        yield Depthwise(p, around.lanes, channels, max(rows, 1), around.machine.l1d_bytes)
         return
     # Rows of all channels stream; short images are cut by channel.
     whole = max(round_up(p.oc, multiplier), 1)
-    yield Depthwise(p, around.lanes, whole, max(balanced(p.oh, p.oh, 1, pieces), 1))
+    l1 = around.machine.l1d_bytes
+    yield Depthwise(p, around.lanes, whole, max(balanced(p.oh, p.oh, 1, pieces), 1), l1)
     if pieces > 1:
         lines = around.lanes * multiplier
         channels = balanced(p.oc, p.oc, lines, pieces)
-        yield Depthwise(p, around.lanes, channels, max(p.oh, 1))
+        yield Depthwise(p, around.lanes, channels, max(p.oh, 1), l1)

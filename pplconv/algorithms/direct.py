@@ -37,6 +37,7 @@ from .rates import (
     TASK_CYCLES,
     Rates,
     busiest_share,
+    conversion_cycles,
     direct_sum_floor,
     step_cycles,
 )
@@ -46,6 +47,7 @@ from .tiled import row_tiles, widths
 NAME = "direct"
 
 PREFETCH_STEPS = 24
+STAGE_CHANNELS = 16
 SEGMENT_BYTES = 16  # struct pplconv_segment
 SEGMENT_CYCLES = 8.0
 APART_CYCLES = 0.01  # a byte of outputs whose pixels are stored in several visits
@@ -139,7 +141,7 @@ class Direct(Candidate):
     @property
     def error_bound(self) -> float:
         """That of one chain of FMAs."""
-        return direct_error_bound(self.problem.k, self.problem.dtype)
+        return direct_error_bound(self.problem.k, self.problem.dtype_text)
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -154,7 +156,7 @@ class Direct(Candidate):
 
     def kernel(self, isa: str) -> str:
         """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.problem.dtype}_{self.mr}x{self.nr}_{isa}"
+        return f"pplconv_gemm_{self.problem.compute}_{self.mr}x{self.nr}_{isa}"
 
     @property
     def slab(self) -> bool:
@@ -206,7 +208,7 @@ class Direct(Candidate):
         """Whether the taps of one row of the kernel are one stretch of memory."""
         p = self.problem
         if p.layout == "NHWC":
-            whole = p.groups == 1
+            whole = p.groups == 1 or p.converts  # the slab has the group's channels only
         else:
             whole = p.layout == "NCHW" or self.channels == p.block
         return p.dilation[1] == 1 and whole
@@ -244,8 +246,8 @@ class Direct(Candidate):
     @property
     def slab_rows(self) -> int:
         """Input rows that a task's outputs see."""
-        p = self.problem
-        return min((self.row_segment - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
+        ih, _, _, _, kh, _, stride, _, dilation, *_ = self.geometry
+        return min((self.row_segment - 1) * stride + (kh - 1) * dilation + 1, ih)
 
     @computed
     def rows(self) -> RANGES:
@@ -259,18 +261,33 @@ class Direct(Candidate):
         _, iw, _, ow, _, kw, _, stride, _, dilation, _, left = self.geometry
         return ranges(ow, iw, kw, stride, dilation, left)
 
+    @property
+    def slab_pixel(self) -> int:
+        """Bytes of a pixel in the slab: the group's channels, or a block of them."""
+        p = self.problem
+        return (p.block or self.ic) * p.element
+
+    @property
+    def stage_channels(self) -> int:
+        """Channels of NCHW that are converted at a time on their way into the slab."""
+        return min(STAGE_CHANNELS, self.ic) if self.problem.converts and self.slab else 0
+
     @computed
-    def scratch(self) -> tuple[int, int, int]:
-        """Offsets of the slab and of a run of outputs, and bytes of one thread."""
+    def scratch(self) -> tuple[int, int, int, int]:
+        """Offsets of the slab, of a run of outputs and of the stage, and bytes of one thread."""
         p = self.problem
         size = ceil_div(self.ic, self.channels) * p.kh * p.kw * SEGMENT_BYTES
         slab = round_up(size, LINE)
-        size = run = slab
-        if self.slab:
-            size = slab + self.slab_rows * p.iw * self.ic * p.element
+        size = run = stage = slab
+        if self.slab or p.converts:
+            blocks = ceil_div(self.ic, self.channels)
+            size = slab + blocks * self.slab_rows * self.geometry[1] * self.slab_pixel
             run = round_up(size, LINE)
-            size = run + self.run_pixels * self.nr * p.element
-        return slab, run, thread_scratch(size)
+            size = run + (self.run_pixels if self.slab else self.mr) * self.nr * p.element
+            stage = round_up(size, LINE)
+        if self.stage_channels:
+            size = stage + p.element * max(self.stage_channels * p.iw, self.nr * self.run_pixels)
+        return slab, run, stage, thread_scratch(size)
 
     @property
     def run_pixels(self) -> int:
@@ -280,23 +297,25 @@ class Direct(Candidate):
     @property
     def scratch_bytes(self) -> int:
         """Scratch of one thread."""
-        return self.scratch[2]
+        return self.scratch[-1]
 
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.direct.DirectSchedule`` takes."""
         p = self.problem
-        slab, run, _ = self.scratch
+        slab, run, stage, _ = self.scratch
         return {
             "geometry": self.geometry,
             "batch": self.images,
             **self._memories(),
             "slab": self.slab,
-            "slab_pixel": self.ic * p.element,
-            "slab_row": p.iw * self.ic * p.element,
+            "slab_pixel": self.slab_pixel,
+            "slab_row": self.geometry[1] * self.slab_pixel,
             "slab_rows": self.slab_rows,
             "slab_offset": slab,
             "run_offset": run,
             "run_pixels": self.run_pixels,
+            "stage_channels": self.stage_channels,
+            "stage_offset": stage,
             "channels": self.channels,
             "taps_touch": self.taps_touch,
             "pixels_inner": self.pixels_inner,
@@ -323,7 +342,7 @@ class Direct(Candidate):
         """Estimate the cycles of the busiest thread.
 
         Terms: ``fma`` steps of the microkernel, ``tile`` calls, segments and stores, ``pack``
-        the slab, ``stream`` weights and pixels from further than L1, ``store`` the transposed
+        the slab, ``convert`` other types, ``stream`` weights and pixels from further than L1, ``store`` the transposed
         runs, ``team``.
         """
         p, e = self.problem, self.problem.element
@@ -388,6 +407,11 @@ class Direct(Candidate):
             "stream": stream * share,
             "store": store * share,
         }
+        if p.converts:
+            reads = row_tasks * self.slab_rows / max(self.geometry[0], 1)
+            work["convert"] = conversion_cycles(
+                p, self.lanes, reads * ceil_div(self.oc, self.oc_segment)
+            )
         largest = self.row_segment / max(self.geometry[2], 1)
         largest *= min(1.0, self.oc_segment / self.oc) / max(share, 1)
         busiest = busiest_share(self.tasks, threads, min(largest, 1.0))
@@ -449,7 +473,7 @@ def _with_tile(
     for budget in (l2 // 4, l2 // 2):
         most = max(budget // row_bytes - reach // problem.stride[0], 1)
         options.add(balanced(rows, most, 1, pieces))
-    if not frame.slab:
+    if not frame.slab and not problem.converts:
         if pieces > 1 and weights <= l2 // 4:
             rates = Rates.of(around)
             cycles = direct_sum_floor(problem, around.lanes, rates) / max(share, 1)

@@ -23,6 +23,10 @@ import math
 
 ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53}
 
+# Half an ulp of a half: the one rounding of what was computed in another type. Relative to the
+# largest output, it holds for all others, be they subnormal. Results beyond 65504 are infinite.
+STORED_ROUNDOFF = {"f16": 2.0**-11}
+
 # Error of a sum of k products: u * (start + growth * sqrt(k)). The largest ones are of
 # all-positive data: 1.0 to 1.15 sqrt(k) u over 2000 outputs, up to 1.3 over 200 000.
 DIRECT_START = 1.0
@@ -40,6 +44,19 @@ WINOGRAD = {
 }
 
 
+def split_type(dtype: str) -> tuple[str, float]:
+    """What is computed in, and the roundoff of the arrays where they are of another type.
+
+    Parameters
+    ----------
+    dtype : str
+        As `ConvProblem.dtype_text` gives it, such as ``"f32"`` or ``"f16f32"``.
+    """
+    if len(dtype) == 3:
+        return dtype, 0.0
+    return dtype[3:], STORED_ROUNDOFF[dtype[:3]]
+
+
 def direct_error_bound(k: int, dtype: str) -> float:
     """Bound the error of one chain of fused multiply-adds.
 
@@ -48,14 +65,15 @@ def direct_error_bound(k: int, dtype: str) -> float:
     k : int
         Products of one output: (ic / groups) * kh * kw.
     dtype : str
-        ``"f32"`` or ``"f64"``.
+        ``"f32"``, ``"f64"`` or ``"f16f32"``, arrays of halves computed in float.
 
     Returns
     -------
     float
         Error, relative to the output's largest magnitude.
     """
-    return ROUNDOFF[dtype] * (DIRECT_START + DIRECT_GROWTH * math.sqrt(k))
+    dtype, stored = split_type(dtype)
+    return stored + (1.0 + stored) * ROUNDOFF[dtype] * (DIRECT_START + DIRECT_GROWTH * math.sqrt(k))
 
 
 def winograd_error_bound(n: int, r: int, channels: int, dtype: str) -> float:
@@ -68,7 +86,7 @@ def winograd_error_bound(n: int, r: int, channels: int, dtype: str) -> float:
     channels : int
         Input channels of a group.
     dtype : str
-        ``"f32"`` or ``"f64"``.
+        ``"f32"``, ``"f64"`` or ``"f16f32"``, arrays of halves computed in float.
 
     Returns
     -------
@@ -76,4 +94,7 @@ def winograd_error_bound(n: int, r: int, channels: int, dtype: str) -> float:
         Error, relative to the output's largest magnitude.
     """
     transforms, growth = WINOGRAD[n, r]
-    return ROUNDOFF[dtype] * math.hypot(transforms, growth * math.sqrt(channels))
+    dtype, stored = split_type(dtype)
+    return stored + (1.0 + stored) * ROUNDOFF[dtype] * math.hypot(
+        transforms, growth * math.sqrt(channels)
+    )

@@ -8,6 +8,7 @@ one operand's panel from L1, the packed pixels of a task from L2.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from .rates import Rates
 
 RUN_BYTES = 16  # struct pplconv_run
 PREFETCH_STEPS = 24
+SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they stay in L1
 
 
 def block_panel(problem: ConvProblem, nr: int) -> int:
@@ -92,11 +94,11 @@ class Nest(Candidate):
     @property
     def error_bound(self) -> float:
         """That of one chain of FMAs."""
-        return direct_error_bound(self.problem.k, self.problem.dtype)
+        return direct_error_bound(self.problem.k, self.problem.dtype_text)
 
     def kernel(self, isa: str) -> str:
         """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.problem.dtype}_{self.mr}x{self.nr}_{isa}"
+        return f"pplconv_gemm_{self.problem.compute}_{self.mr}x{self.nr}_{isa}"
 
     def cost(self, rates: Rates, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread; see `nest_cost`."""
@@ -172,7 +174,7 @@ class Nest(Candidate):
     def flat(self) -> bool:
         """Whether an image's output pixels are its input pixels, row upon row."""
         p = self.problem
-        return p.is_pointwise and not self.channels_last
+        return p.is_pointwise and not self.channels_last and not p.converts
 
     @property
     def most_runs(self) -> int:
@@ -194,7 +196,12 @@ class Nest(Candidate):
 
     @property
     def packed_row(self) -> int:
-        """Bytes from one packed pixel to the next, where its channels are neighbours."""
+        """Bytes from one packed pixel to the next, where its channels are neighbours.
+
+        Of planes that are converted into scratch as they lie, from one channel to the next.
+        """
+        if not self.packed and not self.channels_last:
+            return odd_lines(self.hw_segment * self.problem.element)
         return odd_lines(self.k_block * self.problem.element)
 
     @property
@@ -204,37 +211,76 @@ class Nest(Candidate):
         With one block of K a panel is stored as soon as it is done, so the tile is one panel
         wide and stays in L1; with several it must hold all panels between blocks.
         """
-        width = self.nr if self.k_block >= self.problem.k else round_up(self.oc_segment, self.nr)
+        columns = self.oc_segment if self.orientation == "channels" else self.hw_segment
+        width = self.nr if self.k_block >= self.problem.k else round_up(columns, self.nr)
         return odd_lines(width * self.problem.element)
 
     @computed
-    def memory(self) -> tuple[int, int, int]:
-        """Offsets of the run table and of the transposed tile, and bytes of one thread."""
+    def slab(self) -> tuple[int, int]:
+        """Rows and channels of the input that are converted at a time before they are packed."""
         p = self.problem
+        if not (p.converts and self.packed):
+            return 0, 0
+        spanned = min(ceil_div(max(self.hw_segment - 1, 0), max(p.ow, 1)) + 1, p.oh)
+        rows = min((spanned - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
+        ic = p.ic // p.groups
+        if self.channels_last:
+            return rows, min(ic, p.block or ic)
+        return rows, min(max(SLAB_BYTES // (rows * p.iw * p.element), 1), ic)
+
+    @property
+    def plane_row(self) -> int:
+        """Bytes of one channel of a panel that is converted after it was transposed."""
+        return odd_lines(self.hw_segment * self.problem.element)
+
+    @computed
+    def memory(self) -> tuple[int, int, int, int, int]:
+        """Offsets of the run table, of the tile, and of planes and slab; bytes of one thread."""
+        p = self.problem
+        transposed = self.orientation == "channels" and not self.channels_last
         size = 0
         if self.packed and self.channels_last:
             size = self.hw_segment * self.packed_row
         elif self.packed:
             size = round_up(self.hw_segment, self.pixel_panel) * self.k_block * p.element
+        elif p.converts:
+            size = (self.hw_segment if self.channels_last else self.k_block) * self.packed_row
         runs = round_up(size, LINE)
         size = runs
         if self.packed and not self.channels_last:
             size += self.most_runs * RUN_BYTES
         tile = round_up(size, LINE)
         size = tile
-        if self.orientation == "channels" and not self.channels_last:
+        if transposed:
             size += self.hw_segment * self.tile_row
-        return runs, tile, thread_scratch(size)
+        planes = slab = size
+        if p.converts:
+            if not transposed:
+                size += self._tile_rows * self.tile_row
+            planes = size
+            if transposed:
+                size += self.nr * self.plane_row
+            slab = round_up(size, LINE)
+            size = slab + math.prod(self.slab) * p.iw * p.element
+        return runs, tile, planes, slab, thread_scratch(size)
+
+    @property
+    def _tile_rows(self) -> int:
+        """Rows of a tile that is converted from scratch, or of all that wait for their sums."""
+        if self.k_block >= self.problem.k:
+            return self.mr
+        return self.hw_segment if self.orientation == "channels" else self.oc_segment
 
     @property
     def scratch_bytes(self) -> int:
         """Scratch of one thread."""
-        return self.memory[2]
+        return self.memory[-1]
 
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.gemm.GemmSchedule`` takes."""
         p = self.problem
-        runs, tile, _ = self.memory
+        runs, tile, planes, slab, _ = self.memory
+        slab_rows, slab_channels = self.slab
         fields: dict[str, Any] = {
             "images": self.images,
             "pixels": self.pixels,
@@ -253,6 +299,11 @@ class Nest(Candidate):
             "pixel_panel": self.pixel_panel,
             "packed_row": self.packed_row,
             "tile_row": self.tile_row,
+            "slab_rows": slab_rows,
+            "slab_channels": slab_channels,
+            "slab_offset": slab,
+            "plane_offset": planes,
+            "plane_row": self.plane_row,
             "runs_offset": runs,
             "tile_offset": tile,
         }

@@ -12,6 +12,8 @@ Terms (all in cycles of the busiest thread):
     operands that a tile reads again from L2 or beyond;
 ``store``
     the transposed store, where vectors ran across the user's layout;
+``convert``
+    arrays of another type than what is computed in, to scratch and back;
 ``team``
     starting the team.
 
@@ -36,6 +38,7 @@ from .rates import (
     TASK_CYCLES,
     Rates,
     busiest_share,
+    conversion_cycles,
     parts,
     step_cycles,
 )
@@ -87,6 +90,14 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     }
     if not by_pixels and not nest.channels_last:
         work["store"] = repeat * nest.oc * nest.pixels * STORE_TRANSPOSED_CYCLES / nest.lanes
+    if p.converts:
+        # Rows of the image that segments share are converted for each of them.
+        reads = nest.oc_segments * 1.0
+        if nest.packed:
+            reads *= (
+                nest.hw_segments * nest.slab[0] / max(p.ih * (p.batch if nest.one_image else 1), 1)
+            )
+        work["convert"] = conversion_cycles(p, nest.lanes, reads)
     work["tile"] += nest.tasks * TASK_CYCLES
     largest = (
         min(1.0, nest.hw_segment / nest.pixels)

@@ -126,6 +126,9 @@ class _Frame:
         """
         k_block = self.block_of_k(self.l1 // 24)
         most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
+        if self.problem.converts and k_block < self.problem.k:
+            # Sums wait for the next block of K in scratch, for L2 to hold.
+            most_pixels = min(most_pixels, max(self.l2 // 4 // (self.oc * self.element), nr))
         pieces = self.finer(self.pieces()[0], nr)
         hw_segment = balanced(self.pixels, most_pixels, nr, pieces)
         if pieces <= self.around.threads and hw_segment < self.pixels <= pieces * most_pixels:
@@ -137,17 +140,25 @@ class _Frame:
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
         whole, panel = self.problem.k, self.panel(nr)
-        for k_block in {self.block_of_k(self.l1 // 24), whole}:
+        blocks = {self.block_of_k(self.l1 // 24), whole}
+        if self.problem.converts and self.packed and self.problem.layout != "NCHW":
+            # The slab of a segment is converted for each block of K: there is one.
+            blocks = {whole}
+        for k_block in blocks:
             row = k_block * self.element
             # Packed pixels share L2 with the weights on their way through.
             most_pixels = max(self.l2 // 4 // row, 1)
             oc_segment = round_up(self.oc, panel)
-            if self.problem.layout == "NCHW":
+            if self.problem.layout == "NCHW" or (self.problem.converts and k_block < whole):
                 # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.
                 waiting = nr if k_block == whole else oc_segment
                 room = self.l1 if k_block == whole else self.l2 // 4
                 most_pixels = min(most_pixels, max(room // (waiting * self.element), 64))
-            if k_block > self.block_of_k(self.l1 // 24) and row * (panel + 64) > self.l2 * 3 // 4:
+            if (
+                len(blocks) > 1
+                and k_block > self.block_of_k(self.l1 // 24)
+                and row * (panel + 64) > self.l2 * 3 // 4
+            ):
                 continue
             for pieces in self.pieces():
                 share = ceil_div(self.pixels, pieces)

@@ -33,6 +33,7 @@ from .rates import (
     TASK_CYCLES,
     Rates,
     busiest_share,
+    conversion_cycles,
     matrix_cycles,
     step_cycles,
 )
@@ -104,7 +105,7 @@ class Winograd(Candidate):
     def error_bound(self) -> float:
         """Measured, with a margin; see `error_bounds`."""
         p = self.problem
-        return winograd_error_bound(self.n, self.r, p.ic // p.groups, p.dtype)
+        return winograd_error_bound(self.n, self.r, p.ic // p.groups, p.dtype_text)
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -121,7 +122,7 @@ class Winograd(Candidate):
 
     def kernel(self, isa: str) -> str:
         """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.problem.dtype}_{self.mr}x{self.nr}_{isa}"
+        return f"pplconv_gemm_{self.problem.compute}_{self.mr}x{self.nr}_{isa}"
 
     @property
     def t(self) -> int:
@@ -169,10 +170,16 @@ class Winograd(Candidate):
     def by_planes(self) -> bool:
         """Whether channels are apart, so that slabs lie between user and transforms.
 
-        A single channel, or blocks of one, are planes in every layout.
+        A single channel, or blocks of one, are planes in every layout. Arrays that are converted
+        pass through slabs too.
         """
         p = self.problem
-        return p.layout == "NCHW" or p.block == 1 or (p.layout == "NHWC" and 1 in (p.ic, p.oc))
+        return (
+            p.converts
+            or p.layout == "NCHW"
+            or p.block == 1
+            or (p.layout == "NHWC" and 1 in (p.ic, p.oc))
+        )
 
     @property
     def slab_tiles(self) -> int:
@@ -196,10 +203,12 @@ class Winograd(Candidate):
         m_position = odd_lines(self.tile_block * m_row)
         m_offset = round_up(self.positions * v_position, 4096)
         slab_offset = round_up(m_offset + self.positions * m_position, LINE)
-        slab_row = slab = 0
+        slab_row = slab = stage = 0
         if self.by_planes:
             slab_row = (self.slab_tiles * self.n + self.r - 1) * self.lanes * e
             slab = self.t * slab_row
+            # Halves are converted beside the slab, as many as it holds.
+            stage = slab if self.problem.converts else 0
         return {
             "v_row": v_row,
             "v_position": v_position,
@@ -208,7 +217,8 @@ class Winograd(Candidate):
             "m_offset": m_offset,
             "slab_offset": slab_offset,
             "slab_row": slab_row,
-            "size": thread_scratch(slab_offset + slab),
+            "stage_offset": slab_offset + slab,
+            "size": thread_scratch(slab_offset + slab + stage),
         }
 
     @property
@@ -294,6 +304,8 @@ class Winograd(Candidate):
             "store": store * p.groups,
             "tasks": self.tasks * (TASK_CYCLES + self.positions * PIECE_CYCLES),
         }
+        if p.converts:
+            work["convert"] = conversion_cycles(p, self.lanes, oc_segments / shares)
         largest = self.tile_block / max(self.tiles, 1)
         largest *= min(1.0, self.oc_segment / self.oc) / p.groups
         busiest = busiest_share(self.tasks, threads, min(largest, 1.0))
@@ -327,7 +339,8 @@ def supports(problem: ConvProblem) -> str | None:
 def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
     """Yield the blockings worth an estimate."""
     for n, r in VARIANTS:
-        bound = winograd_error_bound(n, r, problem.ic // problem.groups, problem.dtype)
+        # What is spent on speed; the rounding of the arrays is not.
+        bound = winograd_error_bound(n, r, problem.ic // problem.groups, problem.compute)
         if r == problem.kh and bound <= around.tolerance:
             for nr, largest in widths(problem.oc // problem.groups, around):
                 yield from _blockings(problem, around, n, r, nr, largest)

@@ -22,6 +22,7 @@ _X86 = frozenset({"x86_64", "amd64", "i386", "i486", "i586", "i686", "x86"})
 _FMA = 1 << 12
 _OSXSAVE = 1 << 27
 _AVX = 1 << 28
+_F16C = 1 << 29
 # Leaf 7, EBX.
 _AVX2 = 1 << 5
 _BMI2 = 1 << 8
@@ -117,7 +118,7 @@ def threads_per_core(cpuid: Cpuid) -> int:
 def _isas(features1: int, features7: int, xcr0: int) -> tuple[str, ...]:
     isas = ["portable"]
     avx2 = (
-        features1 & (_FMA | _AVX) == _FMA | _AVX
+        features1 & (_FMA | _AVX | _F16C) == _FMA | _AVX | _F16C
         and features7 & (_AVX2 | _BMI2) == _AVX2 | _BMI2
         and xcr0 & _YMM_STATE == _YMM_STATE
     )

@@ -185,7 +185,7 @@ class Request:
     def surroundings(self) -> Surroundings:
         """What the machine gives, with the team that the work justifies."""
         settings = self.target.settings if self.target else config.current()
-        around = _around(self.problem.dtype, self.threads, settings, self.target or here())
+        around = _around(self.problem.compute, self.threads, settings, self.target or here())
         threads, start = team(self.problem, around, settings)
         return replace(around, threads=threads, tolerance=self.tolerance, team_start=start)
 
@@ -210,7 +210,9 @@ class Request:
             If nothing serves the problem; the message says why.
         """
         if not names:
-            names = ALGORITHMS if self.algorithm == "auto" else (self.algorithm,)
+            names = list(ALGORITHMS) if self.algorithm == "auto" else [self.algorithm]
+            if self.algorithm == "auto" and self.problem.dtype == "f16":
+                names.remove("winograd")  # whoever wants it says so
         rates = Rates.of(around)
         found: list[Ranked] = []
         too_large: list[Candidate] = []
@@ -314,6 +316,7 @@ def plan_of(
     plan = Plan(
         problem=str(problem),
         dtype=problem.dtype,
+        compute=problem.compute,
         layout=problem.layout_text,
         algorithm=candidate.algorithm,
         bits=candidate.bits,

@@ -20,6 +20,8 @@ class Plan:
         The problem in one line, as oneDNN's benchdnn writes it.
     dtype, layout : str
         Of input and output; a blocked layout with its block, ``"NCHW16c"``.
+    compute : str
+        What is computed in: `dtype`, or ``"f32"`` for arrays of ``"f16"``.
     algorithm : str
         A name that ``algorithm=`` takes.
     bits : str
@@ -55,6 +57,7 @@ class Plan:
 
     problem: str
     dtype: str
+    compute: str
     layout: str
     algorithm: str
     bits: str
@@ -85,8 +88,9 @@ class Plan:
         """Lay the plan out for reading, one fact a line."""
         cost = ", ".join(f"{name} {cycles:.3g}" for name, cycles in self.cost.items())
         time = "" if self.seconds is None else f" ({1e3 * self.seconds:.3g} ms)"
+        computed = "" if self.compute == self.dtype else f", computed in {self.compute}"
         lines = {
-            "problem": f"{self.problem} {self.dtype} {self.layout}",
+            "problem": f"{self.problem} {self.dtype} {self.layout}{computed}",
             "algorithm": f"{self.algorithm}, {self.bits} (error at most {self.error_bound:.1e})",
             "kernel": self.kernel,
             "blocks": ", ".join(f"{name} {value}" for name, value in self.blocks.items()),

@@ -210,7 +210,7 @@ def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
     cpu, isa = wisdom.cpu_model(request.machine), request.surroundings().isa
     tolerance = float(min(request.tolerance, 1e30))
     return [
-        wisdom.Key(str(problem), problem.dtype, problem.layout_text, name, tolerance, cpu, isa)
+        wisdom.Key(str(problem), problem.dtype_text, problem.layout_text, name, tolerance, cpu, isa)
         for name in classes
     ]
 

@@ -38,15 +38,16 @@ class Bench:
 
     def __init__(self, problem: ConvProblem, isa: str, epilogue: str) -> None:
         rng = np.random.default_rng(0)
-        dtype = np.float32 if problem.dtype == "f32" else np.float64
+        dtype = np.dtype(f"f{problem.stored}")
+        drawn = np.dtype(f"f{problem.element}")
         self.problem, self.isa, self.epilogue = problem, isa, epilogue
         # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
         self.x: NDArray[Any] = empty_aligned(problem.input_shape, dtype)
-        self.x[...] = rng.random(problem.input_shape, dtype)
-        self.x -= dtype(0.5)
+        self.x[...] = rng.random(problem.input_shape, drawn)
+        self.x -= dtype.type(0.5)
         shape = (problem.oc, problem.ic // problem.groups, problem.kh, problem.kw)
-        self.weight = rng.random(shape, dtype)
-        self.weight -= dtype(0.5)
+        self.weight = rng.random(shape, drawn).astype(dtype)
+        self.weight -= dtype.type(0.5)
         self.y: NDArray[Any] = empty_aligned(problem.output_shape, dtype)
         self.y.fill(1)  # its pages are there before the first run is timed
         self._packed: OrderedDict[str, Trial] = OrderedDict()
@@ -56,7 +57,7 @@ class Bench:
         """Make a candidate ready to be run."""
         packing = candidate.packing
         trial = Trial(
-            candidate.fields(threads), self.problem.dtype, self.isa, self.weight, self.epilogue,
+            candidate.fields(threads), self.problem.compute, self.isa, self.weight, self.epilogue,
             self._packed.get(packing),
         )  # fmt: skip
         self._packed[packing] = trial

@@ -6,9 +6,14 @@ from pplconv._kernels cimport (
     GemmFamily,
     PPLCONV_ACTIVATE_PRELU_COLUMN,
     PPLCONV_ACTIVATE_PRELU_ROW,
+    PPLCONV_ACCUMULATE,
+    PPLCONV_CLIP,
+    PPLCONV_RESIDUAL,
     pplconv_activate_args,
     pplconv_geometry,
     pplconv_kernel,
+    pplconv_narrow_args,
+    pplconv_widen_args,
     pplconv_zero_lanes_args,
 )
 
@@ -20,12 +25,16 @@ cdef struct Memory:
 
 
 cdef struct Shape:
-    # What is computed. Channels are those of one group.
+    # What is computed. Channels are those of one group. `element` is the size of what is computed
+    # in, and `stored` that of input, residual and output, which are converted if it is another.
     pplconv_geometry geometry
-    int64_t element, batch, groups, ic, oc, taps
+    bint converts
+    int64_t element, stored, batch, groups, ic, oc, taps
     Memory x, y
     # What may follow the store, whatever the loops are.
     pplconv_kernel activate, zero_lanes
+    # From stored to computed and back; NULL where nothing is converted.
+    pplconv_kernel widen, narrow
 
 
 cdef struct Tensors:
@@ -81,11 +90,78 @@ cdef inline void activate(const Shape *s, const Tensors *t, void *data, int64_t 
     s.activate(&a)
 
 
+cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias) noexcept nogil:
+    # What is left to the kernels that finish a sum. A residual that is stored in another type is
+    # added where the sum is converted, and so is what comes after it.
+    cdef int64_t flags = 0
+    if t.bias != NULL:
+        flags |= bias
+    if t.residual != NULL:
+        if s.converts:
+            return flags
+        flags |= PPLCONV_RESIDUAL
+    if t.clip != NULL:
+        flags |= PPLCONV_CLIP
+    return flags
+
+
+cdef inline void widen(const Shape *s, const char *src, int64_t src_rs, char *dst, int64_t dst_rs,
+                       int64_t rows, int64_t columns) noexcept nogil:
+    # Rows of a stored array into scratch.
+    cdef pplconv_widen_args w
+    w.src = src
+    w.src_rs = src_rs
+    w.dst = dst
+    w.dst_rs = dst_rs
+    w.rows = rows
+    w.columns = columns
+    w.flags = 0
+    s.widen(&w)
+
+
+cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block, int64_t block_rs,
+                                  int64_t offset, int64_t rs, int64_t rows, int64_t columns,
+                                  int64_t channel, bint channels_in_rows) noexcept nogil:
+    # The rest of the epilogue of a block of sums in scratch, with their bias, and its one rounding
+    # on the way to `offset` in the output, where rows are `rs` apart.
+    cdef pplconv_widen_args w
+    cdef pplconv_narrow_args n
+    n.src = block
+    n.src_rs = block_rs
+    n.dst = t.y + offset
+    n.dst_rs = rs
+    n.rows = rows
+    n.columns = columns
+    n.fill = 0
+    n.residual = t.residual + offset
+    n.residual_rs = rs
+    n.clip = t.clip
+    n.flags = 0
+    if t.residual != NULL:
+        n.flags = PPLCONV_RESIDUAL
+        if t.clip != NULL:
+            n.flags |= PPLCONV_CLIP
+    if t.activation:
+        if t.residual != NULL:
+            w.src = n.residual
+            w.src_rs = rs
+            w.dst = block
+            w.dst_rs = block_rs
+            w.rows = rows
+            w.columns = columns
+            w.flags = PPLCONV_ACCUMULATE
+            s.widen(&w)
+            n.flags = 0
+        activate(s, t, block, block_rs, rows, columns, channel, channels_in_rows)
+    s.narrow(&n)
+
+
 cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t rows,
                            int64_t columns) noexcept nogil:
     # The lanes behind the last output channel of a blocked array become zero: `channel` is
     # one past the channels just stored, `y` the rectangle's first pixel in the first block.
     cdef pplconv_zero_lanes_args a
+    cdef pplconv_narrow_args n
     cdef int64_t row, channels = s.groups * s.oc, used = channels % s.y.width
     if channel != channels or used == 0:
         return
@@ -93,8 +169,17 @@ cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t row
     a.pixels = columns
     a.lanes = s.y.width - used
     for row in range(rows):
-        a.dst = y + channel_offset(&s.y, s.element, channels) + row * s.y.row
-        s.zero_lanes(&a)
+        a.dst = y + channel_offset(&s.y, s.stored, channels) + row * s.y.row
+        if s.converts:
+            n.src = n.residual = n.clip = NULL
+            n.src_rs = n.residual_rs = n.columns = n.flags = 0
+            n.dst = a.dst
+            n.dst_rs = a.dst_ps
+            n.rows = columns
+            n.fill = a.lanes
+            s.narrow(&n)
+        else:
+            s.zero_lanes(&a)
 
 
 cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1
@@ -109,6 +194,8 @@ cdef class Schedule:
     cdef int threads
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
-    cdef void pack_weights(self, const char *weights, char *packed, int team) noexcept nogil
+    cdef int pack_weights(self, const char *weights, char *packed, int team) except -1
+    cdef void pack_pieces(self, const char *weights, char *packed, char *widened,
+                          int team) noexcept nogil
     cdef int64_t packed_bytes(self) noexcept nogil
     cdef int64_t scratch_bytes(self) noexcept nogil

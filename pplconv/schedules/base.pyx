@@ -11,6 +11,7 @@ from libc.string cimport memset
 
 from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
+from pplconv._workspace cimport Buffer, borrow, give_back
 
 cdef extern from "pplconv_schedules.h" nogil:
     uint64_t pplconv_flush_denormals()
@@ -75,6 +76,14 @@ cdef void run_tasks(task_function run_task, const void *job, int64_t tasks,
         pplconv_restore_denormals(saved)
 
 
+cdef void widen_filters(const Shape *s, const char *weights, char *widened, int64_t begin,
+                        int64_t end) noexcept nogil:
+    """Convert the weights of output channels `begin` to `end`."""
+    cdef int64_t size = s.ic * s.taps
+    widen(s, weights + begin * size * s.stored, 0, widened + begin * size * s.element, 0, 1,
+          (end - begin) * size)
+
+
 cdef class Schedule:
     """A plan compiled for running: C numbers and kernel addresses.
 
@@ -83,7 +92,7 @@ cdef class Schedule:
     fields : dict
         What the plan decides, by name.
     dtype, isa : str
-        Which kernels to call.
+        Which kernels to call: the type that is computed in.
     """
 
     def __cinit__(self, dict fields, str dtype, str isa):
@@ -94,6 +103,8 @@ cdef class Schedule:
         (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
          g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = fields["geometry"]
         s.element = fields["element"]
+        s.stored = fields["stored"]
+        s.converts = s.stored != s.element
         s.batch = fields["batch"]
         s.groups = fields["groups"]
         s.ic = fields["ic"]
@@ -103,6 +114,11 @@ cdef class Schedule:
         s.y.image, s.y.block, s.y.row, s.y.pixel, s.y.width = fields["y"]
         s.activate = find("activate", dtype, isa)
         s.zero_lanes = find("zero_lanes", dtype, isa)
+        if s.converts:
+            if s.stored != 2 or dtype != "f32":
+                raise ValueError("what is converted are arrays of halves, computed in f32")
+            s.widen = find("widen", dtype, isa)
+            s.narrow = find("narrow", dtype, isa)
         self.tasks = fields["tasks"]
         self.threads = fields["threads"]
         self.thread_scratch = fields["scratch_bytes"]
@@ -115,18 +131,40 @@ cdef class Schedule:
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil:
         run_tasks(self.task, self.job, self.tasks, self.thread_scratch, tensors, scratch, team)
 
-    cdef void pack_weights(self, const char *weights, char *packed, int team) noexcept nogil:
-        cdef int64_t piece
+    cdef int pack_weights(self, const char *weights, char *packed, int team) except -1:
+        """Pack contiguous weights; those of another type than computed in are converted first."""
+        cdef Buffer widened
+        cdef Shape *s = &self.shape
+        if not s.converts:
+            with nogil:
+                self.pack_pieces(weights, packed, NULL, team)
+            return 0
+        widened = borrow(s.groups * s.oc * s.ic * s.taps * s.element)
+        with nogil:
+            self.pack_pieces(weights, packed, widened.data, team)
+        give_back(widened)
+        return 0
+
+    cdef void pack_pieces(self, const char *weights, char *packed, char *widened,
+                          int team) noexcept nogil:
+        cdef int64_t piece, count = self.shape.groups * self.shape.oc
+        cdef const char *plain = weights if widened == NULL else widened
         cdef Lead lead
         if team == 1 or self.weight_bytes < SMALL_WEIGHTS:
-            self.pack(self.job, weights, packed, 0, 1)
+            if widened != NULL:
+                widen_filters(&self.shape, weights, widened, 0, count)
+            self.pack(self.job, plain, packed, 0, 1)
             return
         lead = current_lead()
         with parallel(num_threads=team):
             if lead.binding != NULL:
                 take_place(lead, threadid())
+            if widened != NULL:
+                for piece in prange(team, schedule="static"):
+                    widen_filters(&self.shape, weights, widened, count * piece // team,
+                                  count * (piece + 1) // team)
             for piece in prange(team, schedule="static"):
-                self.pack(self.job, weights, packed, piece, team)
+                self.pack(self.job, plain, packed, piece, team)
 
     cdef int64_t packed_bytes(self) noexcept nogil:
         return self.weight_bytes

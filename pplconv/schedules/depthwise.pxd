@@ -12,6 +12,9 @@ cdef struct DepthwiseJob:
     int64_t channels, multiplier, width
     # Task = (image, channel segment, row segment).
     int64_t channel_segment, row_segment, channel_segments, row_segments
+    # Where arrays are converted: outputs that are computed at a time, in rows of some channels,
+    # from rows of the input in the scratch.
+    int64_t channel_chunk, row_chunk, slab_rows, slab_offset, out_offset
     pplconv_kernel by_pixels, by_channels, pack_depthwise
 
 
@@ -19,3 +22,4 @@ cdef class DepthwiseSchedule(Schedule):
     cdef DepthwiseJob own
 
     cdef int check(self) except -1
+    cdef int check_converted(self) except -1

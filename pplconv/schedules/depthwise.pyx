@@ -12,8 +12,6 @@ from libc.string cimport memcpy, memset
 from pplconv._kernels cimport (
     PPLCONV_BIAS_COLUMN,
     PPLCONV_BIAS_ROW,
-    PPLCONV_CLIP,
-    PPLCONV_RESIDUAL,
     find,
     pplconv_depthwise_channels_args,
     pplconv_depthwise_pixels_args,
@@ -25,7 +23,11 @@ from pplconv.schedules.base cimport (
     activate,
     ceil_div,
     channel_offset,
+    epilogue_flags,
+    finish_converted,
     least,
+    most,
+    widen,
     zero_tail,
 )
 
@@ -34,15 +36,19 @@ cdef struct Part:
     int64_t image, channel, channel_end, row, row_end
 
 
-cdef inline int64_t epilogue_flags(const Tensors *t, int64_t bias) noexcept nogil:
-    cdef int64_t flags = 0
-    if t.bias != NULL:
-        flags |= bias
-    if t.residual != NULL:
-        flags |= PPLCONV_RESIDUAL
-    if t.clip != NULL:
-        flags |= PPLCONV_CLIP
-    return flags
+cdef struct Rows:
+    # Rows of the input that rows of the output see.
+    int64_t top, bottom
+
+
+cdef inline Rows rows_seen(const DepthwiseJob *j, int64_t row, int64_t row_end) noexcept nogil:
+    cdef Rows r
+    cdef int64_t step = j.shape.geometry.stride_h, pad = j.shape.geometry.pad_top
+    r.top = least(most(row * step - pad, 0), j.shape.geometry.ih)
+    r.bottom = ((row_end - 1) * step - pad
+                + (j.shape.geometry.kh - 1) * j.shape.geometry.dilation_h + 1)
+    r.bottom = most(least(r.bottom, j.shape.geometry.ih), r.top)
+    return r
 
 
 cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
@@ -63,12 +69,46 @@ cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
     a.residual = t.residual + offset
     a.residual_cs = a.dst_cs
     a.clip = t.clip
-    a.flags = epilogue_flags(t, PPLCONV_BIAS_ROW)
+    a.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
     a.geometry = &j.shape.geometry
     j.by_pixels(&a)
     if t.activation:
         activate(&j.shape, t, t.y + offset + p.row * j.shape.y.row, j.shape.y.block, a.channels,
                  a.rows * j.shape.geometry.ow, p.channel, True)
+
+
+cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
+                               char *scratch) noexcept nogil:
+    """The same for some rows of a few channels, which are all of the part, in the scratch."""
+    cdef pplconv_depthwise_pixels_args a
+    cdef int64_t e = j.shape.element, row, offset
+    cdef int64_t channel = p.channel // j.multiplier
+    cdef int64_t channels = ceil_div(p.channel_end - p.channel, j.multiplier)
+    cdef Rows r = rows_seen(j, p.row, p.row_end)
+    row = j.shape.geometry.iw * e
+    a.src_cs = j.slab_rows * row
+    a.src = scratch + j.slab_offset - r.top * row
+    widen(&j.shape, t.x + p.image * j.shape.x.image + channel * j.shape.x.block
+          + r.top * j.shape.x.row, j.shape.x.block, scratch + j.slab_offset, a.src_cs, channels,
+          (r.bottom - r.top) * j.shape.geometry.iw)
+    row = j.shape.geometry.ow * e
+    a.dst_cs = (p.row_end - p.row) * row
+    a.dst = scratch + j.out_offset - p.row * row
+    a.weights = t.weights + p.channel * j.shape.taps * e
+    a.first_row = p.row
+    a.rows = p.row_end - p.row
+    a.channels = p.channel_end - p.channel
+    a.multiplier = j.multiplier
+    a.bias = t.bias + p.channel * e
+    a.residual = NULL
+    a.residual_cs = 0
+    a.clip = t.clip
+    a.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
+    a.geometry = &j.shape.geometry
+    j.by_pixels(&a)
+    offset = (p.image * j.shape.y.image + p.channel * j.shape.y.block + p.row * j.shape.y.row)
+    finish_converted(&j.shape, t, scratch + j.out_offset, a.dst_cs, offset, j.shape.y.block,
+                     a.channels, a.rows * j.shape.geometry.ow, p.channel, True)
 
 
 cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
@@ -86,7 +126,7 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
     a.residual_rs = a.dst_rs
     a.residual_ps = a.dst_ps
     a.clip = t.clip
-    a.flags = epilogue_flags(t, PPLCONV_BIAS_COLUMN)
+    a.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     a.geometry = &j.shape.geometry
     image = p.image * j.shape.y.image
     while channel < p.channel_end:
@@ -94,8 +134,8 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
                            j.shape.y.width - channel % j.shape.y.width)
         a.phase = channel % j.multiplier
         a.src = (t.x + p.image * j.shape.x.image
-                 + channel_offset(&j.shape.x, e, channel // j.multiplier))
-        offset = image + channel_offset(&j.shape.y, e, channel)
+                 + channel_offset(&j.shape.x, j.shape.stored, channel // j.multiplier))
+        offset = image + channel_offset(&j.shape.y, j.shape.stored, channel)
         a.dst = t.y + offset
         a.residual = t.residual + offset
         a.weights = t.weights + channel * e
@@ -111,6 +151,72 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
               t.y + image + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
 
 
+cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
+                               char *scratch) noexcept nogil:
+    """The same for some rows of a few channels of one block in the scratch."""
+    cdef pplconv_depthwise_channels_args a
+    cdef int64_t e = j.shape.element, channel = p.channel // j.multiplier, offset, row
+    cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1
+    cdef Rows r = rows_seen(j, p.row, p.row_end)
+    cdef const char *x = (t.x + p.image * j.shape.x.image + r.top * j.shape.x.row
+                          + channel_offset(&j.shape.x, j.shape.stored, channel))
+    a.src_ps = channels * e
+    a.src_rs = j.shape.geometry.iw * a.src_ps
+    a.src = scratch + j.slab_offset - r.top * a.src_rs
+    if j.shape.x.pixel == channels * j.shape.stored:
+        widen(&j.shape, x, 0, scratch + j.slab_offset, 0, 1,
+              (r.bottom - r.top) * j.shape.geometry.iw * channels)
+    else:
+        widen(&j.shape, x, j.shape.x.pixel, scratch + j.slab_offset, a.src_ps,
+              (r.bottom - r.top) * j.shape.geometry.iw, channels)
+    a.channels = p.channel_end - p.channel
+    a.dst_ps = a.channels * e
+    a.dst_rs = j.shape.geometry.ow * a.dst_ps
+    a.dst = scratch + j.out_offset - p.row * a.dst_rs
+    a.weights = t.weights + p.channel * e
+    a.weights_ts = j.width * e
+    a.first_row = p.row
+    a.rows = p.row_end - p.row
+    a.multiplier = j.multiplier
+    a.phase = p.channel % j.multiplier
+    a.bias = t.bias + p.channel * e
+    a.residual = NULL
+    a.residual_rs = a.residual_ps = 0
+    a.clip = t.clip
+    a.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
+    a.geometry = &j.shape.geometry
+    j.by_channels(&a)
+    offset = p.image * j.shape.y.image + channel_offset(&j.shape.y, j.shape.stored, p.channel)
+    finish_converted(&j.shape, t, scratch + j.out_offset, a.dst_ps,
+                     offset + p.row * j.shape.y.row, j.shape.y.pixel,
+                     a.rows * j.shape.geometry.ow, a.channels, p.channel, False)
+
+
+cdef void run_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
+                        char *scratch) noexcept nogil:
+    """A part in pieces that the scratch holds."""
+    cdef Part piece = p[0]
+    cdef bint planes = j.shape.y.width == 1
+    while piece.row < p.row_end:
+        piece.row_end = least(piece.row + j.row_chunk, p.row_end)
+        piece.channel = p.channel
+        while piece.channel < p.channel_end:
+            piece.channel_end = least(piece.channel + j.channel_chunk, p.channel_end)
+            if planes:
+                run_planes_converted(j, t, &piece, scratch)
+            else:
+                # Up to the end of this block of channels.
+                piece.channel_end = least(
+                    piece.channel_end,
+                    piece.channel + j.shape.y.width - piece.channel % j.shape.y.width)
+                run_pixels_converted(j, t, &piece, scratch)
+            piece.channel = piece.channel_end
+        piece.row = piece.row_end
+    if not planes:
+        zero_tail(&j.shape, p.channel_end, t.y + p.image * j.shape.y.image
+                  + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
+
+
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const DepthwiseJob *j = <const DepthwiseJob *> job
     cdef Part p
@@ -121,7 +227,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     p.channel = rest % j.channel_segments * j.channel_segment
     p.channel_end = least(p.channel + j.channel_segment, j.channels)
     p.image = rest // j.channel_segments
-    if j.shape.y.width == 1:
+    if j.shape.converts:
+        run_converted(j, t, &p, scratch)
+    elif j.shape.y.width == 1:
         run_planes(j, t, &p)
     else:
         run_pixels(j, t, &p)
@@ -166,6 +274,11 @@ cdef class DepthwiseSchedule(Schedule):
         j.width = fields["width"]
         j.channel_segment = fields["channel_segment"]
         j.row_segment = fields["row_segment"]
+        j.channel_chunk = fields["channel_chunk"]
+        j.row_chunk = fields["row_chunk"]
+        j.slab_rows = fields["slab_rows"]
+        j.slab_offset = fields["slab_offset"]
+        j.out_offset = fields["out_offset"]
         self.check()
         j.channel_segments = ceil_div(j.channels, j.channel_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.row_segment)
@@ -189,4 +302,26 @@ cdef class DepthwiseSchedule(Schedule):
             raise ValueError("the tasks are not those of the segments")
         if self.weight_bytes < j.width * j.shape.taps * j.shape.element:
             raise ValueError("packed weights are larger than their memory")
+        if j.shape.converts:
+            self.check_converted()
+        return 0
+
+    cdef int check_converted(self) except -1:
+        """Refuse scratch in which what is converted overlaps or does not fit."""
+        cdef DepthwiseJob *j = &self.own
+        cdef int64_t e = j.shape.element, rows
+        g = &j.shape.geometry
+        if min(j.channel_chunk, j.row_chunk) < 1:
+            raise ValueError("chunks are at least 1")
+        if j.channel_chunk % j.multiplier and j.shape.y.width == 1:
+            raise ValueError("channel_chunk must be whole groups")
+        rows = (j.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
+        if j.slab_rows < least(rows, g.ih):
+            raise ValueError("the slab has fewer rows than what goes into it")
+        if j.slab_offset % e or j.out_offset % e:
+            raise ValueError("offsets are whole elements")
+        if self.tasks and (
+                j.out_offset < j.slab_offset + j.channel_chunk * j.slab_rows * g.iw * e
+                or self.thread_scratch < j.out_offset + j.channel_chunk * j.row_chunk * g.ow * e):
+            raise ValueError("the scratch is too small for what is converted")
         return 0

@@ -30,6 +30,9 @@ cdef struct DirectJob:
     int64_t row_segments, oc_segments
     # Scratch of one thread: the list of segments, the slab, a run of the output.
     int64_t slab_offset, run_offset
+    # Where planes are converted: some channels of a row on their way into the slab, or those of
+    # a run of the output on their way out of it.
+    int64_t stage_channels, stage_offset, run_pixels
     int64_t panel_bytes, weights_group
     # Panels in a block of output channels, and bytes from its end to the next; 0 if unblocked.
     int64_t block_panels, block_step
@@ -41,4 +44,5 @@ cdef class DirectSchedule(Schedule):
     cdef DirectJob own
     cdef Buffer ranges
 
-    cdef int check(self, int64_t slab_rows, int64_t run_pixels) except -1
+    cdef int check(self, int64_t slab_rows) except -1
+    cdef int check_converted(self, int64_t slab_rows) except -1

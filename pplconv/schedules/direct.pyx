@@ -19,8 +19,6 @@ from libc.string cimport memset
 from pplconv._kernels cimport (
     PPLCONV_B_PADDED,
     PPLCONV_BIAS_COLUMN,
-    PPLCONV_CLIP,
-    PPLCONV_RESIDUAL,
     find,
     find_gemm_family,
     pplconv_gemm_args,
@@ -38,8 +36,11 @@ from pplconv.schedules.base cimport (
     ceil_div,
     channel_offset,
     check_tile,
+    epilogue_flags,
+    finish_converted,
     least,
     most,
+    widen,
     zero_tail,
 )
 
@@ -66,7 +67,7 @@ cdef struct Place:
 cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
     """Of the panel that begins at a channel, counted over all groups."""
     cdef Place place
-    place.offset = channel_offset(&j.shape.y, j.shape.element, channel)
+    place.offset = channel_offset(&j.shape.y, j.shape.stored, channel)
     place.left = INT64_MAX
     if j.shape.y.block:
         place.left = j.block_panels - channel % j.shape.y.width // j.panel
@@ -75,7 +76,7 @@ cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
 
 cdef inline void next_panel(const DirectJob *j, Place *place) noexcept nogil:
     """Go on to the next panel, which may be in another block."""
-    place.offset += j.panel * j.shape.element
+    place.offset += j.panel * j.shape.stored
     place.left -= 1
     if place.left == 0:
         place.left = j.block_panels
@@ -103,8 +104,53 @@ cdef const char *make_slab(const DirectJob *j, const Tensors *t, const Part *par
         c.columns = j.shape.geometry.iw
         c.channels = j.shape.ic
         c.fill = j.shape.ic
-        j.pack_channels(&c)
+        if not j.shape.converts:
+            j.pack_channels(&c)
+        elif j.slab:
+            convert_planes(j, t, part, top, &c)
+        else:
+            convert_rows(j, t, part, top, bottom - top, <char *> c.dst)
     return <const char *> c.dst - top * j.x.row
+
+
+cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
+                         pplconv_pack_channels_args *c) noexcept nogil:
+    """Lay rows of halves into the slab, a few channels of a row at a time."""
+    cdef int64_t rows = c.rows, row, channel
+    cdef char *slab = <char *> c.dst
+    cdef char *stage = part.scratch + j.stage_offset
+    cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
+                          + part.group * j.shape.ic * j.shape.x.block)
+    c.src = stage
+    c.src_cs = c.src_rs = j.shape.geometry.iw * j.shape.element
+    c.rows = 1
+    for row in range(rows):
+        channel = 0
+        while channel < j.shape.ic:
+            c.channels = c.fill = least(j.stage_channels, j.shape.ic - channel)
+            widen(&j.shape, x + row * j.shape.x.row + channel * j.shape.x.block, j.shape.x.block,
+                  stage, c.src_cs, c.channels, j.shape.geometry.iw)
+            c.dst = slab + row * j.x.row + channel * j.shape.element
+            j.pack_channels(c)
+            channel += c.channels
+    c.dst = slab
+
+
+cdef void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
+                       int64_t rows, char *slab) noexcept nogil:
+    """The same where channels are neighbours in the image already, if only in blocks."""
+    cdef int64_t block, row, columns = j.x.pixel // j.shape.element
+    cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
+                          + channel_offset(&j.shape.x, j.shape.stored, part.group * j.shape.ic))
+    for block in range(j.channel_blocks):
+        if j.shape.x.pixel == columns * j.shape.stored:
+            widen(&j.shape, x, j.shape.x.row, slab, j.x.row, rows, columns * j.shape.geometry.iw)
+        else:
+            for row in range(rows):
+                widen(&j.shape, x + row * j.shape.x.row, j.shape.x.pixel, slab + row * j.x.row,
+                      j.x.pixel, j.shape.geometry.iw, columns)
+        x += j.shape.x.block
+        slab += j.x.block
 
 
 cdef void list_segments(const DirectJob *j, const Range *rows, const Range *columns,
@@ -135,7 +181,8 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                     int64_t oc_begin, int64_t oc_end) noexcept nogil:
     """The tiles of one rectangle, for panels of output channels."""
     cdef pplconv_gemm_args g
-    cdef int64_t e = j.shape.element, panel, line, run, at, m, flags = 0
+    cdef int64_t e = j.shape.element, panel, line, run, at, m
+    cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef int64_t channels = oc_end - oc_begin, channel = part.group * j.shape.oc + oc_begin
     cdef int64_t panels = ceil_div(channels, j.panel), last_n = channels - (panels - 1) * j.panel
     cdef int64_t whole = ceil_div(j.panel, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
@@ -149,12 +196,6 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef Place place, first = place_of(j, channel)
     cdef pplconv_kernel kernel
     memset(&g, 0, sizeof(g))
-    if t.bias != NULL:
-        flags |= PPLCONV_BIAS_COLUMN
-    if t.residual != NULL:
-        flags |= PPLCONV_RESIDUAL
-    if t.clip != NULL:
-        flags |= PPLCONV_CLIP
     # Narrow rectangles, such as the left border, are walked down instead of along.
     down = not j.slab and ceil_div(width, j.mr) * height > ceil_div(height, j.mr) * width
     lines, length = (width, height) if down else (height, width)
@@ -177,10 +218,13 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
         g.c_rs = j.shape.y.row if down else j.shape.y.pixel
         # In blocked arrays each vector of a wide tile goes to a block of its own.
         g.c_vs = (j.shape.y.block if j.shape.y.block and j.panel > j.shape.y.width
-                  else j.lanes * e)
+                  else j.lanes * j.shape.stored)
         g.residual_rs = g.c_rs
         g.residual_vs = g.c_vs
         g.flags = flags
+        if j.shape.converts:
+            g.c_rs = j.nr * e
+            g.c_vs = j.lanes * e
     if j.panel == j.nr:
         g.flags |= PPLCONV_B_PADDED
     for line in range(lines):
@@ -209,11 +253,15 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 if j.slab:
                     # A run of pixels is stored transposed when it is whole.
                     g.c = part.scratch + j.run_offset + at * g.c_rs
+                elif j.shape.converts:
+                    g.c = part.scratch + j.run_offset
                 else:
                     g.c = t.y + offset + place.offset
                     g.residual = t.residual + offset + place.offset
                 kernel(&g)
-                if t.activation and not j.slab:
+                if j.shape.converts and not j.slab:
+                    convert_tile(j, t, &g, m, channel + panel * j.panel, offset + place.offset)
+                elif t.activation and not j.slab:
                     finish(j, t, &g, m, channel + panel * j.panel)
                 g.b = <const char *> g.b + j.panel_bytes
                 g.bias = <const char *> g.bias + j.panel * e
@@ -229,6 +277,20 @@ cdef void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *
     for v in range(ceil_div(g.n, step)):
         activate(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
                  channel + v * step, False)
+
+
+cdef void convert_tile(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g,
+                       int64_t rows, int64_t channel, int64_t offset) noexcept nogil:
+    """Finish a tile in the scratch on its way to the output, where blocks may lie apart."""
+    cdef int64_t v = 0, at = 0, step = g.n
+    if g.residual_vs != j.lanes * j.shape.stored:
+        step = j.lanes
+    while at < g.n:
+        finish_converted(&j.shape, t, <char *> g.c + at * j.shape.element, g.c_rs,
+                         offset + v * g.residual_vs, g.residual_rs, rows, least(step, g.n - at),
+                         channel + at, False)
+        at += step
+        v += 1
 
 
 cdef inline const char *pixel_at(const DirectJob *j, const Part *part, int64_t row,
@@ -257,8 +319,14 @@ cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, cons
     s.residual_rs = s.dst_rs
     s.clip = t.clip
     s.flags = flags
+    if j.shape.converts:
+        s.dst = part.scratch + j.stage_offset
+        s.dst_rs = j.run_pixels * j.shape.element
     j.store_transposed(&s)
-    if t.activation:
+    if j.shape.converts:
+        finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
+                         s.rows, channel, True)
+    elif t.activation:
         activate(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
 
 
@@ -292,7 +360,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     part.image = rest // j.shape.groups
     part.oc_end = least(part.oc + j.oc_segment, j.shape.oc)
     part.row_end = least(part.row + j.row_segment, j.shape.geometry.oh)
-    if j.slab:
+    if j.slab or j.shape.converts:
         part.x = make_slab(j, t, &part)
     else:
         part.x = (t.x + part.image * j.shape.x.image
@@ -368,9 +436,14 @@ cdef class DirectSchedule(Schedule):
         j.lanes = j.gemm.lanes
         j.slab = fields["slab"]
         j.x = self.shape.x
-        if j.slab:
+        j.run_pixels = fields["run_pixels"]
+        j.stage_channels = fields["stage_channels"]
+        j.stage_offset = fields["stage_offset"]
+        if j.slab or j.shape.converts:
             j.x.pixel = fields["slab_pixel"]
             j.x.row = fields["slab_row"]
+            if not j.slab:
+                j.x.block = fields["slab_rows"] * j.x.row
         j.channels = fields["channels"]
         j.panel = fields["panel"]
         if j.channels < 1 or j.panel < 1:
@@ -396,18 +469,18 @@ cdef class DirectSchedule(Schedule):
             ranges[i].begin, ranges[i].end, ranges[i].low, ranges[i].high = begin, end, low, high
         j.rows = ranges
         j.columns = ranges + j.row_count
-        self.check(fields["slab_rows"], fields["run_pixels"])
+        self.check(fields["slab_rows"])
         if j.shape.y.block:
             j.block_panels = most(j.shape.y.width // j.panel, 1)
             j.block_step = (most(j.panel // j.shape.y.width, 1) * j.shape.y.block
-                            - j.block_panels * j.panel * j.shape.element)
+                            - j.block_panels * j.panel * j.shape.stored)
         j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.row_segment)
         self.job = j
         self.task = run_task
         self.pack = pack_range
 
-    cdef int check(self, int64_t slab_rows, int64_t run_pixels) except -1:
+    cdef int check(self, int64_t slab_rows) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef DirectJob *j = &self.own
         cdef int64_t e = j.shape.element, i, rows, longest = 0
@@ -425,8 +498,10 @@ cdef class DirectSchedule(Schedule):
         for i in range(j.column_count):
             longest = most(longest, j.columns[i].end - j.columns[i].begin)
         rows = least((j.row_segment - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
-        if j.slab and (slab_rows < rows or j.x.pixel < j.shape.ic * e
-                       or j.x.row < g.iw * j.x.pixel):
+        if (j.slab or j.shape.converts) and (
+                slab_rows < rows or j.x.row < g.iw * j.x.pixel
+                or j.x.pixel < (j.shape.ic if j.shape.x.block == 0 or j.slab
+                                else j.shape.x.width) * e):
             raise ValueError("the slab is smaller than what goes into it")
         if j.slab and (j.shape.x.width != 1 or j.shape.y.width != 1):
             raise ValueError("a slab is laid from planes and stored into planes")
@@ -443,14 +518,33 @@ cdef class DirectSchedule(Schedule):
             raise ValueError("vectors of output channels must not cross blocks of the array")
         if self.tasks and (
                 j.slab_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
-                or (j.slab and (longest > run_pixels
+                or (j.slab and (longest > j.run_pixels
                                 or j.run_offset < j.slab_offset + slab_rows * j.x.row
-                                or self.thread_scratch < j.run_offset + run_pixels * j.nr * e))
+                                or self.thread_scratch < j.run_offset + j.run_pixels * j.nr * e))
                 or self.thread_scratch < j.slab_offset):
             raise ValueError("the scratch is too small")
+        if self.tasks and j.shape.converts:
+            self.check_converted(slab_rows)
         if self.tasks != (j.shape.batch * j.shape.groups * ceil_div(g.oh, j.row_segment)
                           * ceil_div(j.shape.oc, j.oc_segment)):
             raise ValueError("the tasks are not those of the segments")
         if self.weight_bytes < j.shape.groups * j.weights_group:
             raise ValueError("packed weights are larger than their memory")
+        return 0
+
+    cdef int check_converted(self, int64_t slab_rows) except -1:
+        """Refuse scratch in which what is converted overlaps or does not fit."""
+        cdef DirectJob *j = &self.own
+        cdef int64_t e = j.shape.element, stage = 0, run = j.mr * j.nr * e
+        if j.stage_offset % e:
+            raise ValueError("offsets are whole elements")
+        if j.slab:
+            if j.stage_channels < 1:
+                raise ValueError("planes are converted at least one at a time")
+            run = j.run_pixels * j.nr * e
+            stage = most(j.stage_channels * j.shape.geometry.iw, j.nr * j.run_pixels) * e
+        if (j.run_offset < j.slab_offset + j.channel_blocks * slab_rows * j.x.row
+                or j.stage_offset < j.run_offset + run
+                or self.thread_scratch < j.stage_offset + stage):
+            raise ValueError("the scratch is too small for what is converted")
         return 0

@@ -19,6 +19,10 @@ cdef struct GemmJob:
     int64_t b_ahead
     # Layout of the scratch: pixels in a panel, bytes of a packed row and of a tile's row.
     int64_t pixel_panel, packed_row, tile_row
+    # Where arrays are converted: pixels of the block of K that are not packed are converted into
+    # its place (rows of `packed_row` bytes); those to be packed, in rows of the image that the
+    # segment sees, into a slab of some channels. Panels stored transposed pass through planes.
+    int64_t slab_rows, slab_channels, slab_offset, plane_offset, plane_row
     # How the work is divided: task = (group segment, image, hw segment, oc segment).
     int64_t oc_segments, hw_segments
     # Scratch of one thread: packed pixels, runs, and the tile to be stored transposed.
@@ -31,4 +35,5 @@ cdef class GemmSchedule(Schedule):
     cdef GemmJob own
 
     cdef int check_scratch(self) except -1
+    cdef int check_converted(self, int64_t tile) except -1
     cdef int check(self) except -1

@@ -23,8 +23,6 @@ from pplconv._kernels cimport (
     PPLCONV_B_PADDED,
     PPLCONV_BIAS_COLUMN,
     PPLCONV_BIAS_ROW,
-    PPLCONV_CLIP,
-    PPLCONV_RESIDUAL,
     find,
     find_gemm_family,
     make_pixel_runs,
@@ -42,7 +40,11 @@ from pplconv.schedules.base cimport (
     ceil_div,
     channel_offset,
     check_tile,
+    epilogue_flags,
+    finish_converted,
     least,
+    most,
+    widen,
     zero_tail,
 )
 
@@ -67,24 +69,31 @@ cdef struct Product:
     bint rows_inner
     # C is a tile in the scratch, each panel of which is stored transposed when it is whole.
     bint transposed
+    # Where C goes if it has to be converted: offsets in the output, like those of C.
+    int64_t y, y_rs, y_down, y_across
 
 
-cdef inline int64_t epilogue_flags(const Tensors *t, bint bias_in_rows) noexcept nogil:
-    cdef int64_t flags = 0
-    if t.bias != NULL:
-        flags |= PPLCONV_BIAS_ROW if bias_in_rows else PPLCONV_BIAS_COLUMN
-    if t.residual != NULL:
-        flags |= PPLCONV_RESIDUAL
-    if t.clip != NULL:
-        flags |= PPLCONV_CLIP
-    return flags
+cdef struct Rows:
+    # Rows of an image that output pixels see.
+    int64_t top, bottom
+
+
+cdef inline Rows rows_seen(const GemmJob *j, int64_t pixel, int64_t pixels) noexcept nogil:
+    """Rows that pixels of one image see, those on padding left out."""
+    cdef Rows r
+    cdef int64_t step = j.shape.geometry.stride_h, pad = j.shape.geometry.pad_top
+    r.top = most(pixel // j.shape.geometry.ow * step - pad, 0)
+    r.bottom = ((pixel + pixels - 1) // j.shape.geometry.ow * step - pad
+                + (j.shape.geometry.kh - 1) * j.shape.geometry.dilation_h + 1)
+    r.bottom = most(least(r.bottom, j.shape.geometry.ih), r.top)
+    return r
 
 
 cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel,
                              int64_t pixel) noexcept nogil:
     # `channel` within the group, `pixel` as the job counts pixels
     return (tile.image * j.shape.y.image + pixel * j.shape.y.pixel
-            + channel_offset(&j.shape.y, j.shape.element, tile.group * j.shape.oc + channel))
+            + channel_offset(&j.shape.y, j.shape.stored, tile.group * j.shape.oc + channel))
 
 
 cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
@@ -101,19 +110,61 @@ cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
                      char *scratch) noexcept nogil:
     """Pack the tile's pixels for its block of K, from channel planes."""
     cdef pplconv_pack_pixels_args p
-    cdef int64_t block = tile.k_end - tile.k_begin
+    cdef int64_t channels = (tile.k_end - tile.k_begin) // j.shape.taps, done = 0
     cdef int64_t channels_in = j.shape.groups * j.shape.ic
-    cdef int64_t plane = j.shape.geometry.ih * j.shape.geometry.iw * j.shape.element
+    cdef int64_t row = j.shape.geometry.iw * j.shape.stored
+    cdef int64_t plane = j.shape.geometry.ih * row
+    cdef Rows r
     p.src = t.x + plane * (tile.image * channels_in + tile.group * j.shape.ic
                            + tile.k_begin // j.shape.taps)
     p.src_cs = plane
     p.dst = scratch
     p.dst_cs = j.shape.taps * j.pixel_panel * j.shape.element
-    p.channels = block // j.shape.taps
+    p.channels = channels
     p.runs = scratch + j.runs_offset
     p.run_count = tile.run_count
     p.stride = j.shape.geometry.stride_w
-    j.pack_pixels(&p)
+    if not j.shape.converts:
+        j.pack_pixels(&p)
+        return
+    r = rows_seen(j, tile.pixel, tile.pixels)
+    p.src_cs = j.slab_rows * j.shape.geometry.iw * j.shape.element
+    p.src = scratch + j.slab_offset - r.top * j.shape.geometry.iw * j.shape.element
+    while done < channels:
+        p.channels = least(j.slab_channels, channels - done)
+        widen(&j.shape, t.x + r.top * row
+              + plane * (tile.image * channels_in + tile.group * j.shape.ic
+                         + tile.k_begin // j.shape.taps + done),
+              plane, scratch + j.slab_offset, p.src_cs, p.channels,
+              (r.bottom - r.top) * j.shape.geometry.iw)
+        j.pack_pixels(&p)
+        p.dst = <char *> p.dst + p.channels * p.dst_cs
+        done += p.channels
+
+
+cdef void gather_converted(const GemmJob *j, const Tensors *t, int64_t image, const char *channel,
+                           pplconv_pack_rows_args *r, char *slab) noexcept nogil:
+    """The same of `pack_rows` where rows of the image are converted into the slab first."""
+    cdef int64_t area = j.shape.geometry.oh * j.shape.geometry.ow, first = r.first
+    cdef int64_t end = first + r.pixels, iw = j.shape.geometry.iw, row, step, count
+    cdef Rows rows
+    r.src_ns = 0
+    r.src_ps = r.channels * j.shape.element
+    step = iw * r.src_ps
+    while first < end:
+        # A segment of pixels may go on in the next image.
+        r.first = first % area
+        r.pixels = least(end - first, area - r.first)
+        rows = rows_seen(j, r.first, r.pixels)
+        for row in range(rows.top, rows.bottom):
+            widen(&j.shape, channel + (image + first // area) * j.shape.x.image
+                  + row * j.shape.x.row, j.shape.x.pixel, slab + (row - rows.top) * step,
+                  r.src_ps, iw, r.channels)
+        r.src = slab - rows.top * step
+        j.pack_rows(r)
+        count = r.pixels
+        r.dst = <char *> r.dst + count * r.dst_rs
+        first += count
 
 
 cdef void gather_block(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -121,30 +172,47 @@ cdef void gather_block(const GemmJob *j, const Tensors *t, const Tile *tile,
     """Pack the tile's pixels for its block of K, from each block of channels that holds some."""
     cdef pplconv_pack_rows_args r
     cdef int64_t packed = 0, channel = tile.group * j.shape.ic
-    r.src_ns = j.shape.x.image
-    r.src_ps = j.shape.x.pixel
-    r.dst_rs = j.packed_row
-    r.dst_ts = j.shape.ic * j.shape.element
-    r.first = tile.pixel
-    r.pixels = tile.pixels
-    r.geometry = &j.shape.geometry
     while packed < j.shape.ic:
+        r.src_ns = j.shape.x.image
+        r.src_ps = j.shape.x.pixel
+        r.dst_rs = j.packed_row
+        r.dst_ts = j.shape.ic * j.shape.element
+        r.first = tile.pixel
+        r.pixels = tile.pixels
+        r.geometry = &j.shape.geometry
         r.channels = least(j.shape.ic - packed, j.shape.x.width - channel % j.shape.x.width)
         r.src = (t.x + tile.image * j.shape.x.image
-                 + channel_offset(&j.shape.x, j.shape.element, channel))
+                 + channel_offset(&j.shape.x, j.shape.stored, channel))
         r.dst = scratch + packed * j.shape.element
         r.k_begin, r.k_end = tile.k_begin, tile.k_end
         if r.channels < j.shape.ic:
             # The block of K is whole taps.
             r.k_begin = r.k_begin // j.shape.ic * r.channels
             r.k_end = r.k_end // j.shape.ic * r.channels
-        j.pack_rows(&r)
         packed += r.channels
         channel += r.channels
+        if j.shape.converts:
+            gather_converted(j, t, 0, <const char *> r.src, &r, scratch + j.slab_offset)
+        else:
+            j.pack_rows(&r)
+
+
+cdef void convert_block(const GemmJob *j, const Tensors *t, const Tile *tile,
+                        char *scratch) noexcept nogil:
+    """Convert the tile's pixels for its block of K, which are multiplied as they lie."""
+    cdef int64_t e = j.shape.stored, k = tile.k_end - tile.k_begin
+    cdef int64_t channels_in = j.shape.groups * j.shape.ic
+    cdef int64_t channel = tile.group * j.shape.ic + tile.k_begin
+    if j.channels_last:
+        widen(&j.shape, t.x + (tile.pixel * channels_in + channel) * e, channels_in * e, scratch,
+              j.packed_row, tile.pixels, k)
+    else:
+        widen(&j.shape, t.x + ((tile.image * channels_in + channel) * j.pixels + tile.pixel) * e,
+              j.pixels * e, scratch, j.packed_row, k, tile.pixels)
 
 
 cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const Product *p,
-                   pplconv_gemm_args *g) noexcept nogil:
+                   pplconv_gemm_args *g, char *scratch) noexcept nogil:
     """Run the microkernel over the tiles of C.
 
     Where K is short a tile takes a few hundred cycles, and nothing else happens meanwhile that
@@ -176,9 +244,14 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
             if p.transposed:
                 if i == tall - 1:
                     store_panel(j, t, tile, tile.channel + k * j.nr, g.n, p.c + k * p.c_across,
-                                g.c_rs)
+                                g.c_rs, scratch)
+                continue
+            channel = tile.channel + (k * j.nr if j.channels_in_vectors else i * j.mr)
+            if j.shape.converts:
+                finish_converted(&j.shape, t, <char *> g.c, g.c_rs,
+                                 p.y + i * p.y_down + k * p.y_across, p.y_rs, m, g.n,
+                                 tile.group * j.shape.oc + channel, not j.channels_in_vectors)
             elif t.activation:
-                channel = tile.channel + (k * j.nr if j.channels_in_vectors else i * j.mr)
                 activate(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
                          tile.group * j.shape.oc + channel, not j.channels_in_vectors)
 
@@ -201,7 +274,24 @@ cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *t
     p.bias = t.bias + (tile.group * j.shape.oc + tile.channel) * j.shape.element
     # One orientation has its pixels in rows, the other in columns.
     p.rows_inner = j.pixels_inner == j.channels_in_vectors
+    p.y = offset
     return p
+
+
+cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p,
+                                  pplconv_gemm_args *g, char *scratch) noexcept nogil:
+    """C becomes a tile in the scratch, of where each is converted when its sum is whole."""
+    p.y_rs, p.y_down, p.y_across = g.c_rs, p.c_down, p.c_across
+    p.c = scratch + j.tile_offset
+    g.c_rs = j.tile_row
+    if tile.first and tile.last:
+        p.c_down = p.c_across = 0
+    else:
+        # Tiles wait for the rest of K; in blocked arrays, each part at its channels.
+        p.c_down = j.mr * j.tile_row
+        p.c_across = j.nr * j.shape.element
+        if j.channels_in_vectors:
+            p.c += tile.channel % j.oc_segment * j.shape.element
 
 
 cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -209,12 +299,13 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
     """Vectors over pixels, weights broadcast; NCHW."""
     cdef pplconv_gemm_args g
     cdef Product p = product_of(j, t, tile, &g)
-    cdef int64_t e = j.shape.element, plane = j.pixels * j.shape.element, channel
+    cdef int64_t e = j.shape.element, plane = j.pixels * j.shape.stored, channel
     p.rows = tile.channels
     p.columns = tile.pixels
     p.a = weights_at(j, t, tile)
     p.a_down = j.mr * j.k * e
-    p.b_across = p.c_across = j.nr * e
+    p.b_across = j.nr * e
+    p.c_across = j.nr * j.shape.stored
     p.c_down = j.mr * plane
     p.bias_down = j.mr * e
     if j.packed:
@@ -222,6 +313,9 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
         p.b = scratch
         p.b_across *= j.k_block
         g.b_ks = j.nr * e
+    elif j.shape.converts:
+        p.b = scratch
+        g.b_ks = j.packed_row
     else:
         channel = (tile.image * j.shape.groups + tile.group) * j.shape.ic + tile.k_begin
         p.b = t.x + (channel * j.pixels + tile.pixel) * e
@@ -230,8 +324,10 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
     g.a_ks = j.panel_width * e
     g.c_rs = g.residual_rs = plane
     if tile.last:
-        g.flags |= epilogue_flags(t, True)
-    multiply(j, t, tile, &p, &g)
+        g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
+    if j.shape.converts:
+        place_in_scratch(j, tile, &p, &g, scratch)
+    multiply(j, t, tile, &p, &g, scratch)
 
 
 cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -247,35 +343,41 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     p.columns = tile.channels
     p.b = weights_at(j, t, tile)
     p.b_across = j.nr * j.k * e
-    p.c_across = p.bias_across = j.nr * e
+    p.c_across = j.nr * j.shape.stored
+    p.bias_across = j.nr * e
     if j.panel_width == j.nr and tile.channel % j.panel_width == 0:
         g.flags |= PPLCONV_B_PADDED
     g.b_ks = j.panel_width * e
     if j.channels_last:
         if tile.last:
-            g.flags |= epilogue_flags(t, False)
+            g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
         g.c_rs = j.shape.y.pixel
-        g.a_rs = j.packed_row if j.packed else channels_in * e
+        g.a_rs = j.packed_row if j.packed or j.shape.converts else channels_in * e
         g.a_ks = e
         channel = tile.group * j.shape.ic + tile.k_begin
         p.a = t.x + (tile.pixel * channels_in + channel) * e
     else:
         p.transposed = True
         p.c = scratch + j.tile_offset
+        p.c_across = j.nr * e
         if tile.first and tile.last:
             # A panel of a whole sum is stored at once, and the next one takes its place.
             p.c_across = 0
         g.c_rs = j.tile_row
         g.a_rs = e
         g.a_ks = (j.pixel_panel if j.packed else j.pixels) * e
+        if j.shape.converts and not j.packed:
+            g.a_ks = j.packed_row
         channel = tile.image * channels_in + tile.group * j.shape.ic + tile.k_begin
         p.a = t.x + (channel * j.pixels + tile.pixel) * e
-    if j.packed:
+    if j.packed or j.shape.converts:
         p.a = scratch
     g.residual_rs = g.c_rs
     p.a_down = j.mr * g.a_rs
     p.c_down = j.mr * g.c_rs
-    multiply(j, t, tile, &p, &g)
+    if j.shape.converts and j.channels_last:
+        place_in_scratch(j, tile, &p, &g, scratch)
+    multiply(j, t, tile, &p, &g, scratch)
 
 
 cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -296,23 +398,30 @@ cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
 
 
 cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int64_t channel,
-                      int64_t channels, const char *c_tile, int64_t c_rs) noexcept nogil:
+                      int64_t channels, const char *c_tile, int64_t c_rs,
+                      char *scratch) noexcept nogil:
     """Store a finished panel of (pixels, channels) into NCHW, with the epilogue."""
     cdef pplconv_store_transposed_args s
     cdef int64_t offset = y_offset(j, tile, channel, tile.pixel)
     s.src = c_tile
     s.src_rs = c_rs
     s.dst = t.y + offset
-    s.dst_rs = j.pixels * j.shape.element
+    s.dst_rs = j.pixels * j.shape.stored
     s.rows = tile.pixels
     s.columns = channels
     s.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.element
     s.residual = t.residual + offset
     s.residual_rs = s.dst_rs
     s.clip = t.clip
-    s.flags = epilogue_flags(t, False)
+    s.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
+    if j.shape.converts:
+        s.dst = scratch + j.plane_offset
+        s.dst_rs = j.plane_row
     j.store_transposed(&s)
-    if t.activation:
+    if j.shape.converts:
+        finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, channels,
+                         tile.pixels, tile.group * j.shape.oc + channel, True)
+    elif t.activation:
         activate(&j.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
                  tile.group * j.shape.oc + channel, True)
 
@@ -349,6 +458,8 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
                 gather_block(j, t, &tile, scratch)
             elif j.packed:
                 pack_block(j, t, &tile, scratch)
+            elif j.shape.converts:
+                convert_block(j, t, &tile, scratch)
             if j.in_blocks:
                 gemm_blocks(j, t, &tile, scratch)
             elif j.channels_in_vectors:
@@ -413,6 +524,11 @@ cdef class GemmSchedule(Schedule):
         j.pixel_panel = fields["pixel_panel"]
         j.packed_row = fields["packed_row"]
         j.tile_row = fields["tile_row"]
+        j.slab_rows = fields["slab_rows"]
+        j.slab_channels = fields["slab_channels"]
+        j.slab_offset = fields["slab_offset"]
+        j.plane_offset = fields["plane_offset"]
+        j.plane_row = fields["plane_row"]
         j.runs_offset = fields["runs_offset"]
         j.tile_offset = fields["tile_offset"]
         self.check()
@@ -454,6 +570,52 @@ cdef class GemmSchedule(Schedule):
             tile = j.hw_segment * j.tile_row
         if (j.runs_offset < packed or j.tile_offset < j.runs_offset + runs
                 or (self.tasks and self.thread_scratch < j.tile_offset + tile)):
+            raise ValueError("the scratch is too small")
+        if j.shape.converts:
+            self.check_converted(tile)
+        return 0
+
+    cdef int check_converted(self, int64_t tile) except -1:
+        """Refuse scratch in which what is converted overlaps or does not fit.
+
+        `tile` is the size of the one that is stored transposed.
+        """
+        cdef GemmJob *j = &self.own
+        cdef int64_t e = j.shape.element, block = 0, planes = 0, slab = 0, rows, columns, spanned
+        g = &j.shape.geometry
+        if j.slab_offset % e or j.plane_offset % e or j.plane_row % e:
+            raise ValueError("offsets are whole elements")
+        if not j.packed:
+            rows, columns = j.hw_segment, least(j.k_block, j.k)
+            if not j.channels_last:
+                rows, columns = columns, rows
+            if j.packed_row < columns * e:
+                raise ValueError("rows of the scratch are shorter than what goes into them")
+            block = rows * j.packed_row
+        else:
+            spanned = least(ceil_div(j.hw_segment - 1, most(g.ow, 1)) + 1, g.oh)
+            spanned = (spanned - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
+            if j.slab_rows < least(spanned, g.ih):
+                raise ValueError("the slab has fewer rows than what goes into it")
+            if j.slab_channels < 1 or (j.channels_last and j.slab_channels < least(
+                    j.shape.ic, j.shape.x.width)):
+                raise ValueError("the slab has fewer channels than what goes into it")
+            slab = j.slab_channels * j.slab_rows * g.iw * e
+        if j.channels_in_vectors and not j.channels_last:
+            if j.plane_row < j.hw_segment * e:
+                raise ValueError("planes are smaller than what goes into them")
+            planes = j.nr * j.plane_row
+        else:
+            rows, columns = ((j.hw_segment, j.oc_segment) if j.channels_in_vectors
+                             else (j.oc_segment, j.hw_segment))
+            if j.k_block >= j.k:
+                rows, columns = j.mr, j.nr
+            if j.tile_row < columns * e:
+                raise ValueError("rows of the tile are shorter than what goes into them")
+            tile = rows * j.tile_row
+        if self.tasks and (j.runs_offset < block or j.plane_offset < j.tile_offset + tile
+                           or j.slab_offset < j.plane_offset + planes
+                           or self.thread_scratch < j.slab_offset + slab):
             raise ValueError("the scratch is too small")
         return 0
 

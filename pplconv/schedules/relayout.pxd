@@ -10,9 +10,15 @@ cdef struct Planes:
     int64_t images, channels, pixels, block
 
 
+cdef struct Kernels:
+    # The kernels, and the size of what they move. Halves are moved in words, which hold all that
+    # halves can, by way of `widen` and `narrow`; these are NULL else.
+    pplconv_kernel pack_channels, store_transposed, widen, narrow
+    int64_t element
+
+
 cdef class Relayout:
-    cdef pplconv_kernel pack_channels, store_transposed
-    cdef int64_t element
+    cdef Kernels kernels
 
     cdef void to_blocks(self, const Planes *planes, const char *x, char *y,
                         int team) noexcept nogil

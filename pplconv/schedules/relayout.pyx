@@ -6,20 +6,24 @@ image lie one after the other in both layouts, so its pixels count as one long r
 """
 
 from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int64_t
+from libc.stdint cimport int32_t, int64_t
 
 from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport (
     find,
-    pplconv_kernel,
+    pplconv_narrow_args,
     pplconv_pack_channels_args,
     pplconv_store_transposed_args,
+    pplconv_widen_args,
 )
 
 # Pixels of one task: few enough to share a single image's single block among a team, so many
 # that a task takes long beside its start.
 cdef enum:
     SEGMENT = 2048
+    # Pixels of a block of halves that are moved in words at a time, and channels of a block.
+    STAGE = 64
+    MOST_CHANNELS = 64
 
 
 cdef struct Piece:
@@ -51,10 +55,14 @@ cdef inline Piece piece_of(const Planes *p, int64_t element, int64_t task) noexc
     return piece
 
 
-cdef void pack_piece(pplconv_kernel pack_channels, const Planes *p, int64_t element,
-                     const char *x, char *y, int64_t task) noexcept nogil:
+cdef void pack_piece(const Kernels *k, const Planes *p, const char *x, char *y,
+                     int64_t task) noexcept nogil:
+    cdef int64_t element = k.element
     cdef Piece piece = piece_of(p, element, task)
     cdef pplconv_pack_channels_args a
+    if k.widen != NULL:
+        pack_halves(k, p, &piece, x + piece.in_planes, y + piece.in_blocks)
+        return
     a.src = x + piece.in_planes
     a.src_cs = p.pixels * element
     a.src_rs = piece.pixels * element
@@ -65,13 +73,90 @@ cdef void pack_piece(pplconv_kernel pack_channels, const Planes *p, int64_t elem
     a.columns = piece.pixels
     a.channels = piece.channels
     a.fill = p.block
-    pack_channels(&a)
+    k.pack_channels(&a)
 
 
-cdef void unpack_piece(pplconv_kernel store_transposed, const Planes *p, int64_t element,
-                       const char *x, char *y, int64_t task) noexcept nogil:
+cdef inline void widen(const Kernels *k, const char *src, int64_t src_rs, void *dst,
+                       int64_t rows, int64_t columns) noexcept nogil:
+    cdef pplconv_widen_args w
+    w.src = src
+    w.src_rs = src_rs
+    w.dst = dst
+    w.dst_rs = STAGE * sizeof(int32_t)
+    w.rows = rows
+    w.columns = columns
+    w.flags = 0
+    k.widen(&w)
+
+
+cdef inline void narrow(const Kernels *k, const void *src, char *dst, int64_t dst_rs,
+                        int64_t rows, int64_t columns) noexcept nogil:
+    cdef pplconv_narrow_args n
+    n.src = src
+    n.src_rs = STAGE * sizeof(int32_t)
+    n.dst = dst
+    n.dst_rs = dst_rs
+    n.rows = rows
+    n.columns = columns
+    n.fill = 0
+    n.residual = n.clip = NULL
+    n.residual_rs = n.flags = 0
+    k.narrow(&n)
+
+
+cdef void pack_halves(const Kernels *k, const Planes *p, const Piece *piece, const char *x,
+                      char *y) noexcept nogil:
+    """Halves of planes into a block, a few pixels at a time."""
+    cdef pplconv_pack_channels_args a
+    cdef int32_t planes[MOST_CHANNELS * STAGE]
+    cdef int32_t blocks[MOST_CHANNELS * STAGE]
+    cdef int64_t pixel = 0
+    a.src = planes
+    a.src_cs = a.src_rs = STAGE * sizeof(int32_t)
+    a.dst = blocks
+    a.dst_ps = p.block * sizeof(int32_t)
+    a.dst_rs = STAGE * a.dst_ps
+    a.rows = 1
+    a.channels = piece.channels
+    a.fill = p.block
+    while pixel < piece.pixels:
+        a.columns = min(piece.pixels - pixel, <int64_t> STAGE)
+        widen(k, x + pixel * k.element, p.pixels * k.element, planes, piece.channels, a.columns)
+        k.pack_channels(&a)
+        narrow(k, blocks, y + pixel * p.block * k.element, 0, 1, a.columns * p.block)
+        pixel += STAGE
+
+
+cdef void unpack_halves(const Kernels *k, const Planes *p, const Piece *piece, const char *x,
+                        char *y) noexcept nogil:
+    """Halves of a block into planes, a few pixels at a time."""
+    cdef pplconv_store_transposed_args a
+    cdef int32_t planes[MOST_CHANNELS * STAGE]
+    cdef int32_t blocks[MOST_CHANNELS * STAGE]
+    cdef int64_t pixel = 0
+    a.src = blocks
+    a.src_rs = p.block * sizeof(int32_t)
+    a.dst = planes
+    a.dst_rs = STAGE * sizeof(int32_t)
+    a.columns = piece.channels
+    a.bias = a.residual = a.clip = NULL
+    a.residual_rs = a.flags = 0
+    while pixel < piece.pixels:
+        a.rows = min(piece.pixels - pixel, <int64_t> STAGE)
+        widen(k, x + pixel * p.block * k.element, 0, blocks, 1, a.rows * p.block)
+        k.store_transposed(&a)
+        narrow(k, planes, y + pixel * k.element, p.pixels * k.element, piece.channels, a.rows)
+        pixel += STAGE
+
+
+cdef void unpack_piece(const Kernels *k, const Planes *p, const char *x, char *y,
+                       int64_t task) noexcept nogil:
+    cdef int64_t element = k.element
     cdef Piece piece = piece_of(p, element, task)
     cdef pplconv_store_transposed_args a
+    if k.widen != NULL:
+        unpack_halves(k, p, &piece, x + piece.in_blocks, y + piece.in_planes)
+        return
     a.src = x + piece.in_blocks
     a.src_rs = p.block * element
     a.dst = y + piece.in_planes
@@ -80,47 +165,54 @@ cdef void unpack_piece(pplconv_kernel store_transposed, const Planes *p, int64_t
     a.columns = piece.channels
     a.bias = a.residual = a.clip = NULL
     a.residual_rs = a.flags = 0
-    store_transposed(&a)
+    k.store_transposed(&a)
 
 
 cdef class Relayout:
     """The kernels that change the layout, for one dtype and instruction set."""
 
     def __cinit__(self, str dtype, str isa):
-        self.pack_channels = find("pack_channels", dtype, isa)
-        self.store_transposed = find("store_transposed", dtype, isa)
-        self.element = 4 if dtype == "f32" else 8
+        cdef Kernels *k = &self.kernels
+        cdef str moved = "f32" if dtype == "f16" else dtype
+        k.pack_channels = find("pack_channels", moved, isa)
+        k.store_transposed = find("store_transposed", moved, isa)
+        k.element = 8 if dtype == "f64" else 4
+        k.widen = k.narrow = NULL
+        if dtype == "f16":
+            k.element = 2
+            k.widen = find("widen", moved, isa)
+            k.narrow = find("narrow", moved, isa)
 
     cdef void to_blocks(self, const Planes *planes, const char *x, char *y,
                         int team) noexcept nogil:
         """Planes `x` into blocks `y`, lanes beyond the last channel zero."""
-        cdef int64_t task, tasks = count(planes), element = self.element
-        cdef pplconv_kernel kernel = self.pack_channels
+        cdef int64_t task, tasks = count(planes)
+        cdef const Kernels *k = &self.kernels
         cdef Lead lead
         if team == 1:
             for task in range(tasks):
-                pack_piece(kernel, planes, element, x, y, task)
+                pack_piece(k, planes, x, y, task)
             return
         lead = current_lead()
         with parallel(num_threads=team):
             if lead.binding != NULL:
                 take_place(lead, threadid())
             for task in prange(tasks, schedule="static"):
-                pack_piece(kernel, planes, element, x, y, task)
+                pack_piece(k, planes, x, y, task)
 
     cdef void from_blocks(self, const Planes *planes, const char *x, char *y,
                           int team) noexcept nogil:
         """Blocks `x` into planes `y`; lanes beyond the last channel are left out."""
-        cdef int64_t task, tasks = count(planes), element = self.element
-        cdef pplconv_kernel kernel = self.store_transposed
+        cdef int64_t task, tasks = count(planes)
+        cdef const Kernels *k = &self.kernels
         cdef Lead lead
         if team == 1:
             for task in range(tasks):
-                unpack_piece(kernel, planes, element, x, y, task)
+                unpack_piece(k, planes, x, y, task)
             return
         lead = current_lead()
         with parallel(num_threads=team):
             if lead.binding != NULL:
                 take_place(lead, threadid())
             for task in prange(tasks, schedule="static"):
-                unpack_piece(kernel, planes, element, x, y, task)
+                unpack_piece(k, planes, x, y, task)

@@ -18,8 +18,6 @@ from pplconv._kernels cimport (
     PPLCONV_ACCUMULATE,
     PPLCONV_B_PADDED,
     PPLCONV_BIAS_COLUMN,
-    PPLCONV_CLIP,
-    PPLCONV_RESIDUAL,
     find,
     find_gemm_family,
     pplconv_gemm_args,
@@ -36,8 +34,11 @@ from pplconv.schedules.base cimport (
     ceil_div,
     channel_offset,
     check_tile,
+    epilogue_flags,
+    finish_converted,
     least,
     most,
+    widen,
     zero_tail,
 )
 
@@ -87,7 +88,8 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
         while channel < ic_end:
             count = ic_end - channel
             a.dst = scratch + (tile - tile_begin) * j.v_row + (channel - ic_begin) * e
-            a.src = image + channel_offset(&j.shape.x, e, group * j.shape.ic + channel)
+            a.src = image + channel_offset(&j.shape.x, j.shape.stored,
+                                           group * j.shape.ic + channel)
             a.src_rs = j.shape.x.row
             a.src_ps = j.shape.x.pixel
             if width == 1:
@@ -104,6 +106,8 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
                 c.channels = count
                 c.fill = count
                 if c.rows > 0 and c.columns > 0:
+                    if j.shape.converts:
+                        stage_planes(j, &c, scratch + j.stage_offset)
                     j.pack_channels(&c)
                 a.src_rs = c.dst_rs
                 a.src_ps = c.dst_ps
@@ -112,10 +116,37 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
             else:
                 # Up to the end of this block of channels.
                 count = least(count, width - (group * j.shape.ic + channel) % width)
+                if j.shape.converts:
+                    count = least(count, j.lanes)
+                    convert_pixels(j, &a, count, scratch + j.slab_offset)
             a.channels = count
             j.input(&a)
             channel += count
         tile += p.tiles
+
+
+cdef void stage_planes(const WinogradJob *j, pplconv_pack_channels_args *c,
+                       char *stage) noexcept nogil:
+    """Convert planes of halves, so that they can be packed."""
+    cdef int64_t channel, row_bytes = c.columns * j.shape.element
+    for channel in range(c.channels):
+        widen(&j.shape, <const char *> c.src + channel * c.src_cs, c.src_rs,
+              stage + channel * c.rows * row_bytes, row_bytes, c.rows, c.columns)
+    c.src = stage
+    c.src_rs = row_bytes
+    c.src_cs = c.rows * row_bytes
+
+
+cdef void convert_pixels(const WinogradJob *j, pplconv_winograd_input_args *a, int64_t channels,
+                         char *slab) noexcept nogil:
+    """Convert the pixels of a vector's channels into the slab."""
+    cdef int64_t row, columns = a.column_end - a.column_begin, pixel = j.lanes * j.shape.element
+    for row in range(a.row_begin, a.row_end):
+        widen(&j.shape, <const char *> a.src + row * a.src_rs + a.column_begin * a.src_ps, a.src_ps,
+              slab + (row - a.row_begin) * j.slab_row, pixel, columns, channels)
+    a.src_rs = j.slab_row
+    a.src_ps = pixel
+    a.src = slab - a.row_begin * a.src_rs - a.column_begin * a.src_ps
 
 
 cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tiles,
@@ -155,14 +186,9 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
     """The outputs of a block of tiles and of output channels, epilogue included."""
     cdef pplconv_winograd_output_args a
     cdef int64_t e = j.shape.element, tile = tile_begin, channel, count, offset, image, row
-    cdef int64_t width = j.shape.y.width, flags = 0
+    cdef int64_t width = j.shape.y.width
+    cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef Piece p
-    if t.bias != NULL:
-        flags |= PPLCONV_BIAS_COLUMN
-    if t.residual != NULL:
-        flags |= PPLCONV_RESIDUAL
-    if t.clip != NULL:
-        flags |= PPLCONV_CLIP
     a.src_ts = j.m_row
     a.src_ps = j.m_position
     a.clip = t.clip
@@ -175,7 +201,8 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
         channel = oc_begin
         while channel < oc_end:
             count = oc_end - channel
-            offset = image + channel_offset(&j.shape.y, e, group * j.shape.oc + channel)
+            offset = image + channel_offset(&j.shape.y, j.shape.stored,
+                                            group * j.shape.oc + channel)
             a.src = (scratch + j.m_offset + (tile - tile_begin) * j.m_row
                      + (channel - oc_begin) * e)
             if width == 1:
@@ -186,7 +213,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                 a.flags = 0
                 a.channels = count
                 j.output(&a)
-                store_slab(j, t, group, channel, offset, &a, flags)
+                store_slab(j, t, group, channel, offset, &a, flags, scratch + j.stage_offset)
             else:
                 count = least(count, width - (group * j.shape.oc + channel) % width)
                 a.dst = t.y + offset
@@ -197,9 +224,19 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                 a.residual_ps = a.dst_ps
                 a.bias = t.bias + (group * j.shape.oc + channel) * e
                 a.flags = flags
+                if j.shape.converts:
+                    count = least(count, j.lanes)
+                    a.dst = scratch + j.slab_offset
+                    a.dst_rs = j.slab_row
+                    a.dst_ps = j.lanes * e
                 a.channels = count
                 j.output(&a)
-                if t.activation:
+                if j.shape.converts:
+                    for row in range(a.rows):
+                        finish_converted(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps,
+                                         offset + row * j.shape.y.row, j.shape.y.pixel, a.columns,
+                                         count, group * j.shape.oc + channel, False)
+                elif t.activation:
                     for row in range(a.rows):
                         activate(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps, a.columns,
                                  count, group * j.shape.oc + channel, False)
@@ -211,7 +248,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
 
 cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
                      int64_t offset, const pplconv_winograd_output_args *a,
-                     int64_t flags) noexcept nogil:
+                     int64_t flags, char *stage) noexcept nogil:
     """Store a slab of outputs into channel planes, with the epilogue."""
     cdef pplconv_store_transposed_args s
     cdef int64_t row
@@ -227,8 +264,14 @@ cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int6
         s.src = <const char *> a.dst + row * a.dst_rs
         s.dst = t.y + offset + row * j.shape.y.row
         s.residual = t.residual + offset + row * j.shape.y.row
+        if j.shape.converts:
+            s.dst = stage
+            s.dst_rs = a.columns * j.shape.element
         j.store_transposed(&s)
-        if t.activation:
+        if j.shape.converts:
+            finish_converted(&j.shape, t, stage, s.dst_rs, offset + row * j.shape.y.row,
+                             s.residual_rs, s.columns, s.rows, group * j.shape.oc + channel, True)
+        elif t.activation:
             activate(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows,
                      group * j.shape.oc + channel, True)
 
@@ -313,6 +356,7 @@ cdef class WinogradSchedule(Schedule):
         j.slab_offset = fields["slab_offset"]
         j.slab_tiles = fields["slab_tiles"]
         j.slab_row = fields["slab_row"]
+        j.stage_offset = fields["stage_offset"]
         self.check()
         j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
         j.u_position = ceil_div(j.shape.oc, j.nr) * j.nr * j.ic_packed * j.shape.element
@@ -348,10 +392,14 @@ cdef class WinogradSchedule(Schedule):
                 or j.m_offset < j.positions * j.v_position
                 or j.slab_offset < j.m_offset + j.positions * j.m_position):
             raise ValueError("positions of the scratch overlap")
-        if j.shape.x.width == 1 or j.shape.y.width == 1:
+        if j.shape.x.width == 1 or j.shape.y.width == 1 or j.shape.converts:
             if j.slab_row < (j.slab_tiles * j.n + j.r - 1) * j.lanes * e:
                 raise ValueError("rows of the slab are too short")
             slab = j.t * j.slab_row
+        if j.shape.converts:
+            if j.stage_offset % e or j.stage_offset < j.slab_offset + slab:
+                raise ValueError("planes overlap the slab")
+            slab += j.stage_offset - j.slab_offset
         if self.tasks and self.thread_scratch < j.slab_offset + slab:
             raise ValueError("the scratch is too small")
         if self.tasks != (ceil_div(j.tiles, j.tile_block) * j.shape.groups

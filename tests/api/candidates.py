@@ -33,13 +33,14 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
     arguments = {name: problem.parameters[name] for name in names}
     if block:
         arguments["layout"] = "NCHWc"
-    dtype = {"float32": "f32", "float64": "f64"}[problem.dtype]
+    dtype = {"float16": "f16", "float32": "f32", "float64": "f64"}[problem.dtype]
     return _arguments.make_problem(shape, filters, dtype, **arguments)
 
 
 def surroundings(dtype: str, threads: int, isa: str | None = None, **caches: int) -> Surroundings:
     """Give what this machine is to candidates, with other caches or a lower instruction set."""
     here = machine.current()
+    dtype = "f32" if dtype == "f16" else dtype  # what is computed in
     isa = isa or target.here().isas("f32")[-1]
     found, lanes = reversed(tiles(dtype, isa))
     return Surroundings(replace(here, **caches), isa, found, lanes, threads)

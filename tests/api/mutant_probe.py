@@ -23,8 +23,10 @@ from guarded_memory import CANARY, Arena
 from pplconv._trial import Trial
 from pplconv.algorithms import Candidate
 from problems import Problem
-from reference import conv2d_reference
+from reference import HALF_ULP, conv2d_reference
 
+# Problems whose arrays are converted too: one for each way to do so.
+HALF = {0, 1, 2, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16}
 # layout or block, then batch, groups, ic, oc, image, kernel, stride, padding, dilation
 CASES = [
     ("NCHW", (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1)),
@@ -46,7 +48,7 @@ CASES = [
     (8, (1, 2, 22, 38, (6, 7), (1, 1), 2, 0, 1)),
 ]
 # What is computed, which only the arrays could contradict; all else is how.
-DESCRIPTION = {"loops", "geometry", "element", "batch", "groups", "ic", "oc", "x", "y"}
+DESCRIPTION = {"loops", "geometry", "element", "stored", "batch", "groups", "ic", "oc", "x", "y"}
 # No memory is a refusal too: more than is needed may be asked for.
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
 
@@ -60,7 +62,8 @@ class Guarded:
         self.weight, x = arrays["weight"], arrays["input"]
         expected = conv2d_reference(**arrays, **problem.parameters)
         # Winograd's least precise variant too; what strays is much further off.
-        self.allowed = 1e-4 * np.abs(expected).max()
+        rounding = HALF_ULP if x.dtype == np.float16 else 0.0
+        self.allowed = (1e-4 + rounding) * np.abs(expected).max()
         self.expected = expected
         x = in_blocks(x, block) if block else x
         shape = in_blocks(expected, block).shape if block else expected.shape
@@ -200,15 +203,16 @@ class Case(NamedTuple):
 def every_case(counts: Counter[str]) -> Iterator[Case]:
     """Yield the candidates of all problems, each as it is and with each change."""
     arenas = Arena("input", 32, writable=False), Arena("output", 32, writable=True)
-    for layout, shape in CASES:
+    both = [("float32", i) for i in range(len(CASES))] + [("float16", i) for i in sorted(HALF)]
+    for dtype, (layout, shape) in ((dtype, CASES[i]) for dtype, i in both):
         block = layout if isinstance(layout, int) else 0
-        problem = Problem("float32", "NCHW" if block else str(layout), *shape, seed=7)
+        problem = Problem(dtype, "NCHW" if block else str(layout), *shape, seed=7)
         described = conv_problem(problem, block)
         guarded = Guarded(problem, block, arenas)
         for candidate, isa in chosen(described, "f32"):
             fields = candidate.fields(1)
             counts[candidate.algorithm] += 1
-            name = f"{described} {described.layout_text} {describe(candidate)}"
+            name = f"{described} {dtype} {described.layout_text} {describe(candidate)}"
             for text, changes in (("as it is", {}), *mutants(fields)):
                 yield Case(f"{name}: {text}", fields, changes, isa, guarded)
 

@@ -50,7 +50,7 @@ EPILOGUES = {
 LAYOUTS = {"NCHW": 0, "NHWC": 0, "NCHW8c": 8, "NCHW16c": 16, "NCHW24c": 24}
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_candidate(shape, layout, dtype, monkeypatch):

@@ -12,7 +12,15 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from problems import Problem
-from reference import activate, activated_bound, explicit_padding, output_size, pair, rounding_bound
+from reference import (
+    activate,
+    activated_bound,
+    explicit_padding,
+    output_size,
+    pair,
+    rounding_bound,
+    stored_bound,
+)
 
 
 def _with_magnitude(array: np.ndarray) -> np.ndarray:
@@ -80,7 +88,8 @@ class Expected:
         p = self._problem
         terms = p.in_channels // p.groups * p.kernel[0] * p.kernel[1] + 4
         bound = rounding_bound(self._magnitudes, terms, self._dtype, stated)
-        return activated_bound(bound, self.exact, self._activation, self._dtype)
+        bound = activated_bound(bound, self.exact, self._activation, self._dtype)
+        return stored_bound(bound, self.exact, self._dtype)
 
     def difference(self, y: np.ndarray, stated: float) -> str | None:
         """Say what is wrong with `y`, in the problem's layout; None if nothing is."""

@@ -80,7 +80,7 @@ def spoil(
     if kind == "out":
         return _spoil_out(what, case, operands)
     p = case.problem
-    other = "float64" if p.dtype == "float32" else "float32"
+    other = "float32" if p.dtype == "float64" else "float64"
     if what == "input dtype":
         operands["input"] = np.asarray(operands["input"]).astype("i4")
     elif what == "input dimensions":

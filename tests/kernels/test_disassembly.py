@@ -114,8 +114,8 @@ function pplconv_encoding_avx2
 function pplconv_bmi1_avx2
     andn eax, ecx, edx
     ret
-function pplconv_f16c_avx2
-    vcvtph2ps ymm0, xmm1
+function pplconv_vaes_avx2
+    vaesenc ymm0, ymm1, ymm2
     ret
 function pplconv_good_avx512
     vaddps zmm17{k1}{z}, zmm1, [rax]{1to16}

@@ -135,7 +135,7 @@ def _words(text: str, length: int) -> list[int]:
     return [int.from_bytes(raw[i : i + 4], "little") for i in range(0, length, 4)]
 
 
-FMA, OSXSAVE, AVX = 1 << 12, 1 << 27, 1 << 28
+FMA, OSXSAVE, AVX, F16C = 1 << 12, 1 << 27, 1 << 28, 1 << 29
 AVX2, BMI2 = 1 << 5, 1 << 8
 AVX512F, AVX512DQ, AVX512BW, AVX512VL = 1 << 16, 1 << 17, 1 << 30, 1 << 31
 AVX512 = AVX512F | AVX512DQ | AVX512BW | AVX512VL
@@ -144,7 +144,7 @@ CPUS: dict[str, dict[str, object]] = {
     "zen4": {
         "vendor": "AuthenticAMD",
         "signature": 0x00A10F11,
-        "features1": FMA | OSXSAVE | AVX,
+        "features1": FMA | OSXSAVE | AVX | F16C,
         "features7": AVX2 | BMI2 | AVX512,
         "xcr0": 0x2E7,
         "brand": "AMD EPYC 9654 96-Core Processor                ",
@@ -152,7 +152,7 @@ CPUS: dict[str, dict[str, object]] = {
     "skylake_x": {
         "vendor": "GenuineIntel",
         "signature": 0x00050654,
-        "features1": FMA | OSXSAVE | AVX,
+        "features1": FMA | OSXSAVE | AVX | F16C,
         "features7": AVX2 | BMI2 | AVX512,
         "xcr0": 0x2FF,
         "brand": "   Intel(R) Xeon(R) Platinum 8180 CPU @ 2.50GHz",
@@ -160,7 +160,7 @@ CPUS: dict[str, dict[str, object]] = {
     "haswell": {
         "vendor": "GenuineIntel",
         "signature": 0x000306C3,
-        "features1": FMA | OSXSAVE | AVX,
+        "features1": FMA | OSXSAVE | AVX | F16C,
         "features7": AVX2 | BMI2,
         "xcr0": 0x7,
         "brand": "Intel(R) Core(TM) i7-4770 CPU @ 3.40GHz",
