@@ -80,6 +80,11 @@ class InstancePool(Generic[_Result]):
     interpreter, what waits is cancelled, and what runs has `shutdown_timeout`. In a forked child
     the pool is closed: its threads exist in the parent only.
 
+    In process mode, a process that waits for its next message may keep a core busy for up to half a
+    millisecond before it sleeps. It does so while messages come one soon after the other, and
+    while running requests leave at least one core over; so a request need not wait for a
+    processor to be woken. Idle pools use no processor.
+
     Examples
     --------
     >>> import numpy as np, pplconv

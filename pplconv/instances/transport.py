@@ -5,10 +5,11 @@ fills again with the next object, and a mailbox that says where the object lies.
 what memory cannot: descriptors of new segments, and a byte that wakes who sleeps.  One message is
 under way at a time: whoever has sent waits for the answer.
 
-To be woken takes as long as to copy a megabyte. So where cores are left over, which one end knows
-and tells the other, a reader whose last message came soon watches the mailbox for `WATCH` seconds
-before it sleeps; and a sender announces a message before it copies, so that a reader that does
-sleep is awake when the copy is there.
+To be woken can take as long as to copy a megabyte. So where cores are left over, which one end
+knows and tells the other, a reader whose last message came soon watches the mailbox before it
+sleeps, for twice the time that being woken has taken: at worst, it uses a processor for half a
+millisecond after its last message. And a sender announces a message before it copies, so that a
+reader that does sleep is awake when the copy is there.
 """
 
 from __future__ import annotations
@@ -29,13 +30,12 @@ from .._flat import Flat, flatten, read_flat
 from .._mailbox import THERE
 from .shared import FLAT, Bytes, Laid, Parcel, create, map_segment, unpack
 
-__all__ = ["MAILBOXES", "WATCH", "Channel", "Gone"]
+__all__ = ["MAILBOXES", "Channel", "Gone"]
 
-WATCH = 100e-6
-"""Seconds for which a reader watches for a message: what a wake-up takes, from the call that wakes
-to the first step of who was woken, where the processor has to be woken as well."""
-# Seconds within which a message came soon: where nobody slept, it would have come sooner.
-_SOON = 2 * WATCH
+# Seconds for which a reader watches, at least and at most.
+_SHORTEST_WATCH, _LONGEST_WATCH = 20e-6, 500e-6
+# What a wake-up takes before one was timed, in seconds.
+_WAKING = 50e-6
 # Seconds for a message that was announced: what a megabyte or two take to be copied.
 _WATCH_ANNOUNCED = 250e-6
 # Seconds longer for each byte that was sent, which the other end copies before it answers.
@@ -99,6 +99,7 @@ class Channel:
         """Whether there is a core for who waits; goes with each message to the other end."""
         self._soon = False  # whether the last message came soon
         self._copying = 0.0  # seconds for the other end to take what was sent
+        self._waking = _WAKING
         self._arrived: list[int] = []  # descriptors of segments
         self._lost = False  # whether one did not arrive
         self._sock = sock
@@ -194,14 +195,22 @@ class Channel:
         Gone
             If none will come.
         """
-        first = WATCH + self._copying if self.watches and self._soon else 0.0
+        watch = min(max(2.0 * self._waking, _SHORTEST_WATCH), _LONGEST_WATCH) + self._copying
+        first = watch if self.watches and self._soon else 0.0
         then = _WATCH_ANNOUNCED if self.watches else 0.0
         begin = time.monotonic()  # of all processes the same
+        sleeps = []
         while self._inbox.look(first, then) != THERE:
+            slept = time.monotonic()
             self._sleep()
+            sleeps.append((slept, time.monotonic()))
             first = 0.0
         at, length, buffers, size, flags, since = self._inbox.take()
-        self._soon = since - begin < _SOON + self._copying
+        # Had nobody slept, it would have come sooner.
+        self._soon = since - begin < 2.0 * watch
+        for slept, woke in sleeps:
+            if slept < since < woke:
+                self._waking += 0.25 * (woke - since - self._waking)
         self.watches = bool(flags & _WATCH)
         if flags & _KEPT_BY_READER:
             self._drop_out()
