@@ -1,8 +1,8 @@
 """GEMM in half precision, bit for bit as ``contract.HALF_CHAIN`` says, in NumPy.
 
-A fused multiply-add of halves is done in float64: the product is exact there, and the sum is rounded
-to odd, so that rounding it once more, to half precision, gives what one rounding would have given
-(Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+A fused multiply-add of halves is done in float64: the product is exact there, and the sum is
+rounded to odd, so that rounding it once more, to half precision, gives what one rounding would
+have given (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
 """
 
 from __future__ import annotations
