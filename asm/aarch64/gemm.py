@@ -11,8 +11,9 @@ depends on which of its two strides is one element:
   lanes; where they cannot, each step loads an element of each row. That is a load for every one
   to four FMLAs, for which all of these cores have slots.
 
-Either loop takes little more than its FMLAs: a turn of 24 of them has about seven (or twelve) other
-instructions, and cores with two FMLAs a cycle decode four.
+Either loop takes little more than its FMLAs. Neighbouring vectors are loaded by one LD1 that moves
+the pointer too, as that takes the fewest slots of all loads in cores that decode three or four
+instructions a cycle for two FMLAs.
 
 B that may not be read beyond n (the last columns of a plane) is read in vectors that end at n; the
 tile's columns are put straight before and after the sum. Less than one vector is loaded in chunks.
@@ -32,13 +33,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asm.aarch64.emit import frame
+from asm.aarch64.emit import chunk_letter, frame
 from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
+from asm.aarch64.half_chains import CHAIN, HalfChains
 from asm.contract import FLAGS, GEMM
 from asm.registry import Kernel
 
-# How A and B are read; a number in x15.
-_NEAR_ROWS, _NEAR_K, _NARROW = 0, 1, 2
+# How A and B are read: bits of x15.
+_NEAR_K, _ENDS_AT_N, _NARROW = 0, 1, 2
 _OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
 Step = Callable[[], None]
 
@@ -54,6 +56,10 @@ class _Gemm(Tile):
         free = ("x1", "x4", "x16", "x17", *(x for x in _OFFSETS if x not in offsets))
         self.rows = [*free, *CALLEE_SAVED][: self.mr]
         self.saved = [x for x in CALLEE_SAVED if x in self.rows]
+        self.chains: HalfChains | None = None
+        if kernel.dtype == "f16":
+            self.saved.append(CHAIN)
+            self.chains = HalfChains(self.w, self.accumulators)
         # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
         self.unroll = 2 if self.mr * self.nv > 12 else 4
 
@@ -62,7 +68,11 @@ class _Gemm(Tile):
         self.save()
         self.start()
         self.strides()
+        if self.chains:
+            self.chains.begin(self.field("segment_count"))
         self.sum()
+        if self.chains:
+            self.chains.end()
         self.epilogue()
         self.restore()
         w("ret")
@@ -81,11 +91,12 @@ class _Gemm(Tile):
             f"{', '.join(f'v{r}' for r in self.b)} B",
             f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each; or "
             + ("a row each" if self.rows_held else "an element each"),
-            f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A,",
-            "x7 offset in them; x2 B, x3 b_ks, x6 b_ahead"
+            f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
+            "x2 B, x3 b_ks, x6 b_ahead"
             + (f", {', '.join(_OFFSETS[: self.nv - 1])} vectors of B" if self.nv > 1 else ""),
             "x5 steps or turns, x14 k, x15 how A and B are read, x9 segments, x10 segments left",
             f"stack: {self.mr} vectors of scratch for a column that is not whole",
+            *(self.chains.contract() if self.chains else ()),
         ]
 
     def places(self) -> list[tuple[str, str, str, int]]:
@@ -104,6 +115,9 @@ class _Gemm(Tile):
         """Make the frame: the scratch column, and what the caller wants back."""
         places = self.places()
         self.frame_bytes = 16 * (self.mr + len(places))
+        if self.chains:
+            self.chains.totals_at = self.frame_bytes
+            self.frame_bytes += self.chains.bytes
         self.w(f"sub sp, sp, #{self.frame_bytes}")
         self.move("st", places)
 
@@ -153,35 +167,28 @@ class _Gemm(Tile):
         w(f"ldr x8, {self.field('flags')}")
         w(f"tst x8, #{FLAGS['B_PADDED']}")
         w("csel x17, x16, x17, eq // columns that may be read")
-        w(f"subs x17, x17, #{v.lanes}")
-        w("b.lt .Lnarrow")
-        w(f"lsl x17, x17, #{v.size.bit_length() - 1} // the last vector that may be read")
+        w(f"mov x15, #{1 << _NARROW}")
+        w(f"cmp x17, #{v.lanes}")
+        w("b.lt .Lstrides_known")
+        w(f"cmp x17, #{self.kernel.nr}")
+        w("cset x15, ne")
+        w(f"lsl x15, x15, #{_ENDS_AT_N}")
+        if self.nv > 1:
+            w(f"sub x17, x17, #{v.lanes}")
+            w(f"lsl x17, x17, #{v.size.bit_length() - 1} // the last vector that may be read")
         for j, x in enumerate(_OFFSETS[: self.nv - 1], 1):
             w(f"mov {x}, #{v.bytes * j}")
             w(f"cmp {x}, x17")
             w(f"csel {x}, {x}, x17, le")
         w(f"ldr x8, {self.field('a_rs')}")
         w(f"cmp x8, #{v.size}")
-        w("b.ne .Lnear_k")
-        w(f"mov x15, #{_NEAR_ROWS}")
-        w(f"ldr x4, {self.field('a_ks')}")
-        w("b .Lsum")
-        w.label("near_k")
-        w(f"mov x15, #{_NEAR_K}")
-        w(f"ldr {self.rows[0]}, {self.field('a')}")
-        for before, row in zip(self.rows, self.rows[1:], strict=False):
-            w(f"add {row}, {before}, x8")
-        w("b .Lsum")
-        w.label("narrow")
-        w(f"mov x15, #{_NARROW}")
-        w(f"ldr x4, {self.field('a_ks')}")
-        w(f"ldr x12, {self.field('a_rs')}")
-        w("mov x11, x16")
+        w("cset x8, ne")
+        w(f"orr x15, x15, x8, lsl #{_NEAR_K}")
+        w.label("strides_known")
 
     def sum(self) -> None:
         """Run over the segments; without any, A and B are the only one."""
         w = self.w
-        w.label("sum")
         w(f"ldr x9, {self.field('segments')}")
         w(f"ldr x10, {self.field('segment_count')}")
         w(f"ldr x2, {self.field('b')}")
@@ -194,25 +201,35 @@ class _Gemm(Tile):
         w.label("segment")
         self.segment()
         w.label("segment_done")
+        if self.chains:
+            w("cbnz x7, .Lpiece")
         w("subs x10, x10, #1")
         w("b.gt .Lnext_segment")
 
     def segment(self) -> None:
-        """Run over k: whole turns, then step by step."""
+        """Run over k: whole turns, then step by step; x7 and x8 are the segment's offsets."""
         w = self.w
-        w(f"cmp x15, #{_NEAR_K}")
-        w("b.eq .Lk_segment")
+        w(f"tbnz x15, #{_NEAR_K}, .Lpoint_to_rows")
         w(f"ldr x1, {self.field('a')}")
         w("add x1, x1, x7")
-        w(f"cmp x15, #{_NARROW}")
-        w("b.eq .Lnarrow_segment")
+        w(f"ldr x4, {self.field('a_ks')}")
+        w("b .Lpointed")
+        w.label("point_to_rows")
+        self.point_to_rows()
+        w.label("pointed")
+        if self.chains:
+            self.chains.piece(self.field("k"))
+        w(f"tbnz x15, #{_NEAR_K}, .Lk_segment")
+        w(f"tbnz x15, #{_NARROW}, .Lnarrow_segment")
         self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
         w("b .Lsegment_done")
         w.label("k_segment")
-        unroll = self.v.lanes if self.rows_held else self.unroll
+        unroll = self.v.lanes if self.rows_held else 4
         self.turns("k", unroll, self.k_turn, self.k_step)
         w("b .Lsegment_done")
         w.label("narrow_segment")
+        w(f"ldr x12, {self.field('a_rs')}")
+        w(f"ldr x11, {self.field('n')}")
         w("mov x5, x14")
         w("cbz x5, .Lsegment_done")
         w.label("narrow_loop")
@@ -220,9 +237,22 @@ class _Gemm(Tile):
         w("subs x5, x5, #1")
         w("b.ne .Lnarrow_loop")
 
-    def turns(self, name: str, unroll: int, turn: Step, step: Step) -> None:
-        """Run k steps, `unroll` of them a turn."""
+    def point_to_rows(self) -> None:
+        """Point to each row of the segment's A, none far from the first in the chain of sums."""
         w = self.w
+        w(f"ldr x8, {self.field('a')}")
+        w(f"add {self.rows[0]}, x8, x7")
+        w(f"ldr x8, {self.field('a_rs')}")
+        for m in range(1, self.mr):
+            shift = min(m.bit_length() - 1, 4)
+            before = self.rows[m - (1 << shift)]
+            w(f"add {self.rows[m]}, {before}, x8, lsl #{shift}")
+
+    def turns(self, name: str, unroll: int, turn: Step, step: Step) -> None:
+        """Run k steps, `unroll` of them a turn; step by step where B ends at n."""
+        w = self.w
+        w("mov x5, x14")
+        w(f"tbnz x15, #{_ENDS_AT_N}, .L{name}_steps")
         w(f"lsr x5, x14, #{unroll.bit_length() - 1}")
         w(f"cbz x5, .L{name}_rest")
         w(".p2align 5")
@@ -231,20 +261,49 @@ class _Gemm(Tile):
         w("subs x5, x5, #1")
         w(f"b.ne .L{name}_loop")
         w.label(f"{name}_rest")
-        w(f"ands x5, x14, #{unroll - 1}")
-        w("b.eq .Lsegment_done")
+        w(f"and x5, x14, #{unroll - 1}")
+        w.label(f"{name}_steps")
+        w("cbz x5, .Lsegment_done")
         w.label(f"{name}_one")
         step()
         w("subs x5, x5, #1")
         w(f"b.ne .L{name}_one")
 
     def row_of_b(self) -> None:
-        """Load a row of B, and go on to the next."""
+        """Load a whole row of B, and go on to the next."""
+        w = self.w
+        w("prfm pldl1keep, [x2, x6]")
+        w(f"ld1 {self.registers(self.b)}, [x2], x3")
+
+    def vectors_of_b(self) -> None:
+        """Load a row of B vector by vector, as the last may overlap, and go on to the next."""
         w = self.w
         for r, place in zip(self.b, self.b_places, strict=True):
             w(f"ldr q{r}, {place}")
         w("prfm pldl1keep, [x2, x6]")
         w("add x2, x2, x3")
+
+    def registers(self, numbers: list[int]) -> str:
+        """Neighbouring registers, as LD1 names them."""
+        return f"{{{', '.join(self.v.all(r) for r in numbers)}}}"
+
+    def column_of_a(self) -> None:
+        """Load a column of A whose rows are neighbours, and go on to the next."""
+        w = self.w
+        whole = [r for r, (_, size) in zip(self.a, self.chunks, strict=False) if size == 16]
+        first = whole[:4]
+        for r, (row, size) in zip(self.a, self.chunks, strict=False):
+            if r not in first:
+                w(f"ldr {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]")
+        if first:
+            w(f"ld1 {self.registers(first)}, [x1], x4")
+        else:
+            w("add x1, x1, x4")
+
+    def element_of_column(self, m: int) -> str:
+        """Row `m` of the column that :meth:`column_of_a` loads."""
+        index = max(i for i, (row, _) in enumerate(self.chunks) if row <= m)
+        return self.v.lane(self.a[index], m - self.chunks[index][0])
 
     def row_of_c(self, m: int, element: str) -> None:
         """Add an element of A times the row of B to row `m`."""
@@ -255,41 +314,46 @@ class _Gemm(Tile):
     def rows_turn(self) -> None:
         """Several steps where rows of A are neighbours."""
         for _ in range(self.unroll):
-            self.rows_step()
+            self.column_of_a()
+            self.row_of_b()
+            for m in range(self.mr):
+                self.row_of_c(m, self.element_of_column(m))
 
     def rows_step(self) -> None:
         """One step where rows of A are neighbours."""
-        for line, _ in self.load_column_of_a("x1"):
-            self.w(line)
-        self.row_of_b()
-        self.w("add x1, x1, x4")
+        self.column_of_a()
+        self.vectors_of_b()
         for m in range(self.mr):
             self.row_of_c(m, self.element_of_column(m))
 
     def k_turn(self) -> None:
         """Several steps where the elements of a row of A are neighbours."""
         w, v = self.w, self.v
-        if not self.rows_held:
-            for _ in range(self.unroll):
-                self.k_step()
+        if self.rows_held:
+            for m, row in enumerate(self.rows):
+                w(f"ldr q{self.a[m]}, [{row}], #{v.bytes}")
+            for step in range(v.lanes):
+                self.row_of_b()
+                for m in range(self.mr):
+                    self.row_of_c(m, v.lane(self.a[m], step))
             return
-        for m, row in enumerate(self.rows):
-            w(f"ldr q{self.a[m]}, [{row}, x7]")
-        w(f"add x7, x7, #{v.bytes}")
-        for step in range(v.lanes):
+        for step in range(4):
             self.row_of_b()
-            for m in range(self.mr):
-                self.row_of_c(m, v.lane(self.a[m], step))
+            for m, row in enumerate(self.rows):
+                t = self.a[m % len(self.a)]
+                w(f"ldr {v.letter}{t}, [{row}, #{step * v.size}]")
+                self.row_of_c(m, v.lane(t, 0))
+        for row in self.rows:
+            w(f"add {row}, {row}, #{4 * v.size}")
 
     def k_step(self) -> None:
         """One step where the elements of a row of A are neighbours."""
         w, v = self.w, self.v
-        self.row_of_b()
+        self.vectors_of_b()
         for m, row in enumerate(self.rows):
             t = self.a[m % len(self.a)]
-            w(f"ldr {v.letter}{t}, [{row}, x7]")
+            w(f"ldr {v.letter}{t}, [{row}], #{v.size}")
             self.row_of_c(m, v.lane(t, 0))
-        w(f"add x7, x7, #{v.size}")
 
     def narrow_step(self) -> None:
         """One step where B has less than a vector to be read, whatever the strides of A are."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asm.aarch64.emit import Vector, Writer, chunk_letter
+from asm.aarch64.emit import Vector, Writer
 from asm.aarch64.lanes import Partial
 from asm.contract import FLAGS, GEMM
 from asm.registry import ISAS, Kernel
@@ -64,7 +64,8 @@ class Tile:
 
     def acc(self, m: int, j: int) -> int:
         """Register of vector `j` of row `m` of C."""
-        return self.accumulators[m * self.nv + j]
+        register: int = self.accumulators[m * self.nv + j]
+        return register
 
     def field(self, name: str) -> str:
         """Memory operand of an argument."""
@@ -240,9 +241,7 @@ class Tile:
         self.strides_of("c")
         self.by_vector("store", self.store, store=True)
 
-    def by_vector(
-        self, name: str, action: Callable[[int, int, str], None], *, store: bool
-    ) -> None:
+    def by_vector(self, name: str, action: Callable[[int, int, str], None], *, store: bool) -> None:
         """Run `action` over the tile, whole or not; :meth:`strides_of` was emitted."""
         w = self.w
         w(f"ldr x6, {self.field('n')}")
@@ -342,25 +341,3 @@ class Tile:
     def store(self, m: int, j: int, address: str) -> None:
         """Store a vector of C."""
         self.w(f"str q{self.acc(m, j)}, {address}")
-
-    def load_column_of_a(self, pointer: str) -> list[tuple[str, int]]:
-        """Instructions that load a column whose rows are neighbours, and where each lies."""
-        lines = []
-        index = 0
-        while index < len(self.chunks):
-            row, size = self.chunks[index]
-            pair = size == 16 and self.chunks[index + 1 : index + 2] == [
-                (row + self.v.lanes, size)
-            ]
-            place = f"[{pointer}, #{row * self.v.size}]"
-            if pair:
-                lines.append((f"ldp q{self.a[index]}, q{self.a[index + 1]}, {place}", row))
-            else:
-                lines.append((f"ldr {chunk_letter(size)}{self.a[index]}, {place}", row))
-            index += 1 + pair
-        return lines
-
-    def element_of_column(self, m: int) -> str:
-        """Row `m` of the column that :meth:`load_column_of_a` loads."""
-        index = max(i for i, (row, _) in enumerate(self.chunks) if row <= m)
-        return self.v.lane(self.a[index], m - self.chunks[index][0])
