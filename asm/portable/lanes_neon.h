@@ -36,13 +36,9 @@ static inline lane_mask lanes_between(int64_t begin, int64_t end) {
 static inline vector multiply_add(vector a, vector b, vector c) {
     return (vector)OF_ELEMENT(vfmaq)((neon_vector)c, (neon_vector)a, (neon_vector)b);
 }
-/* NaN stays NaN. */
-static inline vector at_least(vector x, vector low) {
-    return (vector)OF_ELEMENT(vmaxq)((neon_vector)x, (neon_vector)low);
-}
-static inline vector at_most(vector x, vector high) {
-    return (vector)OF_ELEMENT(vminq)((neon_vector)x, (neon_vector)high);
-}
+/* Neither NaN nor the sign of a zero is lost, as fmax and fmin would lose the latter. */
+static inline vector at_least(vector x, vector low) { return select_lanes(x < low, low, x); }
+static inline vector at_most(vector x, vector high) { return select_lanes(x > high, high, x); }
 
 #if PPLCONV_F16
 /* Three lanes or fewer. */

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asm.registry import ELEMENT_BYTES
 from kernel_table import rows, symbol
 from packing_case import PackingCall
 
@@ -43,7 +44,7 @@ def check(checker, row, rng, shape, fill, gaps):
 
 def lanes_of(row: dict) -> int:
     """Elements in a vector of the kernel."""
-    return row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    return row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
 
 
 def draw_gaps(rng: np.random.Generator) -> list[int]:

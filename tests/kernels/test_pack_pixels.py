@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asm.registry import ELEMENT_BYTES
 from kernel_table import rows, symbol
 from packing_case import Geometry, PackingCall, draw_geometry, im2col
 from pplconv import _kernels
@@ -100,7 +101,7 @@ def test_segments(checker, row, stride_w, rng):
 
 @every_kernel
 def test_every_tail(checker, row, rng):
-    lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
     for tail in range(1, lanes + 1):
         for stride_w in (1, 2, 3):
             for _ in range(3):

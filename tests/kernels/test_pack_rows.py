@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asm.registry import ELEMENT_BYTES
 from kernel_table import rows, symbol
 from packing_case import PackingCall, draw_geometry, im2col
 
@@ -66,7 +67,7 @@ def check(
 @pytest.mark.parametrize("window", [False, True], ids=["whole", "window"])
 def test_segments(checker, row, window, rng):
     """Every number of channels around the vector's lanes, in one group and in several."""
-    lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
     for channels in (*range(1, lanes + 2), 2 * lanes, 2 * lanes + 3):
         for groups in (1, 3):
             for apart in (0, 0, int(rng.integers(1, 20))):

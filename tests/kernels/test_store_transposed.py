@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
+from asm.registry import ELEMENT_BYTES
 from kernel_table import BITS, rows, symbol
 from packing_case import PackingCall
 
@@ -63,7 +64,7 @@ def check(checker, row: dict, rng: np.random.Generator, shape: tuple[int, int], 
 )
 def test_tails(checker, row, flags, rng):
     """Each number of pixels and of channels around one block and around two."""
-    lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    lanes = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
     sizes = [*range(1, lanes + 2), 2 * lanes - 1, 2 * lanes, 2 * lanes + 1]
     for n in sizes:
         for other in (1, lanes, int(rng.choice(sizes))):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from asm.registry import ELEMENT_BYTES
 from kernel_table import rows, symbol
 from packing_case import PackingCall
 
@@ -12,7 +13,7 @@ from packing_case import PackingCall
 @pytest.mark.parametrize("row", rows("zero_lanes"), ids=symbol)
 def test_every_number_of_lanes(checker, row, rng):
     """Gaps between pixels, and no gaps."""
-    most = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    most = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]
     for lanes in (*range(1, most + 2), 2 * most, 2 * most + 1):
         for pixels in (1, 2, int(rng.integers(3, 30))):
             for gap in (0, int(rng.integers(1, 20))):
