@@ -9,7 +9,7 @@ from typing import Any
 from ..problem import ConvProblem
 from .rates import Rates
 
-LINE = 64
+LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
 PIECES_EACH = 4
 PIECE_CYCLES = 30_000.0  # a hundred times what a task costs
 

@@ -6,10 +6,9 @@ Level by level, except that a system which describes some caches has no L3 that 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 
+from .arm_cores import ArmCore
 from .cpu import Cpuid, leaf
 from .files import read_int, read_list, read_text, to_int, under
 from .machine import CacheLevel
@@ -19,7 +18,6 @@ _CPU_DIR = "/sys/devices/system/cpu"
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MAX_INDEX = 16
 _DEFAULT_LINE = 64
-_NONE: Mapping[int, CacheLevel] = MappingProxyType({})
 _DEFAULTS = {1: CacheLevel(32 << 10), 2: CacheLevel(512 << 10), 3: CacheLevel(0)}
 
 
@@ -39,8 +37,7 @@ def read(
     cpuid: Cpuid | None,
     online: int,
     ask: Sysctl = sysctl,
-    known: Mapping[int, CacheLevel] = _NONE,
-    known_line: int = _DEFAULT_LINE,
+    known: ArmCore | None = None,
 ) -> Caches:
     """Read the caches of the logical CPU `cpu`.
 
@@ -56,11 +53,9 @@ def read(
         Logical CPUs online, the most that can share a cache.
     ask : callable, optional
         ``sysctl`` by name.
-    known : mapping of int to CacheLevel, optional
-        By level, what a core of this kind has where the system does not tell: many boards and
-        virtual machines describe no caches.
-    known_line : int, optional
-        Its cache line in bytes.
+    known : ArmCore, optional
+        A core whose caches are known where the system does not tell: many boards and virtual
+        machines describe none.
 
     Returns
     -------
@@ -77,9 +72,13 @@ def read(
         more, other_line = _from_sysctl(ask)
         levels = more | levels
         line = line or other_line
-    levels = {at: c for at, c in known.items() if at < 3 or not levels} | levels
+    if known is not None:
+        described = bool(levels)
+        more = known.caches(online)
+        levels = {at: c for at, c in more.items() if at < 3 or not described} | levels
+        line = line or known.line
     levels = _DEFAULTS | levels
-    return Caches(levels[1], levels[2], levels[3], line or known_line)
+    return Caches(levels[1], levels[2], levels[3], line or _DEFAULT_LINE)
 
 
 def l3_groups(root: str, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

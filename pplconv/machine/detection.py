@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..architecture import canonical, here
-from . import arm, caches, cpu, hwcap, midr, quota, topology
+from . import arm, arm_cores, caches, cpu, hwcap, midr, quota, topology
 from .machine import Machine
 from .sysctl import Sysctl, sysctl
 from .throughput import fma_per_cycle
@@ -55,36 +55,27 @@ def detect(
     """
     arch = here() if arch is None else arch
     instruction: cpu.Cpuid | None = None
-    threads = 0
     if cpu.is_x86(arch):
-        if cpuid is None or xgetbv is None:
-            from pplconv import _kernels
-
-            cpuid = _kernels.cpuid if cpuid is None else cpuid
-            xgetbv = _kernels.xgetbv if xgetbv is None else xgetbv
         # The instruction is slow inside virtual machines, and its answers do not change.
-        instruction = lru_cache(maxsize=None)(cpuid)
-        threads = cpu.threads_per_core(instruction)
+        instruction = lru_cache(maxsize=None)(cpuid or _own("cpuid"))
+    threads = cpu.threads_per_core(instruction) if instruction else 0
     layout = topology.read(root, affinity, ask=ask, threads_per_core=threads)
     online, at = layout.online, layout.affinity[0]
-    known: dict[str, Any] = {}
-    core: dict[str, Any] = {}
-    if instruction is not None and xgetbv is not None:
-        identity = cpu.identify(instruction, xgetbv)
-    elif canonical(arch) == "aarch64":
-        if auxval is None or register is None:
-            from pplconv import _kernels
-
-            auxval = _kernels.auxval if auxval is None else auxval
-            register = _kernels.midr if register is None else register
-        found = arm.identify(root, online, layout.affinity, auxval, register, ask)
-        identity, core = found.identity, found.fields()
-        known = {"known": found.core.caches(len(online)), "known_line": found.core.line}
+    known: arm_cores.ArmCore | None = None
+    if canonical(arch) == "aarch64":
+        found = arm.identify(
+            root, online, layout.affinity, auxval or _own("auxval"), register or _own("midr"), ask
+        )
+        identity, rates, known = found.identity, found.fields(), found.core
         at = at if found.cpu is None else found.cpu
     else:
-        identity = cpu.from_cpuinfo(root)
-    fmas = fma_per_cycle(identity.vendor, identity.family, identity.model, identity.isas)
-    cache = caches.read(root, at, instruction, len(online), ask, **known)
+        if instruction:
+            identity = cpu.identify(instruction, xgetbv or _own("xgetbv"))
+        else:
+            identity = cpu.from_cpuinfo(root)
+        model = identity.vendor, identity.family, identity.model
+        rates = {"fma_per_cycle": fma_per_cycle(*model, identity.isas)}
+    cache = caches.read(root, at, instruction, len(online), ask, known)
     return Machine(
         arch=arch,
         vendor=identity.vendor,
@@ -92,7 +83,7 @@ def detect(
         family=identity.family,
         model=identity.model,
         isas=identity.isas,
-        **{"fma_per_cycle": fmas, **core},
+        **rates,
         l1d_bytes=cache.l1d.bytes,
         l1d_cpus=cache.l1d.cpus,
         l2_bytes=cache.l2.bytes,
@@ -129,3 +120,10 @@ def current() -> Machine:
     Machine
     """
     return detect()
+
+
+def _own(name: str) -> Any:
+    """What asks the CPU and the system of this very process."""
+    from pplconv import _kernels
+
+    return getattr(_kernels, name)

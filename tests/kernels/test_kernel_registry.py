@@ -71,7 +71,7 @@ def test_file_name_is_symbol(tmp_path, machine):
             assert files[kernel.symbol].suffix == ".c"
             assert f"#define PPLCONV_SYMBOL {kernel.symbol}\n" in text
     others = set(files) - {kernel.symbol for kernel in kernels(machine)}
-    assert others == {"pplconv_kernel_table", "pixel_runs", "cpuid"}
+    assert others == {"pplconv_kernel_table", "pixel_runs", "cpuid", "auxval"}
 
 
 @pytest.mark.parametrize(

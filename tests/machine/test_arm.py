@@ -277,12 +277,12 @@ def test_half_of_the_caches_described(tmp_path: Path) -> None:
     for name, text in (("level", "1"), ("type", "Data"), ("size", "32K")):
         (at / name).write_text(text)
     core = arm_cores.find(0x413FD0C1)
-    found = caches.read(str(tmp_path), 0, None, 64, no_sysctl, core.caches(64), core.line)
+    found = caches.read(str(tmp_path), 0, None, 64, no_sysctl, core)
     assert (found.l1d.bytes, found.l2.bytes, found.l3.bytes) == (32 * KIB, 1024 * KIB, 0)
     # Of Apple's, too, where sysctl gives the line only.
     fire = arm_cores.find(0x611F0231)
     ask: Callable[[str], bytes | None] = sysctl_of({"hw.cachelinesize": 128}, "Apple M1")
-    found = caches.read(str(tmp_path / "no"), 0, None, 8, ask, fire.caches(8), fire.line)
+    found = caches.read(str(tmp_path / "no"), 0, None, 8, ask, fire)
     assert (found.l1d.bytes, found.l2.bytes, found.l2.cpus, found.line) == (
         128 * KIB, 12288 * KIB, 4, 128,
     )  # fmt: skip

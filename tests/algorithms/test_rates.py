@@ -1,0 +1,86 @@
+"""What the estimates take of a machine, and how many cycles a step of a tile has."""
+
+from __future__ import annotations
+
+import pytest
+
+from pplconv.algorithms import Rates, Surroundings
+from pplconv.algorithms.rates import step_cycles
+from pplconv.machine import Machine
+
+X86 = Machine(arch="x86_64", isas=("portable", "avx512"), fma_per_cycle={"avx512": 2})
+N1 = Machine(
+    arch="aarch64",
+    isas=("portable", "neon"),
+    fma_per_cycle={"portable": 1, "neon": 2},
+    fma_latency=2,
+)
+IN_ORDER = Machine(
+    arch="aarch64",
+    isas=("portable", "neon"),
+    fma_per_cycle={"portable": 1, "neon": 1},
+    loads_per_cycle=0.5,
+    in_order=True,
+)
+
+
+def rates(machine: Machine, isa: str, lanes: int) -> Rates:
+    return Rates.of(Surroundings(machine, isa, {}, lanes, 1))
+
+
+@pytest.mark.parametrize(
+    ("machine", "isa", "lanes", "latency", "loads", "broadcasts", "l2_rate"),
+    [
+        (X86, "avx512", 16, 4, 2, 1, 48),
+        (N1, "neon", 4, 2, 2, 4, 32),
+        (N1, "neon", 2, 2, 2, 2, 32),
+        (IN_ORDER, "neon", 4, 4, 0.5, 4, 8),
+        (N1, "portable", 4, 2, 2, 1, 48),  # what the compiler makes of it is not known
+    ],
+)
+def test_of_machines(
+    machine: Machine,
+    isa: str,
+    lanes: int,
+    latency: float,
+    loads: float,
+    broadcasts: int,
+    l2_rate: float,
+) -> None:
+    machine = Machine(**machine.as_dict() | {"fma_per_cycle": {isa: 2}})
+    found = rates(machine, isa, lanes)
+    assert (found.fma_latency, found.loads_per_cycle) == (latency, loads)
+    assert (found.broadcasts, found.l2_rate) == (broadcasts, l2_rate)
+
+
+@pytest.mark.parametrize(
+    ("machine", "isa", "lanes", "tile", "cycles"),
+    [
+        (X86, "avx512", 16, (14, 2), 14),  # FMAs
+        (X86, "avx512", 16, (1, 1), 4),  # latency
+        (X86, "avx512", 16, (28, 1), 14.5),  # loads: each element of A is broadcast
+        (N1, "neon", 4, (8, 3), 12),
+        (N1, "neon", 4, (16, 1), 8),  # four loads bring all sixteen elements of A
+        (N1, "neon", 4, (1, 1), 2),
+        (IN_ORDER, "neon", 4, (8, 3), 24),
+        (IN_ORDER, "neon", 4, (1, 4), 10),  # loads at one in two cycles
+    ],
+)
+def test_step(machine: Machine, isa: str, lanes: int, tile: tuple[int, int], cycles: float) -> None:
+    assert step_cycles(rates(machine, isa, lanes), *tile) == cycles
+
+
+@pytest.mark.parametrize(
+    ("l1_cpus", "l2_cpus", "share"),
+    [
+        (1, 1, 1 << 20),  # a core's own
+        (2, 2, 1 << 20),  # of two hardware threads, which share L1, too
+        (1, 4, 1 << 18),  # of four cores
+        (2, 8, 1 << 18),  # of four cores of two threads
+        (4, 2, 1 << 20),  # nonsense
+    ],
+)
+def test_share_of_l2(l1_cpus: int, l2_cpus: int, share: int) -> None:
+    machine = Machine(l2_bytes=1 << 20, l1d_cpus=l1_cpus, l2_cpus=l2_cpus)
+    assert machine.l2_share == share
+    assert Rates.of(Surroundings(machine, "portable", {}, 4, 1)).l2_bytes == share
