@@ -16,7 +16,7 @@ import pplconv
 from pplconv.runtime import fork
 
 pytestmark = pytest.mark.unemulated(
-    "every case is a process that forks with threads, which QEMU does not survive"
+    "every case starts an emulated process that forks: seconds each, and Linux's part alone"
 )
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")

@@ -16,7 +16,9 @@ import pplconv
 from pinning_case import TWO_NODES, System, Work, machine, replaced_system
 from pplconv.runtime import Pin, pin, pinning
 
-pytestmark = pytest.mark.unemulated("reads back affinities of threads, among which are QEMU's own")
+pytestmark = pytest.mark.unemulated(
+    "binds threads to CPUs of the host, which no emulated instruction sees"
+)
 
 CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
 needs_linux = pytest.mark.skipif(not CPUS, reason="this system has no affinity masks")

@@ -16,7 +16,9 @@ from pplconv.problem import ConvProblem
 from pplconv.schedules.team import threads_in_use
 from processes import finish, run, start
 
-pytestmark = pytest.mark.unemulated("times when signals reach threads, which QEMU delivers late")
+pytestmark = pytest.mark.unemulated(
+    "times signals in emulated processes, where seconds pass before a loop begins"
+)
 
 needs_proc = pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="counts threads in /proc"

@@ -13,7 +13,7 @@ from pathlib import Path
 from tools.arm import packages
 from tools.arm.emulated import build_environment, make_command
 from tools.arm.host import SetUpError
-from tools.arm.kept import digest, is_kept, keep, say
+from tools.arm.kept import digest, keep, say
 from tools.arm.places import (
     BUILD,
     BUILD_PACKAGES,
@@ -52,10 +52,9 @@ def make_wheel() -> Path:
     )
     flags = os.environ.get("CFLAGS", "")
     built = digest(tools, flags, Path(__file__).read_bytes(), *_sources())
-    if keep(DIST, built, "the wheel", _build) or not is_kept(PACKAGE, built):
-        wheel = _wheel()
-        keep(PACKAGE, built, f"unpacking {wheel.name}", lambda folder: _unpack(wheel, folder))
+    keep(DIST, built, "the wheel", _build)
     wheel = _wheel()
+    keep(PACKAGE, built, f"unpacking {wheel.name}", lambda folder: _unpack(wheel, folder))
     asked = _requirements(wheel)
     keep(
         TEST_PACKAGES,
