@@ -40,10 +40,10 @@ class Sanitizer:
     """LeakSanitizer, as it is loaded into this process."""
 
     def __init__(self) -> None:
-        library = ctypes.CDLL(None)
+        library = ctypes.CDLL(None)  # attributes with such names would be mangled
         try:
-            self._check = library.__lsan_do_recoverable_leak_check
-            self._report_to = library.__sanitizer_set_report_fd
+            self._check = library["__lsan_do_recoverable_leak_check"]
+            self._report_to = library["__sanitizer_set_report_fd"]
         except AttributeError:
             sys.exit("leaks: no LeakSanitizer is loaded; `make leaks` preloads it")
         self._report_to.argtypes = [ctypes.c_void_p]
