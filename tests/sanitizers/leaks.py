@@ -92,7 +92,7 @@ def refused(tried: Counter[str]) -> None:
     """Make calls that must not be taken, at several depths."""
     x, weight = np.ones((1, 4, 9, 9), np.float32), np.ones((8, 4, 3, 3), np.float32)
     conv = pplconv.Conv2d(weight)
-    for bad in (x.astype(np.float64), x[:, :3], x[0], x[:, :, :2], "x"):
+    for bad in (x.astype(np.int64), x[:, :3], x[0, 0], x[:, :, :2], "x"):
         for call in (conv, lambda x: pplconv.conv2d(x, weight)):
             try:
                 call(bad)
