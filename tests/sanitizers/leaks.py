@@ -69,7 +69,11 @@ def tracked() -> Counter[str]:
     gc.collect()
     kinds = Counter(type(each) for each in gc.get_objects())
     return Counter(
-        {kind.__qualname__: n for kind, n in kinds.items() if kind.__module__.startswith("pplconv")}
+        {
+            kind.__qualname__: n
+            for kind, n in kinds.items()
+            if str(kind.__module__).startswith("pplconv")
+        }
     )
 
 
