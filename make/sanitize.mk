@@ -42,8 +42,9 @@ tsan: build/tsan/.installed ## CALLS=20000 calls from Python threads with teams,
 	$(CC) -std=gnu11 -O1 $(TSAN_FLAGS) -fPIC -shared -o build/tsan/openmp_on_pthreads.so \
 		tests/sanitizers/native/openmp_on_pthreads.c -lpthread
 	LD_PRELOAD="$(call runtime,libtsan.so) $(CURDIR)/build/tsan/openmp_on_pthreads.so" \
-	TSAN_OPTIONS=history_size=7:second_deadlock_stack=1 PPLCONV_MAX_ISA=portable \
-	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off PPLCONV_NUM_THREADS=64 PPLCONV_TEAM_START_US=1 \
+	TSAN_OPTIONS=history_size=7:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/sanitizers/thread_sanitizer.supp \
+	PPLCONV_MAX_ISA=portable PPLCONV_NUM_THREADS=64 PPLCONV_TEAM_START_US=1 \
+	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \
 		build/tsan/venv/bin/python tests/sanitizers/concurrent_calls.py --calls $(CALLS) $(ARGS)
 
 soak: $(STAMPS)/extra-test ## SECONDS=600 of mixed load with kills; what is held, before and after
