@@ -237,8 +237,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
 
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
                  activation=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
-                 precision=None, input_shape=None, search="estimate", search_seconds=0.5, max_workspace=None,
-                 threads=None):
+                 precision=None, input_shape=None, search="estimate", search_seconds=0.5,
+                 max_workspace=None, threads=None):
         self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
                       activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,

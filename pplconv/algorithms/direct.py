@@ -343,8 +343,8 @@ class Direct(Candidate):
         """Estimate the cycles of the busiest thread.
 
         Terms: ``fma`` steps of the microkernel, ``tile`` calls, segments and stores, ``pack``
-        the slab, ``convert`` other types, ``stream`` weights and pixels from further than L1, ``store`` the transposed
-        runs, ``team``.
+        the slab, ``convert`` arrays of another type, ``stream`` weights and pixels from further
+        than L1, ``store`` the transposed runs, ``team``.
         """
         p, e = self.problem, self.problem.element
         fma = calls = stores = segments = 0.0

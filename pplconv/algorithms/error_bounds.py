@@ -73,9 +73,7 @@ def direct_error_bound(k: int, dtype: str) -> float:
         Error, relative to the output's largest magnitude.
     """
     dtype, stored = split_type(dtype)
-    return stored + (1.0 + stored) * ROUNDOFF[dtype] * (
-        DIRECT_START + DIRECT_GROWTH * math.sqrt(k)
-    )
+    return stored + (1.0 + stored) * ROUNDOFF[dtype] * (DIRECT_START + DIRECT_GROWTH * math.sqrt(k))
 
 
 def winograd_error_bound(n: int, r: int, channels: int, dtype: str) -> float:

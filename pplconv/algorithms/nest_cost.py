@@ -95,7 +95,9 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
         # Rows of the image that segments share are converted for each of them.
         reads = nest.oc_segments * 1.0
         if nest.packed:
-            reads *= nest.hw_segments * nest.slab[0] / max(p.ih * (p.batch if nest.one_image else 1), 1)
+            reads *= (
+                nest.hw_segments * nest.slab[0] / max(p.ih * (p.batch if nest.one_image else 1), 1)
+            )
         work["convert"] = conversion_cycles(p, nest.lanes, reads)
     work["tile"] += nest.tasks * TASK_CYCLES
     largest = (

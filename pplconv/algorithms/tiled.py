@@ -154,7 +154,11 @@ class _Frame:
                 waiting = nr if k_block == whole else oc_segment
                 room = self.l1 if k_block == whole else self.l2 // 4
                 most_pixels = min(most_pixels, max(room // (waiting * self.element), 64))
-            if len(blocks) > 1 and k_block > self.block_of_k(self.l1 // 24) and row * (panel + 64) > self.l2 * 3 // 4:
+            if (
+                len(blocks) > 1
+                and k_block > self.block_of_k(self.l1 // 24)
+                and row * (panel + 64) > self.l2 * 3 // 4
+            ):
                 continue
             for pieces in self.pieces():
                 share = ceil_div(self.pixels, pieces)

@@ -175,7 +175,12 @@ class Winograd(Candidate):
         pass through slabs too.
         """
         p = self.problem
-        return p.converts or p.layout == "NCHW" or p.block == 1 or (p.layout == "NHWC" and 1 in (p.ic, p.oc))
+        return (
+            p.converts
+            or p.layout == "NCHW"
+            or p.block == 1
+            or (p.layout == "NHWC" and 1 in (p.ic, p.oc))
+        )
 
     @property
     def slab_tiles(self) -> int:

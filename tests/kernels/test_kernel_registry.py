@@ -9,7 +9,15 @@ import pytest
 
 from asm.build import generate
 from asm.contract import CONTRACTS
-from asm.registry import CONVERSIONS, DTYPES, ISAS, WINOGRAD_OPERATIONS, WINOGRAD_VARIANTS, Kernel, kernels
+from asm.registry import (
+    CONVERSIONS,
+    DTYPES,
+    ISAS,
+    WINOGRAD_OPERATIONS,
+    WINOGRAD_VARIANTS,
+    Kernel,
+    kernels,
+)
 from kernel_table import MACHINE, executable_isas
 from pplconv import _kernels
 from pplconv.machine.cpu import identify
