@@ -135,6 +135,8 @@ class Direct(Candidate):
         """
         p = self.problem
         inside = ", inside the image" if any(sum(p.padding, ())) else ""
+        if p.compute == "f16":  # whose chains end with the segments of the sum
+            inside += ", by taps that touch" if self.taps_touch else ", by taps"
         if p.layout == "NCHWc":
             return f"sum over c/{p.block}, kh, kw, c{inside}"
         return f"sum over kh, kw, c{inside}"

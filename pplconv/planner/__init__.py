@@ -12,7 +12,15 @@
 
 from __future__ import annotations
 
-from .estimating import SEARCHES, Request, check_algorithm, check_search, share, surroundings
+from .estimating import (
+    SEARCHES,
+    Request,
+    check_algorithm,
+    check_search,
+    half_arithmetic,
+    share,
+    surroundings,
+)
 from .plan import Plan
 from .planning import EPILOGUES, SEARCH_SECONDS, Planned, make_plan, plan_problem
 
@@ -25,6 +33,7 @@ __all__ = [
     "Request",
     "check_algorithm",
     "check_search",
+    "half_arithmetic",
     "make_plan",
     "plan_problem",
     "share",

@@ -31,6 +31,13 @@ FLOOR_MARGIN = 1.06
 # A whole method further behind the best than this is of no interest to a search.
 PRUNE_METHODS = 3.0
 
+# What has kernels in half precision, where anything has, and which those are.
+HALF_ALGORITHMS = ("pointwise", "direct", "im2col")
+HALF_OPERATIONS = frozenset(
+    ("gemm", "pack_pixels", "pack_rows", "pack_channels", "pack_weights", "store_transposed",
+     "zero_lanes", "activate")
+)  # fmt: skip
+
 SEARCHES = ("estimate", "measure", "exhaustive")
 
 
@@ -73,16 +80,42 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
     return lanes, found
 
 
-def choose_isa(machine: Machine, settings: config.Settings) -> str:
-    """The highest instruction set that CPU, system, build and ``PPLCONV_MAX_ISA`` allow."""
-    built = {row["isa"] for row in _kernels.rows()}
+@lru_cache(maxsize=4)
+def _operations(dtype: str) -> dict[str, frozenset[str]]:
+    """The operations that each instruction set has kernels of, for one type."""
+    rows = [row for row in _kernels.rows() if row["dtype"] == dtype]
+    return {isa: frozenset(r["op"] for r in rows if r["isa"] == isa) for isa in config.ISA_LADDER}
+
+
+def half_arithmetic(algorithm: str, depthwise: bool) -> bool:
+    """Whether kernels that compute in half precision can serve a convolution.
+
+    Parameters
+    ----------
+    algorithm : str
+        As in `Request`.
+    depthwise : bool
+        Whether groups have one input channel.
+    """
+    if depthwise or algorithm not in ("auto", *HALF_ALGORITHMS):
+        return False
+    usable = current_machine().usable_isas(config.current().max_isa)
+    return any(_operations("f16")[isa] >= HALF_OPERATIONS for isa in usable)
+
+
+def choose_isa(machine: Machine, settings: config.Settings, dtype: str) -> str:
+    """The highest instruction set that CPU, system, build and ``PPLCONV_MAX_ISA`` allow.
+
+    Some have kernels of one type only, so it is that which computes in `dtype`.
+    """
+    built = {isa for isa, operations in _operations(dtype).items() if "gemm" in operations}
     return next(isa for isa in reversed(machine.usable_isas(settings.max_isa)) if isa in built)
 
 
 @lru_cache(maxsize=64)
 def _surroundings(dtype: str, threads: int, settings: config.Settings) -> Surroundings:
     machine = current_machine()
-    isa = choose_isa(machine, settings)
+    isa = choose_isa(machine, settings, dtype)
     lanes, found = tiles(dtype, isa)
     return Surroundings(machine, isa, found, lanes, threads)
 
