@@ -90,11 +90,12 @@ FLAGS = {
 
 # Longest chain of products that GEMM in half precision adds in half precision. A segment's k is
 # cut into pieces of so many terms from its start; a piece goes on with the chain under way if the
-# chain then is no longer than this, and otherwise begins a new one. Chains are added in float32, in
-# their order, and the total is rounded to half precision once, before the epilogue. The end of a
-# chain costs four vector operations for each accumulator's 64 FMAs. Measured as the largest error over
-# the largest output of 24 x 24 sums of normal numbers, of 64 terms: 2.1e-3; of 512: 1.3e-3 (one chain
-# for all: 6.1e-3); of 4608: 1.3e-3 (1.7e-2). Chains of 32 have 1.1e-3, of 128 1.8e-3 to 3.4e-3.
+# chain then is no longer than this, and otherwise begins a new one. Chains are added in float32,
+# in their order, and the total is rounded to half precision once, before the epilogue. The end of
+# a chain costs four vector operations for each accumulator's 64 FMAs. Measured as the largest
+# error over the largest output of 24 x 24 sums of normal numbers, of 64 terms: 2.1e-3; of 512:
+# 1.3e-3 (one chain for all: 6.1e-3); of 4608: 1.3e-3 (1.7e-2). Chains of 32 have 1.1e-3, of 128
+# 1.8e-3 to 3.4e-3.
 HALF_CHAIN = 64
 
 # What `activate` computes, x being an element. NaN stays NaN and infinities give the limits.

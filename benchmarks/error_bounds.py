@@ -9,6 +9,7 @@ exact one, relative to the largest exact output of the same call. The constants 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Sequence
 
@@ -27,7 +28,9 @@ Array = NDArray[np.floating]
 
 KINDS = ("normal", "positive", "image")
 ISAS = ("avx512", "avx2", "portable")
-DTYPES = {"f32": np.float32, "f64": np.float64}
+DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+# What errors are shown in.
+UNITS = {"f16": 1e-6, "f32": 1e-6, "f64": 1e-15}
 # Channels of the table: images, and what networks have.
 CHANNELS = (3, 16, 32, 64, 128, 256, 512, 1024, 2048)
 # Output channels and pixels of a side: no tile fits the second.
@@ -79,6 +82,8 @@ def draw(problem: ConvProblem, kind: str, seed: int) -> tuple[Array, Array]:
             x = np.maximum(window.sum((-2, -1)) / SMOOTHED + 0.5, 0)
             x *= np.exp(rng.standard_normal((1, p.ic, 1, 1)))
             w *= np.exp(rng.standard_normal((p.oc, 1, 1, 1)))
+    if p.dtype == "f16":  # results that it can hold, whatever the length of the sum
+        w *= 2.0 ** -round(math.log2(8 * math.sqrt(p.k)))
     dtype = DTYPES[p.dtype]
     return x.astype(dtype), w.astype(dtype)
 
@@ -89,10 +94,10 @@ def exact(problem: ConvProblem, x: Array, w: Array) -> Array:
     Returns
     -------
     ndarray, (N, oc, oh, ow)
-        float64 for float32, ``long double`` for float64.
+        float64 for float16 and float32, ``long double`` for float64.
     """
     p = problem
-    wide: type[np.floating] = np.float64 if p.dtype == "f32" else np.longdouble
+    wide: type[np.floating] = np.longdouble if p.dtype == "f64" else np.float64
     (top, bottom), (left, right) = p.padding
     x = np.pad(x.astype(wide), ((0, 0), (0, 0), (top, bottom), (left, right)))
     x = x.reshape(p.batch, p.groups, p.ic // p.groups, *x.shape[2:])
@@ -134,7 +139,7 @@ def methods(problem: ConvProblem, isa: str, algorithm: str | None = None) -> dic
     found: dict[str, Candidate] = {}
     for name, module in ALGORITHMS.items():
         if (algorithm or name) == name and module.supports(problem) is None:
-            for candidate in module.candidates(problem, surroundings(problem.dtype, isa)):
+            for candidate in module.candidates(problem, surroundings(problem.compute, isa)):
                 found.setdefault(f"{name}, {candidate.bits}", candidate)
     return found
 
@@ -142,7 +147,7 @@ def methods(problem: ConvProblem, isa: str, algorithm: str | None = None) -> dic
 def run(candidate: Candidate, problem: ConvProblem, isa: str, x: Array, w: Array) -> Array:
     """Run a candidate on one thread; arrays lie in the problem's layout."""
     y = np.full(problem.output_shape, np.nan, DTYPES[problem.dtype])
-    Trial(candidate.fields(1), problem.dtype, isa, w).seconds(x, y)
+    Trial(candidate.fields(1), problem.compute, isa, w).seconds(x, y)
     return y
 
 
@@ -191,7 +196,7 @@ def table(
     r: int, dtype: str, isa: str, kinds: Sequence[str], channels: Sequence[int], seeds: int
 ) -> Table:
     """Make the table of a kernel size: a row a method, a column a number of channels."""
-    unit = 1e-6 if dtype == "f32" else 1e-15
+    unit = UNITS[dtype]
     draws = f"largest of {len(OUTPUTS) * len(kinds) * seeds} draws"
     title = f"{r}x{r}, {dtype}, {isa}, {' '.join(kinds)}: {draws} / bound, unit {unit:g}"
     made = Table(title, ["method", *map(str, channels)])

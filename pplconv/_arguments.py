@@ -196,16 +196,18 @@ def check_search_seconds(seconds: object) -> float:
     return number
 
 
-def check_precision(precision: object, dtype: str) -> str:
+def check_precision(precision: object, dtype: str, half: bool = False) -> str:
     """Check ``precision=``, and say what arrays of `dtype` are computed in.
 
     Parameters
     ----------
     precision : object
-        None, ``"fp32"`` or ``"fp16"``: a permission, of which no kernel makes use that would
-        have to compute in half precision. So arrays of ``"f16"`` are computed in ``"f32"``.
+        None, ``"fp32"`` or ``"fp16"``: a permission, of which only arrays of ``"f16"`` make use.
     dtype : str
         Of the arrays.
+    half : bool
+        Whether there are kernels that compute in half precision what is asked for; see
+        `pplconv.planner.half_arithmetic`.
 
     Returns
     -------
@@ -223,7 +225,9 @@ def check_precision(precision: object, dtype: str) -> str:
         raise ValueError(f'precision must be None, "fp32" or "fp16", got {precision!r}')
     if dtype == "f64" and precision is not None:
         raise ValueError(f"precision must be None for float64 arrays, got {precision!r}")
-    return "f32" if dtype == "f16" else dtype
+    if dtype == "f16" and (precision == "fp32" or not half):
+        return "f32"
+    return dtype
 
 
 def check_max_workspace(max_workspace: object) -> int | None:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ._conv import _Input
 
-_Float = TypeVar("_Float", np.float32, np.float64)
+_Float = TypeVar("_Float", np.float16, np.float32, np.float64)
 
 @overload
 def to_blocked(x: NDArray[_Float], block: SupportsIndex | None = None) -> NDArray[_Float]: ...

@@ -21,7 +21,7 @@ class _SupportsDLPack(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[Any, Any]: ...
 
-_Float = TypeVar("_Float", np.float32, np.float64)
+_Float = TypeVar("_Float", np.float16, np.float32, np.float64)
 _Input: TypeAlias = ArrayLike | _SupportsDLPack
 _Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
 # What grows with the versions (algorithms, ways to search) is a str; what does not is literal.
@@ -41,6 +41,7 @@ _Activation: TypeAlias = (
     | None
 )
 _Layout: TypeAlias = Literal["NCHW", "NHWC", "NCHWc"]
+_Precision: TypeAlias = Literal["fp32", "fp16"] | None
 
 class Conv2d:
     def __init__(
@@ -56,6 +57,7 @@ class Conv2d:
         layout: _Layout = "NCHW",
         algorithm: str = "auto",
         tolerance: SupportsFloat = 1e-5,
+        precision: _Precision = None,
         input_shape: Sequence[SupportsIndex] | None = None,
         search: str = "estimate",
         search_seconds: SupportsFloat = 0.5,
@@ -93,6 +95,7 @@ def conv2d(
     layout: _Layout = "NCHW",
     algorithm: str = "auto",
     tolerance: SupportsFloat = 1e-5,
+    precision: _Precision = None,
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
     out: NDArray[_Float] | None = None,
@@ -112,6 +115,7 @@ def conv2d(
     layout: _Layout = "NCHW",
     algorithm: str = "auto",
     tolerance: SupportsFloat = 1e-5,
+    precision: _Precision = None,
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
     out: NDArray[Any] | None = None,

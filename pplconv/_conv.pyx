@@ -96,6 +96,13 @@ cdef object computed_bias(object bias, object dtype):
     return bias if bias is None or bias.dtype == dtype else bias.astype(dtype, order="C")
 
 
+cdef str computed_in(object precision, str dtype, object algorithm, tuple shape):
+    """What arrays of a type are computed in, with weights of this shape."""
+    cdef bint half = (dtype == "f16" and type(algorithm) is str and len(shape) == 4
+                      and planner.half_arithmetic(algorithm, shape[1] == 1))
+    return arguments.check_precision(precision, dtype, half)
+
+
 cdef object SCOPE = TEAM
 
 
@@ -237,8 +244,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
 
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
                  activation=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
-                 precision=None, input_shape=None, search="estimate", search_seconds=0.5, max_workspace=None,
-                 threads=None):
+                 precision=None, input_shape=None, search="estimate", search_seconds=0.5,
+                 max_workspace=None, threads=None):
         self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
                       activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
@@ -259,7 +266,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         self.dtype_name = dtype_name(array, "weight")
         self.dtype = DTYPES[self.dtype_name]
         self.precision = settings.get("precision")
-        self.compute = arguments.check_precision(self.precision, self.dtype_name)
+        self.compute = computed_in(self.precision, self.dtype_name, settings["algorithm"],
+                                   array.shape)
         self.groups = arguments.integer("groups", groups, 1)
         arguments.check_weight_shape(array.shape, self.groups)
         self.stride = arguments.pair("stride", stride, 1)
@@ -565,10 +573,10 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
             if prelu:
                 return found[0], Activation(
                     activation_of(activation, w.shape[0]),
-                    arguments.check_precision(precision, dtype_name(x, "input")))
+                    computed_in(precision, dtype_name(x, "input"), algorithm, w.shape))
             return <tuple> found
     cdef str dtype = dtype_name(x, "input")
-    cdef str compute = arguments.check_precision(precision, dtype)
+    cdef str compute = computed_in(precision, dtype, algorithm, w.shape)
     problem = arguments.make_problem(
         batched_shape(x, "input", dimensions(arguments.check_layout(layout))), w.shape, dtype,
         stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout,

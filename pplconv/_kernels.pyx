@@ -37,7 +37,7 @@ def rows():
     Returns
     -------
     list of dict
-        ``symbol``, ``op``, ``dtype`` ("f32" or "f64"), ``isa``, the tile ``mr`` x ``nr`` x
+        ``symbol``, ``op``, ``dtype`` ("f16", "f32" or "f64"), ``isa``, the tile ``mr`` x ``nr`` x
         ``kr`` (0 where there is none), ``vector_bytes`` and ``address`` (of the function).
     """
     cdef int32_t i
@@ -67,6 +67,10 @@ cdef pplconv_kernel find(str op, str dtype, str isa, int mr=0, int nr=0) except 
     return row.function
 
 
+cdef inline int element_bytes(bytes dtype):
+    return 2 if dtype == b"f16" else 4 if dtype == b"f32" else 8
+
+
 cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
     """Fill `family` with every GEMM tile of one dtype and ISA."""
     cdef int32_t i, v, m
@@ -80,7 +84,7 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
         row = &pplconv_kernel_table[i]
         if row.op != b"gemm" or row.dtype != wanted_dtype or row.isa != wanted_isa:
             continue
-        family.lanes = row.vector_bytes // (4 if wanted_dtype == b"f32" else 8)
+        family.lanes = row.vector_bytes // element_bytes(wanted_dtype)
         v = row.nr // family.lanes
         if v > MAX_VECTORS or row.mr > MAX_MR:
             raise LookupError(f"{row.symbol.decode()} is larger than MAX_VECTORS x MAX_MR")
@@ -158,7 +162,7 @@ def fma_peak(str isa, str dtype, int64_t iterations):
     with nogil:
         row.function(&args)
     cdef int64_t chains = 8 if isa == "portable" else 24
-    return iterations * chains * 2 * (row.vector_bytes // (4 if dtype == "f32" else 8))
+    return iterations * chains * 2 * (row.vector_bytes // element_bytes(dtype.encode()))
 
 
 def cpuid(uint32_t leaf, uint32_t subleaf=0):

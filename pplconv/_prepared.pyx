@@ -17,6 +17,7 @@ from pplconv._arrays cimport (
     new_array,
     release,
 )
+from libc.string cimport memcpy
 from pplconv._kernels cimport (
     PPLCONV_ACTIVATE_HARDSWISH,
     PPLCONV_ACTIVATE_LEAKY,
@@ -81,28 +82,26 @@ cdef class Activation:
     description : pplconv._activation.Activation
         What was asked for.
     dtype : str
-        ``"f32"`` or ``"f64"``.
+        ``"f16"``, ``"f32"`` or ``"f64"``.
     """
 
     def __cinit__(self, description, str dtype):
-        cdef float *single = <float *> &self.storage[0]
         cdef View view
         self.clip = NULL
         self.slope = NULL
         self.kind = ACTIVATION_KINDS[description.kind]
         if description.bounds is not None:
+            with np.errstate(all="ignore"):  # what the type cannot hold becomes inf or zero
+                bounds = np.array(description.bounds, DTYPES[dtype])
+            view.held = False
+            hold(bounds, &view, PyBUF_ND)
+            memcpy(&self.storage[0], view.buffer.buf, <size_t> view.buffer.len)
+            release(&view)
             self.clip = &self.storage[0]
-            if dtype == "f32":
-                single[0] = description.bounds[0]
-                single[1] = description.bounds[1]
-            else:
-                self.storage[0] = description.bounds[0]
-                self.storage[1] = description.bounds[1]
         if description.slope is not None:
             with np.errstate(all="ignore"):  # what the type cannot hold becomes inf or zero
                 self.slopes = np.array(
-                    description.slope, np.float32 if dtype == "f32" else np.float64, order="C",
-                    ndmin=1)
+                    description.slope, DTYPES[dtype], order="C", ndmin=1)
             view.held = False
             hold(self.slopes, &view, PyBUF_ND)
             # The memory stays where it is while the array lives.

@@ -2,6 +2,7 @@
 """One timed run of a candidate, for the planner's search: plan in, seconds out."""
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+from libc.stdint cimport uint16_t
 
 from pplconv._arrays cimport View, hold, release
 from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
@@ -54,17 +55,18 @@ cdef class Trial:
     def __cinit__(self, dict fields, str dtype, str isa, weight, str epilogue="none",
                   Trial packed=None):
         cdef View view
-        cdef float *single = <float *> &self.slope
         cdef Schedule schedule = <Schedule?> compile_plan(fields, dtype, isa)
         cdef int team
         self.schedule = schedule
         self.threads = fields["threads"]
         self.whole = True
         self.activation = EPILOGUES[epilogue]
-        if dtype == "f32":
-            single[0] = 0.125
-        else:
+        if dtype == "f64":
             self.slope = 0.125
+        elif dtype == "f32":
+            (<float *> &self.slope)[0] = 0.125
+        else:
+            (<uint16_t *> &self.slope)[0] = 0x3000  # the same as a half
         if packed is not None and packed.weights.size >= <size_t> schedule.packed_bytes():
             self.weights = packed.weights
             return

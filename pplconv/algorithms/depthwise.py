@@ -198,6 +198,8 @@ def supports(problem: ConvProblem) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
         return "it needs groups of one input channel"
+    if problem.compute == "f16":
+        return "it has no kernels in half precision"
     return None
 
 

@@ -134,6 +134,8 @@ class Direct(Candidate):
         """
         p = self.problem
         inside = ", inside the image" if any(sum(p.padding, ())) else ""
+        if p.compute == "f16":  # whose chains end with the segments of the sum
+            inside += ", by taps that touch" if self.taps_touch else ", by taps"
         if p.layout == "NCHWc":
             return f"sum over c/{p.block}, kh, kw, c{inside}"
         return f"sum over kh, kw, c{inside}"
@@ -342,8 +344,8 @@ class Direct(Candidate):
         """Estimate the cycles of the busiest thread.
 
         Terms: ``fma`` steps of the microkernel, ``tile`` calls, segments and stores, ``pack``
-        the slab, ``convert`` other types, ``stream`` weights and pixels from further than L1, ``store`` the transposed
-        runs, ``team``.
+        the slab, ``convert`` arrays of another type, ``stream`` weights and pixels from further
+        than L1, ``store`` the transposed runs, ``team``.
         """
         p, e = self.problem, self.problem.element
         fma = calls = stores = segments = 0.0

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 
-ROUNDOFF = {"f32": 2.0**-24, "f64": 2.0**-53}
+ROUNDOFF = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
 
 # Half an ulp of a half: the one rounding of what was computed in another type. Relative to the
 # largest output, it holds for all others, be they subnormal. Results beyond 65504 are infinite.
@@ -42,6 +42,10 @@ WINOGRAD = {
     (2, 5): (24.0, 3.6),
     (4, 5): (115.0, 23.0),
 }
+
+
+# Products that kernels of half precision add up in it; such sums are added in float.
+HALF_CHAIN = 64
 
 
 def split_type(dtype: str) -> tuple[str, float]:
@@ -65,7 +69,7 @@ def direct_error_bound(k: int, dtype: str) -> float:
     k : int
         Products of one output: (ic / groups) * kh * kw.
     dtype : str
-        ``"f32"``, ``"f64"`` or ``"f16f32"``, arrays of halves computed in float.
+        ``"f16"``, ``"f32"``, ``"f64"`` or ``"f16f32"``, arrays of halves computed in float.
 
     Returns
     -------
@@ -73,6 +77,9 @@ def direct_error_bound(k: int, dtype: str) -> float:
         Error, relative to the output's largest magnitude.
     """
     dtype, stored = split_type(dtype)
+    if dtype == "f16":  # the same law for each chain, and the rounding of the total
+        chain = DIRECT_START + DIRECT_GROWTH * math.sqrt(min(k, HALF_CHAIN))
+        return ROUNDOFF["f16"] * (1.0 + chain) + direct_error_bound(k, "f32")
     return stored + (1.0 + stored) * ROUNDOFF[dtype] * (DIRECT_START + DIRECT_GROWTH * math.sqrt(k))
 
 
@@ -86,7 +93,7 @@ def winograd_error_bound(n: int, r: int, channels: int, dtype: str) -> float:
     channels : int
         Input channels of a group.
     dtype : str
-        ``"f32"``, ``"f64"`` or ``"f16f32"``, arrays of halves computed in float.
+        ``"f16"``, ``"f32"``, ``"f64"`` or ``"f16f32"``, arrays of halves computed in float.
 
     Returns
     -------

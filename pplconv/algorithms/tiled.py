@@ -73,6 +73,8 @@ class _Frame:
     def block_of_k(self, budget: int) -> int:
         """All of K, or equal blocks of about `budget` bytes for one row of weights."""
         k, longest = self.problem.k, max(budget // self.element, 1)
+        if self.problem.compute == "f16":
+            return k  # between blocks, sums would be rounded to half precision
         # A sum a little too long is better left whole than cut into two passes over C.
         if k <= longest * 3 // 2:
             return k

@@ -333,6 +333,8 @@ def supports(problem: ConvProblem) -> str | None:
         return "it needs stride 1 and no dilation"
     if problem.kh != problem.kw or problem.kh not in {r for _, r in VARIANTS}:
         return "it needs a 3x3 or 5x5 kernel"
+    if problem.compute == "f16":
+        return "it has no kernels in half precision"
     return ragged_groups(problem)
 
 

@@ -7,7 +7,7 @@ The evaluator takes replacements for its operators as classes::
 
     evaluator = ReferenceEvaluator(model, new_ops=[Conv])
 
-Two-dimensional convolutions in float32 and float64 go to `pplconv.conv2d`; everything else that
+Two-dimensional convolutions in float16, float32 and float64 go to `pplconv.conv2d`; all else that
 ONNX calls ``Conv`` (other ranks, other types) is left to the evaluator's own operator.
 
 Two things to know of the evaluator itself: in models below opset 14 it computes
@@ -28,7 +28,7 @@ import pplconv
 
 __all__ = ["Conv", "conv2d_keywords", "make_conv"]
 
-_SUPPORTED = (np.dtype(np.float32), np.dtype(np.float64))
+_SUPPORTED = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 _AUTO_PADDING = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
 
 

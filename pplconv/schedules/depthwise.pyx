@@ -155,7 +155,7 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
                                char *scratch) noexcept nogil:
     """The same for some rows of a few channels of one block in the scratch."""
     cdef pplconv_depthwise_channels_args a
-    cdef int64_t e = j.shape.element, channel = p.channel // j.multiplier, offset, row
+    cdef int64_t e = j.shape.element, channel = p.channel // j.multiplier, offset
     cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1
     cdef Rows r = rows_seen(j, p.row, p.row_end)
     cdef const char *x = (t.x + p.image * j.shape.x.image + r.top * j.shape.x.row

@@ -139,10 +139,10 @@ cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part,
 cdef void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
                        int64_t rows, char *slab) noexcept nogil:
     """The same where channels are neighbours in the image already, if only in blocks."""
-    cdef int64_t block, row, columns = j.x.pixel // j.shape.element
+    cdef int64_t _block, row, columns = j.x.pixel // j.shape.element
     cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
                           + channel_offset(&j.shape.x, j.shape.stored, part.group * j.shape.ic))
-    for block in range(j.channel_blocks):
+    for _block in range(j.channel_blocks):
         if j.shape.x.pixel == columns * j.shape.stored:
             widen(&j.shape, x, j.shape.x.row, slab, j.x.row, rows, columns * j.shape.geometry.iw)
         else:

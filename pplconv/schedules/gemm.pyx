@@ -541,7 +541,7 @@ cdef class GemmSchedule(Schedule):
     cdef int check_scratch(self) except -1:
         """Refuse scratch in which packed pixels, runs and tile overlap or do not fit."""
         cdef GemmJob *j = &self.own
-        cdef int64_t e = j.shape.element, packed = 0, runs = 0, tile = 0, width, most
+        cdef int64_t e = j.shape.element, packed = 0, runs = 0, tile = 0, width, entries
         if j.runs_offset % e or j.tile_offset % e or j.packed_row % e or j.tile_row % e:
             raise ValueError("offsets are whole elements")
         if j.packed and j.channels_last:
@@ -558,10 +558,10 @@ cdef class GemmSchedule(Schedule):
                 raise ValueError("packed pixels of a task are counted in 32 bits")
             packed *= e
             # A run ends with a vector, a row, a panel or the segment.
-            most = least(j.hw_segment, j.pixels)
-            most = (ceil_div(most, j.lanes) + ceil_div(most, j.shape.geometry.ow) + 1
-                    + 2 * ceil_div(most, j.pixel_panel)) if most else 0
-            runs = j.shape.taps * most * sizeof(pplconv_run)
+            entries = least(j.hw_segment, j.pixels)
+            entries = (ceil_div(entries, j.lanes) + ceil_div(entries, j.shape.geometry.ow) + 1
+                       + 2 * ceil_div(entries, j.pixel_panel)) if entries else 0
+            runs = j.shape.taps * entries * sizeof(pplconv_run)
         if j.channels_in_vectors and not j.channels_last:
             width = 1 if j.k_block >= j.k else ceil_div(least(j.oc_segment, j.shape.oc), j.nr)
             width *= j.nr

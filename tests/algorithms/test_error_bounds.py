@@ -52,6 +52,17 @@ def check(problems, isa, expected, **options):
 
 
 @every_isa
+@pytest.mark.parametrize("channels", [3, 64, 512])
+def test_float16_is_rounded_once(isa, channels):
+    """Half a unit in the last place, which no sum is so long as to be seen beside."""
+    problems = [square_problem(channels, 8, 3, side, "f16") for side in (12, 14)]
+    for name, (error, bound) in worst(problems, isa).items():
+        assert error <= bound, (name, error, bound)
+        assert bound <= 2 * error, (name, error, bound)
+        assert 2.0**-11 < bound < 1.2 * 2.0**-11, name
+
+
+@every_isa
 @pytest.mark.parametrize("r", [3, 5])
 @pytest.mark.parametrize("channels", CHANNELS)
 def test_float32(isa, r, channels):

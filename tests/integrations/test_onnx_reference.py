@@ -114,12 +114,13 @@ def test_other_ranks_are_left_to_the_evaluator(rng, calls, spatial):
     assert not calls
 
 
-def test_other_types_are_left_to_the_evaluator(rng, calls):
+def test_half_precision_stays_half(rng, calls):
+    """The evaluator's own sums are in half precision, ours are rounded once."""
     feeds = feeds_for(rng, (1, 2, 5, 5), (3, 2, 3, 3), bias=False, dtype=np.float16)
     ours, own = both(one_conv(TensorProto.FLOAT16, bias=False), feeds)
     assert ours.dtype == np.float16
-    np.testing.assert_array_equal(ours, own)
-    assert not calls
+    np.testing.assert_allclose(ours, own, rtol=0.01, atol=0.02)
+    assert len(calls) == 1
 
 
 def test_several_convolutions_in_one_model(rng, calls):

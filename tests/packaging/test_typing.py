@@ -123,9 +123,9 @@ def test_marker_and_stubs_are_installed():
 
 SIGNATURES = {
     "conv2d": "input weight bias stride padding dilation groups * activation residual layout "
-    "algorithm tolerance threads max_workspace out",
+    "algorithm tolerance precision threads max_workspace out",
     "Conv2d": "weight bias stride padding dilation groups * activation layout algorithm "
-    "tolerance input_shape search search_seconds max_workspace threads",
+    "tolerance precision input_shape search search_seconds max_workspace threads",
 }
 DEFAULTS = {
     "bias": None,
@@ -138,6 +138,7 @@ DEFAULTS = {
     "layout": "NCHW",
     "algorithm": "auto",
     "tolerance": 1e-5,
+    "precision": None,
     "threads": None,
     "out": None,
     "input_shape": None,

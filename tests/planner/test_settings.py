@@ -62,10 +62,11 @@ def test_kept_plans_tell_workspaces_apart():
 
 def test_a_pickle_keeps_the_settings():
     conv = pplconv.Conv2d(
-        W, algorithm="im2col", search="measure", search_seconds=0.01, max_workspace=1, threads=1
-    )
+        W, algorithm="im2col", search="measure", search_seconds=0.01, max_workspace=1, threads=1,
+        precision="fp32",
+    )  # fmt: skip
     arguments = conv.__reduce__()[1]
-    assert arguments[-6:] == ("im2col", 1e-5, "measure", 1, 0.01, 1)
+    assert arguments[-7:] == ("im2col", 1e-5, "measure", 1, 0.01, 1, "fp32")
     with pytest.raises(ValueError, match="max_workspace must be at least"):
         pickle.loads(pickle.dumps(conv)).plan_for(X.shape)
 
