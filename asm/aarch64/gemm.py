@@ -11,6 +11,9 @@ depends on which of its two strides is one element:
   lanes; where they cannot, each step loads an element of each row. That is a load for every one
   to four FMLAs, for which all of these cores have slots.
 
+Cores that take instructions in order (Cortex-A55) have a variant of the first loop, whose loads
+stand between the products of the step before: ``inorder`` in the symbol, the same bits.
+
 Either loop takes little more than its FMLAs. Neighbouring vectors are loaded by one LD1 that moves
 the pointer too, as that takes the fewest slots of all loads in cores that decode three or four
 instructions a cycle for two FMLAs.
@@ -60,6 +63,8 @@ class _Gemm(Tile):
         if kernel.dtype == "f16":
             self.saved.append(CHAIN)
             self.chains = HalfChains(self.w, self.accumulators)
+        self.other_a = self.second_column() if kernel.tuning == "inorder" else []
+        self.saved_vectors += [r for r in self.other_a if r >= 8]
         # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
         self.unroll = 2 if self.mr * self.nv > 12 else 4
 
@@ -89,6 +94,7 @@ class _Gemm(Tile):
             "",
             f"{', '.join(f'v{r}' for r in self.accumulators)} C, row by row, {self.nv} a row",
             f"{', '.join(f'v{r}' for r in self.b)} B",
+            *([f"{', '.join(f'v{r}' for r in self.other_a)} next A"] if self.other_a else []),
             f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each; or "
             + ("a row each" if self.rows_held else "an element each"),
             f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
@@ -221,7 +227,10 @@ class _Gemm(Tile):
             self.chains.piece(self.field("k"))
         w(f"tbnz x15, #{_NEAR_K}, .Lk_segment")
         w(f"tbnz x15, #{_NARROW}, .Lnarrow_segment")
-        self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
+        if self.other_a:
+            self.pipeline()
+        else:
+            self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
         w("b .Lsegment_done")
         w.label("k_segment")
         unroll = self.v.lanes if self.rows_held else 4
@@ -300,10 +309,10 @@ class _Gemm(Tile):
         else:
             w("add x1, x1, x4")
 
-    def element_of_column(self, m: int) -> str:
-        """Row `m` of the column that :meth:`column_of_a` loads."""
+    def element_of_column(self, m: int, registers: list[int] | None = None) -> str:
+        """Row `m` of a column of A in `registers`; by default, of :meth:`column_of_a`."""
         index = max(i for i, (row, _) in enumerate(self.chunks) if row <= m)
-        return self.v.lane(self.a[index], m - self.chunks[index][0])
+        return self.v.lane((registers or self.a)[index], m - self.chunks[index][0])
 
     def row_of_c(self, m: int, element: str) -> None:
         """Add an element of A times the row of B to row `m`."""
@@ -318,6 +327,83 @@ class _Gemm(Tile):
             self.row_of_b()
             for m in range(self.mr):
                 self.row_of_c(m, self.element_of_column(m))
+
+    def second_column(self) -> list[int]:
+        """Registers for another column of A; none if there are too few."""
+        taken = {*self.a, *self.b, *self.accumulators}
+        free = [r for r in range(16) if r not in taken][: len(self.chunks)]
+        return free if len(free) == len(self.chunks) else []
+
+    def pipeline(self) -> None:
+        """Run k steps where rows of A are neighbours, on a core that takes them in order.
+
+        Each step loads what the next one multiplies: its column of A into the other registers, a
+        vector of B when its last product is under way. The last step loads nothing.
+        """
+        w = self.w
+        w("mov x5, x14")
+        w(f"tbnz x15, #{_ENDS_AT_N}, .Lrows_steps")
+        w("cbz x14, .Lsegment_done")
+        for line in self.loads_of_a(self.a):
+            w(line)
+        for j in range(self.nv):
+            w(self.load_of_b(j))
+        self.to_next_row()
+        w("sub x5, x14, #1")
+        w("lsr x5, x5, #1")
+        w("cbz x5, .Lrows_last")
+        w(".p2align 5")
+        w.label("rows_loop")
+        self.pipelined_step(self.a, self.other_a)
+        self.pipelined_step(self.other_a, self.a)
+        w("subs x5, x5, #1")
+        w("b.ne .Lrows_loop")
+        w.label("rows_last")
+        self.pipelined_step(self.a, None)
+        w("sub x5, x14, #1")
+        w("and x5, x5, #1")
+        w.label("rows_steps")
+        w("cbz x5, .Lsegment_done")
+        w.label("rows_one")
+        self.rows_step()
+        w("subs x5, x5, #1")
+        w("b.ne .Lrows_one")
+
+    def loads_of_a(self, registers: list[int]) -> list[str]:
+        """Loads of a column of A, one by one."""
+        return [
+            f"ldr {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]"
+            for r, (row, size) in zip(registers, self.chunks, strict=False)
+        ]
+
+    def load_of_b(self, j: int) -> str:
+        """Load of vector `j` of a whole row of B."""
+        return f"ldr q{self.b[j]}, [x2, #{j * self.v.bytes}]"
+
+    def to_next_row(self) -> None:
+        """Move the pointers of the pipeline."""
+        self.w("add x1, x1, x4")
+        self.w("add x2, x2, x3")
+
+    def pipelined_step(self, current: list[int], following: list[int] | None) -> None:
+        """One step, vector by vector of B; loads of the next one stand between its products."""
+        w, v = self.w, self.v
+        loads = self.loads_of_a(following) if following else []
+        products = 0
+        for j, b in enumerate(self.b):
+            for m in range(self.mr):
+                element = self.element_of_column(m, current)
+                w(f"fmla {v.all(self.acc(m, j))}, {v.all(b)}, {element}")
+                products += 1
+                if loads and products % 3 == 0:
+                    w(loads.pop(0))
+            if following:
+                w(self.load_of_b(j))
+        if following:
+            for line in loads:
+                w(line)
+            w("prfm pldl1keep, [x2, x6]")
+            self.to_next_row()
 
     def rows_step(self) -> None:
         """One step where rows of A are neighbours."""

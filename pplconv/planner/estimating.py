@@ -73,16 +73,16 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
     return lanes, found
 
 
-def choose_isa(machine: Machine, settings: config.Settings) -> str:
+def choose_isa(machine: Machine, settings: config.Settings, dtype: str = "f32") -> str:
     """The highest instruction set that CPU, system, build and ``PPLCONV_MAX_ISA`` allow."""
-    built = {row["isa"] for row in _kernels.rows()}
+    built = {row["isa"] for row in _kernels.rows() if row["dtype"] == dtype}
     return next(isa for isa in reversed(machine.usable_isas(settings.max_isa)) if isa in built)
 
 
 @lru_cache(maxsize=64)
 def _surroundings(dtype: str, threads: int, settings: config.Settings) -> Surroundings:
     machine = current_machine()
-    isa = choose_isa(machine, settings)
+    isa = choose_isa(machine, settings, dtype)
     lanes, found = tiles(dtype, isa)
     return Surroundings(machine, isa, found, lanes, threads)
 
