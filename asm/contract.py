@@ -459,7 +459,7 @@ struct pplconv_geometry {{
 typedef void (*pplconv_kernel)(const void *args);
 
 struct pplconv_kernel_row {{
-    const char *symbol, *op, *dtype, *isa;
+    const char *symbol, *op, *dtype, *isa, *tuning;
     int32_t mr, nr, kr, vector_bytes;
     pplconv_kernel function;
 }};
