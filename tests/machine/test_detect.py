@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pplconv.architecture import canonical, here
 from pplconv.machine import Machine, current, detect
 
 if TYPE_CHECKING:
@@ -212,12 +213,19 @@ def test_quick(tree: Tree, fake_cpu: Cpus) -> None:
     tree.nodes("0-63", "64-127")
     tree.memory(1 << 20)
     fake = fake_cpu("zen4")
-    best = math.inf
-    for _ in range(10):  # the best of some, in CPU time: other tests run beside this one
-        start = time.process_time()
-        recorded(tree, fake, range(128))
-        best = min(best, time.process_time() - start)
-    assert best < 0.020
+
+    def best(work: Callable[[], object]) -> float:
+        """The best of some, in CPU time: other tests run beside this one."""
+        found = math.inf
+        for _ in range(10):
+            start = time.process_time()
+            work()
+            found = min(found, time.process_time() - start)
+        return found
+
+    # About 20 ms, said in work of an interpreter, which may be an emulated one.
+    unit = best(lambda: sum(i * i for i in range(100_000)))
+    assert best(lambda: recorded(tree, fake, range(128))) < 4 * unit
 
 
 def test_frozen_hashable_picklable(tree: Tree, fake_cpu: Cpus) -> None:
@@ -293,6 +301,8 @@ def test_this_machine() -> None:
 
 def test_this_machine_agrees_with_the_kernel() -> None:
     """The kernel lists a CPU's features only where it saves their registers, as we do."""
+    if canonical(here()) != "x86_64":
+        pytest.skip("/proc/cpuinfo lists no x86 features, or those of an emulator's host")
     try:
         with open("/proc/cpuinfo") as file:
             flags = next((line.split() for line in file if line.startswith("flags")), None)
