@@ -154,6 +154,15 @@ class Machine:
         return _rebuild, (self.as_dict(),)
 
     @property
+    def tuning(self) -> str:
+        """Kind of cores whose kernels suit this one best: ``"inorder"``, or empty for any.
+
+        The variant is scheduled for the Cortex-A55 and its successors. By the model of the older
+        Cortex-A53, which load half a vector at a time, it is slower there than the general one.
+        """
+        return "inorder" if self.in_order and "asimdhp" in self.features else ""
+
+    @property
     def logical_cpus(self) -> int:
         """Logical CPUs that this process may run on."""
         return len(self.affinity)

@@ -90,4 +90,6 @@ class Target:
 @lru_cache(maxsize=1)
 def here() -> Target:
     """The machine of this process. Its settings are those of the environment, asked each time."""
-    return Target.of(current_machine(), _kernels.rows())
+    machine = current_machine()
+    _kernels.tune(machine.tuning)  # the same tiles and bits, so plans need not know
+    return Target.of(machine, _kernels.rows())

@@ -71,6 +71,7 @@ def test_recorded_cpus(name: str, source: str) -> None:
     assert machine.fma_per_cycle["neon"] == fma
     assert (machine.fma_latency, machine.loads_per_cycle) == (latency, loads)
     assert machine.in_order is cpu.in_order
+    assert machine.tuning == ""  # the one in-order core among them is a Cortex-A53
     l1d, l2, l3 = ((kib * KIB, cpus) for kib, cpus in cpu.caches)
     assert (machine.l1d_bytes, machine.l1d_cpus) == l1d
     assert (machine.l2_bytes, machine.l2_cpus) == l2
@@ -286,3 +287,16 @@ def test_half_of_the_caches_described(tmp_path: Path) -> None:
     assert (found.l1d.bytes, found.l2.bytes, found.l2.cpus, found.line) == (
         128 * KIB, 12288 * KIB, 4, 128,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("in_order", "features", "tuning"),
+    [
+        (True, ("asimd", "fphp", "asimdhp"), "inorder"),  # Cortex-A55
+        (True, ("asimd",), ""),  # Cortex-A53
+        (False, ("asimd", "fphp", "asimdhp"), ""),
+    ],
+)
+def test_kernels_for_in_order_cores(in_order: bool, features: tuple[str, ...], tuning: str) -> None:
+    machine = look(CPUS["graviton_2"], 0, sysfs=True, cpuinfo=False)
+    assert replace(machine, in_order=in_order, features=features).tuning == tuning
