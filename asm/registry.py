@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+# Element types that every level has all kernels for, and the size of every element.
 DTYPES = {"f32": 4, "f64": 8}
+ELEMENT_BYTES = {**DTYPES, "f16": 2}
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,13 @@ class Isa:
     cflags : tuple of str
         Flags for the files of this level, and for no other file.
     features : tuple of str
-        CPU features a file of this level may use, as CPUID names them.
+        CPU features a file of this level may use, as Linux lists them (``/proc/cpuinfo``).
     vector_bytes : int
         Size of a vector register.
     vector_registers : int
         How many there are.
+    dtypes : tuple of str
+        Element types it has kernels for, keys of :data:`ELEMENT_BYTES`.
     """
 
     name: str
@@ -40,6 +44,7 @@ class Isa:
     features: tuple[str, ...]
     vector_bytes: int
     vector_registers: int
+    dtypes: tuple[str, ...] = tuple(DTYPES)
 
 
 ISAS = {
@@ -71,12 +76,14 @@ ISAS = {
             64,
             32,
         ),
+        Isa("neon", "aarch64", ("-march=armv8-a",), ("asimd",), 16, 32),
     )
 }
 
 # (ISA, vectors in a tile row) -> largest MR. The bound is the register file: MR * vectors
 # accumulators, the vectors of B, and one or two broadcasts of A (AVX-512 tiles of one vector
-# broadcast from memory inside the FMA and need none).
+# broadcast from memory inside the FMA and need none; NEON multiplies by an element of a vector,
+# and keeps a column of A in as few registers as it fills).
 GEMM_TILES = {
     ("portable", 2): 4,
     ("portable", 4): 4,
@@ -87,22 +94,28 @@ GEMM_TILES = {
     ("avx512", 2): 14,
     ("avx512", 3): 9,
     ("avx512", 4): 6,
+    ("neon", 1): 16,
+    ("neon", 2): 12,
+    ("neon", 3): 8,
+    ("neon", 4): 6,
 }
 
 # Operations that every level has one kernel of: C for the floor, assembly above it.
 ASSEMBLY_OPERATIONS = ("activate", "fma_peak")
 
+EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
+
 # Operations whose kernels are C, compiled once per dtype and ISA from one source.
 C_OPERATIONS = {
-    "pack_pixels": ("portable", "avx2", "avx512"),
-    "pack_rows": ("portable", "avx2", "avx512"),
-    "pack_channels": ("portable", "avx2", "avx512"),
-    "pack_weights": ("portable", "avx2", "avx512"),
-    "store_transposed": ("portable", "avx2", "avx512"),
-    "zero_lanes": ("portable", "avx2", "avx512"),
-    "depthwise_pixels": ("portable", "avx2", "avx512"),
-    "depthwise_channels": ("portable", "avx2", "avx512"),
-    "pack_depthwise": ("portable", "avx2", "avx512"),
+    "pack_pixels": EVERY_LEVEL,
+    "pack_rows": EVERY_LEVEL,
+    "pack_channels": EVERY_LEVEL,
+    "pack_weights": EVERY_LEVEL,
+    "store_transposed": EVERY_LEVEL,
+    "zero_lanes": EVERY_LEVEL,
+    "depthwise_pixels": EVERY_LEVEL,
+    "depthwise_channels": EVERY_LEVEL,
+    "pack_depthwise": EVERY_LEVEL,
 }
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
@@ -120,7 +133,7 @@ class Kernel:
     op : str
         Operation, a key of :data:`asm.contract.CONTRACTS`.
     dtype : str
-        Element type, a key of :data:`DTYPES`.
+        Element type, a key of :data:`ELEMENT_BYTES`.
     isa : str
         Level of the ladder, a key of :data:`ISAS`.
     mr, nr, kr : int
@@ -148,7 +161,7 @@ class Kernel:
     @property
     def lanes(self) -> int:
         """Elements in one vector."""
-        return ISAS[self.isa].vector_bytes // DTYPES[self.dtype]
+        return ISAS[self.isa].vector_bytes // ELEMENT_BYTES[self.dtype]
 
     @property
     def vectors(self) -> int:
@@ -159,8 +172,8 @@ class Kernel:
 def _gemm_family() -> Iterator[Kernel]:
     for (isa, vectors), largest in GEMM_TILES.items():
         source = "template" if isa == "portable" else "generator"
-        for dtype, size in DTYPES.items():
-            nr = vectors * ISAS[isa].vector_bytes // size
+        for dtype in ISAS[isa].dtypes:
+            nr = vectors * ISAS[isa].vector_bytes // ELEMENT_BYTES[dtype]
             for mr in range(1, largest + 1):
                 yield Kernel("gemm", dtype, isa, mr, nr, 1, source)
 
@@ -174,15 +187,15 @@ def kernels(machine: str | None = None) -> list[Kernel]:
         As ``platform.machine()`` gives it. None lists the kernels of all machines.
     """
     rows = list(_gemm_family())
-    for dtype in DTYPES:
-        for op, isas in C_OPERATIONS.items():
-            rows += [Kernel(op, dtype, isa) for isa in isas]
-        for op in WINOGRAD_OPERATIONS:
-            for n, r in WINOGRAD_VARIANTS:
-                rows += [Kernel(op, dtype, isa, n, r) for isa in ISAS]
-        for isa in ISAS:
-            source = "template" if isa == "portable" else "generator"
-            rows += [Kernel(op, dtype, isa, source=source) for op in ASSEMBLY_OPERATIONS]
+    for isa, level in ISAS.items():
+        for dtype in level.dtypes:
+            rows += [Kernel(op, dtype, isa) for op, isas in C_OPERATIONS.items() if isa in isas]
+            for op in WINOGRAD_OPERATIONS:
+                rows += [Kernel(op, dtype, isa, n, r) for n, r in WINOGRAD_VARIANTS]
+            for op in ASSEMBLY_OPERATIONS:
+                written = isa != "portable" and (op, isa) != ("activate", "neon")
+                source = "generator" if written else "template"
+                rows.append(Kernel(op, dtype, isa, source=source))
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

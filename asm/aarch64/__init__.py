@@ -1,0 +1,1 @@
+"""Assembly generators for AArch64: one module per operation, ``generate(kernel) -> str``."""

@@ -1,0 +1,43 @@
+"""Register-only FMA loop: what one core can do when nothing else is asked of it."""
+
+from __future__ import annotations
+
+from asm.aarch64.emit import Vector, Writer, frame
+from asm.contract import FMA_PEAK
+from asm.registry import Kernel
+
+# Latency 4 x 4 pipes (Neoverse V1, Apple's cores) with room to spare.
+CHAINS = 20
+_FREE = [*range(2, 8), *range(16, 32)]  # the caller's v8-v15 stay as they are
+
+
+def generate(kernel: Kernel) -> str:
+    """Assembly text of the peak kernel for the dtype and ISA of `kernel`."""
+    v = Vector(kernel.dtype, kernel.isa)
+    w = Writer()
+    chains = _FREE[:CHAINS]
+    w(f"ldr x9, [x0, #{FMA_PEAK.offset('iterations')}]")
+    for r in (0, 1, *chains):
+        w(f"movi v{r}.2d, #0")
+    w("cmp x9, #0")
+    w("b.le .Ldone")
+    w(".p2align 5")
+    w.label("peak_loop")
+    for _ in range(2):
+        for r in chains:
+            w(f"fmla {v.all(r)}, {v.all(0)}, {v.all(1)}")
+    w("subs x9, x9, #1")
+    w("b.ne .Lpeak_loop")
+    w.label("done")
+    w("ret")
+    contract = [
+        f"{kernel.symbol}: {FMA_PEAK.summary}.",
+        f"One turn is {2 * CHAINS} FMAs of {v.lanes} lanes: {4 * CHAINS * v.lanes} flop.",
+        f"{', '.join(f'v{r}' for r in chains)} chains; v0, v1 operands, 0.",
+    ]
+    return frame(kernel, contract, w.lines)
+
+
+def flops_per_iteration(kernel: Kernel) -> int:
+    """Floating-point operations in one turn of the loop."""
+    return 4 * CHAINS * kernel.lanes

@@ -1,0 +1,356 @@
+"""GEMM microkernels for AArch64, every tile from one description.
+
+The tile C[MR, NR] lives in registers for the whole sum. Each step of k loads one row of B (NR
+elements, in vectors) and multiplies it by each element of a column of A: FMLA takes one lane of a
+register for all of its products, so nothing is broadcast. How a column of A gets into registers
+depends on which of its two strides is one element:
+
+- Rows are neighbours (a packed panel, planes of an image): a few whole vectors hold the column.
+- The elements of a row are neighbours (channels-last pixels, so 1x1 convolution needs no packing):
+  where every row can have a register, a whole vector of each serves as many steps as it has
+  lanes; where they cannot, each step loads an element of each row. That is a load for every one
+  to four FMLAs, for which all of these cores have slots.
+
+Either loop takes little more than its FMLAs. Neighbouring vectors are loaded by one LD1 that moves
+the pointer too, as that takes the fewest slots of all loads in cores that decode three or four
+instructions a cycle for two FMLAs.
+
+B that may not be read beyond n (the last columns of a plane) is read in vectors that end at n; the
+tile's columns are put straight before and after the sum. Less than one vector is loaded in chunks.
+
+The sum may be made of segments, each with a place of its own in A and B (the batch-reduce form of
+libxsmm and of oneDNN): the taps of a k x k convolution are segments of the image as it lies.
+
+Each element of C is one chain of FMLAs in ascending k, segment after segment, that starts from zero
+(or from what C holds), so the bits do not depend on the tile: see "The same bits for any team" in
+``docs/architecture.md``.
+
+The tile shapes follow the register-allocation arithmetic of the OpenPPL Arm Server slides
+(MR * NR + NR + temporaries <= registers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from asm.aarch64.emit import chunk_letter, frame
+from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
+from asm.contract import FLAGS, GEMM
+from asm.registry import Kernel
+
+# How A and B are read: bits of x15.
+_NEAR_K, _ENDS_AT_N, _NARROW = 0, 1, 2
+_OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
+Step = Callable[[], None]
+
+
+class _Gemm(Tile):
+    """Emits one kernel; the methods follow the order of the code."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        offsets = _OFFSETS[: self.nv - 1]
+        self.b_places = ["[x2]", *(f"[x2, {x}]" for x in offsets)]
+        # Pointers to rows of A, where its elements are neighbours.
+        free = ("x1", "x4", "x16", "x17", *(x for x in _OFFSETS if x not in offsets))
+        self.rows = [*free, *CALLEE_SAVED][: self.mr]
+        self.saved = [x for x in CALLEE_SAVED if x in self.rows]
+        # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
+        self.unroll = 2 if self.mr * self.nv > 12 else 4
+
+    def generate(self) -> str:
+        w = self.w
+        self.save()
+        self.start()
+        self.strides()
+        self.sum()
+        self.epilogue()
+        self.restore()
+        w("ret")
+        return frame(self.kernel, self.contract(), w.lines)
+
+    def contract(self) -> list[str]:
+        k = self.kernel
+        return [
+            f"{k.symbol}: {GEMM.summary}.",
+            f"struct {GEMM.struct} * in x0; every pointer may be unaligned; k = 0 gives the",
+            "epilogue of zero. Reads and writes nothing outside the segments and, of each segment,",
+            "A[MR, k] and B[k, n] (B[k, NR] with B_PADDED), C[MR, n], residual[MR, n], bias and",
+            "clip; prefetches C and the rows of B that lie b_ahead further on.",
+            "",
+            f"{', '.join(f'v{r}' for r in self.accumulators)} C, row by row, {self.nv} a row",
+            f"{', '.join(f'v{r}' for r in self.b)} B",
+            f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each; or "
+            + ("a row each" if self.rows_held else "an element each"),
+            f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
+            "x2 B, x3 b_ks, x6 b_ahead"
+            + (f", {', '.join(_OFFSETS[: self.nv - 1])} vectors of B" if self.nv > 1 else ""),
+            "x5 steps or turns, x14 k, x15 how A and B are read, x9 segments, x10 segments left",
+            f"stack: {self.mr} vectors of scratch for a column that is not whole",
+        ]
+
+    def places(self) -> list[tuple[str, str, str, int]]:
+        """Pairs of callee-saved registers, and where they are kept in the frame."""
+        vectors = [f"d{r}" for r in self.saved_vectors]
+        pairs = []
+        for names in (vectors, self.saved):
+            odd = [*names, *names[-1:]] if len(names) % 2 else names
+            pairs += list(zip(odd[::2], odd[1::2], strict=True))
+        return [
+            ("" if a == b else "p", a, b, 16 * (self.mr + index))
+            for index, (a, b) in enumerate(pairs)
+        ]
+
+    def save(self) -> None:
+        """Make the frame: the scratch column, and what the caller wants back."""
+        places = self.places()
+        self.frame_bytes = 16 * (self.mr + len(places))
+        self.w(f"sub sp, sp, #{self.frame_bytes}")
+        self.move("st", places)
+
+    def restore(self) -> None:
+        """Undo :meth:`save`."""
+        self.move("ld", self.places())
+        self.w(f"add sp, sp, #{self.frame_bytes}")
+
+    def move(self, op: str, places: list[tuple[str, str, str, int]]) -> None:
+        """Store or load the registers of the frame."""
+        for pair, a, b, offset in places:
+            self.w(f"{op}{pair or 'r'} {f'{a}, {b}' if pair else a}, [sp, #{offset}]")
+
+    def start(self) -> None:
+        """Zero the accumulators, or load them from C."""
+        w = self.w
+        self.flag("ACCUMULATE", "zero")
+        self.start_from_c()
+        w("b .Lstarted")
+        w.label("zero")
+        self.zero()
+        self.fetch_c()
+        w.label("started")
+
+    def fetch_c(self) -> None:
+        """Prefetch the first and the last vector of each row of C, where it is not read first."""
+        w = self.w
+        self.strides_of("c")
+        if self.nv > 1:
+            w(f"mov x4, #{self.nv - 1}")
+            w("mul x4, x4, x3")
+        for m in range(self.mr):
+            w("prfm pstl1keep, [x1]")
+            if self.nv > 1:
+                w("prfm pstl1keep, [x1, x4]")
+            if m + 1 < self.mr:
+                w("add x1, x1, x2")
+
+    def strides(self) -> None:
+        """Load what stays the same for the whole sum, and choose how A and B are read."""
+        w, v = self.w, self.v
+        w(f"ldr x14, {self.field('k')}")
+        w(f"ldr x3, {self.field('b_ks')}")
+        w(f"ldr x6, {self.field('b_ahead')}")
+        w(f"ldr x16, {self.field('n')}")
+        w(f"mov x17, #{self.kernel.nr}")
+        w(f"ldr x8, {self.field('flags')}")
+        w(f"tst x8, #{FLAGS['B_PADDED']}")
+        w("csel x17, x16, x17, eq // columns that may be read")
+        w(f"mov x15, #{1 << _NARROW}")
+        w(f"cmp x17, #{v.lanes}")
+        w("b.lt .Lsum")
+        w(f"cmp x17, #{self.kernel.nr}")
+        w("cset x15, ne")
+        w(f"lsl x15, x15, #{_ENDS_AT_N}")
+        if self.nv > 1:
+            w(f"sub x17, x17, #{v.lanes}")
+            w(f"lsl x17, x17, #{v.size.bit_length() - 1} // the last vector that may be read")
+        for j, x in enumerate(_OFFSETS[: self.nv - 1], 1):
+            w(f"mov {x}, #{v.bytes * j}")
+            w(f"cmp {x}, x17")
+            w(f"csel {x}, {x}, x17, le")
+        w(f"ldr x8, {self.field('a_rs')}")
+        w(f"cmp x8, #{v.size}")
+        w("cset x8, ne")
+        w(f"orr x15, x15, x8{f', lsl #{_NEAR_K}' if _NEAR_K else ''}")
+
+    def sum(self) -> None:
+        """Run over the segments; without any, A and B are the only one."""
+        w = self.w
+        w.label("sum")
+        w(f"ldr x9, {self.field('segments')}")
+        w(f"ldr x10, {self.field('segment_count')}")
+        w(f"ldr x2, {self.field('b')}")
+        w("mov x7, #0")
+        w("cbz x10, .Lsegment")
+        w.label("next_segment")
+        w("ldp x7, x8, [x9], #16")
+        w(f"ldr x2, {self.field('b')}")
+        w("add x2, x2, x8")
+        w.label("segment")
+        self.segment()
+        w.label("segment_done")
+        w("subs x10, x10, #1")
+        w("b.gt .Lnext_segment")
+
+    def segment(self) -> None:
+        """Run over k: whole turns, then step by step; x7 and x8 are the segment's offsets."""
+        w = self.w
+        w(f"tbnz x15, #{_NEAR_K}, .Lk_segment")
+        w(f"ldr x1, {self.field('a')}")
+        w("add x1, x1, x7")
+        w(f"ldr x4, {self.field('a_ks')}")
+        w(f"tbnz x15, #{_NARROW}, .Lnarrow_segment")
+        self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
+        w("b .Lsegment_done")
+        w.label("k_segment")
+        self.point_to_rows()
+        unroll = self.v.lanes if self.rows_held else 4
+        self.turns("k", unroll, self.k_turn, self.k_step)
+        w("b .Lsegment_done")
+        w.label("narrow_segment")
+        w(f"ldr x12, {self.field('a_rs')}")
+        w(f"ldr x11, {self.field('n')}")
+        w("mov x5, x14")
+        w("cbz x5, .Lsegment_done")
+        w.label("narrow_loop")
+        self.narrow_step()
+        w("subs x5, x5, #1")
+        w("b.ne .Lnarrow_loop")
+
+    def point_to_rows(self) -> None:
+        """Point to each row of the segment's A, none far from the first in the chain of sums."""
+        w = self.w
+        w(f"ldr x8, {self.field('a')}")
+        w(f"add {self.rows[0]}, x8, x7")
+        w(f"ldr x8, {self.field('a_rs')}")
+        for m in range(1, self.mr):
+            shift = min(m.bit_length() - 1, 4)
+            before = self.rows[m - (1 << shift)]
+            w(f"add {self.rows[m]}, {before}, x8, lsl #{shift}")
+
+    def turns(self, name: str, unroll: int, turn: Step, step: Step) -> None:
+        """Run k steps, `unroll` of them a turn; step by step where B ends at n."""
+        w = self.w
+        w("mov x5, x14")
+        w(f"tbnz x15, #{_ENDS_AT_N}, .L{name}_steps")
+        w(f"lsr x5, x14, #{unroll.bit_length() - 1}")
+        w(f"cbz x5, .L{name}_rest")
+        w(".p2align 5")
+        w.label(f"{name}_loop")
+        turn()
+        w("subs x5, x5, #1")
+        w(f"b.ne .L{name}_loop")
+        w.label(f"{name}_rest")
+        w(f"and x5, x14, #{unroll - 1}")
+        w.label(f"{name}_steps")
+        w("cbz x5, .Lsegment_done")
+        w.label(f"{name}_one")
+        step()
+        w("subs x5, x5, #1")
+        w(f"b.ne .L{name}_one")
+
+    def row_of_b(self) -> None:
+        """Load a whole row of B, and go on to the next."""
+        w = self.w
+        w("prfm pldl1keep, [x2, x6]")
+        w(f"ld1 {self.registers(self.b)}, [x2], x3")
+
+    def vectors_of_b(self) -> None:
+        """Load a row of B vector by vector, as the last may overlap, and go on to the next."""
+        w = self.w
+        for r, place in zip(self.b, self.b_places, strict=True):
+            w(f"ldr q{r}, {place}")
+        w("prfm pldl1keep, [x2, x6]")
+        w("add x2, x2, x3")
+
+    def registers(self, numbers: list[int]) -> str:
+        """Neighbouring registers, as LD1 names them."""
+        return f"{{{', '.join(self.v.all(r) for r in numbers)}}}"
+
+    def column_of_a(self) -> None:
+        """Load a column of A whose rows are neighbours, and go on to the next."""
+        w = self.w
+        whole = [r for r, (_, size) in zip(self.a, self.chunks, strict=False) if size == 16]
+        first = whole[:4]
+        for r, (row, size) in zip(self.a, self.chunks, strict=False):
+            if r not in first:
+                w(f"ldr {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]")
+        if first:
+            w(f"ld1 {self.registers(first)}, [x1], x4")
+        else:
+            w("add x1, x1, x4")
+
+    def element_of_column(self, m: int) -> str:
+        """Row `m` of the column that :meth:`column_of_a` loads."""
+        index = max(i for i, (row, _) in enumerate(self.chunks) if row <= m)
+        return self.v.lane(self.a[index], m - self.chunks[index][0])
+
+    def row_of_c(self, m: int, element: str) -> None:
+        """Add an element of A times the row of B to row `m`."""
+        v = self.v
+        for j, r in enumerate(self.b):
+            self.w(f"fmla {v.all(self.acc(m, j))}, {v.all(r)}, {element}")
+
+    def rows_turn(self) -> None:
+        """Several steps where rows of A are neighbours."""
+        for _ in range(self.unroll):
+            self.column_of_a()
+            self.row_of_b()
+            for m in range(self.mr):
+                self.row_of_c(m, self.element_of_column(m))
+
+    def rows_step(self) -> None:
+        """One step where rows of A are neighbours."""
+        self.column_of_a()
+        self.vectors_of_b()
+        for m in range(self.mr):
+            self.row_of_c(m, self.element_of_column(m))
+
+    def k_turn(self) -> None:
+        """Several steps where the elements of a row of A are neighbours."""
+        w, v = self.w, self.v
+        if self.rows_held:
+            for m, row in enumerate(self.rows):
+                w(f"ldr q{self.a[m]}, [{row}], #{v.bytes}")
+            for step in range(v.lanes):
+                self.row_of_b()
+                for m in range(self.mr):
+                    self.row_of_c(m, v.lane(self.a[m], step))
+            return
+        for step in range(4):
+            self.row_of_b()
+            for m, row in enumerate(self.rows):
+                t = self.a[m % len(self.a)]
+                w(f"ldr {v.letter}{t}, [{row}, #{step * v.size}]")
+                self.row_of_c(m, v.lane(t, 0))
+        for row in self.rows:
+            w(f"add {row}, {row}, #{4 * v.size}")
+
+    def k_step(self) -> None:
+        """One step where the elements of a row of A are neighbours."""
+        w, v = self.w, self.v
+        self.vectors_of_b()
+        for m, row in enumerate(self.rows):
+            t = self.a[m % len(self.a)]
+            w(f"ldr {v.letter}{t}, [{row}], #{v.size}")
+            self.row_of_c(m, v.lane(t, 0))
+
+    def narrow_step(self) -> None:
+        """One step where B has less than a vector to be read, whatever the strides of A are."""
+        w, v = self.w, self.v
+        w("mov x8, x2")
+        self.partial.load(self.b[0], "x8", "x11")
+        w("mov x13, x1")
+        for m in range(self.mr):
+            t = self.a[m % len(self.a)]
+            w(f"ldr {v.letter}{t}, [x13]")
+            w(f"fmla {v.all(self.acc(m, 0))}, {v.all(self.b[0])}, {v.lane(t, 0)}")
+            if m + 1 < self.mr:
+                w("add x13, x13, x12")
+        w("prfm pldl1keep, [x2, x6]")
+        w("add x2, x2, x3")
+        w("add x1, x1, x4")
+
+
+def generate(kernel: Kernel) -> str:
+    """Assembly text of the GEMM microkernel that `kernel` describes."""
+    return _Gemm(kernel).generate()
