@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asm import exponential
+from asm.aarch64.mach_o import mach_o
 from asm.contract import header_text
 from asm.registry import ISAS, WINOGRAD_OPERATIONS, WINOGRAD_VARIANTS, Kernel, kernels
 from asm.winograd_code import header_text as transforms_text
@@ -85,7 +86,9 @@ def _write(path: Path, text: str) -> None:
     os.replace(temporary, path)
 
 
-def generate(directory: Path, machine: str | None = None) -> list[Source]:
+def generate(
+    directory: Path, machine: str | None = None, system: str = sys.platform
+) -> list[Source]:
     """Write every source for `machine` into `directory`.
 
     Parameters
@@ -94,7 +97,9 @@ def generate(directory: Path, machine: str | None = None) -> list[Source]:
         Where the generated files go; headers among them (``pplconv_kernels.h``, and the
         transforms of each Winograd variant).
     machine : str, optional
-        As ``platform.machine()`` gives it (the default).
+        As ``platform.machine()`` gives it (the default); macOS says ``arm64``.
+    system : str, optional
+        As ``sys.platform`` gives it (the default).
 
     Returns
     -------
@@ -102,6 +107,7 @@ def generate(directory: Path, machine: str | None = None) -> list[Source]:
         What to compile; include paths are ``directory`` and ``asm/portable``.
     """
     machine = machine or platform.machine()
+    machine = {"arm64": "aarch64"}.get(machine, machine)
     directory.mkdir(parents=True, exist_ok=True)
     _write(directory / "pplconv_kernels.h", header_text())
     for n, r in WINOGRAD_VARIANTS:
@@ -114,7 +120,9 @@ def generate(directory: Path, machine: str | None = None) -> list[Source]:
         if kernel.source == "generator":
             module = importlib.import_module(f"asm.{isa.machine}.{kernel.op}")
             path = directory / f"{kernel.symbol}.s"
-            _write(path, module.generate(kernel))
+            text = module.generate(kernel)
+            apple = system == "darwin" and machine == "aarch64"
+            _write(path, mach_o(text) if apple else text)
             sources.append(Source(path, ()))
         else:
             path = directory / f"{kernel.symbol}.c"

@@ -192,10 +192,8 @@ def kernels(machine: str | None = None) -> list[Kernel]:
             rows += [Kernel(op, dtype, isa) for op, isas in C_OPERATIONS.items() if isa in isas]
             for op in WINOGRAD_OPERATIONS:
                 rows += [Kernel(op, dtype, isa, n, r) for n, r in WINOGRAD_VARIANTS]
-            for op in ASSEMBLY_OPERATIONS:
-                written = isa != "portable" and (op, isa) != ("activate", "neon")
-                source = "generator" if written else "template"
-                rows.append(Kernel(op, dtype, isa, source=source))
+            source = "template" if isa == "portable" else "generator"
+            rows += [Kernel(op, dtype, isa, source=source) for op in ASSEMBLY_OPERATIONS]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

@@ -64,7 +64,8 @@ class Tile:
 
     def acc(self, m: int, j: int) -> int:
         """Register of vector `j` of row `m` of C."""
-        return self.accumulators[m * self.nv + j]
+        register: int = self.accumulators[m * self.nv + j]
+        return register
 
     def field(self, name: str) -> str:
         """Memory operand of an argument."""
@@ -240,9 +241,7 @@ class Tile:
         self.strides_of("c")
         self.by_vector("store", self.store, store=True)
 
-    def by_vector(
-        self, name: str, action: Callable[[int, int, str], None], *, store: bool
-    ) -> None:
+    def by_vector(self, name: str, action: Callable[[int, int, str], None], *, store: bool) -> None:
         """Run `action` over the tile, whole or not; :meth:`strides_of` was emitted."""
         w = self.w
         w(f"ldr x6, {self.field('n')}")

@@ -10,10 +10,21 @@ from asm.aarch64.emit import Vector, Writer, chunk_letter
 
 
 class Partial:
-    """Emits loads and stores of the first elements of a vector, fewer than it has."""
+    """Emits loads and stores of the first elements of a vector, fewer than it has.
 
-    def __init__(self, w: Writer, v: Vector) -> None:
+    Parameters
+    ----------
+    w : Writer
+        Where to.
+    v : Vector
+        Names of its elements.
+    lanes : int, optional
+        Elements that count as a vector, if not all that fit one.
+    """
+
+    def __init__(self, w: Writer, v: Vector, lanes: int | None = None) -> None:
         self.w, self.v = w, v
+        self.lanes = lanes or v.lanes
         self.labels = 0
 
     def load(self, register: int, address: str, count: str) -> None:
@@ -27,7 +38,7 @@ class Partial:
     def _tree(self, op: str, register: int, address: str, count: str) -> None:
         self.labels += 1
         done = f"{op}_lanes_{self.labels}"
-        self._branch(op, register, address, count, self.v.lanes.bit_length() - 2, 0, done)
+        self._branch(op, register, address, count, self.lanes.bit_length() - 2, 0, done)
         self.w.label(done)
 
     def _branch(

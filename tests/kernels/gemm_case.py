@@ -317,6 +317,8 @@ class Call:
                 piece = whole | {"c_vs": vector, "residual_vs": vector}
                 rows = min(len(portable), self.row["mr"] - m)
                 piece["n"] = min(nr, case.n - n)
+                if n + nr > self.row["nr"]:
+                    piece["flags"] &= ~B_PADDED  # wider than the tile that B was padded for
                 piece["a"] += m * case.a_rs
                 piece["b"] += n * size
                 piece["c"] += m * case.c_rs + column * case.c_vs + lane
