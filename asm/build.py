@@ -28,7 +28,7 @@ PORTABLE = ROOT / "portable"
 # No contraction: the portable kernels are the reference, so their roundings are spelled out.
 C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off")
 HIDDEN = ("-fvisibility=hidden",)
-PLAIN_SOURCES = ("pixel_runs", "cpuid")
+PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = {"activate": exponential.c_macros}
 

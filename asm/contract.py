@@ -434,6 +434,8 @@ int64_t pplconv_pixel_runs(const struct pplconv_geometry *geometry, int64_t firs
 /* CPUID and XGETBV; all zero where the machine has no such instruction. */
 void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]);
 uint64_t pplconv_xgetbv(uint32_t index);
+uint64_t pplconv_auxval(uint64_t type);
+uint64_t pplconv_midr(void);
 
 #endif
 """

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
 from . import wisdom
+from .architecture import INSTRUCTION_SETS
 from .config import current as current_settings
-from .machine import ISA_LADDER
 from .machine import current as current_machine
 from .runtime import explain_default_threads, openmp_runtimes
 
@@ -122,7 +122,7 @@ def _count(rows: Iterable[Mapping[str, object]]) -> list[dict[str, Any]]:
 
     def order(key: tuple[str, str, str]) -> tuple[str, str, int]:
         op, dtype, isa = key
-        return op, dtype, ISA_LADDER.index(isa)
+        return op, dtype, INSTRUCTION_SETS.index(isa)
 
     return [
         {"op": op, "dtype": dtype, "isa": isa, "count": counts[op, dtype, isa]}

@@ -13,6 +13,8 @@ cdef extern from "pplconv_kernels.h" nogil:
                                pplconv_run *runs)
     void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *out)
     uint64_t pplconv_xgetbv(uint32_t index)
+    uint64_t pplconv_auxval(uint64_t type)
+    uint64_t pplconv_midr()
 
 
 cdef dict _row(const pplconv_kernel_row *row):
@@ -179,3 +181,13 @@ def xgetbv(uint32_t index=0):
     if not out[2] >> 27 & 1:
         return None
     return pplconv_xgetbv(index)
+
+
+def auxval(uint64_t kind):
+    """Word of this process's auxiliary vector; 0 where there is none, and off AArch64 Linux."""
+    return pplconv_auxval(kind)
+
+
+def midr():
+    """Identity of the AArch64 core that this runs on; 0 where it cannot be read."""
+    return pplconv_midr()

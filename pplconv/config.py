@@ -2,6 +2,8 @@
 
 ========================  ==================================================================
 ``PPLCONV_MAX_ISA``       the highest instruction set to use: ``portable``, ``avx2``, ``avx512``
+                          on x86_64; ``portable``, ``neon``, ``fp16``, ``dotprod``, ``i8mm``,
+                          ``bf16``, ``sve`` on aarch64
 ``PPLCONV_NUM_THREADS``   the team size where a call names none
 ``OMP_NUM_THREADS``       the same, where ``PPLCONV_NUM_THREADS`` is not set; may be a list
                           (one entry per nesting level), of which the first entry counts
@@ -25,10 +27,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-__all__ = ["ISA_LADDER", "MAX_THREADS", "Settings", "ask_for_threads", "current", "read"]
+from .architecture import canonical, here, ladder, owner
 
-ISA_LADDER = ("portable", "avx2", "avx512")
-"""Instruction sets that ``PPLCONV_MAX_ISA`` may name, lowest first."""
+__all__ = ["MAX_THREADS", "Settings", "ask_for_threads", "current", "read"]
 
 MAX_THREADS = 65536
 """The largest team a setting may ask for; more is a slip of the keyboard, not a wish."""
@@ -44,6 +45,8 @@ _WISDOM = "PPLCONV_WISDOM"
 _CACHE_HOME = "XDG_CACHE_HOME"
 _HOME = "HOME"
 
+_ARCH = here()
+
 # ASCII digits only: int() alone would also take "1_0" and the digits of other scripts.
 _DIGITS = re.compile(r"[0-9]+")
 _OMP_ENTRY = re.compile(r"\s*\+?([0-9]+)\s*", re.ASCII)
@@ -55,8 +58,8 @@ class Settings:
 
     Parameters
     ----------
-    max_isa : {"portable", "avx2", "avx512"} or None
-        Highest instruction set that kernels may use.
+    max_isa : str or None
+        Highest instruction set that kernels may use, of this architecture's ladder.
     num_threads : int or None
         Team size from ``PPLCONV_NUM_THREADS``, at least 1.
     omp_num_threads : int or None
@@ -78,13 +81,15 @@ class Settings:
     team_start_us: int | None = None
 
 
-def read(environ: Mapping[str, str] | None = None) -> Settings:
+def read(environ: Mapping[str, str] | None = None, arch: str | None = None) -> Settings:
     """Parse the variables of `environ`.
 
     Parameters
     ----------
     environ : mapping of str to str, optional
         Where to look the variables up; the environment of this process by default.
+    arch : str, optional
+        Architecture that says which instruction sets there are; that of this process by default.
 
     Returns
     -------
@@ -98,6 +103,7 @@ def read(environ: Mapping[str, str] | None = None) -> Settings:
     """
     env = os.environ if environ is None else environ
     return _parse(
+        _ARCH if arch is None else arch,
         env.get(_MAX_ISA),
         env.get(_NUM_THREADS),
         env.get(_OMP_NUM_THREADS),
@@ -138,6 +144,7 @@ def ask_for_threads(threads: int) -> None:
 # parsed again.
 @lru_cache(maxsize=64)
 def _parse(
+    arch: str,
     max_isa: str | None,
     num_threads: str | None,
     omp: str | None,
@@ -147,7 +154,7 @@ def _parse(
     team_start: str | None,
 ) -> Settings:
     return Settings(
-        max_isa=_isa(max_isa),
+        max_isa=_isa(max_isa, arch),
         num_threads=_whole(_NUM_THREADS, num_threads, MAX_THREADS),
         omp_num_threads=_omp(omp),
         wisdom=_wisdom(wisdom, home),
@@ -156,12 +163,16 @@ def _parse(
     )
 
 
-def _isa(text: str | None) -> str | None:
+def _isa(text: str | None, arch: str) -> str | None:
     name = (text or "").strip().lower()
     if not name:
         return None
-    if name not in ISA_LADDER:
-        raise ValueError(f"{_MAX_ISA} is {text!r}: expected one of {', '.join(ISA_LADDER)}")
+    names = ladder(arch)
+    if name not in names:
+        elsewhere = owner(name)
+        what = f"{text!r}" if elsewhere is None else f"{text!r}, which {elsewhere} has"
+        where = "" if elsewhere is None else f" on {canonical(arch)}"
+        raise ValueError(f"{_MAX_ISA} is {what}: expected one of {', '.join(names)}{where}")
     return name
 
 

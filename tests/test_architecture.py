@@ -32,6 +32,7 @@ LAYERS = [
     {"runtime", "wisdom"},
     {"machine"},
     {"_arrays", "_binding", "_kernels", "_workspace", "config", "problem", "_version"},
+    {"architecture"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # The leaves may not even use everything that lies below them.
@@ -43,9 +44,10 @@ LEAVES = {
     "_progress": set(),
     "_trial": {"_arrays", "_binding", "_kernels", "_workspace", "runtime", "schedules"},
     "_version": set(),
-    "config": set(),
+    "architecture": set(),
+    "config": {"architecture"},  # whose instruction sets a cap may name
     "problem": set(),
-    "machine": {"_kernels"},  # to ask the CPU which instructions it has
+    "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
     "runtime": {"_binding", "config", "machine"},
     "wisdom": {"_version", "config", "machine"},
 }

@@ -11,8 +11,8 @@ import pytest
 
 import pplconv
 from pplconv import config
-from pplconv.config import ISA_LADDER, MAX_THREADS, Settings, current, read
-from pplconv.machine import ISA_LADDER as MACHINE_LADDER
+from pplconv.architecture import LADDERS, here, ladder
+from pplconv.config import MAX_THREADS, Settings, current, read
 
 
 def test_nothing_set() -> None:
@@ -23,19 +23,45 @@ def test_other_variables_do_not_matter() -> None:
     assert read({"PATH": "4", "PPLCONV_OTHER": "x"}) == Settings()
 
 
-@pytest.mark.parametrize("name", ISA_LADDER)
-def test_max_isa(name: str) -> None:
-    assert read({"PPLCONV_MAX_ISA": name}).max_isa == name
-    assert read({"PPLCONV_MAX_ISA": f" {name.upper()} "}).max_isa == name
+@pytest.mark.parametrize(
+    ("arch", "name"), [(arch, name) for arch, names in LADDERS.items() for name in names]
+)
+def test_max_isa(arch: str, name: str) -> None:
+    assert read({"PPLCONV_MAX_ISA": name}, arch).max_isa == name
+    assert read({"PPLCONV_MAX_ISA": f" {name.upper()} "}, arch).max_isa == name
 
 
 @pytest.mark.parametrize("text", ["sse", "avx", "avx-512", "avx512f", "0", "portable,avx2", "é"])
 def test_malformed_max_isa(text: str) -> None:
     with pytest.raises(ValueError) as caught:
-        read({"PPLCONV_MAX_ISA": text})
+        read({"PPLCONV_MAX_ISA": text}, "x86_64")
     assert str(caught.value) == (
         f"PPLCONV_MAX_ISA is {text!r}: expected one of portable, avx2, avx512"
     )
+
+
+@pytest.mark.parametrize(
+    ("arch", "text", "message"),
+    [
+        (
+            "AMD64",
+            "neon",
+            "'neon', which aarch64 has: expected one of portable, avx2, avx512 on x86_64",
+        ),
+        (
+            "arm64",
+            "AVX512",
+            "'AVX512', which x86_64 has: expected one of portable, neon, fp16, dotprod, i8mm, "
+            "bf16, sve on aarch64",
+        ),
+        ("riscv64", "avx2", "'avx2', which x86_64 has: expected one of portable on riscv64"),
+        ("riscv64", "rvv", "'rvv': expected one of portable"),
+    ],
+)
+def test_max_isa_of_another_machine(arch: str, text: str, message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        read({"PPLCONV_MAX_ISA": text}, arch)
+    assert str(caught.value) == f"PPLCONV_MAX_ISA is {message}"
 
 
 @pytest.mark.parametrize(
@@ -137,10 +163,11 @@ def test_cache_folder(
 def test_current_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PPLCONV_WISDOM", "PPLCONV_TEAM_START_US", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PPLCONV_MAX_ISA", "avx2")
+    highest = ladder(here())[-1]
+    monkeypatch.setenv("PPLCONV_MAX_ISA", highest)
     monkeypatch.setenv("PPLCONV_NUM_THREADS", "3")
     monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
-    assert current() == Settings("avx2", 3, 5)
+    assert current() == Settings(highest, 3, 5)
     monkeypatch.setenv("PPLCONV_NUM_THREADS", "none")
     with pytest.raises(ValueError, match="PPLCONV_NUM_THREADS is 'none'"):
         current()
@@ -155,10 +182,6 @@ def test_current_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().num_threads = 2  # type: ignore[misc]
-
-
-def test_same_ladder_as_the_machine() -> None:
-    assert ISA_LADDER == MACHINE_LADDER
 
 
 def _environment_reads(source: str) -> list[int]:

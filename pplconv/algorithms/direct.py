@@ -29,7 +29,6 @@ from .error_bounds import direct_error_bound
 from .rates import (
     CALL_CYCLES,
     HIDDEN,
-    L2_BYTES,
     L3_BYTES,
     MOST_STREAMS,
     STORE_CYCLES,
@@ -361,9 +360,9 @@ class Direct(Candidate):
         stream = 0.0
         if self.pixels_inner or self.slab:
             # A panel of weights comes once a task, the pixels once a panel.
-            stream += row_tasks * panels * pixels / L2_BYTES * (1.0 - HIDDEN)
+            stream += row_tasks * panels * pixels / rates.l2_rate * (1.0 - HIDDEN)
             if self.panel * self.k_packed * e > rates.l1_bytes:
-                stream += calls * self.panel * self.k_packed * e / L2_BYTES * (1.0 - HIDDEN)
+                stream += calls * self.panel * self.k_packed * e / rates.l2_rate * (1.0 - HIDDEN)
             if weights + pixels > rates.l2_bytes:
                 far = row_tasks * weights / L3_BYTES
                 stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
@@ -373,7 +372,7 @@ class Direct(Candidate):
                 stream += p.oh * p.ow * self.oc * e * APART_CYCLES
         else:
             if weights > rates.l1_bytes // 2:
-                stream += calls * self.panel * self.k_packed * e / L2_BYTES * (1.0 - HIDDEN)
+                stream += calls * self.panel * self.k_packed * e / rates.l2_rate * (1.0 - HIDDEN)
             if weights > rates.l2_bytes:
                 stream += calls / panels * weights / L3_BYTES
         pack = store = 0.0
@@ -436,7 +435,7 @@ def candidates(problem: ConvProblem, around: Surroundings, name: str = NAME) -> 
 def _with_tile(
     problem: ConvProblem, around: Surroundings, name: str, nr: int, largest: int
 ) -> Iterator[Candidate]:
-    e, l2 = problem.element, around.machine.l2_bytes
+    e, l2 = problem.element, around.machine.l2_share
     oc = problem.oc // problem.groups
     threads = around.threads
     frame = Direct(problem, name, around.lanes, 1, nr, 1, round_up(oc, nr), True)

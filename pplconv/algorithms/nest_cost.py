@@ -28,7 +28,6 @@ from .candidate import ceil_div
 from .rates import (
     CALL_CYCLES,
     HIDDEN,
-    L2_BYTES,
     L3_BYTES,
     MOST_STREAMS,
     STORE_CYCLES,
@@ -173,4 +172,4 @@ def _stream(nest: Nest, rates: Rates) -> float:
     if not nest.packed and not nest.channels_last:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far = 0.25 * (p.ic // p.groups) * nest.pixels * p.element
-    return (near / L2_BYTES + far / L3_BYTES) * (1.0 - HIDDEN) + stalls
+    return (near / rates.l2_rate + far / L3_BYTES) * (1.0 - HIDDEN) + stalls

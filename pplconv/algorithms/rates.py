@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from ..problem import ConvProblem
 from .surroundings import Surroundings
 
-FMA_LATENCY = 4.0
-LOADS_PER_CYCLE = 2.0
 CALL_CYCLES = 40.0  # a microkernel: its arguments, its tail masks, the call
 TASK_CYCLES = 300.0
 STORE_CYCLES = 1.0
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
-# Bytes a cycle that a streamed operand comes at, and how much of it hides behind FMAs.
+# Bytes a cycle that a streamed operand comes at, and how much of it hides behind FMAs. From L2 it
+# is no more than the core can load.
 L2_BYTES = 48.0
 L2_WRITE_BYTES = 16.0
 L3_BYTES = 10.0
@@ -23,29 +22,59 @@ LATE = 0.05  # of a task, for which a team waits for its last thread
 MOST_STREAMS = 16  # rows of A that are streams of their own
 STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
 
+# Bytes of a vector, of instruction sets that multiply by an element of one: a load of A serves
+# that many FMAs. Others broadcast each element of A with a load of its own.
+BY_ELEMENT = {"neon": 16, "fp16": 16}
+
 
 @dataclass(frozen=True)
 class Rates:
-    """What the model knows: vector FMAs a cycle, cache sizes, cycles to start a team."""
+    """What the model knows of a core.
+
+    Parameters
+    ----------
+    fma_per_cycle : float
+        Vector FMAs that start in a cycle.
+    l1_bytes, l2_bytes : int
+        Size of the data caches.
+    team_cycles : float
+        Cycles to start a team.
+    fma_latency : float
+        Cycles from one FMA to the next into the same accumulator.
+    loads_per_cycle : float
+        Vector loads that start in a cycle.
+    broadcasts : int
+        Elements of A that one load brings.
+    l2_rate : float
+        Bytes a cycle that a streamed operand comes at from L2.
+    """
 
     fma_per_cycle: float
     l1_bytes: int
     l2_bytes: int
     team_cycles: float = CYCLES_PER_MICROSECOND
+    fma_latency: float = 4.0
+    loads_per_cycle: float = 2.0
+    broadcasts: int = 1
+    l2_rate: float = L2_BYTES
 
     @classmethod
     def of(cls, around: Surroundings) -> Rates:
         """Take the rates of a machine for one instruction set."""
-        machine = around.machine
+        machine, isa = around.machine, around.isa
+        loads = machine.loads_per_cycle
         return cls(
-            float(machine.fma_per_cycle[around.isa]), machine.l1d_bytes, machine.l2_bytes,
-            around.team_start * CYCLES_PER_MICROSECOND,
+            float(machine.fma_per_cycle[isa]), machine.l1d_bytes, machine.l2_share,
+            around.team_start * CYCLES_PER_MICROSECOND, float(machine.fma_latency), loads,
+            around.lanes if isa in BY_ELEMENT else 1,
+            min(L2_BYTES, loads * BY_ELEMENT[isa]) if isa in BY_ELEMENT else L2_BYTES,
         )  # fmt: skip
 
 
 def step_cycles(rates: Rates, mr: int, vectors: int) -> float:
     """Cycles of one step of k of the microkernel: mr x vectors FMAs."""
-    return max(mr * vectors / rates.fma_per_cycle, (mr + vectors) / LOADS_PER_CYCLE, FMA_LATENCY)
+    loads = (-(-mr // rates.broadcasts) + vectors) / rates.loads_per_cycle
+    return max(mr * vectors / rates.fma_per_cycle, loads, rates.fma_latency)
 
 
 def direct_sum_floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:

@@ -68,7 +68,7 @@ class _Frame:
         rates = Rates.of(around)
         self.cycles = direct_sum_floor(problem, around.lanes, rates) / self.share
         self.l1 = around.machine.l1d_bytes
-        self.l2 = around.machine.l2_bytes
+        self.l2 = around.machine.l2_share
 
     def block_of_k(self, budget: int) -> int:
         """All of K, or equal blocks of about `budget` bytes for one row of weights."""

@@ -27,7 +27,6 @@ from .computed import computed
 from .error_bounds import winograd_error_bound
 from .rates import (
     HIDDEN,
-    L2_BYTES,
     L2_WRITE_BYTES,
     L3_BYTES,
     STORE_TRANSPOSED_CYCLES,
@@ -256,7 +255,7 @@ class Winograd(Candidate):
         v_vectors = self.tiles * ceil_div(self.ic, self.lanes) * self.positions * oc_segments
         m_vectors = self.tiles * ceil_div(self.oc, self.lanes) * self.positions
         write = self.lanes * e / L2_WRITE_BYTES
-        read = self.lanes * e / L2_BYTES
+        read = self.lanes * e / rates.l2_rate
         # Images beyond L2 come from L3, once for V and, as outputs, there and back.
         shares = self.n**2 / self.t**2
         image = p.batch * p.ih * p.iw * p.ic * e
@@ -277,10 +276,10 @@ class Winograd(Candidate):
             row = self.nr * e / U_BYTES
             stream += blocks * self.positions * panels * self.ic * max(row - HIDDEN_STEP * step, 0)
         else:
-            stream += blocks * u_bytes / L2_BYTES * (1.0 - HIDDEN)
+            stream += blocks * u_bytes / rates.l2_rate * (1.0 - HIDDEN)
         if scratch > rates.l2_bytes:
             stream += (v_vectors + m_vectors) * self.lanes * e / L3_BYTES
-        stream += v_vectors * self.lanes * e * panels / oc_segments / L2_BYTES * (1.0 - HIDDEN)
+        stream += v_vectors * self.lanes * e * panels / oc_segments / rates.l2_rate * (1.0 - HIDDEN)
         store = 0.0
         if self.by_planes:
             overlap = (self.t / self.n) * (1.0 + (self.r - 1) / (self.slab_tiles * self.n))
@@ -340,7 +339,7 @@ def _blockings(
     e, positions = problem.element, (n + r - 1) ** 2
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
     tiles = max(tiles_of(problem, n), 1)
-    budget = around.machine.l2_bytes * 5 // 8 // (positions * e)  # channels of V and M
+    budget = around.machine.l2_share * 5 // 8 // (positions * e)  # channels of V and M
     whole = nr if oc <= nr else round_up(min(oc, max(64, nr)), nr)
     multiple = problem.block if problem.layout == "NCHWc" else around.lanes
     seen = set()

@@ -4,8 +4,11 @@
 ``machine.py``       `Machine`, the frozen description that everyone else is handed
 ``detection.py``     `detect` puts a `Machine` together; `current` is the cached one
 ``cpu.py``           CPUID: vendor, model, and which instruction sets CPU *and* system support
-``throughput.py``    vector FMAs per cycle by CPU model, which no CPU reports
-``hwcap.py``         vector features that an ARM system announces
+``throughput.py``    vector FMAs per cycle by x86 model, which no CPU reports
+``arm.py``           AArch64: kinds of cores, instruction sets that all of them have
+``arm_cores.py``     the table of Arm cores: names, rates, caches
+``midr.py``          which core each CPU of an Arm machine is
+``hwcap.py``         vector features that an AArch64 system announces
 ``caches.py``        cache sizes and who shares them: sysfs, else CPUID, sysctl, defaults
 ``topology.py``      CPUs and memory, put together from the five below
 ``affinity.py``      CPUs that this process may run on: affinity mask and cpuset
@@ -20,13 +23,13 @@
 ===================  ===========================================================================
 
 A strange machine is no error: what cannot be read gets a default.  This room reads no
-environment variable and knows nothing of plans and kernels; its one look downward is for the
-CPUID instruction.
+environment variable and knows nothing of plans and kernels; it looks
+downward only for CPUID, the auxiliary vector and MIDR, and for the names of architectures.
 """
 
 from __future__ import annotations
 
 from .detection import current, detect
-from .machine import ISA_LADDER, CacheLevel, Machine
+from .machine import CacheLevel, Machine
 
-__all__ = ["ISA_LADDER", "CacheLevel", "Machine", "current", "detect"]
+__all__ = ["CacheLevel", "Machine", "current", "detect"]

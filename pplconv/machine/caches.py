@@ -1,9 +1,14 @@
-"""Cache sizes: sysfs, else CPUID, else sysctl, else defaults, level by level."""
+"""Cache sizes: sysfs, else CPUID, else sysctl, else what the core is known for, else defaults.
+
+Level by level, except that a system which describes some caches has no L3 that it does not.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from .cpu import Cpuid, leaf
 from .files import read_int, read_list, read_text, to_int, under
@@ -14,6 +19,7 @@ _CPU_DIR = "/sys/devices/system/cpu"
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _MAX_INDEX = 16
 _DEFAULT_LINE = 64
+_NONE: Mapping[int, CacheLevel] = MappingProxyType({})
 _DEFAULTS = {1: CacheLevel(32 << 10), 2: CacheLevel(512 << 10), 3: CacheLevel(0)}
 
 
@@ -27,7 +33,15 @@ class Caches:
     line: int
 
 
-def read(root: str, cpu: int, cpuid: Cpuid | None, online: int, ask: Sysctl = sysctl) -> Caches:
+def read(
+    root: str,
+    cpu: int,
+    cpuid: Cpuid | None,
+    online: int,
+    ask: Sysctl = sysctl,
+    known: Mapping[int, CacheLevel] = _NONE,
+    known_line: int = _DEFAULT_LINE,
+) -> Caches:
     """Read the caches of the logical CPU `cpu`.
 
     Parameters
@@ -42,6 +56,11 @@ def read(root: str, cpu: int, cpuid: Cpuid | None, online: int, ask: Sysctl = sy
         Logical CPUs online, the most that can share a cache.
     ask : callable, optional
         ``sysctl`` by name.
+    known : mapping of int to CacheLevel, optional
+        By level, what a core of this kind has where the system does not tell: many boards and
+        virtual machines describe no caches.
+    known_line : int, optional
+        Its cache line in bytes.
 
     Returns
     -------
@@ -58,8 +77,9 @@ def read(root: str, cpu: int, cpuid: Cpuid | None, online: int, ask: Sysctl = sy
         more, other_line = _from_sysctl(ask)
         levels = more | levels
         line = line or other_line
+    levels = {at: c for at, c in known.items() if at < 3 or not levels} | levels
     levels = _DEFAULTS | levels
-    return Caches(levels[1], levels[2], levels[3], line or _DEFAULT_LINE)
+    return Caches(levels[1], levels[2], levels[3], line or known_line)
 
 
 def l3_groups(root: str, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:

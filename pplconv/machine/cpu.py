@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .arm_cores import IMPLEMENTERS
 from .files import read_text, to_int, under
-from .sysctl import Sysctl, text
 
 Registers = tuple[int, int, int, int]
 Cpuid = Callable[[int, int], "Registers | None"]
@@ -29,17 +29,6 @@ _AVX512 = 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31  # F, DQ, BW, VL
 # XCR0: which registers the system saves when it switches threads.
 _YMM_STATE = 0b11 << 1  # SSE, AVX
 _ZMM_STATE = 0b111 << 5  # opmask, upper halves of zmm0-15, zmm16-31
-
-_ARM_IMPLEMENTERS = {
-    0x41: "ARM",
-    0x46: "Fujitsu",
-    0x48: "HiSilicon",
-    0x4E: "NVIDIA",
-    0x51: "Qualcomm",
-    0x53: "Samsung",
-    0x61: "Apple",
-    0xC0: "Ampere",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +87,13 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
 
 
 def from_cpuinfo(root: str) -> Cpu:
-    """Identity of a CPU without CPUID from /proc/cpuinfo; portable kernels only."""
+    """Identity of a CPU without CPUID or MIDR from /proc/cpuinfo; portable kernels only."""
     entries: dict[str, str] = {}
     for line in read_text(under(root, "/proc/cpuinfo")).splitlines():
         key, _, value = line.partition(":")
         entries.setdefault(key.strip().lower(), value.strip())
     implementer = _number(entries.get("cpu implementer", ""))
-    vendor = _ARM_IMPLEMENTERS.get(implementer) or entries.get("vendor_id") or "unknown"
+    vendor = IMPLEMENTERS.get(implementer) or entries.get("vendor_id") or "unknown"
     name = entries.get("model name") or entries.get("cpu model") or entries.get("cpu") or ""
     return Cpu(
         vendor,
@@ -112,22 +101,6 @@ def from_cpuinfo(root: str) -> Cpu:
         _number(entries.get("cpu architecture", "")),
         _number(entries.get("cpu part", "")),
     )
-
-
-def from_sysctl(ask: Sysctl) -> Cpu:
-    """Identity of a CPU of a system without /proc; portable kernels only.
-
-    Parameters
-    ----------
-    ask : callable
-        ``sysctl`` by name.
-
-    Returns
-    -------
-    Cpu
-    """
-    name = text(ask, "machdep.cpu.brand_string")
-    return Cpu("Apple" if name.startswith("Apple") else "unknown", name)
 
 
 def threads_per_core(cpuid: Cpuid) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
-from . import caches, cpu, hwcap, quota, topology
+from ..architecture import canonical, here
+from . import arm, caches, cpu, hwcap, midr, quota, topology
 from .machine import Machine
 from .sysctl import Sysctl, sysctl
 from .throughput import fma_per_cycle
@@ -17,6 +18,8 @@ def detect(
     root: str = "/",
     cpuid: cpu.Cpuid | None = None,
     xgetbv: cpu.Xgetbv | None = None,
+    auxval: hwcap.Auxval | None = None,
+    register: midr.Midr | None = None,
     affinity: Iterable[int] | None = None,
     arch: str | None = None,
     ask: Sysctl = sysctl,
@@ -33,6 +36,10 @@ def detect(
         ``cpuid(leaf, subleaf)`` gives (eax, ebx, ecx, edx) or None.
     xgetbv : callable, optional
         ``xgetbv(index)`` gives an extended control register or None.
+    auxval : callable, optional
+        ``auxval(type)`` gives a word of the auxiliary vector, 0 where there is none.
+    register : callable, optional
+        ``register()`` gives the MIDR of the AArch64 core that asks, 0 where it cannot be read.
     affinity : iterable of int, optional
         CPU ids that the process may run on.
     arch : str, optional
@@ -46,8 +53,9 @@ def detect(
         What cannot be read has a default: portable kernels, 32 KiB of L1, 512 KiB of L2, no L3,
         no quota, one NUMA node.
     """
-    arch = _arch() if arch is None else arch
+    arch = here() if arch is None else arch
     instruction: cpu.Cpuid | None = None
+    threads = 0
     if cpu.is_x86(arch):
         if cpuid is None or xgetbv is None:
             from pplconv import _kernels
@@ -56,15 +64,27 @@ def detect(
             xgetbv = _kernels.xgetbv if xgetbv is None else xgetbv
         # The instruction is slow inside virtual machines, and its answers do not change.
         instruction = lru_cache(maxsize=None)(cpuid)
-        identity = cpu.identify(instruction, xgetbv)
         threads = cpu.threads_per_core(instruction)
+    layout = topology.read(root, affinity, ask=ask, threads_per_core=threads)
+    online, at = layout.online, layout.affinity[0]
+    known: dict[str, Any] = {}
+    core: dict[str, Any] = {}
+    if instruction is not None and xgetbv is not None:
+        identity = cpu.identify(instruction, xgetbv)
+    elif canonical(arch) == "aarch64":
+        if auxval is None or register is None:
+            from pplconv import _kernels
+
+            auxval = _kernels.auxval if auxval is None else auxval
+            register = _kernels.midr if register is None else register
+        found = arm.identify(root, online, layout.affinity, auxval, register, ask)
+        identity, core = found.identity, found.fields()
+        known = {"known": found.core.caches(len(online)), "known_line": found.core.line}
+        at = at if found.cpu is None else found.cpu
     else:
         identity = cpu.from_cpuinfo(root)
-        if identity == cpu.Cpu():
-            identity = cpu.from_sysctl(ask)
-        threads = 0
-    layout = topology.read(root, affinity, ask=ask, threads_per_core=threads)
-    cache = caches.read(root, layout.affinity[0], instruction, len(layout.online), ask)
+    fmas = fma_per_cycle(identity.vendor, identity.family, identity.model, identity.isas)
+    cache = caches.read(root, at, instruction, len(online), ask, **known)
     return Machine(
         arch=arch,
         vendor=identity.vendor,
@@ -72,10 +92,7 @@ def detect(
         family=identity.family,
         model=identity.model,
         isas=identity.isas,
-        features=hwcap.read(root, arch),
-        fma_per_cycle=fma_per_cycle(
-            identity.vendor, identity.family, identity.model, identity.isas
-        ),
+        **{"fma_per_cycle": fmas, **core},
         l1d_bytes=cache.l1d.bytes,
         l1d_cpus=cache.l1d.cpus,
         l2_bytes=cache.l2.bytes,
@@ -112,12 +129,3 @@ def current() -> Machine:
     Machine
     """
     return detect()
-
-
-def _arch() -> str:
-    uname = getattr(os, "uname", None)
-    if uname is not None:  # ten milliseconds less than importing platform
-        return str(uname().machine)
-    import platform
-
-    return platform.machine() or "unknown"

@@ -1,21 +1,26 @@
-"""Vector features that the kernel of an ARM system announces (HWCAP).
+"""Vector features that an AArch64 system announces.
 
-They say what CPU *and* system support, like CPUID together with XCR0 on x86.
+They say what CPU *and* system support, like CPUID together with XCR0 on x86, and bear the names
+of Linux's /proc/cpuinfo.  That file itself is not read: below user-mode emulation it shows the
+host.
 
-Source: Linux documentation, arch/arm64/elf_hwcaps; the kernel's uapi/asm/hwcap.h for the bits;
-getauxval(3) for the auxiliary vector.
+Source: Linux documentation, arch/arm64/elf_hwcaps, and uapi/asm/hwcap.h for the bits;
+getauxval(3); Apple's documentation of ``sysctlbyname``, "Determining instruction set
+characteristics", for the names that macOS 12 has and those of earlier releases.
 """
 
 from __future__ import annotations
 
-import struct
+from collections.abc import Callable
 
-from .files import read_bytes, read_text, under
+from .sysctl import Sysctl, number
+
+Auxval = Callable[[int], int]
 
 _AT_HWCAP, _AT_HWCAP2 = 16, 26
-_ENTRY = struct.Struct("<QQ")
 _BITS = {
     "asimd": (_AT_HWCAP, 1),
+    "fphp": (_AT_HWCAP, 9),
     "asimdhp": (_AT_HWCAP, 10),
     "asimddp": (_AT_HWCAP, 20),
     "sve": (_AT_HWCAP, 22),
@@ -25,37 +30,38 @@ _BITS = {
     "bf16": (_AT_HWCAP2, 14),
     "sme": (_AT_HWCAP2, 23),
 }
+_SYSCTLS = {
+    "asimd": ("hw.optional.AdvSIMD", "hw.optional.neon"),
+    "fphp": ("hw.optional.arm.FEAT_FP16", "hw.optional.neon_fp16"),
+    "asimdhp": ("hw.optional.arm.FEAT_FP16", "hw.optional.neon_fp16"),
+    "asimddp": ("hw.optional.arm.FEAT_DotProd",),
+    "asimdfhm": ("hw.optional.arm.FEAT_FHM", "hw.optional.armv8_2_fhm"),
+    "i8mm": ("hw.optional.arm.FEAT_I8MM",),
+    "bf16": ("hw.optional.arm.FEAT_BF16",),
+    "sme": ("hw.optional.arm.FEAT_SME",),
+}
+# Programs for AArch64 pass floating-point arguments in vector registers, so that a system that
+# says nothing has these at least.
+_FLOOR = ("asimd",)
 
 
-def read(root: str, arch: str) -> tuple[str, ...]:
-    """Vector features of a 64-bit ARM machine, by the names of /proc/cpuinfo.
+def read(auxval: Auxval, ask: Sysctl) -> tuple[str, ...]:
+    """Vector features of an AArch64 system.
 
     Parameters
     ----------
-    root : str
-        Directory that holds ``proc``.
-    arch : str
-        Architecture; the bits mean other things on others.
+    auxval : callable
+        ``getauxval``; 0 where the system has no auxiliary vector.
+    ask : callable
+        ``sysctl`` by name.
 
     Returns
     -------
     tuple of str
-        In the order of the bits; () on other architectures, and where nothing tells.
+        In the order of the bits.  ``("asimd",)`` where nothing tells.
     """
-    if arch.lower() not in ("aarch64", "arm64"):
-        return ()
-    raw = read_bytes(under(root, "/proc/self/auxv"))
-    whole = len(raw) - len(raw) % _ENTRY.size
-    words: dict[int, int] = dict(_ENTRY.iter_unpack(raw[:whole]))
-    found = tuple(name for name, (word, bit) in _BITS.items() if words.get(word, 0) >> bit & 1)
-    return found or _from_cpuinfo(root)
-
-
-def _from_cpuinfo(root: str) -> tuple[str, ...]:
-    # A process that may not be dumped cannot read its own auxiliary vector.
-    for line in read_text(under(root, "/proc/cpuinfo")).splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() == "Features":
-            words = set(value.split())
-            return tuple(name for name in _BITS if name in words)
-    return ()
+    words = {word: auxval(word) for word in (_AT_HWCAP, _AT_HWCAP2)}
+    if words[_AT_HWCAP]:
+        return tuple(name for name, (word, bit) in _BITS.items() if words[word] >> bit & 1)
+    said = {name for name, keys in _SYSCTLS.items() if any(number(ask, key) == 1 for key in keys)}
+    return tuple(name for name in _BITS if name in said) or _FLOOR

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any
 
-ISA_LADDER = ("portable", "avx2", "avx512")
-"""Instruction sets that kernels may need, lowest first; each includes those before it."""
+from ..architecture import ladder
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +37,27 @@ class Machine:
     vendor : str
         CPUID vendor (``GenuineIntel``, ``AuthenticAMD``, ...), else the implementer.
     cpu_name : str
-        Name for people; "" if the CPU has none.
+        Name for people; "" if the CPU has none.  Of AArch64 those of its kinds of cores.
     family, model : int
-        CPUID family and model with their extensions added in; 0 if unknown.
+        CPUID family and model with their extensions added in; of AArch64 implementer and part
+        number of MIDR, for the strongest usable core; 0 if unknown.
     isas : tuple of str
-        What CPU and system can execute, of ``portable``, ``avx2``, ``avx512``, lowest first.
+        What CPU and system can execute, of the architecture's ladder, lowest first.
     features : tuple of str
-        Vector features that a 64-bit ARM system announces (HWCAP), for example ``asimddp`` or
-        ``sve``; () elsewhere.
+        Vector features of an AArch64 machine that may be used, by the names of Linux's HWCAP, for
+        example ``asimddp`` or ``sve``; () elsewhere.
+    denied : tuple of str
+        Features that the system announces although not every core has them.
+    core_kinds : tuple of (int, tuple of int)
+        MIDR and CPU ids of each kind of AArch64 core, the strongest first; () if unknown.
     fma_per_cycle : mapping of str to int
         Vector FMA instructions a core retires per cycle, by instruction set.
+    fma_latency : int
+        Cycles from one FMA to the next into the same accumulator.
+    loads_per_cycle : float
+        Vector loads a core starts per cycle.
+    in_order : bool
+        Whether the core executes instructions in the order of the program.
     l1d_bytes, l2_bytes, l3_bytes : int
         Size of the level-1 data, level-2 and level-3 cache that one core sees, in bytes;
         0 where there is none.
@@ -100,8 +110,13 @@ class Machine:
     model: int = 0
     isas: tuple[str, ...] = ("portable",)
     features: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    core_kinds: tuple[tuple[int, tuple[int, ...]], ...] = ()
     # Out of the hash only because mappings have none; equality does look at it.
     fma_per_cycle: Mapping[str, int] = field(default_factory=lambda: {"portable": 1}, hash=False)
+    fma_latency: int = 4
+    loads_per_cycle: float = 2.0
+    in_order: bool = False
     l1d_bytes: int = 32 << 10
     l1d_cpus: int = 1
     l2_bytes: int = 512 << 10
@@ -142,6 +157,14 @@ class Machine:
     def logical_cpus(self) -> int:
         """Logical CPUs that this process may run on."""
         return len(self.affinity)
+
+    @property
+    def l2_share(self) -> int:
+        """Bytes of L2 for each core that shares it; hardware threads of a core share its L1, too.
+
+        Groups of cores around one L2 (A64FX, Apple, many boards) compute side by side.
+        """
+        return self.l2_bytes // max(1, self.l2_cpus // self.l1d_cpus)
 
     @property
     def usable_nodes(self) -> tuple[tuple[int, ...], ...]:
@@ -193,7 +216,7 @@ class Machine:
         ----------
         cap : str, optional
             ``Settings.max_isa``.  The machine need not have it: ``avx512`` on a machine that
-            ends at ``avx2`` caps nothing.
+            ends at ``avx2`` caps nothing, but it must be on its architecture's ladder.
 
         Returns
         -------
@@ -202,13 +225,14 @@ class Machine:
         Raises
         ------
         ValueError
-            If `cap` is no instruction set of the ladder.
+            If `cap` is no instruction set of the architecture's ladder.
         """
         if cap is None:
             return self.isas
-        if cap not in ISA_LADDER:
-            raise ValueError(f"cap is {cap!r}: expected one of {', '.join(ISA_LADDER)}")
-        allowed = ISA_LADDER[: ISA_LADDER.index(cap) + 1]
+        names = ladder(self.arch)
+        if cap not in names:
+            raise ValueError(f"cap is {cap!r}: expected one of {', '.join(names)} on {self.arch}")
+        allowed = names[: names.index(cap) + 1]
         return tuple(isa for isa in self.isas if isa in allowed)
 
     def as_dict(self) -> dict[str, Any]:

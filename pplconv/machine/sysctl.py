@@ -16,11 +16,11 @@ def sysctl(name: str) -> bytes | None:
     return _by_name(name) if sys.platform == "darwin" else None
 
 
-def number(ask: Sysctl, name: str) -> int:
-    """Value as an integer, 0 if there is none."""
+def number(ask: Sysctl, name: str, *, signed: bool = True) -> int:
+    """Value as an integer, 0 if there is none; so is a negative one, unless it has no sign."""
     raw = ask(name) or b""
     # The same name is 4 bytes wide in one release and 8 in the next.
-    return max(0, int.from_bytes(raw, "little", signed=True)) if len(raw) in (4, 8) else 0
+    return max(0, int.from_bytes(raw, "little", signed=signed)) if len(raw) in (4, 8) else 0
 
 
 def text(ask: Sysctl, name: str) -> str:

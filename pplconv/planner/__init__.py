@@ -4,6 +4,7 @@
 ``plan.py``          `Plan`, the frozen answer
 ``planning.py``      `make_plan`: wisdom first, else the estimate or a search
 ``estimating.py``    candidates, ranked by the cost model
+``target.py``        `Target`: machine and kernels that plans are made for, if not this process's
 ``starting.py``      what starting a team costs
 ``searching.py``     candidates, measured
 ``racing.py``        how measuring goes: turns, time, and who wins
@@ -15,6 +16,7 @@ from __future__ import annotations
 from .estimating import SEARCHES, Request, check_algorithm, check_search, share, surroundings
 from .plan import Plan
 from .planning import EPILOGUES, SEARCH_SECONDS, Planned, make_plan, plan_problem
+from .target import Target
 
 __all__ = [
     "EPILOGUES",
@@ -23,6 +25,7 @@ __all__ = [
     "Plan",
     "Planned",
     "Request",
+    "Target",
     "check_algorithm",
     "check_search",
     "make_plan",

@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from .. import _kernels, config
+from .. import config
 from ..algorithms import ALGORITHMS, Candidate, Rates, Surroundings
 from ..algorithms.rates import CYCLES_PER_MICROSECOND
 from ..machine import Machine
 from ..machine import current as current_machine
-from ..problem import DTYPES, ConvProblem
+from ..problem import ConvProblem
 from ..runtime import default_threads, process_threads
 from .plan import Plan
 from .starting import LEAST, team_start
+from .target import Target, here
 
 # A further thread pays where its share takes so many times as long as starting it.
 STARTS_PER_SHARE = 2
@@ -61,42 +62,31 @@ def check_search(search: object) -> str:
     return search
 
 
-@lru_cache(maxsize=16)
 def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
-    """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
-    found: dict[int, int] = {}
-    lanes = 0
-    for row in _kernels.rows():
-        if (row["op"], row["dtype"], row["isa"]) == ("gemm", dtype, isa):
-            found[row["nr"]] = max(found.get(row["nr"], 0), row["mr"])
-            lanes = row["vector_bytes"] // DTYPES[dtype]
-    return lanes, found
-
-
-def choose_isa(machine: Machine, settings: config.Settings) -> str:
-    """The highest instruction set that CPU, system, build and ``PPLCONV_MAX_ISA`` allow."""
-    built = {row["isa"] for row in _kernels.rows()}
-    return next(isa for isa in reversed(machine.usable_isas(settings.max_isa)) if isa in built)
+    """Lanes of a vector, and NR to the largest MR, of the GEMM kernels of this process."""
+    return here().tiles(dtype, isa)
 
 
 @lru_cache(maxsize=64)
-def _surroundings(dtype: str, threads: int, settings: config.Settings) -> Surroundings:
-    machine = current_machine()
-    isa = choose_isa(machine, settings)
-    lanes, found = tiles(dtype, isa)
-    return Surroundings(machine, isa, found, lanes, threads)
+def _surroundings(
+    dtype: str, threads: int, settings: config.Settings, target: Target
+) -> Surroundings:
+    isa = target.isa(dtype, settings.max_isa)
+    lanes, found = target.tiles(dtype, isa)
+    return Surroundings(target.machine, isa, found, lanes, threads)
 
 
 def surroundings(dtype: str) -> Surroundings:
     """Kernels and team of a call that names neither, as the environment stands now."""
-    return _around(dtype, None)
+    return _around(dtype, None, config.current(), here())
 
 
-def _around(dtype: str, threads: int | None) -> Surroundings:
-    settings = config.current()
+def _around(
+    dtype: str, threads: int | None, settings: config.Settings, target: Target
+) -> Surroundings:
     if threads is None:  # asked each time: threads may differ in it
-        threads = default_threads(settings, current_machine())
-    return _surroundings(dtype, threads, settings)
+        threads = default_threads(settings, target.machine)
+    return _surroundings(dtype, threads, settings, target)
 
 
 def share(threads: int | None) -> int:
@@ -176,6 +166,8 @@ class Request:
         Size of the team; the default team if None.
     max_workspace : int or None
         Bound of the team's scratch, in bytes.
+    target : Target or None
+        Another machine that the plan is for; this one if None.
     """
 
     problem: ConvProblem
@@ -183,11 +175,17 @@ class Request:
     tolerance: float = 1e-5
     threads: int | None = None
     max_workspace: int | None = None
+    target: Target | None = None
+
+    @property
+    def machine(self) -> Machine:
+        """The machine that the plan is for."""
+        return (self.target or here()).machine
 
     def surroundings(self) -> Surroundings:
         """What the machine gives, with the team that the work justifies."""
-        settings = config.current()
-        around = _around(self.problem.dtype, self.threads)
+        settings = self.target.settings if self.target else config.current()
+        around = _around(self.problem.dtype, self.threads, settings, self.target or here())
         threads, start = team(self.problem, around, settings)
         return replace(around, threads=threads, tolerance=self.tolerance, team_start=start)
 

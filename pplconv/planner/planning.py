@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
-from ..machine import current as current_machine
 from ..problem import ConvProblem
 from ..schedules.team import largest_team
 from .estimating import PRUNE_METHODS, Ranked, Request, estimate_plan, plan_of, rank_team, summary
@@ -130,8 +129,11 @@ def plan_problem(
     Raises
     ------
     ValueError
-        If nothing can serve the problem as asked; the message says why.
+        If nothing can serve the problem as asked, or if a search is asked for on another machine;
+        the message says why.
     """
+    if request.target is not None and search != "estimate":
+        raise ValueError(f"search is {search!r}: expected 'estimate' for another machine's plan")
     keys = _keys(request, epilogue)
     if not request.problem.batch:  # nothing to time
         search = "estimate"
@@ -205,7 +207,7 @@ def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
     # What was found with a free choice may serve a restricted one, and what was found with
     # nothing behind the sums is a good guess where something follows.
     classes = dict.fromkeys((epilogue + asked, epilogue, EPILOGUES[0]))
-    cpu, isa = wisdom.cpu_model(current_machine()), request.surroundings().isa
+    cpu, isa = wisdom.cpu_model(request.machine), request.surroundings().isa
     tolerance = float(min(request.tolerance, 1e30))
     return [
         wisdom.Key(str(problem), problem.dtype, problem.layout_text, name, tolerance, cpu, isa)

@@ -6,10 +6,11 @@ as kernels do, a little below what the slots hold.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from recorded_arm import N1, V1, V2, V8_2, words
 
 Groups = list[list[int]]
 
@@ -59,7 +60,8 @@ class Recording:
     cpu: str = "haswell"  # of `conftest.CPUS`
     cpu_changes: dict[str, object] = field(default_factory=dict)
     cpuinfo: str = ""
-    hwcap: int = 0
+    features: str = ""  # of AArch64, as /proc/cpuinfo lists them
+    midrs: list[tuple[list[int], int]] = field(default_factory=list)  # CPUs of each kind
     files: dict[str, str] = field(default_factory=dict)  # anything else
     offline: list[int] = field(default_factory=list)
 
@@ -77,12 +79,10 @@ class Recording:
             target = root / name.lstrip("/")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text + "\n")
-        if self.hwcap:
-            # AT_SYSINFO_EHDR first, then AT_HWCAP, AT_PAGESZ, and AT_NULL at the end.
-            pairs = (33, 0xFFFF8000), (16, self.hwcap), (6, 4096), (0, 0)
-            auxv = root / "proc/self/auxv"
-            auxv.parent.mkdir(parents=True, exist_ok=True)
-            auxv.write_bytes(b"".join(struct.pack("<QQ", *pair) for pair in pairs))
+
+    def auxval(self, kind: int) -> int:
+        """Word of the auxiliary vector."""
+        return words(self.features).get(kind, 0)
 
     def _files(self) -> Iterator[tuple[str, str]]:
         base = "/sys/devices/system/cpu"
@@ -96,6 +96,9 @@ class Recording:
         for kind_cpus, kind in self.kinds:
             for cpu in set(kind_cpus) & set(self.online):
                 yield from self._cpu(f"{base}/cpu{cpu}", cpu, kind)
+        for cpus, midr in self.midrs:
+            for cpu in set(cpus) & set(self.online):
+                yield f"{base}/cpu{cpu}/regs/identification/midr_el1", f"{midr:#018x}"
         yield "/sys/devices/system/node/online", ranges(self.nodes)
         for number, (cpus, kib) in self.nodes.items():
             node = f"/sys/devices/system/node/node{number}"
@@ -207,7 +210,7 @@ def kunpeng() -> Recording:
             "CPU implementer\t: 0x48\nCPU architecture: 8\nCPU variant\t: 0x1\n"
             "CPU part\t: 0xd01\nCPU revision\t: 0"
         ),
-        hwcap=0x7FFF | 1 << 16 | 1 << 20 | 1 << 23,
+        features=f"{V8_2} jscvt fcma dcpop asimddp asimdfhm",
     )
 
 
@@ -297,10 +300,64 @@ def board() -> Recording:
         l2_groups=blocks(8, 1),
         l3=([list(range(8))], 3072),
         arch="aarch64",
-        hwcap=0x7FFF | 1 << 15 | 1 << 16 | 1 << 20,
+        features=f"{V8_2} lrcpc dcpop asimddp",
+        midrs=[([0, 1, 2, 3], 0x412FD050), ([4, 5, 6, 7], 0x414FD0B0)],
+    )
+
+
+def _graviton(count: int, midr: int, features: str, l2: int, l3: int) -> Recording:
+    """One socket, one node."""
+    cpus = list(range(count))
+    return Recording(
+        cores=blocks(count, 1),
+        packages=[cpus],
+        nodes={0: (cpus, count << 21)},
+        kinds=[(cpus, Kind(64, 64, l2))],
+        l2_groups=blocks(count, 1),
+        l3=([cpus], l3),
+        arch="aarch64",
+        features=features,
+        midrs=[(cpus, midr)],
+    )
+
+
+def graviton_2() -> Recording:
+    """64 Neoverse-N1."""
+    return _graviton(64, 0x413FD0C1, N1, 1024, 32768)
+
+
+def graviton_3() -> Recording:
+    """64 Neoverse-V1."""
+    return _graviton(64, 0x411FD401, V1, 1024, 32768)
+
+
+def graviton_4() -> Recording:
+    """96 Neoverse-V2, with the larger L2 that the core may have."""
+    return _graviton(96, 0x410FD4F1, V2, 2048, 36864)
+
+
+def a64fx() -> Recording:
+    """A64FX: four groups of twelve cores, each a node, around an L2 each; no L3."""
+    groups = blocks(4, 12)
+    return Recording(
+        cores=blocks(48, 1),
+        packages=[list(range(48))],
+        nodes={at: (cpus, 8126464) for at, cpus in enumerate(groups)},
+        kinds=[(list(range(48)), Kind(64, 64, 8192, khz=2200000))],
+        l2_groups=groups,
+        l3=([], 0),
+        lines=(256, 256),
+        arch="aarch64",
+        features="fp asimd evtstrm sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm fcma dcpop "
+        "sve",
+        midrs=[(list(range(48)), 0x460F0010)],
     )
 
 
 MACHINES: dict[str, Callable[[], Recording]] = {
-    build.__name__: build for build in (virtual_machine, kunpeng, epyc, xeon, laptop, board)
+    build.__name__: build
+    for build in (
+        *(virtual_machine, kunpeng, epyc, xeon, laptop, board),
+        *(graviton_2, graviton_3, graviton_4, a64fx),
+    )
 }

@@ -123,7 +123,7 @@ def test_is_x86(arch: str, expected: bool) -> None:
     assert cpu.is_x86(arch) is expected
 
 
-def test_arm_identity_from_cpuinfo(tree: Tree) -> None:
+def test_32_bit_arm_identity_from_cpuinfo(tree: Tree) -> None:
     tree.file(
         "/proc/cpuinfo",
         "processor\t: 0\nCPU implementer\t: 0x48\nCPU architecture: 8\nCPU part\t: 0xd01\n\n"

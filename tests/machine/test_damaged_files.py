@@ -64,6 +64,8 @@ def check(root: Path, machine: Recording, cpus: Cpus, affinity: list[int] | None
         root=str(root),
         cpuid=fake.cpuid,
         xgetbv=fake.xgetbv,
+        auxval=machine.auxval,
+        register=lambda: 0,
         affinity=affinity,
         arch=machine.arch,
         ask=lambda name: None,

@@ -170,11 +170,23 @@ def test_arm(tree: Tree) -> None:
 
     tree.cores([[0], [1], [2], [3]])
     tree.caches(0, ("64K", "0"), ("512K", "0"), ("32M", "0-3"))
-    tree.file("/proc/cpuinfo", "CPU implementer : 0x48\nCPU architecture: 8\nCPU part : 0xd01")
-    machine = detect(root=tree.root, cpuid=never, xgetbv=never, affinity=[0, 1], arch="aarch64")
-    assert (machine.vendor, machine.model, machine.isas) == ("HiSilicon", 0xD01, ("portable",))
+    tree.file(
+        "/proc/cpuinfo",
+        "processor : 0\nCPU implementer : 0x48\nCPU architecture: 8\nCPU part : 0xd01",
+    )
+    machine = detect(
+        root=tree.root,
+        cpuid=never,
+        xgetbv=never,
+        auxval={16: 0x3 | 1 << 9 | 1 << 10, 26: 0}.__getitem__,
+        register=lambda: 0,
+        affinity=[0, 1],
+        arch="aarch64",
+    )
+    assert (machine.vendor, machine.family, machine.model) == ("HiSilicon", 0x48, 0xD01)
+    assert machine.isas == ("portable", "neon", "fp16")
     assert machine.l1d_bytes == 64 * KIB
-    assert dict(machine.fma_per_cycle) == {"portable": 1}
+    assert dict(machine.fma_per_cycle) == {"portable": 1, "neon": 2, "fp16": 2}
 
 
 def test_every_file_malformed(tree: Tree, fake_cpu: Cpus) -> None:
@@ -231,12 +243,37 @@ def test_frozen_hashable_picklable(tree: Tree, fake_cpu: Cpus) -> None:
     ],
 )
 def test_usable_isas(cap: str | None, usable: tuple[str, ...]) -> None:
-    assert Machine(isas=("portable", "avx2")).usable_isas(cap) == usable
+    assert Machine(arch="AMD64", isas=("portable", "avx2")).usable_isas(cap) == usable
 
 
-def test_usable_isas_of_an_unknown_cap() -> None:
-    with pytest.raises(ValueError, match="cap is 'sse': expected one of portable, avx2, avx512"):
-        Machine().usable_isas("sse")
+@pytest.mark.parametrize(
+    ("cap", "usable"),
+    [
+        (None, ("portable", "neon", "dotprod", "sve")),
+        ("sve", ("portable", "neon", "dotprod", "sve")),
+        ("bf16", ("portable", "neon", "dotprod")),
+        ("fp16", ("portable", "neon")),
+        ("portable", ("portable",)),
+    ],
+)
+def test_usable_isas_that_are_each_by_itself(cap: str | None, usable: tuple[str, ...]) -> None:
+    machine = Machine(arch="arm64", isas=("portable", "neon", "dotprod", "sve"))
+    assert machine.usable_isas(cap) == usable
+
+
+@pytest.mark.parametrize(
+    ("arch", "cap", "names"),
+    [
+        ("x86_64", "sse", "portable, avx2, avx512"),
+        ("x86_64", "neon", "portable, avx2, avx512"),
+        ("aarch64", "avx2", "portable, neon, fp16, dotprod, i8mm, bf16, sve"),
+        ("ppc64le", "avx2", "portable"),
+    ],
+)
+def test_usable_isas_of_an_unknown_cap(arch: str, cap: str, names: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        Machine(arch=arch).usable_isas(cap)
+    assert str(caught.value) == f"cap is {cap!r}: expected one of {names} on {arch}"
 
 
 def test_this_machine() -> None:

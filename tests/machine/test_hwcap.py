@@ -1,58 +1,70 @@
-"""Features of ARM systems: bits of the auxiliary vector, else words of /proc/cpuinfo."""
+"""Features of AArch64 systems: bits of the auxiliary vector, else sysctl."""
 
 from __future__ import annotations
 
-import struct
-from typing import TYPE_CHECKING
-
 import pytest
 
+from pplconv import _kernels
+from pplconv.architecture import canonical, here
 from pplconv.machine import hwcap
 
-if TYPE_CHECKING:
-    from conftest import Tree
-
 HWCAP, HWCAP2 = 16, 26
+FP = 1  # bit 0, which every system sets
 
 
-def auxv(tree: Tree, *pairs: tuple[int, int], tail: bytes = b"") -> None:
-    target = tree.path / "proc/self/auxv"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(b"".join(struct.pack("<QQ", *pair) for pair in pairs) + tail)
+def no_sysctl(name: str) -> bytes | None:
+    return None
+
+
+def read(words: dict[int, int]) -> tuple[str, ...]:
+    return hwcap.read(lambda kind: words.get(kind, 0), no_sysctl)
 
 
 @pytest.mark.parametrize(
-    ("pairs", "features"),
+    ("word", "bit", "name"),
     [
-        ([(HWCAP, 1 << 1)], ("asimd",)),
-        ([(HWCAP, 1 << 10)], ("asimdhp",)),
-        ([(HWCAP, 1 << 20)], ("asimddp",)),
-        ([(HWCAP, 1 << 22), (HWCAP2, 1 << 1)], ("sve", "sve2")),
-        ([(HWCAP, 1 << 23)], ("asimdfhm",)),
-        ([(HWCAP2, 1 << 13 | 1 << 14)], ("i8mm", "bf16")),
-        ([(HWCAP2, 1 << 23)], ("sme",)),
-        ([(HWCAP, 1 << 13), (HWCAP2, 1 << 20)], ()),
-        ([(6, 1 << 1)], ()),  # the page size
+        (HWCAP, 1, "asimd"),
+        (HWCAP, 9, "fphp"),
+        (HWCAP, 10, "asimdhp"),
+        (HWCAP, 20, "asimddp"),
+        (HWCAP, 22, "sve"),
+        (HWCAP, 23, "asimdfhm"),
+        (HWCAP2, 1, "sve2"),
+        (HWCAP2, 13, "i8mm"),
+        (HWCAP2, 14, "bf16"),
+        (HWCAP2, 23, "sme"),
     ],
 )
-def test_bits(tree: Tree, pairs: list[tuple[int, int]], features: tuple[str, ...]) -> None:
-    auxv(tree, (33, 1 << 40), *pairs, (0, 0))
-    assert hwcap.read(tree.root, "aarch64") == features
+def test_bits(word: int, bit: int, name: str) -> None:
+    assert read({HWCAP: FP} | {word: FP * (word == HWCAP) | 1 << bit}) == (name,)
+    # The same bit of the other word means another thing.
+    other = {HWCAP: HWCAP2, HWCAP2: HWCAP}[word]
+    assert name not in read({HWCAP: FP} | {other: FP | 1 << bit})
+    every = {HWCAP: (1 << 32) - 1, HWCAP2: (1 << 32) - 1}
+    assert name in read(every)
+    assert name not in read(every | {word: every[word] & ~(1 << bit)})
 
 
-@pytest.mark.parametrize("arch", ["x86_64", "armv7l", "riscv64"])
-def test_other_architectures(tree: Tree, arch: str) -> None:
-    auxv(tree, (HWCAP, (1 << 24) - 1))
-    assert hwcap.read(tree.root, arch) == ()
+def test_sysctl_is_asked_where_there_is_no_vector() -> None:
+    said = {"hw.optional.AdvSIMD": 1, "hw.optional.arm.FEAT_DotProd": 1}
+
+    def ask(name: str) -> bytes | None:
+        return said[name].to_bytes(4, "little") if name in said else None
+
+    assert hwcap.read(lambda kind: 0, ask) == ("asimd", "asimddp")
+    assert hwcap.read(lambda kind: int(kind == HWCAP) << 1, ask) == ("asimd",)
 
 
-def test_words(tree: Tree) -> None:
-    """The auxiliary vector of a process that may not be dumped cannot be read."""
-    tree.file("/proc/cpuinfo", "processor\t: 0\nFeatures\t: fp asimd sve aes\nCPU part\t: 0xd40")
-    assert hwcap.read(tree.root, "aarch64") == ("asimd", "sve")
+def test_what_every_program_may_use() -> None:
+    assert hwcap.read(lambda kind: 0, no_sysctl) == ("asimd",)
 
 
-def test_nothing_or_half_an_entry(tree: Tree) -> None:
-    assert hwcap.read(tree.root, "arm64") == ()
-    auxv(tree, (HWCAP, 1 << 1), tail=b"\x10\x00\x00")
-    assert hwcap.read(tree.root, "arm64") == ("asimd",)
+def test_this_process() -> None:
+    """The words of this very process, where it has any; zero on other machines."""
+    found = _kernels.auxval(HWCAP)
+    assert _kernels.auxval(999) == 0
+    if canonical(here()) != "aarch64":
+        assert (found, _kernels.midr()) == (0, 0)
+        return
+    assert found & 1 << 1, "a vector unit"
+    assert bool(_kernels.midr()) == bool(found & 1 << 11)

@@ -18,6 +18,7 @@ from pplconv.config import Settings
 from pplconv.machine import Machine, detect
 from pplconv.runtime import explain_default_threads
 from recorded import MACHINES, MOUNTS_V1, MOUNTS_V2, Recording, blocks, ranges, xeon
+from recorded_arm import M1_SYSCTL, sysctl_of
 
 if TYPE_CHECKING:
     from conftest import FakeCpu
@@ -43,6 +44,8 @@ def look(fake_cpu: Cpus) -> Look:
             root=str(root),
             cpuid=fake.cpuid,
             xgetbv=fake.xgetbv,
+            auxval=machine.auxval,
+            register=lambda: 0,
             affinity=mask,
             arch=machine.arch,
             ask=no_sysctl,
@@ -125,6 +128,10 @@ def test_what_the_files_say(
             "each core rather than for each of 20 CPUs",
         ),
         ("board", 8, "8 physical cores in the affinity mask, 4 of them efficiency cores"),
+        ("graviton_2", 64, "64 physical cores in the affinity mask"),
+        ("graviton_3", 64, "64 physical cores in the affinity mask"),
+        ("graviton_4", 96, "96 physical cores in the affinity mask"),
+        ("a64fx", 48, "48 physical cores in the affinity mask"),
     ],
 )
 def test_default_team(
@@ -147,8 +154,10 @@ def test_virtual_machine(laid: Callable[[str], tuple[Path, Recording]], look: Lo
 
 def test_kunpeng(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
     machine = look(*laid("kunpeng"))
-    assert (machine.vendor, machine.model, machine.isas) == ("HiSilicon", 0xD01, ("portable",))
-    assert machine.features == ("asimd", "asimdhp", "asimddp", "asimdfhm")
+    assert (machine.vendor, machine.family, machine.model) == ("HiSilicon", 0x48, 0xD01)
+    assert machine.isas == ("portable", "neon", "fp16", "dotprod")
+    assert machine.features == ("asimd", "fphp", "asimdhp", "asimddp", "asimdfhm")
+    assert machine.core_kinds == ((0x481FD010, tuple(range(128))),)
     assert len(machine.packages) == 2
     assert [len(machine.usable_cores(node)) for node in machine.node_ids] == [32] * 4
     assert len(machine.clusters) == 32
@@ -209,7 +218,10 @@ def test_low_power_island(tmp_path: Path, look: Look) -> None:
 def test_board(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
     machine = look(*laid("board"))
     assert machine.efficiency_cores == (0, 1, 2, 3)
-    assert machine.features == ("asimd", "asimdhp", "asimddp")
+    assert machine.features == ("asimd", "fphp", "asimdhp", "asimddp")
+    assert machine.cpu_name == "Cortex-A76 + Cortex-A55"
+    # The large cores', although CPU 0 is a small one.
+    assert (machine.l1d_bytes, machine.l2_bytes) == (64 * KIB, 512 * KIB)
 
 
 def containers() -> list[tuple[str, dict[str, str]]]:
@@ -297,7 +309,13 @@ def test_cpuset_that_spans_two_nodes(
         return set(range(28, 36))
 
     monkeypatch.setattr(os, "sched_getaffinity", asked, raising=False)
-    machine = detect(root=str(laid_at(tmp_path, facts)), arch=facts.arch, ask=no_sysctl)
+    machine = detect(
+        root=str(laid_at(tmp_path, facts)),
+        auxval=facts.auxval,
+        register=lambda: 0,
+        arch=facts.arch,
+        ask=no_sysctl,
+    )
     assert machine.affinity == machine.cpuset == tuple(range(28, 36))
     assert machine.usable_nodes == ((28, 29, 30, 31), (32, 33, 34, 35))
     assert machine.usable_cores(0) == ((28,), (29,), (30,), (31,))
@@ -345,6 +363,7 @@ def test_mask_that_names_cpus_that_are_off(tmp_path: Path, look: Look) -> None:
 # Systems without such files.
 
 M1 = {
+    **M1_SYSCTL,
     "hw.ncpu": 8,
     "hw.physicalcpu": 8,
     "hw.logicalcpu": 8,
@@ -366,17 +385,6 @@ M1 = {
 }
 
 
-def sysctl_of(values: dict[str, int], brand: str) -> Callable[[str], bytes | None]:
-    def ask(name: str) -> bytes | None:
-        if name == "machdep.cpu.brand_string":
-            return brand.encode() + b"\0"
-        if name not in values:
-            return None
-        return values[name].to_bytes(8 if values[name] >= 1 << 31 else 4, "little")
-
-    return ask
-
-
 @pytest.fixture
 def without_files(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """A system of eight CPUs without affinity masks, of which psutil knows nothing."""
@@ -393,8 +401,16 @@ def without_files(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 
 def test_apple_silicon(tmp_path: Path, without_files: pytest.MonkeyPatch) -> None:
-    machine = detect(root=str(tmp_path), arch="arm64", ask=sysctl_of(M1, "Apple M1"))
+    machine = detect(
+        root=str(tmp_path),
+        auxval=lambda kind: 0,
+        register=lambda: 0,
+        arch="arm64",
+        ask=sysctl_of(M1, "Apple M1"),
+    )
     assert (machine.vendor, machine.cpu_name) == ("Apple", "Apple M1")
+    assert machine.isas == ("portable", "neon", "fp16", "dotprod")
+    assert (machine.fma_per_cycle["neon"], machine.loads_per_cycle) == (4, 3.0)
     assert (machine.l1d_bytes, machine.line_bytes) == (128 * KIB, 128)
     assert (machine.l2_bytes, machine.l2_cpus, machine.l3_bytes) == (12288 * KIB, 4, 0)
     assert machine.cores == tuple((cpu,) for cpu in range(8))
@@ -462,7 +478,9 @@ def test_only_cpuid(
 def test_psutil_counts_hybrid_cores(tmp_path: Path, without_files: pytest.MonkeyPatch) -> None:
     without_files.setattr(os, "cpu_count", lambda: 20)
     without_files.setattr(psutil, "cpu_count", lambda logical=True: 20 if logical else 14)
-    machine = detect(root=str(tmp_path), arch="arm64", ask=no_sysctl)
+    machine = detect(
+        root=str(tmp_path), auxval=lambda kind: 0, register=lambda: 0, arch="arm64", ask=no_sysctl
+    )
     assert machine.cores == (
         *((at, at + 1) for at in range(0, 12, 2)),
         *((at,) for at in range(12, 20)),

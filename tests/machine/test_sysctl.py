@@ -27,6 +27,11 @@ def test_values() -> None:
     assert sysctl.text(VALUES.get, "machdep.cpu.brand_string") == "Apple M1"
 
 
+def test_numbers_without_a_sign() -> None:
+    assert sysctl.number(VALUES.get, "hw.minus", signed=False) == 0xFFFFFFFF
+    assert sysctl.number(VALUES.get, "hw.ncpu", signed=False) == 8
+
+
 @pytest.mark.parametrize("name", ["hw.minus", "hw.nothing", "hw.struct", "hw.missing"])
 def test_no_number(name: str) -> None:
     assert sysctl.number(VALUES.get, name) == 0

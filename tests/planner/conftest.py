@@ -9,9 +9,11 @@ import pytest
 
 import pplconv
 
-_HERE = str(Path(__file__).resolve().parent)
-if _HERE not in sys.path:
-    sys.path.append(_HERE)
+_HERE = Path(__file__).resolve().parent
+# Plans are made for recorded machines, too, and for the layers of the benchmarks.
+for _folder in (_HERE, _HERE.parent / "machine", _HERE.parents[1]):
+    if str(_folder) not in sys.path:
+        sys.path.append(str(_folder))
 
 
 @pytest.fixture(autouse=True)

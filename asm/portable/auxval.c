@@ -1,0 +1,28 @@
+/* What an AArch64 system says of itself: a word of the auxiliary vector, and the core's identity.
+ * Files of /proc say the same, but below user-mode emulation they describe the host. */
+#include "pplconv_kernels.h"
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+#define MIDR_CAN_BE_READ (1u << 11) /* HWCAP_CPUID: the kernel answers for the register */
+
+__attribute__((visibility("hidden"))) uint64_t pplconv_auxval(uint64_t type) {
+    return getauxval((unsigned long)type);
+}
+
+__attribute__((visibility("hidden"))) uint64_t pplconv_midr(void) {
+    uint64_t midr = 0;
+    if (getauxval(AT_HWCAP) & MIDR_CAN_BE_READ) {
+        __asm__ volatile("mrs %0, MIDR_EL1" : "=r"(midr));
+    }
+    return midr;
+}
+#else
+__attribute__((visibility("hidden"))) uint64_t pplconv_auxval(uint64_t type) {
+    (void)type;
+    return 0;
+}
+
+__attribute__((visibility("hidden"))) uint64_t pplconv_midr(void) { return 0; }
+#endif

@@ -1,0 +1,54 @@
+"""Architectures by one name each, and the ladder of instruction sets that each has.
+
+Systems name the same architecture differently: Linux says ``aarch64`` and ``x86_64``, macOS
+``arm64``, Windows ``ARM64`` and ``AMD64``.
+"""
+
+from __future__ import annotations
+
+import os
+
+__all__ = ["INSTRUCTION_SETS", "LADDERS", "canonical", "here", "ladder", "owner"]
+
+LADDERS = {
+    "x86_64": ("portable", "avx2", "avx512"),
+    "aarch64": ("portable", "neon", "fp16", "dotprod", "i8mm", "bf16", "sve"),
+}
+"""Instruction sets that ``PPLCONV_MAX_ISA`` may name, lowest first, by architecture.
+
+On x86_64 each includes those before it.  On aarch64 each is an extension by itself, which a CPU
+may have without its neighbours; a cap allows what stands at or below it.
+"""
+
+_FLOOR = ("portable",)
+
+INSTRUCTION_SETS = tuple(dict.fromkeys(name for names in LADDERS.values() for name in names))
+"""Those of all architectures, each once, in the order of their ladders."""
+
+_SAME = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+def canonical(arch: str) -> str:
+    """Name an architecture as `LADDERS` does; any other name in lower case."""
+    name = arch.lower()
+    return _SAME.get(name, name)
+
+
+def ladder(arch: str) -> tuple[str, ...]:
+    """Instruction sets of an architecture, lowest first; the floor alone for unknown ones."""
+    return LADDERS.get(canonical(arch), _FLOOR)
+
+
+def owner(name: str) -> str | None:
+    """Architecture whose ladder has the instruction set `name`; None if none has it."""
+    return next((arch for arch, names in LADDERS.items() if name in names), None)
+
+
+def here() -> str:
+    """Architecture of this process, as the system names it; ``unknown`` if it does not."""
+    uname = getattr(os, "uname", None)
+    if uname is not None:  # ten milliseconds less than importing platform
+        return str(uname().machine)
+    import platform
+
+    return platform.machine() or "unknown"

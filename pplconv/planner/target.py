@@ -1,0 +1,93 @@
+"""What plans are made for: a machine, and the kernels that are built for it.
+
+Nearly always the machine of this process. Another one can be planned for as well, as long as it
+is described: plans name kernels, and only who runs them needs their addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from .. import _kernels
+from ..config import Settings
+from ..machine import Machine
+from ..machine import current as current_machine
+from ..problem import DTYPES
+
+# Microseconds: what is assumed of a machine on which nothing can be timed. Those at hand
+# measure 2 to 8.
+NOMINAL_START = 4
+NOMINAL_SETTINGS = Settings(team_start_us=NOMINAL_START)
+
+Tiles = dict[int, int]
+
+
+@dataclass(frozen=True, eq=False)  # told apart by identity: a machine is much to compare
+class Target:
+    """A machine that is not this one, and its kernels.
+
+    Parameters
+    ----------
+    machine : Machine
+        Caches, cores, rates.
+    gemm : tuple of (str, str, int, int, int)
+        Type, instruction set, NR, largest MR and bytes of a vector, of the GEMM kernels.
+    settings : Settings
+        What its environment asks for; in it, what starting a team costs.
+    """
+
+    machine: Machine
+    gemm: tuple[tuple[str, str, int, int, int], ...]
+    settings: Settings = NOMINAL_SETTINGS
+
+    @classmethod
+    def of(
+        cls,
+        machine: Machine,
+        rows: Iterable[Mapping[str, Any]],
+        settings: Settings = NOMINAL_SETTINGS,
+    ) -> Target:
+        """Describe a target by rows of a kernel table, as ``_kernels.rows()`` gives them.
+
+        Parameters
+        ----------
+        machine : Machine
+            Caches, cores, rates.
+        rows : iterable of mapping
+            Of each kernel ``op``, ``dtype``, ``isa``, ``mr``, ``nr`` and ``vector_bytes``.
+        settings : Settings, optional
+            Those of an empty environment by default.  What starting a team costs should be in
+            them: else it is measured here, as if it were there.
+
+        Returns
+        -------
+        Target
+        """
+        found: dict[tuple[str, str, int], tuple[int, int]] = {}
+        for row in rows:
+            if row["op"] == "gemm":
+                key = row["dtype"], row["isa"], row["nr"]
+                largest = max(row["mr"], found.get(key, (0, 0))[0])
+                found[key] = largest, row["vector_bytes"]
+        gemm = tuple((*key, *value) for key, value in found.items())
+        return cls(machine, gemm, settings)
+
+    def isa(self, dtype: str, cap: str | None) -> str:
+        """The highest instruction set that CPU, system, build and `cap` allow for a type."""
+        built = {isa for kind, isa, *_ in self.gemm if kind == dtype}
+        return next(isa for isa in reversed(self.machine.usable_isas(cap)) if isa in built)
+
+    def tiles(self, dtype: str, isa: str) -> tuple[int, Tiles]:
+        """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
+        rows = [row for row in self.gemm if row[:2] == (dtype, isa)]
+        lanes = rows[0][4] // DTYPES[dtype] if rows else 0
+        return lanes, {nr: mr for _, _, nr, mr, _ in rows}
+
+
+@lru_cache(maxsize=1)
+def here() -> Target:
+    """The machine of this process. Its settings are those of the environment, asked each time."""
+    return Target.of(current_machine(), _kernels.rows())

@@ -1,0 +1,299 @@
+"""AArch64 machines as they answer: features, kinds of cores, instruction sets, denial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from asm.registry import ISAS
+from pplconv.machine import Machine, arm, arm_cores, caches, detect
+from pplconv.wisdom import cpu_model
+from recorded_arm import CPUS, M1_OLD_SYSCTL, M1_SYSCTL, M2_SYSCTL, ArmCpu, sysctl_of, words
+
+KIB = 1 << 10
+X1, A78, A55, M3 = 0x411FD440, 0x411FD411, 0x412FD050, 0x531F0020
+
+VECTOR = "asimd fphp asimdhp asimddp sve asimdfhm sve2 i8mm bf16 sme"
+
+
+def no_sysctl(name: str) -> bytes | None:
+    return None
+
+
+def never(*args: int) -> None:
+    raise AssertionError("not an instruction of this machine")
+
+
+def look(root: Path, cpu: ArmCpu, register: int = 0, affinity: range | None = None) -> Machine:
+    """Describe a recorded CPU whose files lie at `root`."""
+    return detect(
+        root=str(root),
+        cpuid=never,
+        xgetbv=never,
+        auxval=cpu.auxval,
+        register=lambda: register,
+        affinity=range(cpu.count) if affinity is None else affinity,
+        arch="aarch64",
+        ask=no_sysctl,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "source"),
+    [
+        (name, source)
+        for name, cpu in CPUS.items()
+        for source in ("sysfs", "cpuinfo", "register")
+        if source != "register" or len(cpu.cores) == 1  # a core knows of itself alone
+    ],
+)
+def test_recorded_cpus(tmp_path: Path, name: str, source: str) -> None:
+    """What a system says of its cores is the same wherever it says it."""
+    cpu = CPUS[name]
+    cpu.lay(tmp_path, sysfs=source == "sysfs", cpuinfo=source == "cpuinfo")
+    machine = look(tmp_path, cpu, cpu.cores[0][0] if source == "register" else 0)
+    assert machine.isas == ("portable", *cpu.isas.split())
+    assert machine.denied == cpu.denied
+    wanted = set(cpu.features.split()) - set(cpu.denied)
+    assert machine.features == tuple(feature for feature in VECTOR.split() if feature in wanted)
+    assert (machine.vendor, machine.cpu_name) == (cpu.vendor, cpu.name)
+    fma, latency, loads = cpu.rates
+    assert set(machine.fma_per_cycle) == set(machine.isas)
+    assert machine.fma_per_cycle["portable"] == 1
+    assert machine.fma_per_cycle["neon"] == fma
+    assert (machine.fma_latency, machine.loads_per_cycle) == (latency, loads)
+    assert machine.in_order is cpu.in_order
+    l1d, l2, l3 = ((kib * KIB, cpus) for kib, cpus in cpu.caches)
+    assert (machine.l1d_bytes, machine.l1d_cpus) == l1d
+    assert (machine.l2_bytes, machine.l2_cpus) == l2
+    assert (machine.l3_bytes, machine.l3_cpus) == l3
+    assert machine.line_bytes == cpu.line
+    assert {kind: cpus for kind, cpus in machine.core_kinds} == {
+        kind: tuple(cpus) for kind, cpus in cpu.cores
+    }
+    assert Machine(**machine.as_dict()) == machine
+
+
+def test_the_twelve_are_there() -> None:
+    assert len(CPUS) >= 12
+    keys = {key for cpu in CPUS.values() for key, _ in cpu.cores}
+    assert len(keys) >= 12
+
+
+def test_words_of_the_auxiliary_vector() -> None:
+    """Against words that such systems were seen to have."""
+    assert words("fp asimd evtstrm crc32 cpuid") == {16: 0x887, 26: 0}
+    assert words("asimddp i8mm bf16") == {16: 1 << 20, 26: 1 << 13 | 1 << 14}
+    assert words("sve2 sve") == {16: 1 << 22, 26: 1 << 1}
+
+
+@pytest.mark.parametrize(
+    ("usable", "vendor", "model", "fma", "l2", "in_order"),
+    [
+        (range(8), "ARM", 0xD44, 4, 1024, False),
+        (range(7), "ARM", 0xD41, 2, 512, False),
+        (range(4), "ARM", 0xD05, 1, 128, True),
+    ],
+)
+def test_plans_are_made_for_the_strongest_usable_core(
+    tmp_path: Path, usable: range, vendor: str, model: int, fma: int, l2: int, in_order: bool
+) -> None:
+    cpu = CPUS["snapdragon_888"]
+    cpu.lay(tmp_path)
+    machine = look(tmp_path, cpu, affinity=usable)
+    assert (machine.vendor, machine.family, machine.model) == (vendor, 0x41, model)
+    assert machine.fma_per_cycle["neon"] == fma
+    assert (machine.l2_bytes, machine.in_order) == (l2 * KIB, in_order)
+    # The name and what may be executed are those of the machine: threads move.
+    assert machine.cpu_name == "Cortex-X1 + Cortex-A78 + Cortex-A55"
+    assert [kind for kind, _ in machine.core_kinds] == [X1, A78, A55]
+
+
+def test_denied_on_all_cores_if_one_has_it_not(tmp_path: Path) -> None:
+    """The small cores of an Exynos 9810 do have half precision."""
+    cpu = CPUS["exynos_9810"]
+    cpu.lay(tmp_path)
+    for usable in (range(8), range(4), range(4, 8)):
+        machine = look(tmp_path, cpu, affinity=usable)
+        assert machine.isas == ("portable", "neon")
+        assert (machine.features, machine.denied) == (("asimd",), ("fphp", "asimdhp"))
+
+
+def test_the_same_features_are_allowed_elsewhere(tmp_path: Path) -> None:
+    honest = ArmCpu(**{**vars_of(CPUS["exynos_9810"]), "cores": ((0x410FD051, range(8)),)})
+    honest.lay(tmp_path)
+    assert look(tmp_path, honest).isas == ("portable", "neon", "fp16")
+
+
+def vars_of(cpu: ArmCpu) -> dict[str, object]:
+    return {name: value for name, value in vars(cpu).items() if name != "words"}
+
+
+def test_each_feature_by_itself(tmp_path: Path) -> None:
+    for isa, need in arm.ISA_FEATURES.items():
+        assert "asimd" in need
+        for features, found in ((need, {"neon", isa}), (need[:-1], {"neon"} - {isa})):
+            values = words(" ".join(features))
+            machine = detect(
+                root=str(tmp_path),
+                auxval=lambda kind, values=values: values.get(kind, 0) or int(kind == 16),
+                register=lambda: 0,
+                affinity=[0],
+                arch="aarch64",
+                ask=no_sysctl,
+            )
+            assert set(machine.isas) - {"portable"} == found
+
+
+def test_only_one_half_of_half_precision(tmp_path: Path) -> None:
+    for one in ("fphp", "asimdhp"):
+        values = words(f"asimd {one}")
+        machine = detect(
+            root=str(tmp_path), auxval=values.__getitem__, register=lambda: 0, affinity=[0],
+            arch="aarch64", ask=no_sysctl,
+        )  # fmt: skip
+        assert machine.isas == ("portable", "neon")
+        assert machine.features == ("asimd", one)
+
+
+def test_files_of_another_machine_are_not_believed(tmp_path: Path) -> None:
+    """Below user-mode emulation the files are the host's, and the register is not."""
+    CPUS["graviton_2"].lay(tmp_path)
+    emulated = CPUS["raspberry_pi_4"]
+    machine = look(tmp_path, emulated, register=emulated.cores[0][0], affinity=range(64))
+    assert (machine.cpu_name, machine.isas) == ("Cortex-A72", ("portable", "neon"))
+    assert machine.core_kinds == ((0x410FD083, tuple(range(64))),)
+    # Where it is the same core, they know more of it: the other kinds.
+    for kind in (A55, X1):
+        root = tmp_path / f"{kind:x}"
+        CPUS["snapdragon_888"].lay(root)
+        assert len(look(root, CPUS["snapdragon_888"], register=kind).core_kinds) == 3
+
+
+def test_a_system_that_says_nothing(tmp_path: Path) -> None:
+    machine = detect(
+        root=str(tmp_path), auxval=lambda kind: 0, register=lambda: 0, affinity=[0],
+        arch="ARM64", ask=no_sysctl,
+    )  # fmt: skip
+    assert machine.isas == ("portable", "neon")
+    assert (machine.vendor, machine.cpu_name, machine.core_kinds) == ("unknown", "", ())
+    assert (machine.l1d_bytes, machine.l2_bytes, machine.line_bytes) == (32 * KIB, 512 * KIB, 64)
+
+
+@pytest.mark.parametrize(
+    ("values", "brand", "isas", "core"),
+    [
+        (M1_SYSCTL, "Apple M1", "neon fp16 dotprod", "Firestorm"),
+        (M2_SYSCTL, "Apple M2", "neon fp16 dotprod i8mm bf16", "Avalanche"),
+        (M1_OLD_SYSCTL, "Apple M1", "neon fp16", "Firestorm"),
+        ({}, "Apple M9", "neon", ""),
+    ],
+)
+def test_macs(tmp_path: Path, values: dict[str, int], brand: str, isas: str, core: str) -> None:
+    machine = detect(
+        root=str(tmp_path), auxval=lambda kind: 0, register=lambda: 0, affinity=range(8),
+        arch="arm64", ask=sysctl_of(values, brand),
+    )  # fmt: skip
+    assert (machine.vendor, machine.cpu_name) == ("Apple", brand)
+    assert machine.isas == ("portable", *isas.split())
+    assert machine.fma_per_cycle["neon"] == (4 if core else 2)
+    assert machine.loads_per_cycle == (3.0 if core else 2.0)
+    if core:
+        family = arm_cores.find_apple(values["hw.cpufamily"])
+        assert family is not None and family.name == core
+        assert machine.l1d_bytes == 128 * KIB
+
+
+def test_wisdom_names_the_cores(tmp_path: Path) -> None:
+    names = set()
+    for name, cpu in CPUS.items():
+        root = tmp_path / name
+        cpu.lay(root)
+        names.add(cpu_model(look(root, cpu)))
+    assert len(names) == len(CPUS) - 1, "Altra has the cores of Graviton 2"
+    assert "aarch64 ARM 65/3340 Neoverse-N1" in names
+    assert "aarch64 unknown 122/291 part 0x123" in names
+
+
+def test_features_are_those_that_kernels_are_built_for() -> None:
+    for isa in ISAS.values():
+        if isa.machine == "aarch64":
+            assert arm.ISA_FEATURES[isa.name] == isa.features
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0x00000000410fd034", 0x410FD034),
+        ("410fd034", 0x410FD034),
+        ("0x0", None),
+        ("-1", None),
+        ("0xfffffffff", None),
+        ("none", None),
+        ("", None),
+    ],
+)
+def test_register_files(tmp_path: Path, text: str, value: int | None) -> None:
+    at = tmp_path / "sys/devices/system/cpu/cpu3/regs/identification"
+    at.mkdir(parents=True)
+    (at / "midr_el1").write_text(text + "\n")
+    found = arm.midr.read(str(tmp_path), (2, 3), lambda: 0)
+    assert found == ({} if value is None else {3: value})
+
+
+def test_one_entry_for_all_processors(tmp_path: Path) -> None:
+    """Kernels of the first years of AArch64 name the core once, after the last processor."""
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc/cpuinfo").write_text(
+        "Processor\t: AArch64 Processor rev 2\nprocessor\t: 0\nprocessor\t: 1\n"
+        "Features\t: fp asimd\nCPU implementer\t: 0x41\nCPU architecture: AArch64\n"
+        "CPU variant\t: 0x0\nCPU part\t: 0xd03\nCPU revision\t: 2\n"
+    )
+    assert arm.midr.read(str(tmp_path), (0, 1), lambda: 0) == {1: 0x410FD032}
+
+
+def test_every_row_of_the_table_makes_sense() -> None:
+    rows = [core for cores in arm_cores._CORES.values() for core in cores.values()]
+    assert len(rows) > 40
+    for core in rows:
+        assert core.name and 1 <= core.fma <= 6 and 2 <= core.latency <= 9
+        assert core.loads in (0.5, 1, 2, 3)
+        assert 32 <= core.l1d <= 128 and core.l1d < core.l2
+        assert core.l3 == 0 or core.l3 > core.l2
+        assert core.line in (64, 128, 256)
+        assert core.sve == (0, 0) or (core.sve[0] in (16, 32, 64) and core.sve[1] in (1, 2, 4))
+        assert core.v8_2 or core.sve == (0, 0)
+        assert not core.in_order or core.fma == 1
+    assert set(arm_cores._CORES) <= set(arm_cores.IMPLEMENTERS)
+
+
+def test_sysfs_goes_before_the_table(tmp_path: Path) -> None:
+    """Graviton 4 has twice the L2 of other Neoverse-V2; who describes L1 and L2 has no L3."""
+    cpu = CPUS["graviton_4"]
+    cpu.lay(tmp_path)
+    for index, (level, size) in enumerate(((1, "64K"), (2, "2048K"))):
+        at = tmp_path / f"sys/devices/system/cpu/cpu0/cache/index{index}"
+        at.mkdir(parents=True)
+        for name, text in (("level", str(level)), ("type", "Unified"), ("size", size)):
+            (at / name).write_text(text)
+    machine = look(tmp_path, cpu)
+    assert (machine.l2_bytes, machine.l3_bytes) == (2048 * KIB, 0)
+
+
+def test_half_of_the_caches_described(tmp_path: Path) -> None:
+    at = tmp_path / "sys/devices/system/cpu/cpu0/cache/index0"
+    at.mkdir(parents=True)
+    for name, text in (("level", "1"), ("type", "Data"), ("size", "32K")):
+        (at / name).write_text(text)
+    core = arm_cores.find(0x413FD0C1)
+    found = caches.read(str(tmp_path), 0, None, 64, no_sysctl, core.caches(64), core.line)
+    assert (found.l1d.bytes, found.l2.bytes, found.l3.bytes) == (32 * KIB, 1024 * KIB, 0)
+    # Of Apple's, too, where sysctl gives the line only.
+    fire = arm_cores.find(0x611F0231)
+    ask: Callable[[str], bytes | None] = sysctl_of({"hw.cachelinesize": 128}, "Apple M1")
+    found = caches.read(str(tmp_path / "no"), 0, None, 8, ask, fire.caches(8), fire.line)
+    assert (found.l1d.bytes, found.l2.bytes, found.l2.cpus, found.line) == (
+        128 * KIB, 12288 * KIB, 4, 128,
+    )  # fmt: skip

@@ -1,0 +1,265 @@
+"""Plans for machines that are not here: AArch64 servers and an Apple M1, with their kernels.
+
+No such machine runs these tests. What is checked is that the blocks which the cost model chooses
+respect the caches and registers of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+import pplconv
+from asm.registry import ISAS, kernels
+from benchmarks.problems import load_nets
+from pplconv.algorithms import Candidate, Rates
+from pplconv.algorithms.rates import step_cycles
+from pplconv.config import Settings
+from pplconv.machine import Machine, detect
+from pplconv.planner import Request, Target, plan_problem
+from pplconv.planner.estimating import Ranked, estimate_plan
+from pplconv.problem import ConvProblem
+from pplconv.wisdom import cpu_model
+from recorded import MACHINES
+from recorded_arm import M1_SYSCTL, sysctl_of
+
+KIB = 1 << 10
+LINE = 64
+WINDOW = 24  # steps of k that a tile's vector operand is read ahead
+
+APPLE_M1 = M1_SYSCTL | {
+    "hw.ncpu": 8,
+    "hw.physicalcpu": 8,
+    "hw.memsize": 17179869184,
+    "hw.cachelinesize": 128,
+    "hw.nperflevels": 2,
+    "hw.perflevel0.logicalcpu": 4,
+    "hw.perflevel0.l1dcachesize": 131072,
+    "hw.perflevel0.l2cachesize": 12582912,
+    "hw.perflevel0.cpusperl2": 4,
+    "hw.perflevel1.logicalcpu": 4,
+}
+# L1D, and each core's share of L2, in KiB; FMAs a cycle and their latency.
+NAMES = {
+    "kunpeng": (64, 512, 2, 5),
+    "graviton_2": (64, 1024, 2, 2),
+    "graviton_3": (64, 1024, 4, 2),
+    "graviton_4": (64, 2048, 4, 2),
+    "a64fx": (64, 8192 // 12, 2, 9),
+    "apple_m1": (128, 3072, 4, 4),
+}
+LAYERS = sorted(
+    {layer.sizes for net in ("resnet_50", "vgg_19", "mobilenet") for layer in load_nets()[net]}
+)
+
+
+def table(arch: str) -> Iterator[dict[str, Any]]:
+    """Rows of the kernel table of another architecture, without its addresses."""
+    for kernel in kernels(arch):
+        names = ("symbol", "op", "dtype", "isa", "mr", "nr")
+        yield {name: getattr(kernel, name) for name in names} | {
+            "vector_bytes": ISAS[kernel.isa].vector_bytes
+        }
+
+
+TABLE = list(table("aarch64"))
+
+
+@cache
+def recorded(name: str) -> Machine:
+    """Describe a machine, by files that are written once."""
+    with TemporaryDirectory() as root:
+        return look(name, Path(root))
+
+
+def look(name: str, root: Path) -> Machine:
+    if name == "apple_m1":
+        return detect(
+            root=str(root), auxval=lambda kind: 0, register=lambda: 0, affinity=range(8),
+            arch="arm64", ask=sysctl_of(APPLE_M1, "Apple M1"),
+        )  # fmt: skip
+    facts = MACHINES[name]()
+    facts.lay(root)
+    return detect(
+        root=str(root), auxval=facts.auxval, register=lambda: 0, affinity=facts.online,
+        arch=facts.arch, ask=lambda key: None,
+    )  # fmt: skip
+
+
+@pytest.fixture(params=NAMES)
+def target(request: pytest.FixtureRequest) -> Target:
+    machine = recorded(request.param)
+    l1d, l2_share, fma, latency = NAMES[request.param]
+    assert (machine.l1d_bytes // KIB, machine.l2_share // KIB) == (l1d, l2_share)
+    assert (machine.fma_per_cycle["neon"], machine.fma_latency) == (fma, latency)
+    return Target.of(machine, TABLE)
+
+
+def chosen(text: str, layout: str, target: Target, threads: int) -> list[Candidate]:
+    """What one thread would run, and what a team does."""
+    problem = ConvProblem.parse(text, layout=layout)
+    asked = Request(problem, threads=threads, target=target)
+    assert asked.surroundings().isa == "neon"
+    best: list[Ranked] = [ranked[0] for ranked in estimate_plan(asked)]
+    return [each.candidate for each in best]
+
+
+def check_registers(tile: tuple[int, int], lanes: int, enough: int, free: bool) -> None:
+    """The tile, a row of B and a column of A fit the register file; and hide the FMAs' latency."""
+    mr, nr = tile
+    vectors = nr // lanes
+    assert mr * vectors + vectors + -(-mr // lanes) <= ISAS["neon"].vector_registers
+    if free:
+        assert mr * vectors >= enough
+
+
+def check_nest(nest: Any, rates: Rates) -> None:
+    """A panel of weights, with the other operand passing by, in L1; packed pixels in L2.
+
+    A sum that is left whole, which spares passes over C, may have its panel in L2, if a row of it
+    comes in less time than a step of the tile takes.
+    """
+    e, blocks = nest.problem.element, nest.blocks
+    by_pixels = nest.orientation == "pixels"
+    panel = nest.panel_width * blocks["k_block"] * e
+    passing = WINDOW * blocks["nr"] * e if by_pixels else blocks["mr"] * LINE
+    if panel + passing > rates.l1_bytes:
+        assert blocks["k_block"] == nest.problem.k
+        assert panel <= rates.l2_bytes // 4
+        step = step_cycles(rates, blocks["mr"], blocks["nr"] // nest.lanes)
+        assert nest.panel_width * e / rates.l2_rate <= step
+    if nest.packed:
+        packed = min(blocks["hw_segment"], nest.pixels) * blocks["k_block"] * e
+        assert packed <= rates.l2_bytes // (2 if by_pixels else 4)
+
+
+def check_direct(direct: Any, rates: Rates) -> None:
+    """The rows of a task in half of L2, and a panel of weights in it beside them.
+
+    A sum over all channels and taps is not cut, so that its panel may be larger than L1.
+    """
+    e = direct.problem.element
+    rows = direct.slab_rows * direct.geometry[1] * direct.ic * e
+    if direct.row_segment > 1:
+        l2 = rates.l2_bytes
+        assert direct.panel * direct.k_packed * e + min(rows, l2 // 2) <= l2
+        assert rows <= l2 // 2 or not direct.slab
+
+
+def check_winograd(winograd: Any, rates: Rates) -> None:
+    """V and M in L2, the slab of NCHW in half of L1."""
+    e, blocks = winograd.problem.element, winograd.blocks
+    channels = blocks["ic_segment"] + blocks["oc_block"]
+    assert winograd.positions * blocks["tile_block"] * channels * e <= rates.l2_bytes
+    if winograd.by_planes:
+        assert winograd.t * winograd.memory["slab_row"] <= rates.l1_bytes
+
+
+CHECKS = {"gemm": check_nest, "direct": check_direct, "winograd": check_winograd}
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_blocks_fit_caches_and_registers(target: Target, layout: str) -> None:
+    machine = target.machine
+    lanes = ISAS["neon"].vector_bytes // 4
+    rates = Rates.of(Request(ConvProblem.parse(LAYERS[0]), target=target).surroundings())
+    enough = machine.fma_per_cycle["neon"] * machine.fma_latency
+    seen = set()
+    for text in LAYERS:
+        for candidate in chosen(text, layout, target, threads=4):
+            seen.add(candidate.loops)
+            p, blocks = candidate.problem, candidate.blocks
+            # One thread's scratch passes through its own L2.
+            assert candidate.scratch_bytes <= machine.l2_share
+            assert candidate.kernel("neon") in SYMBOLS
+            if candidate.loops == "depthwise":
+                continue
+            # Blocks of few pixels or channels have no more accumulators to give.
+            rows = {"gemm": "hw_segment", "winograd": "tile_block"}.get(candidate.loops)
+            free = min(int(blocks[rows]) if rows else p.ow, p.oc // p.groups) >= 32
+            check_registers((int(blocks["mr"]), int(blocks["nr"])), lanes, enough, free)
+            if p.oh * p.ow > 1:  # a single pixel uses no weight twice
+                CHECKS[candidate.loops](candidate, rates)
+    assert seen == {"gemm", "direct", "winograd", "depthwise"}
+
+
+SYMBOLS = {row["symbol"] for row in TABLE}
+
+
+@pytest.mark.parametrize("text", ["mb1ic64ih56oc64kh3ph1", "mb1ic256ih14oc1024kh1"])
+def test_the_workspace_is_bounded_there_too(target: Target, text: str) -> None:
+    problem = ConvProblem.parse(text)
+    asked = Request(problem, threads=8, target=target)
+    free = plan_problem(asked).plan
+    bound = max(free.scratch_bytes // 2, 1 << 16)
+    plan = plan_problem(replace(asked, max_workspace=bound)).plan
+    assert plan.scratch_bytes <= bound
+    assert (plan.isa, plan.threads >= 1) == ("neon", True)
+
+
+def test_a_plan_is_the_machine_s_own() -> None:
+    """It depends on nothing of this process: neither its machine, nor kernels, nor settings."""
+    plans = {}
+    problem = ConvProblem.parse("mb1ic256ih56oc256kh3ph1")
+    for name in ("kunpeng", "graviton_4", "a64fx"):
+        machine = recorded(name)
+        target = Target.of(machine, TABLE, Settings(team_start_us=4))
+        plans[name] = plan_problem(Request(problem, threads=4, target=target)).plan
+        assert plans[name] == plan_problem(Request(problem, threads=4, target=target)).plan
+    assert {plan.isa for plan in plans.values()} == {"neon"}
+    assert len({str(plan.blocks) for plan in plans.values()}) > 1
+
+
+@pytest.mark.parametrize("name", ["kunpeng", "apple_m1"])
+def test_default_team_of_the_other_machine(name: str) -> None:
+    machine = recorded(name)
+    asked = Request(ConvProblem.parse("mb1ic512ih112oc512kh3ph1"), target=Target.of(machine, TABLE))
+    assert asked.surroundings().threads == len(machine.cores)
+    assert asked.machine is machine
+
+
+def test_its_settings_cap_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PPLCONV_MAX_ISA", "portable")  # this process's cap is not the other's
+    machine = recorded("graviton_3")
+    problem = ConvProblem.parse("mb1ic64ih28oc64kh1")
+    free = Target.of(machine, TABLE)
+    capped = Target.of(machine, TABLE, Settings(max_isa="portable", team_start_us=4))
+    foreign = Target.of(machine, TABLE, Settings(max_isa="avx2", team_start_us=4))
+    assert plan_problem(Request(problem, threads=1, target=free)).plan.isa == "neon"
+    assert plan_problem(Request(problem, threads=1, target=capped)).plan.isa == "portable"
+    with pytest.raises(ValueError, match="cap is 'avx2': expected one of portable, neon"):
+        plan_problem(Request(problem, threads=1, target=foreign))
+
+
+def test_nothing_is_measured_for_another_machine() -> None:
+    target = Target.of(recorded("graviton_2"), TABLE)
+    asked = Request(ConvProblem.parse("mb1ic64ih28oc64kh1"), threads=1, target=target)
+    for search in ("measure", "exhaustive"):
+        with pytest.raises(ValueError, match=f"search is '{search}': expected 'estimate'"):
+            plan_problem(asked, search=search)
+
+
+def test_wisdom_of_the_other_machine_is_found() -> None:
+    """Who has measured on a Graviton may plan for it elsewhere."""
+    target = Target.of(recorded("graviton_2"), TABLE)
+    problem = ConvProblem.parse("mb1ic64ih28oc64kh3ph1")
+    asked = Request(problem, threads=1, target=target)
+    before = plan_problem(asked).plan
+    single = estimate_plan(asked, slack=10.0)[0]
+    other = next(r.candidate for r in single if r.candidate.bits != before.bits)
+    key = pplconv.wisdom.Key(
+        str(problem), "f32", problem.layout_text, "none", asked.tolerance,
+        cpu_model(target.machine), "neon",
+    )  # fmt: skip
+    blocks = {"algorithm": other.algorithm, **other.blocks}
+    pplconv.wisdom.remember(key, {"bits": other.bits}, 1, blocks, 1e-3, search="measure")
+    plan = plan_problem(asked).plan
+    assert (plan.search, plan.bits, plan.isa) == ("wisdom", other.bits, "neon")
+    # No plan of this machine is led astray by it.
+    assert plan_problem(Request(problem, threads=1)).plan.search == "estimate"
