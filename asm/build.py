@@ -48,8 +48,10 @@ def _transforms_name(n: int, r: int) -> str:
 def _template_text(kernel: Kernel) -> str:
     names: dict[str, str | int] = {
         "PPLCONV_SYMBOL": kernel.symbol,
+        "PPLCONV_F16": int(kernel.dtype == "f16"),
         "PPLCONV_F64": int(kernel.dtype == "f64"),
         "PPLCONV_VECTOR_BYTES": ISAS[kernel.isa].vector_bytes,
+        "PPLCONV_NEON": int("asimd" in ISAS[kernel.isa].features),
     }
     if kernel.mr:
         names |= {"MR": kernel.mr, "NR": kernel.nr}

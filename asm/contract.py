@@ -88,6 +88,13 @@ FLAGS = {
     "B_PADDED": 32,  # whole vectors of b may be read, whatever n is
 }
 
+# Longest chain of products that GEMM in half precision adds in half precision. A segment's k is
+# cut into pieces of so many terms from its start; a piece goes on with the chain under way if the
+# chain then is no longer than this, and otherwise begins a new one. Chains are added in float32, in
+# their order, and the total is rounded to half precision once, before the epilogue. 64 terms cost
+# one in sixteen instructions more than none, and their error is that of 64 terms, whatever k is.
+HALF_CHAIN = 64
+
 # What `activate` computes, x being an element. NaN stays NaN and infinities give the limits.
 ACTIVATIONS = {
     "LEAKY": 1,  # x < 0 ? slope[0] * x : x; a slope of zero gives zero, also for -inf

@@ -77,6 +77,16 @@ ISAS = {
             32,
         ),
         Isa("neon", "aarch64", ("-march=armv8-a",), ("asimd",), 16, 32),
+        # Arithmetic in half precision, and nothing else: other types are those of the level below.
+        Isa(
+            "fp16",
+            "aarch64",
+            ("-march=armv8.2-a+fp16",),
+            ("asimd", "fphp", "asimdhp"),
+            16,
+            32,
+            ("f16",),
+        ),
     )
 }
 
@@ -98,6 +108,10 @@ GEMM_TILES = {
     ("neon", 2): 12,
     ("neon", 3): 8,
     ("neon", 4): 6,
+    ("fp16", 1): 16,
+    ("fp16", 2): 12,
+    ("fp16", 3): 8,
+    ("fp16", 4): 6,
 }
 
 # Operations that every level has one kernel of: C for the floor, assembly above it.
@@ -107,19 +121,20 @@ EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
 
 # Operations whose kernels are C, compiled once per dtype and ISA from one source.
 C_OPERATIONS = {
-    "pack_pixels": EVERY_LEVEL,
-    "pack_rows": EVERY_LEVEL,
-    "pack_channels": EVERY_LEVEL,
-    "pack_weights": EVERY_LEVEL,
-    "store_transposed": EVERY_LEVEL,
-    "zero_lanes": EVERY_LEVEL,
+    "pack_pixels": (*EVERY_LEVEL, "fp16"),
+    "pack_rows": (*EVERY_LEVEL, "fp16"),
+    "pack_channels": (*EVERY_LEVEL, "fp16"),
+    "pack_weights": (*EVERY_LEVEL, "fp16"),
+    "store_transposed": (*EVERY_LEVEL, "fp16"),
+    "zero_lanes": (*EVERY_LEVEL, "fp16"),
     "depthwise_pixels": EVERY_LEVEL,
     "depthwise_channels": EVERY_LEVEL,
     "pack_depthwise": EVERY_LEVEL,
 }
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
-# below, in C for every ISA; a kernel's MR is n and its NR is r.
+# below, in C for every ISA but those of half precision, which does not carry the transforms' sums;
+# a kernel's MR is n and its NR is r.
 WINOGRAD_VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 WINOGRAD_OPERATIONS = ("winograd_input", "winograd_output", "winograd_weights")
 
@@ -190,7 +205,7 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for isa, level in ISAS.items():
         for dtype in level.dtypes:
             rows += [Kernel(op, dtype, isa) for op, isas in C_OPERATIONS.items() if isa in isas]
-            for op in WINOGRAD_OPERATIONS:
+            for op in WINOGRAD_OPERATIONS if dtype in DTYPES else ():
                 rows += [Kernel(op, dtype, isa, n, r) for n, r in WINOGRAD_VARIANTS]
             source = "template" if isa == "portable" else "generator"
             rows += [Kernel(op, dtype, isa, source=source) for op in ASSEMBLY_OPERATIONS]

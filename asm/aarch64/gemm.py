@@ -35,6 +35,7 @@ from collections.abc import Callable
 
 from asm.aarch64.emit import chunk_letter, frame
 from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
+from asm.aarch64.half_chains import CHAIN, HalfChains
 from asm.contract import FLAGS, GEMM
 from asm.registry import Kernel
 
@@ -55,6 +56,10 @@ class _Gemm(Tile):
         free = ("x1", "x4", "x16", "x17", *(x for x in _OFFSETS if x not in offsets))
         self.rows = [*free, *CALLEE_SAVED][: self.mr]
         self.saved = [x for x in CALLEE_SAVED if x in self.rows]
+        self.chains: HalfChains | None = None
+        if kernel.dtype == "f16":
+            self.saved.append(CHAIN)
+            self.chains = HalfChains(self.w, self.accumulators)
         # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
         self.unroll = 2 if self.mr * self.nv > 12 else 4
 
@@ -63,7 +68,11 @@ class _Gemm(Tile):
         self.save()
         self.start()
         self.strides()
+        if self.chains:
+            self.chains.begin(self.field("segment_count"))
         self.sum()
+        if self.chains:
+            self.chains.end()
         self.epilogue()
         self.restore()
         w("ret")
@@ -87,6 +96,7 @@ class _Gemm(Tile):
             + (f", {', '.join(_OFFSETS[: self.nv - 1])} vectors of B" if self.nv > 1 else ""),
             "x5 steps or turns, x14 k, x15 how A and B are read, x9 segments, x10 segments left",
             f"stack: {self.mr} vectors of scratch for a column that is not whole",
+            *(self.chains.contract() if self.chains else ()),
         ]
 
     def places(self) -> list[tuple[str, str, str, int]]:
@@ -105,6 +115,9 @@ class _Gemm(Tile):
         """Make the frame: the scratch column, and what the caller wants back."""
         places = self.places()
         self.frame_bytes = 16 * (self.mr + len(places))
+        if self.chains:
+            self.chains.totals_at = self.frame_bytes
+            self.frame_bytes += self.chains.bytes
         self.w(f"sub sp, sp, #{self.frame_bytes}")
         self.move("st", places)
 
@@ -156,7 +169,7 @@ class _Gemm(Tile):
         w("csel x17, x16, x17, eq // columns that may be read")
         w(f"mov x15, #{1 << _NARROW}")
         w(f"cmp x17, #{v.lanes}")
-        w("b.lt .Lsum")
+        w("b.lt .Lstrides_known")
         w(f"cmp x17, #{self.kernel.nr}")
         w("cset x15, ne")
         w(f"lsl x15, x15, #{_ENDS_AT_N}")
@@ -170,12 +183,12 @@ class _Gemm(Tile):
         w(f"ldr x8, {self.field('a_rs')}")
         w(f"cmp x8, #{v.size}")
         w("cset x8, ne")
-        w(f"orr x15, x15, x8{f', lsl #{_NEAR_K}' if _NEAR_K else ''}")
+        w(f"orr x15, x15, x8, lsl #{_NEAR_K}")
+        w.label("strides_known")
 
     def sum(self) -> None:
         """Run over the segments; without any, A and B are the only one."""
         w = self.w
-        w.label("sum")
         w(f"ldr x9, {self.field('segments')}")
         w(f"ldr x10, {self.field('segment_count')}")
         w(f"ldr x2, {self.field('b')}")
@@ -188,21 +201,29 @@ class _Gemm(Tile):
         w.label("segment")
         self.segment()
         w.label("segment_done")
+        if self.chains:
+            w("cbnz x7, .Lpiece")
         w("subs x10, x10, #1")
         w("b.gt .Lnext_segment")
 
     def segment(self) -> None:
         """Run over k: whole turns, then step by step; x7 and x8 are the segment's offsets."""
         w = self.w
-        w(f"tbnz x15, #{_NEAR_K}, .Lk_segment")
+        w(f"tbnz x15, #{_NEAR_K}, .Lpoint_to_rows")
         w(f"ldr x1, {self.field('a')}")
         w("add x1, x1, x7")
         w(f"ldr x4, {self.field('a_ks')}")
+        w("b .Lpointed")
+        w.label("point_to_rows")
+        self.point_to_rows()
+        w.label("pointed")
+        if self.chains:
+            self.chains.piece(self.field("k"))
+        w(f"tbnz x15, #{_NEAR_K}, .Lk_segment")
         w(f"tbnz x15, #{_NARROW}, .Lnarrow_segment")
         self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
         w("b .Lsegment_done")
         w.label("k_segment")
-        self.point_to_rows()
         unroll = self.v.lanes if self.rows_held else 4
         self.turns("k", unroll, self.k_turn, self.k_step)
         w("b .Lsegment_done")

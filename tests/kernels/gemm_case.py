@@ -2,8 +2,9 @@
 
 Three references judge it. ``ordered_gemm`` of the native half takes the contract word by word
 and gives the very bits, fused for the assembly kernels and with two roundings a step for the
-portable ones. float64 in NumPy shares nothing with either: NaN and the infinities must stand
-where it has them, and finite elements must lie within the bound of their rounding errors.
+portable ones; ``half_gemm`` does so for half precision. float64 in NumPy shares nothing with
+either: NaN and the infinities must stand where it has them, and finite elements must lie within
+the bound of their rounding errors.
 The portable kernels, called over the same tile in pieces, must agree within twice that bound.
 
 The bound: each of the k products (of all segments), C, bias and residual is rounded at most
@@ -22,6 +23,7 @@ import numpy as np
 
 from asm.contract import FLAGS
 from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
+from half_gemm import ordered_sum
 from kernel_checker import Checker
 from kernel_table import BITS, DTYPES
 from kernel_values import KINDS, draw
@@ -259,6 +261,8 @@ class Call:
 
     def ordered(self) -> np.ndarray:
         """The bits that the contract's order of operations gives."""
+        if self.dtype == np.float16:
+            return self.ordered_half()
         out = np.empty((self.row["mr"], self.case.n), self.dtype)
         reference = getattr(self.checker.native, f"ordered_gemm_{self.row['dtype']}")
         reference(
@@ -269,6 +273,22 @@ class Call:
             ctypes.c_void_p(out.ctypes.data),
         )
         return out
+
+    def ordered_half(self) -> np.ndarray:
+        """The same for half precision, by NumPy."""
+        shape = self.row["mr"], self.case.n
+        accumulate = self.case.flags & ACCUMULATE
+        start = self.c.read() if accumulate else np.zeros(shape, self.dtype)
+        x = ordered_sum(self.a, self.b, start, max(self.case.segment_count, 1))
+        if self.bias is not None:
+            x = x + (self.bias[:, np.newaxis] if self.case.flags & BIAS_ROW else self.bias)
+        if self.residual is not None:
+            x = x + self.residual
+        if self.clip is not None:
+            low, high = self.clip
+            x = np.where(x < low, low, x)
+            x = np.where(x > high, high, x)
+        return np.ascontiguousarray(x)
 
     def exact(self) -> tuple[np.ndarray, np.ndarray]:
         """The result in float64, and how far rounding may take a kernel from it."""

@@ -16,9 +16,17 @@ from asm.registry import ISAS
 from pplconv import _kernels
 
 MACHINE = platform.machine()
-DTYPES = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+DTYPES = {
+    "f16": np.dtype(np.float16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
+}
 # The same bits as integers, for comparisons that tell -0.0 from 0.0 and keep NaNs.
-BITS = {"f32": np.dtype(np.uint32), "f64": np.dtype(np.uint64)}
+BITS = {
+    "f16": np.dtype(np.uint16),
+    "f32": np.dtype(np.uint32),
+    "f64": np.dtype(np.uint64),
+}
 
 
 @cache

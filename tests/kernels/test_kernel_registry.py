@@ -7,15 +7,24 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from asm.aarch64.mach_o import mach_o
 from asm.build import generate
 from asm.contract import CONTRACTS
-from asm.registry import DTYPES, ISAS, WINOGRAD_OPERATIONS, WINOGRAD_VARIANTS, Kernel, kernels
+from asm.registry import (
+    DTYPES,
+    ELEMENT_BYTES,
+    ISAS,
+    WINOGRAD_OPERATIONS,
+    WINOGRAD_VARIANTS,
+    Kernel,
+    kernels,
+)
 from kernel_table import MACHINE, executable_isas
 from pplconv import _kernels
 from pplconv.machine.cpu import identify
 
 GRAMMAR = re.compile(
-    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>f32|f64)"
+    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>f16|f32|f64)"
     r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*)"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "riscv64")
@@ -40,8 +49,9 @@ def test_name_says_what_the_kernel_is(kernel):
     assert (match["op"], match["dtype"], match["isa"]) == (kernel.op, kernel.dtype, kernel.isa)
     assert (int(match["mr"] or 0), int(match["nr"] or 0)) == (kernel.mr, kernel.nr)
     assert kernel.op in CONTRACTS
-    assert kernel.dtype in DTYPES
+    assert kernel.dtype in ELEMENT_BYTES
     assert kernel.isa in ISAS
+    assert kernel.dtype in ISAS[kernel.isa].dtypes
     assert bool(kernel.mr) == bool(kernel.nr) == (kernel.op in ("gemm", *WINOGRAD_OPERATIONS))
     assert bool(kernel.kr) == (kernel.op == "gemm")
 
@@ -63,17 +73,53 @@ def test_file_name_is_symbol(tmp_path, machine):
     assert others == {"pplconv_kernel_table", "pixel_runs", "cpuid"}
 
 
-def test_assembly_opens_with_contract_and_register_map(tmp_path):
-    generate(tmp_path, "x86_64")
-    for kernel in ASSEMBLY:
+@pytest.mark.parametrize(
+    ("machine", "comment", "registers"),
+    [("x86_64", "#", "[yz]mm0-[yz]mm{last} C"), ("aarch64", "//", r"(v\d+, ){{{last}}}v\d+ C")],
+)
+def test_assembly_opens_with_contract_and_register_map(tmp_path, machine, comment, registers):
+    generate(tmp_path, machine)
+    found = [kernel for kernel in ASSEMBLY if ISAS[kernel.isa].machine == machine]
+    assert found
+    for kernel in found:
         head = []
         for line in (tmp_path / f"{kernel.symbol}.s").read_text().splitlines():
-            if not line.startswith("#"):
+            if not line.startswith(comment):
                 break
             head.append(line)
-        assert head[0].startswith(f"# {kernel.symbol}: {CONTRACTS[kernel.op].summary}")
+        summary = CONTRACTS[kernel.op].summary
+        assert head[0].startswith(f"{comment} {kernel.symbol}: {summary}")
         last = kernel.mr * kernel.vectors - 1
-        assert any(re.match(rf"# [yz]mm0-[yz]mm{last} C", line) for line in head)
+        pattern = f"{comment} {registers.format(last=last)}"
+        assert any(re.match(pattern, line) for line in head)
+
+
+def test_aarch64_names_its_architecture(tmp_path):
+    """Each file by itself, so that the assembler refuses what its level does not have."""
+    generate(tmp_path, "aarch64")
+    for kernel in kernels("aarch64"):
+        if kernel.source == "generator":
+            text = (tmp_path / f"{kernel.symbol}.s").read_text()
+            (flag,) = ISAS[kernel.isa].cflags
+            assert re.findall(r"^\.arch (\S+)$", text, re.MULTILINE) == [flag.split("=")[1]]
+
+
+def test_assembly_for_macos(tmp_path):
+    """Symbols with an underscore and none of ELF's directives; nothing else differs."""
+    for source in generate(tmp_path / "elf", "aarch64", "linux"):
+        if source.path.suffix != ".s":
+            continue
+        elf, text = source.path.read_text(), mach_o(source.path.read_text())
+        name = source.path.stem
+        assert re.findall(r"^\.globl (\S+)$", text, re.MULTILINE) == [f"_{name}"]
+        assert re.findall(r"^(\w+):$", text, re.MULTILINE).count(f"_{name}") == 1
+        assert not re.search(r"^\.(type|size|hidden|section|arch)|\.L", text, re.MULTILINE)
+        instructions = re.compile(r"^    (\w+)", re.MULTILINE)
+        assert instructions.findall(text) == instructions.findall(elf)
+    apple = generate(tmp_path / "apple", "arm64", "darwin")
+    texts = [source.path.read_text() for source in apple if source.path.suffix == ".s"]
+    assert texts
+    assert all(".private_extern _pplconv" in text for text in texts)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -128,28 +174,29 @@ def test_no_level_is_missing():
 
 
 def test_winograd_variants_are_complete():
-    """Each variant has its three transforms, for both types and every level."""
+    """Each variant has its three transforms, for every level and its types but half precision."""
     found = {(k.op, k.mr, k.nr, k.dtype, k.isa) for k in kernels() if k.op in WINOGRAD_OPERATIONS}
     assert found == {
         (op, *variant, dtype, isa)
         for op in WINOGRAD_OPERATIONS
         for variant in WINOGRAD_VARIANTS
-        for dtype in DTYPES
         for isa in ISAS
+        for dtype in ISAS[isa].dtypes
+        if dtype in DTYPES
     }
 
 
 def test_tile_families_have_no_holes():
-    """Every number of rows up to the largest, the same for both types."""
+    """Every number of rows up to the largest, the same for each type of the level."""
     families = defaultdict(set)
     for kernel in kernels():
         if kernel.op == "gemm":
             assert kernel.nr % kernel.lanes == 0
             assert kernel.kr == 1
             families[kernel.isa, kernel.dtype, kernel.vectors].add(kernel.mr)
-    for (isa, dtype, vectors), rows in families.items():
+    for (isa, _, vectors), rows in list(families.items()):
         assert rows == set(range(1, max(rows) + 1))
-        assert rows == families[isa, next(d for d in DTYPES if d != dtype), vectors]
+        assert all(rows == families[isa, other, vectors] for other in ISAS[isa].dtypes)
 
 
 @pytest.mark.parametrize("kernel", ASSEMBLY, ids=by_symbol)
