@@ -1,8 +1,8 @@
 """Speed of inner loops on cores that are not here, argued by models of their pipelines.
 
 ``python -m benchmarks.analysis aarch64`` takes the loops out of the generated assembly, asks
-llvm-mca (and OSACA, where it is installed and has the core) what each core makes of them, and writes
-``benchmarks/ANALYSIS.md``.
+llvm-mca (and OSACA, where it is installed and has the core) what each core makes of them, and
+writes ``benchmarks/ANALYSIS.md``.
 
 ================  ==============================================================================
 ``cores.py``      the cores: what the tools call them, what they really are

@@ -85,6 +85,8 @@ def _x86(
     return Core(name, "x86_64", products, machine, osaca, note=note)
 
 
+_HALF = "one 512-bit FMA unit of the core's two: its 512-bit figures are half of the truth"
+
 CORES = (
     _arm("tsv110", "Kunpeng 920", 0x48, 0xD01, "TSV110", 1.95,
          "FMLA of 4 cycles; OpenPPL's slides measured 5"),
@@ -108,9 +110,9 @@ CORES = (
          "ZEN4", "counts a 512-bit broadcast from memory against the FMA pipes; the core does not"),
     _x86("skylake-avx512", "Xeon Scalable", "GenuineIntel", (6, 0x55), (32, 1024, 1408), "SKX"),
     _x86("icelake-server", "3rd Xeon Scalable", "GenuineIntel", (6, 0x6A), (48, 1280, 1536),
-         "ICX", "one 512-bit FMA unit of the core's two: its 512-bit figures are half of the truth"),
+         "ICX", _HALF),
     _x86("sapphirerapids", "4th Xeon Scalable", "GenuineIntel", (6, 0x8F), (48, 2048, 1920),
-         "SPR", "one 512-bit FMA unit of the core's two: its 512-bit figures are half of the truth"),
+         "SPR", _HALF),
 )  # fmt: skip
 
 

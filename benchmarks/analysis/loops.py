@@ -52,7 +52,9 @@ def extract(assembly: str, label: str) -> str:
         start = lines.index(f".L{label}:")
     except ValueError:
         raise LoopError(f"no label .L{label}") from None
-    back = re.compile(rf"\s+(?:b\.\w+|cbn?z \w+,|tbn?z \w+, #\d+,|j\w+) \.L{label}\s*(?://.*|#.*)?$")
+    back = re.compile(
+        rf"\s+(?:b\.\w+|cbn?z \w+,|tbn?z \w+, #\d+,|j\w+) \.L{label}\s*(?://.*|#.*)?$"
+    )
     for end in range(start + 1, len(lines)):
         if back.match(lines[end]):
             return "\n".join(lines[start : end + 1]) + "\n"
@@ -198,7 +200,9 @@ def peak_loops(arch: str) -> Iterator[Loop]:
 
 def tile_loops(arch: str, dtype: str) -> list[Loop]:
     """Loops of the main tiles of a type, and those over k of the tiles that hold their rows."""
-    found = [loop for kernel in main_tiles(arch) if kernel.dtype == dtype for loop in loops_of(kernel)]
+    found = [
+        loop for kernel in main_tiles(arch) if kernel.dtype == dtype for loop in loops_of(kernel)
+    ]
     for kernel in held_tiles(arch):
         if kernel.dtype == dtype:
             found += [loop for loop in loops_of(kernel) if loop.name == "k"]

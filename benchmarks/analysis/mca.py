@@ -59,7 +59,7 @@ def version_of(path: str) -> str | None:
 
 def installed(path: str | None = None) -> Iterable[str]:
     """Programs on the search path that are named llvm-mca, with or without a version."""
-    found = {}
+    found: dict[str, str] = {}
     for directory in os.get_exec_path() if path is None else path.split(os.pathsep):
         try:
             names = sorted(os.listdir(directory or os.curdir))
