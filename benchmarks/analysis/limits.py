@@ -58,7 +58,8 @@ def bounds(loop: Loop, answer: Answer) -> dict[str, float]:
         "latency": loop.chain * answer.fma_latency,
         "dispatch": answer.micro_ops / answer.dispatch_width,
     }
-    # Accumulators that are forwarded early make chains shorter than the latency says.
+    # Accumulators that are forwarded early, and operands that come from memory, which the latency
+    # has the load of in it, make chains shorter than it says.
     if found["latency"] > answer.cycles / NEAR:
         del found["latency"]
     return found | dict(answer.pressure)
