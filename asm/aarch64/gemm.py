@@ -7,13 +7,12 @@ depends on which of its two strides is one element:
 
 - Rows are neighbours (a packed panel, planes of an image): a few whole vectors hold the column.
 - The elements of a row are neighbours (channels-last pixels, so 1x1 convolution needs no packing):
-  where every row can have a register, a whole vector of each serves as many steps as it has
-  lanes; where they cannot, each step loads an element of each row. That is a load for every one
-  to four FMLAs, for which all of these cores have slots.
+  a whole vector of each row that has a register serves as many steps as it has lanes; of rows that
+  have none, each step loads an element.
 
-Either loop takes little more than its FMLAs. Neighbouring vectors are loaded by one LD1 that moves
-the pointer too, as that takes the fewest slots of all loads in cores that decode three or four
-instructions a cycle for two FMLAs.
+Either loop takes little more than its FMLAs. Every load of theirs is an LDUR, a single micro-op
+everywhere: LDR with a scaled offset is two on Neoverse-N1, and LD1 of several registers takes its
+slots together or not at all (``benchmarks/ANALYSIS.md``).
 
 B that may not be read beyond n (the last columns of a plane) is read in vectors that end at n; the
 tile's columns are put straight before and after the sum. Less than one vector is loaded in chunks.
@@ -61,7 +60,8 @@ class _Gemm(Tile):
             self.saved.append(CHAIN)
             self.chains = HalfChains(self.w, self.accumulators)
         # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
-        self.unroll = 2 if self.mr * self.nv > 12 else 4
+        self.unroll = 2 if self.mr * self.nv > 16 else 4
+        self.k_unroll = max(self.v.lanes, 4) if self.rows_held and self.mr * self.nv > 16 else 8
 
     def generate(self) -> str:
         w = self.w
@@ -224,8 +224,7 @@ class _Gemm(Tile):
         self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
         w("b .Lsegment_done")
         w.label("k_segment")
-        unroll = self.v.lanes if self.rows_held else 4
-        self.turns("k", unroll, self.k_turn, self.k_step)
+        self.turns("k", self.k_unroll, self.k_turn, self.k_step)
         w("b .Lsegment_done")
         w.label("narrow_segment")
         w(f"ldr x12, {self.field('a_rs')}")
@@ -273,7 +272,9 @@ class _Gemm(Tile):
         """Load a whole row of B, and go on to the next."""
         w = self.w
         w("prfm pldl1keep, [x2, x6]")
-        w(f"ld1 {self.registers(self.b)}, [x2], x3")
+        for j, r in enumerate(self.b):
+            w(f"ldur q{r}, [x2, #{j * self.v.bytes}]")
+        w("add x2, x2, x3")
 
     def vectors_of_b(self) -> None:
         """Load a row of B vector by vector, as the last may overlap, and go on to the next."""
@@ -283,22 +284,12 @@ class _Gemm(Tile):
         w("prfm pldl1keep, [x2, x6]")
         w("add x2, x2, x3")
 
-    def registers(self, numbers: list[int]) -> str:
-        """Neighbouring registers, as LD1 names them."""
-        return f"{{{', '.join(self.v.all(r) for r in numbers)}}}"
-
     def column_of_a(self) -> None:
         """Load a column of A whose rows are neighbours, and go on to the next."""
         w = self.w
-        whole = [r for r, (_, size) in zip(self.a, self.chunks, strict=False) if size == 16]
-        first = whole[:4]
         for r, (row, size) in zip(self.a, self.chunks, strict=False):
-            if r not in first:
-                w(f"ldr {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]")
-        if first:
-            w(f"ld1 {self.registers(first)}, [x1], x4")
-        else:
-            w("add x1, x1, x4")
+            w(f"ldur {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]")
+        w("add x1, x1, x4")
 
     def element_of_column(self, m: int) -> str:
         """Row `m` of the column that :meth:`column_of_a` loads."""
@@ -329,22 +320,21 @@ class _Gemm(Tile):
     def k_turn(self) -> None:
         """Several steps where the elements of a row of A are neighbours."""
         w, v = self.w, self.v
-        if self.rows_held:
-            for m, row in enumerate(self.rows):
-                w(f"ldr q{self.a[m]}, [{row}], #{v.bytes}")
-            for step in range(v.lanes):
-                self.row_of_b()
-                for m in range(self.mr):
-                    self.row_of_c(m, v.lane(self.a[m], step))
-            return
-        for step in range(4):
+        for step in range(self.k_unroll):
+            if step % v.lanes == 0:
+                for r, row in zip(self.held, self.rows, strict=False):
+                    w(f"ldur q{r}, [{row}, #{step * v.size}]")
             self.row_of_b()
             for m, row in enumerate(self.rows):
-                t = self.a[m % len(self.a)]
-                w(f"ldr {v.letter}{t}, [{row}, #{step * v.size}]")
-                self.row_of_c(m, v.lane(t, 0))
+                if m < len(self.held):
+                    element = v.lane(self.held[m], step % v.lanes)
+                else:
+                    t = self.passing[m % 2]
+                    w(f"ldur {v.letter}{t}, [{row}, #{step * v.size}]")
+                    element = v.lane(t, 0)
+                self.row_of_c(m, element)
         for row in self.rows:
-            w(f"add {row}, {row}, #{4 * v.size}")
+            w(f"add {row}, {row}, #{self.k_unroll * v.size}")
 
     def k_step(self) -> None:
         """One step where the elements of a row of A are neighbours."""
