@@ -66,8 +66,8 @@ def _template_text(kernel: Kernel) -> str:
 def _table_text(rows: list[Kernel]) -> str:
     declarations = "".join(f"void {k.symbol}(const void *args);\n" for k in rows)
     entries = "".join(
-        f'    {{"{k.symbol}", "{k.op}", "{k.dtype}", "{k.isa}", {k.mr}, {k.nr}, {k.kr}, '
-        f"{ISAS[k.isa].vector_bytes}, {k.symbol}}},\n"
+        f'    {{"{k.symbol}", "{k.op}", "{k.dtype}", "{k.isa}", "{k.tuning}", {k.mr}, {k.nr}, '
+        f"{k.kr}, {ISAS[k.isa].vector_bytes}, {k.symbol}}},\n"
         for k in rows
     )
     return (

@@ -91,8 +91,11 @@ FLAGS = {
 # Longest chain of products that GEMM in half precision adds in half precision. A segment's k is
 # cut into pieces of so many terms from its start; a piece goes on with the chain under way if the
 # chain then is no longer than this, and otherwise begins a new one. Chains are added in float32, in
-# their order, and the total is rounded to half precision once, before the epilogue. 64 terms cost
-# one in sixteen instructions more than none, and their error is that of 64 terms, whatever k is.
+# their order, and the total is rounded to half precision once, before the epilogue. The end of a
+# chain costs four vector operations for each accumulator's 64 FMAs. Measured: the largest error of
+# 24 x 24 sums of normal numbers, over the largest output, is 2.1e-3 for 64 terms, 1.3e-3 for 512
+# (in one chain: 6.1e-3) and 1.3e-3 for 4608 (1.7e-2). Chains of 32 have 1.1e-3, those of 128
+# between 1.8e-3 and 3.4e-3.
 HALF_CHAIN = 64
 
 # What `activate` computes, x being an element. NaN stays NaN and infinities give the limits.
@@ -422,7 +425,7 @@ struct pplconv_geometry {{
 typedef void (*pplconv_kernel)(const void *args);
 
 struct pplconv_kernel_row {{
-    const char *symbol, *op, *dtype, *isa;
+    const char *symbol, *op, *dtype, *isa, *tuning;
     int32_t mr, nr, kr, vector_bytes;
     pplconv_kernel function;
 }};

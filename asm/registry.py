@@ -114,6 +114,10 @@ GEMM_TILES = {
     ("fp16", 4): 6,
 }
 
+# Kinds of cores for which a level has a second set of GEMM kernels, with the same bits: ``inorder``
+# is Cortex-A53, A55 and their like, for which loads stand between the FMAs.
+GEMM_TUNINGS = {"neon": ("inorder",), "fp16": ("inorder",)}
+
 # Operations that every level has one kernel of: C for the floor, assembly above it.
 ASSEMBLY_OPERATIONS = ("activate", "fma_peak")
 
@@ -157,6 +161,8 @@ class Kernel:
     source : str
         ``"generator"`` (assembly from ``asm/<machine>/<op>.py``) or ``"template"``
         (C from ``asm/portable/<op>.c``).
+    tuning : str
+        Kind of cores it is scheduled for, of :data:`GEMM_TUNINGS`; empty: any.
     """
 
     op: str
@@ -166,12 +172,14 @@ class Kernel:
     nr: int = 0
     kr: int = 0
     source: str = "template"
+    tuning: str = ""
 
     @property
     def symbol(self) -> str:
         """Name of the function, and of its file without the suffix."""
         tile = f"_{self.mr}x{self.nr}" if self.mr else ""
-        return f"pplconv_{self.op}_{self.dtype}{tile}_{self.isa}"
+        tuning = f"_{self.tuning}" if self.tuning else ""
+        return f"pplconv_{self.op}_{self.dtype}{tile}_{self.isa}{tuning}"
 
     @property
     def lanes(self) -> int:
@@ -190,7 +198,8 @@ def _gemm_family() -> Iterator[Kernel]:
         for dtype in ISAS[isa].dtypes:
             nr = vectors * ISAS[isa].vector_bytes // ELEMENT_BYTES[dtype]
             for mr in range(1, largest + 1):
-                yield Kernel("gemm", dtype, isa, mr, nr, 1, source)
+                for tuning in ("", *GEMM_TUNINGS.get(isa, ())):
+                    yield Kernel("gemm", dtype, isa, mr, nr, 1, source, tuning)
 
 
 def kernels(machine: str | None = None) -> list[Kernel]:
@@ -212,4 +221,4 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)
-    return sorted(rows, key=lambda r: (r.op, r.dtype, order.index(r.isa), r.nr, r.mr))
+    return sorted(rows, key=lambda r: (r.op, r.dtype, order.index(r.isa), r.tuning, r.nr, r.mr))

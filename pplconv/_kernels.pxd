@@ -155,6 +155,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         const char *op
         const char *dtype
         const char *isa
+        const char *tuning
         int32_t mr, nr, kr, vector_bytes
         pplconv_kernel function
 

@@ -8,6 +8,7 @@ class _Row(TypedDict):
     op: str
     dtype: str
     isa: str
+    tuning: str
     mr: int
     nr: int
     kr: int
@@ -15,6 +16,7 @@ class _Row(TypedDict):
     address: int
 
 def rows() -> list[_Row]: ...
+def tune(tuning: str) -> None: ...
 def pixel_runs(
     geometry: Sequence[int],
     first: int,

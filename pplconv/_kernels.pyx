@@ -23,6 +23,7 @@ cdef dict _row(const pplconv_kernel_row *row):
         "op": row.op.decode(),
         "dtype": row.dtype.decode(),
         "isa": row.isa.decode(),
+        "tuning": row.tuning.decode(),
         "mr": row.mr,
         "nr": row.nr,
         "kr": row.kr,
@@ -37,11 +38,28 @@ def rows():
     Returns
     -------
     list of dict
-        ``symbol``, ``op``, ``dtype`` ("f32" or "f64"), ``isa``, the tile ``mr`` x ``nr`` x
-        ``kr`` (0 where there is none), ``vector_bytes`` and ``address`` (of the function).
+        ``symbol``, ``op``, ``dtype`` ("f16", "f32" or "f64"), ``isa``, ``tuning`` (the kind of
+        cores that a variant is for, else empty), the tile ``mr`` x ``nr`` x ``kr`` (0 where there
+        is none), ``vector_bytes`` and ``address`` (of the function).
     """
     cdef int32_t i
     return [_row(&pplconv_kernel_table[i]) for i in range(pplconv_kernel_count)]
+
+
+# Read when a family is looked up; variants compute the same bits, so plans need not know.
+cdef bytes _tuning = b""
+
+
+def tune(str tuning):
+    """Prefer the GEMM kernels for one kind of cores, where there are any, from now on.
+
+    Parameters
+    ----------
+    tuning : str
+        ``"inorder"``, or empty for the kernels that suit any core (the default).
+    """
+    global _tuning
+    _tuning = tuning.encode()
 
 
 cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa,
@@ -51,7 +69,7 @@ cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa,
     for i in range(pplconv_kernel_count):
         row = &pplconv_kernel_table[i]
         if row.op == op and row.dtype == dtype and row.isa == isa:
-            if row.mr == mr and row.nr == nr:
+            if row.mr == mr and row.nr == nr and row.tuning == b"":
                 return row
     return NULL
 
@@ -72,6 +90,7 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
     cdef int32_t i, v, m
     cdef const pplconv_kernel_row *row
     cdef bytes wanted_dtype = dtype.encode(), wanted_isa = isa.encode()
+    cdef int element_bytes = {"f16": 2, "f32": 4, "f64": 8}[dtype]
     for v in range(MAX_VECTORS):
         for m in range(MAX_MR):
             family.tile[v][m] = NULL
@@ -80,7 +99,10 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
         row = &pplconv_kernel_table[i]
         if row.op != b"gemm" or row.dtype != wanted_dtype or row.isa != wanted_isa:
             continue
-        family.lanes = row.vector_bytes // (4 if wanted_dtype == b"f32" else 8)
+        # Variants follow the kernels that they stand in for.
+        if row.tuning != b"" and row.tuning != _tuning:
+            continue
+        family.lanes = row.vector_bytes // element_bytes
         v = row.nr // family.lanes
         if v > MAX_VECTORS or row.mr > MAX_MR:
             raise LookupError(f"{row.symbol.decode()} is larger than MAX_VECTORS x MAX_MR")

@@ -10,9 +10,10 @@ depends on which of its two strides is one element:
   a whole vector of each row that has a register serves as many steps as it has lanes; of rows that
   have none, each step loads an element.
 
-Either loop takes little more than its FMLAs. Every load of theirs is an LDUR, a single micro-op
-everywhere: LDR with a scaled offset is two on Neoverse-N1, and LD1 of several registers takes its
-slots together or not at all (``benchmarks/ANALYSIS.md``).
+Cores that take instructions in order (Cortex-A55) have a variant of the first loop, whose loads
+stand between the products of the step before: ``inorder`` in the symbol, the same bits.
+
+Either loop takes little more than its FMLAs (``benchmarks/ANALYSIS.md``).
 
 B that may not be read beyond n (the last columns of a plane) is read in vectors that end at n; the
 tile's columns are put straight before and after the sum. Less than one vector is loaded in chunks.
@@ -32,36 +33,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asm.aarch64.emit import chunk_letter, frame
-from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
+from asm.aarch64.emit import frame
+from asm.aarch64.gemm_steps import OFFSETS, Steps
 from asm.aarch64.half_chains import CHAIN, HalfChains
 from asm.contract import FLAGS, GEMM
 from asm.registry import Kernel
 
 # How A and B are read: bits of x15.
 _NEAR_K, _ENDS_AT_N, _NARROW = 0, 1, 2
-_OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
 Step = Callable[[], None]
 
 
-class _Gemm(Tile):
+class _Gemm(Steps):
     """Emits one kernel; the methods follow the order of the code."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
-        offsets = _OFFSETS[: self.nv - 1]
-        self.b_places = ["[x2]", *(f"[x2, {x}]" for x in offsets)]
-        # Pointers to rows of A, where its elements are neighbours.
-        free = ("x1", "x4", "x16", "x17", *(x for x in _OFFSETS if x not in offsets))
-        self.rows = [*free, *CALLEE_SAVED][: self.mr]
-        self.saved = [x for x in CALLEE_SAVED if x in self.rows]
         self.chains: HalfChains | None = None
         if kernel.dtype == "f16":
             self.saved.append(CHAIN)
             self.chains = HalfChains(self.w, self.accumulators)
-        # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
-        self.unroll = 2 if self.mr * self.nv > 16 else 4
-        self.k_unroll = max(self.v.lanes, 4) if self.rows_held and self.mr * self.nv > 16 else 8
 
     def generate(self) -> str:
         w = self.w
@@ -89,11 +80,12 @@ class _Gemm(Tile):
             "",
             f"{', '.join(f'v{r}' for r in self.accumulators)} C, row by row, {self.nv} a row",
             f"{', '.join(f'v{r}' for r in self.b)} B",
+            *([f"{', '.join(f'v{r}' for r in self.other_a)} next A"] if self.other_a else []),
             f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each; or "
             + ("a row each" if self.rows_held else "an element each"),
             f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
             "x2 B, x3 b_ks, x6 b_ahead"
-            + (f", {', '.join(_OFFSETS[: self.nv - 1])} vectors of B" if self.nv > 1 else ""),
+            + (f", {', '.join(OFFSETS[: self.nv - 1])} vectors of B" if self.nv > 1 else ""),
             "x5 steps or turns, x14 k, x15 how A and B are read, x9 segments, x10 segments left",
             f"stack: {self.mr} vectors of scratch for a column that is not whole",
             *(self.chains.contract() if self.chains else ()),
@@ -176,7 +168,7 @@ class _Gemm(Tile):
         if self.nv > 1:
             w(f"sub x17, x17, #{v.lanes}")
             w(f"lsl x17, x17, #{v.size.bit_length() - 1} // the last vector that may be read")
-        for j, x in enumerate(_OFFSETS[: self.nv - 1], 1):
+        for j, x in enumerate(OFFSETS[: self.nv - 1], 1):
             w(f"mov {x}, #{v.bytes * j}")
             w(f"cmp {x}, x17")
             w(f"csel {x}, {x}, x17, le")
@@ -221,7 +213,10 @@ class _Gemm(Tile):
             self.chains.piece(self.field("k"))
         w(f"tbnz x15, #{_NEAR_K}, .Lk_segment")
         w(f"tbnz x15, #{_NARROW}, .Lnarrow_segment")
-        self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
+        if self.other_a:
+            self.pipeline()
+        else:
+            self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
         w("b .Lsegment_done")
         w.label("k_segment")
         self.turns("k", self.k_unroll, self.k_turn, self.k_step)
@@ -268,98 +263,40 @@ class _Gemm(Tile):
         w("subs x5, x5, #1")
         w(f"b.ne .L{name}_one")
 
-    def row_of_b(self) -> None:
-        """Load a whole row of B, and go on to the next."""
+    def pipeline(self) -> None:
+        """Run k steps where rows of A are neighbours, on a core that takes them in order.
+
+        Each step loads what the next one multiplies: its column of A into the other registers, a
+        vector of B when its last product is under way. The last step loads nothing.
+        """
         w = self.w
-        w("prfm pldl1keep, [x2, x6]")
-        for j, r in enumerate(self.b):
-            w(f"ldur q{r}, [x2, #{j * self.v.bytes}]")
-        w("add x2, x2, x3")
-
-    def vectors_of_b(self) -> None:
-        """Load a row of B vector by vector, as the last may overlap, and go on to the next."""
-        w = self.w
-        for r, place in zip(self.b, self.b_places, strict=True):
-            w(f"ldr q{r}, {place}")
-        w("prfm pldl1keep, [x2, x6]")
-        w("add x2, x2, x3")
-
-    def column_of_a(self) -> None:
-        """Load a column of A whose rows are neighbours, and go on to the next."""
-        w = self.w
-        for r, (row, size) in zip(self.a, self.chunks, strict=False):
-            w(f"ldur {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]")
-        w("add x1, x1, x4")
-
-    def element_of_column(self, m: int) -> str:
-        """Row `m` of the column that :meth:`column_of_a` loads."""
-        index = max(i for i, (row, _) in enumerate(self.chunks) if row <= m)
-        return self.v.lane(self.a[index], m - self.chunks[index][0])
-
-    def row_of_c(self, m: int, element: str) -> None:
-        """Add an element of A times the row of B to row `m`."""
-        v = self.v
-        for j, r in enumerate(self.b):
-            self.w(f"fmla {v.all(self.acc(m, j))}, {v.all(r)}, {element}")
-
-    def rows_turn(self) -> None:
-        """Several steps where rows of A are neighbours."""
-        for _ in range(self.unroll):
-            self.column_of_a()
-            self.row_of_b()
-            for m in range(self.mr):
-                self.row_of_c(m, self.element_of_column(m))
-
-    def rows_step(self) -> None:
-        """One step where rows of A are neighbours."""
-        self.column_of_a()
-        self.vectors_of_b()
-        for m in range(self.mr):
-            self.row_of_c(m, self.element_of_column(m))
-
-    def k_turn(self) -> None:
-        """Several steps where the elements of a row of A are neighbours."""
-        w, v = self.w, self.v
-        for step in range(self.k_unroll):
-            if step % v.lanes == 0:
-                for r, row in zip(self.held, self.rows, strict=False):
-                    w(f"ldur q{r}, [{row}, #{step * v.size}]")
-            self.row_of_b()
-            for m, row in enumerate(self.rows):
-                if m < len(self.held):
-                    element = v.lane(self.held[m], step % v.lanes)
-                else:
-                    t = self.passing[m % 2]
-                    w(f"ldur {v.letter}{t}, [{row}, #{step * v.size}]")
-                    element = v.lane(t, 0)
-                self.row_of_c(m, element)
-        for row in self.rows:
-            w(f"add {row}, {row}, #{self.k_unroll * v.size}")
-
-    def k_step(self) -> None:
-        """One step where the elements of a row of A are neighbours."""
-        w, v = self.w, self.v
-        self.vectors_of_b()
-        for m, row in enumerate(self.rows):
-            t = self.a[m % len(self.a)]
-            w(f"ldr {v.letter}{t}, [{row}], #{v.size}")
-            self.row_of_c(m, v.lane(t, 0))
-
-    def narrow_step(self) -> None:
-        """One step where B has less than a vector to be read, whatever the strides of A are."""
-        w, v = self.w, self.v
-        w("mov x8, x2")
-        self.partial.load(self.b[0], "x8", "x11")
-        w("mov x13, x1")
-        for m in range(self.mr):
-            t = self.a[m % len(self.a)]
-            w(f"ldr {v.letter}{t}, [x13]")
-            w(f"fmla {v.all(self.acc(m, 0))}, {v.all(self.b[0])}, {v.lane(t, 0)}")
-            if m + 1 < self.mr:
-                w("add x13, x13, x12")
-        w("prfm pldl1keep, [x2, x6]")
-        w("add x2, x2, x3")
-        w("add x1, x1, x4")
+        w("mov x5, x14")
+        w(f"tbnz x15, #{_ENDS_AT_N}, .Lrows_steps")
+        w("cbz x14, .Lsegment_done")
+        for line in self.loads_of_a(self.a):
+            w(line)
+        for j in range(self.nv):
+            w(self.load_of_b(j))
+        self.to_next_row()
+        w("sub x5, x14, #1")
+        w("lsr x5, x5, #1")
+        w("cbz x5, .Lrows_last")
+        w(".p2align 5")
+        w.label("rows_loop")
+        self.pipelined_step(self.a, self.other_a)
+        self.pipelined_step(self.other_a, self.a)
+        w("subs x5, x5, #1")
+        w("b.ne .Lrows_loop")
+        w.label("rows_last")
+        self.pipelined_step(self.a, None)
+        w("sub x5, x14, #1")
+        w("and x5, x5, #1")
+        w.label("rows_steps")
+        w("cbz x5, .Lsegment_done")
+        w.label("rows_one")
+        self.rows_step()
+        w("subs x5, x5, #1")
+        w("b.ne .Lrows_one")
 
 
 def generate(kernel: Kernel) -> str:

@@ -13,6 +13,7 @@ from asm.contract import CONTRACTS
 from asm.registry import (
     DTYPES,
     ELEMENT_BYTES,
+    GEMM_TUNINGS,
     ISAS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
@@ -25,7 +26,7 @@ from pplconv.machine.cpu import identify
 
 GRAMMAR = re.compile(
     r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>f16|f32|f64)"
-    r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*)"
+    r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*)(?:_(?P<tuning>[a-z]+))?"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "riscv64")
 ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator"]
@@ -47,6 +48,8 @@ def test_name_says_what_the_kernel_is(kernel):
     match = GRAMMAR.fullmatch(kernel.symbol)
     assert match
     assert (match["op"], match["dtype"], match["isa"]) == (kernel.op, kernel.dtype, kernel.isa)
+    assert (match["tuning"] or "") == kernel.tuning
+    assert kernel.tuning in ("", *GEMM_TUNINGS.get(kernel.isa, ()))
     assert (int(match["mr"] or 0), int(match["nr"] or 0)) == (kernel.mr, kernel.nr)
     assert kernel.op in CONTRACTS
     assert kernel.dtype in ELEMENT_BYTES
@@ -154,9 +157,10 @@ def test_kernels_of_a_machine(machine):
 def test_table_is_the_registry():
     """Row by row, in order, and each row with a function of its own."""
     table = _kernels.rows()
-    rows = [(r["symbol"], r["op"], r["dtype"], r["isa"], r["mr"], r["nr"], r["kr"]) for r in table]
+    names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "kr")
+    rows = [tuple(row[name] for name in names) for row in table]
     expected = kernels(MACHINE)
-    assert rows == [(k.symbol, k.op, k.dtype, k.isa, k.mr, k.nr, k.kr) for k in expected]
+    assert rows == [tuple(getattr(kernel, name) for name in names) for kernel in expected]
     assert [r["vector_bytes"] for r in table] == [ISAS[k.isa].vector_bytes for k in expected]
     addresses = {row["address"] for row in table}
     assert len(addresses) == len(table)
@@ -193,10 +197,12 @@ def test_tile_families_have_no_holes():
         if kernel.op == "gemm":
             assert kernel.nr % kernel.lanes == 0
             assert kernel.kr == 1
-            families[kernel.isa, kernel.dtype, kernel.vectors].add(kernel.mr)
-    for (isa, _, vectors), rows in list(families.items()):
+            families[kernel.isa, kernel.vectors, kernel.dtype, kernel.tuning].add(kernel.mr)
+    for (isa, vectors, *_), rows in list(families.items()):
         assert rows == set(range(1, max(rows) + 1))
-        assert all(rows == families[isa, other, vectors] for other in ISAS[isa].dtypes)
+        for dtype in ISAS[isa].dtypes:
+            for tuning in ("", *GEMM_TUNINGS.get(isa, ())):
+                assert rows == families[isa, vectors, dtype, tuning]
 
 
 @pytest.mark.parametrize("kernel", ASSEMBLY, ids=by_symbol)

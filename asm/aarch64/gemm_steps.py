@@ -1,0 +1,170 @@
+"""The steps of a GEMM's sum on AArch64: which loads and products make up one k.
+
+Three forms, by how A and B lie: rows of A are neighbours, elements of a row of A are, and B has
+less than a vector. The first has a variant for cores that take instructions in order.
+
+Loads of the loops are LDURs, a single micro-op everywhere: LDR with a scaled offset is two on
+Neoverse-N1, and LD1 of several registers takes its slots together or not at all
+(``benchmarks/ANALYSIS.md``).
+"""
+
+from __future__ import annotations
+
+from asm.aarch64.emit import chunk_letter
+from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
+from asm.registry import Kernel
+
+OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
+
+
+class Steps(Tile):
+    """Registers of the sum, and the steps that :mod:`asm.aarch64.gemm` puts into loops."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        offsets = OFFSETS[: self.nv - 1]
+        self.b_places = ["[x2]", *(f"[x2, {x}]" for x in offsets)]
+        # Pointers to rows of A, where its elements are neighbours.
+        free = ("x1", "x4", "x16", "x17", *(x for x in OFFSETS if x not in offsets))
+        self.rows = [*free, *CALLEE_SAVED][: self.mr]
+        self.saved = [x for x in CALLEE_SAVED if x in self.rows]
+        self.other_a = self.second_column() if kernel.tuning == "inorder" else []
+        self.saved_vectors += [r for r in self.other_a if r >= 8 and r not in self.saved_vectors]
+        # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
+        few = self.mr * self.nv <= 16
+        self.unroll = 4 if few else 2
+        self.k_unroll = max(self.v.lanes, 4) if self.rows_held and not few else 8
+
+    def second_column(self) -> list[int]:
+        """Registers for another column of A; none if there are too few."""
+        taken = {*self.a, *self.b, *self.accumulators}
+        free = [r for r in range(16) if r not in taken][: len(self.chunks)]
+        return free if len(free) == len(self.chunks) else []
+
+    def row_of_b(self) -> None:
+        """Load a whole row of B, and go on to the next."""
+        w = self.w
+        w("prfm pldl1keep, [x2, x6]")
+        for j in range(self.nv):
+            w(self.load_of_b(j))
+        w("add x2, x2, x3")
+
+    def vectors_of_b(self) -> None:
+        """Load a row of B vector by vector, as the last may overlap, and go on to the next."""
+        w = self.w
+        for r, place in zip(self.b, self.b_places, strict=True):
+            w(f"ldr q{r}, {place}")
+        w("prfm pldl1keep, [x2, x6]")
+        w("add x2, x2, x3")
+
+    def column_of_a(self) -> None:
+        """Load a column of A whose rows are neighbours, and go on to the next."""
+        for line in self.loads_of_a(self.a):
+            self.w(line)
+        self.w("add x1, x1, x4")
+
+    def element_of_column(self, m: int, registers: list[int] | None = None) -> str:
+        """Row `m` of a column of A in `registers`; by default, of :meth:`column_of_a`."""
+        index = max(i for i, (row, _) in enumerate(self.chunks) if row <= m)
+        return self.v.lane((registers or self.a)[index], m - self.chunks[index][0])
+
+    def row_of_c(self, m: int, element: str) -> None:
+        """Add an element of A times the row of B to row `m`."""
+        v = self.v
+        for j, r in enumerate(self.b):
+            self.w(f"fmla {v.all(self.acc(m, j))}, {v.all(r)}, {element}")
+
+    def rows_turn(self) -> None:
+        """Several steps where rows of A are neighbours."""
+        for _ in range(self.unroll):
+            self.column_of_a()
+            self.row_of_b()
+            for m in range(self.mr):
+                self.row_of_c(m, self.element_of_column(m))
+
+    def rows_step(self) -> None:
+        """One step where rows of A are neighbours."""
+        self.column_of_a()
+        self.vectors_of_b()
+        for m in range(self.mr):
+            self.row_of_c(m, self.element_of_column(m))
+
+    def k_turn(self) -> None:
+        """Several steps where the elements of a row of A are neighbours."""
+        w, v = self.w, self.v
+        for step in range(self.k_unroll):
+            if step % v.lanes == 0:
+                for r, row in zip(self.held, self.rows, strict=False):
+                    w(f"ldur q{r}, [{row}, #{step * v.size}]")
+            self.row_of_b()
+            for m, row in enumerate(self.rows):
+                if m < len(self.held):
+                    element = v.lane(self.held[m], step % v.lanes)
+                else:
+                    t = self.passing[m % 2]
+                    w(f"ldur {v.letter}{t}, [{row}, #{step * v.size}]")
+                    element = v.lane(t, 0)
+                self.row_of_c(m, element)
+        for row in self.rows:
+            w(f"add {row}, {row}, #{self.k_unroll * v.size}")
+
+    def k_step(self) -> None:
+        """One step where the elements of a row of A are neighbours."""
+        w, v = self.w, self.v
+        self.vectors_of_b()
+        for m, row in enumerate(self.rows):
+            t = self.a[m % len(self.a)]
+            w(f"ldr {v.letter}{t}, [{row}], #{v.size}")
+            self.row_of_c(m, v.lane(t, 0))
+
+    def narrow_step(self) -> None:
+        """One step where B has less than a vector to be read, whatever the strides of A are."""
+        w, v = self.w, self.v
+        w("mov x8, x2")
+        self.partial.load(self.b[0], "x8", "x11")
+        w("mov x13, x1")
+        for m in range(self.mr):
+            t = self.a[m % len(self.a)]
+            w(f"ldr {v.letter}{t}, [x13]")
+            w(f"fmla {v.all(self.acc(m, 0))}, {v.all(self.b[0])}, {v.lane(t, 0)}")
+            if m + 1 < self.mr:
+                w("add x13, x13, x12")
+        w("prfm pldl1keep, [x2, x6]")
+        w("add x2, x2, x3")
+        w("add x1, x1, x4")
+
+    def loads_of_a(self, registers: list[int]) -> list[str]:
+        """Loads of a column of A, one by one."""
+        return [
+            f"ldur {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]"
+            for r, (row, size) in zip(registers, self.chunks, strict=False)
+        ]
+
+    def load_of_b(self, j: int) -> str:
+        """Load of vector `j` of a whole row of B."""
+        return f"ldur q{self.b[j]}, [x2, #{j * self.v.bytes}]"
+
+    def to_next_row(self) -> None:
+        """Move the pointers of the pipeline."""
+        self.w("add x1, x1, x4")
+        self.w("add x2, x2, x3")
+
+    def pipelined_step(self, current: list[int], following: list[int] | None) -> None:
+        """One step, vector by vector of B; loads of the next one stand between its products."""
+        w, v = self.w, self.v
+        loads = self.loads_of_a(following) if following else []
+        products = 0
+        for j, b in enumerate(self.b):
+            for m in range(self.mr):
+                element = self.element_of_column(m, current)
+                w(f"fmla {v.all(self.acc(m, j))}, {v.all(b)}, {element}")
+                products += 1
+                if loads and products % 3 == 0:
+                    w(loads.pop(0))
+            if following:
+                w(self.load_of_b(j))
+        if following:
+            for line in loads:
+                w(line)
+            w("prfm pldl1keep, [x2, x6]")
+            self.to_next_row()
