@@ -87,7 +87,11 @@ def report(options: argparse.Namespace, tool: mca.Tool) -> tuple[str, list[str]]
     if options.arch == "aarch64":
         parts.append(page.slides_table(rows).markdown())
     if osaca.version() and not options.no_osaca:
-        few = [r.loop for r in rows if r.loop.kernel.dtype == "f32" and r.loop.name == "rows"]
+        few = [
+            r.loop
+            for r in rows
+            if (r.loop.kernel.dtype, r.loop.kernel.tuning, r.loop.name) == ("f32", "", "rows")
+        ]
         parts.append(page.osaca_table(cores, few, osaca.ask).markdown())
     plans = [list(footprint.footprints(core)) for core in cores]
     parts.append(page.footprint_table(cores, plans).markdown())

@@ -90,7 +90,8 @@ class Loop:
     def title(self) -> str:
         """Name in tables."""
         tile = f"{self.kernel.mr}x{self.kernel.nr} " if self.kernel.mr else ""
-        return f"{tile}{self.name}"
+        tuning = f" {self.kernel.tuning}" if self.kernel.tuning else ""
+        return f"{tile}{self.name}{tuning}"
 
     @property
     def source(self) -> str:
@@ -160,11 +161,11 @@ def loops_of(kernel: Kernel) -> list[Loop]:
 
 
 def main_tiles(arch: str) -> list[Kernel]:
-    """The largest GEMM tile of each width, type and instruction set: what the planner prefers."""
-    largest: dict[tuple[str, str, int], Kernel] = {}
+    """The largest GEMM tile of each width, type, instruction set and tuning."""
+    largest: dict[tuple[str, str, str, int], Kernel] = {}
     for kernel in kernels(arch):
         if kernel.op == "gemm" and kernel.source == "generator":
-            key = kernel.dtype, kernel.isa, kernel.nr
+            key = kernel.dtype, kernel.isa, kernel.tuning, kernel.nr
             if key not in largest or kernel.mr > largest[key].mr:
                 largest[key] = kernel
     return list(largest.values())
@@ -179,12 +180,12 @@ def held_tiles(arch: str) -> list[Kernel]:
     if arch != "aarch64":
         return []
     main = set(main_tiles(arch))
-    found: dict[tuple[str, str, int], Kernel] = {}
+    found: dict[tuple[str, str, str, int], Kernel] = {}
     for kernel in kernels(arch):
-        if kernel.op != "gemm" or kernel.source != "generator":
+        if kernel.op != "gemm" or kernel.source != "generator" or kernel.tuning:
             continue
         registers = kernel.mr * kernel.vectors + kernel.mr + kernel.vectors
-        key = kernel.dtype, kernel.isa, kernel.nr
+        key = kernel.dtype, kernel.isa, kernel.tuning, kernel.nr
         fits = registers <= ISAS[kernel.isa].vector_registers
         if fits and (key not in found or kernel.mr > found[key].mr):
             found[key] = kernel
@@ -207,4 +208,7 @@ def tile_loops(arch: str, dtype: str) -> list[Loop]:
         if kernel.dtype == dtype:
             found += [loop for loop in loops_of(kernel) if loop.name == "k"]
     order = list(ISAS)
-    return sorted(found, key=lambda o: (order.index(o.kernel.isa), o.name != "rows", o.kernel.nr))
+    return sorted(
+        found,
+        key=lambda o: (order.index(o.kernel.isa), o.kernel.tuning, o.name != "rows", o.kernel.nr),
+    )

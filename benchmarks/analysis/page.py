@@ -53,7 +53,8 @@ class Row:
 
 def short_of(core: Core, row: Row, verdict: Verdict) -> bool:
     """Whether a loop misses the figure that is wanted of main tiles on the core."""
-    return row.loop.kernel.dtype != "f64" and 0 < verdict.rate < core.wanted
+    kernel = row.loop.kernel
+    return kernel.dtype != "f64" and not kernel.tuning and verdict.rate < core.wanted
 
 
 def core_table(cores: Sequence[Core], answers: Sequence[Answer]) -> Table:
@@ -114,6 +115,7 @@ def slides_table(rows: Sequence[Row]) -> Table:
     )
     for dtype, stated in SLIDES.items():
         ours = [row.loop for row in rows if row.loop.kernel.dtype == dtype]
+        ours = [loop for loop in ours if not loop.kernel.tuning]
         for (vectors, mr), ratio in stated.items():
             alike = [o for o in ours if o.kernel.vectors == vectors]
             if not alike:

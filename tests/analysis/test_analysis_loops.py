@@ -83,8 +83,8 @@ def test_the_main_tiles_are_the_largest_of_each_width(arch):
     main = loops.main_tiles(arch)
     for kernel in kernels(arch):
         if kernel.op == "gemm" and kernel.source == "generator":
-            key = kernel.dtype, kernel.isa, kernel.nr
-            (best,) = (k for k in main if (k.dtype, k.isa, k.nr) == key)
+            key = kernel.dtype, kernel.isa, kernel.tuning, kernel.nr
+            (best,) = (k for k in main if (k.dtype, k.isa, k.tuning, k.nr) == key)
             assert best.mr >= kernel.mr
     assert {ISAS[k.isa].machine for k in main} == {arch}
     assert {loop.kernel.isa for loop in loops.peak_loops(arch)} == {k.isa for k in main}
