@@ -202,7 +202,12 @@ def peak_loops(arch: str) -> Iterator[Loop]:
 def tile_loops(arch: str, dtype: str) -> list[Loop]:
     """Loops of the main tiles of a type, and those over k of the tiles that hold their rows."""
     found = [
-        loop for kernel in main_tiles(arch) if kernel.dtype == dtype for loop in loops_of(kernel)
+        loop
+        for kernel in main_tiles(arch)
+        if kernel.dtype == dtype
+        for loop in loops_of(kernel)
+        # What is tuned for a kind of cores differs from the rest in this loop alone.
+        if loop.name == "rows" or not kernel.tuning
     ]
     for kernel in held_tiles(arch):
         if kernel.dtype == dtype:
