@@ -19,6 +19,8 @@ from benchmarks.analysis.cores import Core
 from benchmarks.analysis.loops import Loop
 
 SECONDS = 300
+# Of looking for dependencies carried by the loop: those of accumulators are found at once.
+CHAIN_SECONDS = 3
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ def ask(core: Core, loop: Loop) -> Opinion:
         source, answer = Path(folder) / "loop.s", Path(folder) / "answer.yml"
         source.write_text(loop.text)
         line = [sys.executable, "-m", "osaca", "--arch", core.osaca, "--yaml-out", str(answer)]
+        line += ["--lcd-timeout", str(CHAIN_SECONDS)]
         if loop.arch == "x86_64":
             line += ["--syntax", "INTEL"]
         try:
