@@ -74,8 +74,8 @@ def report(options: argparse.Namespace, tool: mca.Tool) -> tuple[str, list[str]]
     """Make the section, and list what is short of what is wanted."""
     cores = chosen_cores(options.arch, options.cores)
     peaks = [judged(tool, cores, loop) for loop in loops.peak_loops(options.arch)]
-    first = peaks[0].loop
-    about = [mca.ask(tool, core, first) for core in cores]
+    widest = loops.tile_loops(options.arch, "f32")[-1]
+    about = [mca.ask(tool, core, widest) for core in cores]
     parts = introduction(options.arch, tool, peaks)
     parts.append(page.core_table(cores, about).markdown())
     rows: list[Row] = []

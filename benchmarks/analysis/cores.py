@@ -98,9 +98,11 @@ CORES = (
     _arm("neoverse-v2", "Graviton 4, Grace", 0x41, 0xD4F, "V2", 3.3),
     _arm("a64fx", "Fugaku", 0x46, 0x001, "A64FX"),
     _arm("apple-m1", "Apple M1", 0x61, 0x023, "M1", 2.9,
-         "the model of an older core, Cyclone: three vector pipes where Firestorm has four"),
+         "the model of an older core, Cyclone: three vector pipes where Firestorm "
+         "has four, and FMLA by element of 2 cycles"),
     _arm("cortex-a57", "", 0x41, 0xD07, "", 0.0,
-         "llvm also gives this model for cortex-a76 and cortex-a78, which have twice its FMAs"),
+         "llvm also gives this model for cortex-a76 and cortex-a78, which have twice its FMAs; of half "
+         "precision it knows nothing"),
     _arm("cortex-a55", "phones", 0x41, 0xD05, "", 0.0,
          "two 128-bit FMAs a cycle in the model, one in the core"),
     _arm("cortex-a53", "Raspberry Pi 3", 0x41, 0xD03, "", 0.0,

@@ -75,9 +75,8 @@ def read(text: str, loop: Loop) -> Opinion:
     """
     for entry in text.split("\n- Comment:")[1:]:
         name = re.search(r"\n  Instruction: (\S+)", entry)
-        if "tp_unknown" in entry.split("\n  Instruction:")[0] and name:
-            if re.match(r"prfm|prefetch", name[1]):
-                continue
+        unknown = "tp_unknown" in entry.split("\n  Instruction:")[0]
+        if unknown and name and re.match(r"fmla|vfmadd|ld|vmov|vbroadcast", name[1]):
             return Opinion(0.0, f"{name[1]} unknown")
     summary = re.search(r"\nSummary:\n(.*?)(?=\n\S|\Z)", text, re.DOTALL)
     carried = re.search(r"LCD: ([\d.]+)", summary[1]) if summary else None

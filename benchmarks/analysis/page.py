@@ -58,11 +58,11 @@ def short_of(core: Core, row: Row, verdict: Verdict) -> bool:
 
 
 def core_table(cores: Sequence[Core], answers: Sequence[Answer]) -> Table:
-    """The cores, as they are and as they are modelled; `answers` about a register-only loop."""
+    """The cores, as they are and as they are modelled; `answers` about a loop of a tile."""
     table = Table(
-        "Cores: FMAs a cycle, their latency, and accumulators to hide it",
-        ("core", "known from", "FMAs a cycle", "model", "latency", "model", "accumulators",
-         "dispatch", "wanted", "of the model"),
+        "Cores: FMAs a cycle, their latency into an accumulator, and how many of these hide it",
+        ("core", "found in", "FMAs a cycle", "in the model", "latency", "in the model ",
+         "C that hides it", "dispatch", "wanted", "of the model"),
     )  # fmt: skip
     isa = cores[0].machine.isas[-1]
     for core, answer in zip(cores, answers, strict=True):
