@@ -101,8 +101,8 @@ CORES = (
          "the model of an older core, Cyclone: three vector pipes where Firestorm "
          "has four, and FMLA by element of 2 cycles"),
     _arm("cortex-a57", "", 0x41, 0xD07, "", 0.0,
-         "llvm also gives this model for cortex-a76 and cortex-a78, which have twice its FMAs; of half "
-         "precision it knows nothing"),
+         "llvm also gives this model for cortex-a76 and cortex-a78, which have twice its FMAs; of "
+         "half precision it knows nothing"),
     _arm("cortex-a55", "phones", 0x41, 0xD05, "", 0.0,
          "two 128-bit FMAs a cycle in the model, one in the core"),
     _arm("cortex-a53", "Raspberry Pi 3", 0x41, 0xD03, "", 0.0,
