@@ -53,19 +53,20 @@ def judged(tool: mca.Tool, cores: Sequence[Core], loop: loops.Loop) -> Row:
     return Row(loop, [limits.judge(core, loop, mca.ask(tool, core, loop)) for core in cores])
 
 
-def introduction(arch: str, tool: mca.Tool, peaks: Sequence[Row]) -> list[str]:
+def introduction(options: argparse.Namespace, tool: mca.Tool, peaks: Sequence[Row]) -> list[str]:
     """Say when, by what and how; and what loops without loads reach."""
-    osaca_version = osaca.version() or "not installed"
-    line = shlex.join(mca.command(mca.Tool("llvm-mca", ""), cores_of(arch)[0]))
+    asked = "not asked" if options.no_osaca else osaca.version() or "not installed"
+    line = shlex.join(mca.command(mca.Tool("llvm-mca", ""), cores_of(options.arch)[0]))
+    own = " --no-osaca" if options.no_osaca else ""
     best = "; ".join(
         f"{row.loop.kernel.dtype} ({row.loop.kernel.isa}) "
         + ", ".join(f"{v.rate:.2f}" for v in row.verdicts)
         for row in peaks
     )
     return [
-        f"{datetime.date.today().isoformat()}, llvm-mca {tool.version}, OSACA {osaca_version}; "
-        f"`python -m benchmarks.analysis {arch} --write`, which gives each loop on standard input "
-        f"to `{line}`, with each core's name.",
+        f"{datetime.date.today().isoformat()}, llvm-mca {tool.version}, OSACA {asked}; "
+        f"`python -m benchmarks.analysis {options.arch} --write{own}`, which gives each loop "
+        f"on standard input to `{line}`, with each core's name.",
         f"FMAs a cycle of the register-only loop, core by core as below: {best}.",
     ]
 
@@ -76,7 +77,7 @@ def report(options: argparse.Namespace, tool: mca.Tool) -> tuple[str, list[str]]
     peaks = [judged(tool, cores, loop) for loop in loops.peak_loops(options.arch)]
     widest = loops.tile_loops(options.arch, "f32")[-1]
     about = [mca.ask(tool, core, widest) for core in cores]
-    parts = introduction(options.arch, tool, peaks)
+    parts = introduction(options, tool, peaks)
     parts.append(page.core_table(cores, about).markdown())
     rows: list[Row] = []
     for dtype in options.dtypes.split(","):
