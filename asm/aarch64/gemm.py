@@ -7,16 +7,13 @@ depends on which of its two strides is one element:
 
 - Rows are neighbours (a packed panel, planes of an image): a few whole vectors hold the column.
 - The elements of a row are neighbours (channels-last pixels, so 1x1 convolution needs no packing):
-  where every row can have a register, a whole vector of each serves as many steps as it has
-  lanes; where they cannot, each step loads an element of each row. That is a load for every one
-  to four FMLAs, for which all of these cores have slots.
+  a whole vector of each row that has a register serves as many steps as it has lanes; of rows that
+  have none, each step loads an element.
 
 Cores that take instructions in order (Cortex-A55) have a variant of the first loop, whose loads
 stand between the products of the step before: ``inorder`` in the symbol, the same bits.
 
-Either loop takes little more than its FMLAs. Neighbouring vectors are loaded by one LD1 that moves
-the pointer too, as that takes the fewest slots of all loads in cores that decode three or four
-instructions a cycle for two FMLAs.
+Either loop takes little more than its FMLAs (``benchmarks/ANALYSIS.md``).
 
 B that may not be read beyond n (the last columns of a plane) is read in vectors that end at n; the
 tile's columns are put straight before and after the sum. Less than one vector is loaded in chunks.
@@ -222,8 +219,7 @@ class _Gemm(Steps):
             self.turns("rows", self.unroll, self.rows_turn, self.rows_step)
         w("b .Lsegment_done")
         w.label("k_segment")
-        unroll = self.v.lanes if self.rows_held else 4
-        self.turns("k", unroll, self.k_turn, self.k_step)
+        self.turns("k", self.k_unroll, self.k_turn, self.k_step)
         w("b .Lsegment_done")
         w.label("narrow_segment")
         w(f"ldr x12, {self.field('a_rs')}")

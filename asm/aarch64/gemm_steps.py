@@ -2,6 +2,10 @@
 
 Three forms, by how A and B lie: rows of A are neighbours, elements of a row of A are, and B has
 less than a vector. The first has a variant for cores that take instructions in order.
+
+Loads of the loops are LDURs, a single micro-op everywhere: LDR with a scaled offset is two on
+Neoverse-N1, and LD1 of several registers takes its slots together or not at all
+(``benchmarks/ANALYSIS.md``).
 """
 
 from __future__ import annotations
@@ -25,9 +29,11 @@ class Steps(Tile):
         self.rows = [*free, *CALLEE_SAVED][: self.mr]
         self.saved = [x for x in CALLEE_SAVED if x in self.rows]
         self.other_a = self.second_column() if kernel.tuning == "inorder" else []
-        self.saved_vectors += [r for r in self.other_a if r >= 8]
+        self.saved_vectors += [r for r in self.other_a if r >= 8 and r not in self.saved_vectors]
         # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
-        self.unroll = 2 if self.mr * self.nv > 12 else 4
+        few = self.mr * self.nv <= 16
+        self.unroll = 4 if few else 2
+        self.k_unroll = max(self.v.lanes, 4) if self.rows_held and not few else 8
 
     def second_column(self) -> list[int]:
         """Registers for another column of A; none if there are too few."""
@@ -39,7 +45,9 @@ class Steps(Tile):
         """Load a whole row of B, and go on to the next."""
         w = self.w
         w("prfm pldl1keep, [x2, x6]")
-        w(f"ld1 {self.registers(self.b)}, [x2], x3")
+        for j in range(self.nv):
+            w(self.load_of_b(j))
+        w("add x2, x2, x3")
 
     def vectors_of_b(self) -> None:
         """Load a row of B vector by vector, as the last may overlap, and go on to the next."""
@@ -49,22 +57,11 @@ class Steps(Tile):
         w("prfm pldl1keep, [x2, x6]")
         w("add x2, x2, x3")
 
-    def registers(self, numbers: list[int]) -> str:
-        """Neighbouring registers, as LD1 names them."""
-        return f"{{{', '.join(self.v.all(r) for r in numbers)}}}"
-
     def column_of_a(self) -> None:
         """Load a column of A whose rows are neighbours, and go on to the next."""
-        w = self.w
-        whole = [r for r, (_, size) in zip(self.a, self.chunks, strict=False) if size == 16]
-        first = whole[:4]
-        for r, (row, size) in zip(self.a, self.chunks, strict=False):
-            if r not in first:
-                w(f"ldr {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]")
-        if first:
-            w(f"ld1 {self.registers(first)}, [x1], x4")
-        else:
-            w("add x1, x1, x4")
+        for line in self.loads_of_a(self.a):
+            self.w(line)
+        self.w("add x1, x1, x4")
 
     def element_of_column(self, m: int, registers: list[int] | None = None) -> str:
         """Row `m` of a column of A in `registers`; by default, of :meth:`column_of_a`."""
@@ -95,22 +92,21 @@ class Steps(Tile):
     def k_turn(self) -> None:
         """Several steps where the elements of a row of A are neighbours."""
         w, v = self.w, self.v
-        if self.rows_held:
-            for m, row in enumerate(self.rows):
-                w(f"ldr q{self.a[m]}, [{row}], #{v.bytes}")
-            for step in range(v.lanes):
-                self.row_of_b()
-                for m in range(self.mr):
-                    self.row_of_c(m, v.lane(self.a[m], step))
-            return
-        for step in range(4):
+        for step in range(self.k_unroll):
+            if step % v.lanes == 0:
+                for r, row in zip(self.held, self.rows, strict=False):
+                    w(f"ldur q{r}, [{row}, #{step * v.size}]")
             self.row_of_b()
             for m, row in enumerate(self.rows):
-                t = self.a[m % len(self.a)]
-                w(f"ldr {v.letter}{t}, [{row}, #{step * v.size}]")
-                self.row_of_c(m, v.lane(t, 0))
+                if m < len(self.held):
+                    element = v.lane(self.held[m], step % v.lanes)
+                else:
+                    t = self.passing[m % 2]
+                    w(f"ldur {v.letter}{t}, [{row}, #{step * v.size}]")
+                    element = v.lane(t, 0)
+                self.row_of_c(m, element)
         for row in self.rows:
-            w(f"add {row}, {row}, #{4 * v.size}")
+            w(f"add {row}, {row}, #{self.k_unroll * v.size}")
 
     def k_step(self) -> None:
         """One step where the elements of a row of A are neighbours."""
@@ -140,13 +136,13 @@ class Steps(Tile):
     def loads_of_a(self, registers: list[int]) -> list[str]:
         """Loads of a column of A, one by one."""
         return [
-            f"ldr {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]"
+            f"ldur {chunk_letter(size)}{r}, [x1, #{row * self.v.size}]"
             for r, (row, size) in zip(registers, self.chunks, strict=False)
         ]
 
     def load_of_b(self, j: int) -> str:
         """Load of vector `j` of a whole row of B."""
-        return f"ldr q{self.b[j]}, [x2, #{j * self.v.bytes}]"
+        return f"ldur q{self.b[j]}, [x2, #{j * self.v.bytes}]"
 
     def to_next_row(self) -> None:
         """Move the pointers of the pipeline."""

@@ -49,9 +49,12 @@ class Tile:
         if len(free) < self.mr * self.nv:
             raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
         self.accumulators = free[: self.mr * self.nv]
-        self.saved_vectors = [
-            r for r in range(8, 16) if r in {*self.a, *self.b, *self.accumulators}
-        ]
+        # Where every row cannot have one, as many as there are for, two for the elements of others.
+        others = [r for r in range(16) if r not in {*self.b, *self.accumulators}]
+        self.held = others[: self.mr] if self.rows_held else others[: min(len(others), self.mr) - 2]
+        self.passing = [] if self.rows_held else others[len(self.held) :][:2]
+        used = {*self.a, *self.b, *self.held, *self.passing, *self.accumulators}
+        self.saved_vectors = [r for r in range(8, 16) if r in used]
 
     def _chunks_of_a(self) -> list[tuple[int, int]]:
         """Loads that make up a column of A whose rows are neighbours: first row, bytes."""

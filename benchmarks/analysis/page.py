@@ -1,0 +1,189 @@
+"""``benchmarks/ANALYSIS.md``: one section for each architecture, each written by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from benchmarks.analysis import osaca
+from benchmarks.analysis.cores import Core
+from benchmarks.analysis.footprint import Footprint
+from benchmarks.analysis.limits import Verdict
+from benchmarks.analysis.loops import Loop
+from benchmarks.analysis.mca import Answer
+from benchmarks.tables import NONE, Table
+
+# FMAs for each vector that is loaded, of the tiles of OpenPPL's slides (register allocation of
+# the blocked GEMM): vectors of output channels in a tile, and its pixels, to what they state.
+SLIDES = {
+    "f32": {(1, 15): 3.15, (2, 10): 4.44, (3, 7): 4.42},
+    "f16": {(1, 15): 5.21, (2, 10): 6.15, (3, 7): 5.42},
+}
+KINDS = {"f32": "fp32", "f64": "fp64", "f16": "fp16"}
+HEAD = """# Analysis of inner loops
+
+How fast the inner loops of the GEMM tiles are on cores that are not here, by models of their
+pipelines: the figures of this page are computed, not measured. `make analyze-arm` and
+`make analyze-x86` write it.
+
+A model takes every load from L1 and every branch as foreseen, and knows nothing of what
+instruction fetch, caches, prefetches and memory cost. Where it is known to differ from the core,
+the table of cores says so.
+
+A cell is FMAs (of whole vectors) a cycle, and what bounds the loop: `FMA` their units; a name
+llvm's name of another unit; `dispatch` how many micro-ops the model hands out in a cycle;
+`latency` the chain of sums into one accumulator; `groups` slots of dispatch that instructions of
+several micro-ops leave empty; `order` the order of the program, in cores that keep it;
+`dependencies` and `units` what llvm-mca names where no bound explains the cycles.
+
+`rows` is the loop where rows of A are neighbours (packed weights, image planes), `k` the one where
+the elements of a row are (channels-last pixels). C is the number of accumulators, none of which
+waits for another. FMA:load counts vectors, or elements, that a turn loads into registers or FMAs.
+"""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A loop on every core."""
+
+    loop: Loop
+    verdicts: Sequence[Verdict]
+
+
+def short_of(core: Core, row: Row, verdict: Verdict) -> bool:
+    """Whether a loop misses the figure that is wanted of main tiles on the core."""
+    kernel = row.loop.kernel
+    return kernel.dtype != "f64" and not kernel.tuning and verdict.rate < core.wanted
+
+
+def core_table(cores: Sequence[Core], answers: Sequence[Answer]) -> Table:
+    """The cores, as they are and as they are modelled; `answers` about a loop of a tile."""
+    table = Table(
+        "Cores: FMAs a cycle, their latency into an accumulator, and how many of these hide it",
+        ("core", "found in", "FMAs a cycle", "in the model", "latency", "in the model ",
+         "C that hides it", "dispatch", "wanted", "of the model"),
+    )  # fmt: skip
+    isa = cores[0].machine.isas[-1]
+    for core, answer in zip(cores, answers, strict=True):
+        fma, latency = core.machine.fma_per_cycle[isa], core.machine.fma_latency
+        modelled = 1 / answer.fma_cycles
+        table.add(
+            (
+                core.name,
+                core.products or NONE,
+                f"{fma}",
+                f"{modelled:.0f}",
+                f"{latency}",
+                f"{answer.fma_latency:.0f}",
+                f"{max(fma * latency, round(modelled * answer.fma_latency))}",
+                f"{answer.dispatch_width}",
+                f"{core.wanted:.2f}" if core.wanted else NONE,
+                core.note or NONE,
+            )
+        )
+    return table
+
+
+def tile_table(dtype: str, cores: Sequence[Core], rows: Sequence[Row]) -> Table:
+    """FMAs a cycle of every loop on every core."""
+    table = Table(
+        f"Tiles of {KINDS[dtype]}: FMAs a cycle, and their bound (bold: short of what is wanted)",
+        ("tile", "C", "FMA:load", *(core.name for core in cores)),
+    )
+    for row in rows:
+        loop = row.loop
+        cells = [
+            f"{loop.title} ({loop.kernel.isa})",
+            f"{loop.accumulators}",
+            f"{loop.fmas / loop.loads:.2f}",
+        ]
+        bold = []
+        for index, (core, verdict) in enumerate(zip(cores, row.verdicts, strict=True)):
+            cells.append(f"{verdict.rate:.2f} {verdict.bound}")
+            if short_of(core, row, verdict):
+                bold.append(3 + index)
+        table.add(cells, bold)
+    return table
+
+
+def slides_table(rows: Sequence[Row]) -> Table:
+    """Tiles beside those of the slides with as many vectors of output channels."""
+    table = Table(
+        "FMAs for each load, beside OpenPPL's slides",
+        ("type", "vectors", "slides' tile", "slides", "same tile here", "largest tile here"),
+    )
+    for dtype, stated in SLIDES.items():
+        ours = [row.loop for row in rows if row.loop.kernel.dtype == dtype]
+        ours = [loop for loop in ours if not loop.kernel.tuning]
+        for (vectors, mr), ratio in stated.items():
+            alike = [o for o in ours if o.kernel.vectors == vectors]
+            if not alike:
+                continue
+            same = [o for o in alike if o.kernel.mr == mr and o.name == "k"]
+            best = max((o for o in alike), key=lambda o: (o.kernel.mr, o.name == "rows"))
+            table.add(
+                (
+                    KINDS[dtype],
+                    f"{vectors}",
+                    f"{mr}x{vectors * best.kernel.lanes}",
+                    f"{ratio:.2f}",
+                    _ratio(same[0]) if same else NONE,
+                    _ratio(best),
+                )
+            )
+    return table
+
+
+def _ratio(loop: Loop) -> str:
+    return f"{loop.fmas / loop.loads:.2f} ({loop.title})"
+
+
+def osaca_table(
+    cores: Sequence[Core], loops: Sequence[Loop], ask: Callable[[Core, Loop], osaca.Opinion]
+) -> Table:
+    """FMAs a cycle by OSACA, of the cores that it has."""
+    known = [core for core in cores if core.osaca]
+    table = Table(
+        "The same by OSACA, which knows ports and dependencies, and no dispatch",
+        ("tile", *(core.name for core in known)),
+    )
+    for loop in loops:
+        cells = [f"{loop.title} ({loop.kernel.isa}, {KINDS[loop.kernel.dtype]})"]
+        for core in known:
+            opinion = ask(core, loop)
+            rate = f"{loop.fmas / opinion.cycles:.2f} " if opinion.cycles else ""
+            cells.append(rate + opinion.reason)
+        table.add(cells)
+    return table
+
+
+def footprint_table(cores: Sequence[Core], plans: Sequence[Sequence[Footprint]]) -> Table:
+    """What the estimate's own choices keep in L1 and L2 of each core, one thread."""
+    head = []
+    for core in cores:
+        l1, l2 = core.machine.l1d_bytes >> 10, core.machine.l2_share >> 10
+        head.append(f"{core.name} ({l1}, {l2})")
+    table = Table(
+        "Default blocks of fp32: tile, KiB in L1 and in L2 (of the KiB that a core has of each)",
+        ("layer", *head),
+    )
+    for parts in zip(*plans, strict=True):
+        cells = [f"{parts[0].layer}, {parts[0].layout}"]
+        cells += [f"{p.algorithm} {p.tile}: {p.l1 / 1024:.0f}, {p.l2 / 1024:.0f}" for p in parts]
+        table.add(cells)
+    return table
+
+
+def section(arch: str, parts: Sequence[str]) -> str:
+    """Wrap the text of an architecture in the marks that it is found again by."""
+    body = "\n\n".join(part.strip() for part in parts)
+    return f"<!-- {arch} -->\n## {arch}\n\n{body}\n<!-- end of {arch} -->\n"
+
+
+def put(page: str, arch: str, text: str) -> str:
+    """Replace the section of `arch` in a page, or add it at the end."""
+    marks = re.compile(rf"<!-- {arch} -->\n.*?<!-- end of {arch} -->\n", re.DOTALL)
+    if marks.search(page):
+        return marks.sub(lambda _: text, page)
+    return f"{page.rstrip() or HEAD.rstrip()}\n\n{text}"

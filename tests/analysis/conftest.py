@@ -1,0 +1,34 @@
+"""Puts the source tree last on the path, so that ``benchmarks`` is found from any directory."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = str(Path(__file__).resolve().parents[2])
+if ROOT not in sys.path:
+    sys.path.append(ROOT)
+
+RECORDED = Path(__file__).resolve().parent / "recorded"
+
+
+@pytest.fixture
+def recorded():
+    """Loops with what llvm-mca said of them: core, loop and its answer, by the file's name."""
+    from asm.registry import Kernel
+    from benchmarks.analysis import mca
+    from benchmarks.analysis.cores import CORES
+    from benchmarks.analysis.loops import Loop
+
+    def read(name):
+        document = json.loads((RECORDED / f"{name}.json").read_text())
+        core = next(core for core in CORES if core.name == document["core"])
+        nr = 16 if document["isa"] == "avx512" else 4
+        kernel = Kernel("gemm", "f32", document["isa"], 4, nr, 1, "generator")
+        loop = Loop(kernel, "rows", "\n".join(document["loop"]) + "\n")
+        return core, loop, mca.read(json.dumps(document["answer"]))
+
+    return read

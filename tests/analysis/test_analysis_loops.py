@@ -1,0 +1,101 @@
+"""Loops are found by their labels, and what is in them is counted right."""
+
+from __future__ import annotations
+
+import pytest
+
+from asm.registry import ISAS, Kernel, kernels
+from benchmarks.analysis import loops
+from benchmarks.analysis.loops import Loop, LoopError, extract
+
+ARM = Kernel("gemm", "f32", "neon", 2, 8, 1, "generator")
+X86 = Kernel("gemm", "f32", "avx512", 2, 16, 1, "generator")
+GENERATED = ("aarch64", "x86_64")
+
+
+def test_a_loop_ends_with_the_branch_back():
+    text = "    a\n.Lone:\n    b x1\n    cbz x2, .Lout\n    b.ne .Lone // again\n    c\n.Lout:\n"
+    assert extract(text, "one") == ".Lone:\n    b x1\n    cbz x2, .Lout\n    b.ne .Lone // again\n"
+    assert extract(".Lx:\n    dec rax\n    jnz .Lx\n", "x").endswith("jnz .Lx\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("    b.ne .Lone\n", "no label"),
+        (".Lone:\n    b.ne .Lone2\n", "no branch"),
+        (".Lone:\n    nop\n.Linner:\n    b.ne .Linner\n    b.ne .Lone\n", "inside"),
+    ],
+)
+def test_what_is_no_innermost_loop_is_refused(text, reason):
+    with pytest.raises(LoopError, match=reason):
+        extract(text, "one")
+
+
+def test_vectors_and_elements_loaded_are_counted():
+    loop = Loop(
+        ARM,
+        "rows",
+        ".Lrows_loop:\n"
+        "    prfm pldl1keep, [x2, x6]\n"
+        "    ld1 {v2.4s, v3.4s}, [x2], x3\n"
+        "    ldur q0, [x1, #16] // of q9\n"
+        "    ldp d4, d5, [x7]\n"
+        "    ldr s1, [x4]\n"
+        "    fmla v16.4s, v2.4s, v0.s[0]\n"
+        "    fmla v17.4s, v3.4s, v0.s[0]\n"
+        "    fmla v16.4s, v2.4s, v1.s[0]\n"
+        "    b.ne .Lrows_loop\n",
+    )
+    assert (loop.loads, loop.fmas, loop.accumulators, loop.chain) == (6, 3, 2, 2)
+    loop = Loop(
+        X86,
+        "k",
+        ".Lk_fetched:\n"
+        "    vmovups zmm30, [rsi]\n"
+        "    prefetcht0 [r11]\n"
+        "    vbroadcastss zmm31, [r10 + rcx*2 + 4]\n"
+        "    vfmadd231ps zmm0, zmm31, zmm30\n"
+        "    vfmadd231ps zmm1, zmm30, [r10]{1to16}\n"
+        "    lea rsi, [rsi + rdx*2]\n"
+        "    jnz .Lk_fetched\n",
+    )
+    assert (loop.loads, loop.fmas, loop.accumulators, loop.chain) == (3, 2, 2, 1)
+
+
+@pytest.mark.parametrize("arch", GENERATED)
+def test_every_generated_tile_has_its_loops(arch):
+    found = [k for k in kernels(arch) if k.op == "gemm" and k.source == "generator"]
+    assert len(found) > 60
+    for kernel in found:
+        steps = set()
+        for loop in loops.loops_of(kernel):
+            # One chain for each vector of the tile, and as many steps in each of them.
+            assert loop.accumulators == kernel.mr * kernel.vectors, loop.kernel.symbol
+            assert set(loop.sums.values()) == {loop.chain}
+            assert loop.loads >= loop.chain * kernel.vectors
+            steps.add(loop.name)
+        assert steps == {"rows", "k"}
+
+
+@pytest.mark.parametrize("arch", GENERATED)
+def test_the_main_tiles_are_the_largest_of_each_width(arch):
+    main = loops.main_tiles(arch)
+    for kernel in kernels(arch):
+        if kernel.op == "gemm" and kernel.source == "generator":
+            key = kernel.dtype, kernel.isa, kernel.tuning, kernel.nr
+            (best,) = (k for k in main if (k.dtype, k.isa, k.tuning, k.nr) == key)
+            assert best.mr >= kernel.mr
+    assert {ISAS[k.isa].machine for k in main} == {arch}
+    assert {loop.kernel.isa for loop in loops.peak_loops(arch)} == {k.isa for k in main}
+
+
+def test_tiles_with_a_register_for_each_row_are_those_of_the_slides():
+    held = {(k.mr, k.vectors) for k in loops.held_tiles("aarch64") if k.dtype == "f32"}
+    assert held >= {(15, 1), (10, 2), (7, 3)}
+    by_k = [o for o in loops.tile_loops("aarch64", "f32") if o.name == "k"]
+    ratio = {(o.kernel.mr, o.kernel.vectors): o.fmas / o.loads for o in by_k}
+    # What the slides state, cut after the second digit.
+    assert int(100 * ratio[15, 1]) == 315
+    assert int(100 * ratio[10, 2]) == 444
+    assert int(100 * ratio[7, 3]) == 442

@@ -1,0 +1,83 @@
+"""The page: tables of what was found, footprints of plans, sections replaced one by one."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from benchmarks.analysis import footprint, limits, osaca, page
+from benchmarks.analysis.cores import CORES, cores_of
+from pplconv.planner import Request
+from pplconv.problem import ConvProblem
+
+
+def test_sections_are_put_and_replaced():
+    arm, x86 = page.section("aarch64", ["one\n"]), page.section("x86_64", ["two"])
+    both = page.put(page.put("", "aarch64", arm), "x86_64", x86)
+    assert both.startswith("# Analysis")
+    assert both.index("## aarch64\n\none") < both.index("## x86_64\n\ntwo")
+    again = page.put(both, "aarch64", page.section("aarch64", [r"\1 three"]))
+    assert r"\1 three" in again and "one\n" not in again.split("## aarch64")[1]
+    assert again.count("## aarch64") == again.count("## x86_64") == 1
+    assert again.endswith("<!-- end of x86_64 -->\n")
+
+
+def test_what_is_short_of_its_figure_is_stressed(recorded):
+    core, loop, answer = recorded("fma")
+    good = limits.judge(core, loop, answer)
+    bad = dataclasses.replace(good, rate=1.94, bound="dispatch")
+    row = page.Row(loop, [good, bad])
+    text = page.tile_table("f32", [core, core], [row]).markdown()
+    assert "| 4x4 rows (neon) | 20 | 10.00 | 1.99 FMA | **1.94 dispatch** |" in text
+    free = dataclasses.replace(core, wanted=0.0)
+    assert not page.short_of(free, row, bad)
+    exact = dataclasses.replace(loop, kernel=dataclasses.replace(loop.kernel, dtype="f64"))
+    assert not page.short_of(core, page.Row(exact, [bad]), bad)
+
+
+def test_accumulators_hide_the_larger_of_both_latencies(recorded):
+    core, _, answer = recorded("fma")
+    (row,) = page.core_table([core], [answer]).rows
+    # Four cycles in the model, five on the core: 2 x 5.
+    assert row[:8] == ("tsv110", "Kunpeng 920", "2", "2", "5", "4", "10", "4")
+
+
+def test_osaca_is_asked_about_its_cores_only(recorded):
+    _, loop, _ = recorded("fma")
+    asked = []
+
+    def ask(core, loop):
+        asked.append(core.name)
+        return osaca.Opinion(10.0, "port 4") if core.name == "tsv110" else osaca.Opinion(0.0, "no")
+
+    text = page.osaca_table(cores_of("aarch64"), [loop], ask).markdown()
+    assert asked == ["tsv110", "neoverse-n1", "neoverse-v2", "a64fx", "apple-m1"]
+    assert "| 2.00 port 4 | no | no | no | no |" in text
+
+
+@pytest.mark.parametrize("core", cores_of("aarch64"), ids=lambda core: core.name)
+def test_packed_panels_fit_the_caches(core):
+    """A panel in L1; of Winograd and of packed pixels, what is read again in L2."""
+    for found in footprint.footprints(core):
+        if found.algorithm in ("winograd", "pointwise"):
+            assert 0 < found.l1 <= 1.5 * core.machine.l1d_bytes, found
+        if found.algorithm == "winograd":
+            assert found.l2 <= core.machine.l2_share, found
+
+
+def test_footprints_count_what_stays_and_what_passes():
+    core = CORES[0]
+    problem = ConvProblem.parse("mb1ic64ih56oc256kh1", layout="NCHW")
+    asked = Request(problem, algorithm="pointwise", threads=1, target=footprint.target_of(core))
+    best = asked.ranked(asked.surroundings())[0].candidate
+    mr, nr = best.blocks["mr"], best.blocks["nr"]
+    assert (best.blocks["k_block"], best.blocks["innermost"]) == (64, "pixels")
+    l1, l2 = footprint.sizes(best)
+    weights, pixels = (mr, nr) if best.blocks["orientation"] == "pixels" else (nr, mr)
+    assert l1 == 4 * (weights * 64 + 24 * pixels + mr * nr)
+    assert l2 == 4 * 64 * min(best.blocks["hw_segment"], 56 * 56)
+    depthwise = ConvProblem.parse("mb1g32ic32ih14oc32kh3ph1")
+    asked = Request(depthwise, algorithm="depthwise", threads=1, target=footprint.target_of(core))
+    with pytest.raises(ValueError, match="no tile"):
+        footprint.sizes(asked.ranked(asked.surroundings())[0].candidate)
