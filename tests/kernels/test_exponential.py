@@ -11,7 +11,8 @@ import pytest
 from asm.exponential import exponential
 from kernel_table import DTYPES
 
-every_type = pytest.mark.parametrize("dtype", DTYPES)
+# Half precision is activated in float32.
+every_type = pytest.mark.parametrize("dtype", ["f32", "f64"])
 
 
 def eps(dtype: str) -> float:
