@@ -93,7 +93,7 @@ class Case:
         found = {
             "best": ordered[0],
             "median": statistics.median(ordered),
-            "p95": ordered[95 * (len(ordered) - 1) // 100],
+            "p95": ordered[-(-95 * len(ordered) // 100) - 1],
             "stream": min(self.streams),
         }
         return {name: seconds - self.model_seconds for name, seconds in found.items()}
