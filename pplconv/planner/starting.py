@@ -9,19 +9,14 @@ from ..config import Settings
 from ..runtime import ForkableLock
 from ..schedules.team import largest_team, time_start
 
-# Microseconds. Below the least, what a core computes meanwhile is less than the smallest task;
-# a start that takes longer than the most was timed on a machine that was busy all the while.
+# Microseconds. Below the least, what a core computes meanwhile is less than the smallest task. Two
+# threads of an idle machine need no more than the most; what takes longer was timed while others
+# computed, such as the workers of a BLAS that spin on after its last product.
 LEAST = 1
-MOST = 16
-
-# Idle machines of all kinds need no more than this. What takes longer is measured again for the
-# next plans, so often at most: other work delays a start now and then, and shortens none.
-SURE = 4
-TIMES = 6
+MOST = 4
 
 _lock = ForkableLock()
 _measured: int | None = None
-_times = 0
 
 
 def team_start(settings: Settings, measure: Callable[[], int] = time_start) -> int:
@@ -29,9 +24,8 @@ def team_start(settings: Settings, measure: Callable[[], int] = time_start) -> i
 
     It is what each further thread of a team has to save. ``PPLCONV_TEAM_START_US`` says it;
     else it is measured when it is first asked for, as the best of a few dozen empty parallel
-    regions, and kept; a time above `SURE` is measured again for later plans, `TIMES` times in
-    all, and the best is kept. A team of two is timed whatever the team to be planned: that makes
-    one thread and not one for each CPU.
+    regions, and kept. A team of two is timed whatever the team to be planned: that makes one
+    thread and not one for each CPU.
 
     Plans are to be alike from one process to the next although no two measurements are. So the
     time is rounded to a power of two, which most processes of a machine have in common, and it
@@ -51,23 +45,17 @@ def team_start(settings: Settings, measure: Callable[[], int] = time_start) -> i
     int
         A power of two from `LEAST` to `MOST`, or what the variable says.
     """
-    global _measured, _times
+    global _measured
     if settings.team_start_us is not None:
         return settings.team_start_us
-    if _unsure():
+    if _measured is None:
         # Where no team may start, there is nothing to measure, but maybe later.
         if largest_team(2) < 2:
-            return LEAST if _measured is None else _measured
+            return LEAST
         with _lock:
-            if _unsure():
-                _measured = min(rounded(measure()), MOST if _measured is None else _measured)
-                _times += 1
-    assert _measured is not None
+            if _measured is None:
+                _measured = rounded(measure())
     return _measured
-
-
-def _unsure() -> bool:
-    return _measured is None or (_measured > SURE and _times < TIMES)
 
 
 def rounded(nanoseconds: int) -> int:
