@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
+from asm import writer
 from asm.registry import ELEMENT_BYTES, ISAS, Kernel
 
 # GNU_PROPERTY_AARCH64_FEATURE_1_AND: indirect calls may arrive here (BTI), and no return address
@@ -11,19 +12,8 @@ from asm.registry import ELEMENT_BYTES, ISAS, Kernel
 _PROPERTIES = 3
 
 
-@dataclass
-class Writer:
+class Writer(writer.Writer):
     """Lines of one assembly file, GNU syntax."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def __call__(self, text: str) -> None:
-        """Append one instruction or directive."""
-        self.lines.append("    " + text)
-
-    def label(self, name: str) -> None:
-        """Append a local label."""
-        self.lines.append(f".L{name}:")
 
     def integer(self, register: str, value: int) -> None:
         """Load a constant of up to 64 bits."""

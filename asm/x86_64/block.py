@@ -10,7 +10,8 @@ import struct
 from collections.abc import Callable
 
 from asm.registry import ISAS, Kernel
-from asm.x86_64.emit import Vector, Writer
+from asm.writer import Writer
+from asm.x86_64.emit import Vector
 
 PER_VECTOR = 5  # registers of one vector under way
 

@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from asm.registry import ISAS, Kernel
 
 CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
-
-
-@dataclass
-class Writer:
-    """Lines of one assembly file, Intel syntax."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def __call__(self, text: str) -> None:
-        """Append one instruction or directive."""
-        self.lines.append("    " + text)
-
-    def label(self, name: str) -> None:
-        """Append a local label."""
-        self.lines.append(f".L{name}:")
-
-    def comment(self, text: str) -> None:
-        """Append a comment on a line of its own."""
-        self.lines.append(f"    # {text}")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from asm.contract import FMA_PEAK
 from asm.registry import Kernel
-from asm.x86_64.emit import Vector, Writer, frame
+from asm.writer import Writer
+from asm.x86_64.emit import Vector, frame
 
 # Twelve chains cover latency 4 x 2 ports with room to spare, and fit both register files.
 CHAINS = 12

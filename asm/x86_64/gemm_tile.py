@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from asm.contract import FLAGS, GEMM
 from asm.registry import ISAS, Kernel
-from asm.x86_64.emit import Vector, Writer
+from asm.writer import Writer
+from asm.x86_64.emit import Vector
 
 RowAction = Callable[[int, int, str, bool], None]  # row, vector, address, tail
 
