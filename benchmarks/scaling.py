@@ -1,12 +1,16 @@
 """How pplconv scales: T threads against one, layer by layer, in turn in one run.
 
-``python -m benchmarks.scaling --help``. The same ratio of the FMA peak stands beside it: what the
-machine itself gives at that moment, whatever the program.
+``python -m benchmarks.scaling --help``. A layer's ratio is the median, over the rounds, of the
+ratio inside a round, with its quartiles: where clocks and neighbours drift, the best of many rounds
+flatters one thread, which needs one quiet core where a team needs all at the same moment. The same
+ratio of the FMA peak stands beside it: what the machine itself gave in those rounds, whatever the
+program.
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +26,8 @@ from benchmarks.runner import Progress
 from benchmarks.tables import NONE, Table, giga, ratio
 from benchmarks.timing import interleave
 
+RATIOS = ("ratio", "quartiles", "peak's ratio")
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -29,10 +35,10 @@ class Scaling:
 
     Attributes
     ----------
-    one, many : float or None
-        Time of a call in the best round (seconds); None where the result was wrong.
-    peak_ratio : float or None
-        FMA peak of the team over that of one thread, read in the same rounds.
+    one, many : tuple of float
+        Time of a call in each round (seconds); empty where the result was wrong.
+    peak_ratios : tuple of float
+        FMA peak of the team over that of one thread, read at the start of each round.
     detail : str
         Why there is no time.
     """
@@ -43,15 +49,29 @@ class Scaling:
     flops: int
     count: int
     threads: int
-    one: float | None
-    many: float | None
-    peak_ratio: float | None
+    one: tuple[float, ...]
+    many: tuple[float, ...]
+    peak_ratios: tuple[float, ...]
     detail: str = ""
 
     @property
-    def ratio(self) -> float | None:
-        """How many times as fast the team is."""
-        return self.one / self.many if self.one and self.many else None
+    def quartiles(self) -> tuple[float, float, float] | None:
+        """How many times as fast the team is: first quartile, median and third of the rounds."""
+        ratios = [one / many for one, many in zip(self.one, self.many, strict=False)]
+        if not ratios:
+            return None
+        if len(ratios) == 1:
+            return ratios[0], ratios[0], ratios[0]
+        first, median, third = statistics.quantiles(ratios, n=4, method="inclusive")
+        return first, median, third
+
+    @property
+    def seconds(self) -> tuple[float, float] | None:
+        """Median time of a call with one thread; that time over the median ratio."""
+        if not self.quartiles:
+            return None
+        one = statistics.median(self.one)
+        return one, one / self.quartiles[1]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,12 +112,13 @@ def measure(
         progress.say(f"checking {engine.name}")
         for team in teams:
             candidates[engine.name, team] = prepare_checked(engine, case, team)
-    readings: tuple[list[float], list[float]] = ([], [])
+    peak_ratios: list[float] = []
 
     def on_round(turn: int) -> None:
         progress.say(f"round {turn}/{chosen.rounds}")
-        for peak, kept in zip(peaks or (), readings, strict=False):
-            kept.append(peak.read())
+        if peaks:
+            one, many = (peak.read() for peak in peaks)
+            peak_ratios.append(many / one)
 
     calls = {
         f"{name} {team}": candidate.prepared.call
@@ -107,12 +128,12 @@ def measure(
     timings = interleave(calls, options.settings_of(chosen, threads), on_round=on_round)
     found = []
     for engine in engines:
-        seconds: list[float | None] = []
+        seconds: list[tuple[float, ...]] = []
         details = []
         for team in teams:
             checked = check_again(candidates[engine.name, team], case)
             right = checked.status == OK
-            seconds.append(timings[f"{engine.name} {team}"].best if right else None)
+            seconds.append(timings[f"{engine.name} {team}"].rounds if right else ())
             if not right:
                 details.append(f"{team} thread(s): {checked.status}: {checked.detail}")
         found.append(
@@ -125,7 +146,7 @@ def measure(
                 threads=threads,
                 one=seconds[0],
                 many=seconds[1],
-                peak_ratio=max(readings[1]) / max(readings[0]) if peaks else None,
+                peak_ratios=tuple(peak_ratios),
                 detail="; ".join(details),
             )
         )
@@ -137,18 +158,21 @@ def table(net: str, engine: str, rows: Sequence[Scaling], over: float) -> Table:
     threads = rows[0].threads
     made = Table(
         f"{net}, {engine}: {threads} threads against 1",
-        ["layer", "count", "MFLOP", "1 thread", f"{threads} threads", "ratio", "peak's ratio"],
+        ["layer", "count", "MFLOP", "1 thread", f"{threads} threads", *RATIOS],
     )
     for row in rows:
-        rates = [giga(row.flops / time if time else None) for time in (row.one, row.many)]
+        rates = [giga(row.flops / time) for time in row.seconds or ()] or [NONE, NONE]
+        middle = [f"{value:.2f}" for value in row.quartiles or ()] or [NONE] * 3
+        peak = statistics.median(row.peak_ratios) if row.peak_ratios else None
         made.add(
             [
                 row.layer,
                 str(row.count),
                 f"{row.flops / 1e6:.1f}",
                 *rates,
-                ratio(row.one, row.many),
-                ratio(row.peak_ratio, 1.0),
+                middle[1],
+                f"{middle[0]}-{middle[2]}" if row.quartiles else NONE,
+                ratio(peak, 1.0),
             ]
         )
     made.rule()
@@ -162,15 +186,18 @@ def table(net: str, engine: str, rows: Sequence[Scaling], over: float) -> Table:
 
 def _summary(label: str, rows: Sequence[Scaling]) -> list[str]:
     """Sum up by time; the worst ratio stands in the label."""
-    ratios = [row.ratio for row in rows if row.ratio is not None]
-    if not ratios or len(ratios) < len(rows):
-        return [label, "", "", *[NONE] * 4]
+    times = [row.seconds for row in rows if row.seconds]
+    if not times or len(times) < len(rows):
+        return [label, "", "", *[NONE] * 5]
+    ratios = [one / many for one, many in times]
     flops = sum(row.flops * row.count for row in rows)
-    one = sum((row.one or 0.0) * row.count for row in rows)
-    many = sum((row.many or 0.0) * row.count for row in rows)
+    one, many = (
+        sum(time[team] * row.count for time, row in zip(times, rows, strict=True))
+        for team in (0, 1)
+    )
     rates = [giga(flops / one), giga(flops / many)]
     label = f"{label} (worst {min(ratios):.2f})"
-    return [label, "", f"{flops / 1e6:.1f}", *rates, ratio(one, many), ""]
+    return [label, "", f"{flops / 1e6:.1f}", *rates, ratio(one, many), "", ""]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

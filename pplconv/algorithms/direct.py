@@ -30,16 +30,15 @@ from .rates import (
     CALL_CYCLES,
     HIDDEN,
     L3_BYTES,
-    MOST_STREAMS,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
-    STREAM_CYCLES,
     TASK_CYCLES,
     Rates,
     busiest_share,
     conversion_cycles,
     direct_sum_floor,
     step_cycles,
+    streams_cycles,
 )
 from .surroundings import Surroundings
 from .tiled import row_tiles, widths
@@ -368,8 +367,7 @@ class Direct(Candidate):
                 steps = (panels - 1) * step_cycles(rates, size, vectors)
                 steps += step_cycles(rates, size, ceil_div(tail, self.lanes))
                 fma += tiles * k * steps
-                if size > MOST_STREAMS:
-                    fma += tiles * k * panels * size * STREAM_CYCLES
+                fma += tiles * k * panels * streams_cycles(size)
                 calls += tiles * panels
                 segments += tiles * panels * listed
                 stores += lines * length * ceil_div(self.oc, self.lanes)

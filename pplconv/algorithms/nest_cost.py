@@ -31,16 +31,15 @@ from .rates import (
     CALL_CYCLES,
     HIDDEN,
     L3_BYTES,
-    MOST_STREAMS,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
-    STREAM_CYCLES,
     TASK_CYCLES,
     Rates,
     busiest_share,
     conversion_cycles,
     parts,
     step_cycles,
+    streams_cycles,
 )
 
 if TYPE_CHECKING:
@@ -175,10 +174,10 @@ def _stream(nest: Nest, rates: Rates) -> float:
         # Rows of A are streams of their own, too many of which are hard on L1; and those whose
         # distance is a multiple of 4 KiB fall into one set of it.
         reads = nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr)
-        if nest.mr > MOST_STREAMS:
-            stalls += reads * STREAM_CYCLES
+        stalls += reads / nest.mr * streams_cycles(nest.mr)
         aliased = nest.mr * math.gcd(p.ic * p.element, L1_WAY_BYTES)
-        if not nest.packed and aliased > MOST_STREAMS * L1_WAY_BYTES:
+        # One way is the weights', which pass by.
+        if not nest.packed and aliased >= rates.l1_bytes:
             stalls += reads * CONFLICT_CYCLES
     if not nest.packed and not nest.channels_last:
         # Rows of the user's planes lie pages apart: each is a stream of its own.

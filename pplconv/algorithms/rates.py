@@ -79,6 +79,11 @@ def step_cycles(rates: Rates, mr: int, vectors: int) -> float:
     return max(mr * vectors / rates.fma_per_cycle, loads, rates.fma_latency)
 
 
+def streams_cycles(mr: int) -> float:
+    """Cycles that a step of k takes longer as its rows of A are too many streams."""
+    return mr * STREAM_CYCLES if mr > MOST_STREAMS else 0.0
+
+
 def direct_sum_floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
     """Cycles on one thread that no direct sum stays below: its FMAs at their peak."""
     return problem.flops / 2 / (lanes * rates.fma_per_cycle)
@@ -110,12 +115,15 @@ def busiest_share(tasks: int, threads: int, largest: float) -> float:
 
 def matrix_cycles(rates: Rates, rows: int, columns: int, mr: int, nr: int, lanes: int,
                   k: int, passes: int = 1) -> float:  # fmt: skip
-    """Cycles of the microkernel over a whole matrix product of rows x columns x k."""
+    """Cycles of the microkernel over a whole matrix product of rows x columns x k.
+
+    Rows of A are k elements apart.
+    """
     total = 0.0
     for m, m_count in parts(rows, mr):
         for n, n_count in parts(columns, nr):
             vectors = -(-n // lanes)
-            step = step_cycles(rates, m, vectors)
+            step = step_cycles(rates, m, vectors) + streams_cycles(m)
             call = passes * CALL_CYCLES + m * vectors * STORE_CYCLES * (2 * passes - 1)
             total += m_count * n_count * (k * step + call)
     return total

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -167,8 +169,24 @@ def test_scaling(tmp_path, capfd):
     rows = json.loads(target.read_text())["layers"]
     assert [row["layer"] for row in rows] == ["conv11", "conv6/dw"]
     # Above half a MFLOP there is one layer: its ratio is the worst one there.
-    big = rows[1]["one"] / rows[1]["many"]
+    ratios = [one / many for one, many in zip(rows[1]["one"], rows[1]["many"], strict=True)]
+    big = statistics.median(ratios)
     assert f"all above 0.5 MFLOP (worst {big:.2f})" in out
+
+
+def test_scaling_takes_ratios_inside_rounds():
+    # Both slow down together in the second round; one thread has a lucky moment in the third.
+    row = scaling.Scaling(
+        "net", "layer", "pplconv", 1, 1, 2, (4.0, 8.0, 2.0, 4.0, 4.0), (2.0, 4.0, 2.0, 2.0, 2.0), ()
+    )
+    assert row.quartiles == (2.0, 2.0, 2.0)
+    assert row.seconds == (4.0, 2.0)
+    wrong = replace(row, many=(), detail="2 thread(s): wrong")
+    assert wrong.quartiles is None
+    assert wrong.seconds is None
+    for rows in ([row, wrong], [wrong]):
+        summary = scaling.table("net", "pplconv", rows, 0.0).rows[-1]
+        assert summary[3:] == ("-",) * 5
 
 
 def test_scaling_needs_a_team(capsys):
