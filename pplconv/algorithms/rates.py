@@ -22,7 +22,7 @@ HIDDEN = 0.8
 CYCLES_PER_MICROSECOND = 3000.0  # nominal: what is measured in time is compared with cycles
 LATE = 0.05  # of a task, for which a team waits for its last thread
 MOST_STREAMS = 16  # rows of A that are streams of their own
-STREAM_CYCLES = 0.05  # a broadcast, where there are more streams than that
+STREAM_CYCLES = 0.08  # a broadcast, where there are more streams than that
 
 # Bytes of a vector, of instruction sets that multiply by an element of one: a load of A serves
 # that many FMAs. Others broadcast each element of A with a load of its own.
