@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 PASS_CYCLES = 2.5
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
+PAGE_BYTES = 4096
+NEW_PAGE_CYCLES = 6.0  # a vector that is stored into another page than the one before
 L1_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
@@ -88,7 +90,9 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
         "store": 0.0,
     }
     if not by_pixels and not nest.channels_last:
-        work["store"] = repeat * nest.oc * nest.pixels * STORE_TRANSPOSED_CYCLES / nest.lanes
+        pages = min(p.oh * p.ow * p.element / PAGE_BYTES, 1.0)
+        across = STORE_TRANSPOSED_CYCLES + NEW_PAGE_CYCLES * pages
+        work["store"] = repeat * nest.oc * nest.pixels * across / nest.lanes
     if p.converts:
         # Rows of the image that segments share are converted for each of them.
         reads = nest.oc_segments * 1.0
