@@ -169,10 +169,10 @@ def now() -> str:
     return datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
 
 
-def method(settings: Settings) -> str:
-    """Describe how was measured, for a reader of the report."""
+def method(settings: Settings, counts: str = "the best round counts") -> str:
+    """Describe how was measured, for a reader; `counts` says what becomes of the rounds."""
     return (
         f"engines in turn, {settings.rounds} rounds; a round is the median of calls that last "
-        f"{settings.min_seconds * 1e3:g} ms or more together; the best round counts; with several "
+        f"{settings.min_seconds * 1e3:g} ms or more together; {counts}; with several "
         "threads, an engine's turn begins when the workers of the one before have stopped spinning"
     )

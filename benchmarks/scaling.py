@@ -241,7 +241,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command=options.command_line("benchmarks.scaling", arguments),
         machine=machine.describe(),
         engines=found,
-        method=options.method(options.settings_of(chosen, chosen.threads)),
+        method=options.method(
+            options.settings_of(chosen, chosen.threads), "the median of the rounds' ratios counts"
+        ),
         notes=notes,
     )
     made = []
