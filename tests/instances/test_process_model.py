@@ -139,6 +139,7 @@ def test_workers_give_the_bits_of_this_process(threads, rng):
             assert there.run((), {"x": x}).tobytes() == here(x).tobytes()
 
 
+@pytest.mark.unsanitized("measures memory, of which a sanitizer takes its share")
 @pytest.mark.skipif(not LINUX, reason="/proc/<pid>/smaps")
 def test_weights_are_there_once(rng):
     shape = (1, 1024, 6, 6)

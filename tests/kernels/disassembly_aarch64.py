@@ -65,9 +65,12 @@ class JudgeAarch64(Judge):
         return {t.split()[1].split(".")[0] for t in texts if t.startswith("fmla ")}
 
     def spills(self, function: Function) -> list[str]:
-        """Instructions that move whole vectors to or from the stack.
+        """Instructions that move whole vectors to or from the stack between the FMAs.
 
-        The lower halves of v8 to v15 are saved there, as the ABI demands, by their names d8 to d15.
+        Before and after them a column that is not whole goes through the stack, as its lanes have
+        no masks. The lower halves of v8 to v15 are saved there by their names d8 to d15.
         """
         texts = [text for _, text in function.instructions]
-        return [t for t in texts if re.match(r"(ld|st)\S* .*\b[qv]\d+.*\[sp", t)]
+        products = [i for i, text in enumerate(texts) if text.startswith("fmla ")]
+        between = texts[products[0] : products[-1]] if products else []
+        return [t for t in between if re.match(r"(ld|st)\S* .*\b[qv]\d+.*\[sp", t)]
