@@ -12,6 +12,7 @@ import argparse
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,9 @@ from pplconv.problem import ConvProblem
 Array = NDArray[np.floating]
 
 KINDS = ("normal", "positive", "image")
-ISAS = ("avx512", "avx2", "portable")
+# Of "fp16", on AArch64, it is arrays of halves that are computed in half precision.
+ISAS = ("avx512", "avx2", "fp16", "neon", "portable")
+HALF = "fp16"
 DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 # What errors are shown in.
 UNITS = {"f16": 1e-6, "f32": 1e-6, "f64": 1e-15}
@@ -131,7 +134,7 @@ def surroundings(dtype: str, isa: str) -> Surroundings:
 def usable_isas() -> list[str]:
     """Instruction sets that there are kernels for and that this machine has."""
     usable = current_machine().usable_isas(None)
-    return [isa for isa in ISAS if isa in usable and tiles("f32", isa)[1]]
+    return [isa for isa in ISAS if isa in usable and isa != HALF and tiles("f32", isa)[1]]
 
 
 def methods(problem: ConvProblem, isa: str, algorithm: str | None = None) -> dict[str, Candidate]:
@@ -185,6 +188,8 @@ def worst(
     found: dict[str, tuple[float, float]] = {}
     for oc, side in OUTPUTS:
         problem = square_problem(channels, oc, r, side, dtype)
+        if isa == HALF:
+            problem = replace(problem, compute="f16")
         for kind in kinds:
             for seed in range(seeds):
                 for name, (error, bound) in errors(problem, isa, kind, seed).items():
@@ -218,6 +223,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=options.positive, default=8, help="draws of each")
     parser.add_argument("--markdown", action="store_true")
     chosen = parser.parse_args(arguments)
+    if HALF in chosen.isas and chosen.dtypes != ["f16"]:
+        parser.error(f"--isas {HALF} computes in half precision: expected --dtypes f16")
     for dtype in chosen.dtypes:
         for isa in chosen.isas:
             for r in chosen.taps:

@@ -5,8 +5,8 @@ computes. Under ``--emulated`` a run has fewer random problems (`EXAMPLES`, `few
 
 - rooms whose tests say nothing about the emulated CPU (`ROOMS`), before they are imported;
 - tests marked ``unemulated(reason)``, which cannot run there or only start processes;
-- what another of the emulated CPUs runs: of kernels whose level is not among ``--kernels-of``, and
-  of all other tests, ``--one-in`` keeps one in so many, chosen by name: each CPU keeps others.
+- what is not in this run's share: ``--one-in`` keeps one test in so many, chosen by name, and
+  ``--share`` says which, so that each CPU keeps others.
 
 All that was left out is counted at the end of the run.
 """
@@ -73,8 +73,7 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare what ``make test-arm`` passes."""
     group = parser.getgroup("emulation")
     group.addoption("--emulated", action="store_true", help="fit the suite to emulation")
-    group.addoption("--kernels-of", default="", metavar="ISA,...", help="levels tested in full")
-    group.addoption("--one-in", type=int, default=1, metavar="N", help="of everything else")
+    group.addoption("--one-in", type=int, default=1, metavar="N", help="of all tests")
     group.addoption("--share", type=int, default=0, help="which of the N")
 
 
@@ -114,20 +113,10 @@ def _reason(config: pytest.Config, item: pytest.Item) -> str:
     mark = item.get_closest_marker("unemulated")
     if mark:
         return f"unemulated: {mark.args[0]}"
-    level = _level(item)
-    if level and level in config.getoption("kernels_of").split(","):
-        return ""
     one_in, share = config.getoption("one_in"), config.getoption("share")
     if zlib.crc32(item.nodeid.encode()) % one_in == share % one_in:
         return ""
-    return f"{'kernels' if level else 'all else'}: of these the others of {one_in} CPUs' shares"
-
-
-def _level(item: pytest.Item) -> str:
-    """Level of the kernel that a test of ``tests/kernels`` is about, "" if it is about none."""
-    parameters: dict[str, Any] = getattr(getattr(item, "callspec", None), "params", {})
-    row = parameters.get("row")
-    return row["isa"] if isinstance(row, dict) else ""
+    return f"in other shares than {share} of {one_in}"
 
 
 def _counter(config: pytest.Config) -> Counter:

@@ -1,4 +1,8 @@
-"""Arrays of float16: what they may be mixed with, what comes out, and how it is rounded."""
+"""Arrays of float16: what they may be mixed with, what comes out, and how it is rounded.
+
+Here they are computed in float32, as everywhere but on CPUs with arithmetic for half precision,
+which `test_half_arithmetic` is about.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import pytest
 import pplconv
 from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from buffers import GuardedOutput, untouched
+from levels import executable_isas
 from pplconv import wisdom
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.problem import ConvProblem
@@ -24,6 +29,13 @@ SHAPES = {
     "depthwise": ((1, 37, 14, 12), (37, 1, 3, 3), {"padding": 1, "groups": 37, "stride": 2}),
     "dilation": ((1, 5, 12, 14), (6, 5, 3, 3), {"dilation": 2, "padding": 2}),
 }
+
+
+@pytest.fixture(autouse=True)
+def without_half_arithmetic(monkeypatch):
+    """Leave out the instruction set that has it, if this CPU does."""
+    if "fp16" in executable_isas():
+        monkeypatch.setenv("PPLCONV_MAX_ISA", "neon")
 
 
 def draw(rng, *shape, dtype=F16):

@@ -331,10 +331,11 @@ class Call:
         c.write(self.c.read())
         whole["c"], self.values["c"] = self.values["c"], whole["c"]
         for m in range(0, self.row["mr"], len(portable)):
-            # A piece has narrower vectors, side by side in one of the kernel's.
             for n in range(0, case.n, nr):
                 column, lane = n // self.lanes, n % self.lanes * size
-                piece = whole | {"c_vs": vector, "residual_vs": vector}
+                piece = dict(whole)
+                if vector < self.lanes * size:  # side by side in one of the kernel's
+                    piece |= {"c_vs": vector, "residual_vs": vector}
                 rows = min(len(portable), self.row["mr"] - m)
                 piece["n"] = min(nr, case.n - n)
                 if n + nr > self.row["nr"]:

@@ -85,14 +85,63 @@ def test_an_extra_asks_for_what_its_extras_ask_for():
     }
 
 
-def test_each_level_is_tested_in_full_on_the_oldest_cpu_that_has_it():
-    levels = {
-        "max,sme=off": ["portable", "neon", "fp16"],
-        "max,sme=off,sve=off": ["portable", "neon", "fp16"],
-        "neoverse-n1": ["portable", "neon", "fp16"],
-        "cortex-a72": ["portable", "neon"],
-        "a64fx": ["portable", "neon"],
-    }
-    assert set(levels) == set(suite.CPUS) == set(suite.OLDEST_FIRST)
-    found = {level: suite._first_with(level, levels) for level in ("portable", "neon", "fp16")}
-    assert found == {"portable": "cortex-a72", "neon": "cortex-a72", "fp16": "neoverse-n1"}
+class Emulator:
+    """Stands in for `subprocess.run`; `statuses` are pytest's, by CPU."""
+
+    def __init__(self, **statuses):
+        self.statuses, self.commands = statuses, {}
+
+    def __call__(self, command, *, env, **_):
+        cpu = env["QEMU_CPU"]
+        self.commands[cpu] = command
+        status = self.statuses.get(cpu.replace("-", "_"), 0)
+        return subprocess.CompletedProcess(
+            command, status, f"so it went on {cpu}\n=== 3 passed ===\n"
+        )
+
+
+@pytest.fixture
+def emulator(monkeypatch):
+    stand_in = Emulator()
+    monkeypatch.setattr(suite.subprocess, "run", stand_in)
+    monkeypatch.setattr(suite, "environment", lambda cpu, **more: {"QEMU_CPU": cpu, **more})
+    return stand_in
+
+
+def options(command, name):
+    return [word.partition("=")[2] for word in command if word.startswith(f"--{name}=")]
+
+
+def test_each_cpu_runs_another_share(emulator, capfd):
+    assert suite.run_suite([], 8, first=6) == 0
+    assert list(emulator.commands) and set(emulator.commands) == set(suite.CPUS)
+    shares = [options(emulator.commands[cpu], "share") for cpu in suite.CPUS]
+    assert shares == [["6"], ["7"], ["0"], ["1"], ["2"]]
+    assert all(options(c, "one-in") == ["8"] for c in emulator.commands.values())
+    assert all(command[-1] == "tests" for command in emulator.commands.values())
+    assert len({*(options(c, "basetemp")[0] for c in emulator.commands.values())}) == 5
+    printed = capfd.readouterr()
+    assert "--one-in=8 --first=6" in printed.err
+    assert "cortex-a72           passed in 0 s: 3 passed" in printed.err
+    assert "so it went" not in printed.out
+
+
+def test_where_shares_begin_is_drawn(emulator, monkeypatch):
+    monkeypatch.setattr(suite.random, "randrange", lambda end: end - 2)
+    suite.run_suite([], 30)
+    assert options(emulator.commands[suite.CPUS[0]], "share") == ["28"]
+
+
+def test_what_failed_is_shown_and_decides(emulator, capfd):
+    emulator.statuses = {"a64fx": 1}
+    assert suite.run_suite([], 1) == 1
+    printed = capfd.readouterr()
+    assert "so it went on a64fx" in printed.out and "neoverse" not in printed.out
+    assert "a64fx                FAILED (1)" in printed.err
+
+
+@pytest.mark.parametrize(("one_in", "status"), [(32, 0), (1, 5)])
+def test_a_share_may_have_none_of_the_tests_that_were_asked_for(emulator, one_in, status):
+    emulator.statuses = {"cortex_a72": 5}
+    assert suite.run_suite(["tests/kernels", "-k", "gemm"], one_in, 0) == status
+    assert emulator.commands["cortex-a72"][-3:] == ["-k", "gemm", "tests/kernels"]

@@ -1,4 +1,4 @@
-"""``python -m tools.arm {setup,test,demo}``; ``make test-arm`` and ``make demo-arm`` call it."""
+"""``python -m tools.arm {tools,wheel,test,demo}``; targets of ``make/arm.mk`` call it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,36 @@ from tools.arm.host import SetUpError, ensure_tools
 from tools.arm.kept import alone, say
 from tools.arm.places import BUILD, PACKAGE
 from tools.arm.suite import installed_package, run_suite
-from tools.arm.wheel import make_wheel
+from tools.arm.wheel import make_build_tools, make_wheel
 
 
 def main() -> int:
     """Do what the arguments say; give the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tools.arm", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("setup", help="all but the tests; the emulated Python is build/arm/python")
-    test = commands.add_parser("test", help="the suite on each emulated CPU")
+    commands.add_parser("tools", help="only what comes from elsewhere: emulator, compiler, sysroot")
+    commands.add_parser("wheel", help="all but the tests; the emulated Python is build/arm/python")
+    test = commands.add_parser("test", help="the suite on each emulated CPU, or a share of it")
+    test.add_argument("--one-in", type=int, default=1, metavar="N", help="of N shares, one each")
+    test.add_argument("--first", type=int, metavar="K", help="share of the first CPU; else drawn")
     test.add_argument("arguments", nargs=argparse.REMAINDER, help="for pytest")
     demo = commands.add_parser("demo", help="the demo, compared with the host's")
     demo.add_argument("--side", type=int, default=SIDE, help="of the picture (default %(default)s)")
     chosen = parser.parse_args()
+    if chosen.command == "test" and chosen.one_in < 1:
+        parser.error(f"--one-in is {chosen.one_in}, expected at least 1")
     try:
         with alone(BUILD):
             ensure_tools()
+            make_build_tools()
+            if chosen.command == "tools":
+                return 0
             make_wheel()
             package = installed_package()
             if PACKAGE not in package.parents:
                 raise SetUpError(f"the emulated Python imports {package}, not the wheel")
             if chosen.command == "test":
-                return run_suite(chosen.arguments)
+                return run_suite(chosen.arguments, chosen.one_in, chosen.first)
             if chosen.command == "demo":
                 return run_demo(chosen.side)
     except (SetUpError, subprocess.CalledProcessError) as error:

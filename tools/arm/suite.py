@@ -1,105 +1,132 @@
-"""Which tests run on which emulated CPU.
+"""The suite on each emulated CPU, or the share of it that there is time for.
 
-All CPUs together run everything that can run under emulation:
-
-- kernels of a level run in full, with every tail between guard pages, on the oldest CPU that has
-  the level's instructions; whatever a newer one has is not what they use;
-- everything else runs in full on the first CPU;
-- of what a CPU need not run in full it runs a share, chosen by the tests' names, another one on
-  each CPU. A wrong dispatch shows there: it ends in an illegal instruction, or in another level's
-  name in a plan.
+Emulated, a test takes the better part of a second, and collecting them all more than a minute. Of
+``one_in`` shares each CPU runs another one, chosen by the tests' names, so that all CPUs together
+run as many of them as there are CPUs. Where a run begins to count is drawn, and said, so that many
+runs have run everything; ``one_in=1`` is the whole suite on each CPU.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
-from asm.registry import ISAS
 from tools.arm.emulated import environment
 from tools.arm.host import SetUpError
 from tools.arm.kept import say
 from tools.arm.places import BUILD, PYTHON, ROOT
 
-# From the CPU that runs everything to those that run shares; SVE of another width on the last.
+# Three vector lengths of SVE and none; FP16 and none; with SME, of which OpenBLAS knows too much.
 CPUS = ("max,sme=off", "max,sme=off,sve=off", "neoverse-n1", "cortex-a72", "a64fx")
-# From the one with the fewest features to the one with the most.
-OLDEST_FIRST = ("cortex-a72", "a64fx", "neoverse-n1", "max,sme=off,sve=off", "max,sme=off")
-# Of what a CPU need not run it runs one in so many.
-ONE_IN = 12
 
 # pytest's exit status.
 _NO_TESTS = 5
 
-_ASK = "from levels import executable_isas; print(*executable_isas())"
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the suite ended on one CPU.
+
+    Parameters
+    ----------
+    cpu : str
+        As QEMU names it.
+    status : int
+        pytest's exit status.
+    seconds : float
+        How long it took.
+    text : str
+        What it printed.
+    """
+
+    cpu: str
+    status: int
+    seconds: float
+    text: str
+
+    @property
+    def line(self) -> str:
+        """Sum up, in pytest's own numbers."""
+        lines = self.text.strip().splitlines() or [""]
+        verdict = "passed" if self.status == 0 else f"FAILED ({self.status})"
+        return f"{self.cpu:<20} {verdict} in {self.seconds:.0f} s: {lines[-1].strip('= ')}"
 
 
-def run_suite(arguments: list[str]) -> int:
-    """Run the suite on each CPU.
+def run_suite(arguments: list[str], one_in: int, first: int | None = None) -> int:
+    """Run the suite on each CPU, on as many at a time as there are cores.
 
     Parameters
     ----------
     arguments : list of str
         For pytest, after ``tests`` or instead of it if they name tests.
+    one_in : int
+        Into how many shares the suite is cut.
+    first : int, optional
+        Share of the first CPU; drawn if it is not given.
 
     Returns
     -------
     int
         Exit status: 0 if all is well on each.
     """
-    levels = {cpu: _levels(cpu) for cpu in CPUS}
-    if any(not found for found in levels.values()):
-        raise SetUpError(f"an emulated CPU has no level at all: {levels}")
+    first = random.randrange(one_in) if first is None else first
+    if one_in > 1:
+        say(f"one test in {one_in}; for the same ones again: --one-in={one_in} --first={first}")
+    cores = len(os.sched_getaffinity(0))
+    workers = max(cores // len(CPUS), 1)
     outcomes = []
-    for share, cpu in enumerate(CPUS):
-        full = [level for level in levels[cpu] if _first_with(level, levels) == cpu]
-        say(f"{cpu} executes {' '.join(levels[cpu])}; in full here: {' '.join(full) or 'none'}")
-        begin = time.monotonic()
-        status = _run(cpu, full, share, arguments)
-        if status == _NO_TESTS and arguments:
-            status = 0  # what was asked for is in another CPU's share
-        outcomes.append((cpu, status, time.monotonic() - begin))
-    for cpu, status, seconds in outcomes:
-        say(f"{cpu:<20} {'passed' if status == 0 else f'FAILED ({status})'} in {seconds:.0f} s")
-    return max(status for _, status, _ in outcomes)
+    with ThreadPoolExecutor(min(cores, len(CPUS))) as pool:
+        runs: list[Future[Outcome]] = [
+            pool.submit(_run, cpu, one_in, (first + i) % one_in, workers, arguments)
+            for i, cpu in enumerate(CPUS)
+        ]
+        try:
+            for run in runs:
+                outcome = run.result()
+                outcomes.append(outcome)
+                if outcome.status:
+                    sys.stdout.write(outcome.text)
+                say(outcome.line)
+        except KeyboardInterrupt:  # which the emulated Pythons have got, too
+            for run in runs:
+                run.cancel()
+            raise
+    say("all CPUs:")
+    for outcome in outcomes:
+        say(outcome.line)
+    return max(outcome.status for outcome in outcomes)
 
 
-def _first_with(level: str, levels: dict[str, list[str]]) -> str:
-    return next(cpu for cpu in OLDEST_FIRST if level in levels[cpu])
-
-
-def _levels(cpu: str) -> list[str]:
-    """Levels of the registry that a CPU executes, as its own system tells."""
-    path = os.pathsep.join(str(folder) for folder in (ROOT / "tests", ROOT))
-    command = [str(PYTHON), "-c", _ASK]
-    done = subprocess.run(
-        command, env=environment(cpu, PYTHONPATH=path), capture_output=True, text=True, check=False
-    )
-    if done.returncode:
-        raise SetUpError(f"the emulated Python does not run on {cpu}:\n{done.stderr}")
-    return [name for name in done.stdout.split() if name in ISAS]
-
-
-def _run(cpu: str, full: list[str], share: int, arguments: list[str]) -> int:
+def _run(cpu: str, one_in: int, share: int, workers: int, arguments: list[str]) -> Outcome:
     selected = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
     options = [word for word in arguments if word not in selected]
     # Neither `-m pytest`, which would put the sources on the path, nor a file cache in them.
     command = [str(PYTHON), "-P", "-m", "pytest", "-p", "no:cacheprovider", "-q"]
-    command += ["-n", str(len(os.sched_getaffinity(0))), "--dist=worksteal"]
-    command += ["--emulated", f"--kernels-of={','.join(full)}", f"--share={share}"]
-    command += [f"--one-in={1 if share == 0 else ONE_IN}", f"--basetemp={BUILD / 'tmp'}"]
-    command += [*options, *(selected or ["tests"])]
-    return subprocess.run(
+    if workers > 1:
+        command += ["-n", str(workers), "--dist=worksteal"]
+    command += ["--emulated", f"--share={share}", f"--one-in={one_in}"]
+    command += [f"--basetemp={BUILD / 'tmp' / cpu}", *options, *(selected or ["tests"])]
+    say(f"{cpu}: begun")
+    begin = time.monotonic()
+    done = subprocess.run(
         command,
         cwd=ROOT,
         env=environment(cpu, OPENBLAS_NUM_THREADS="1"),
         stdin=subprocess.DEVNULL,
-        stdout=sys.stdout,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         check=False,
-    ).returncode
+    )
+    # What was asked for may be in another CPU's share.
+    status = 0 if done.returncode == _NO_TESTS and one_in > 1 else done.returncode
+    return Outcome(cpu, status, time.monotonic() - begin, done.stdout)
 
 
 def installed_package() -> Path:

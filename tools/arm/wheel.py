@@ -33,14 +33,8 @@ _SOURCE_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICE
 _SOURCE_SUFFIXES = {".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".typed"}
 
 
-def make_wheel() -> Path:
-    """Have the wheel built, tagged and installed for the emulated Python, with what it needs.
-
-    Returns
-    -------
-    Path
-        The wheel.
-    """
+def make_build_tools() -> tuple[str, str]:
+    """Have what a build needs and others lend; give the hashes of the sysroot and of all of it."""
     sysroot = make_sysroot()
     make_command()
     tools = digest(sysroot, *_BUILD_REQUIREMENTS, str(ROOT))
@@ -50,6 +44,18 @@ def make_wheel() -> Path:
         "setuptools and Cython for AArch64",
         _install_build_packages,
     )
+    return sysroot, tools
+
+
+def make_wheel() -> Path:
+    """Have the wheel built, tagged and installed for the emulated Python, with what it needs.
+
+    Returns
+    -------
+    Path
+        The wheel.
+    """
+    sysroot, tools = make_build_tools()
     flags = os.environ.get("CFLAGS", "")
     built = digest(tools, flags, Path(__file__).read_bytes(), *_sources())
     keep(DIST, built, "the wheel", _build)

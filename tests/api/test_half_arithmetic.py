@@ -1,0 +1,137 @@
+"""Arrays of float16 on CPUs that compute in half precision: chains of halves, added in float32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pplconv
+from blocks import in_blocks, out_of_blocks
+from buffers import GuardedOutput
+from candidates import conv_problem, describe, every_candidate
+from emulation import few
+from levels import executable_isas
+from pplconv import machine
+from pplconv.algorithms import Surroundings
+from pplconv.algorithms.error_bounds import HALF_CHAIN, direct_error_bound
+from pplconv.planner.estimating import Ranked, Request, plan_of, tiles
+from pplconv.planner.searching import Trial
+from problems import Problem
+from reference import conv2d_reference
+from test_half import F16, SHAPES, draw
+
+pytestmark = pytest.mark.skipif(
+    "fp16" not in executable_isas(), reason="this CPU has no arithmetic for half precision"
+)
+FILTERED = [name for name in SHAPES if name != "depthwise"]
+
+
+def convolve(x, w, b, layout, **options):
+    """Convolve (N, C, H, W) in another layout; the result is in NCHW."""
+    if layout == "NHWC":
+        x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    elif layout == "NCHWc":
+        x = in_blocks(x, 8)
+    y = pplconv.conv2d(x, w, b, layout=layout, **options)
+    if layout == "NHWC":
+        return np.ascontiguousarray(y.transpose(0, 3, 1, 2))
+    return out_of_blocks(y, len(w)) if layout == "NCHWc" else y
+
+
+def assert_stated(y, right, stated, what=""):
+    """Fail unless the error is what a plan states, relative to the largest output."""
+    assert y.dtype == F16 and np.isfinite(y).all(), what
+    error = np.abs(y.astype(np.float64) - right).max() / np.abs(right).max()
+    assert error <= stated, f"{what}: {error}, stated {stated}"
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHWc"])
+@pytest.mark.parametrize("name", FILTERED)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_against_float64(name, layout, threads, rng):
+    shape, filters, parameters = SHAPES[name]
+    x, w = draw(rng, *shape), draw(rng, *filters)
+    stated = direct_error_bound(int(np.prod(filters[1:])), "f16")
+    right = conv2d_reference(x, w, None, **parameters)
+    y = convolve(x, w, None, layout, threads=threads, **parameters)
+    assert_stated(y, right, stated)
+    # The epilogue is of halves too: one rounding each for bias and residual.
+    b, more = draw(rng, filters[0]), 2 * 2.0**-11
+    right = np.maximum(conv2d_reference(x, w, b, **parameters), 0)
+    y = convolve(x, w, b, layout, threads=threads, activation="relu", **parameters)
+    assert_stated(y, right, stated + more * (1 + np.abs(b).max() / np.abs(right).max()))
+
+
+def test_the_plan_says_so(rng):
+    x, w = draw(rng, 1, 16, 9, 7), draw(rng, 24, 16, 3, 3)
+    plan = pplconv.Conv2d(w).plan_for(x.shape)
+    assert (plan.dtype, plan.compute, plan.isa) == ("f16", "f16", "fp16")
+    assert "_f16_" in plan.kernel and plan.kernel.endswith("_fp16")
+    assert plan.error_bound == direct_error_bound(144, "f16")
+
+
+@pytest.mark.parametrize(
+    ("shape", "options"),
+    [
+        ((24, 16, 3, 3), {"precision": "fp32"}),
+        ((24, 16, 3, 3), {"algorithm": "winograd"}),
+        ((16, 1, 3, 3), {"groups": 16}),
+    ],
+    ids=["asked for", "winograd", "depthwise"],
+)
+def test_what_is_computed_in_float32(shape, options, rng):
+    x, w = draw(rng, 1, 16, 9, 7), draw(rng, *shape)
+    conv = pplconv.Conv2d(w, **options)
+    plan = conv.plan_for(x.shape)
+    assert plan.compute == "f32" and plan.error_bound < 1e-3
+    options.pop("precision", None)
+    right = conv2d_reference(x, w, None, groups=options.get("groups", 1))
+    assert_stated(conv(x), right, plan.error_bound)
+
+
+@pytest.mark.parametrize("algorithm", ["pointwise", "im2col", "direct"])
+def test_sums_may_be_long(algorithm):
+    """Ones add up beyond 2048, where a sum of halves would end: a chain has 64 of them."""
+    count = 2048 + HALF_CHAIN + 7
+    x, w = np.ones((1, count, 3, 3), F16), np.ones((5, count, 1, 1), F16)
+    y = pplconv.conv2d(x, w, algorithm=algorithm)
+    np.testing.assert_array_equal(y, np.full((1, 5, 3, 3), count, np.float32).astype(F16))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHW8c", "NCHW24c"])
+@pytest.mark.parametrize("shape", ["3x3", "1x1", "stride", "groups"])
+def test_every_candidate(shape, layout, rng):
+    """All write their output and nothing else, and give the bits of others of that name."""
+    sizes = {
+        "3x3": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
+        "1x1": (3, 1, 137, 70, (7, 9), (1, 1), 1, 0, 1),
+        "stride": (1, 1, 19, 23, (15, 14), (3, 3), 2, 1, 1),
+        "groups": (2, 3, 15, 21, (10, 12), (3, 3), 1, 1, 1),
+    }[shape]
+    block = int(layout[4:-1]) if layout.endswith("c") else 0
+    plain = Problem("float16", "NCHW" if block else layout, *sizes, seed=len(shape))
+    problem = replace(conv_problem(plain, block), compute="f16")
+    lanes, found = tiles("f16", "fp16")
+    x, w = (plain.arrays()[name] for name in ("input", "weight"))
+    right = conv2d_reference(x, w, None, **plain.parameters)
+    if block:
+        x = in_blocks(x, block)
+    results = {}
+    for caches in ({}, {"l1d_bytes": 2 << 10, "l2_bytes": 16 << 10, "l3_bytes": 0}):
+        around = Surroundings(replace(machine.current(), **caches), "fp16", found, lanes, 1)
+        for candidate in few(every_candidate(problem, around), 12):
+            plan, fields = plan_of(
+                Request(problem, threads=1), Ranked(0, candidate, {}), "estimate"
+            )
+            output = GuardedOutput(problem.output_shape, "float16")
+            output.array.fill(np.nan)
+            Trial(fields, "f16", "fp16", w).seconds(x, output.array)
+            output.assert_margins_intact()
+            y = output.array
+            y = out_of_blocks(y, plain.out_channels) if block else y
+            assert_stated(y, right, plan.error_bound, describe(candidate))
+            same = results.setdefault(plan.bits, y.tobytes())
+            assert y.tobytes() == same, f"{describe(candidate)}: other bits"
+    assert results
