@@ -14,6 +14,7 @@ import pytest
 
 import pplconv
 from buffers import untouched
+from problems import stated_by
 from reference import assert_convolution
 
 PLAN_FIELDS = {
@@ -116,7 +117,8 @@ def test_one_convolution_serves_many_shapes(layout, dtype, rng):
             x = draw(rng, *(image if n is None else (n, *image)), dtype=dtype)
             with untouched(x):
                 y = conv(x)
-            assert_convolution(y, x, weight, bias, padding=1, layout=layout)
+            stated = stated_by(conv.plan_for(x.shape))
+            assert_convolution(y, x, weight, bias, padding=1, layout=layout, stated=stated)
 
 
 # Plans -----------------------------------------------------------------------------------------
