@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -101,9 +102,10 @@ class Emulator:
 
 
 @pytest.fixture
-def emulator(monkeypatch):
+def emulator(monkeypatch, tmp_path):
     stand_in = Emulator()
     monkeypatch.setattr(suite.subprocess, "run", stand_in)
+    monkeypatch.setattr(suite, "BUILD", tmp_path)
     monkeypatch.setattr(suite, "environment", lambda cpu, **more: {"QEMU_CPU": cpu, **more})
     return stand_in
 
@@ -119,7 +121,8 @@ def test_each_cpu_runs_another_share(emulator, capfd):
     assert shares == [["6"], ["7"], ["0"], ["1"], ["2"]]
     assert all(options(c, "one-in") == ["8"] for c in emulator.commands.values())
     assert all(command[-1] == "tests" for command in emulator.commands.values())
-    assert len({*(options(c, "basetemp")[0] for c in emulator.commands.values())}) == 5
+    scratch = {Path(options(c, "basetemp")[0]) for c in emulator.commands.values()}
+    assert len(scratch) == 5 and all(folder.parent.is_dir() for folder in scratch)
     printed = capfd.readouterr()
     assert "--one-in=8 --first=6" in printed.err
     assert "cortex-a72           passed in 0 s: 3 passed" in printed.err

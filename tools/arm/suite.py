@@ -111,7 +111,9 @@ def _run(cpu: str, one_in: int, share: int, workers: int, arguments: list[str]) 
     if workers > 1:
         command += ["-n", str(workers), "--dist=worksteal"]
     command += ["--emulated", f"--share={share}", f"--one-in={one_in}"]
-    command += [f"--basetemp={BUILD / 'tmp' / cpu}", *options, *(selected or ["tests"])]
+    scratch = BUILD / "tmp"
+    scratch.mkdir(parents=True, exist_ok=True)  # pytest makes the last part of a path only
+    command += [f"--basetemp={scratch / cpu}", *options, *(selected or ["tests"])]
     say(f"{cpu}: begun")
     begin = time.monotonic()
     done = subprocess.run(
