@@ -28,9 +28,9 @@ from pplconv.problem import ConvProblem
 Array = NDArray[np.floating]
 
 KINDS = ("normal", "positive", "image")
-# Of "fp16", on AArch64, it is arrays of halves that are computed in half precision.
-ISAS = ("avx512", "avx2", "fp16", "neon", "portable")
+# On AArch64: arrays of halves are computed in half precision, which no other type has kernels for.
 HALF = "fp16"
+ISAS = ("avx512", "avx2", HALF, "neon", "portable")
 DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 # What errors are shown in.
 UNITS = {"f16": 1e-6, "f32": 1e-6, "f64": 1e-15}
@@ -134,7 +134,7 @@ def surroundings(dtype: str, isa: str) -> Surroundings:
 def usable_isas() -> list[str]:
     """Instruction sets that there are kernels for and that this machine has."""
     usable = current_machine().usable_isas(None)
-    return [isa for isa in ISAS if isa in usable and isa != HALF and tiles("f32", isa)[1]]
+    return [isa for isa in ISAS if isa in usable and tiles("f32", isa)[1]]
 
 
 def methods(problem: ConvProblem, isa: str, algorithm: str | None = None) -> dict[str, Candidate]:

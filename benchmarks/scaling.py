@@ -26,8 +26,6 @@ from benchmarks.runner import Progress
 from benchmarks.tables import NONE, Table, giga, ratio
 from benchmarks.timing import interleave
 
-RATIOS = ("ratio", "quartiles", "peak's ratio")
-
 
 @dataclass(frozen=True)
 class Scaling:
@@ -158,7 +156,10 @@ def table(net: str, engine: str, rows: Sequence[Scaling], over: float) -> Table:
     threads = rows[0].threads
     made = Table(
         f"{net}, {engine}: {threads} threads against 1",
-        ["layer", "count", "MFLOP", "1 thread", f"{threads} threads", *RATIOS],
+        [
+            *("layer", "count", "MFLOP", "1 thread", f"{threads} threads"),
+            *("ratio", "quartiles", "peak's ratio"),
+        ],
     )
     for row in rows:
         rates = [giga(row.flops / time) for time in row.seconds or ()] or [NONE, NONE]

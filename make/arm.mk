@@ -9,9 +9,9 @@ ONE_IN ?= 32
 arm-tools: $(STAMPS)/extra-arm ## what `make test-arm` needs from elsewhere: emulator, compiler, sysroot
 	$(BIN)/python -m tools.arm tools
 
-# The model and the host's side of the comparison come from the normal environment.
 test-arm: $(STAMPS)/extra-arm ## one test in ONE_IN=32, or of ARGS="tests/...", on each of five emulated AArch64 CPUs
 	$(BIN)/python -m tools.arm test --one-in=$(ONE_IN) $(ARGS)
 
+# The model and the host's side of the comparison come from the normal environment.
 demo-arm: $(STAMPS)/extra-arm $(STAMPS)/extra-demo ## the demo on an emulated CPU, compared with this one's
 	$(BIN)/python -m tools.arm demo $(ARGS)

@@ -37,12 +37,14 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
     return _arguments.make_problem(shape, filters, dtype, **arguments)
 
 
-def surroundings(dtype: str, threads: int, isa: str | None = None, **caches: int) -> Surroundings:
-    """Give what this machine is to candidates, with other caches or a lower instruction set."""
+def surroundings(compute: str, threads: int, isa: str | None = None, **caches: int) -> Surroundings:
+    """Give what this machine is to candidates, with other caches or a lower instruction set.
+
+    `compute` is the type that is computed in, as `ConvProblem` has it.
+    """
     here = machine.current()
-    dtype = "f32" if dtype == "f16" else dtype  # what is computed in
-    isa = isa or target.here().isas("f32")[-1]
-    found, lanes = reversed(tiles(dtype, isa))
+    isa = isa or target.here().isas(compute)[-1]
+    found, lanes = reversed(tiles(compute, isa))
     return Surroundings(replace(here, **caches), isa, found, lanes, threads)
 
 
@@ -53,11 +55,11 @@ def every_candidate(problem: ConvProblem, around: Surroundings) -> Iterator[Cand
             yield from module.candidates(problem, around)
 
 
-def all_surroundings(dtype: str) -> list[Surroundings]:
+def all_surroundings(compute: str) -> list[Surroundings]:
     """Give teams, caches and instruction sets that lead to different candidates."""
-    lower = [surroundings(dtype, 1, isa, **TINY) for isa in target.here().isas("f32")[:-1]]
-    here = [surroundings(dtype, 1), surroundings(dtype, 1, **TINY), surroundings(dtype, 3, **TINY)]
-    return here + lower
+    lower = [(1, isa, TINY) for isa in target.here().isas(compute)[:-1]]
+    ways = [(1, None, {}), (1, None, TINY), (3, None, TINY), *lower]
+    return [surroundings(compute, threads, isa, **caches) for threads, isa, caches in ways]
 
 
 def describe(candidate: Candidate) -> dict[str, Any]:

@@ -151,10 +151,10 @@ def mutants(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield f"{name}[{i}][{j}] {number} -> {other}", {name: new}
 
 
-def chosen(problem: Any, dtype: str) -> Iterator[tuple[Candidate, str]]:
+def chosen(problem: Any) -> Iterator[tuple[Candidate, str]]:
     """Yield candidates of every method, cut into few blocks or many, with their ISA."""
     for caches in ({}, TINY):
-        around = surroundings(dtype, 1, **caches)
+        around = surroundings(problem.compute, 1, **caches)
         by_method: dict[tuple[str, str], list[Candidate]] = {}
         for candidate in every_candidate(problem, around):
             orientation = str(candidate.blocks.get("orientation"))
@@ -176,7 +176,7 @@ def stray(where: str) -> None:
     arenas = Arena("input", 32, writable=False), Arena("output", 32, writable=True)
     guarded = Guarded(problem, 0, arenas)
     name = "y" if where == "output" else "x"
-    found = chosen(conv_problem(problem), "f32")
+    found = chosen(conv_problem(problem))
     candidate, isa = next(each for each in found if each[0].algorithm == "direct")
     fields = candidate.fields(1)
     # The second image lies elsewhere.
@@ -209,7 +209,7 @@ def every_case(counts: Counter[str]) -> Iterator[Case]:
         problem = Problem(dtype, "NCHW" if block else str(layout), *shape, seed=7)
         described = conv_problem(problem, block)
         guarded = Guarded(problem, block, arenas)
-        for candidate, isa in chosen(described, "f32"):
+        for candidate, isa in chosen(described):
             fields = candidate.fields(1)
             counts[candidate.algorithm] += 1
             name = f"{described} {dtype} {described.layout_text} {describe(candidate)}"

@@ -10,13 +10,11 @@ import pytest
 import pplconv
 from blocks import in_blocks, out_of_blocks
 from buffers import GuardedOutput
-from candidates import conv_problem, describe, every_candidate
+from candidates import all_surroundings, conv_problem, describe, every_candidate
 from emulation import few
 from levels import executable_isas
-from pplconv import machine
-from pplconv.algorithms import Surroundings
 from pplconv.algorithms.error_bounds import HALF_CHAIN, direct_error_bound
-from pplconv.planner.estimating import Ranked, Request, plan_of, tiles
+from pplconv.planner.estimating import Ranked, Request, plan_of
 from pplconv.planner.searching import Trial
 from problems import Problem
 from reference import conv2d_reference
@@ -57,7 +55,7 @@ def test_against_float64(name, layout, threads, rng):
     right = conv2d_reference(x, w, None, **parameters)
     y = convolve(x, w, None, layout, threads=threads, **parameters)
     assert_stated(y, right, stated)
-    # The epilogue is of halves too: one rounding each for bias and residual.
+    # The epilogue is of halves too: the sum is rounded before the bias is added, and after.
     b, more = draw(rng, filters[0]), 2 * 2.0**-11
     right = np.maximum(conv2d_reference(x, w, b, **parameters), 0)
     y = convolve(x, w, b, layout, threads=threads, activation="relu", **parameters)
@@ -113,18 +111,16 @@ def test_every_candidate(shape, layout, rng):
     block = int(layout[4:-1]) if layout.endswith("c") else 0
     plain = Problem("float16", "NCHW" if block else layout, *sizes, seed=len(shape))
     problem = replace(conv_problem(plain, block), compute="f16")
-    lanes, found = tiles("f16", "fp16")
     x, w = (plain.arrays()[name] for name in ("input", "weight"))
     right = conv2d_reference(x, w, None, **plain.parameters)
     if block:
         x = in_blocks(x, block)
     results = {}
-    for caches in ({}, {"l1d_bytes": 2 << 10, "l2_bytes": 16 << 10, "l3_bytes": 0}):
-        around = Surroundings(replace(machine.current(), **caches), "fp16", found, lanes, 1)
+    for around in all_surroundings("f16"):
+        assert around.isa == "fp16"
+        request = Request(problem, threads=around.threads)
         for candidate in few(every_candidate(problem, around), 12):
-            plan, fields = plan_of(
-                Request(problem, threads=1), Ranked(0, candidate, {}), "estimate"
-            )
+            plan, fields = plan_of(request, Ranked(0, candidate, {}), "estimate")
             output = GuardedOutput(problem.output_shape, "float16")
             output.array.fill(np.nan)
             Trial(fields, "f16", "fp16", w).seconds(x, output.array)

@@ -69,7 +69,7 @@ def candidate_cases(problem: Problem, layout: str, block: int, isa: str) -> Iter
     described = conv_problem(problem, block)
     x, weight, shape = numbers(problem, block)
     ways: dict[tuple[str, str, str], list[Any]] = {}
-    around = surroundings(described.dtype, max(TEAMS), isa, **TINY)
+    around = surroundings(described.compute, max(TEAMS), isa, **TINY)
     for candidate in every_candidate(described, around):
         orientation = str(candidate.blocks.get("orientation"))
         ways.setdefault((candidate.algorithm, candidate.bits, orientation), []).append(candidate)

@@ -32,8 +32,8 @@ def main() -> int:
     try:
         with alone(BUILD):
             ensure_tools()
-            make_build_tools()
             if chosen.command == "tools":
+                make_build_tools()
                 return 0
             make_wheel()
             package = installed_package()
