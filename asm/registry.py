@@ -132,9 +132,9 @@ C_OPERATIONS = {
     "pack_weights": (*EVERY_LEVEL, "fp16"),
     "store_transposed": (*EVERY_LEVEL, "fp16"),
     "zero_lanes": (*EVERY_LEVEL, "fp16"),
-    "depthwise_pixels": EVERY_LEVEL,
-    "depthwise_channels": EVERY_LEVEL,
-    "pack_depthwise": EVERY_LEVEL,
+    "depthwise_pixels": (*EVERY_LEVEL, "fp16"),
+    "depthwise_channels": (*EVERY_LEVEL, "fp16"),
+    "pack_depthwise": (*EVERY_LEVEL, "fp16"),
 }
 
 # Between arrays of half precision and scratch in float: kernels of "f32", the type that is

@@ -99,7 +99,7 @@ cdef object computed_bias(object bias, object dtype):
 cdef str computed_in(object precision, str dtype, object algorithm, tuple shape):
     """What arrays of a type are computed in, with weights of this shape."""
     cdef bint half = (dtype == "f16" and type(algorithm) is str and len(shape) == 4
-                      and planner.half_arithmetic(algorithm, shape[1] == 1))
+                      and planner.half_arithmetic(algorithm, shape))
     return arguments.check_precision(precision, dtype, half)
 
 

@@ -36,9 +36,16 @@ static inline lane_mask lanes_between(int64_t begin, int64_t end) {
 static inline vector multiply_add(vector a, vector b, vector c) {
     return (vector)OF_ELEMENT(vfmaq)((neon_vector)c, (neon_vector)a, (neon_vector)b);
 }
-/* Neither NaN nor the sign of a zero is lost, as fmax and fmin would lose the latter. */
-static inline vector at_least(vector x, vector low) { return select_lanes(x < low, low, x); }
-static inline vector at_most(vector x, vector high) { return select_lanes(x > high, high, x); }
+/* Neither NaN nor the sign of a zero is lost, as fmax and fmin would lose the latter. GCC would
+ * compare halves one by one if it were asked to with an operator. */
+static inline vector at_least(vector x, vector low) {
+    const vector_bits below = (vector_bits)OF_ELEMENT(vcltq)((neon_vector)x, (neon_vector)low);
+    return select_lanes(below, low, x);
+}
+static inline vector at_most(vector x, vector high) {
+    const vector_bits above = (vector_bits)OF_ELEMENT(vcgtq)((neon_vector)x, (neon_vector)high);
+    return select_lanes(above, high, x);
+}
 
 #if PPLCONV_F16
 /* Three lanes or fewer. */

@@ -14,7 +14,7 @@ from typing import Any
 from ..problem import ConvProblem
 from .candidate import LINE, Candidate, balanced, ceil_div, round_up, thread_scratch
 from .computed import computed
-from .error_bounds import direct_error_bound
+from .error_bounds import HALF_CHAIN, direct_error_bound
 from .rates import (
     L3_BYTES,
     TASK_CYCLES,
@@ -198,8 +198,8 @@ def supports(problem: ConvProblem) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
         return "it needs groups of one input channel"
-    if problem.compute == "f16":
-        return "it has no kernels in half precision"
+    if problem.compute == "f16" and problem.k > HALF_CHAIN:
+        return f"in half precision it adds up at most {HALF_CHAIN} products"
     return None
 
 

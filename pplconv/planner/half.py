@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 
 from .. import _kernels, config
+from ..algorithms.error_bounds import HALF_CHAIN
 from .target import here
 
 # What has kernels in half precision, where anything has, and which those are.
-HALF_ALGORITHMS = ("pointwise", "direct", "im2col")
+HALF_ALGORITHMS = ("pointwise", "direct", "im2col", "depthwise")
 HALF_OPERATIONS = frozenset(
     ("gemm", "pack_pixels", "pack_rows", "pack_channels", "pack_weights", "store_transposed",
-     "zero_lanes", "activate")
+     "zero_lanes", "activate", "depthwise_pixels", "depthwise_channels", "pack_depthwise")
 )  # fmt: skip
 
 
@@ -26,16 +27,20 @@ def _able() -> frozenset[str]:
     )
 
 
-def half_arithmetic(algorithm: str, depthwise: bool) -> bool:
+def half_arithmetic(algorithm: str, filters: tuple[int, int, int, int]) -> bool:
     """Whether kernels that compute in half precision can serve a convolution.
 
     Parameters
     ----------
     algorithm : str
         As in `Request`.
-    depthwise : bool
-        Whether groups have one input channel.
+    filters : tuple of int
+        Shape of the weights: output channels, input channels of a group, rows, columns.
     """
-    if depthwise or algorithm not in ("auto", *HALF_ALGORITHMS):
+    if algorithm not in ("auto", *HALF_ALGORITHMS):
+        return False
+    _, channels, kh, kw = filters
+    # Depthwise kernels add up a whole sum in one chain; another algorithm only if it is named.
+    if algorithm in ("auto", "depthwise") and channels == 1 and kh * kw > HALF_CHAIN:
         return False
     return not _able().isdisjoint(here().machine.usable_isas(config.current().max_isa))

@@ -23,7 +23,6 @@ from test_half import F16, SHAPES, draw
 pytestmark = pytest.mark.skipif(
     "fp16" not in executable_isas(), reason="this CPU has no arithmetic for half precision"
 )
-FILTERED = [name for name in SHAPES if name != "depthwise"]
 
 
 def convolve(x, w, b, layout, **options):
@@ -46,7 +45,7 @@ def assert_stated(y, right, stated, what=""):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHWc"])
-@pytest.mark.parametrize("name", FILTERED)
+@pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_against_float64(name, layout, threads, rng):
     shape, filters, parameters = SHAPES[name]
@@ -75,9 +74,9 @@ def test_the_plan_says_so(rng):
     [
         ((24, 16, 3, 3), {"precision": "fp32"}),
         ((24, 16, 3, 3), {"algorithm": "winograd"}),
-        ((16, 1, 3, 3), {"groups": 16}),
+        ((16, 1, 9, 9), {"groups": 16, "padding": 4}),
     ],
-    ids=["asked for", "winograd", "depthwise"],
+    ids=["asked for", "winograd", "depthwise of 81 taps"],
 )
 def test_what_is_computed_in_float32(shape, options, rng):
     x, w = draw(rng, 1, 16, 9, 7), draw(rng, *shape)
@@ -85,7 +84,8 @@ def test_what_is_computed_in_float32(shape, options, rng):
     plan = conv.plan_for(x.shape)
     assert plan.compute == "f32" and plan.error_bound < 1e-3
     options.pop("precision", None)
-    right = conv2d_reference(x, w, None, groups=options.get("groups", 1))
+    options.pop("algorithm", None)
+    right = conv2d_reference(x, w, None, **options)
     assert_stated(conv(x), right, plan.error_bound)
 
 
@@ -99,7 +99,7 @@ def test_sums_may_be_long(algorithm):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHW8c", "NCHW24c"])
-@pytest.mark.parametrize("shape", ["3x3", "1x1", "stride", "groups"])
+@pytest.mark.parametrize("shape", ["3x3", "1x1", "stride", "groups", "depthwise"])
 def test_every_candidate(shape, layout, rng):
     """All write their output and nothing else, and give the bits of others of that name."""
     sizes = {
@@ -107,6 +107,7 @@ def test_every_candidate(shape, layout, rng):
         "1x1": (3, 1, 137, 70, (7, 9), (1, 1), 1, 0, 1),
         "stride": (1, 1, 19, 23, (15, 14), (3, 3), 2, 1, 1),
         "groups": (2, 3, 15, 21, (10, 12), (3, 3), 1, 1, 1),
+        "depthwise": (2, 11, 11, 22, (10, 19), (3, 3), 1, 1, 1),
     }[shape]
     block = int(layout[4:-1]) if layout.endswith("c") else 0
     plain = Problem("float16", "NCHW" if block else layout, *sizes, seed=len(shape))

@@ -100,5 +100,12 @@ struct view {
         all_##type(&v, fused, out);                                                                \
     }
 
+#if defined(__aarch64__)
+/* Exact in double but where the product is too small to matter, and rounded once from there. */
+static _Float16 fma_half(_Float16 a, _Float16 b, _Float16 c) {
+    return (_Float16)fma((double)a, (double)b, (double)c);
+}
+DEFINE_ORDERED(f16, _Float16, fma_half)
+#endif
 DEFINE_ORDERED(f32, float, fmaf)
 DEFINE_ORDERED(f64, double, fma)
