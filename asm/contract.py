@@ -309,14 +309,15 @@ ZERO_LANES = Contract(
     ),
 )
 
-WIDEN = Contract(
-    "widen",
-    "half precision to float, exactly: dst[i, j] = src[i, j] for 0 <= i < rows, "
-    "0 <= j < columns; with ACCUMULATE it is added to what dst holds",
+CONVERT_IN = Contract(
+    "convert_in",
+    "arrays of halves that are computed in float, or the other way round, rounded to the nearest: "
+    "dst[i, j] = src[i, j] for 0 <= i < rows, 0 <= j < columns; with ACCUMULATE it is added to "
+    "what dst holds",
     (
-        Field("src", CONST_POINTER, "rows of halves"),
+        Field("src", CONST_POINTER, "rows of the other type"),
         Field("src_rs", INT, "src: from one row to the next"),
-        Field("dst", POINTER, "rows of floats"),
+        Field("dst", POINTER, "rows of elements"),
         Field("dst_rs", INT, "dst: from one row to the next"),
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements in a row, >= 0"),
@@ -324,21 +325,22 @@ WIDEN = Contract(
     ),
 )
 
-NARROW = Contract(
-    "narrow",
-    "float to half precision, rounded to the nearest, ties to even: dst[i, j] = "
-    "epilogue(src[i, j]) for 0 <= i < rows, 0 <= j < columns, and zero for columns <= j < fill",
+CONVERT_OUT = Contract(
+    "convert_out",
+    "what was computed in float to arrays of halves, or the other way round, rounded to the "
+    "nearest, ties to even: dst[i, j] = epilogue(src[i, j]) for 0 <= i < rows, 0 <= j < columns, "
+    "and zero for columns <= j < fill",
     (
-        Field("src", CONST_POINTER, "rows of floats"),
+        Field("src", CONST_POINTER, "rows of elements"),
         Field("src_rs", INT, "src: from one row to the next"),
-        Field("dst", POINTER, "rows of halves"),
+        Field("dst", POINTER, "rows of the other type"),
         Field("dst_rs", INT, "dst: from one row to the next"),
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements in a row of src, >= 0"),
         Field("fill", INT, "elements written of each row; none beyond columns if it is less"),
-        Field("residual", CONST_POINTER, "rows of halves like dst, by flag"),
+        Field("residual", CONST_POINTER, "rows like those of dst, by flag"),
         Field("residual_rs", INT, "residual: from one row to the next"),
-        Field("clip", CONST_POINTER, "two floats, low and high, by flag"),
+        Field("clip", CONST_POINTER, "two elements, low and high, by flag"),
         Field("flags", INT, "PPLCONV_* bits"),
     ),
 )

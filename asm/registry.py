@@ -137,12 +137,10 @@ C_OPERATIONS = {
     "pack_depthwise": (*EVERY_LEVEL, "fp16"),
 }
 
-# Between arrays of half precision and scratch in float: kernels of "f32", the type that is
-# computed in.
-CONVERSIONS = {
-    "widen": ("portable", "avx2", "avx512", "neon"),
-    "narrow": ("portable", "avx2", "avx512", "neon"),
-}
+# Between arrays and scratch of another type, by the type that is computed in: that of the arrays is
+# the other one of the two.
+CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16",)}
+CONVERSION_OPERATIONS = ("convert_in", "convert_out")
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
 # below, in C for every ISA but those of half precision, which does not carry the transforms' sums;
@@ -226,8 +224,8 @@ def kernels(machine: str | None = None) -> list[Kernel]:
                 rows += [Kernel(op, dtype, isa, n, r) for n, r in WINOGRAD_VARIANTS]
             source = "template" if isa == "portable" else "generator"
             rows += [Kernel(op, dtype, isa, source=source) for op in ASSEMBLY_OPERATIONS]
-    for op, isas in CONVERSIONS.items():
-        rows += [Kernel(op, "f32", isa) for isa in isas]
+    for dtype, isas in CONVERSIONS.items():
+        rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

@@ -202,7 +202,7 @@ def check_precision(precision: object, dtype: str, half: bool = False) -> str:
     Parameters
     ----------
     precision : object
-        None, ``"fp32"`` or ``"fp16"``: a permission, of which only arrays of ``"f16"`` make use.
+        None, ``"fp32"`` or ``"fp16"``, which is a permission.
     dtype : str
         Of the arrays.
     half : bool
@@ -225,9 +225,10 @@ def check_precision(precision: object, dtype: str, half: bool = False) -> str:
         raise ValueError(f'precision must be None, "fp32" or "fp16", got {precision!r}')
     if dtype == "f64" and precision is not None:
         raise ValueError(f"precision must be None for float64 arrays, got {precision!r}")
-    if dtype == "f16" and (precision == "fp32" or not half):
-        return "f32"
-    return dtype
+    if dtype == "f64":
+        return dtype
+    allowed = precision != "fp32" if dtype == "f16" else precision == "fp16"
+    return "f16" if allowed and half else "f32"
 
 
 def check_max_workspace(max_workspace: object) -> int | None:

@@ -92,13 +92,16 @@ cdef object plain_bias(object bias, int64_t oc, object dtype):
 
 
 cdef object computed_bias(object bias, object dtype):
-    """The bias in the type that is computed in."""
-    return bias if bias is None or bias.dtype == dtype else bias.astype(dtype, order="C")
+    """The bias in the type that is computed in, where it may be infinite."""
+    if bias is None or bias.dtype == dtype:
+        return bias
+    with np.errstate(over="ignore"):
+        return bias.astype(dtype, order="C")
 
 
 cdef str computed_in(object precision, str dtype, object algorithm, tuple shape):
     """What arrays of a type are computed in, with weights of this shape."""
-    cdef bint half = (dtype == "f16" and type(algorithm) is str and len(shape) == 4
+    cdef bint half = (dtype != "f64" and type(algorithm) is str and len(shape) == 4
                       and planner.half_arithmetic(algorithm, shape))
     return arguments.check_precision(precision, dtype, half)
 
@@ -174,8 +177,9 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         chosen is `Plan.error_bound`.
     precision : {None, "fp32", "fp16"}, optional
         Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
-        results are rounded once. ``"fp16"`` permits half precision where the CPU has arithmetic
-        for it; elsewhere it changes nothing. None: as the arrays are. See the notes of `conv2d`.
+        results are rounded once. ``"fp16"``: in half precision, also of float32 arrays, where the
+        CPU has arithmetic for it and the algorithm has kernels; elsewhere it changes nothing. None:
+        as the arrays are. See the notes of `conv2d`.
     input_shape : tuple of int, optional
         Prepare for inputs of this shape now rather than at the first call; for NCHWc it says
         how large a block is.
@@ -648,8 +652,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         chosen is `Plan.error_bound`.
     precision : {None, "fp32", "fp16"}, optional
         Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
-        results are rounded once. ``"fp16"`` permits half precision where the CPU has arithmetic
-        for it; elsewhere it changes nothing. None: as the arrays are.
+        results are rounded once. ``"fp16"``: in half precision, also of float32 arrays, where the
+        CPU has arithmetic for it and the algorithm has kernels; elsewhere it changes nothing. None:
+        as the arrays are.
     threads : int, optional
         Size of the team. None: what `pplconv.runtime.team` says around the call, else
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
@@ -696,7 +701,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     activation included, and each element is rounded once, to the nearest: its error is half a
     unit in its last place beside that of float32. What is beyond 65504 then becomes infinite.
     `tolerance` says what may be spent besides that rounding; yet ``"auto"`` never chooses Winograd
-    for float16.
+    for float16. Where half precision is computed in, input and weights of float32 are rounded to
+    it first, bias, residual and activation are steps of their own in it, and numbers beyond 65504
+    are infinite, in lanes of no channel too.
 
     Examples
     --------

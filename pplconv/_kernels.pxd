@@ -112,13 +112,13 @@ cdef extern from "pplconv_kernels.h" nogil:
         void *dst
         int64_t dst_ps, pixels, lanes
 
-    struct pplconv_widen_args:
+    struct pplconv_convert_in_args:
         const void *src
         int64_t src_rs
         void *dst
         int64_t dst_rs, rows, columns, flags
 
-    struct pplconv_narrow_args:
+    struct pplconv_convert_out_args:
         const void *src
         int64_t src_rs
         void *dst

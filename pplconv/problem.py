@@ -69,7 +69,8 @@ class ConvProblem:
         Elements of one channel block, of input and output alike; 0 for the other layouts.
     compute : str
         What is computed in: scratch, packed weights and sums have this type. It is `dtype`,
-        but that arrays of ``"f16"`` may be computed in ``"f32"``, which empty text means.
+        but that arrays of ``"f16"`` may be computed in ``"f32"`` and the other way round. Empty
+        text means ``"f32"`` for either.
     """
 
     batch: int

@@ -23,9 +23,11 @@ import math
 
 ROUNDOFF = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
 
-# Half an ulp of a half: the one rounding of what was computed in another type. Relative to the
-# largest output, it holds for all others, be they subnormal. Results beyond 65504 are infinite.
-STORED_ROUNDOFF = {"f16": 2.0**-11}
+# What conversion costs where the arrays are of another type than what is computed in. Of halves:
+# half an ulp, the one rounding of the result; relative to the largest output, it holds for all
+# others, be they subnormal, and results beyond 65504 are infinite. Of floats computed in half
+# precision: the roundings of input and weights.
+CONVERSION_ROUNDOFF = {"f16f32": 2.0**-11, "f32f16": 2 * 2.0**-11}
 
 # Error of a sum of k products: u * (start + growth * sqrt(k)). The largest ones are of
 # all-positive data: 1.0 to 1.15 sqrt(k) u over 2000 outputs, up to 1.3 over 200 000.
@@ -49,7 +51,7 @@ HALF_CHAIN = 64
 
 
 def split_type(dtype: str) -> tuple[str, float]:
-    """What is computed in, and the roundoff of the arrays where they are of another type.
+    """What is computed in, and the error of conversions where the arrays are of another type.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ def split_type(dtype: str) -> tuple[str, float]:
     """
     if len(dtype) == 3:
         return dtype, 0.0
-    return dtype[3:], STORED_ROUNDOFF[dtype[:3]]
+    return dtype[3:], CONVERSION_ROUNDOFF[dtype]
 
 
 def direct_error_bound(k: int, dtype: str) -> float:
@@ -69,7 +71,8 @@ def direct_error_bound(k: int, dtype: str) -> float:
     k : int
         Products of one output: (ic / groups) * kh * kw.
     dtype : str
-        ``"f16"``, ``"f32"``, ``"f64"`` or ``"f16f32"``, arrays of halves computed in float.
+        ``"f16"``, ``"f32"``, ``"f64"``; ``"f16f32"``, arrays of halves computed in float; or
+        ``"f32f16"``, the other way round.
 
     Returns
     -------
@@ -79,7 +82,7 @@ def direct_error_bound(k: int, dtype: str) -> float:
     dtype, stored = split_type(dtype)
     if dtype == "f16":  # the same law for each chain, and the rounding of the total
         chain = DIRECT_START + DIRECT_GROWTH * math.sqrt(min(k, HALF_CHAIN))
-        return ROUNDOFF["f16"] * (1.0 + chain) + direct_error_bound(k, "f32")
+        return stored + ROUNDOFF["f16"] * (1.0 + chain) + direct_error_bound(k, "f32")
     return stored + (1.0 + stored) * ROUNDOFF[dtype] * (DIRECT_START + DIRECT_GROWTH * math.sqrt(k))
 
 

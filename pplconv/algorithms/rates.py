@@ -10,8 +10,8 @@ from .surroundings import Surroundings
 CALL_CYCLES = 40.0  # a microkernel: its arguments, its tail masks, the call
 TASK_CYCLES = 300.0
 STORE_CYCLES = 1.0
-WIDEN_CYCLES = 2.0  # a vector of halves into scratch
-NARROW_CYCLES = 3.0  # a vector of outputs from scratch, its place in memory included
+CONVERT_IN_CYCLES = 2.0  # a vector of elements into scratch
+CONVERT_OUT_CYCLES = 3.0  # a vector of outputs from scratch, its place in memory included
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
 # Bytes a cycle that a streamed operand comes at, and how much of it hides behind FMAs. From L2 it
 # is no more than the core can load.
@@ -93,7 +93,8 @@ def conversion_cycles(problem: ConvProblem, lanes: int, reads: float) -> float:
     """Cycles to convert the input, `reads` times, and the output once."""
     p = problem
     inputs, outputs = p.ic * p.ih * p.iw, p.oc * p.oh * p.ow
-    return p.batch * (reads * inputs * WIDEN_CYCLES + outputs * NARROW_CYCLES) / lanes
+    cycles = reads * inputs * CONVERT_IN_CYCLES + outputs * CONVERT_OUT_CYCLES
+    return p.batch * cycles / lanes
 
 
 def parts(total: int, size: int) -> list[tuple[int, int]]:

@@ -11,8 +11,9 @@ from .target import here
 # What has kernels in half precision, where anything has, and which those are.
 HALF_ALGORITHMS = ("pointwise", "direct", "im2col", "depthwise")
 HALF_OPERATIONS = frozenset(
-    ("gemm", "pack_pixels", "pack_rows", "pack_channels", "pack_weights", "store_transposed",
-     "zero_lanes", "activate", "depthwise_pixels", "depthwise_channels", "pack_depthwise")
+    ("convert_in", "convert_out", "gemm", "pack_pixels", "pack_rows", "pack_channels",
+     "pack_weights", "store_transposed", "zero_lanes", "activate", "depthwise_pixels",
+     "depthwise_channels", "pack_depthwise")
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ class Plan:
     dtype, layout : str
         Of input and output; a blocked layout with its block, ``"NCHW16c"``.
     compute : str
-        What is computed in: `dtype`, or ``"f32"`` for arrays of ``"f16"``.
+        What is computed in: `dtype`, or of ``"f16"`` and ``"f32"`` the other one.
     algorithm : str
         A name that ``algorithm=`` takes.
     bits : str

@@ -12,8 +12,8 @@ from pplconv._kernels cimport (
     pplconv_activate_args,
     pplconv_geometry,
     pplconv_kernel,
-    pplconv_narrow_args,
-    pplconv_widen_args,
+    pplconv_convert_in_args,
+    pplconv_convert_out_args,
     pplconv_zero_lanes_args,
 )
 
@@ -34,7 +34,7 @@ cdef struct Shape:
     # What may follow the store, whatever the loops are.
     pplconv_kernel activate, zero_lanes
     # From stored to computed and back; NULL where nothing is converted.
-    pplconv_kernel widen, narrow
+    pplconv_kernel convert_in, convert_out
 
 
 cdef struct Tensors:
@@ -105,10 +105,10 @@ cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bia
     return flags
 
 
-cdef inline void widen(const Shape *s, const char *src, int64_t src_rs, char *dst, int64_t dst_rs,
-                       int64_t rows, int64_t columns) noexcept nogil:
+cdef inline void convert_in(const Shape *s, const char *src, int64_t src_rs, char *dst,
+                            int64_t dst_rs, int64_t rows, int64_t columns) noexcept nogil:
     # Rows of a stored array into scratch.
-    cdef pplconv_widen_args w
+    cdef pplconv_convert_in_args w
     w.src = src
     w.src_rs = src_rs
     w.dst = dst
@@ -116,7 +116,7 @@ cdef inline void widen(const Shape *s, const char *src, int64_t src_rs, char *ds
     w.rows = rows
     w.columns = columns
     w.flags = 0
-    s.widen(&w)
+    s.convert_in(&w)
 
 
 cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block, int64_t block_rs,
@@ -124,8 +124,8 @@ cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block,
                                   int64_t channel, bint channels_in_rows) noexcept nogil:
     # The rest of the epilogue of a block of sums in scratch, with their bias, and its one rounding
     # on the way to `offset` in the output, where rows are `rs` apart.
-    cdef pplconv_widen_args w
-    cdef pplconv_narrow_args n
+    cdef pplconv_convert_in_args w
+    cdef pplconv_convert_out_args n
     n.src = block
     n.src_rs = block_rs
     n.dst = t.y + offset
@@ -150,10 +150,10 @@ cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block,
             w.rows = rows
             w.columns = columns
             w.flags = PPLCONV_ACCUMULATE
-            s.widen(&w)
+            s.convert_in(&w)
             n.flags = 0
         activate(s, t, block, block_rs, rows, columns, channel, channels_in_rows)
-    s.narrow(&n)
+    s.convert_out(&n)
 
 
 cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t rows,
@@ -161,7 +161,7 @@ cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t row
     # The lanes behind the last output channel of a blocked array become zero: `channel` is
     # one past the channels just stored, `y` the rectangle's first pixel in the first block.
     cdef pplconv_zero_lanes_args a
-    cdef pplconv_narrow_args n
+    cdef pplconv_convert_out_args n
     cdef int64_t row, channels = s.groups * s.oc, used = channels % s.y.width
     if channel != channels or used == 0:
         return
@@ -177,7 +177,7 @@ cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t row
             n.dst_rs = a.dst_ps
             n.rows = columns
             n.fill = a.lanes
-            s.narrow(&n)
+            s.convert_out(&n)
         else:
             s.zero_lanes(&a)
 
@@ -195,7 +195,7 @@ cdef class Schedule:
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1
-    cdef void pack_pieces(self, const char *weights, char *packed, char *widened,
+    cdef void pack_pieces(self, const char *weights, char *packed, char *converted,
                           int team) noexcept nogil
     cdef int64_t packed_bytes(self) noexcept nogil
     cdef int64_t scratch_bytes(self) noexcept nogil

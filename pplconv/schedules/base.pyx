@@ -76,12 +76,12 @@ cdef void run_tasks(task_function run_task, const void *job, int64_t tasks,
         pplconv_restore_denormals(saved)
 
 
-cdef void widen_filters(const Shape *s, const char *weights, char *widened, int64_t begin,
-                        int64_t end) noexcept nogil:
+cdef void convert_filters(const Shape *s, const char *weights, char *converted, int64_t begin,
+                          int64_t end) noexcept nogil:
     """Convert the weights of output channels `begin` to `end`."""
     cdef int64_t size = s.ic * s.taps
-    widen(s, weights + begin * size * s.stored, 0, widened + begin * size * s.element, 0, 1,
-          (end - begin) * size)
+    convert_in(s, weights + begin * size * s.stored, 0, converted + begin * size * s.element, 0, 1,
+               (end - begin) * size)
 
 
 cdef class Schedule:
@@ -115,10 +115,11 @@ cdef class Schedule:
         s.activate = find("activate", dtype, isa)
         s.zero_lanes = find("zero_lanes", dtype, isa)
         if s.converts:
-            if s.stored != 2 or dtype != "f32":
-                raise ValueError("what is converted are arrays of halves, computed in f32")
-            s.widen = find("widen", dtype, isa)
-            s.narrow = find("narrow", dtype, isa)
+            if (s.stored, dtype) not in ((2, "f32"), (4, "f16")):
+                raise ValueError("what is converted are arrays of halves, computed in f32, "
+                                 "and of floats, computed in f16")
+            s.convert_in = find("convert_in", dtype, isa)
+            s.convert_out = find("convert_out", dtype, isa)
         self.tasks = fields["tasks"]
         self.threads = fields["threads"]
         self.thread_scratch = fields["scratch_bytes"]
@@ -133,36 +134,36 @@ cdef class Schedule:
 
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1:
         """Pack contiguous weights; those of another type than computed in are converted first."""
-        cdef Buffer widened
+        cdef Buffer converted
         cdef Shape *s = &self.shape
         if not s.converts:
             with nogil:
                 self.pack_pieces(weights, packed, NULL, team)
             return 0
-        widened = borrow(s.groups * s.oc * s.ic * s.taps * s.element)
+        converted = borrow(s.groups * s.oc * s.ic * s.taps * s.element)
         with nogil:
-            self.pack_pieces(weights, packed, widened.data, team)
-        give_back(widened)
+            self.pack_pieces(weights, packed, converted.data, team)
+        give_back(converted)
         return 0
 
-    cdef void pack_pieces(self, const char *weights, char *packed, char *widened,
+    cdef void pack_pieces(self, const char *weights, char *packed, char *converted,
                           int team) noexcept nogil:
         cdef int64_t piece, count = self.shape.groups * self.shape.oc
-        cdef const char *plain = weights if widened == NULL else widened
+        cdef const char *plain = weights if converted == NULL else converted
         cdef Lead lead
         if team == 1 or self.weight_bytes < SMALL_WEIGHTS:
-            if widened != NULL:
-                widen_filters(&self.shape, weights, widened, 0, count)
+            if converted != NULL:
+                convert_filters(&self.shape, weights, converted, 0, count)
             self.pack(self.job, plain, packed, 0, 1)
             return
         lead = current_lead()
         with parallel(num_threads=team):
             if lead.binding != NULL:
                 take_place(lead, threadid())
-            if widened != NULL:
+            if converted != NULL:
                 for piece in prange(team, schedule="static"):
-                    widen_filters(&self.shape, weights, widened, count * piece // team,
-                                  count * (piece + 1) // team)
+                    convert_filters(&self.shape, weights, converted, count * piece // team,
+                                    count * (piece + 1) // team)
             for piece in prange(team, schedule="static"):
                 self.pack(self.job, plain, packed, piece, team)
 

@@ -27,7 +27,7 @@ from pplconv.schedules.base cimport (
     finish_converted,
     least,
     most,
-    widen,
+    convert_in,
     zero_tail,
 )
 
@@ -88,9 +88,9 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     row = j.shape.geometry.iw * e
     a.src_cs = j.slab_rows * row
     a.src = scratch + j.slab_offset - r.top * row
-    widen(&j.shape, t.x + p.image * j.shape.x.image + channel * j.shape.x.block
-          + r.top * j.shape.x.row, j.shape.x.block, scratch + j.slab_offset, a.src_cs, channels,
-          (r.bottom - r.top) * j.shape.geometry.iw)
+    convert_in(&j.shape, t.x + p.image * j.shape.x.image + channel * j.shape.x.block
+               + r.top * j.shape.x.row, j.shape.x.block, scratch + j.slab_offset, a.src_cs,
+               channels, (r.bottom - r.top) * j.shape.geometry.iw)
     row = j.shape.geometry.ow * e
     a.dst_cs = (p.row_end - p.row) * row
     a.dst = scratch + j.out_offset - p.row * row
@@ -164,11 +164,11 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     a.src_rs = j.shape.geometry.iw * a.src_ps
     a.src = scratch + j.slab_offset - r.top * a.src_rs
     if j.shape.x.pixel == channels * j.shape.stored:
-        widen(&j.shape, x, 0, scratch + j.slab_offset, 0, 1,
-              (r.bottom - r.top) * j.shape.geometry.iw * channels)
+        convert_in(&j.shape, x, 0, scratch + j.slab_offset, 0, 1,
+                   (r.bottom - r.top) * j.shape.geometry.iw * channels)
     else:
-        widen(&j.shape, x, j.shape.x.pixel, scratch + j.slab_offset, a.src_ps,
-              (r.bottom - r.top) * j.shape.geometry.iw, channels)
+        convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.slab_offset, a.src_ps,
+                   (r.bottom - r.top) * j.shape.geometry.iw, channels)
     a.channels = p.channel_end - p.channel
     a.dst_ps = a.channels * e
     a.dst_rs = j.shape.geometry.ow * a.dst_ps

@@ -40,7 +40,7 @@ from pplconv.schedules.base cimport (
     finish_converted,
     least,
     most,
-    widen,
+    convert_in,
     zero_tail,
 )
 
@@ -128,8 +128,8 @@ cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part,
         channel = 0
         while channel < j.shape.ic:
             c.channels = c.fill = least(j.stage_channels, j.shape.ic - channel)
-            widen(&j.shape, x + row * j.shape.x.row + channel * j.shape.x.block, j.shape.x.block,
-                  stage, c.src_cs, c.channels, j.shape.geometry.iw)
+            convert_in(&j.shape, x + row * j.shape.x.row + channel * j.shape.x.block,
+                       j.shape.x.block, stage, c.src_cs, c.channels, j.shape.geometry.iw)
             c.dst = slab + row * j.x.row + channel * j.shape.element
             j.pack_channels(c)
             channel += c.channels
@@ -144,11 +144,12 @@ cdef void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, i
                           + channel_offset(&j.shape.x, j.shape.stored, part.group * j.shape.ic))
     for _block in range(j.channel_blocks):
         if j.shape.x.pixel == columns * j.shape.stored:
-            widen(&j.shape, x, j.shape.x.row, slab, j.x.row, rows, columns * j.shape.geometry.iw)
+            convert_in(&j.shape, x, j.shape.x.row, slab, j.x.row, rows,
+                       columns * j.shape.geometry.iw)
         else:
             for row in range(rows):
-                widen(&j.shape, x + row * j.shape.x.row, j.shape.x.pixel, slab + row * j.x.row,
-                      j.x.pixel, j.shape.geometry.iw, columns)
+                convert_in(&j.shape, x + row * j.shape.x.row, j.shape.x.pixel, slab + row * j.x.row,
+                           j.x.pixel, j.shape.geometry.iw, columns)
         x += j.shape.x.block
         slab += j.x.block
 

@@ -44,7 +44,7 @@ from pplconv.schedules.base cimport (
     finish_converted,
     least,
     most,
-    widen,
+    convert_in,
     zero_tail,
 )
 
@@ -132,11 +132,11 @@ cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
     p.src = scratch + j.slab_offset - r.top * j.shape.geometry.iw * j.shape.element
     while done < channels:
         p.channels = least(j.slab_channels, channels - done)
-        widen(&j.shape, t.x + r.top * row
-              + plane * (tile.image * channels_in + tile.group * j.shape.ic
-                         + tile.k_begin // j.shape.taps + done),
-              plane, scratch + j.slab_offset, p.src_cs, p.channels,
-              (r.bottom - r.top) * j.shape.geometry.iw)
+        convert_in(&j.shape, t.x + r.top * row
+                   + plane * (tile.image * channels_in + tile.group * j.shape.ic
+                              + tile.k_begin // j.shape.taps + done),
+                   plane, scratch + j.slab_offset, p.src_cs, p.channels,
+                   (r.bottom - r.top) * j.shape.geometry.iw)
         j.pack_pixels(&p)
         p.dst = <char *> p.dst + p.channels * p.dst_cs
         done += p.channels
@@ -157,9 +157,9 @@ cdef void gather_converted(const GemmJob *j, const Tensors *t, int64_t image, co
         r.pixels = least(end - first, area - r.first)
         rows = rows_seen(j, r.first, r.pixels)
         for row in range(rows.top, rows.bottom):
-            widen(&j.shape, channel + (image + first // area) * j.shape.x.image
-                  + row * j.shape.x.row, j.shape.x.pixel, slab + (row - rows.top) * step,
-                  r.src_ps, iw, r.channels)
+            convert_in(&j.shape, channel + (image + first // area) * j.shape.x.image
+                       + row * j.shape.x.row, j.shape.x.pixel, slab + (row - rows.top) * step,
+                       r.src_ps, iw, r.channels)
         r.src = slab - rows.top * step
         j.pack_rows(r)
         count = r.pixels
@@ -204,11 +204,12 @@ cdef void convert_block(const GemmJob *j, const Tensors *t, const Tile *tile,
     cdef int64_t channels_in = j.shape.groups * j.shape.ic
     cdef int64_t channel = tile.group * j.shape.ic + tile.k_begin
     if j.channels_last:
-        widen(&j.shape, t.x + (tile.pixel * channels_in + channel) * e, channels_in * e, scratch,
-              j.packed_row, tile.pixels, k)
+        convert_in(&j.shape, t.x + (tile.pixel * channels_in + channel) * e, channels_in * e,
+                   scratch, j.packed_row, tile.pixels, k)
     else:
-        widen(&j.shape, t.x + ((tile.image * channels_in + channel) * j.pixels + tile.pixel) * e,
-              j.pixels * e, scratch, j.packed_row, k, tile.pixels)
+        convert_in(&j.shape,
+                   t.x + ((tile.image * channels_in + channel) * j.pixels + tile.pixel) * e,
+                   j.pixels * e, scratch, j.packed_row, k, tile.pixels)
 
 
 cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const Product *p,

@@ -12,8 +12,8 @@ cdef struct Planes:
 
 cdef struct Kernels:
     # The kernels, and the size of what they move. Halves are moved in words, which hold all that
-    # halves can, by way of `widen` and `narrow`; these are NULL else.
-    pplconv_kernel pack_channels, store_transposed, widen, narrow
+    # halves can, by way of `convert_in` and `convert_out`; these are NULL else.
+    pplconv_kernel pack_channels, store_transposed, convert_in, convert_out
     int64_t element
 
 

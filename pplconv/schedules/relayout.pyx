@@ -11,10 +11,10 @@ from libc.stdint cimport int32_t, int64_t
 from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport (
     find,
-    pplconv_narrow_args,
+    pplconv_convert_in_args,
+    pplconv_convert_out_args,
     pplconv_pack_channels_args,
     pplconv_store_transposed_args,
-    pplconv_widen_args,
 )
 
 # Pixels of one task: few enough to share a single image's single block among a team, so many
@@ -60,7 +60,7 @@ cdef void pack_piece(const Kernels *k, const Planes *p, const char *x, char *y,
     cdef int64_t element = k.element
     cdef Piece piece = piece_of(p, element, task)
     cdef pplconv_pack_channels_args a
-    if k.widen != NULL:
+    if k.convert_in != NULL:
         pack_halves(k, p, &piece, x + piece.in_planes, y + piece.in_blocks)
         return
     a.src = x + piece.in_planes
@@ -76,9 +76,9 @@ cdef void pack_piece(const Kernels *k, const Planes *p, const char *x, char *y,
     k.pack_channels(&a)
 
 
-cdef inline void widen(const Kernels *k, const char *src, int64_t src_rs, void *dst,
-                       int64_t rows, int64_t columns) noexcept nogil:
-    cdef pplconv_widen_args w
+cdef inline void convert_in(const Kernels *k, const char *src, int64_t src_rs, void *dst,
+                            int64_t rows, int64_t columns) noexcept nogil:
+    cdef pplconv_convert_in_args w
     w.src = src
     w.src_rs = src_rs
     w.dst = dst
@@ -86,12 +86,12 @@ cdef inline void widen(const Kernels *k, const char *src, int64_t src_rs, void *
     w.rows = rows
     w.columns = columns
     w.flags = 0
-    k.widen(&w)
+    k.convert_in(&w)
 
 
-cdef inline void narrow(const Kernels *k, const void *src, char *dst, int64_t dst_rs,
-                        int64_t rows, int64_t columns) noexcept nogil:
-    cdef pplconv_narrow_args n
+cdef inline void convert_out(const Kernels *k, const void *src, char *dst, int64_t dst_rs,
+                             int64_t rows, int64_t columns) noexcept nogil:
+    cdef pplconv_convert_out_args n
     n.src = src
     n.src_rs = STAGE * sizeof(int32_t)
     n.dst = dst
@@ -101,7 +101,7 @@ cdef inline void narrow(const Kernels *k, const void *src, char *dst, int64_t ds
     n.fill = 0
     n.residual = n.clip = NULL
     n.residual_rs = n.flags = 0
-    k.narrow(&n)
+    k.convert_out(&n)
 
 
 cdef void pack_halves(const Kernels *k, const Planes *p, const Piece *piece, const char *x,
@@ -121,9 +121,10 @@ cdef void pack_halves(const Kernels *k, const Planes *p, const Piece *piece, con
     a.fill = p.block
     while pixel < piece.pixels:
         a.columns = min(piece.pixels - pixel, <int64_t> STAGE)
-        widen(k, x + pixel * k.element, p.pixels * k.element, planes, piece.channels, a.columns)
+        convert_in(k, x + pixel * k.element, p.pixels * k.element, planes, piece.channels,
+                   a.columns)
         k.pack_channels(&a)
-        narrow(k, blocks, y + pixel * p.block * k.element, 0, 1, a.columns * p.block)
+        convert_out(k, blocks, y + pixel * p.block * k.element, 0, 1, a.columns * p.block)
         pixel += STAGE
 
 
@@ -143,9 +144,9 @@ cdef void unpack_halves(const Kernels *k, const Planes *p, const Piece *piece, c
     a.residual_rs = a.flags = 0
     while pixel < piece.pixels:
         a.rows = min(piece.pixels - pixel, <int64_t> STAGE)
-        widen(k, x + pixel * p.block * k.element, 0, blocks, 1, a.rows * p.block)
+        convert_in(k, x + pixel * p.block * k.element, 0, blocks, 1, a.rows * p.block)
         k.store_transposed(&a)
-        narrow(k, planes, y + pixel * k.element, p.pixels * k.element, piece.channels, a.rows)
+        convert_out(k, planes, y + pixel * k.element, p.pixels * k.element, piece.channels, a.rows)
         pixel += STAGE
 
 
@@ -154,7 +155,7 @@ cdef void unpack_piece(const Kernels *k, const Planes *p, const char *x, char *y
     cdef int64_t element = k.element
     cdef Piece piece = piece_of(p, element, task)
     cdef pplconv_store_transposed_args a
-    if k.widen != NULL:
+    if k.convert_in != NULL:
         unpack_halves(k, p, &piece, x + piece.in_blocks, y + piece.in_planes)
         return
     a.src = x + piece.in_blocks
@@ -177,11 +178,11 @@ cdef class Relayout:
         k.pack_channels = find("pack_channels", moved, isa)
         k.store_transposed = find("store_transposed", moved, isa)
         k.element = 8 if dtype == "f64" else 4
-        k.widen = k.narrow = NULL
+        k.convert_in = k.convert_out = NULL
         if dtype == "f16":
             k.element = 2
-            k.widen = find("widen", moved, isa)
-            k.narrow = find("narrow", moved, isa)
+            k.convert_in = find("convert_in", moved, isa)
+            k.convert_out = find("convert_out", moved, isa)
 
     cdef void to_blocks(self, const Planes *planes, const char *x, char *y,
                         int team) noexcept nogil:

@@ -38,7 +38,7 @@ from pplconv.schedules.base cimport (
     finish_converted,
     least,
     most,
-    widen,
+    convert_in,
     zero_tail,
 )
 
@@ -130,8 +130,8 @@ cdef void stage_planes(const WinogradJob *j, pplconv_pack_channels_args *c,
     """Convert planes of halves, so that they can be packed."""
     cdef int64_t channel, row_bytes = c.columns * j.shape.element
     for channel in range(c.channels):
-        widen(&j.shape, <const char *> c.src + channel * c.src_cs, c.src_rs,
-              stage + channel * c.rows * row_bytes, row_bytes, c.rows, c.columns)
+        convert_in(&j.shape, <const char *> c.src + channel * c.src_cs, c.src_rs,
+                   stage + channel * c.rows * row_bytes, row_bytes, c.rows, c.columns)
     c.src = stage
     c.src_rs = row_bytes
     c.src_cs = c.rows * row_bytes
@@ -142,8 +142,8 @@ cdef void convert_pixels(const WinogradJob *j, pplconv_winograd_input_args *a, i
     """Convert the pixels of a vector's channels into the slab."""
     cdef int64_t row, columns = a.column_end - a.column_begin, pixel = j.lanes * j.shape.element
     for row in range(a.row_begin, a.row_end):
-        widen(&j.shape, <const char *> a.src + row * a.src_rs + a.column_begin * a.src_ps, a.src_ps,
-              slab + (row - a.row_begin) * j.slab_row, pixel, columns, channels)
+        convert_in(&j.shape, <const char *> a.src + row * a.src_rs + a.column_begin * a.src_ps,
+                   a.src_ps, slab + (row - a.row_begin) * j.slab_row, pixel, columns, channels)
     a.src_rs = j.slab_row
     a.src_ps = pixel
     a.src = slab - a.row_begin * a.src_rs - a.column_begin * a.src_ps

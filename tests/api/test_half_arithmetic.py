@@ -1,7 +1,11 @@
-"""Arrays of float16 on CPUs that compute in half precision: chains of halves, added in float32."""
+"""CPUs that compute in half precision: chains of halves, added in float32.
+
+Arrays are of float16, or of float32 with ``precision="fp16"``.
+"""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +24,8 @@ from problems import Problem
 from reference import conv2d_reference
 from test_half import F16, SHAPES, draw
 
+TEXT = {F16: "f16", np.float32: "f32f16"}
+every_type = pytest.mark.parametrize("dtype", TEXT, ids=lambda dtype: dtype.__name__)
 pytestmark = pytest.mark.skipif(
     "fp16" not in executable_isas(), reason="this CPU has no arithmetic for half precision"
 )
@@ -39,34 +45,82 @@ def convolve(x, w, b, layout, **options):
 
 def assert_stated(y, right, stated, what=""):
     """Fail unless the error is what a plan states, relative to the largest output."""
-    assert y.dtype == F16 and np.isfinite(y).all(), what
+    assert np.isfinite(y).all(), what
     error = np.abs(y.astype(np.float64) - right).max() / np.abs(right).max()
     assert error <= stated, f"{what}: {error}, stated {stated}"
 
 
+@every_type
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHWc"])
 @pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_against_float64(name, layout, threads, rng):
+def test_against_float64(name, layout, threads, dtype, rng):
     shape, filters, parameters = SHAPES[name]
-    x, w = draw(rng, *shape), draw(rng, *filters)
-    stated = direct_error_bound(int(np.prod(filters[1:])), "f16")
+    options = {"threads": threads, "precision": "fp16", **parameters}
+    x, w = draw(rng, *shape, dtype=dtype), draw(rng, *filters, dtype=dtype)
+    stated = direct_error_bound(int(np.prod(filters[1:])), TEXT[dtype])
     right = conv2d_reference(x, w, None, **parameters)
-    y = convolve(x, w, None, layout, threads=threads, **parameters)
+    y = convolve(x, w, None, layout, **options)
+    assert y.dtype == dtype
     assert_stated(y, right, stated)
     # The epilogue is of halves too: the sum is rounded before the bias is added, and after.
-    b, more = draw(rng, filters[0]), 2 * 2.0**-11
+    b, more = draw(rng, filters[0], dtype=dtype), 3 * 2.0**-11
     right = np.maximum(conv2d_reference(x, w, b, **parameters), 0)
-    y = convolve(x, w, b, layout, threads=threads, activation="relu", **parameters)
+    y = convolve(x, w, b, layout, activation="relu", **options)
     assert_stated(y, right, stated + more * (1 + np.abs(b).max() / np.abs(right).max()))
 
 
-def test_the_plan_says_so(rng):
-    x, w = draw(rng, 1, 16, 9, 7), draw(rng, 24, 16, 3, 3)
-    plan = pplconv.Conv2d(w).plan_for(x.shape)
-    assert (plan.dtype, plan.compute, plan.isa) == ("f16", "f16", "fp16")
+@every_type
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_residual_is_added_before_the_activation(name, layout, dtype, rng):
+    shape, filters, parameters = SHAPES[name]
+    x, w = draw(rng, *shape, dtype=dtype), draw(rng, *filters, dtype=dtype)
+    plain = conv2d_reference(x, w, None, **parameters)
+    more = draw(rng, *plain.shape, dtype=dtype)
+    stated = direct_error_bound(int(np.prod(filters[1:])), TEXT[dtype])
+    for activation, function in (
+        (None, lambda y: y),
+        ("relu6", lambda y: np.clip(y, 0, 6)),
+        ("silu", lambda y: y / (1 + np.exp(-y))),
+    ):
+        right = function(plain + more)
+        seen = more if layout == "NCHW" else np.ascontiguousarray(more.transpose(0, 2, 3, 1))
+        y = convolve(
+            x, w, None, layout, residual=seen, activation=activation, precision="fp16", **parameters
+        )
+        # Of each operand and step of the epilogue, half a unit in the last place of the largest.
+        largest = np.abs(plain).max() + np.abs(more).max()
+        allowed = stated * np.abs(plain).max() + 8 * 2.0**-11 * largest
+        assert np.abs(y - right).max() <= allowed
+
+
+@every_type
+def test_the_plan_says_so(dtype, rng):
+    x, w = draw(rng, 1, 16, 9, 7), draw(rng, 24, 16, 3, 3, dtype=dtype)
+    plan = pplconv.Conv2d(w, precision="fp16").plan_for(x.shape)
+    assert (plan.dtype, plan.compute, plan.isa) == (TEXT[dtype][:3], "f16", "fp16")
     assert "_f16_" in plan.kernel and plan.kernel.endswith("_fp16")
-    assert plan.error_bound == direct_error_bound(144, "f16")
+    assert plan.error_bound == direct_error_bound(144, TEXT[dtype])
+
+
+def test_float32_is_computed_in_half_precision_only_where_asked_for(rng):
+    w = draw(rng, 24, 16, 3, 3, dtype=np.float32)
+    for precision in (None, "fp32"):
+        plan = pplconv.Conv2d(w, precision=precision).plan_for((1, 16, 9, 7))
+        assert (plan.dtype, plan.compute) == ("f32", "f32")
+    half = pplconv.Conv2d(draw(rng, 24, 16, 3, 3)).plan_for((1, 16, 9, 7))
+    assert (half.dtype, half.compute) == ("f16", "f16")
+
+
+def test_float32_that_half_precision_does_not_hold_is_infinite():
+    x, w = np.full((1, 1, 3, 3), 1e6, np.float32), np.ones((1, 1, 1, 1), np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = pplconv.conv2d(x, w, np.full(1, -1.0, np.float32), precision="fp16")
+        assert np.isposinf(y).all()
+        y = pplconv.conv2d(w, w, np.full(1, -1e6, np.float32), precision="fp16")
+        assert np.isneginf(y).all()
 
 
 @pytest.mark.parametrize(
@@ -98,9 +152,10 @@ def test_sums_may_be_long(algorithm):
     np.testing.assert_array_equal(y, np.full((1, 5, 3, 3), count, np.float32).astype(F16))
 
 
+@every_type
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHW8c", "NCHW24c"])
 @pytest.mark.parametrize("shape", ["3x3", "1x1", "stride", "groups", "depthwise"])
-def test_every_candidate(shape, layout, rng):
+def test_every_candidate(shape, layout, dtype, rng):
     """All write their output and nothing else, and give the bits of others of that name."""
     sizes = {
         "3x3": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
@@ -110,7 +165,7 @@ def test_every_candidate(shape, layout, rng):
         "depthwise": (2, 11, 11, 22, (10, 19), (3, 3), 1, 1, 1),
     }[shape]
     block = int(layout[4:-1]) if layout.endswith("c") else 0
-    plain = Problem("float16", "NCHW" if block else layout, *sizes, seed=len(shape))
+    plain = Problem(dtype.__name__, "NCHW" if block else layout, *sizes, seed=len(shape))
     problem = replace(conv_problem(plain, block), compute="f16")
     x, w = (plain.arrays()[name] for name in ("input", "weight"))
     right = conv2d_reference(x, w, None, **plain.parameters)
@@ -122,7 +177,7 @@ def test_every_candidate(shape, layout, rng):
         request = Request(problem, threads=around.threads)
         for candidate in few(every_candidate(problem, around), 12):
             plan, fields = plan_of(request, Ranked(0, candidate, {}), "estimate")
-            output = GuardedOutput(problem.output_shape, "float16")
+            output = GuardedOutput(problem.output_shape, dtype.__name__)
             output.array.fill(np.nan)
             Trial(fields, "f16", "fp16", w).seconds(x, output.array)
             output.assert_margins_intact()

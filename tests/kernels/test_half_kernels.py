@@ -15,7 +15,11 @@ from asm.contract import FLAGS
 from guarded_memory import CANARY, POISON, extent_of
 from kernel_table import rows, symbol
 
-WIDEN, NARROW = rows("widen"), rows("narrow")
+IN, OUT = rows("convert_in"), rows("convert_out")
+# What a row has in its own type, and in arrays: halves that are computed in float, or the reverse.
+FLOAT = "f32"
+WIDENING = [r for r in IN if r["dtype"] == FLOAT] + [r for r in OUT if r["dtype"] != FLOAT]
+NARROWING = [r for r in OUT if r["dtype"] == FLOAT] + [r for r in IN if r["dtype"] != FLOAT]
 EVERY_HALF = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
 QUIET = np.uint16(0x200)
 
@@ -73,9 +77,15 @@ class Call:
         return result
 
 
+def types(row):
+    """Give the types of elements and of arrays."""
+    pair = np.dtype(np.float32), np.dtype(np.float16)
+    return pair if row["dtype"] == FLOAT else pair[::-1]
+
+
 def shapes(row, rng):
     """Yield rows, columns and gaps: every tail, and none at all."""
-    lanes = row["vector_bytes"] // 4
+    lanes = row["vector_bytes"] // types(row)[0].itemsize
     for columns in (*range(1, 2 * lanes + 2), 3 * lanes, 5 * lanes - 1):
         count = int(rng.integers(1, 5))
         yield count, columns, int(rng.integers(0, 20)), int(rng.integers(0, 20))
@@ -118,31 +128,17 @@ def test_the_reference_rounds_to_the_nearest_even(rng):
                 assert distance < away or (distance == away and at % 2 == 0)
 
 
-@pytest.mark.parametrize("row", WIDEN, ids=symbol)
+@pytest.mark.parametrize("row", WIDENING, ids=symbol)
 def test_every_half_widens_exactly(checker, row, rng):
     call = Call(checker, row, rng)
     halves = EVERY_HALF.reshape(64, 1024)
     call.put("src", halves, 2048)
     call.put("dst", np.full(halves.shape, np.nan, np.float32), 4096, writable=True)
-    got = call.run(rows=64, columns=1024, flags=0)
+    got = call.run(rows=64, columns=1024, fill=0, flags=0)
     np.testing.assert_array_equal(got.view(np.uint32), widened_nan(halves))
 
 
-@pytest.mark.parametrize("row", WIDEN, ids=symbol)
-def test_widen_tails(checker, row, rng):
-    for count, columns, gap, other in shapes(row, rng):
-        call = Call(checker, row, rng)
-        halves = rng.choice(EVERY_HALF[np.isfinite(EVERY_HALF)], (count, columns))
-        held = rng.standard_normal((count, columns)).astype(np.float32)
-        call.put("src", halves, 2 * (columns + gap))
-        call.put("dst", held, 4 * (columns + other), writable=True)
-        got = call.run(rows=count, columns=columns, flags=0)
-        np.testing.assert_array_equal(got, halves.astype(np.float32))
-        got = call.run(flags=FLAGS["ACCUMULATE"])
-        np.testing.assert_array_equal(got, held + halves.astype(np.float32))
-
-
-@pytest.mark.parametrize("row", NARROW, ids=symbol)
+@pytest.mark.parametrize("row", NARROWING, ids=symbol)
 def test_every_rounding(checker, row, rng):
     """Ties, subnormal halves, what overflows, NaN with a payload."""
     call = Call(checker, row, rng)
@@ -156,43 +152,60 @@ def test_every_rounding(checker, row, rng):
     ]
 
 
-@pytest.mark.parametrize("row", NARROW, ids=symbol)
-def test_narrow_tails_and_epilogues(checker, row, rng):
+@pytest.mark.parametrize("row", IN, ids=symbol)
+def test_tails_on_the_way_in(checker, row, rng):
+    element, stored = types(row)
+    for count, columns, gap, other in shapes(row, rng):
+        call = Call(checker, row, rng)
+        numbers = (100 * rng.standard_normal((count, columns))).astype(stored)
+        held = rng.standard_normal((count, columns)).astype(element)
+        call.put("src", numbers, stored.itemsize * (columns + gap))
+        call.put("dst", held, element.itemsize * (columns + other), writable=True)
+        got = call.run(rows=count, columns=columns, flags=0)
+        np.testing.assert_array_equal(got, numbers.astype(element))
+        got = call.run(flags=FLAGS["ACCUMULATE"])
+        np.testing.assert_array_equal(got, held + numbers.astype(element))
+
+
+@pytest.mark.parametrize("row", OUT, ids=symbol)
+def test_tails_and_epilogues_on_the_way_out(checker, row, rng):
+    element, stored = types(row)
     for count, columns, gap, other in shapes(row, rng):
         call = Call(checker, row, rng)
         fill = columns + int(rng.integers(-1, 40))
-        floats = (100 * rng.standard_normal((count, columns))).astype(np.float32)
-        residual = rng.standard_normal((count, columns)).astype(np.float16)
-        bounds = np.array([[-2.5, 40.0]], np.float32)
-        call.put("src", floats, 4 * (columns + gap))
-        call.put("residual", residual, 2 * (columns + gap))
+        sums = (100 * rng.standard_normal((count, columns))).astype(element)
+        residual = rng.standard_normal((count, columns)).astype(stored)
+        bounds = np.array([[-2.5, 40.0]], element)
+        call.put("src", sums, element.itemsize * (columns + gap))
+        call.put("residual", residual, stored.itemsize * (columns + gap))
         call.put("clip", bounds, 0)
         del call.values["clip_rs"]
         written = max(fill, columns)
-        empty = np.full((count, written), np.nan, np.float16)
-        call.put("dst", empty, 2 * (written + other), writable=True)
+        empty = np.full((count, written), np.nan, stored)
+        call.put("dst", empty, stored.itemsize * (written + other), writable=True)
         for flags in (0, FLAGS["RESIDUAL"], FLAGS["CLIP"], FLAGS["RESIDUAL"] | FLAGS["CLIP"]):
-            right = floats
+            right = sums
             if flags & FLAGS["RESIDUAL"]:
-                right = right + residual.astype(np.float32)
+                right = right + residual.astype(element)
             if flags & FLAGS["CLIP"]:
                 right = np.clip(right, *bounds[0])
             got = call.run(rows=count, columns=columns, fill=fill, flags=flags)
-            np.testing.assert_array_equal(got[:, :columns], right.astype(np.float16))
-            assert not got[:, columns:].view(np.uint16).any()
+            np.testing.assert_array_equal(got[:, :columns], right.astype(stored))
+            assert not got[:, columns:].tobytes().strip(b"\0")
 
 
-@pytest.mark.parametrize("row", NARROW, ids=symbol)
+@pytest.mark.parametrize("row", OUT, ids=symbol)
 def test_pointers_without_a_flag_are_not_followed(checker, row, rng):
+    element, stored = types(row)
     call = Call(checker, row, rng)
-    floats = np.array([[1.0, np.nan, -np.inf]], np.float32)
-    call.put("src", floats, 0)
-    call.put("dst", np.zeros((1, 3), np.float16), 0, writable=True)
+    sums = np.array([[1.0, np.nan, -np.inf]], element)
+    call.put("src", sums, 0)
+    call.put("dst", np.zeros((1, 3), stored), 0, writable=True)
     got = call.run(rows=1, columns=3, fill=0, flags=0)
-    np.testing.assert_array_equal(got, floats.astype(np.float16))
+    np.testing.assert_array_equal(got, sums.astype(stored))
 
 
-@pytest.mark.parametrize("row", [*WIDEN, *NARROW], ids=symbol)
+@pytest.mark.parametrize("row", [*IN, *OUT], ids=symbol)
 @pytest.mark.parametrize("shape", [(0, 5), (3, 0)], ids=str)
 def test_nothing_is_touched_where_there_is_nothing(checker, row, shape):
     """No memory, be it mapped or not; vector registers may be left as they were found."""
@@ -203,12 +216,13 @@ def test_nothing_is_touched_where_there_is_nothing(checker, row, shape):
     assert all("upper halves" in text for text in found), found
 
 
-@pytest.mark.parametrize("row", NARROW, ids=symbol)
+@pytest.mark.parametrize("row", OUT, ids=symbol)
 def test_nan_passes_through_a_clip(checker, row, rng):
+    element, stored = types(row)
     call = Call(checker, row, rng)
-    call.put("src", np.array([[np.nan, np.inf, -np.inf]], np.float32), 0)
-    call.put("clip", np.array([[0, 6]], np.float32), 0)
+    call.put("src", np.array([[np.nan, np.inf, -np.inf]], element), 0)
+    call.put("clip", np.array([[0, 6]], element), 0)
     del call.values["clip_rs"]
-    call.put("dst", np.zeros((1, 3), np.float16), 0, writable=True)
+    call.put("dst", np.zeros((1, 3), stored), 0, writable=True)
     got = call.run(rows=1, columns=3, fill=0, flags=FLAGS["CLIP"])
     np.testing.assert_array_equal(got, [[np.nan, 6, 0]])

@@ -1,21 +1,21 @@
-/* Rows of halves to rows of floats, in place of them or added to them: how the arrays of
- * half precision get into scratch that is computed in float. */
-#include "half.h"
+/* Rows of an array into scratch of the type that is computed in, in place of what is there or
+ * added to it. */
+#include "stored.h"
 
-static inline __attribute__((always_inline)) void widen(const struct pplconv_widen_args *a,
-                                                        int accumulate) {
+static inline __attribute__((always_inline)) void
+convert_in(const struct pplconv_convert_in_args *a, int accumulate) {
     const int64_t columns = a->columns;
     for (int64_t r = 0; r < a->rows; r++) {
-        const half *src = AT_CONST(half, a->src, r * a->src_rs);
+        const stored *src = AT_CONST(stored, a->src, r * a->src_rs);
         element *dst = AT(element, a->dst, r * a->dst_rs);
         int64_t i = 0;
         for (; i + LANES <= columns; i += LANES) {
-            vector v = load_half(src + i);
+            vector v = load_stored(src + i);
             if (accumulate) v += *(const unaligned_vector *)(dst + i);
             *(unaligned_vector *)(dst + i) = v;
         }
         if (i < columns) {
-            vector v = load_half_lanes(src + i, columns - i);
+            vector v = load_stored_lanes(src + i, columns - i);
             if (accumulate) v += load_lanes(dst + i, columns - i);
             store_lanes(dst + i, v, columns - i);
         }
@@ -23,10 +23,10 @@ static inline __attribute__((always_inline)) void widen(const struct pplconv_wid
 }
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
-    const struct pplconv_widen_args *a = argument;
+    const struct pplconv_convert_in_args *a = argument;
     if (a->flags & PPLCONV_ACCUMULATE) {
-        widen(a, 1);
+        convert_in(a, 1);
     } else {
-        widen(a, 0);
+        convert_in(a, 0);
     }
 }
