@@ -199,6 +199,7 @@ def run_probe(name: str, *arguments: str) -> dict:
     return json.loads(found.stdout)
 
 
+@pytest.mark.unemulated("limits of memory are not passed on to the system")
 def test_arrays_of_numpy():
     """NumPy asks malloc, where nothing can be injected; but a process may be out of memory."""
     pytest.importorskip("resource", reason="this system limits no process's memory")
