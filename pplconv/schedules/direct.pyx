@@ -115,7 +115,7 @@ cdef const char *make_slab(const DirectJob *j, const Tensors *t, const Part *par
 
 cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
                          pplconv_pack_channels_args *c) noexcept nogil:
-    """Lay rows of halves into the slab, a few channels of a row at a time."""
+    """Lay rows of an array of another type into the slab, a few channels of a row at a time."""
     cdef int64_t rows = c.rows, row, channel
     cdef char *slab = <char *> c.dst
     cdef char *stage = part.scratch + j.stage_offset
