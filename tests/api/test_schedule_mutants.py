@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from emulation import is_emulated
+
 pytestmark = pytest.mark.unsanitized("preloads allocations of its own, between guard pages")
 
 HERE = Path(__file__).resolve().parent
@@ -59,7 +61,8 @@ def test_guards_are_there(probe, where):
 
 
 def test_what_is_taken_runs_inside_its_memory(probe):
-    done = probe()
+    one_in = 20 if is_emulated() else 1
+    done = probe(str(one_in))
     assert done.returncode == 0, f"died at {done.stderr[-2000:]}"
     found = json.loads(done.stdout)
     assert found["failures"] == []
@@ -67,5 +70,5 @@ def test_what_is_taken_runs_inside_its_memory(probe):
     for algorithm in ("depthwise", "pointwise", "winograd", "direct", "im2col"):
         assert counts[algorithm] >= 4, algorithm
     # Some changes are harmless, such as more scratch than is needed; most are not.
-    assert counts["taken"] > 1000
+    assert counts["taken"] > 1000 / one_in
     assert counts["refused"] > 4 * counts["taken"]
