@@ -14,7 +14,7 @@ preference ends with it: no thread's memory policy is ever changed.
 """
 
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
-from libc.stdint cimport int64_t
+from libc.stdint cimport UINTPTR_MAX, int64_t
 from libc.stdlib cimport free
 
 from pplconv._binding cimport prefer_node, preferred_node
@@ -31,7 +31,6 @@ cdef extern from *:
         const size_t huge = (size_t)2 << 20;
         const int large = size >= 2 * huge;
         void *memory = NULL;
-        if (size > ((size_t)1 << 62)) return NULL;
         if (posix_memalign(&memory, large ? huge : 4096, size)) return NULL;
     #ifdef MADV_HUGEPAGE
         if (large) (void)madvise(memory, size, MADV_HUGEPAGE);
@@ -94,20 +93,23 @@ cdef size_t pool_bytes = 0
 cdef size_t failing = 0
 
 
-cdef char *allocate(size_t size, int node) noexcept:
+cdef char *allocate(int64_t size, int node) noexcept:
     """Memory of a buffer, of its own pages if it prefers a node; NULL if it fails."""
     global failing
     cdef char *data
+    # Sizes are reckoned in 64 bits, and a process of 32 has fewer addresses.
+    if size < 0 or size > <int64_t> (UINTPTR_MAX // 4):
+        return NULL
     if failing:
         failing -= 1
         if not failing:
             return NULL
     if node < 0:
-        data = <char *> pplconv_allocate(size if size else 1)
+        data = <char *> pplconv_allocate(<size_t> size if size else 1)
     else:
-        data = <char *> pplconv_map(size if size else 1)
+        data = <char *> pplconv_map(<size_t> size if size else 1)
     if data != NULL:
-        pplconv_count_bytes(<int64_t> size)
+        pplconv_count_bytes(size)
     return data
 
 
@@ -143,15 +145,15 @@ def empty_pool():
 cdef class Buffer:
     """Memory aligned to a page, freed with the object."""
 
-    def __cinit__(self, size_t size):
+    def __cinit__(self, int64_t size):
         self.node = preferred_node()
         self.data = allocate(size, self.node)
         if self.data == NULL:
             raise MemoryError(f"cannot allocate {size} bytes")
-        self.size = size
+        self.size = <size_t> size
         if self.node >= 0:
             # A pin asks the system first. Refused later, pages come from where they are touched.
-            prefer_node(self.data, size if size else 1, self.node)
+            prefer_node(self.data, self.size if size else 1, self.node)
 
     def __dealloc__(self):
         if self.data == NULL:
@@ -175,7 +177,7 @@ cdef PyObject *take_out(int at) noexcept:
     return taken
 
 
-cdef Buffer borrow(size_t size):
+cdef Buffer borrow(int64_t size):
     """A buffer of at least `size` bytes, contents arbitrary."""
     cdef PyObject *best = NULL
     cdef int i, at = -1, node = preferred_node()
@@ -183,7 +185,7 @@ cdef Buffer borrow(size_t size):
     if pplconv_pool_take():
         for i in range(pooled - 1, -1, -1):
             found = (<Buffer> pool[i]).size
-            if found >= size and (<Buffer> pool[i]).node == node and (at < 0 or found < smallest):
+            if <int64_t> found >= size and (<Buffer> pool[i]).node == node and (at < 0 or found < smallest):
                 at, smallest = i, found
                 # The one that came back last is warm, and most programs need only one.
                 if i == pooled - 1:
