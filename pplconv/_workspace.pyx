@@ -181,11 +181,11 @@ cdef Buffer borrow(int64_t size):
     """A buffer of at least `size` bytes, contents arbitrary."""
     cdef PyObject *best = NULL
     cdef int i, at = -1, node = preferred_node()
-    cdef size_t found, smallest = 0
+    cdef int64_t found, smallest = 0
     if pplconv_pool_take():
         for i in range(pooled - 1, -1, -1):
-            found = (<Buffer> pool[i]).size
-            if <int64_t> found >= size and (<Buffer> pool[i]).node == node and (at < 0 or found < smallest):
+            found = <int64_t> (<Buffer> pool[i]).size
+            if found >= size and (<Buffer> pool[i]).node == node and (at < 0 or found < smallest):
                 at, smallest = i, found
                 # The one that came back last is warm, and most programs need only one.
                 if i == pooled - 1:
