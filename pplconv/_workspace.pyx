@@ -14,7 +14,7 @@ preference ends with it: no thread's memory policy is ever changed.
 """
 
 from cpython.ref cimport Py_INCREF, Py_XDECREF, PyObject
-from libc.stdint cimport UINTPTR_MAX, int64_t
+from libc.stdint cimport int64_t
 from libc.stdlib cimport free
 
 from pplconv._binding cimport prefer_node, preferred_node
@@ -23,8 +23,14 @@ import os
 
 cdef extern from *:
     """
+    #include <stdint.h>
     #include <stdlib.h>
     #include <sys/mman.h>
+
+    /* Sizes are reckoned in 64 bits, and a process of 32 has fewer addresses. */
+    static int pplconv_addressable(int64_t size) {
+        return size >= 0 && (uint64_t)size <= UINTPTR_MAX / 4;
+    }
 
     /* Large buffers ask for huge pages; where that is refused, nothing is lost. */
     static void *pplconv_allocate(size_t size) {
@@ -49,6 +55,7 @@ cdef extern from *:
         return memory;
     }
     """
+    bint pplconv_addressable(int64_t size) nogil
     void *pplconv_allocate(size_t size) nogil
     void *pplconv_map(size_t size) nogil
     int munmap(void *start, size_t size) nogil
@@ -97,8 +104,7 @@ cdef char *allocate(int64_t size, int node) noexcept:
     """Memory of a buffer, of its own pages if it prefers a node; NULL if it fails."""
     global failing
     cdef char *data
-    # Sizes are reckoned in 64 bits, and a process of 32 has fewer addresses.
-    if size < 0 or size > <int64_t> (UINTPTR_MAX // 4):
+    if not pplconv_addressable(size):
         return NULL
     if failing:
         failing -= 1
