@@ -8,6 +8,7 @@ from disassembly import Function, Judge
 
 # Floating point that a level has, the last one that is there; and extensions.
 _UNITS = {"vfpv4": "neon-vfpv4", "asimdhp": "neon-fp-armv8"}
+_CONSTANT = re.compile(r"^([sd]\d+, )#\d+$")
 _CONDITIONS = "eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
 
 
@@ -41,7 +42,11 @@ class JudgeArmv7l(Judge):
             return ""
         head, *rest = words[0].split(".")
         head = re.sub(rf"^(v[a-z0-9]{{2,}}?)({_CONDITIONS})$", self._unconditional, head)
-        return " ".join([".".join([head, *rest]), *words[1:]])
+        # objdump shows the bits of a constant that the assembler wants as a number.
+        operands = " ".join(words[1:])
+        if head == "vmov" and rest and rest[0] in ("f32", "f64"):
+            operands = _CONSTANT.sub(r"\1#1.0", operands)
+        return f"{'.'.join([head, *rest])} {operands}".rstrip()
 
     @staticmethod
     def _unconditional(match: re.Match[str]) -> str:

@@ -243,6 +243,7 @@ function plain_vfp
     ite gt
     vmovgt.f32 s0, s1
     vnegle.f32 s0, s1
+    vmov.f64 d7, #-1.0
     vldr s0, literal
     vpush {d8-d15}
     dmb ish
