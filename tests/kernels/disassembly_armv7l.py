@@ -8,7 +8,7 @@ from disassembly import Function, Judge
 
 # Floating point that a level has, the last one that is there; and extensions.
 _UNITS = {"vfpv4": "neon-vfpv4", "asimdhp": "neon-fp-armv8"}
-_CONSTANT = re.compile(r"^([sd]\d+, )#\d+$")
+_CONSTANT = re.compile(r"^([sdq]\d+, )#-?\d+$")
 _CONDITIONS = "eq|ne|cs|hs|cc|lo|mi|pl|vs|vc|hi|ls|ge|lt|gt|le"
 
 
