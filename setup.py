@@ -47,7 +47,11 @@ class BuildExt(build_ext):
         """Build everything; objects that are up to date are kept."""
         self.leave_out_unwanted_flags()
         directory = Path(self.build_temp).resolve() / "asm"
-        sources = generate(directory, self.plat_name.rpartition("-")[2])
+        machine = self.plat_name.rpartition("-")[2]
+        # The name is the system's, on which a Python of 32 bits may run.
+        if sys.maxsize < 1 << 32:
+            machine = {"aarch64": "armv7l", "x86_64": "i686"}.get(machine, machine)
+        sources = generate(directory, machine)
         for extension in self.extensions:
             extension.include_dirs.append(str(directory))
             extension.depends.append(str(directory / "pplconv_kernels.h"))

@@ -30,6 +30,8 @@ C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off")
 HIDDEN = ("-fvisibility=hidden",)
 # Some systems on AArch64 keep something of their own in x18, and Linux alone lets compilers use it.
 MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
+# Where the generators of a machine lie.
+FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = {"activate": exponential.c_macros}
@@ -53,12 +55,15 @@ def _template_text(kernel: Kernel) -> str:
         "PPLCONV_F16": int(kernel.dtype == "f16"),
         "PPLCONV_F64": int(kernel.dtype == "f64"),
         "PPLCONV_VECTOR_BYTES": ISAS[kernel.isa].vector_bytes,
-        "PPLCONV_NEON": int("asimd" in ISAS[kernel.isa].features),
+        "PPLCONV_NEON": int(not {"asimd", "neon"}.isdisjoint(ISAS[kernel.isa].features)),
     }
     if kernel.mr:
         names |= {"MR": kernel.mr, "NR": kernel.nr}
     if kernel.op in CONSTANTS:
-        names |= CONSTANTS[kernel.op](kernel.dtype)
+        # Templates with constants compute half precision in float.
+        half = kernel.dtype == "f16"
+        names |= CONSTANTS[kernel.op]("f32" if half else kernel.dtype)
+        names |= {"PPLCONV_F16": 0, "PPLCONV_HALF_IN_MEMORY": int(half)}
     if kernel.op in WINOGRAD_OPERATIONS:
         names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())
@@ -111,7 +116,7 @@ def generate(
         What to compile; include paths are ``directory`` and ``asm/portable``.
     """
     machine = machine or platform.machine()
-    machine = {"arm64": "aarch64"}.get(machine, machine)
+    machine = {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
     directory.mkdir(parents=True, exist_ok=True)
     _write(directory / "pplconv_kernels.h", header_text())
     for n, r in WINOGRAD_VARIANTS:
@@ -123,7 +128,7 @@ def generate(
     for kernel in rows:
         isa = ISAS[kernel.isa]
         if kernel.source == "generator":
-            module = importlib.import_module(f"asm.{isa.machine}.{kernel.op}")
+            module = importlib.import_module(f"asm.{FOLDERS[str(isa.machine)]}.{kernel.op}")
             path = directory / f"{kernel.symbol}.s"
             text = module.generate(kernel)
             apple = system == "darwin" and machine == "aarch64"

@@ -5,13 +5,15 @@ returns nothing. The C header, the compile-time offset checks, the offsets that 
 assembly generators use, and the ``ctypes`` mirror in the tests are all derived from the
 tables in this module, so no offset is written down twice.
 
-All strides are in bytes. All fields are eight bytes wide, so that an offset is an index.
+All strides are in bytes. Each field begins on a multiple of eight bytes, on machines with
+pointers of four as well, so that an offset is an index.
 """
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass
+from typing import Any
 
 POINTER = "void *"
 CONST_POINTER = "const void *"
@@ -20,7 +22,7 @@ INT = "int64_t"
 
 @dataclass(frozen=True)
 class Field:
-    """One eight-byte member of an argument struct."""
+    """One member of an argument struct."""
 
     name: str
     ctype: str
@@ -59,9 +61,12 @@ class Contract:
 
     def ctypes_structure(self) -> type[ctypes.Structure]:
         """Build the ``ctypes`` mirror of the struct (used by the kernel tests)."""
-        members = [
-            (f.name, ctypes.c_int64 if f.ctype == INT else ctypes.c_void_p) for f in self.fields
-        ]
+        members: list[tuple[str, Any]] = []
+        for f in self.fields:
+            ctype = ctypes.c_int64 if f.ctype == INT else ctypes.c_void_p
+            members.append((f.name, ctype))
+            if gap := 8 - ctypes.sizeof(ctype):
+                members.append((f"_after_{f.name}", ctypes.c_char * gap))
         return type(self.struct, (ctypes.Structure,), {"_fields_": members})
 
     def c_declaration(self) -> str:
@@ -69,7 +74,8 @@ class Contract:
         lines = [f"/* {self.summary} */", f"struct {self.struct} {{"]
         for f in self.fields:
             space = "" if f.ctype.endswith("*") else " "
-            lines.append(f"    {f.ctype}{space}{f.name}; /* {f.meaning} */")
+            aligned = "_Alignas(8) " if f.ctype.endswith("*") else ""
+            lines.append(f"    {aligned}{f.ctype}{space}{f.name}; /* {f.meaning} */")
         lines.append("};")
         for index, f in enumerate(self.fields):
             lines.append(

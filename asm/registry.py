@@ -47,6 +47,16 @@ class Isa:
     dtypes: tuple[str, ...] = tuple(DTYPES)
 
 
+# GCC computes vectors as scalars where NEON would flush subnormal numbers, as the loops ask for,
+# unless it may take liberties; those with the order of sums and the sign of zeros are taken back.
+_FLUSHING = (
+    "-funsafe-math-optimizations",
+    "-fno-associative-math",
+    "-fno-reciprocal-math",
+    "-fsigned-zeros",
+    "-ftrapping-math",
+)
+
 ISAS = {
     isa.name: isa
     for isa in (
@@ -88,6 +98,25 @@ ISAS = {
             32,
             ("f16",),
         ),
+        # 32-bit Arm: what these two lack is portable C, doubles among it, which have no vectors.
+        Isa(
+            "neon32",
+            "armv7l",
+            ("-march=armv7-a", "-mfpu=neon-vfpv4", *_FLUSHING),
+            ("neon", "vfpv4"),
+            16,
+            16,
+            ("f32",),
+        ),
+        Isa(
+            "half32",
+            "armv7l",
+            ("-march=armv8.2-a+fp16", "-mfpu=auto", "-mfp16-format=ieee", *_FLUSHING),
+            ("neon", "vfpv4", "fphp", "asimdhp"),
+            16,
+            16,
+            ("f16",),
+        ),
     )
 }
 
@@ -113,38 +142,50 @@ GEMM_TILES = {
     ("fp16", 2): 12,
     ("fp16", 3): 8,
     ("fp16", 4): 6,
+    ("neon32", 1): 12,
+    ("neon32", 2): 6,
+    ("neon32", 3): 4,
+    ("half32", 1): 12,
+    ("half32", 2): 6,
+    ("half32", 3): 4,
 }
 
 # Kinds of cores for which a level has a second set of GEMM kernels, with the same bits: ``inorder``
 # is Cortex-A53, A55 and their like, for which loads stand between the FMAs.
 GEMM_TUNINGS = {"neon": ("inorder",), "fp16": ("inorder",)}
 
-# Operations that every level has one kernel of: C for the floor, assembly above it.
-ASSEMBLY_OPERATIONS = ("activate", "fma_peak")
-
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
+ARM32 = ("neon32", "half32")
+
+# Operations with one kernel a level in assembly.
+ASSEMBLY_OPERATIONS = {
+    "activate": ("avx2", "avx512", "neon", "fp16"),
+    "fma_peak": ("avx2", "avx512", "neon", "fp16", *ARM32),
+}
 
 # Operations whose kernels are C, compiled once per dtype and ISA from one source.
 C_OPERATIONS = {
-    "pack_pixels": (*EVERY_LEVEL, "fp16"),
-    "pack_rows": (*EVERY_LEVEL, "fp16"),
-    "pack_channels": (*EVERY_LEVEL, "fp16"),
-    "pack_weights": (*EVERY_LEVEL, "fp16"),
-    "store_transposed": (*EVERY_LEVEL, "fp16"),
-    "zero_lanes": (*EVERY_LEVEL, "fp16"),
-    "depthwise_pixels": (*EVERY_LEVEL, "fp16"),
-    "depthwise_channels": (*EVERY_LEVEL, "fp16"),
-    "pack_depthwise": (*EVERY_LEVEL, "fp16"),
+    "pack_pixels": (*EVERY_LEVEL, "fp16", *ARM32),
+    "pack_rows": (*EVERY_LEVEL, "fp16", *ARM32),
+    "pack_channels": (*EVERY_LEVEL, "fp16", *ARM32),
+    "pack_weights": (*EVERY_LEVEL, "fp16", *ARM32),
+    "store_transposed": (*EVERY_LEVEL, "fp16", *ARM32),
+    "zero_lanes": (*EVERY_LEVEL, "fp16", *ARM32),
+    "depthwise_pixels": (*EVERY_LEVEL, "fp16", *ARM32),
+    "depthwise_channels": (*EVERY_LEVEL, "fp16", *ARM32),
+    "pack_depthwise": (*EVERY_LEVEL, "fp16", *ARM32),
+    "activate": ("portable", "half32"),
+    "fma_peak": ("portable",),
 }
 
 # Between arrays and scratch of another type, by the type that is computed in: that of the arrays is
 # the other one of the two.
-CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16",)}
+CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
-# below, in C for every ISA but those of half precision, which does not carry the transforms' sums;
-# a kernel's MR is n and its NR is r.
+# below, in C for `EVERY_LEVEL`: half precision does not carry the transforms' sums. A kernel's MR
+# is n and its NR is r.
 WINOGRAD_VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 WINOGRAD_OPERATIONS = ("winograd_input", "winograd_output", "winograd_weights")
 
@@ -220,10 +261,10 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for isa, level in ISAS.items():
         for dtype in level.dtypes:
             rows += [Kernel(op, dtype, isa) for op, isas in C_OPERATIONS.items() if isa in isas]
-            for op in WINOGRAD_OPERATIONS if dtype in DTYPES else ():
+            for op in WINOGRAD_OPERATIONS if isa in EVERY_LEVEL else ():
                 rows += [Kernel(op, dtype, isa, n, r) for n, r in WINOGRAD_VARIANTS]
-            source = "template" if isa == "portable" else "generator"
-            rows += [Kernel(op, dtype, isa, source=source) for op in ASSEMBLY_OPERATIONS]
+            for op, isas in ASSEMBLY_OPERATIONS.items():
+                rows += [Kernel(op, dtype, isa, source="generator")] if isa in isas else []
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     if machine is not None:

@@ -179,7 +179,7 @@ def _block(label: str, texts: list[str], empty: str) -> list[str]:
 
 
 def _model_text(cpu: dict[str, Any]) -> str:
-    arm = canonical(cpu["arch"]) == "aarch64"
+    arm = canonical(cpu["arch"]) in ("aarch64", "armv7l")
     family, model = ("implementer", "part") if arm else ("family", "model")
     return f"{cpu['vendor']}, {family} {cpu['family']:#x}, {model} {cpu['model']:#x}, {cpu['arch']}"
 

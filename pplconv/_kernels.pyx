@@ -209,7 +209,7 @@ def xgetbv(uint32_t index=0):
 
 
 def auxval(uint64_t kind):
-    """Word of this process's auxiliary vector; 0 where there is none, and off AArch64 Linux."""
+    """Word of this process's auxiliary vector; 0 where there is none, and off Linux on Arm."""
     return pplconv_auxval(kind)
 
 

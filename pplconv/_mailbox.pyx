@@ -43,7 +43,7 @@ cdef extern from *:
     static inline void pplconv_breathe(void) {
     #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
-    #elif defined(__aarch64__)
+    #elif defined(__aarch64__) || (defined(__arm__) && __ARM_ARCH >= 7)
         __asm__ volatile("isb" ::: "memory");
     #endif
     }

@@ -34,7 +34,7 @@ cdef class Activation:
 cdef class PackedWeights:
     cdef readonly str packing
     cdef const char *data
-    cdef Py_ssize_t size
+    cdef int64_t size
     # Who owns `data`: a Buffer, or another's memory that is held.
     cdef object owner
     cdef View memory

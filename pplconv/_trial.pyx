@@ -2,7 +2,7 @@
 """One timed run of a candidate, for the planner's search: plan in, seconds out."""
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
-from libc.stdint cimport uint16_t
+from libc.stdint cimport int64_t, uint16_t
 
 from pplconv._arrays cimport View, hold, release
 from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
@@ -67,7 +67,7 @@ cdef class Trial:
             (<float *> &self.slope)[0] = 0.125
         else:
             (<uint16_t *> &self.slope)[0] = 0x3000  # the same as a half
-        if packed is not None and packed.weights.size >= <size_t> schedule.packed_bytes():
+        if packed is not None and <int64_t> packed.weights.size >= schedule.packed_bytes():
             self.weights = packed.weights
             return
         self.weights = Buffer(schedule.packed_bytes())

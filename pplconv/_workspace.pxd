@@ -1,5 +1,7 @@
 """Aligned memory, borrowed and given back."""
 
+from libc.stdint cimport int64_t
+
 
 cdef class Buffer:
     cdef char *data
@@ -8,5 +10,5 @@ cdef class Buffer:
     cdef readonly int node
 
 
-cdef Buffer borrow(size_t size)
+cdef Buffer borrow(int64_t size)
 cdef void give_back(Buffer buffer) noexcept

@@ -23,15 +23,20 @@ import os
 
 cdef extern from *:
     """
+    #include <stdint.h>
     #include <stdlib.h>
     #include <sys/mman.h>
+
+    /* Sizes are reckoned in 64 bits, and a process of 32 has fewer addresses. */
+    static int pplconv_addressable(int64_t size) {
+        return size >= 0 && (uint64_t)size <= UINTPTR_MAX / 4;
+    }
 
     /* Large buffers ask for huge pages; where that is refused, nothing is lost. */
     static void *pplconv_allocate(size_t size) {
         const size_t huge = (size_t)2 << 20;
         const int large = size >= 2 * huge;
         void *memory = NULL;
-        if (size > ((size_t)1 << 62)) return NULL;
         if (posix_memalign(&memory, large ? huge : 4096, size)) return NULL;
     #ifdef MADV_HUGEPAGE
         if (large) (void)madvise(memory, size, MADV_HUGEPAGE);
@@ -50,6 +55,7 @@ cdef extern from *:
         return memory;
     }
     """
+    bint pplconv_addressable(int64_t size) nogil
     void *pplconv_allocate(size_t size) nogil
     void *pplconv_map(size_t size) nogil
     int munmap(void *start, size_t size) nogil
@@ -94,20 +100,22 @@ cdef size_t pool_bytes = 0
 cdef size_t failing = 0
 
 
-cdef char *allocate(size_t size, int node) noexcept:
+cdef char *allocate(int64_t size, int node) noexcept:
     """Memory of a buffer, of its own pages if it prefers a node; NULL if it fails."""
     global failing
     cdef char *data
+    if not pplconv_addressable(size):
+        return NULL
     if failing:
         failing -= 1
         if not failing:
             return NULL
     if node < 0:
-        data = <char *> pplconv_allocate(size if size else 1)
+        data = <char *> pplconv_allocate(<size_t> size if size else 1)
     else:
-        data = <char *> pplconv_map(size if size else 1)
+        data = <char *> pplconv_map(<size_t> size if size else 1)
     if data != NULL:
-        pplconv_count_bytes(<int64_t> size)
+        pplconv_count_bytes(size)
     return data
 
 
@@ -143,15 +151,15 @@ def empty_pool():
 cdef class Buffer:
     """Memory aligned to a page, freed with the object."""
 
-    def __cinit__(self, size_t size):
+    def __cinit__(self, int64_t size):
         self.node = preferred_node()
         self.data = allocate(size, self.node)
         if self.data == NULL:
             raise MemoryError(f"cannot allocate {size} bytes")
-        self.size = size
+        self.size = <size_t> size
         if self.node >= 0:
             # A pin asks the system first. Refused later, pages come from where they are touched.
-            prefer_node(self.data, size if size else 1, self.node)
+            prefer_node(self.data, self.size if size else 1, self.node)
 
     def __dealloc__(self):
         if self.data == NULL:
@@ -175,14 +183,14 @@ cdef PyObject *take_out(int at) noexcept:
     return taken
 
 
-cdef Buffer borrow(size_t size):
+cdef Buffer borrow(int64_t size):
     """A buffer of at least `size` bytes, contents arbitrary."""
     cdef PyObject *best = NULL
     cdef int i, at = -1, node = preferred_node()
-    cdef size_t found, smallest = 0
+    cdef int64_t found, smallest = 0
     if pplconv_pool_take():
         for i in range(pooled - 1, -1, -1):
-            found = (<Buffer> pool[i]).size
+            found = <int64_t> (<Buffer> pool[i]).size
             if found >= size and (<Buffer> pool[i]).node == node and (at < 0 or found < smallest):
                 at, smallest = i, found
                 # The one that came back last is warm, and most programs need only one.

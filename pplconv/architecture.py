@@ -1,23 +1,26 @@
 """Architectures by one name each, and the ladder of instruction sets that each has.
 
 Systems name the same architecture differently: Linux says ``aarch64`` and ``x86_64``, macOS
-``arm64``, Windows ``ARM64`` and ``AMD64``.
+``arm64``, Windows ``ARM64`` and ``AMD64``.  A 64-bit system names itself to a process of 32 bits,
+which has another architecture: ``armv7l``, which Linux calls ``armv8l`` where it knows the process.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 
-__all__ = ["INSTRUCTION_SETS", "LADDERS", "canonical", "here", "ladder", "owner"]
+__all__ = ["INSTRUCTION_SETS", "LADDERS", "canonical", "here", "ladder", "of_process", "owner"]
 
 LADDERS = {
     "x86_64": ("portable", "avx2", "avx512"),
     "aarch64": ("portable", "neon", "fp16", "dotprod", "i8mm", "bf16", "sve"),
+    "armv7l": ("portable", "neon32", "half32"),
 }
 """Instruction sets that ``PPLCONV_MAX_ISA`` may name, lowest first, by architecture.
 
-On x86_64 each includes those before it.  On aarch64 each is an extension by itself, which a CPU
-may have without its neighbours; a cap allows what stands at or below it.
+On x86_64 each includes those before it, and so on armv7l.  On aarch64 each is an extension by
+itself, which a CPU may have without its neighbours; a cap allows what stands at or below it.
 """
 
 _FLOOR = ("portable",)
@@ -25,7 +28,8 @@ _FLOOR = ("portable",)
 INSTRUCTION_SETS = tuple(dict.fromkeys(name for names in LADDERS.values() for name in names))
 """Those of all architectures, each once, in the order of their ladders."""
 
-_SAME = {"amd64": "x86_64", "arm64": "aarch64"}
+_SAME = {"amd64": "x86_64", "arm64": "aarch64", "armv8l": "armv7l"}
+_OF_32_BITS = {"x86_64": "i686", "aarch64": "armv7l"}
 
 
 def canonical(arch: str) -> str:
@@ -48,7 +52,28 @@ def here() -> str:
     """Architecture of this process, as the system names it; ``unknown`` if it does not."""
     uname = getattr(os, "uname", None)
     if uname is not None:  # ten milliseconds less than importing platform
-        return str(uname().machine)
+        return of_process(str(uname().machine), sys.maxsize)
     import platform
 
-    return platform.machine() or "unknown"
+    return of_process(platform.machine() or "unknown", sys.maxsize)
+
+
+def of_process(system: str, largest: int) -> str:
+    """Architecture of a process.
+
+    Parameters
+    ----------
+    system : str
+        What the system calls itself.
+    largest : int
+        ``sys.maxsize`` of the process, which tells the size of its pointers.
+
+    Returns
+    -------
+    str
+        `system`, unless the process has fewer bits or an architecture of 32 has two names.
+    """
+    name = canonical(system)
+    if largest < 1 << 32:
+        return _OF_32_BITS.get(name, name)
+    return system

@@ -7,13 +7,13 @@ an instruction set cannot hide its kernels from the tests.
 from __future__ import annotations
 
 import ctypes
-import platform
 from functools import cache
 from pathlib import Path
 
 from asm.registry import ISAS, kernels
+from pplconv.architecture import here
 
-MACHINE = platform.machine()
+MACHINE = here()
 # Levels that are built for this machine, lowest first.
 LADDER = tuple(isa.name for isa in ISAS.values() if isa.machine in (None, MACHINE))
 
@@ -31,20 +31,25 @@ _HWCAPS = {
     "i8mm": (_AT_HWCAP2, 13),
     "bf16": (_AT_HWCAP2, 14),
 }
+_HWCAPS_32 = {
+    "neon": (_AT_HWCAP, 12),
+    "vfpv4": (_AT_HWCAP, 16),
+    "fphp": (_AT_HWCAP, 22),
+    "asimdhp": (_AT_HWCAP, 23),
+}
 
 
 @cache
 def cpu_flags() -> frozenset[str]:
     """Names of the CPU's features, as the operating system lists them.
 
-    On AArch64 by the bits that the list is made of: under emulation /proc/cpuinfo is the host's.
+    On Arm by the bits that the list is made of: under emulation /proc/cpuinfo is the host's.
     """
-    if MACHINE == "aarch64":
+    hwcaps = {"aarch64": _HWCAPS, "armv7l": _HWCAPS_32}.get(MACHINE)
+    if hwcaps:
         getauxval = ctypes.CDLL(None).getauxval
         getauxval.restype, getauxval.argtypes = ctypes.c_ulong, (ctypes.c_ulong,)
-        return frozenset(
-            name for name, (word, bit) in _HWCAPS.items() if getauxval(word) >> bit & 1
-        )
+        return frozenset(name for name, (word, bit) in hwcaps.items() if getauxval(word) >> bit & 1)
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "flags":

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from asm.registry import ISAS
-from pplconv.architecture import INSTRUCTION_SETS, LADDERS, canonical, here, ladder, owner
+from pplconv.architecture import (
+    INSTRUCTION_SETS,
+    LADDERS,
+    canonical,
+    here,
+    ladder,
+    of_process,
+    owner,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +26,7 @@ from pplconv.architecture import INSTRUCTION_SETS, LADDERS, canonical, here, lad
         ("ARM64", "aarch64"),
         ("i686", "i686"),
         ("armv7l", "armv7l"),
+        ("armv8l", "armv7l"),
     ],
 )
 def test_one_name_each(arch: str, name: str) -> None:
@@ -47,5 +56,25 @@ def test_every_built_instruction_set_has_a_place() -> None:
 
 def test_this_process() -> None:
     import platform
+    import sys
 
-    assert here() == platform.machine()
+    assert here() == of_process(platform.machine(), sys.maxsize)
+
+
+@pytest.mark.parametrize(
+    ("system", "bits", "name"),
+    [
+        ("aarch64", 64, "aarch64"),
+        ("aarch64", 32, "armv7l"),
+        ("armv8l", 32, "armv7l"),
+        ("armv7l", 32, "armv7l"),
+        ("armv6l", 32, "armv6l"),
+        ("x86_64", 64, "x86_64"),
+        ("x86_64", 32, "i686"),
+        ("AMD64", 64, "AMD64"),
+        ("i686", 32, "i686"),
+        ("unknown", 32, "unknown"),
+    ],
+)
+def test_a_process_of_32_bits_on_a_system_of_64(system: str, bits: int, name: str) -> None:
+    assert of_process(system, (1 << (bits - 1)) - 1) == name

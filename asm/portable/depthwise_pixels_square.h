@@ -11,9 +11,13 @@ enum { ROWS = 7 };
  * Elsewhere such a tap reads 0 with a weight of -0: the product -0 changes no sum. */
 enum { MERGES = PPLCONV_VECTOR_BYTES == 64 };
 
-/* NEON multiplies by a lane. Where a register for each weight is too many, the weights of vectors
- * that lie inside the image share a few: packed_in of them. */
+/* NEON of AArch64 multiplies by a lane. Where a register for each weight is too many, the weights
+ * of vectors that lie inside the image share a few: packed_in of them. */
+#if defined(__aarch64__)
 enum { MULTIPLIES_BY_LANE = PPLCONV_NEON };
+#else
+enum { MULTIPLIES_BY_LANE = 0 };
+#endif
 INLINE int packed_in(const int size) {
     return MULTIPLIES_BY_LANE && size > 3 ? (size * size + LANES - 1) / LANES : 0;
 }

@@ -19,6 +19,41 @@ typedef float16x8_t neon_vector;
 typedef float32x4_t neon_vector;
 #endif
 
+#if !defined(__aarch64__)
+/* What 32-bit Arm does with two registers, or gives in pairs, by the names of AArch64. */
+static inline uint8x16_t vqtbl1q_u8(uint8x16_t table, uint8x16_t index) {
+    const uint8x8x2_t t = {{vget_low_u8(table), vget_high_u8(table)}};
+    return vcombine_u8(vtbl2_u8(t, vget_low_u8(index)), vtbl2_u8(t, vget_high_u8(index)));
+}
+static inline float32x4_t vuzp1q_f32(float32x4_t a, float32x4_t b) {
+    return vuzpq_f32(a, b).val[0];
+}
+static inline float32x4_t vuzp2q_f32(float32x4_t a, float32x4_t b) {
+    return vuzpq_f32(a, b).val[1];
+}
+static inline float32x4_t vtrn1q_f32(float32x4_t a, float32x4_t b) {
+    return vtrnq_f32(a, b).val[0];
+}
+static inline float32x4_t vtrn2q_f32(float32x4_t a, float32x4_t b) {
+    return vtrnq_f32(a, b).val[1];
+}
+#if PPLCONV_F16
+static inline uint16x8_t vuzp1q_u16(uint16x8_t a, uint16x8_t b) { return vuzpq_u16(a, b).val[0]; }
+static inline float16x8_t vuzp1q_f16(float16x8_t a, float16x8_t b) {
+    return vuzpq_f16(a, b).val[0];
+}
+static inline float16x8_t vuzp2q_f16(float16x8_t a, float16x8_t b) {
+    return vuzpq_f16(a, b).val[1];
+}
+static inline float16x8_t vtrn1q_f16(float16x8_t a, float16x8_t b) {
+    return vtrnq_f16(a, b).val[0];
+}
+static inline float16x8_t vtrn2q_f16(float16x8_t a, float16x8_t b) {
+    return vtrnq_f16(a, b).val[1];
+}
+#endif
+#endif
+
 typedef vector_bits lane_mask;
 
 /* Lanes begin <= i < end as a mask vector. */

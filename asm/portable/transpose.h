@@ -18,9 +18,15 @@
  * blocks of 2s x 2s. */
 #if PPLCONV_NEON
 INLINE void swap_pairs(vector *a, vector *b) {
+#if defined(__aarch64__)
     const float64x2_t x = (float64x2_t)*a, y = (float64x2_t)*b;
     *a = (vector)vtrn1q_f64(x, y);
     *b = (vector)vtrn2q_f64(x, y);
+#else
+    const float32x4_t x = (float32x4_t)*a, y = (float32x4_t)*b;
+    *a = (vector)vcombine_f32(vget_low_f32(x), vget_low_f32(y));
+    *b = (vector)vcombine_f32(vget_high_f32(x), vget_high_f32(y));
+#endif
 }
 #if PPLCONV_F16
 INLINE void swap_quads(vector *a, vector *b) {

@@ -1,4 +1,4 @@
-"""AArch64 machines: which cores there are, and which instruction sets may be used.
+"""Arm machines: which cores there are, and which instruction sets may be used.
 
 An instruction set may be used if the system announces its features and every core has them.  A
 system asks one core and may answer for all of them wrongly: the Exynos 9810 announces arithmetic
@@ -23,10 +23,12 @@ ISA_FEATURES = {
     "i8mm": ("asimd", "i8mm"),
     "bf16": ("asimd", "bf16"),
     "sve": ("asimd", "sve"),
+    "neon32": ("neon", "vfpv4"),
+    "half32": ("neon", "vfpv4", "fphp", "asimdhp"),
 }
-"""What each instruction set of the ladder needs; none needs the one before it."""
+"""What each instruction set of the ladders needs; none needs the one before it."""
 
-_OF_V8_0 = frozenset({"asimd"})
+_OF_V8_0 = frozenset({"asimd", "neon", "vfpv4"})
 _UNKNOWN = ArmCore("")
 
 Kinds = tuple[tuple[int, tuple[int, ...]], ...]
@@ -58,7 +60,7 @@ class Arm:
     cpu: int | None
 
     def fields(self) -> dict[str, Any]:
-        """What `Machine` says of AArch64 cores and of no others, by its names."""
+        """What `Machine` says of Arm cores and of no others, by its names."""
         rates = {"portable": 1, "sve": self.core.sve[1] or self.core.fma}
         return {
             "features": self.features,
@@ -78,8 +80,9 @@ def identify(
     auxval: hwcap.Auxval,
     register: midr.Midr,
     ask: Sysctl,
+    arch: str = "aarch64",
 ) -> Arm:
-    """Put together what an AArch64 system says of its cores.
+    """Put together what an Arm system says of its cores.
 
     Parameters
     ----------
@@ -93,13 +96,15 @@ def identify(
         MIDR of the core that asks, 0 where it cannot be read.
     ask : callable
         ``sysctl`` by name.
+    arch : {"aarch64", "armv7l"}, optional
+        Architecture of the process.
 
     Returns
     -------
     Arm
     """
     kinds = _kinds(midr.read(root, cpus, register))
-    announced = hwcap.read(auxval, ask)
+    announced = hwcap.read(auxval, ask, arch)
     lacking = any(not arm_cores.find(value).v8_2 for value, _ in kinds)
     features = tuple(name for name in announced if not lacking or name in _OF_V8_0)
     isas = ("portable", *(isa for isa, need in ISA_FEATURES.items() if set(need) <= {*features}))

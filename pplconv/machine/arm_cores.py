@@ -3,7 +3,7 @@
 Nothing here was measured by this project.  Sources, by column:
 
 names and numbers
-    Linux, arch/arm64/include/asm/cputype.h; util-linux, lscpu-arm.c.
+    Linux, asm/cputype.h of arm64 and arm; util-linux, lscpu-arm.c.
 rates, latencies
     Arm's software optimization guides (rows "ASIMD FP multiply accumulate, Q-form", the accumulate
     latency in parentheses, and "Load vector reg"); for cores of other makers Fujitsu's *A64FX
@@ -17,7 +17,7 @@ caches
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import midr as registers
 from .machine import CacheLevel
@@ -93,6 +93,9 @@ class ArmCore:
 
 
 # fmt: off
+# Cores of ARMv7, and one of ARMv8 without AArch64. One FMA a cycle is more than the smallest do.
+_V7_IN_ORDER = ArmCore("", 1, 8, 0.5, 32, 512, l2_cpus=4, v8_2=False, in_order=True)
+_V7 = ArmCore("", 1, 8, 1, 32, 1024, l2_cpus=4, v8_2=False)
 _A53 = ArmCore("Cortex-A53", 1, 4, 0.5, 32, 512, l2_cpus=4, v8_2=False, in_order=True)
 _A55 = ArmCore("Cortex-A55", 1, 4, 0.5, 32, 128, in_order=True)
 _A73 = ArmCore("Cortex-A73", 1, 4, 1, 32, 1024, l2_cpus=4, v8_2=False)
@@ -108,6 +111,14 @@ _BLIZZARD = ArmCore("Blizzard", 2, 4, 2, 64, 4096, l2_cpus=4, line=128)
 
 _CORES = {
     0x41: {  # ARM
+        0xC05: replace(_V7_IN_ORDER, name="Cortex-A5", line=32),
+        0xC07: replace(_V7_IN_ORDER, name="Cortex-A7"),
+        0xC08: replace(_V7_IN_ORDER, name="Cortex-A8", l2=256, l2_cpus=1),
+        0xC09: replace(_V7, name="Cortex-A9", line=32),
+        0xC0D: replace(_V7, name="Cortex-A12"),
+        0xC0E: replace(_V7, name="Cortex-A17"),
+        0xC0F: replace(_V7, name="Cortex-A15"),
+        0xD01: replace(_V7_IN_ORDER, name="Cortex-A32"),
         0xD03: _A53,
         0xD04: ArmCore("Cortex-A35", 1, 4, 0.5, 32, 512, l2_cpus=4, v8_2=False, in_order=True),
         0xD05: _A55,

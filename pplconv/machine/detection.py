@@ -62,10 +62,11 @@ def detect(
     layout = topology.read(root, affinity, ask=ask, threads_per_core=threads)
     online, at = layout.online, layout.affinity[0]
     known: arm_cores.ArmCore | None = None
-    if canonical(arch) == "aarch64":
+    if canonical(arch) in ("aarch64", "armv7l"):
         found = arm.identify(
-            root, online, layout.affinity, auxval or _own("auxval"), register or _own("midr"), ask
-        )
+            root, online, layout.affinity, auxval or _own("auxval"), register or _own("midr"), ask,
+            canonical(arch),
+        )  # fmt: skip
         identity, rates, known = found.identity, found.fields(), found.core
         at = at if found.cpu is None else found.cpu
     else:

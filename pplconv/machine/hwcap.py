@@ -1,10 +1,11 @@
-"""Vector features that an AArch64 system announces.
+"""Vector features that an Arm system announces.
 
 They say what CPU *and* system support, like CPUID together with XCR0 on x86, and bear the names
 of Linux's /proc/cpuinfo.  That file itself is not read: below user-mode emulation it shows the
 host.
 
-Source: Linux documentation, arch/arm64/elf_hwcaps, and uapi/asm/hwcap.h for the bits;
+Source: Linux documentation, arch/arm64/elf_hwcaps, and uapi/asm/hwcap.h of arm64 and arm for the
+bits (to programs of 32 bits a kernel of 64 announces those of arm);
 getauxval(3); Apple's documentation of ``sysctlbyname``, "Determining instruction set
 characteristics", for the names that macOS 12 has and those of earlier releases.
 """
@@ -30,6 +31,13 @@ _BITS = {
     "bf16": (_AT_HWCAP2, 14),
     "sme": (_AT_HWCAP2, 23),
 }
+# Programs of 32 bits. Half precision is announced since Linux 6.2.
+_BITS_32 = {
+    "neon": (_AT_HWCAP, 12),
+    "vfpv4": (_AT_HWCAP, 16),
+    "fphp": (_AT_HWCAP, 22),
+    "asimdhp": (_AT_HWCAP, 23),
+}
 _SYSCTLS = {
     "asimd": ("hw.optional.AdvSIMD", "hw.optional.neon"),
     "fphp": ("hw.optional.arm.FEAT_FP16", "hw.optional.neon_fp16"),
@@ -45,8 +53,8 @@ _SYSCTLS = {
 _FLOOR = ("asimd",)
 
 
-def read(auxval: Auxval, ask: Sysctl) -> tuple[str, ...]:
-    """Vector features of an AArch64 system.
+def read(auxval: Auxval, ask: Sysctl, arch: str = "aarch64") -> tuple[str, ...]:
+    """Vector features of an Arm system.
 
     Parameters
     ----------
@@ -54,12 +62,17 @@ def read(auxval: Auxval, ask: Sysctl) -> tuple[str, ...]:
         ``getauxval``; 0 where the system has no auxiliary vector.
     ask : callable
         ``sysctl`` by name.
+    arch : {"aarch64", "armv7l"}, optional
+        Architecture of the process.
 
     Returns
     -------
     tuple of str
-        In the order of the bits.  ``("asimd",)`` where nothing tells.
+        In the order of the bits.  Where nothing tells, ``("asimd",)`` on aarch64.
     """
+    if arch == "armv7l":
+        word = auxval(_AT_HWCAP)
+        return tuple(name for name, (_, bit) in _BITS_32.items() if word >> bit & 1)
     words = {word: auxval(word) for word in (_AT_HWCAP, _AT_HWCAP2)}
     if words[_AT_HWCAP]:
         return tuple(name for name, (word, bit) in _BITS.items() if words[word] >> bit & 1)

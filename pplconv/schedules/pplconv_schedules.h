@@ -33,6 +33,17 @@ static inline void pplconv_restore_denormals(uint64_t saved) {
     __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)(uint32_t)saved));
     __asm__ volatile("msr fpsr, %0" : : "r"(saved >> 32));
 }
+#elif defined(__arm__) && defined(__ARM_FP)
+/* One register for both. NEON flushes whatever it says; this is for what is computed without. */
+static inline uint64_t pplconv_flush_denormals(void) {
+    uint32_t saved;
+    __asm__ volatile("vmrs %0, fpscr" : "=r"(saved));
+    __asm__ volatile("vmsr fpscr, %0" : : "r"(saved | 1u << 24)); /* FZ */
+    return saved;
+}
+static inline void pplconv_restore_denormals(uint64_t saved) {
+    __asm__ volatile("vmsr fpscr, %0" : : "r"((uint32_t)saved));
+}
 #else
 static inline uint64_t pplconv_flush_denormals(void) { return 0; }
 static inline void pplconv_restore_denormals(uint64_t saved) { (void)saved; }

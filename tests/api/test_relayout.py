@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import pplconv
 from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from buffers import untouched
+from huge_arrays import huge, needs_huge_arrays
 
 DTYPES = ["float32", "float64"]
 BLOCKS = [1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31, 32, 33, 48, 63, 64]
@@ -120,11 +121,6 @@ def f32(*shape: int) -> np.ndarray:
     return np.zeros(shape, np.float32)
 
 
-def huge(*shape: int) -> np.ndarray:
-    """Give an array of any size that takes four bytes."""
-    return np.broadcast_to(np.float32(1), shape)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "shows"),
     [
@@ -139,7 +135,7 @@ def huge(*shape: int) -> np.ndarray:
         ((f32(2, 3, 4), 8.0), TypeError, ("block", "8.0")),
         ((f32(2, 3, 4), "8"), TypeError, ("block", "'8'")),
         ((f32(2, 3, 4), True), TypeError, ("block", "True")),
-        ((huge(2**57, 1, 1, 1), 64), ValueError, ("x ",)),
+        pytest.param((huge(2**57, 1, 1, 1), 64), ValueError, ("x ",), marks=needs_huge_arrays),
     ],
 )
 def test_to_blocked_refuses(arguments, error, shows):
@@ -171,6 +167,7 @@ def test_from_blocked_refuses(arguments, error, shows):
     assert [text for text in shows if text not in str(caught.value)] == []
 
 
+@needs_huge_arrays
 def test_memory_that_cannot_be_had():
     with pytest.raises(MemoryError):
         pplconv.to_blocked(huge(2**50, 1, 1, 1), 1)

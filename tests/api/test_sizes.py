@@ -9,6 +9,7 @@ import pytest
 
 import pplconv
 from buffers import untouched
+from huge_arrays import huge, needs_huge_arrays
 
 F32 = np.float32
 
@@ -26,11 +27,6 @@ def good_output() -> np.ndarray:
     return np.full((2, 8, 7, 8), 42, F32)
 
 
-def huge(*shape: int) -> np.ndarray:
-    """Give an array of any size that takes four bytes."""
-    return np.broadcast_to(F32(1), shape)
-
-
 @pytest.mark.parametrize(
     ("changes", "names"),
     [
@@ -44,7 +40,11 @@ def huge(*shape: int) -> np.ndarray:
         ({"groups": 2**64}, "groups"),
         ({"padding": ((2**33, 2**33), (2**33, 0))}, "padding|input|out"),
         # 2**60 bytes of input and 2**65 of output
-        ({"input": huge(2**57, 2, 1, 1), "weight": huge(64, 2, 1, 1)}, "input|out"),
+        pytest.param(
+            {"input": huge(2**57, 2, 1, 1), "weight": huge(64, 2, 1, 1)},
+            "input|out",
+            marks=needs_huge_arrays,
+        ),
     ],
 )
 def test_sizes_beyond_64_bits(changes, names):
@@ -57,6 +57,7 @@ def test_sizes_beyond_64_bits(changes, names):
         pplconv.conv2d(**arguments)
 
 
+@needs_huge_arrays
 @pytest.mark.parametrize(
     ("x", "weight", "out_shape"),
     [
@@ -74,6 +75,7 @@ def test_memory_that_cannot_be_had_for_packing(x, weight, out_shape):
         pplconv.Conv2d(weight, layout=layout)
 
 
+@needs_huge_arrays
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_memory_that_cannot_be_had_for_the_output(layout):
     x = huge(2**50, 1, 1, 1)

@@ -24,6 +24,7 @@ SOURCES = (
     "checked_call.c",
     "checked_call_x86_64.S",
     "checked_call_aarch64.S",
+    "checked_call_armv7l.S",
     "ordered_gemm.c",
     "ordered_depthwise.c",
 )
@@ -36,7 +37,7 @@ _FAULTS = (
     "raised a signal",
     "did not restore the stack pointer",
     "wrote on the stack above its return address",
-    "changed the control bits of MXCSR or FPCR",
+    "changed the control bits of MXCSR, FPCR or FPSCR",
     "left the direction flag set",
     "changed the x87 control word or left registers on the x87 stack",
     "left the upper halves of vector registers dirty (vzeroupper)",
@@ -44,7 +45,10 @@ _FAULTS = (
 SAVED_REGISTERS = {
     "x86_64": ("rbx", "rbp", "r12", "r13", "r14", "r15"),
     "aarch64": (*(f"x{i}" for i in range(18, 30)), *(f"d{i}" for i in range(8, 16))),
+    "armv7l": (*(f"r{i}" for i in range(4, 12)), *(f"d{i}" for i in range(8, 16))),
 }
+# A fused product is an instruction where the compiler may use it, and 32-bit Arm need not have it.
+_REFERENCE_FLAGS = {"armv7l": ("-mfpu=neon-vfpv4", "-mfp16-format=ieee")}
 
 
 class _Report(ctypes.Structure):
@@ -95,7 +99,9 @@ class Checker:
             *_FAULTS,
             *(f"did not restore {name}" for name in SAVED_REGISTERS.get(machine, ())),
         ]
-        self.native = compile_library(directory, "kernel_checker", sources)
+        self.native = compile_library(
+            directory, "kernel_checker", sources, _REFERENCE_FLAGS.get(machine, ())
+        )
         self._call = self.native.checked_call
         self._call.restype = None
         self._call.argtypes = (

@@ -14,6 +14,7 @@ from asm.registry import (
     CONVERSION_OPERATIONS,
     DTYPES,
     ELEMENT_BYTES,
+    EVERY_LEVEL,
     GEMM_TUNINGS,
     ISAS,
     WINOGRAD_OPERATIONS,
@@ -29,7 +30,7 @@ GRAMMAR = re.compile(
     r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>f16|f32|f64)"
     r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*)(?:_(?P<tuning>[a-z]+))?"
 )
-MACHINES = (MACHINE, "x86_64", "aarch64", "riscv64")
+MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")
 ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator"]
 
 
@@ -79,7 +80,11 @@ def test_file_name_is_symbol(tmp_path, machine):
 
 @pytest.mark.parametrize(
     ("machine", "comment", "registers"),
-    [("x86_64", "#", "[yz]mm0-[yz]mm{last} C"), ("aarch64", "//", r"(v\d+, ){{{last}}}v\d+ C")],
+    [
+        ("x86_64", "#", "[yz]mm0-[yz]mm{last} C"),
+        ("aarch64", "//", r"(v\d+, ){{{last}}}v\d+ C"),
+        ("armv7l", "@", r"(q\d+, ){{{last}}}q\d+ C"),
+    ],
 )
 def test_assembly_opens_with_contract_and_register_map(tmp_path, machine, comment, registers):
     generate(tmp_path, machine)
@@ -108,6 +113,20 @@ def test_aarch64_names_its_architecture(tmp_path):
             assert re.findall(r"^\.arch (\S+)$", text, re.MULTILINE) == [flag.split("=")[1]]
 
 
+def test_32_bit_arm_names_its_architecture_and_state(tmp_path):
+    """Each file by itself; it is called from Thumb code, and with either float ABI."""
+    generate(tmp_path, "armv7l")
+    for kernel in kernels("armv7l"):
+        if kernel.source == "generator":
+            text = (tmp_path / f"{kernel.symbol}.s").read_text()
+            (arch,) = re.findall(r"^\.arch (\S+)$", text, re.MULTILINE)
+            (wanted,) = (f for f in ISAS[kernel.isa].cflags if f.startswith("-march="))
+            assert wanted.removeprefix("-march=").partition("+")[0] == arch
+            assert (".arch_extension fp16" in text) is (kernel.isa == "half32")
+            for line in (".arm", ".syntax unified", ".eabi_attribute 28, 3"):
+                assert text.count(f"\n{line}\n") == 1
+
+
 def test_assembly_for_macos(tmp_path):
     """Symbols with an underscore and none of ELF's directives; nothing else differs."""
     for source in generate(tmp_path / "elf", "aarch64", "linux"):
@@ -131,8 +150,9 @@ def test_flags_reach_the_files_of_their_level_only(tmp_path, machine):
     """And the machine that builds is never asked what it is."""
     levels = {kernel.symbol: ISAS[kernel.isa] for kernel in kernels(machine)}
     for source in generate(tmp_path, machine):
-        flags = [flag for flag in source.flags if flag.startswith("-m")]
         level = levels.get(source.path.stem)
+        own = level.cflags if level else ()
+        flags = [flag for flag in source.flags if flag.startswith("-m") or flag in own]
         if source.path.suffix == ".c" and level:
             assert tuple(flags) == level.cflags
         else:
@@ -177,20 +197,19 @@ def test_no_level_is_missing():
     for isa in isas:
         rows = [row for row in _kernels.rows() if row["isa"] == isa]
         built = {kernel.dtype for kernel in kernels(MACHINE) if kernel.isa == isa}
-        for op in ("gemm", "activate", "fma_peak", "pack_pixels", "pack_rows", "store_transposed"):
+        for op in ("gemm", "fma_peak", "pack_pixels", "pack_rows", "store_transposed"):
             assert {row["dtype"] for row in rows if row["op"] == op} == built
 
 
 def test_winograd_variants_are_complete():
-    """Each variant has its three transforms, for every level and its types but half precision."""
+    """Each variant has its three transforms, for every level that has any and each of its types."""
     found = {(k.op, k.mr, k.nr, k.dtype, k.isa) for k in kernels() if k.op in WINOGRAD_OPERATIONS}
     assert found == {
         (op, *variant, dtype, isa)
         for op in WINOGRAD_OPERATIONS
         for variant in WINOGRAD_VARIANTS
-        for isa in ISAS
+        for isa in EVERY_LEVEL
         for dtype in ISAS[isa].dtypes
-        if dtype in DTYPES
     }
 
 

@@ -10,6 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from asm.registry import ISAS
+from pplconv.architecture import LADDERS
 from pplconv.machine import Machine, arm, arm_cores, caches, detect, files
 from pplconv.wisdom import cpu_model
 from recorded_arm import CPUS, M1_OLD_SYSCTL, M1_SYSCTL, M2_SYSCTL, ArmCpu, sysctl_of, words
@@ -130,7 +131,8 @@ def test_the_same_features_are_allowed_elsewhere() -> None:
 
 
 def test_each_feature_by_itself(tmp_path: Path) -> None:
-    for isa, need in arm.ISA_FEATURES.items():
+    for isa in LADDERS["aarch64"][1:]:
+        need = arm.ISA_FEATURES[isa]
         assert "asimd" in need
         for features, found in ((need, {"neon", isa}), (need[:-1], {"neon"} - {isa})):
             values = words(" ".join(features))
@@ -211,7 +213,7 @@ def test_wisdom_names_the_cores() -> None:
 
 def test_features_are_those_that_kernels_are_built_for() -> None:
     for isa in ISAS.values():
-        if isa.machine == "aarch64":
+        if isa.machine in ("aarch64", "armv7l"):
             assert arm.ISA_FEATURES[isa.name] == isa.features
 
 
@@ -254,7 +256,7 @@ def test_every_row_of_the_table_makes_sense() -> None:
         assert core.loads in (0.5, 1, 2, 3)
         assert 32 <= core.l1d <= 128 and core.l1d < core.l2
         assert core.l3 == 0 or core.l3 > core.l2
-        assert core.line in (64, 128, 256)
+        assert core.line in (32, 64, 128, 256)
         assert core.sve == (0, 0) or (core.sve[0] in (16, 32, 64) and core.sve[1] in (1, 2, 4))
         assert core.v8_2 or core.sve == (0, 0)
         assert not core.in_order or core.fma == 1
@@ -300,3 +302,43 @@ def test_half_of_the_caches_described(tmp_path: Path) -> None:
 def test_kernels_for_in_order_cores(in_order: bool, features: tuple[str, ...], tuning: str) -> None:
     machine = look(CPUS["graviton_2"], 0, sysfs=True, cpuinfo=False)
     assert replace(machine, in_order=in_order, features=features).tuning == tuning
+
+
+# AT_HWCAP of Linux on 32-bit Arm, or that a 64-bit one shows to programs of 32 bits.
+V7 = 0x3FB0D6  # half thumb fastmult vfp edsp neon vfpv3 tls vfpv4 idiva idivt vfpd32 lpae evtstrm
+
+
+@pytest.mark.parametrize(
+    ("part", "word", "name", "isas", "denied"),
+    [
+        (0xC07, V7, "Cortex-A7", "neon32", ()),
+        (0xC0F, V7, "Cortex-A15", "neon32", ()),
+        (0xC09, V7 & ~(1 << 16), "Cortex-A9", "", ()),  # no fused products
+        (0xD03, V7, "Cortex-A53", "neon32", ()),
+        (0xD0B, V7 | 3 << 22, "Cortex-A76", "neon32 half32", ()),
+        (0xD0B, V7 | 1 << 22, "Cortex-A76", "neon32", ()),  # of scalars alone
+        (0xC09, V7 & ~(1 << 12), "Cortex-A9", "", ()),  # registers alone, as on Tegra 2
+        (0xC07, V7 | 3 << 22, "Cortex-A7", "neon32", ("fphp", "asimdhp")),
+    ],
+)
+def test_32_bit_arm(part: int, word: int, name: str, isas: str, denied: tuple[str, ...]) -> None:
+    """By the bits of 32-bit Arm, and by cores; what the register says is not asked for."""
+    lines = [
+        f"processor\t: {i}\nCPU implementer\t: 0x41\nCPU part\t: {part:#x}\n" for i in range(4)
+    ]
+    tree = {"/proc/cpuinfo": "\n".join(lines), "/sys/devices/system/cpu/online": "0-3"}
+    with patch.object(files, "read_bytes", lambda path: tree.get(path, "").encode()):
+        machine = detect(
+            cpuid=never,
+            xgetbv=never,
+            auxval={16: word, 26: 0x1F}.get,
+            register=lambda: 0,
+            affinity=range(4),
+            arch="armv7l",
+            ask=no_sysctl,
+        )
+    assert machine.isas == ("portable", *isas.split())
+    assert machine.denied == denied
+    assert (machine.vendor, machine.cpu_name) == ("ARM", name)
+    assert set(machine.fma_per_cycle) == set(machine.isas)
+    assert machine.usable_isas("neon32") == tuple(i for i in machine.isas if i != "half32")

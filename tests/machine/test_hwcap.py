@@ -45,6 +45,20 @@ def test_bits(word: int, bit: int, name: str) -> None:
     assert name not in read(every | {word: every[word] & ~(1 << bit)})
 
 
+@pytest.mark.parametrize(
+    ("bit", "name"), [(12, "neon"), (16, "vfpv4"), (22, "fphp"), (23, "asimdhp")]
+)
+def test_bits_of_32_bit_arm(bit: int, name: str) -> None:
+    """Other bits than AArch64 has, and nothing where nothing tells."""
+
+    def of(word: int) -> tuple[str, ...]:
+        return hwcap.read({HWCAP: word, HWCAP2: ~0}.get, no_sysctl, "armv7l")
+
+    assert of(0) == ()
+    assert of(1 << bit) == (name,)
+    assert name not in of(~(1 << bit))
+
+
 def test_sysctl_is_asked_where_there_is_no_vector() -> None:
     said = {"hw.optional.AdvSIMD": 1, "hw.optional.arm.FEAT_DotProd": 1}
 
@@ -63,6 +77,10 @@ def test_this_process() -> None:
     """The words of this very process, where it has any; zero on other machines."""
     found = _kernels.auxval(HWCAP)
     assert _kernels.auxval(999) == 0
+    if canonical(here()) == "armv7l":
+        assert found & 1 << 6, "floating point in registers"
+        assert _kernels.midr() == 0
+        return
     if canonical(here()) != "aarch64":
         assert (found, _kernels.midr()) == (0, 0)
         return

@@ -9,6 +9,7 @@ import pytest
 
 from tools.arm import host, suite, wheel
 from tools.arm.kept import digest, keep
+from tools.arm.targets import AARCH64, ARMV7L, TARGETS, Target
 
 METADATA = [
     "numpy>=1.25",
@@ -56,24 +57,50 @@ def test_what_an_interrupted_run_leaves_is_made_again(tmp_path):
     assert {path.name for path in folder.iterdir()} == {"new", ".made-of"}
 
 
-def test_missing_tools_are_named_as_debian_names_them(monkeypatch):
+@pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
+def test_missing_tools_are_named_as_debian_names_them(monkeypatch, target):
     monkeypatch.setattr(host.shutil, "which", lambda name: None)
     monkeypatch.setattr(host.os, "geteuid", lambda: 1000)
-    with pytest.raises(host.SetUpError, match=r"apt-get install.*qemu-user-static"):
-        host.ensure_tools()
+    with pytest.raises(host.SetUpError, match=r"apt-get install.*qemu-user-static") as raised:
+        host.ensure_tools(target)
+    assert f"gcc-{target.triple}" in str(raised.value)
 
 
 def test_root_has_them_installed(monkeypatch):
     commands = []
-    monkeypatch.setattr(host, "missing_packages", lambda: [] if commands else ["qemu-user-static"])
+    monkeypatch.setattr(
+        host, "missing_packages", lambda _: [] if commands else ["qemu-user-static"]
+    )
     monkeypatch.setattr(host.os, "geteuid", lambda: 0)
     monkeypatch.setattr(host.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(host, "run", lambda *command, **_: commands.append(command))
-    answer = subprocess.CompletedProcess([], 0, "a64fx cortex-a72")
+    known = " ".join(cpu.partition(",")[0] for cpu in AARCH64.cpus)
+    answer = subprocess.CompletedProcess([], 0, known)
     monkeypatch.setattr(host.subprocess, "run", lambda *_, **__: answer)
-    host.ensure_tools()
+    host.ensure_tools(AARCH64)
     assert [command[:2] for command in commands] == [("apt-get", "update"), ("apt-get", "install")]
     assert commands[1][-1] == "qemu-user-static"
+
+
+def test_an_emulator_that_lacks_a_cpu_is_refused(monkeypatch):
+    monkeypatch.setattr(host, "missing_packages", lambda _: [])
+    answer = subprocess.CompletedProcess([], 0, "cortex-a72 max")
+    monkeypatch.setattr(host.subprocess, "run", lambda *_, **__: answer)
+    with pytest.raises(host.SetUpError, match="lacks CPUs"):
+        host.ensure_tools(AARCH64)
+
+
+def test_nothing_of_two_targets_lies_in_one_place():
+    names = ("build", "sysroot", "build_packages", "package", "python", "toolchain")
+    for name in names:
+        assert len({getattr(target, name) for target in TARGETS.values()}) == len(TARGETS)
+
+
+def test_what_debian_has_is_not_asked_of_the_index():
+    found = wheel._of_extra("test", METADATA) | wheel._of_extra("", METADATA)
+    kept = {text for text in found if wheel._name(text) not in ARMV7L.not_from_index}
+    assert kept == {"pytest>=8.2", "pytest-benchmark>=5"}
+    assert wheel._name("Scikit_Image>=0.22") == "scikit-image"
 
 
 def test_an_extra_asks_for_what_its_extras_ask_for():
@@ -103,8 +130,8 @@ class Emulator:
 def emulator(monkeypatch, tmp_path):
     stand_in = Emulator()
     monkeypatch.setattr(suite.subprocess, "run", stand_in)
-    monkeypatch.setattr(suite, "BUILD", tmp_path)
-    monkeypatch.setattr(suite, "environment", lambda cpu, **more: {"QEMU_CPU": cpu, **more})
+    monkeypatch.setattr(Target, "build", tmp_path)
+    monkeypatch.setattr(suite, "environment", lambda _, cpu, **more: {"QEMU_CPU": cpu, **more})
     return stand_in
 
 
@@ -113,9 +140,9 @@ def options(command, name):
 
 
 def test_each_cpu_runs_another_share(emulator, capfd):
-    assert suite.run_suite([], 8, first=6) == 0
-    assert set(emulator.commands) == set(suite.CPUS)
-    shares = [options(emulator.commands[cpu], "share") for cpu in suite.CPUS]
+    assert suite.run_suite(AARCH64, [], 8, first=6) == 0
+    assert set(emulator.commands) == set(AARCH64.cpus)
+    shares = [options(emulator.commands[cpu], "share") for cpu in AARCH64.cpus]
     assert shares == [["6"], ["7"], ["0"], ["1"], ["2"]]
     assert all(options(c, "one-in") == ["8"] for c in emulator.commands.values())
     assert all(command[-1] == "tests" for command in emulator.commands.values())
@@ -129,13 +156,13 @@ def test_each_cpu_runs_another_share(emulator, capfd):
 
 def test_where_shares_begin_is_drawn(emulator, monkeypatch):
     monkeypatch.setattr(suite.random, "randrange", lambda end: end - 2)
-    suite.run_suite([], 30)
-    assert options(emulator.commands[suite.CPUS[0]], "share") == ["28"]
+    suite.run_suite(AARCH64, [], 30)
+    assert options(emulator.commands[AARCH64.cpus[0]], "share") == ["28"]
 
 
 def test_what_failed_is_shown_and_decides(emulator, capfd):
     emulator.statuses = {"a64fx": 1}
-    assert suite.run_suite([], 1) == 1
+    assert suite.run_suite(AARCH64, [], 1) == 1
     printed = capfd.readouterr()
     assert "so it went on a64fx" in printed.out and "neoverse" not in printed.out
     assert "a64fx                FAILED (1)" in printed.err
@@ -144,5 +171,5 @@ def test_what_failed_is_shown_and_decides(emulator, capfd):
 @pytest.mark.parametrize(("one_in", "status"), [(32, 0), (1, 5)])
 def test_a_share_may_have_none_of_the_tests_that_were_asked_for(emulator, one_in, status):
     emulator.statuses = {"cortex-a72": 5}
-    assert suite.run_suite(["tests/kernels", "-k", "gemm"], one_in, 0) == status
+    assert suite.run_suite(AARCH64, ["tests/kernels", "-k", "gemm"], one_in, 0) == status
     assert emulator.commands["cortex-a72"][-3:] == ["-k", "gemm", "tests/kernels"]

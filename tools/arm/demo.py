@@ -16,7 +16,7 @@ from typing import Any
 from tools.arm.emulated import environment
 from tools.arm.host import SetUpError
 from tools.arm.kept import say
-from tools.arm.places import BUILD, PYTHON
+from tools.arm.targets import Target
 
 # Probabilities, as in the demo itself.
 LIMIT = 1e-3
@@ -58,11 +58,13 @@ print(float(np.max(np.abs(a - b))), float(np.max(a)))
 """
 
 
-def run_demo(side: int = SIDE) -> int:
+def run_demo(target: Target, side: int = SIDE) -> int:
     """Run the demo on both, and compare.
 
     Parameters
     ----------
+    target : Target
+        The emulated machine.
     side : int, optional
         Pixels of the picture's shorter side.
 
@@ -76,12 +78,12 @@ def run_demo(side: int = SIDE) -> int:
     SetUpError
         If either fails.
     """
-    folder = BUILD / "demo"
+    folder = target.build / "demo"
     folder.mkdir(parents=True, exist_ok=True)
     # The host first: its pip gets the model, for which the emulated Python has none.
     host = dict(os.environ)
     ours = _one([sys.executable, "-I"], host, folder, "host", side)
-    theirs = _one([str(PYTHON), "-I"], environment(), folder, "emulated", side)
+    theirs = _one([str(target.python), "-I"], environment(target), folder, "emulated", side)
     files = [str(folder / f"{name}.npy") for name in ("host", "emulated")]
     compared = subprocess.run(
         [sys.executable, "-I", "-c", _COMPARE, *files], capture_output=True, text=True, check=False

@@ -13,64 +13,63 @@ import shlex
 import shutil
 from pathlib import Path
 
-from tools.arm.host import PREFIX, QEMU
-from tools.arm.places import BUILD, PACKAGE, PYTHON, SYSROOT, TEST_PACKAGES, TOOLCHAIN
 from tools.arm.sysroot import dist_packages, python_version
+from tools.arm.targets import Target
 
-# `max` alone has SME, for which OpenBLAS has a kernel that makes NumPy warn.
-DEFAULT_CPU = "max,sme=off"
 # Names under which tests and builds call the tools of the machine that they run on.
 _TOOLS = ("as", "gcc", "ld", "nm", "objcopy", "objdump", "readelf", "strip")
 
 
-def make_command() -> None:
+def make_command(target: Target) -> None:
     """Write the command and what it needs: cheap, so it is done every time."""
-    TOOLCHAIN.mkdir(parents=True, exist_ok=True)
+    target.toolchain.mkdir(parents=True, exist_ok=True)
     for name in (*_TOOLS, "cc"):
-        path = TOOLCHAIN / name
-        target = shutil.which(PREFIX + ("gcc" if name == "cc" else name))
-        if target and not (path.is_symlink() and os.readlink(path) == target):
+        path = target.toolchain / name
+        tool = shutil.which(target.prefix + ("gcc" if name == "cc" else name))
+        if tool and not (path.is_symlink() and os.readlink(path) == tool):
             path.unlink(missing_ok=True)
-            path.symlink_to(target)
+            path.symlink_to(tool)
+    python = target.sysroot / "usr/bin" / f"python{python_version(target)}"
     # Quietly replaced: tests of another run may be about to start it.
-    temporary = PYTHON.with_suffix(".part")
+    temporary = target.python.with_suffix(".part")
     temporary.write_text(
         "#!/bin/sh\n"
-        "# AArch64 Python under emulation; QEMU_CPU chooses the CPU.\n"
-        f'export QEMU_CPU="${{QEMU_CPU:-{DEFAULT_CPU}}}"\n'
-        f"exec {shutil.which(QEMU)} -L {shlex.quote(str(SYSROOT))} "
-        f'{shlex.quote(str(SYSROOT / "usr/bin" / f"python{python_version()}"))} "$@"\n'
+        f"# Python for {target.machine} under emulation; QEMU_CPU chooses the CPU.\n"
+        f'export QEMU_CPU="${{QEMU_CPU:-{target.default_cpu}}}"\n'
+        f"exec {shutil.which(target.qemu)} -L {shlex.quote(str(target.sysroot))} "
+        f'{shlex.quote(str(python))} "$@"\n'
     )
     temporary.chmod(0o755)
-    temporary.replace(PYTHON)
-    site = dist_packages()
+    temporary.replace(target.python)
+    site = dist_packages(target)
     site.mkdir(parents=True, exist_ok=True)
     # Where programs look for Python to start it again; and where packages are.
     (site / "emulated.pth").write_text(
-        f"import sys; sys.executable = sys._base_executable = {str(PYTHON)!r}\n"
-        f"{PACKAGE}\n{TEST_PACKAGES}\n"
+        f"import sys; sys.executable = sys._base_executable = {str(target.python)!r}\n"
+        f"{target.package}\n{target.test_packages}\n"
     )
 
 
-def environment(cpu: str = DEFAULT_CPU, **more: str) -> dict[str, str]:
+def environment(target: Target, cpu: str = "", **more: str) -> dict[str, str]:
     """Environment for the emulated Python: the user's, without what speaks of the host's."""
     left_out = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CC", "CFLAGS", "LDFLAGS")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
-    path = f"{TOOLCHAIN}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    path = f"{target.toolchain}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # Bytecode goes to one place, for neither the sources nor the wheel are to get any.
-    kept["PYTHONPYCACHEPREFIX"] = str(BUILD / "bytecode")
-    return {**kept, "PATH": path, "QEMU_CPU": cpu, **more}
+    kept["PYTHONPYCACHEPREFIX"] = str(target.build / "bytecode")
+    return {**kept, "PATH": path, "QEMU_CPU": cpu or target.default_cpu, **more}
 
 
-def build_environment(packages: Path) -> dict[str, str]:
+def build_environment(target: Target, packages: Path) -> dict[str, str]:
     """Environment in which setuptools compiles for the emulated Python.
 
     Its own configuration names the cross compiler already: that is what its Debian package was
     compiled by. The headers alone are elsewhere.
     """
-    include = SYSROOT / "usr/include"
+    include = target.sysroot / "usr/include"
     return environment(
-        CPPFLAGS=f"-I{include}/python{python_version()} -idirafter {include}",
+        target,
+        CPPFLAGS=f"-I{include}/python{python_version(target)} -idirafter {include}",
         CFLAGS=os.environ.get("CFLAGS", ""),
         PYTHONPATH=str(packages),
     )

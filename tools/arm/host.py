@@ -8,17 +8,17 @@ import subprocess
 from pathlib import Path
 
 from tools.arm.kept import say
+from tools.arm.targets import Target
 
-QEMU = "qemu-aarch64-static"
-PREFIX = "aarch64-linux-gnu-"
 
-# Debian's package, and what shows that it is there.
-_NEEDED = {
-    "qemu-user-static": QEMU,
-    "gcc-aarch64-linux-gnu": f"{PREFIX}gcc",
-    "binutils-aarch64-linux-gnu": f"{PREFIX}objdump",
-    "libc6-dev-arm64-cross": "/usr/aarch64-linux-gnu/include/stdio.h",
-}
+def _needed(target: Target) -> dict[str, str]:
+    """Debian's packages, and of each what shows that it is there."""
+    return {
+        "qemu-user-static": target.qemu,
+        f"gcc-{target.triple}": f"{target.prefix}gcc",
+        f"binutils-{target.triple}": f"{target.prefix}objdump",
+        f"libc6-dev-{target.debian}-cross": f"/usr/{target.triple}/include/stdio.h",
+    }
 
 
 class SetUpError(Exception):
@@ -33,16 +33,16 @@ def run(*command: str | Path, **options: object) -> None:
         raise SetUpError(f"exit status {status} of: {' '.join(words)}")
 
 
-def missing_packages() -> list[str]:
+def missing_packages(target: Target) -> list[str]:
     """Debian packages that are not installed."""
     return [
         package
-        for package, trace in _NEEDED.items()
+        for package, trace in _needed(target).items()
         if not (Path(trace).exists() if trace.startswith("/") else shutil.which(trace))
     ]
 
 
-def ensure_tools() -> None:
+def ensure_tools(target: Target) -> None:
     """Have the tools, installing them where this may: as root on a machine with apt.
 
     Raises
@@ -50,19 +50,20 @@ def ensure_tools() -> None:
     SetUpError
         If one is missing.
     """
-    missing = missing_packages()
+    missing = missing_packages(target)
     if missing and os.geteuid() == 0 and shutil.which("apt-get"):
         say(f"installing {' '.join(missing)}")
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
         run("apt-get", "update", "-qq", env=environment)
         options = ("-y", "-qq", "--no-install-recommends")
         run("apt-get", "install", *options, *missing, env=environment, stdout=subprocess.DEVNULL)
-        missing = missing_packages()
+        missing = missing_packages(target)
     if missing:
         raise SetUpError(
             f"missing, by their names in Debian: {' '.join(missing)}\n"
             f"    sudo apt-get install --no-install-recommends {' '.join(missing)}"
         )
-    models = subprocess.run([QEMU, "-cpu", "help"], capture_output=True, text=True, check=False)
-    if "a64fx" not in models.stdout:
-        raise SetUpError(f"this {QEMU} does not know the CPUs that are tested; 7.2 and newer do")
+    command = [target.qemu, "-cpu", "help"]
+    models = subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+    if not {cpu.partition(",")[0] for cpu in target.cpus} <= {*models}:
+        raise SetUpError(f"this {command[0]} lacks CPUs that are tested; 7.2 and newer have them")

@@ -1,4 +1,4 @@
-"""AArch64 wheels from the host's pip, which finds them as the user has it set up (``PIP_*``)."""
+"""Wheels from the host's pip, which finds them as the user has it set up (``PIP_*``)."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from pathlib import Path
 
 from tools.arm.host import run
 from tools.arm.sysroot import glibc_version, python_version
+from tools.arm.targets import Target
 
 
-def install(folder: Path, *requirements: str) -> None:
+def install(target: Target, folder: Path, *requirements: str) -> None:
     """Install wheels for the emulated Python.
 
     Parameters
     ----------
+    target : Target
+        The machine of the wheels.
     folder : Path
         Where to.
     *requirements : str
         As pip understands them.
     """
-    libc = [f"manylinux_2_{minor}_aarch64" for minor in range(glibc_version()[1], 16, -1)]
-    platforms = [f"--platform={name}" for name in (*libc, "manylinux2014_aarch64", "linux_aarch64")]
+    libc = [f"manylinux_2_{minor}" for minor in range(glibc_version(target)[1], 16, -1)]
+    systems = (*libc, "manylinux2014", "linux")
+    platforms = [f"--platform={name}_{target.machine}" for name in systems]
     run(
         *(sys.executable, "-m", "pip", "install", "--quiet", "--root-user-action=ignore"),
         # The host's Python may be another one, whose bytecode is of no use.
         "--no-compile",
         *("--target", folder, "--only-binary=:all:", "--implementation=cp"),
-        *(f"--python-version={python_version()}", *platforms, *requirements),
+        *(f"--python-version={python_version(target)}", *platforms, *requirements),
     )

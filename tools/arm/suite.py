@@ -20,10 +20,7 @@ from pathlib import Path
 from tools.arm.emulated import environment
 from tools.arm.host import SetUpError
 from tools.arm.kept import say
-from tools.arm.places import BUILD, PYTHON, ROOT
-
-# SVE with vectors of two lengths and no SVE; arithmetic in half precision and none.
-CPUS = ("max,sme=off", "max,sme=off,sve=off", "neoverse-n1", "cortex-a72", "a64fx")
+from tools.arm.targets import ROOT, Target
 
 # NumPy's products, of which references consist, without SVE: emulated, it takes ten times as long.
 _REFERENCE = {"OPENBLAS_NUM_THREADS": "1", "OPENBLAS_CORETYPE": "ARMV8"}
@@ -61,11 +58,13 @@ class Outcome:
         return f"{self.cpu:<20} {verdict} in {self.seconds:.0f} s: {lines[-1].strip('= ')}"
 
 
-def run_suite(arguments: list[str], one_in: int, first: int | None = None) -> int:
+def run_suite(target: Target, arguments: list[str], one_in: int, first: int | None = None) -> int:
     """Run the suite on each CPU, on as many at a time as there are cores.
 
     Parameters
     ----------
+    target : Target
+        The machine whose CPUs they are.
     arguments : list of str
         For pytest, after ``tests`` or instead of it if they name tests.
     one_in : int
@@ -82,12 +81,12 @@ def run_suite(arguments: list[str], one_in: int, first: int | None = None) -> in
     if one_in > 1:
         say(f"one test in {one_in}; for the same ones again: --one-in={one_in} --first={first}")
     cores = len(os.sched_getaffinity(0))
-    workers = max(cores // len(CPUS), 1)
+    workers = max(cores // len(target.cpus), 1)
     outcomes = []
-    with ThreadPoolExecutor(min(cores, len(CPUS))) as pool:
+    with ThreadPoolExecutor(min(cores, len(target.cpus))) as pool:
         runs: list[Future[Outcome]] = [
-            pool.submit(_run, cpu, one_in, (first + i) % one_in, workers, arguments)
-            for i, cpu in enumerate(CPUS)
+            pool.submit(_run, target, cpu, one_in, (first + i) % one_in, workers, arguments)
+            for i, cpu in enumerate(target.cpus)
         ]
         try:
             for run in runs:
@@ -105,15 +104,17 @@ def run_suite(arguments: list[str], one_in: int, first: int | None = None) -> in
     return max(outcome.status for outcome in outcomes)
 
 
-def _run(cpu: str, one_in: int, share: int, workers: int, arguments: list[str]) -> Outcome:
+def _run(
+    target: Target, cpu: str, one_in: int, share: int, workers: int, arguments: list[str]
+) -> Outcome:
     selected = [word for word in arguments if (ROOT / word.partition("::")[0]).exists()]
     options = [word for word in arguments if word not in selected]
     # Neither `-m pytest`, which would put the sources on the path, nor a file cache in them.
-    command = [str(PYTHON), "-P", "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    command = [str(target.python), "-P", "-m", "pytest", "-p", "no:cacheprovider", "-q"]
     if workers > 1:
         command += ["-n", str(workers), "--dist=worksteal"]
     command += ["--emulated", f"--share={share}", f"--one-in={one_in}"]
-    scratch = BUILD / "tmp"
+    scratch = target.build / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)  # pytest makes the last part of a path only
     command += [f"--basetemp={scratch / cpu}", *options, *(selected or ["tests"])]
     say(f"{cpu}: begun")
@@ -121,7 +122,7 @@ def _run(cpu: str, one_in: int, share: int, workers: int, arguments: list[str]) 
     done = subprocess.run(
         command,
         cwd=ROOT,
-        env=environment(cpu, **_REFERENCE),
+        env=environment(target, cpu, **_REFERENCE),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -133,11 +134,11 @@ def _run(cpu: str, one_in: int, share: int, workers: int, arguments: list[str]) 
     return Outcome(cpu, status, time.monotonic() - begin, done.stdout)
 
 
-def installed_package() -> Path:
+def installed_package(target: Target) -> Path:
     """Where the emulated Python finds the package; the sources would be a mistake."""
-    command = [str(PYTHON), "-P", "-c", "import pplconv; print(pplconv.__file__)"]
+    command = [str(target.python), "-P", "-c", "import pplconv; print(pplconv.__file__)"]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment(), capture_output=True, text=True, check=False
+        command, cwd=ROOT, env=environment(target), capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise SetUpError(f"the wheel does not import:\n{done.stderr}")

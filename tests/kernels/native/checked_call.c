@@ -61,6 +61,8 @@ static void on_signal(int number, siginfo_t *info, void *context) {
 #include "judge_x86_64.h"
 #elif defined(__aarch64__)
 #include "judge_aarch64.h"
+#elif defined(__arm__)
+#include "judge_armv7l.h"
 #else
 
 static void enter(kernel_function kernel, const void *args, int64_t level) {

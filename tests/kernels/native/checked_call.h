@@ -40,6 +40,21 @@
 #define SAVED_WORDS 20
 #define SAVED_POISON 0x1818a8a8b8b8c8c8 /* one more from register to register */
 
+#elif defined(__arm__)
+
+#define SP_BEFORE 0
+#define SP_AFTER 4
+#define SAVED_AFTER 8 /* r4 to r11, of four bytes, then d8 to d15 */
+#define FPSCR_BEFORE 104
+#define FPSCR_AFTER 108
+#define ABOVE 112
+
+#define SAVED_WORDS 16
+#define CORE_REGISTERS 8
+#define CANARY_LOW 0x0ddba115
+#define CANARY_HIGH 0x5ca1ab1e
+#define SAVED_POISON 0x1818a8a8 /* one more a register, in each half of d8 to d15 */
+
 #endif
 
 #endif

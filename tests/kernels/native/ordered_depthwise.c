@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "flush.h"
 #include "pplconv_kernels.h"
 
 /* Where both contracts agree: strides in bytes, by channel, row and column or tap. */
@@ -48,7 +49,7 @@ struct view {
         return x;                                                                                  \
     }                                                                                              \
                                                                                                    \
-    static void all_##type(const struct view *v, int64_t fused, element *out) {                    \
+    BETWEEN void all_##type(const struct view *v, int64_t fused, element *out) {                   \
         for (int64_t o = 0; o < v->channels; o++) {                                                \
             for (int64_t y = v->first_row; y < v->first_row + v->rows; y++) {                      \
                 for (int64_t x = 0; x < v->g->ow; x++) *out++ = output_##type(v, o, y, x, fused);  \
@@ -82,7 +83,9 @@ struct view {
             a->flags,                                                                              \
             g,                                                                                     \
         };                                                                                         \
+        const uint32_t mode = begin_flushing(fused);                                               \
         all_##type(&v, fused, out);                                                                \
+        end_flushing(mode);                                                                        \
     }                                                                                              \
                                                                                                    \
     void ordered_depthwise_channels_##type(const struct pplconv_depthwise_channels_args *a,        \
@@ -97,10 +100,12 @@ struct view {
             a->channels,    a->multiplier, a->phase,                                               \
             a->flags,       a->geometry,                                                           \
         };                                                                                         \
+        const uint32_t mode = begin_flushing(fused);                                               \
         all_##type(&v, fused, out);                                                                \
+        end_flushing(mode);                                                                        \
     }
 
-#if defined(__aarch64__)
+#if defined(__ARM_FP16_FORMAT_IEEE)
 /* Exact in double but where the product is too small to matter, and rounded once from there. */
 static _Float16 fma_half(_Float16 a, _Float16 b, _Float16 c) {
     return (_Float16)fma((double)a, (double)b, (double)c);

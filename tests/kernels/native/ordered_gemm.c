@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "flush.h"
 #include "pplconv_kernels.h"
 
 #define DEFINE_ORDERED_GEMM(name, element, fma)                                                    \
@@ -26,8 +27,8 @@
         return x;                                                                                  \
     }                                                                                              \
                                                                                                    \
-    void name(const struct pplconv_gemm_args *g, int64_t mr, int64_t lanes, int64_t fused,         \
-              element *out) {                                                                      \
+    BETWEEN void name##_all(const struct pplconv_gemm_args *g, int64_t mr, int64_t lanes,          \
+                            int64_t fused, element *out) {                                         \
         const int64_t size = sizeof(element);                                                      \
         const struct pplconv_segment *segments = g->segments;                                      \
         for (int64_t m = 0; m < mr; m++) {                                                         \
@@ -56,6 +57,13 @@
                 out[m * g->n + n] = x;                                                             \
             }                                                                                      \
         }                                                                                          \
+    }                                                                                              \
+                                                                                                   \
+    void name(const struct pplconv_gemm_args *g, int64_t mr, int64_t lanes, int64_t fused,         \
+              element *out) {                                                                      \
+        const uint32_t mode = begin_flushing(fused);                                               \
+        name##_all(g, mr, lanes, fused, out);                                                      \
+        end_flushing(mode);                                                                        \
     }
 
 DEFINE_ORDERED_GEMM(ordered_gemm_f32, float, fmaf)
