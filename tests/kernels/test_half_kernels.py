@@ -39,6 +39,19 @@ def widened_nan(halves: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(halves), floats, right)
 
 
+# NEON of 32-bit Arm gives the default NaN, whatever NaN it is given.
+DEFAULT_NAN = {"half32": (np.uint16(0x7E00), np.uint32(0x7FC00000))}
+
+
+def as_given(row, right: np.ndarray) -> np.ndarray:
+    """Give the bits that a row's instruction set has for these."""
+    if row["isa"] not in DEFAULT_NAN:
+        return right
+    default = DEFAULT_NAN[row["isa"]][right.itemsize // 4]
+    numbers = right.view(np.float16 if right.itemsize == 2 else np.float32)
+    return np.where(np.isnan(numbers), default, right)
+
+
 class Call:
     """The arrays of one call, each in memory of its own."""
 
@@ -135,7 +148,7 @@ def test_every_half_widens_exactly(checker, row, rng):
     call.put("src", halves, 2048)
     call.put("dst", np.full(halves.shape, np.nan, np.float32), 4096, writable=True)
     got = call.run(rows=64, columns=1024, fill=0, flags=0)
-    np.testing.assert_array_equal(got.view(np.uint32), widened_nan(halves))
+    np.testing.assert_array_equal(got.view(np.uint32), as_given(row, widened_nan(halves)))
 
 
 @pytest.mark.parametrize("row", NARROWING, ids=symbol)
@@ -146,10 +159,9 @@ def test_every_rounding(checker, row, rng):
     call.put("src", floats, 0)
     call.put("dst", np.full(floats.shape, np.nan, np.float16), 0, writable=True)
     got = call.run(rows=1, columns=floats.size, fill=0, flags=0).view(np.uint16)
-    wrong = np.nonzero(got != narrowed(floats))[1]
-    assert not wrong.size, [
-        (floats[0, i], hex(got[0, i]), hex(narrowed(floats)[0, i])) for i in wrong[:5]
-    ]
+    right = as_given(row, narrowed(floats))
+    wrong = np.nonzero(got != right)[1]
+    assert not wrong.size, [(floats[0, i], hex(got[0, i]), hex(right[0, i])) for i in wrong[:5]]
 
 
 @pytest.mark.parametrize("row", IN, ids=symbol)
