@@ -18,7 +18,12 @@ import pytest
 
 from emulation import is_emulated
 
-pytestmark = pytest.mark.unsanitized("preloads allocations of its own, between guard pages")
+pytestmark = [
+    pytest.mark.unsanitized("preloads allocations of its own, between guard pages"),
+    pytest.mark.skipif(
+        sys.maxsize < 1 << 32, reason="reserves more addresses than there are in 32 bits"
+    ),
+]
 
 HERE = Path(__file__).resolve().parent
 
