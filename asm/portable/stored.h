@@ -8,8 +8,8 @@
 
 typedef float stored;
 
-/* To the nearest, ties to even. Flush-to-zero concerns floats, all of which are far below the least
- * half. */
+/* To the nearest, ties to even. Flush-to-zero concerns subnormal floats, far below half of the
+ * least half, which are rounded to zero anyway. */
 static inline vector load_stored(const stored *p) {
     return (vector)vcombine_f16(vcvt_f16_f32(vld1q_f32(p)), vcvt_f16_f32(vld1q_f32(p + 4)));
 }
