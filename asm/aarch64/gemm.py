@@ -81,8 +81,8 @@ class _Gemm(Steps):
             f"{', '.join(f'v{r}' for r in self.accumulators)} C, row by row, {self.nv} a row",
             f"{', '.join(f'v{r}' for r in self.b)} B",
             *([f"{', '.join(f'v{r}' for r in self.other_a)} next A"] if self.other_a else []),
-            f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each; or "
-            + ("a row each" if self.rows_held else "an element each"),
+            f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each",
+            *self.near_contract(),
             f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
             "x2 B, x3 b_ks, x6 b_ahead"
             + (f", {', '.join(OFFSETS[: self.nv - 1])} vectors of B" if self.nv > 1 else ""),
@@ -90,6 +90,17 @@ class _Gemm(Steps):
             f"stack: {self.mr} vectors of scratch for a column that is not whole",
             *(self.chains.contract() if self.chains else ()),
         ]
+
+    def near_contract(self) -> list[str]:
+        """Say what the registers are where elements of a row of A are neighbours."""
+        near = self.near
+        lines = {
+            "more B": near.more_b,
+            "a row of A each": near.held,
+            f"other rows of A, {near.together} elements a load": near.passing,
+        }
+        named = [f"{', '.join(f'v{r}' for r in of)} {what}" for what, of in lines.items() if of]
+        return [f"where elements of a row of A are neighbours: {'; '.join(named)}"]
 
     def places(self) -> list[tuple[str, str, str, int]]:
         """Pairs of callee-saved registers, and where they are kept in the frame."""

@@ -10,11 +10,14 @@ Neoverse-N1, and LD1 of several registers takes its slots together or not at all
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from asm.aarch64.emit import chunk_letter
 from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
 from asm.registry import Kernel
 
 OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
+_LINE = 64  # bytes of a line of the cache
 
 
 class Steps(Tile):
@@ -33,7 +36,11 @@ class Steps(Tile):
         # Few FMLAs a step: more steps a turn, so that the turn itself costs little.
         few = self.mr * self.nv <= 16
         self.unroll = 4 if few else 2
-        self.k_unroll = max(self.v.lanes, 4) if self.rows_held and not few else 8
+        every_row = len(self.near.held) == self.mr
+        self.k_unroll = max(self.v.lanes, 4) if every_row and not few else 8
+        # Of the steps that the loop over neighbouring elements takes together.
+        in_all = [*self.b, *self.near.more_b]
+        self.rows_of_b = [in_all[i : i + self.nv] for i in range(0, len(in_all), self.nv)]
 
     def second_column(self) -> list[int]:
         """Registers for another column of A; none if there are too few."""
@@ -68,10 +75,10 @@ class Steps(Tile):
         index = max(i for i, (row, _) in enumerate(self.chunks) if row <= m)
         return self.v.lane((registers or self.a)[index], m - self.chunks[index][0])
 
-    def row_of_c(self, m: int, element: str) -> None:
-        """Add an element of A times the row of B to row `m`."""
+    def row_of_c(self, m: int, element: str, row_of_b: Sequence[int] | None = None) -> None:
+        """Add an element of A times a row of B to row `m`."""
         v = self.v
-        for j, r in enumerate(self.b):
+        for j, r in enumerate(row_of_b or self.b):
             self.w(f"fmla {v.all(self.acc(m, j))}, {v.all(r)}, {element}")
 
     def rows_turn(self) -> None:
@@ -91,22 +98,46 @@ class Steps(Tile):
 
     def k_turn(self) -> None:
         """Several steps where the elements of a row of A are neighbours."""
-        w, v = self.w, self.v
-        for step in range(self.k_unroll):
-            if step % v.lanes == 0:
-                for r, row in zip(self.held, self.rows, strict=False):
-                    w(f"ldur q{r}, [{row}, #{step * v.size}]")
-            self.row_of_b()
-            for m, row in enumerate(self.rows):
-                if m < len(self.held):
-                    element = v.lane(self.held[m], step % v.lanes)
-                else:
-                    t = self.passing[m % 2]
-                    w(f"ldur {v.letter}{t}, [{row}, #{step * v.size}]")
-                    element = v.lane(t, 0)
-                self.row_of_c(m, element)
+        groups = self.near.groups
+        for first in range(0, self.k_unroll, self.near.together):
+            for step, registers in enumerate(self.rows_of_b):
+                self.packed_row_of_b(first + step, registers)
+            self.elements_of(groups[0], first)
+            for group, following in zip(groups, [*groups[1:], range(0)], strict=True):
+                self.elements_of(following, first)
+                for step, registers in enumerate(self.rows_of_b):
+                    for m in group:
+                        self.row_of_c(m, self.near_element(m, first + step), registers)
         for row in self.rows:
-            w(f"add {row}, {row}, #{self.k_unroll * v.size}")
+            self.w(f"add {row}, {row}, #{self.k_unroll * self.v.size}")
+
+    def packed_row_of_b(self, step: int, registers: Sequence[int]) -> None:
+        """Load a whole row of B and go on to the next.
+
+        B is packed where A's elements are neighbours, so that rows of less than a line share it:
+        it is fetched once.
+        """
+        w = self.w
+        if step % max(_LINE // (self.nv * self.v.bytes), 1) == 0:
+            w("prfm pldl1keep, [x2, x6]")
+        for j, r in enumerate(registers):
+            w(self.load_of_b(j, r))
+        w("add x2, x2, x3")
+
+    def elements_of(self, group: range, first: int) -> None:
+        """Load the elements of a group of rows from step `first` on, unless they are held yet."""
+        held = group.start < len(self.near.held)
+        if held and first % self.v.lanes:
+            return
+        letter = chunk_letter(self.v.bytes if held else self.near.together * self.v.size)
+        for m in group:
+            r = self.near.register(m)
+            self.w(f"ldur {letter}{r}, [{self.rows[m]}, #{first * self.v.size}]")
+
+    def near_element(self, m: int, step: int) -> str:
+        """Element of row `m` in a step of the turn."""
+        served = self.v.lanes if m < len(self.near.held) else self.near.together
+        return self.v.lane(self.near.register(m), step % served)
 
     def k_step(self) -> None:
         """One step where the elements of a row of A are neighbours."""
@@ -140,9 +171,10 @@ class Steps(Tile):
             for r, (row, size) in zip(registers, self.chunks, strict=False)
         ]
 
-    def load_of_b(self, j: int) -> str:
+    def load_of_b(self, j: int, register: int | None = None) -> str:
         """Load of vector `j` of a whole row of B."""
-        return f"ldur q{self.b[j]}, [x2, #{j * self.v.bytes}]"
+        r = self.b[j] if register is None else register
+        return f"ldur q{r}, [x2, #{j * self.v.bytes}]"
 
     def to_next_row(self) -> None:
         """Move the pointers of the pipeline."""

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from asm.aarch64.emit import Vector, Writer
 from asm.aarch64.lanes import Partial
+from asm.aarch64.near_elements import near_elements
 from asm.contract import FLAGS, GEMM
 from asm.registry import ISAS, Kernel
 
@@ -37,23 +38,17 @@ class Tile:
         self.nv = kernel.vectors
         registers = ISAS[kernel.isa].vector_registers
         self.chunks = self._chunks_of_a()
-        # Where elements of a row are neighbours, whole vectors of them serve several steps, if
-        # every row can have a register.
-        self.rows_held = self.mr * self.nv + self.mr + self.nv <= registers
-        of_a = max(self.mr if self.rows_held else 0, len(self.chunks), 2)
         # Low registers, since an element of 16 bits multiplies from v0-v15 only.
-        self.a = list(range(of_a))
-        self.b = list(range(of_a, of_a + self.nv))
+        self.a = list(range(max(len(self.chunks), 2)))
+        self.b = list(range(len(self.a), len(self.a) + self.nv))
         # The caller's v8-v15 come last.
         free = [*range(16, 32), *(r for r in range(15, self.b[-1], -1))]
         if len(free) < self.mr * self.nv:
             raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
         self.accumulators = free[: self.mr * self.nv]
-        # Where every row cannot have one, as many as there are for, two for the elements of others.
-        others = [r for r in range(16) if r not in {*self.b, *self.accumulators}]
-        self.held = others[: self.mr] if self.rows_held else others[: min(len(others), self.mr) - 2]
-        self.passing = [] if self.rows_held else others[len(self.held) :][:2]
-        used = {*self.a, *self.b, *self.held, *self.passing, *self.accumulators}
+        low = [r for r in range(16) if r not in {*self.b, *self.accumulators}]
+        self.near = near_elements(self.mr, self.nv, self.v.lanes, low)
+        used = {*self.a, *self.b, *self.near.registers, *self.accumulators}
         self.saved_vectors = [r for r in range(8, 16) if r in used]
 
     def _chunks_of_a(self) -> list[tuple[int, int]]:

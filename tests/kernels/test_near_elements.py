@@ -1,0 +1,86 @@
+"""Registers of AArch64's sums over neighbouring elements of a row: disjoint, enough, few loads."""
+
+from __future__ import annotations
+
+import pytest
+
+from asm.aarch64.gemm_steps import Steps
+from asm.aarch64.near_elements import near_elements
+from asm.registry import Kernel, kernels
+
+GEMM = [k for k in kernels("aarch64") if k.op == "gemm" and k.source == "generator"]
+
+
+def symbol(kernel: Kernel) -> str:
+    """Name of a case."""
+    return kernel.symbol
+
+
+@pytest.mark.parametrize("kernel", GEMM, ids=symbol)
+def test_nobody_has_the_register_of_another(kernel):
+    """C, each row of B and each row of A that is multiplied or loaded at a time."""
+    steps = Steps(kernel)
+    every = [*steps.accumulators, *steps.b, *steps.near.registers]
+    assert len(set(every)) == len(every)
+    assert set(every) <= set(range(32))
+    # An element of 16 bits multiplies from the first sixteen only.
+    assert max(steps.near.registers) < 16
+    kept = {*steps.saved_vectors}
+    assert {r for r in every if 8 <= r < 16} <= kept
+
+
+@pytest.mark.parametrize("kernel", GEMM, ids=symbol)
+def test_a_turn_multiplies_what_it_loaded(kernel):
+    """Each element of each row by each vector of B, once, in ascending steps for each row of C."""
+    steps = Steps(kernel)
+    steps.k_turn()
+    holds, pointer, sums = {}, 0, {}
+    for line in steps.w.lines:
+        mnemonic, _, operands = line.strip().partition(" ")
+        first = operands.split(",")[0].split(".")[0]
+        if mnemonic == "ldur":
+            base, offset = operands.split("[")[1].rstrip("]").split(", #")
+            size = {"h": 2, "s": 4, "d": 8, "q": 16}[first[0]]
+            place = ("B", pointer) if base == "x2" else ("A", steps.rows.index(base))
+            holds[int(first[1:])] = (*place, int(offset), size)
+        elif mnemonic == "add" and first == "x2":
+            pointer += 1
+        elif mnemonic == "fmla":
+            c, b, element = (part.strip() for part in operands.split(","))
+            b_at = holds[int(b[1:].split(".")[0])]
+            register, lane = element[1:].split("[")
+            a_at = holds[int(register.split(".")[0])]
+            at = int(lane.rstrip("]")) * steps.v.size
+            assert at < a_at[3], line
+            step = (a_at[2] + at) // steps.v.size
+            assert b_at[:2] == ("B", step), line
+            sums.setdefault(int(c[1:].split(".")[0]), []).append((a_at[1], b_at[2], step))
+    expected = {
+        steps.acc(m, j): [(m, j * steps.v.bytes, step) for step in range(steps.k_unroll)]
+        for m in range(kernel.mr)
+        for j in range(kernel.vectors)
+    }
+    assert sums == expected
+    assert pointer == steps.k_unroll
+
+
+def test_a_tile_that_holds_every_row_loads_each_vector_once():
+    """OpenPPL's 10x8: two vectors of B a step, ten of A each four steps."""
+    near = near_elements(10, 2, 4, range(10))
+    assert (near.together, len(near.held), near.passing) == (1, 10, ())
+    assert near.loads(2, 4) == 2 * 4 + 10
+    assert near.groups == [range(10)]
+
+
+def test_two_steps_together_halve_the_loads_of_rows_that_pass():
+    """Tiles of 12x8: six registers."""
+    near = near_elements(12, 2, 4, range(2, 8))
+    assert (near.together, near.held, near.more_b, near.passing) == (2, (), (2, 3), (4, 5, 6, 7))
+    assert near.loads(2, 4) == 2 * 4 + 12 * 2
+    assert near.groups == [range(m, m + 2) for m in range(0, 12, 2)]
+
+
+def test_too_few_registers_are_refused():
+    """One cannot be loaded while it is multiplied."""
+    with pytest.raises(ValueError, match="3 rows of A cannot pass through the registers"):
+        near_elements(3, 1, 4, [5])
