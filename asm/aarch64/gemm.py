@@ -7,8 +7,8 @@ depends on which of its two strides is one element:
 
 - Rows are neighbours (a packed panel, planes of an image): a few whole vectors hold the column.
 - The elements of a row are neighbours (channels-last pixels, so 1x1 convolution needs no packing):
-  a whole vector of each row that has a register serves as many steps as it has lanes; of rows that
-  have none, each step loads an element.
+  a vector of a row serves as many steps as it has lanes, if there are registers
+  (:mod:`asm.aarch64.near_elements`).
 
 Cores that take instructions in order (Cortex-A55) have a variant of the first loop, whose loads
 stand between the products of the step before: ``inorder`` in the symbol, the same bits.
