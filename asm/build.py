@@ -19,7 +19,14 @@ from pathlib import Path
 from asm import exponential
 from asm.aarch64.mach_o import mach_o
 from asm.contract import header_text
-from asm.registry import ISAS, WINOGRAD_OPERATIONS, WINOGRAD_VARIANTS, Kernel, kernels
+from asm.registry import (
+    CONVERSION_OPERATIONS,
+    ISAS,
+    WINOGRAD_OPERATIONS,
+    WINOGRAD_VARIANTS,
+    Kernel,
+    kernels,
+)
 from asm.winograd_code import header_text as transforms_text
 
 ROOT = Path(__file__).resolve().parent
@@ -63,7 +70,11 @@ def _template_text(kernel: Kernel) -> str:
         # Templates with constants compute half precision in float.
         half = kernel.dtype == "f16"
         names |= CONSTANTS[kernel.op]("f32" if half else kernel.dtype)
-        names |= {"PPLCONV_F16": 0, "PPLCONV_HALF_IN_MEMORY": int(half)}
+        names["PPLCONV_F16"] = 0
+        if half:
+            names["PPLCONV_STORED_F16"] = 1
+    if kernel.op in CONVERSION_OPERATIONS:
+        names[f"PPLCONV_STORED_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:
         names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())

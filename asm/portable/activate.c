@@ -2,22 +2,7 @@
  * SiLU are computed, asm/exponential.py where the EXP_* constants come from; here each product
  * and each sum is rounded on its own, so that more is kept apart for longer: what the reduction
  * rounds off r, all of exp(r) - 1 but r itself, and in SiLU y + y * s instead of y * (1 + s). */
-#if PPLCONV_HALF_IN_MEMORY
-/* Half precision is computed in float and rounded once more. */
-#include "half.h"
-typedef half stored;
-#define LOAD(p) load_half(p)
-#define LOAD_LANES(p, n) load_half_lanes(p, n)
-#define STORE(p, x) store_half(p, x)
-#define STORE_LANES(p, x, n) store_half_lanes(p, x, n)
-#else
-#include "lanes.h"
-typedef element stored;
-#define LOAD(p) (*(const unaligned_vector *)(p))
-#define LOAD_LANES(p, n) load_lanes(p, n)
-#define STORE(p, x) (void)(*(unaligned_vector *)(p) = (x))
-#define STORE_LANES(p, x, n) store_lanes(p, x, n)
-#endif
+#include "stored.h"
 
 /* Shifts that drop high bits are defined for unsigned numbers only. */
 #if PPLCONV_F64
@@ -92,17 +77,19 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     for (int64_t i = 0; i < a->rows; i++) {
         stored *row = AT(stored, a->data, i * a->row_stride);
         int64_t j = 0;
-        if (a->kind == PPLCONV_ACTIVATE_LEAKY) slope = (vector){0} + LOAD_LANES(slopes, 1)[0];
+        if (a->kind == PPLCONV_ACTIVATE_LEAKY)
+            slope = (vector){0} + load_stored_lanes(slopes, 1)[0];
         if (a->kind == PPLCONV_ACTIVATE_PRELU_ROW)
-            slope = (vector){0} + LOAD_LANES(slopes + i, 1)[0];
+            slope = (vector){0} + load_stored_lanes(slopes + i, 1)[0];
         for (; j + LANES <= a->columns; j += LANES) {
-            if (by_column) slope = LOAD(slopes + j);
-            STORE(row + j, activated(a->kind, LOAD(row + j), slope));
+            if (by_column) slope = load_stored(slopes + j);
+            store_stored(row + j, activated(a->kind, load_stored(row + j), slope));
         }
         if (j < a->columns) {
             const int64_t n = a->columns - j;
-            if (by_column) slope = LOAD_LANES(slopes + j, n);
-            STORE_LANES(row + j, activated(a->kind, LOAD_LANES(row + j, n), slope), n);
+            if (by_column) slope = load_stored_lanes(slopes + j, n);
+            store_stored_lanes(row + j, activated(a->kind, load_stored_lanes(row + j, n), slope),
+                               n);
         }
     }
 }

@@ -28,9 +28,7 @@ static inline void store_half_lanes(half *p, vector v, int64_t n) {
     _mm256_mask_storeu_epi16(p, first_lanes(n), narrowed(v));
 }
 
-#else
-
-#if PPLCONV_VECTOR_BYTES == 32
+#elif PPLCONV_VECTOR_BYTES == 32
 
 static inline vector load_half(const half *p) {
     return (vector)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
@@ -87,20 +85,6 @@ static inline void store_half(half *p, vector v) {
     h = select_words(nan, 0x7e00u | (rest >> 13 & 0x3ffu), h);
     h |= sign;
     for (int i = 0; i < LANES; i++) p[i] = (half)h[i];
-}
-
-#endif
-
-/* The last lanes of a row pass through a vector's worth of memory. */
-static inline vector load_half_lanes(const half *p, int64_t n) {
-    half buffer[LANES] = {0};
-    for (int64_t i = 0; i < n; i++) buffer[i] = p[i];
-    return load_half(buffer);
-}
-static inline void store_half_lanes(half *p, vector v, int64_t n) {
-    half buffer[LANES];
-    store_half(buffer, v);
-    for (int64_t i = 0; i < n; i++) p[i] = buffer[i];
 }
 
 #endif
