@@ -1,7 +1,7 @@
 """OSACA, a second opinion: the busiest port, or the longest dependency carried by the loop.
 
-It knows nothing of how many instructions a core takes in a cycle. An extra of its own, and used
-where it is installed: ``pip install osaca``.
+It knows nothing of how many instructions a core takes in a cycle. It comes with the
+extra ``analysis``, and is left out where it is not installed.
 """
 
 from __future__ import annotations
