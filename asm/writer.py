@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 
@@ -18,3 +19,97 @@ class Writer:
     def label(self, name: str) -> None:
         """Append a local label."""
         self.lines.append(f".L{name}:")
+
+
+def function(
+    name: str,
+    contract: Iterable[str],
+    body: Iterable[str],
+    *,
+    comment: str,
+    sign: str,
+    head: Iterable[str] = (),
+    tail: Iterable[str] = (),
+) -> str:
+    """Wrap a body into a file that defines one function, which only this package calls.
+
+    Parameters
+    ----------
+    name : str
+        Its symbol.
+    contract : iterable of str
+        What it says of itself on top.
+    body : iterable of str
+        Its lines.
+    comment : str
+        What begins a comment in the machine's dialect.
+    sign : str
+        What begins a type there, where one of the two usual ones begins a comment.
+    head, tail : iterable of str
+        Lines before the section of code, and behind the function.
+    """
+    text = [
+        *(f"{comment} {line}".rstrip() for line in contract),
+        "",
+        *head,
+        ".text",
+        ".p2align 6",
+        f".globl {name}",
+        f".hidden {name}",
+        f".type {name}, {sign}function",
+        f"{name}:",
+        *body,
+        f".size {name}, .-{name}",
+        *tail,
+        f'.section .note.GNU-stack, "", {sign}progbits',
+    ]
+    return "\n".join(text) + "\n"
+
+
+def pieces(
+    w: Writer,
+    name: str,
+    lanes: int,
+    size: int,
+    unless: Callable[[int, str], None],
+    action: Callable[[int, int], None],
+) -> None:
+    """Go over part of a vector in pieces, powers of two of elements, the largest first.
+
+    Which ones there are, the bits of the number of elements say: at least one element, fewer
+    than a vector has.
+
+    Parameters
+    ----------
+    w : Writer
+        Where to.
+    name : str
+        Label behind it, with which all others begin.
+    lanes : int
+        Elements of a vector.
+    size : int
+        Bytes of an element.
+    unless : callable
+        ``unless(bit, label)`` jumps to a label unless that bit of the number is set.
+    action : callable
+        ``action(offset, size)`` handles a piece, in bytes.
+    """
+
+    def from_bit(bit: int, offset: int) -> None:
+        """Handle what is left, if `offset` bytes are done."""
+        # One element at least: the last bit is set where no other one was.
+        certain = bit == 0 and offset == 0
+        without = f"{name}_{bit}_{offset}"
+        if not certain:
+            unless(bit, without)
+        action(offset, size << bit)
+        if bit:
+            from_bit(bit - 1, offset + (size << bit))
+            w(f"b .L{name}")
+            w.label(without)
+            from_bit(bit - 1, offset)
+        elif not certain:
+            w.label(without)
+
+    from_bit(lanes.bit_length() - 2, 0)
+    w.label(name)

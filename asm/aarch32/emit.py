@@ -21,10 +21,6 @@ _ALLOWED = {
 _ATTRIBUTES = (".eabi_attribute 28, 3", ".eabi_attribute 24, 1", ".eabi_attribute 25, 1")
 
 
-class Writer(writer.Writer):
-    """Lines of one assembly file, GNU syntax."""
-
-
 @dataclass(frozen=True)
 class Vector:
     """Names that depend on the dtype of a kernel. A register is a number of q."""
@@ -79,22 +75,5 @@ class Vector:
 
 def frame(kernel: Kernel, contract: list[str], body: list[str]) -> str:
     """Wrap a body into a file that defines one function named like the file."""
-    name = kernel.symbol
-    text = [
-        *(f"@ {line}".rstrip() for line in contract),
-        "",
-        ".syntax unified",
-        *_ALLOWED[kernel.isa],
-        *_ATTRIBUTES,
-        ".arm",
-        ".text",
-        ".p2align 6",
-        f".globl {name}",
-        f".hidden {name}",
-        f".type {name}, %function",
-        f"{name}:",
-        *body,
-        f".size {name}, .-{name}",
-        '.section .note.GNU-stack, "", %progbits',
-    ]
-    return "\n".join(text) + "\n"
+    head = [".syntax unified", *_ALLOWED[kernel.isa], *_ATTRIBUTES, ".arm"]
+    return writer.function(kernel.symbol, contract, body, comment="@", sign="%", head=head)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from asm.aarch32.emit import Vector, Writer, frame
+from asm.aarch32.emit import Vector, frame
 from asm.contract import FMA_PEAK
 from asm.registry import Kernel
+from asm.writer import Writer
 
 _FREE = [2, 3, *range(8, 16)]  # the caller's q4-q7 stay as they are
 CHAINS = 8

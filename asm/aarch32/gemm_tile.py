@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asm.aarch32.emit import Vector, Writer
+from asm.aarch32.emit import Vector
 from asm.contract import FLAGS, GEMM
 from asm.registry import ISAS, Kernel
+from asm.writer import Writer, pieces
 
 _OPERANDS = 4  # q0-q3 are B and A
 Action = Callable[[int, int, str], None]
@@ -72,30 +73,13 @@ class Tile:
         `count` is a register: its elements, at least one and fewer than a vector has.
         """
         self.labels += 1
-        name = f"pieces_{self.labels}"
-        self._piece(name, count, action, self.v.lanes.bit_length() - 2, 0)
-        self.w.label(name)
 
-    def _piece(
-        self, name: str, count: str, action: Callable[[int, int], None], bit: int, offset: int
-    ) -> None:
-        """Handle the bits of the count from `bit` on; `offset` bytes are done."""
-        w = self.w
-        size = self.v.size << bit
-        # One element at least: the last bit is set where no other one was.
-        certain = bit == 0 and offset == 0
-        without = f"{name}_{bit}_{offset}"
-        if not certain:
-            w(f"tst {count}, #{1 << bit}")
-            w(f"beq .L{without}")
-        action(offset, size)
-        if bit:
-            self._piece(name, count, action, bit - 1, offset + size)
-            w(f"b .L{name}")
-            w.label(without)
-            self._piece(name, count, action, bit - 1, offset)
-        elif not certain:
-            w.label(without)
+        def unless(bit: int, label: str) -> None:
+            self.w(f"tst {count}, #{1 << bit}")
+            self.w(f"beq .L{label}")
+
+        name = f"pieces_{self.labels}"
+        pieces(self.w, name, self.v.lanes, self.v.size, unless, action)
 
     def load_part(self, register: int, address: str, count: str) -> None:
         """Load `count` elements, fewer than a vector has; other lanes stay. Moves `address`."""

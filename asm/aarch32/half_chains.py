@@ -7,8 +7,8 @@ touches. The two numbers that count terms lie below it, as there are no register
 
 from __future__ import annotations
 
-from asm.aarch32.emit import Writer
 from asm.contract import HALF_CHAIN
+from asm.writer import Writer
 
 _TOTALS = 1 << 9  # bit of r11: the sum has more than one chain
 _LEFT, _CHAIN, _BLOCK = "[sp]", "[sp, #4]", 8

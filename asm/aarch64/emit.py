@@ -66,26 +66,18 @@ def chunk_letter(size: int) -> str:
 
 def frame(kernel: Kernel, contract: list[str], body: list[str]) -> str:
     """Wrap a body into a file that defines one function named like the file."""
-    name = kernel.symbol
-    architecture = ISAS[kernel.isa].cflags[0].removeprefix("-march=")
-    text = [
-        *(f"// {line}".rstrip() for line in contract),
-        "",
-        f".arch {architecture}",
-        ".text",
-        ".p2align 6",
-        f".globl {name}",
-        f".hidden {name}",
-        f".type {name}, %function",
-        f"{name}:",
-        "    hint #34 // bti c, on cores that know it",
-        *body,
-        f".size {name}, .-{name}",
-        '.section .note.gnu.property, "a", %note',
-        ".p2align 3",
-        ".long 4, 16, 5",
-        '.asciz "GNU"',
-        f".long 0xc0000000, 4, {_PROPERTIES}, 0",
-        '.section .note.GNU-stack, "", %progbits',
-    ]
-    return "\n".join(text) + "\n"
+    return writer.function(
+        kernel.symbol,
+        contract,
+        ["    hint #34 // bti c, on cores that know it", *body],
+        comment="//",
+        sign="%",
+        head=[f".arch {ISAS[kernel.isa].cflags[0].removeprefix('-march=')}"],
+        tail=[
+            '.section .note.gnu.property, "a", %note',
+            ".p2align 3",
+            ".long 4, 16, 5",
+            '.asciz "GNU"',
+            f".long 0xc0000000, 4, {_PROPERTIES}, 0",
+        ],
+    )

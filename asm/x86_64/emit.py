@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from asm import writer
 from asm.registry import ISAS, Kernel
 
 CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
@@ -58,21 +59,5 @@ class Vector:
 
 def frame(kernel: Kernel, contract: list[str], body: list[str], rodata: list[str]) -> str:
     """Wrap a body into a file that defines one function named like the file."""
-    name = kernel.symbol
-    head = [f"# {line}".rstrip() for line in contract]
-    text = [
-        *head,
-        "",
-        ".intel_syntax noprefix",
-        *rodata,
-        ".text",
-        ".p2align 6",
-        f".globl {name}",
-        f".hidden {name}",
-        f".type {name}, @function",
-        f"{name}:",
-        *body,
-        f".size {name}, .-{name}",
-        '.section .note.GNU-stack, "", @progbits',
-    ]
-    return "\n".join(text) + "\n"
+    head = [".intel_syntax noprefix", *rodata]
+    return writer.function(kernel.symbol, contract, body, comment="#", sign="@", head=head)
