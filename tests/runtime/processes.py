@@ -27,6 +27,13 @@ w = random.standard_normal((32, 16, 3, 3), dtype=np.float32)
 def os_threads():
     return len(os.listdir("/proc/self/task"))
 
+def threads_left(before):
+    '''OS threads beyond `before`; a thread that was joined may take a moment to end.'''
+    limit = time.monotonic() + 10
+    while os_threads() > before and time.monotonic() < limit:
+        time.sleep(0.001)
+    return os_threads() - before
+
 def forked(body, alarm=120):
     '''Run a function in a forked child; its exit status, negative for a signal.'''
     sys.stdout.flush()
