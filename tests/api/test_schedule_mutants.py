@@ -74,7 +74,7 @@ def test_what_is_taken_runs_inside_its_memory(probe):
     counts = found["counts"]
     for algorithm in ("depthwise", "pointwise", "winograd", "direct", "im2col"):
         assert counts[algorithm] >= 4, algorithm
-    # Some changes are harmless, such as more scratch than is needed; most are not. One in five is,
-    # of which a sample may have more.
+    # Some changes are harmless, such as more scratch than is needed; most are not. Of all it is not
+    # quite one in five, of which a sample may have more.
     assert counts["taken"] > 1000 / one_in
-    assert counts["refused"] > 3 * counts["taken"]
+    assert counts["refused"] > (4 if one_in == 1 else 3) * counts["taken"]
