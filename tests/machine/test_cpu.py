@@ -11,7 +11,8 @@ from pplconv.machine import cpu
 from pplconv.machine.throughput import fma_per_cycle
 
 if TYPE_CHECKING:
-    from conftest import FakeCpu, Tree
+    from conftest import Tree
+    from recorded_x86 import FakeCpu
 
 ALL = ("portable", "avx2", "avx512")
 

@@ -18,7 +18,7 @@ from pplconv.runtime import default_threads
 from recorded import MACHINES, MOUNTS_V2, Recording
 
 if TYPE_CHECKING:
-    from conftest import FakeCpu
+    from recorded_x86 import FakeCpu
 
     Cpus = Callable[..., FakeCpu]
 

@@ -16,7 +16,8 @@ from pplconv.architecture import canonical, here
 from pplconv.machine import Machine, current, detect
 
 if TYPE_CHECKING:
-    from conftest import FakeCpu, Tree
+    from conftest import Tree
+    from recorded_x86 import FakeCpu
 
     Cpus = Callable[..., FakeCpu]
 

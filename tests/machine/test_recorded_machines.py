@@ -21,7 +21,7 @@ from recorded import MACHINES, MOUNTS_V1, MOUNTS_V2, Recording, blocks, ranges, 
 from recorded_arm import M1_SYSCTL, sysctl_of
 
 if TYPE_CHECKING:
-    from conftest import FakeCpu
+    from recorded_x86 import FakeCpu
 
     Cpus = Callable[..., FakeCpu]
     Look = Callable[..., Machine]

@@ -6,44 +6,27 @@ respect the caches and registers of each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 
 import pplconv
-from asm.registry import ISAS, kernels
+from asm.registry import ISAS
 from benchmarks.problems import load_nets
 from pplconv.algorithms import Candidate, Rates
 from pplconv.algorithms.rates import step_cycles
 from pplconv.config import Settings
-from pplconv.machine import Machine, detect, files
 from pplconv.planner import Request, Target, plan_problem
 from pplconv.planner.estimating import Ranked, estimate_plan
 from pplconv.problem import ConvProblem
 from pplconv.wisdom import cpu_model
-from recorded import MACHINES
-from recorded_arm import M1_SYSCTL, sysctl_of
+from targets import recorded, table
 
 KIB = 1 << 10
 LINE = 64
 WINDOW = 24  # steps of k that a tile's vector operand is read ahead
 
-APPLE_M1 = M1_SYSCTL | {
-    "hw.ncpu": 8,
-    "hw.physicalcpu": 8,
-    "hw.memsize": 17179869184,
-    "hw.cachelinesize": 128,
-    "hw.nperflevels": 2,
-    "hw.perflevel0.logicalcpu": 4,
-    "hw.perflevel0.l1dcachesize": 131072,
-    "hw.perflevel0.l2cachesize": 12582912,
-    "hw.perflevel0.cpusperl2": 4,
-    "hw.perflevel1.logicalcpu": 4,
-}
 # L1D, and each core's share of L2, in KiB; FMAs a cycle and their latency.
 NAMES = {
     "kunpeng": (64, 512, 2, 5),
@@ -58,33 +41,7 @@ LAYERS = sorted(
 )
 
 
-def table(arch: str) -> Iterator[dict[str, Any]]:
-    """Rows of the kernel table of another architecture, without its addresses."""
-    for kernel in kernels(arch):
-        names = ("symbol", "op", "dtype", "isa", "mr", "nr")
-        yield {name: getattr(kernel, name) for name in names} | {
-            "vector_bytes": ISAS[kernel.isa].vector_bytes
-        }
-
-
 TABLE = list(table("aarch64"))
-
-
-@cache
-def recorded(name: str) -> Machine:
-    """Describe a machine by its recorded files, none of which is written."""
-    if name == "apple_m1":
-        tree, affinity, arch = {}, range(8), "arm64"
-        ask = sysctl_of(APPLE_M1, "Apple M1")
-    else:
-        facts = MACHINES[name]()
-        tree, affinity, arch = dict(facts.every_file()), facts.online, facts.arch
-        ask = dict[str, bytes]().get
-    with patch.object(files, "read_bytes", lambda path: tree.get(path, "").encode()):
-        return detect(
-            auxval=(lambda kind: 0) if name == "apple_m1" else facts.auxval,
-            register=lambda: 0, affinity=affinity, arch=arch, ask=ask,
-        )  # fmt: skip
 
 
 @pytest.fixture(params=NAMES)

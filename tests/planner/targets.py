@@ -1,0 +1,65 @@
+"""Recorded machines as targets of plans, each with the kernels that are built for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+from asm.registry import ISAS, kernels
+from pplconv.machine import Machine, detect, files
+from pplconv.planner import Target
+from recorded import MACHINES
+from recorded_arm import M1_SYSCTL, sysctl_of
+from recorded_x86 import CPUS, FakeCpu
+
+APPLE_M1 = M1_SYSCTL | {
+    "hw.ncpu": 8,
+    "hw.physicalcpu": 8,
+    "hw.memsize": 17179869184,
+    "hw.cachelinesize": 128,
+    "hw.nperflevels": 2,
+    "hw.perflevel0.logicalcpu": 4,
+    "hw.perflevel0.l1dcachesize": 131072,
+    "hw.perflevel0.l2cachesize": 12582912,
+    "hw.perflevel0.cpusperl2": 4,
+    "hw.perflevel1.logicalcpu": 4,
+}
+TARGETS = (*MACHINES, "apple_m1")
+
+
+def table(arch: str) -> Iterator[dict[str, Any]]:
+    """Rows of the kernel table of another architecture, without its addresses."""
+    for kernel in kernels(arch):
+        names = ("symbol", "op", "dtype", "isa", "mr", "nr")
+        yield {name: getattr(kernel, name) for name in names} | {
+            "vector_bytes": ISAS[kernel.isa].vector_bytes
+        }
+
+
+@cache
+def recorded(name: str) -> Machine:
+    """Describe a machine by its recorded files, none of which is written."""
+    if name == "apple_m1":  # macOS has none
+        with patch.object(files, "read_bytes", lambda path: b""):
+            return detect(
+                auxval=lambda kind: 0, register=lambda: 0, affinity=range(8), arch="arm64",
+                ask=sysctl_of(APPLE_M1, "Apple M1"),
+            )  # fmt: skip
+    facts = MACHINES[name]()
+    tree = dict(facts.every_file())
+    cpu = FakeCpu(**{**CPUS[facts.cpu], **facts.cpu_changes})  # type: ignore[arg-type]
+    with patch.object(files, "read_bytes", lambda path: tree.get(path, "").encode()):
+        return detect(
+            cpuid=cpu.cpuid, xgetbv=cpu.xgetbv, auxval=facts.auxval, register=lambda: 0,
+            affinity=facts.online, arch=facts.arch, ask=dict[str, bytes]().get,
+        )  # fmt: skip
+
+
+@cache
+def target_of(name: str) -> Target:
+    """Machine and kernels; starting a team costs what an unknown machine is taken to need."""
+    machine = recorded(name)
+    arch = {"arm64": "aarch64"}.get(machine.arch, machine.arch)
+    return Target.of(machine, list(table(arch)))
