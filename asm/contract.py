@@ -440,6 +440,8 @@ enum {{
 {activations}
 }};
 
+enum {{ PPLCONV_HALF_CHAIN = {half_chain} }};
+
 /* One segment of a GEMM's sum: where its A and B begin, in bytes from `a` and `b`. */
 struct pplconv_segment {{
     int64_t a, b;
@@ -500,4 +502,6 @@ def header_text() -> str:
         f"    PPLCONV_ACTIVATE_{name} = {value}," for name, value in ACTIVATIONS.items()
     )
     structs = "\n\n".join(c.c_declaration() for c in CONTRACTS.values())
-    return _HEADER.format(flags=flags, activations=activations, structs=structs)
+    return _HEADER.format(
+        flags=flags, activations=activations, half_chain=HALF_CHAIN, structs=structs
+    )

@@ -22,6 +22,7 @@ from benchmarks.tables import Table
 from pplconv._trial import Trial
 from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
 from pplconv.machine import current as current_machine
+from pplconv.numerics import Numerics
 from pplconv.planner.estimating import tiles
 from pplconv.problem import ConvProblem
 
@@ -85,7 +86,8 @@ def draw(problem: ConvProblem, kind: str, seed: int) -> tuple[Array, Array]:
             x = np.maximum(window.sum((-2, -1)) / SMOOTHED + 0.5, 0)
             x *= np.exp(rng.standard_normal((1, p.ic, 1, 1)))
             w *= np.exp(rng.standard_normal((p.oc, 1, 1, 1)))
-    if "f16" in (p.dtype, p.compute):  # results that it can hold, whatever the length of the sum
+    # Results that halves can hold, however long the sum is.
+    if "f16" in (p.dtype, p.permitted[0]):
         w *= 2.0 ** -round(math.log2(8 * math.sqrt(p.k)))
     dtype = DTYPES[p.dtype]
     return x.astype(dtype), w.astype(dtype)
@@ -125,10 +127,10 @@ def to_layout(problem: ConvProblem, x: Array) -> Array:
     return np.ascontiguousarray(x.transpose(0, 1, 3, 4, 2))
 
 
-def surroundings(dtype: str, isa: str) -> Surroundings:
+def surroundings(numerics: Numerics, isa: str) -> Surroundings:
     """What candidates of an instruction set depend on, for one thread."""
-    lanes, found = tiles(dtype, isa)
-    return Surroundings(current_machine(), isa, found, lanes, 1)
+    lanes, found = tiles(numerics.operand, isa)
+    return Surroundings(current_machine(), numerics, isa, found, lanes, 1)
 
 
 def usable_isas() -> list[str]:
@@ -140,9 +142,10 @@ def usable_isas() -> list[str]:
 def methods(problem: ConvProblem, isa: str, algorithm: str | None = None) -> dict[str, Candidate]:
     """Give one candidate for each algorithm and order of sums that can serve the problem."""
     found: dict[str, Candidate] = {}
+    numerics = problem.numerics[0]
     for name, module in ALGORITHMS.items():
-        if (algorithm or name) == name and module.supports(problem) is None:
-            for candidate in module.candidates(problem, surroundings(problem.compute, isa)):
+        if (algorithm or name) == name and module.supports(problem, numerics) is None:
+            for candidate in module.candidates(problem, surroundings(numerics, isa)):
                 found.setdefault(f"{name}, {candidate.bits}", candidate)
     return found
 
@@ -150,7 +153,7 @@ def methods(problem: ConvProblem, isa: str, algorithm: str | None = None) -> dic
 def run(candidate: Candidate, problem: ConvProblem, isa: str, x: Array, w: Array) -> Array:
     """Run a candidate on one thread; arrays lie in the problem's layout."""
     y = np.full(problem.output_shape, np.nan, DTYPES[problem.dtype])
-    Trial(candidate.fields(1), problem.compute, isa, w).seconds(x, y)
+    Trial(candidate.fields(1), isa, w).seconds(x, y)
     return y
 
 
@@ -189,7 +192,7 @@ def worst(
     for oc, side in OUTPUTS:
         problem = square_problem(channels, oc, r, side, dtype)
         if isa == HALF:
-            problem = replace(problem, compute="f16")
+            problem = replace(problem, permitted=("f16",))
         for kind in kinds:
             for seed in range(seeds):
                 for name, (error, bound) in errors(problem, isa, kind, seed).items():

@@ -6,6 +6,7 @@ import math
 import operator
 from typing import Any
 
+from .numerics import TYPES, default_permission
 from .problem import (
     LARGEST_BLOCK,
     LARGEST_PLANE,
@@ -196,8 +197,8 @@ def check_search_seconds(seconds: object) -> float:
     return number
 
 
-def check_precision(precision: object, dtype: str, half: bool = False) -> str:
-    """Check ``precision=``, and say what arrays of `dtype` are computed in.
+def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
+    """Check ``precision=``, and say what arrays of `dtype` may be computed in.
 
     Parameters
     ----------
@@ -205,14 +206,11 @@ def check_precision(precision: object, dtype: str, half: bool = False) -> str:
         None, ``"fp32"`` or ``"fp16"``, which is a permission.
     dtype : str
         Of the arrays.
-    half : bool
-        Whether there are kernels that compute in half precision what is asked for; see
-        `pplconv.planner.half_arithmetic`.
 
     Returns
     -------
-    str
-        As `ConvProblem.compute`.
+    tuple of str
+        As `ConvProblem.permitted`.
 
     Raises
     ------
@@ -225,10 +223,8 @@ def check_precision(precision: object, dtype: str, half: bool = False) -> str:
         raise ValueError(f'precision must be None, "fp32" or "fp16", got {precision!r}')
     if dtype == "f64" and precision is not None:
         raise ValueError(f"precision must be None for float64 arrays, got {precision!r}")
-    if dtype == "f64":
-        return dtype
-    allowed = precision != "fp32" if dtype == "f16" else precision == "fp16"
-    return "f16" if allowed and half else "f32"
+    half = precision != "fp32" if dtype == "f16" else precision == "fp16"
+    return ("f16", "f32") if half else default_permission(dtype)
 
 
 def check_max_workspace(max_workspace: object) -> int | None:
@@ -270,11 +266,11 @@ def make_problem(
     dilation: Any,
     groups: Any,
     layout: Any,
-    compute: str = "",
+    permitted: tuple[str, ...] = (),
 ) -> ConvProblem:
     """Check shapes and geometry, and make the problem of a batched input.
 
-    `dtype` is that of the arrays, `compute` as in `ConvProblem`.
+    `dtype` is that of the arrays, `permitted` as in `ConvProblem`.
 
     Raises
     ------
@@ -312,7 +308,7 @@ def make_problem(
         out.append((padded - reach) // stride[axis] + 1)
     problem = ConvProblem(
         n, groups, ic, ih, iw, oc, out[0], out[1], kh, kw, stride, dilation, sides, dtype, layout,
-        block, compute,
+        block, permitted,
     )  # fmt: skip
     check_sizes(problem)
     return problem
@@ -330,10 +326,11 @@ def _blocks(channels: int, block: int, input_shape: tuple[int, ...]) -> int:
 
 def check_sizes(p: ConvProblem) -> None:
     """Refuse sizes whose products could leave 64 bits anywhere in the native code."""
+    element = max(kind.bytes for kind in TYPES.values())
     largest = {
-        "input": math.prod(p.input_shape) * p.element,
-        "weight": p.oc * p.k * p.element * 64,  # panels may be wider than oc
-        "out": math.prod(p.output_shape) * p.element,
+        "input": math.prod(p.input_shape) * element,
+        "weight": p.oc * p.k * element * 64,  # panels may be wider than oc
+        "out": math.prod(p.output_shape) * element,
     }
     for name, size in largest.items():
         if size >= LARGEST_PRODUCT:

@@ -21,7 +21,8 @@ from .instances import InstancePool
 from .instances.splitting import cores_by_node
 from .instances.statistics import percentile
 from .machine import current as current_machine
-from .problem import DTYPES, ConvProblem
+from .numerics import TYPES
+from .problem import ConvProblem
 
 DESCRIPTION = """\
 Measure how many requests a second instances of a model answer, and how long one takes: as one
@@ -33,7 +34,6 @@ here counts four times. SHAPES are such layers, or files with one in each line."
 
 MODES = ("thread", "process")
 _COUNT = re.compile(r"\*([1-9][0-9]{0,3})$")
-_DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Layers:
         random = np.random.default_rng(0)
         self._calls = []
         for p, count in problems:
-            dtype = _DTYPES[p.dtype]
+            dtype = np.dtype(TYPES[p.dtype].numpy)
             weight = random.standard_normal((p.oc, p.ic // p.groups, p.kh, p.kw)).astype(dtype)
             layout: Any = p.layout  # one of those that Conv2d names
             conv = Conv2d(weight, None, p.stride, p.padding, p.dilation, p.groups, layout=layout)
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "shapes", nargs="+", metavar="MODEL_SHAPES", help="layers, or files of layers"
     )
-    parser.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="default f32")
+    parser.add_argument("--dtype", choices=tuple(TYPES), default="f32", help="default f32")
     parser.add_argument("--layout", choices=("NCHW", "NHWC"), default="NCHW", help="default NCHW")
     parser.add_argument(
         "--mode", choices=(*MODES, "both"), default="both", help="of the pools (default both)"
@@ -187,7 +187,7 @@ def table(found: list[Measured]) -> str:
 
 def _measure(pool: InstancePool[Any], first: ConvProblem, seconds: float) -> Measured:
     """Keep every instance busy with one request after another."""
-    image = np.ones(first.input_shape, _DTYPES[first.dtype])
+    image = np.ones(first.input_shape, TYPES[first.dtype].numpy)
     for future in [pool.submit(image) for _ in range(2 * len(pool))]:
         future.result()  # plans are made, weights packed, pages written
     latencies: list[float] = []

@@ -23,6 +23,7 @@ import numpy as np
 
 from pplconv import _arguments as arguments
 from pplconv import planner
+from pplconv.numerics import TYPES
 from pplconv.planner.estimating import LARGEST_TEAM
 from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 
@@ -30,8 +31,7 @@ from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 cdef enum:
     BYTES_PER_THREAD = 1 << 18
 
-cdef dict DTYPES = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
-                    "f64": np.dtype(np.float64)}
+cdef dict DTYPES = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 cdef dict relayouts = {}
 
 
@@ -127,7 +127,7 @@ def to_blocked(x, block=None):
     x = as_array(x, "x")
     cdef str dtype = dtype_name(x, "x")
     n, c, h, w = batched_shape(x, "x", 4)
-    around = planner.surroundings(arguments.check_precision(None, dtype))
+    around = planner.surroundings(dtype)
     block = around.lanes if block is None else arguments.check_block(block)
     shape = (n, -(-c // block), h, w, block)
     planes.images, planes.channels, planes.pixels, planes.block = n, c, h * w, block
@@ -190,4 +190,4 @@ def from_blocked(x, channels=None):
     shape = (n, channels, h, w)
     planes.images, planes.channels, planes.pixels, planes.block = n, channels, h * w, block
     return relayout(x, dtype, shape if x.ndim == 5 else shape[1:], &planes,
-                    planner.surroundings(arguments.check_precision(None, dtype)), False)
+                    planner.surroundings(dtype), False)

@@ -42,12 +42,12 @@ import numpy as np
 from pplconv import _arguments as arguments
 from pplconv import planner
 from pplconv._activation import activation_of, activation_text, kept_activation
+from pplconv.numerics import TYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock
 from pplconv.runtime.scope import TEAM
 
-cdef dict DTYPES = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
-                    "f64": np.dtype(np.float64)}
+cdef dict DTYPES = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
 cdef enum:
@@ -92,18 +92,11 @@ cdef object plain_bias(object bias, int64_t oc, object dtype):
 
 
 cdef object computed_bias(object bias, object dtype):
-    """The bias in the type that is computed in, where it may be infinite."""
+    """The bias in the type that a plan wants, where it may be infinite."""
     if bias is None or bias.dtype == dtype:
         return bias
     with np.errstate(over="ignore"):
         return bias.astype(dtype, order="C")
-
-
-cdef str computed_in(object precision, str dtype, object algorithm, tuple shape):
-    """What arrays of a type are computed in, with weights of this shape."""
-    cdef bint half = (dtype != "f64" and type(algorithm) is str and len(shape) == 4
-                      and planner.half_arithmetic(algorithm, shape))
-    return arguments.check_precision(precision, dtype, half)
 
 
 cdef object SCOPE = TEAM
@@ -115,7 +108,7 @@ cdef inline int scoped_team() except -1:
 
 
 cdef class Ready:
-    """A plan together with weights in its packing.
+    """A plan together with weights in its packing, and bias and activation in its types.
 
     `team` is the scoped team it was made for, 0 if that had no say.
     """
@@ -123,11 +116,15 @@ cdef class Ready:
     cdef Prepared prepared
     cdef PackedWeights packed
     cdef int team
+    cdef object bias
+    cdef Activation activation
 
-    def __cinit__(self, Prepared prepared, PackedWeights packed, int team):
+    def __cinit__(self, Conv2d conv, Prepared prepared, PackedWeights packed, int team):
         self.prepared = prepared
         self.packed = packed
         self.team = team
+        self.bias = computed_bias(conv.bias, DTYPES[prepared.bias_type])
+        self.activation = Activation(conv.described, prepared.bias_type)
 
 
 cdef class Conv2d:
@@ -177,9 +174,9 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         chosen is `Plan.error_bound`.
     precision : {None, "fp32", "fp16"}, optional
         Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
-        results are rounded once. ``"fp16"``: in half precision, also of float32 arrays, where the
-        CPU has arithmetic for it and the algorithm has kernels; elsewhere it changes nothing. None:
-        as the arrays are. See the notes of `conv2d`.
+        results are rounded once. ``"fp16"`` permits half precision, also for float32 arrays, where
+        the CPU has arithmetic for it: the planner weighs it against float32, whose Winograd may be
+        faster. None: as the arrays are. See the notes of `conv2d`.
     input_shape : tuple of int, optional
         Prepare for inputs of this shape now rather than at the first call; for NCHWc it says
         how large a block is.
@@ -233,13 +230,13 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     (1, 8, 32, 32)
     """
 
-    # `summand` is the bias in the type that is computed in.
-    cdef object weight, bias, summand, dtype, lock
-    cdef str dtype_name, compute, layout
+    cdef object weight, bias, dtype, lock
+    cdef str dtype_name, layout
+    cdef tuple permitted  # types that may be computed in
     cdef object stride, padding, dilation, activation, precision
     cdef int64_t groups
     cdef dict settings  # as `planner.make_plan` takes them
-    cdef Activation activated
+    cdef object described  # the activation, as `_activation` describes it
     cdef bint scoped  # no threads= was given
     # plans: input shape, with the scoped team if there is one, to Ready. `last` is the latest of
     # them, for `latest` and `keep_latest`.
@@ -258,7 +255,6 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                       })
         if self.bias is not None:
             self.bias = np.array(self.bias, self.dtype, order="C")
-            self.summand = computed_bias(self.bias, DTYPES[self.compute])
         self.weight = np.array(self.weight, self.dtype, order="C", copy=True)
         if input_shape is not None:
             self.ready_for(self.full_shape(input_shape))
@@ -270,8 +266,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         self.dtype_name = dtype_name(array, "weight")
         self.dtype = DTYPES[self.dtype_name]
         self.precision = settings.get("precision")
-        self.compute = computed_in(self.precision, self.dtype_name, settings["algorithm"],
-                                   array.shape)
+        self.permitted = arguments.check_precision(self.precision, self.dtype_name)
         self.groups = arguments.integer("groups", groups, 1)
         arguments.check_weight_shape(array.shape, self.groups)
         self.stride = arguments.pair("stride", stride, 1)
@@ -284,8 +279,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             # Words depend on the input; a wrong word or stride is refused here already.
             arguments.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
         self.activation = kept_activation(activation, array.shape[0])
-        described = activation_of(self.activation, array.shape[0])
-        self.activated = Activation(described, self.compute)
+        self.described = activation_of(self.activation, array.shape[0])
         self.layout = arguments.check_layout(layout)
         self.settings = {
             "algorithm": planner.check_algorithm(settings["algorithm"]),
@@ -294,11 +288,10 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             "search_seconds": arguments.check_search_seconds(settings["search_seconds"]),
             "max_workspace": arguments.check_max_workspace(settings["max_workspace"]),
             "threads": arguments.check_threads(settings["threads"]),
-            "epilogue": described.epilogue,
+            "epilogue": self.described.epilogue,
         }
         self.scoped = self.settings["threads"] is None
         self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
-        self.summand = computed_bias(self.bias, DTYPES[self.compute])
         self.weight = array
         self.lock = ForkableLock()
         self.plans = {}
@@ -344,7 +337,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                 problem = arguments.make_problem(
                     shape, self.weight.shape, self.dtype_name, stride=self.stride,
                     padding=self.padding, dilation=self.dilation, groups=self.groups,
-                    layout=self.layout, compute=self.compute)
+                    layout=self.layout, permitted=self.permitted)
                 prepared = prepare(problem, self.settings)
                 # Plans of one packing share the weights; a packing goes with its last plan.
                 for other in self.plans.values():
@@ -353,7 +346,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                         break
                 else:
                     packed = PackedWeights(prepared, self.weight)
-                ready = Ready(prepared, packed, team)
+                ready = Ready(self, prepared, packed, team)
                 while len(self.plans) >= PLANS_PER_CONV:
                     del self.plans[next(iter(self.plans))]
                 self.plans[key] = ready
@@ -430,10 +423,10 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
             batched = o.x.buffer.ndim == ready.prepared.ndim
-            if self.summand is not None:
-                hold(self.summand, &o.bias, PyBUF_ND)
+            if ready.bias is not None:
+                hold(ready.bias, &o.bias, PyBUF_ND)
             return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared), None,
-                       None, residual, self.activated, out, batched)
+                       None, residual, ready.activation, out, batched)
         finally:
             release_all(&o)
 
@@ -477,6 +470,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         cdef dict settings = dict(self.settings)
         cdef dict packed = {}
         cdef list plans = []
+        cdef set wanted = set()
         if settings["threads"] is None:
             settings["threads"] = threads
         with self.lock:
@@ -490,7 +484,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             if prepared.packing not in packed:  # another team may want other panels
                 packed[prepared.packing] = PackedWeights(prepared, self.weight)
             plans.append((problem, prepared.plan, prepared.fields))
-        wanted = {plan.packing for _, plan, _ in plans}
+            wanted.add(prepared.packing)
         return _unpickle_prepared, (
             self.arguments_of(read_only(self.weight), read_only(self.bias)), plans,
             {name: PickleBuffer(packed[name]) for name in wanted})
@@ -500,18 +494,17 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         cdef Prepared prepared
         cdef PackedWeights weights
         cdef dict taken = {}
-        isa = planner.surroundings(self.compute).isa
         most = planner.share(self.settings["threads"])
         for problem, plan, fields in plans:
             # Another cap on the instruction set: planned and packed when it is wanted.
-            if plan.isa != isa:
+            if plan.isa != planner.best_isa(plan.numerics):
                 continue
             prepared = Prepared(problem, plan, fields, most)
             weights = taken.get(prepared.packing)
             if weights is None:
                 weights = PackedWeights(prepared, self.weight, packed[prepared.packing])
                 taken[prepared.packing] = weights
-            self.last = Ready(prepared, weights, 0)
+            self.last = Ready(self, prepared, weights, 0)
             self.plans[problem.input_shape] = self.last
         return 0
 
@@ -558,6 +551,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
                            object precision):
     """Find or make (Prepared, Activation) for one call of `conv2d`."""
     cdef object key = None, found, form = activation
+    cdef Prepared prepared
     # No key holds slopes: they are taken anew at each call, and plans do not depend on them.
     cdef bint prelu = is_prelu(activation)
     if prelu:
@@ -576,15 +570,13 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
         if found is not None:
             if prelu:
                 return found[0], Activation(
-                    activation_of(activation, w.shape[0]),
-                    computed_in(precision, dtype_name(x, "input"), algorithm, w.shape))
+                    activation_of(activation, w.shape[0]), (<Prepared> found[0]).bias_type)
             return <tuple> found
     cdef str dtype = dtype_name(x, "input")
-    cdef str compute = computed_in(precision, dtype, algorithm, w.shape)
     problem = arguments.make_problem(
         batched_shape(x, "input", dimensions(arguments.check_layout(layout))), w.shape, dtype,
         stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout,
-        compute=compute)
+        permitted=arguments.check_precision(precision, dtype))
     described = activation_of(activation, w.shape[0])
     settings = {
         "algorithm": planner.check_algorithm(algorithm),
@@ -593,7 +585,8 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
         "max_workspace": arguments.check_max_workspace(max_workspace),
         "epilogue": described.epilogue,
     }
-    made = prepare(problem, settings), Activation(described, compute)
+    prepared = prepare(problem, settings)
+    made = prepared, Activation(described, prepared.bias_type)
     if key is not None:
         with conv2d_lock:
             while len(conv2d_plans) >= CONV2D_PLANS:
@@ -652,9 +645,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         chosen is `Plan.error_bound`.
     precision : {None, "fp32", "fp16"}, optional
         Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
-        results are rounded once. ``"fp16"``: in half precision, also of float32 arrays, where the
-        CPU has arithmetic for it and the algorithm has kernels; elsewhere it changes nothing. None:
-        as the arrays are.
+        results are rounded once. ``"fp16"`` permits half precision, also for float32 arrays, where
+        the CPU has arithmetic for it: the planner weighs it against float32, whose Winograd may be
+        faster. None: as the arrays are.
     threads : int, optional
         Size of the team. None: what `pplconv.runtime.team` says around the call, else
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
@@ -738,7 +731,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         plain_x = hold_plain(x, prepared.dtype, &o.x)
         hold_plain(w, prepared.dtype, &o.weight)
         if b is not None:
-            hold_plain(computed_bias(b, prepared.compute), prepared.compute, &o.bias)
+            wanted = DTYPES[prepared.bias_type]
+            hold_plain(computed_bias(b, wanted), wanted, &o.bias)
         packed = borrow(schedule.packed_bytes())
         try:
             team = take_team(prepared.threads, prepared.most)

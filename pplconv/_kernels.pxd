@@ -21,6 +21,8 @@ cdef extern from "pplconv_kernels.h" nogil:
         PPLCONV_ACTIVATE_HARDSWISH
         PPLCONV_ACTIVATE_SIGMOID
         PPLCONV_ACTIVATE_SILU
+    enum:
+        PPLCONV_HALF_CHAIN
 
     struct pplconv_run:
         int32_t src, dst

@@ -15,6 +15,8 @@ class _Row(TypedDict):
     vector_bytes: int
     address: int
 
+HALF_CHAIN: int
+
 def rows() -> list[_Row]: ...
 def tune(tuning: str) -> None: ...
 def pixel_runs(

@@ -16,6 +16,9 @@ cdef extern from "pplconv_kernels.h" nogil:
     uint64_t pplconv_auxval(uint64_t type)
     uint64_t pplconv_midr()
 
+# Most products that kernels add up in half precision; longer sums are chains of that length.
+HALF_CHAIN = PPLCONV_HALF_CHAIN
+
 
 cdef dict _row(const pplconv_kernel_row *row):
     return {

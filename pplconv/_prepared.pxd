@@ -12,8 +12,9 @@ cdef class Prepared:
     cdef readonly dict fields
     cdef Schedule schedule
     cdef tuple output_shape
-    # Of the arrays, and what is computed in.
-    cdef object dtype, compute
+    # Of the arrays; and the type of bias, slopes and bounds.
+    cdef object dtype
+    cdef str bias_type
     # Of the batched arrays: four, or five with channels in blocks.
     cdef int ndim
     cdef int64_t input_dims[5]

@@ -32,11 +32,11 @@ from pplconv._workspace cimport Buffer, borrow, give_back
 import numpy as np
 
 from pplconv import planner
+from pplconv.numerics import TYPES
 from pplconv.schedules import compile_plan
 
 
-cdef dict DTYPES = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
-                    "f64": np.dtype(np.float64)}
+cdef dict DTYPES = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 
 
 cdef class Prepared:
@@ -47,13 +47,13 @@ cdef class Prepared:
         self.problem = problem
         self.plan = plan
         self.fields = fields
-        self.schedule = <Schedule?> compile_plan(fields, plan.compute, plan.isa)
+        self.schedule = <Schedule?> compile_plan(fields, plan.isa)
         self.dtype = DTYPES[problem.dtype]
-        self.compute = DTYPES[problem.compute]
+        self.bias_type = plan.numerics.bias
         self.output_shape = problem.output_shape
         self.threads = plan.threads
         self.most = most
-        self.packing = plan.packing
+        self.packing = f"{plan.packing} of {plan.numerics.weights}"
         self.ndim = len(problem.input_shape)
         for i in range(self.ndim):
             self.input_dims[i] = problem.input_shape[i]
@@ -82,7 +82,7 @@ cdef class Activation:
     description : pplconv._activation.Activation
         What was asked for.
     dtype : str
-        ``"f16"``, ``"f32"`` or ``"f64"``.
+        `Numerics.bias` of the plan that it is for.
     """
 
     def __cinit__(self, description, str dtype):

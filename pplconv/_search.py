@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from . import _arguments, planner, wisdom
 from ._layers import read_layers
 from ._progress import Progress
-from .problem import DTYPES, LAYOUTS, ConvProblem
+from .numerics import TYPES
+from .problem import LAYOUTS, ConvProblem
 
 _T = TypeVar("_T")
 
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="L,..",
         help=f"of {','.join(LAYOUTS)}, NCHWc in blocks of a vector (default NCHW)",
     )
-    parser.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="default f32")
+    parser.add_argument("--dtype", choices=tuple(TYPES), default="f32", help="default f32")
     parser.add_argument(
         "--threads",
         type=_teams,
@@ -221,7 +222,7 @@ def _name(plan: planner.Plan) -> str:
 
 def _jobs(options: argparse.Namespace) -> list[_Job]:
     """Everything that is to be searched, in the order of the command line."""
-    around = planner.surroundings(_arguments.check_precision(None, options.dtype))
+    around = planner.surroundings(options.dtype)
     jobs = []
     for name, problem in read_layers(options.shapes, options.dtype):
         for layout in options.layout:

@@ -8,7 +8,6 @@ class Trial:
     def __new__(
         cls,
         fields: dict[str, Any],
-        dtype: str,
         isa: str,
         weight: np.ndarray[Any, Any],
         epilogue: str = "none",

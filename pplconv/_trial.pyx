@@ -2,7 +2,8 @@
 """One timed run of a candidate, for the planner's search: plan in, seconds out."""
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
-from libc.stdint cimport int64_t, uint16_t
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy
 
 from pplconv._arrays cimport View, hold, release
 from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
@@ -10,6 +11,9 @@ from pplconv._workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.team cimport leave_team, take_team
 
+import numpy as np
+
+from pplconv.numerics import TYPES
 from pplconv.schedules import compile_plan
 
 cdef extern from *:
@@ -35,8 +39,8 @@ cdef class Trial:
     ----------
     fields : dict
         As ``Candidate.fields`` collects them.
-    dtype, isa : str
-        Which kernels to call: the type that is computed in.
+    isa : str
+        Which kernels to call.
     weight : ndarray
         Contiguous weights (oc, ic / groups, kh, kw).
     epilogue : str
@@ -52,21 +56,17 @@ cdef class Trial:
     cdef readonly bint whole
     cdef double slope
 
-    def __cinit__(self, dict fields, str dtype, str isa, weight, str epilogue="none",
+    def __cinit__(self, dict fields, str isa, weight, str epilogue="none",
                   Trial packed=None):
         cdef View view
-        cdef Schedule schedule = <Schedule?> compile_plan(fields, dtype, isa)
+        cdef Schedule schedule = <Schedule?> compile_plan(fields, isa)
         cdef int team
         self.schedule = schedule
         self.threads = fields["threads"]
         self.whole = True
         self.activation = EPILOGUES[epilogue]
-        if dtype == "f64":
-            self.slope = 0.125
-        elif dtype == "f32":
-            (<float *> &self.slope)[0] = 0.125
-        else:
-            (<uint16_t *> &self.slope)[0] = 0x3000  # the same as a half
+        slope = np.full(1, 0.125, TYPES[fields["numerics"].bias].numpy).tobytes()
+        memcpy(&self.slope, <const char *> slope, <size_t> len(slope))
         if packed is not None and <int64_t> packed.weights.size >= schedule.packed_bytes():
             self.weights = packed.weights
             return

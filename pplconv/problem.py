@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from .numerics import TYPES, Numerics, default_permission, numerics_of
+
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")
 # Channels in one block of NCHWc, at most.
 LARGEST_BLOCK = 64
-# Bytes of an element of an array.
-DTYPES = {"f16": 2, "f32": 4, "f64": 8}
 
 # Offsets inside one channel plane are 32-bit in the kernels' tables.
 LARGEST_PLANE = 2**31 - 2**20
@@ -67,10 +67,10 @@ class ConvProblem:
         ``"NCHW"``, ``"NHWC"`` or ``"NCHWc"``, of input and output alike.
     block : int
         Elements of one channel block, of input and output alike; 0 for the other layouts.
-    compute : str
-        What is computed in: scratch, packed weights and sums have this type. It is `dtype`,
-        but that arrays of ``"f16"`` may be computed in ``"f32"`` and the other way round. Empty
-        text means ``"f32"`` for either.
+    permitted : tuple of str
+        Types that may be computed in, the preferred one first: `dtype`, and of ``"f16"`` and
+        ``"f32"`` the other one. Left out: what every machine can compute in, which is ``"f32"``
+        for ``"f16"`` and `dtype` for others.
     """
 
     batch: int
@@ -89,12 +89,11 @@ class ConvProblem:
     dtype: str
     layout: str
     block: int = 0
-    compute: str = ""
+    permitted: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.compute:
-            own = "f32" if self.dtype == "f16" else self.dtype
-            object.__setattr__(self, "compute", own)
+        if not self.permitted:
+            object.__setattr__(self, "permitted", default_permission(self.dtype))
 
     @classmethod
     def parse(
@@ -153,7 +152,7 @@ class ConvProblem:
         for key in ("ic", "oc"):
             if fields[key] % groups:
                 raise ValueError(f"{key} is {fields[key]}, no multiple of g, {groups}")
-        if dtype not in DTYPES or layout not in LAYOUTS:
+        if dtype not in TYPES or layout not in LAYOUTS:
             raise ValueError(f"no such dtype or layout: {dtype!r}, {layout!r}")
         if not (1 <= block <= LARGEST_BLOCK if layout == "NCHWc" else block == 0):
             raise ValueError(f"block is {block}, which layout {layout} does not have")
@@ -173,24 +172,9 @@ class ConvProblem:
         return 2 * self.batch * self.oc * self.oh * self.ow * self.k
 
     @property
-    def element(self) -> int:
-        """Bytes of one element of what is computed in."""
-        return DTYPES[self.compute]
-
-    @property
-    def stored(self) -> int:
-        """Bytes of one element of the arrays."""
-        return DTYPES[self.dtype]
-
-    @property
-    def converts(self) -> bool:
-        """Whether the arrays are of another type than what is computed in."""
-        return self.dtype != self.compute
-
-    @property
-    def dtype_text(self) -> str:
-        """The type of the arrays, and what is computed in if that is another: ``"f16f32"``."""
-        return self.dtype + (self.compute if self.converts else "")
+    def numerics(self) -> tuple[Numerics, ...]:
+        """Types of the ways to compute that are permitted, the preferred one first."""
+        return tuple(numerics_of(self.dtype, computed) for computed in self.permitted)
 
     @property
     def is_pointwise(self) -> bool:

@@ -32,7 +32,9 @@ LAYERS = [
     {"runtime", "wisdom"},
     {"machine"},
     {"_flat", "_mailbox"},
-    {"_arrays", "_binding", "_kernels", "_workspace", "config", "problem", "_version"},
+    {"_arrays", "_binding", "_workspace", "config", "problem", "_version"},
+    {"numerics"},
+    {"_kernels"},
     {"architecture"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
@@ -45,11 +47,12 @@ LEAVES = {
     "_kernels": set(),
     "_workspace": {"_binding"},  # which NUMA node its memory should come from
     "_progress": set(),
-    "_trial": {"_arrays", "_binding", "_kernels", "_workspace", "runtime", "schedules"},
+    "_trial": {"_arrays", "_binding", "_kernels", "_workspace", "numerics", "runtime", "schedules"},
     "_version": set(),
     "architecture": set(),
     "config": {"architecture"},  # whose instruction sets a cap may name
-    "problem": set(),
+    "numerics": {"_kernels"},  # which says how long its chains are
+    "problem": {"numerics"},
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
     "runtime": {"_binding", "config", "machine"},
     "wisdom": {"_version", "config", "machine"},

@@ -83,7 +83,7 @@ def sizes(candidate: Candidate) -> tuple[int, int]:
         If it is of others, which have no tile.
     """
     p, blocks = candidate.problem, candidate.blocks
-    e, ic, oc = p.element, p.ic // p.groups, p.oc // p.groups
+    e, ic, oc = candidate.numerics.operand_bytes, p.ic // p.groups, p.oc // p.groups
     if candidate.loops not in ("gemm", "winograd", "direct"):
         raise ValueError(f"candidate is of {candidate.loops}: it has no tile")
     mr, nr = int(blocks["mr"]), int(blocks["nr"])
@@ -114,7 +114,7 @@ def footprints(core: Core, dtype: str = "f32") -> Iterator[Footprint]:
         for layout in LAYOUTS:
             problem = ConvProblem.parse(text, dtype=dtype, layout=layout)
             asked = Request(problem, threads=1, target=target)
-            best = asked.ranked(asked.surroundings())[0].candidate
+            best = asked.ranked()[0].candidate
             l1, l2 = sizes(best)
             tile = f"{best.blocks['mr']}x{best.blocks['nr']}"
             yield Footprint(layer, layout, best.algorithm, tile, l1, l2)

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from ..numerics import Numerics
 from ..problem import ConvProblem
 from .rates import Rates
 
@@ -71,8 +72,10 @@ def team_pieces(total: int, multiple: int, threads: int, cycles: float) -> int:
     return threads
 
 
-def memory(problem: ConvProblem, channels: int, height: int, width: int) -> tuple[int, ...]:
-    """Describe how an array of the problem's layout lies.
+def memory(
+    problem: ConvProblem, element: int, channels: int, height: int, width: int
+) -> tuple[int, ...]:
+    """Describe how an array of the problem's layout lies, of elements of so many bytes.
 
     Returns
     -------
@@ -80,14 +83,13 @@ def memory(problem: ConvProblem, channels: int, height: int, width: int) -> tupl
         Bytes from one image, block of channels, row and pixel to the next, and how many
         channels are neighbours in memory (elements): 1 in NCHW, all in NHWC.
     """
-    e = problem.stored
     if problem.layout == "NCHW":
-        plane = height * width * e
-        return channels * plane, plane, width * e, e, 1
+        plane = height * width * element
+        return channels * plane, plane, width * element, element, 1
     if problem.layout == "NHWC":
-        pixel = channels * e
+        pixel = channels * element
         return height * width * pixel, 0, width * pixel, pixel, max(channels, 1)
-    pixel = problem.block * e
+    pixel = problem.block * element
     plane = height * width * pixel
     return ceil_div(channels, problem.block) * plane, plane, width * pixel, pixel, problem.block
 
@@ -108,6 +110,8 @@ class Candidate(ABC):
     ----------
     problem : ConvProblem
         What is computed.
+    numerics : Numerics
+        The types that it is computed with.
     algorithm : str
         Name of the algorithm, as ``algorithm=`` takes it.
     loops : str
@@ -115,6 +119,7 @@ class Candidate(ABC):
     """
 
     problem: ConvProblem
+    numerics: Numerics
     algorithm: str
     loops: str
 
@@ -182,12 +187,12 @@ class Candidate(ABC):
             "tasks": self.tasks,
             "scratch_bytes": self.scratch_bytes,
             "packed_weight_bytes": self.packed_weight_bytes,
-            **shape_fields(self.problem),
+            **shape_fields(self.problem, self.numerics),
             **self.own_fields(),
         }
 
 
-def shape_fields(p: ConvProblem) -> Mapping[str, Any]:
+def shape_fields(p: ConvProblem, numerics: Numerics) -> Mapping[str, Any]:
     """Describe the problem to the loops: its geometry and how the user's arrays lie."""
     (top, _), (left, _) = p.padding
     return {
@@ -197,12 +202,11 @@ def shape_fields(p: ConvProblem) -> Mapping[str, Any]:
             *p.dilation,
             *(top, left),
         ),
-        "element": p.element,
-        "stored": p.stored,
+        "numerics": numerics,
         "batch": p.batch,
         "groups": p.groups,
         "ic": p.ic // p.groups,
         "oc": p.oc // p.groups,
-        "x": memory(p, p.ic, p.ih, p.iw),
-        "y": memory(p, p.oc, p.oh, p.ow),
+        "x": memory(p, numerics.source_bytes, p.ic, p.ih, p.iw),
+        "y": memory(p, numerics.destination_bytes, p.oc, p.oh, p.ow),
     }

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import LINE, Candidate, balanced, ceil_div, round_up, thread_scratch
 from .computed import computed
-from .error_bounds import HALF_CHAIN, direct_error_bound
+from .error_bounds import direct_error_bound
 from .rates import (
     L3_BYTES,
     TASK_CYCLES,
@@ -44,6 +45,8 @@ class Depthwise(Candidate):
     ----------
     problem : ConvProblem
         What is computed.
+    numerics : Numerics
+        The types that it is computed with.
     isa_lanes : int
         Elements of a vector.
     channel_segment, row_segment : int
@@ -53,6 +56,7 @@ class Depthwise(Candidate):
     """
 
     problem: ConvProblem
+    numerics: Numerics
     isa_lanes: int
     channel_segment: int
     row_segment: int
@@ -64,12 +68,12 @@ class Depthwise(Candidate):
     @property
     def bits(self) -> str:
         """The order of the one sum."""
-        return "sum over kh, kw"
+        return f"sum over kh, kw{self.numerics.order}"
 
     @property
     def error_bound(self) -> float:
         """That of one chain of FMAs."""
-        return direct_error_bound(self.problem.k, self.problem.dtype_text)
+        return direct_error_bound(self.problem.k, self.numerics)
 
     @property
     def by_pixels(self) -> bool:
@@ -88,7 +92,7 @@ class Depthwise(Candidate):
     def kernel(self, isa: str) -> str:
         """Symbol of the kernel."""
         way = "pixels" if self.by_pixels else "channels"
-        return f"pplconv_depthwise_{way}_{self.problem.compute}_{isa}"
+        return f"pplconv_depthwise_{way}_{self.numerics.operand}_{isa}"
 
     @property
     def width(self) -> int:
@@ -105,7 +109,7 @@ class Depthwise(Candidate):
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
         p = self.problem
-        return p.kh * p.kw * self.width * p.element
+        return p.kh * p.kw * self.width * self.numerics.weight_bytes
 
     @property
     def tasks(self) -> int:
@@ -120,13 +124,13 @@ class Depthwise(Candidate):
         Rows that two chunks see are converted for both: a few channels of many rows are better
         than the other way round.
         """
-        p = self.problem
+        p, element = self.problem, self.numerics.operand_bytes
         planes = self.by_pixels or p.block == 1 or (p.layout == "NHWC" and p.oc == 1)
         channels = p.oc // p.groups if planes else CHUNK_VECTORS * self.isa_lanes
         channels = min(channels, max(self.channel_segment, 1))
         room = self.l1_bytes * (1 if planes else CHUNK_L1)
-        row = (p.iw * p.stride[0] + p.ow) * channels * p.element
-        reach = (p.kh - 1) * p.dilation[0] * p.iw * channels * p.element
+        row = (p.iw * p.stride[0] + p.ow) * channels * element
+        reach = (p.kh - 1) * p.dilation[0] * p.iw * channels * element
         rows = min(max((room - reach) // row, 1), self.row_segment)
         if planes and rows == self.row_segment:
             channels *= min(max(room // max(rows * row + reach, 1), 1), CHUNK_PLANES)
@@ -135,13 +139,13 @@ class Depthwise(Candidate):
     @computed
     def scratch(self) -> tuple[int, int, int, int]:
         """Rows of the slab, its offset and that of the outputs, bytes of one thread."""
-        p = self.problem
-        if not p.converts:
+        p, element = self.problem, self.numerics.operand_bytes
+        if not self.numerics.converts:
             return 0, 0, 0, 0
         channels, rows = self.chunk
         slab_rows = min((rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
-        out = LINE + round_up(channels * slab_rows * p.iw * p.element, LINE) + LINE
-        size = out + channels * rows * p.ow * p.element
+        out = LINE + round_up(channels * slab_rows * p.iw * element, LINE) + LINE
+        size = out + channels * rows * p.ow * self.numerics.sum_bytes
         return slab_rows, LINE, out, thread_scratch(size)
 
     @property
@@ -177,12 +181,13 @@ class Depthwise(Candidate):
         special = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
         fma = p.batch * vectors * p.k / rates.fma_per_cycle * (1.5 if special else GENERIC_CYCLES)
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
-        moved = p.batch * (p.ic * p.ih * p.iw + p.oc * p.oh * p.ow) * p.stored
+        read = p.ic * p.ih * p.iw * self.numerics.source_bytes
+        moved = p.batch * (read + p.oc * p.oh * p.ow * self.numerics.destination_bytes)
         largest = min(1.0, self.channel_segment / p.oc) * min(1.0, self.row_segment / max(p.oh, 1))
         largest /= max(p.batch, 1)
         busiest = busiest_share(self.tasks, threads, largest)
         convert = 0.0
-        if p.converts:
+        if self.numerics.converts:
             overlap = self.scratch[0] / (self.chunk[1] * p.stride[0])
             convert = conversion_cycles(p, self.isa_lanes, max(overlap, 1.0))
         return {
@@ -194,32 +199,32 @@ class Depthwise(Candidate):
         }
 
 
-def supports(problem: ConvProblem) -> str | None:
+def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
         return "it needs groups of one input channel"
-    if problem.compute == "f16" and problem.k > HALF_CHAIN:
-        return f"in half precision it adds up at most {HALF_CHAIN} products"
+    if numerics.chain is not None and problem.k > numerics.chain:
+        return f"in half precision it adds up at most {numerics.chain} products"
     return None
 
 
 def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
     """Yield the segments worth an estimate."""
     p, threads = problem, around.threads
-    multiplier = p.oc // p.groups
+    multiplier, l1 = p.oc // p.groups, around.machine.l1d_bytes
     pieces = 1 if p.batch and p.batch % threads == 0 else threads
     if p.layout == "NCHW":
         # Planes are cut by channel first: a plane's rows share their input.
         channels = balanced(p.oc, p.oc, multiplier, pieces)
         tasks = max(p.batch, 1) * ceil_div(p.oc, channels)
         rows = balanced(p.oh, p.oh, 1, ceil_div(threads, tasks)) if p.oh else 1
-        yield Depthwise(p, around.lanes, channels, max(rows, 1), around.machine.l1d_bytes)
+        yield Depthwise(p, around.numerics, around.lanes, channels, max(rows, 1), l1)
         return
     # Rows of all channels stream; short images are cut by channel.
     whole = max(round_up(p.oc, multiplier), 1)
-    l1 = around.machine.l1d_bytes
-    yield Depthwise(p, around.lanes, whole, max(balanced(p.oh, p.oh, 1, pieces), 1), l1)
+    rows = max(balanced(p.oh, p.oh, 1, pieces), 1)
+    yield Depthwise(p, around.numerics, around.lanes, whole, rows, l1)
     if pieces > 1:
         lines = around.lanes * multiplier
         channels = balanced(p.oc, p.oc, lines, pieces)
-        yield Depthwise(p, around.lanes, channels, max(p.oh, 1), l1)
+        yield Depthwise(p, around.numerics, around.lanes, channels, max(p.oh, 1), l1)

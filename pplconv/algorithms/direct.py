@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
     LINE,
@@ -103,6 +104,8 @@ class Direct(Candidate):
     ----------
     problem : ConvProblem
         What is computed.
+    numerics : Numerics
+        The types that it is computed with.
     algorithm : str
         ``"direct"``, or ``"pointwise"`` for 1x1 on blocked arrays.
     lanes, mr, nr : int
@@ -114,6 +117,7 @@ class Direct(Candidate):
     """
 
     problem: ConvProblem
+    numerics: Numerics
     algorithm: str
     lanes: int
     mr: int
@@ -133,16 +137,15 @@ class Direct(Candidate):
         """
         p = self.problem
         inside = ", inside the image" if any(sum(p.padding, ())) else ""
-        if p.compute == "f16":  # whose chains end with the segments of the sum
+        if self.numerics.chain is not None:  # whose chains end with the segments of the sum
             inside += ", by taps that touch" if self.taps_touch else ", by taps"
-        if p.layout == "NCHWc":
-            return f"sum over c/{p.block}, kh, kw, c{inside}"
-        return f"sum over kh, kw, c{inside}"
+        order = f"c/{p.block}, kh, kw, c" if p.layout == "NCHWc" else "kh, kw, c"
+        return f"sum over {order}{inside}{self.numerics.order}"
 
     @property
     def error_bound(self) -> float:
         """That of one chain of FMAs."""
-        return direct_error_bound(self.problem.k, self.problem.dtype_text)
+        return direct_error_bound(self.problem.k, self.numerics)
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -157,7 +160,7 @@ class Direct(Candidate):
 
     def kernel(self, isa: str) -> str:
         """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.problem.compute}_{self.mr}x{self.nr}_{isa}"
+        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
 
     @property
     def slab(self) -> bool:
@@ -209,7 +212,8 @@ class Direct(Candidate):
         """Whether the taps of one row of the kernel are one stretch of memory."""
         p = self.problem
         if p.layout == "NHWC":
-            whole = p.groups == 1 or p.converts  # the slab has the group's channels only
+            # The slab has the group's channels only.
+            whole = p.groups == 1 or self.numerics.converts
         else:
             whole = p.layout == "NCHW" or self.channels == p.block
         return p.dilation[1] == 1 and whole
@@ -236,7 +240,8 @@ class Direct(Candidate):
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
         p = self.problem
-        return p.groups * round_up(self.oc, self.panel) * self.k_packed * p.element
+        width = round_up(self.oc, self.panel)
+        return p.groups * width * self.k_packed * self.numerics.weight_bytes
 
     @property
     def tasks(self) -> int:
@@ -265,29 +270,31 @@ class Direct(Candidate):
     @property
     def slab_pixel(self) -> int:
         """Bytes of a pixel in the slab: the group's channels, or a block of them."""
-        p = self.problem
-        return (p.block or self.ic) * p.element
+        return (self.problem.block or self.ic) * self.numerics.operand_bytes
 
     @property
     def stage_channels(self) -> int:
         """Channels of NCHW that are converted at a time on their way into the slab."""
-        return min(STAGE_CHANNELS, self.ic) if self.problem.converts and self.slab else 0
+        return min(STAGE_CHANNELS, self.ic) if self.numerics.converts and self.slab else 0
 
     @computed
     def scratch(self) -> tuple[int, int, int, int]:
         """Offsets of the slab, of a run of outputs and of the stage, and bytes of one thread."""
-        p = self.problem
+        p, e = self.problem, self.numerics.operand_bytes
         size = ceil_div(self.ic, self.channels) * p.kh * p.kw * SEGMENT_BYTES
         slab = round_up(size, LINE)
         size = run = stage = slab
-        if self.slab or p.converts:
+        if self.slab or self.numerics.converts:
             blocks = ceil_div(self.ic, self.channels)
             size = slab + blocks * self.slab_rows * self.geometry[1] * self.slab_pixel
             run = round_up(size, LINE)
-            size = run + (self.run_pixels if self.slab else self.mr) * self.nr * p.element
+            size = run + (
+                (self.run_pixels if self.slab else self.mr) * self.nr * self.numerics.sum_bytes
+            )
             stage = round_up(size, LINE)
         if self.stage_channels:
-            size = stage + p.element * max(self.stage_channels * p.iw, self.nr * self.run_pixels)
+            sums = self.nr * self.run_pixels * self.numerics.sum_bytes
+            size = stage + max(self.stage_channels * p.iw * e, sums)
         return slab, run, stage, thread_scratch(size)
 
     @property
@@ -302,7 +309,6 @@ class Direct(Candidate):
 
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.direct.DirectSchedule`` takes."""
-        p = self.problem
         slab, run, stage, _ = self.scratch
         return {
             "geometry": self.geometry,
@@ -323,7 +329,7 @@ class Direct(Candidate):
             "mr": self.mr,
             "nr": self.nr,
             "panel": self.panel,
-            "b_ahead": PREFETCH_STEPS * self.panel * p.element,
+            "b_ahead": PREFETCH_STEPS * self.panel * self.numerics.weight_bytes,
             "row_segment": self.row_segment,
             "oc_segment": self.oc_segment,
             "rows": self.rows,
@@ -335,8 +341,8 @@ class Direct(Candidate):
         if not self.flat:
             return {}
         p = self.problem
-        x = memory(p, p.ic, *self.geometry[:2])
-        y = memory(p, p.oc, *self.geometry[2:4])
+        x = memory(p, self.numerics.source_bytes, p.ic, *self.geometry[:2])
+        y = memory(p, self.numerics.destination_bytes, p.oc, *self.geometry[2:4])
         return {"x": x, "y": y}
 
     def cost(self, rates: Rates, threads: int) -> dict[str, float]:
@@ -346,7 +352,8 @@ class Direct(Candidate):
         the slab, ``convert`` arrays of another type, ``stream`` weights and pixels from further
         than L1, ``store`` the transposed runs, ``team``.
         """
-        p, e = self.problem, self.problem.element
+        p, e = self.problem, self.numerics.operand_bytes
+        weight = self.numerics.weight_bytes
         fma = calls = stores = segments = 0.0
         panels = ceil_div(self.oc, self.panel)
         tail = self.oc - (panels - 1) * self.panel
@@ -373,25 +380,29 @@ class Direct(Candidate):
                 stores += lines * length * ceil_div(self.oc, self.lanes)
         share = p.groups * self.images
         tile = calls * CALL_CYCLES + segments * SEGMENT_CYCLES + stores * STORE_CYCLES
-        weights = round_up(self.oc, self.panel) * self.k_packed * e
+        weights = round_up(self.oc, self.panel) * self.k_packed * weight
         row_tasks = ceil_div(max(self.geometry[2], 1), self.row_segment)
         pixels = self.slab_rows * self.geometry[1] * self.ic * e
         stream = 0.0
         if self.pixels_inner or self.slab:
             # A panel of weights comes once a task, the pixels once a panel.
             stream += row_tasks * panels * pixels / rates.l2_rate * (1.0 - HIDDEN)
-            if self.panel * self.k_packed * e > rates.l1_bytes:
-                stream += calls * self.panel * self.k_packed * e / rates.l2_rate * (1.0 - HIDDEN)
+            if self.panel * self.k_packed * weight > rates.l1_bytes:
+                stream += (
+                    calls * self.panel * self.k_packed * weight / rates.l2_rate * (1.0 - HIDDEN)
+                )
             if weights + pixels > rates.l2_bytes:
                 far = row_tasks * weights / L3_BYTES
                 stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
             if pixels > rates.l2_bytes:
                 stream += row_tasks * panels * pixels / L3_BYTES
             if panels > 1 and not self.slab:
-                stream += p.oh * p.ow * self.oc * e * APART_CYCLES
+                stream += p.oh * p.ow * self.oc * self.numerics.sum_bytes * APART_CYCLES
         else:
             if weights > rates.l1_bytes // 2:
-                stream += calls * self.panel * self.k_packed * e / rates.l2_rate * (1.0 - HIDDEN)
+                stream += (
+                    calls * self.panel * self.k_packed * weight / rates.l2_rate * (1.0 - HIDDEN)
+                )
             if weights > rates.l2_bytes:
                 stream += calls / panels * weights / L3_BYTES
         pack = store = 0.0
@@ -407,7 +418,7 @@ class Direct(Candidate):
             "stream": stream * share,
             "store": store * share,
         }
-        if p.converts:
+        if self.numerics.converts:
             reads = row_tasks * self.slab_rows / max(self.geometry[0], 1)
             work["convert"] = conversion_cycles(
                 p, self.lanes, reads * ceil_div(self.oc, self.oc_segment)
@@ -438,7 +449,7 @@ def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
     return share * direct_sum_floor(problem, lanes, rates)
 
 
-def supports(problem: ConvProblem) -> str | None:
+def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     return ragged_groups(problem)
 
@@ -459,21 +470,21 @@ def candidates(problem: ConvProblem, around: Surroundings, name: str = NAME) -> 
 def _with_tile(
     problem: ConvProblem, around: Surroundings, name: str, nr: int, largest: int
 ) -> Iterator[Candidate]:
-    e, l2 = problem.element, around.machine.l2_share
+    numerics, l2 = around.numerics, around.machine.l2_share
     oc = problem.oc // problem.groups
     threads = around.threads
-    frame = Direct(problem, name, around.lanes, 1, nr, 1, round_up(oc, nr), True)
+    frame = Direct(problem, numerics, name, around.lanes, 1, nr, 1, round_up(oc, nr), True)
     rows, width = max(frame.geometry[2], 1), max(frame.geometry[3], 1)
-    weights = round_up(oc, frame.panel) * frame.k_packed * e
+    weights = round_up(oc, frame.panel) * frame.k_packed * numerics.weight_bytes
     share = frame.images * problem.groups
-    row_bytes = max(frame.geometry[1] * frame.ic * e * problem.stride[0], 1)
+    row_bytes = max(frame.geometry[1] * frame.ic * numerics.operand_bytes * problem.stride[0], 1)
     reach = problem.kh * problem.dilation[0]
     pieces = 1 if share and share % threads == 0 else threads
     options = set()
     for budget in (l2 // 4, l2 // 2):
         most = max(budget // row_bytes - reach // problem.stride[0], 1)
         options.add(balanced(rows, most, 1, pieces))
-    if not frame.slab and not problem.converts:
+    if not frame.slab and not numerics.converts:
         if pieces > 1 and weights <= l2 // 4:
             rates = Rates.of(around)
             cycles = direct_sum_floor(problem, around.lanes, rates) / max(share, 1)
@@ -489,5 +500,6 @@ def _with_tile(
         for pixels_inner in orders:
             for mr in row_tiles(inside, largest):
                 yield Direct(
-                    problem, name, around.lanes, mr, nr, row_segment, oc_segment, pixels_inner
-                )
+                    problem, numerics, name, around.lanes, mr, nr, row_segment, oc_segment,
+                    pixels_inner,
+                )  # fmt: skip

@@ -21,13 +21,7 @@ from __future__ import annotations
 
 import math
 
-ROUNDOFF = {"f16": 2.0**-11, "f32": 2.0**-24, "f64": 2.0**-53}
-
-# What conversion costs where the arrays are of another type than what is computed in. Of halves:
-# half an ulp, the one rounding of the result; relative to the largest output, it holds for all
-# others, be they subnormal, and results beyond 65504 are infinite. Of floats computed in half
-# precision: the roundings of input and weights.
-CONVERSION_ROUNDOFF = {"f16f32": 2.0**-11, "f32f16": 2 * 2.0**-11}
+from ..numerics import TYPES, Numerics
 
 # Error of a sum of k products: u * (start + growth * sqrt(k)). The largest ones are of
 # all-positive data: 1.0 to 1.15 sqrt(k) u over 2000 outputs, up to 1.3 over 200 000.
@@ -46,47 +40,30 @@ WINOGRAD = {
 }
 
 
-# Products that kernels of half precision add up in it; such sums are added in float.
-HALF_CHAIN = 64
-
-
-def split_type(dtype: str) -> tuple[str, float]:
-    """What is computed in, and the error of conversions where the arrays are of another type.
-
-    Parameters
-    ----------
-    dtype : str
-        As `ConvProblem.dtype_text` gives it, such as ``"f32"`` or ``"f16f32"``.
-    """
-    if len(dtype) == 3:
-        return dtype, 0.0
-    return dtype[3:], CONVERSION_ROUNDOFF[dtype]
-
-
-def direct_error_bound(k: int, dtype: str) -> float:
+def direct_error_bound(k: int, numerics: Numerics) -> float:
     """Bound the error of one chain of fused multiply-adds.
 
     Parameters
     ----------
     k : int
         Products of one output: (ic / groups) * kh * kw.
-    dtype : str
-        ``"f16"``, ``"f32"``, ``"f64"``; ``"f16f32"``, arrays of halves computed in float; or
-        ``"f32f16"``, the other way round.
+    numerics : Numerics
+        What is computed in. Where chains are limited, the same law holds for each of them, and
+        their total is rounded once.
 
     Returns
     -------
     float
         Error, relative to the output's largest magnitude.
     """
-    dtype, stored = split_type(dtype)
-    if dtype == "f16":  # the same law for each chain, and the rounding of the total
-        chain = DIRECT_START + DIRECT_GROWTH * math.sqrt(min(k, HALF_CHAIN))
-        return stored + ROUNDOFF["f16"] * (1.0 + chain) + direct_error_bound(k, "f32")
-    return stored + (1.0 + stored) * ROUNDOFF[dtype] * (DIRECT_START + DIRECT_GROWTH * math.sqrt(k))
+    if numerics.chain is None:
+        return _converted(numerics, _chain_error(k, numerics.roundoff))
+    chain = _chain_error(min(k, numerics.chain), numerics.roundoff)
+    total = _chain_error(k, TYPES["f32"].roundoff)
+    return numerics.conversion + numerics.roundoff + chain + total
 
 
-def winograd_error_bound(n: int, r: int, channels: int, dtype: str) -> float:
+def winograd_error_bound(n: int, r: int, channels: int, numerics: Numerics) -> float:
     """Bound the error of F(n x n, r x r) with one chain over the channels.
 
     Parameters
@@ -95,16 +72,27 @@ def winograd_error_bound(n: int, r: int, channels: int, dtype: str) -> float:
         Outputs and taps of a side.
     channels : int
         Input channels of a group.
-    dtype : str
-        ``"f16"``, ``"f32"``, ``"f64"`` or ``"f16f32"``, arrays of halves computed in float.
+    numerics : Numerics
+        What is computed in.
 
     Returns
     -------
     float
         Error, relative to the output's largest magnitude.
     """
+    return _converted(numerics, winograd_error(n, r, channels, numerics))
+
+
+def winograd_error(n: int, r: int, channels: int, numerics: Numerics) -> float:
+    """Bound the same error without that of converting arrays."""
     transforms, growth = WINOGRAD[n, r]
-    dtype, stored = split_type(dtype)
-    return stored + (1.0 + stored) * ROUNDOFF[dtype] * math.hypot(
-        transforms, growth * math.sqrt(channels)
-    )
+    return numerics.roundoff * math.hypot(transforms, growth * math.sqrt(channels))
+
+
+def _chain_error(k: int, roundoff: float) -> float:
+    return roundoff * (DIRECT_START + DIRECT_GROWTH * math.sqrt(k))
+
+
+def _converted(numerics: Numerics, error: float) -> float:
+    """Add the error of converting arrays, which scales what was there."""
+    return numerics.conversion + (1.0 + numerics.conversion) * error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..numerics import Numerics
 from ..problem import ConvProblem
 from .nest import Nest
 from .rates import direct_sum_floor
@@ -18,7 +19,7 @@ NAME = "im2col"
 floor = direct_sum_floor
 
 
-def supports(problem: ConvProblem) -> str | None:
+def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Nothing is refused: None."""
     return None
 

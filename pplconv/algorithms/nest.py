@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import LINE, Candidate, ceil_div, odd_lines, round_up, thread_scratch
 from .computed import computed
@@ -43,6 +44,8 @@ class Nest(Candidate):
     ----------
     problem : ConvProblem
         What is computed.
+    numerics : Numerics
+        The types that it is computed with.
     algorithm : str
         ``"pointwise"`` or ``"im2col"``.
     packed : bool
@@ -58,6 +61,7 @@ class Nest(Candidate):
     """
 
     problem: ConvProblem
+    numerics: Numerics
     algorithm: str
     packed: bool
     orientation: str
@@ -75,7 +79,8 @@ class Nest(Candidate):
     @property
     def bits(self) -> str:
         """The order of the one sum: channel by channel in NCHW, else tap by tap."""
-        return "sum over kh, kw, c" if self.channels_last else "sum over c, kh, kw"
+        order = "kh, kw, c" if self.channels_last else "c, kh, kw"
+        return f"sum over {order}{self.numerics.order}"
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -94,11 +99,11 @@ class Nest(Candidate):
     @property
     def error_bound(self) -> float:
         """That of one chain of FMAs."""
-        return direct_error_bound(self.problem.k, self.problem.dtype_text)
+        return direct_error_bound(self.problem.k, self.numerics)
 
     def kernel(self, isa: str) -> str:
         """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.problem.compute}_{self.mr}x{self.nr}_{isa}"
+        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
 
     def cost(self, rates: Rates, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread; see `nest_cost`."""
@@ -163,7 +168,8 @@ class Nest(Candidate):
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
         p = self.problem
-        return p.groups * round_up(self.oc, self.panel_width) * p.k * p.element
+        width = round_up(self.oc, self.panel_width)
+        return p.groups * width * p.k * self.numerics.weight_bytes
 
     @property
     def pixel_panel(self) -> int:
@@ -174,7 +180,7 @@ class Nest(Candidate):
     def flat(self) -> bool:
         """Whether an image's output pixels are its input pixels, row upon row."""
         p = self.problem
-        return p.is_pointwise and not self.channels_last and not p.converts
+        return p.is_pointwise and not self.channels_last and not self.numerics.converts
 
     @property
     def most_runs(self) -> int:
@@ -189,10 +195,10 @@ class Nest(Candidate):
     def b_ahead(self) -> int:
         """How far ahead a tile prefetches its vector operand, in bytes."""
         if self.orientation == "channels":
-            return PREFETCH_STEPS * self.panel_width * self.problem.element
+            return PREFETCH_STEPS * self.panel_width * self.numerics.weight_bytes
         if self.packed:
-            return PREFETCH_STEPS * self.nr * self.problem.element
-        return self.nr * self.problem.element
+            return PREFETCH_STEPS * self.nr * self.numerics.operand_bytes
+        return self.nr * self.numerics.operand_bytes
 
     @property
     def packed_row(self) -> int:
@@ -201,8 +207,8 @@ class Nest(Candidate):
         Of planes that are converted into scratch as they lie, from one channel to the next.
         """
         if not self.packed and not self.channels_last:
-            return odd_lines(self.hw_segment * self.problem.element)
-        return odd_lines(self.k_block * self.problem.element)
+            return odd_lines(self.hw_segment * self.numerics.operand_bytes)
+        return odd_lines(self.k_block * self.numerics.operand_bytes)
 
     @property
     def tile_row(self) -> int:
@@ -213,37 +219,37 @@ class Nest(Candidate):
         """
         columns = self.oc_segment if self.orientation == "channels" else self.hw_segment
         width = self.nr if self.k_block >= self.problem.k else round_up(columns, self.nr)
-        return odd_lines(width * self.problem.element)
+        return odd_lines(width * self.numerics.sum_bytes)
 
     @computed
     def slab(self) -> tuple[int, int]:
         """Rows and channels of the input that are converted at a time before they are packed."""
         p = self.problem
-        if not (p.converts and self.packed):
+        if not (self.numerics.converts and self.packed):
             return 0, 0
         spanned = min(ceil_div(max(self.hw_segment - 1, 0), max(p.ow, 1)) + 1, p.oh)
         rows = min((spanned - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
         ic = p.ic // p.groups
         if self.channels_last:
             return rows, min(ic, p.block or ic)
-        return rows, min(max(SLAB_BYTES // (rows * p.iw * p.element), 1), ic)
+        return rows, min(max(SLAB_BYTES // (rows * p.iw * self.numerics.operand_bytes), 1), ic)
 
     @property
     def plane_row(self) -> int:
         """Bytes of one channel of a panel that is converted after it was transposed."""
-        return odd_lines(self.hw_segment * self.problem.element)
+        return odd_lines(self.hw_segment * self.numerics.sum_bytes)
 
     @computed
     def memory(self) -> tuple[int, int, int, int, int]:
         """Offsets of the run table, of the tile, and of planes and slab; bytes of one thread."""
-        p = self.problem
+        element = self.numerics.operand_bytes
         transposed = self.orientation == "channels" and not self.channels_last
         size = 0
         if self.packed and self.channels_last:
             size = self.hw_segment * self.packed_row
         elif self.packed:
-            size = round_up(self.hw_segment, self.pixel_panel) * self.k_block * p.element
-        elif p.converts:
+            size = round_up(self.hw_segment, self.pixel_panel) * self.k_block * element
+        elif self.numerics.converts:
             size = (self.hw_segment if self.channels_last else self.k_block) * self.packed_row
         runs = round_up(size, LINE)
         size = runs
@@ -254,14 +260,14 @@ class Nest(Candidate):
         if transposed:
             size += self.hw_segment * self.tile_row
         planes = slab = size
-        if p.converts:
+        if self.numerics.converts:
             if not transposed:
                 size += self._tile_rows * self.tile_row
             planes = size
             if transposed:
                 size += self.nr * self.plane_row
             slab = round_up(size, LINE)
-            size = slab + math.prod(self.slab) * p.iw * p.element
+            size = slab + math.prod(self.slab) * self.problem.iw * element
         return runs, tile, planes, slab, thread_scratch(size)
 
     @property

@@ -55,7 +55,7 @@ CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
 def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     """Cycles of `nest` on `threads` threads, by term."""
-    p = nest.problem
+    p, numerics = nest.problem, nest.numerics
     by_pixels = nest.orientation == "pixels"
     rows, columns = (nest.oc, nest.pixels) if by_pixels else (nest.pixels, nest.oc)
     row_segment = nest.oc_segment if by_pixels else nest.hw_segment
@@ -90,10 +90,10 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
         "store": 0.0,
     }
     if not by_pixels and not nest.channels_last:
-        pages = min(p.oh * p.ow * p.element / PAGE_BYTES, 1.0)
+        pages = min(p.oh * p.ow * numerics.sum_bytes / PAGE_BYTES, 1.0)
         across = STORE_TRANSPOSED_CYCLES + NEW_PAGE_CYCLES * pages
         work["store"] = repeat * nest.oc * nest.pixels * across / nest.lanes
-    if p.converts:
+    if numerics.converts:
         # Rows of the image that segments share are converted for each of them.
         reads = nest.oc_segments * 1.0
         if nest.packed:
@@ -138,7 +138,7 @@ def _pack(nest: Nest, rates: Rates) -> float:
         # A run ends with its row or panel; strided rows also bring what they skip from L3.
         runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * p.ow)
         # Packed pixels that fill L2 are written back line by line while they are packed.
-        block = nest.k_block * min(nest.hw_segment, nest.pixels) * p.element
+        block = nest.k_block * min(nest.hw_segment, nest.pixels) * nest.numerics.operand_bytes
         per_vector = (5.0 if block > rates.l2_bytes // 4 else 3.0) * runs
         if p.stride[1] == 2:
             per_vector += 4.0 * runs + 16.0 / (p.kh * p.kw)
@@ -149,29 +149,31 @@ def _pack(nest: Nest, rates: Rates) -> float:
 
 def _stream(nest: Nest, rates: Rates) -> float:
     """Cycles to bring the tiles' operands closer, beyond what hides behind FMAs."""
-    p = nest.problem
+    p, numerics = nest.problem, nest.numerics
     by_pixels = nest.orientation == "pixels"
-    block = nest.k_block * p.element
+    weight_row, pixel_row = (
+        nest.k_block * size for size in (numerics.weight_bytes, numerics.operand_bytes)
+    )
     segment = min(nest.hw_segment, nest.pixels)
-    weights = (nest.mr if by_pixels else nest.nr) * block
-    pixels = (nest.nr if by_pixels else nest.mr) * block
+    weights = (nest.mr if by_pixels else nest.nr) * weight_row
+    pixels = (nest.nr if by_pixels else nest.mr) * pixel_row
     calls = nest.hw_segments * ceil_div(p.k, nest.k_block)
     calls *= ceil_div(nest.oc, nest.panel_width)
     calls *= ceil_div(segment, nest.nr if by_pixels else nest.mr)
     # The inner operand changes with every tile; the outer one stays in L1 if it has room there.
     inner, outer = (pixels, weights) if nest.pixels_inner else (weights, pixels)
-    whole_inner = segment * block if nest.pixels_inner else nest.oc_segment * block
+    whole_inner = segment * pixel_row if nest.pixels_inner else nest.oc_segment * weight_row
     near = 0.0
     if whole_inner + outer > rates.l1_bytes:
         near += calls * inner
     if outer + inner > rates.l1_bytes:
         near += calls * outer
     far = stalls = 0.0
-    if nest.oc * p.k * p.element + segment * block > rates.l2_bytes:
+    if nest.oc * p.k * numerics.weight_bytes + segment * pixel_row > rates.l2_bytes:
         # Weights come from L3 as their panel is first touched, a row for each step of k, and
         # most of that step's time is there to hide it in.
         step = step_cycles(rates, nest.mr, nest.nr // nest.lanes)
-        row = nest.panel_width * p.element / L3_BYTES
+        row = nest.panel_width * numerics.weight_bytes / L3_BYTES
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panel_width)
         stalls = panels * p.k * max(0.0, row - 0.7 * step)
     if nest.channels_last:
@@ -179,11 +181,11 @@ def _stream(nest: Nest, rates: Rates) -> float:
         # distance is a multiple of 4 KiB fall into one set of it.
         reads = nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr)
         stalls += reads / nest.mr * streams_cycles(nest.mr)
-        aliased = nest.mr * math.gcd(p.ic * p.element, L1_WAY_BYTES)
+        aliased = nest.mr * math.gcd(p.ic * numerics.operand_bytes, L1_WAY_BYTES)
         # One way is the weights', which pass by.
         if not nest.packed and aliased >= rates.l1_bytes:
             stalls += reads * CONFLICT_CYCLES
     if not nest.packed and not nest.channels_last:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
-        far = 0.25 * (p.ic // p.groups) * nest.pixels * p.element
+        far = 0.25 * (p.ic // p.groups) * nest.pixels * numerics.operand_bytes
     return (near / rates.l2_rate + far / L3_BYTES) * (1.0 - HIDDEN) + stalls

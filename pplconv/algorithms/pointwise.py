@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..numerics import Numerics
 from ..problem import ConvProblem
 from . import direct
 from .candidate import Candidate
@@ -15,11 +16,11 @@ NAME = "pointwise"
 floor = direct_sum_floor
 
 
-def supports(problem: ConvProblem) -> str | None:
+def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if not problem.is_pointwise:
         return "it needs a 1x1 kernel, stride 1 and no padding"
-    return direct.supports(problem)
+    return direct.supports(problem, numerics)
 
 
 def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:

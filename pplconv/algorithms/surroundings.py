@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..machine import Machine
+from ..numerics import Numerics
 
 
 @dataclass(frozen=True)
@@ -17,10 +18,12 @@ class Surroundings:
     ----------
     machine : Machine
         Cache sizes.
+    numerics : Numerics
+        The types that are computed with.
     isa : str
         Instruction set of the kernels.
     tiles : mapping of int to int
-        NR to the largest MR, of the kernels for the dtype and ISA.
+        NR to the largest MR, of the kernels for these types and ISA.
     lanes : int
         Elements of a vector.
     threads : int
@@ -32,6 +35,7 @@ class Surroundings:
     """
 
     machine: Machine
+    numerics: Numerics
     isa: str
     tiles: Mapping[int, int]
     lanes: int

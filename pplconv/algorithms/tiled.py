@@ -54,7 +54,10 @@ class _Frame:
     ) -> None:
         self.problem, self.around = problem, around
         self.algorithm, self.packed = algorithm, packed
-        self.element = problem.element
+        self.numerics = numerics = around.numerics
+        self.element = numerics.operand_bytes
+        self.weight = numerics.weight_bytes
+        self.sum = numerics.sum_bytes
         self.one_image = problem.layout == "NHWC"
         self.oc = problem.oc // problem.groups
         area = problem.oh * problem.ow
@@ -72,9 +75,9 @@ class _Frame:
 
     def block_of_k(self, budget: int) -> int:
         """All of K, or equal blocks of about `budget` bytes for one row of weights."""
-        k, longest = self.problem.k, max(budget // self.element, 1)
-        if self.problem.compute == "f16":
-            return k  # between blocks, sums would be rounded to half precision
+        k, longest = self.problem.k, max(budget // self.weight, 1)
+        if self.numerics.chain is not None:
+            return k  # between blocks, sums of chains would be rounded
         # A sum a little too long is better left whole than cut into two passes over C.
         if k <= longest * 3 // 2:
             return k
@@ -95,7 +98,7 @@ class _Frame:
 
     def finer(self, pieces: int, multiple: int) -> int:
         """Several pieces for each thread instead of one, if weights read so often stay near."""
-        if pieces == 1 or self.oc * self.problem.k * self.element > self.l2 // 4:
+        if pieces == 1 or self.oc * self.problem.k * self.weight > self.l2 // 4:
             return pieces
         return team_pieces(self.pixels, multiple, pieces, self.cycles)
 
@@ -113,11 +116,11 @@ class _Frame:
         # Pixels innermost keeps a panel of weights in L1 while pixels stream by. NHWC does
         # better the other way round, which finishes whole pixels of the output one after the
         # other, as long as the weights stay in L2.
-        weights = self.oc * self.problem.k * self.element
+        weights = self.oc * self.problem.k * self.weight
         pixels_inner = not self.one_image or weights > self.l2
         return Nest(
-            self.problem, self.algorithm, self.packed, orientation, self.around.lanes,
-            mr, nr, k_block, oc_segment, hw_segment, group_segment, pixels_inner,
+            self.problem, self.numerics, self.algorithm, self.packed, orientation,
+            self.around.lanes, mr, nr, k_block, oc_segment, hw_segment, group_segment, pixels_inner,
         )  # fmt: skip
 
     def by_pixels(self, nr: int, largest: int) -> Iterator[Nest]:
@@ -128,9 +131,9 @@ class _Frame:
         """
         k_block = self.block_of_k(self.l1 // 24)
         most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
-        if self.problem.converts and k_block < self.problem.k:
+        if self.numerics.converts and k_block < self.problem.k:
             # Sums wait for the next block of K in scratch, for L2 to hold.
-            most_pixels = min(most_pixels, max(self.l2 // 4 // (self.oc * self.element), nr))
+            most_pixels = min(most_pixels, max(self.l2 // 4 // (self.oc * self.sum), nr))
         pieces = self.finer(self.pieces()[0], nr)
         hw_segment = balanced(self.pixels, most_pixels, nr, pieces)
         if pieces <= self.around.threads and hw_segment < self.pixels <= pieces * most_pixels:
@@ -143,7 +146,7 @@ class _Frame:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
         whole, panel = self.problem.k, self.panel(nr)
         blocks = {self.block_of_k(self.l1 // 24), whole}
-        if self.problem.converts and self.packed and self.problem.layout != "NCHW":
+        if self.numerics.converts and self.packed and self.problem.layout != "NCHW":
             # The slab of a segment is converted for each block of K: there is one.
             blocks = {whole}
         for k_block in blocks:
@@ -151,11 +154,11 @@ class _Frame:
             # Packed pixels share L2 with the weights on their way through.
             most_pixels = max(self.l2 // 4 // row, 1)
             oc_segment = round_up(self.oc, panel)
-            if self.problem.layout == "NCHW" or (self.problem.converts and k_block < whole):
+            if self.problem.layout == "NCHW" or (self.numerics.converts and k_block < whole):
                 # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.
                 waiting = nr if k_block == whole else oc_segment
                 room = self.l1 if k_block == whole else self.l2 // 4
-                most_pixels = min(most_pixels, max(room // (waiting * self.element), 64))
+                most_pixels = min(most_pixels, max(room // (waiting * self.sum), 64))
             if (
                 len(blocks) > 1
                 and k_block > self.block_of_k(self.l1 // 24)

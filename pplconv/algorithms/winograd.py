@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import (
     LINE,
@@ -24,7 +25,7 @@ from .candidate import (
     thread_scratch,
 )
 from .computed import computed
-from .error_bounds import winograd_error_bound
+from .error_bounds import winograd_error, winograd_error_bound
 from .rates import (
     HIDDEN,
     L2_WRITE_BYTES,
@@ -64,6 +65,8 @@ class Winograd(Candidate):
     ----------
     problem : ConvProblem
         What is computed.
+    numerics : Numerics
+        The types that it is computed with.
     n, r : int
         F(n x n, r x r).
     lanes, mr, nr : int
@@ -77,6 +80,7 @@ class Winograd(Candidate):
     """
 
     problem: ConvProblem
+    numerics: Numerics
     n: int
     r: int
     lanes: int
@@ -105,7 +109,7 @@ class Winograd(Candidate):
     def error_bound(self) -> float:
         """Measured, with a margin; see `error_bounds`."""
         p = self.problem
-        return winograd_error_bound(self.n, self.r, p.ic // p.groups, p.dtype_text)
+        return winograd_error_bound(self.n, self.r, p.ic // p.groups, self.numerics)
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -122,7 +126,7 @@ class Winograd(Candidate):
 
     def kernel(self, isa: str) -> str:
         """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.problem.compute}_{self.mr}x{self.nr}_{isa}"
+        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
 
     @property
     def t(self) -> int:
@@ -158,7 +162,8 @@ class Winograd(Candidate):
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights: larger than the weights by positions / r^2."""
         p = self.problem
-        return p.groups * self.positions * round_up(self.oc, self.nr) * self.ic * p.element
+        size = self.positions * round_up(self.oc, self.nr) * self.ic
+        return p.groups * size * self.numerics.weight_bytes
 
     @property
     def tasks(self) -> int:
@@ -175,7 +180,7 @@ class Winograd(Candidate):
         """
         p = self.problem
         return (
-            p.converts
+            self.numerics.converts
             or p.layout == "NCHW"
             or p.block == 1
             or (p.layout == "NHWC" and 1 in (p.ic, p.oc))
@@ -186,13 +191,13 @@ class Winograd(Candidate):
         """Neighbouring tiles that share a slab: it takes half of L1."""
         if not self.by_planes:
             return UNBOUNDED
-        columns = self.l1_bytes // 2 // (self.t * self.lanes * self.problem.element)
+        columns = self.l1_bytes // 2 // (self.t * self.lanes * self.numerics.operand_bytes)
         return max((columns - self.r + 1) // self.n, 1)
 
     @computed
     def memory(self) -> dict[str, int]:
         """Layout of one thread's scratch, in bytes."""
-        e = self.problem.element
+        e = self.numerics.operand_bytes
 
         def row(channels: int) -> int:
             size = round_up(channels * e, LINE)
@@ -208,7 +213,7 @@ class Winograd(Candidate):
             slab_row = (self.slab_tiles * self.n + self.r - 1) * self.lanes * e
             slab = self.t * slab_row
             # Halves are converted beside the slab, as many as it holds.
-            stage = slab if self.problem.converts else 0
+            stage = slab if self.numerics.converts else 0
         return {
             "v_row": v_row,
             "v_position": v_position,
@@ -238,7 +243,7 @@ class Winograd(Candidate):
             "oc_segment": self.oc_segment,
             "mr": self.mr,
             "nr": self.nr,
-            "b_ahead": PREFETCH_STEPS * self.nr * self.problem.element,
+            "b_ahead": PREFETCH_STEPS * self.nr * self.numerics.weight_bytes,
             "slab_tiles": self.slab_tiles,
         }
 
@@ -249,7 +254,7 @@ class Winograd(Candidate):
         traffic, ``stream`` weights and V that come from further than L1, ``store`` the slabs
         of NCHW, ``tasks``, ``team``.
         """
-        p, e = self.problem, self.problem.element
+        p, e = self.problem, self.numerics.operand_bytes
         ic_segments = ceil_div(self.ic, self.ic_segment)
         oc_segments = ceil_div(self.oc, self.oc_segment)
         blocks = ceil_div(self.tiles, self.tile_block)
@@ -304,7 +309,7 @@ class Winograd(Candidate):
             "store": store * p.groups,
             "tasks": self.tasks * (TASK_CYCLES + self.positions * PIECE_CYCLES),
         }
-        if p.converts:
+        if self.numerics.converts:
             work["convert"] = conversion_cycles(p, self.lanes, oc_segments / shares)
         largest = self.tile_block / max(self.tiles, 1)
         largest *= min(1.0, self.oc_segment / self.oc) / p.groups
@@ -327,22 +332,30 @@ def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
     return tile * problem.groups * ic * ceil_div(oc, lanes) / rates.fma_per_cycle
 
 
-def supports(problem: ConvProblem) -> str | None:
+def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.stride != (1, 1) or problem.dilation != (1, 1):
         return "it needs stride 1 and no dilation"
     if problem.kh != problem.kw or problem.kh not in {r for _, r in VARIANTS}:
         return "it needs a 3x3 or 5x5 kernel"
-    if problem.compute == "f16":
+    if numerics.chain is not None:
         return "it has no kernels in half precision"
     return ragged_groups(problem)
+
+
+def volunteers(problem: ConvProblem) -> bool:
+    """Whether it may be chosen without being named: not where arrays are of half precision.
+
+    Their own rounding is all that a user of ``tolerance`` expects there.
+    """
+    return problem.dtype != "f16"
 
 
 def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
     """Yield the blockings worth an estimate."""
     for n, r in VARIANTS:
         # What is spent on speed; the rounding of the arrays is not.
-        bound = winograd_error_bound(n, r, problem.ic // problem.groups, problem.compute)
+        bound = winograd_error(n, r, problem.ic // problem.groups, around.numerics)
         if r == problem.kh and bound <= around.tolerance:
             for nr, largest in widths(problem.oc // problem.groups, around):
                 yield from _blockings(problem, around, n, r, nr, largest)
@@ -351,7 +364,7 @@ def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate
 def _blockings(
     problem: ConvProblem, around: Surroundings, n: int, r: int, nr: int, largest: int
 ) -> Iterator[Candidate]:
-    e, positions = problem.element, (n + r - 1) ** 2
+    e, positions = around.numerics.operand_bytes, (n + r - 1) ** 2
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
     tiles = max(tiles_of(problem, n), 1)
     budget = around.machine.l2_share * 5 // 8 // (positions * e)  # channels of V and M
@@ -387,6 +400,6 @@ def _blockings(
                     continue
                 seen.add(key)
                 yield Winograd(
-                    problem, n, r, around.lanes, mr, nr, block, ic_segment,
+                    problem, around.numerics, n, r, around.lanes, mr, nr, block, ic_segment,
                     min(oc_block, oc_segment), oc_segment, around.machine.l1d_bytes,
                 )  # fmt: skip

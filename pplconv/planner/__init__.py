@@ -4,7 +4,6 @@
 ``plan.py``          `Plan`, the frozen answer
 ``planning.py``      `make_plan`: wisdom first, else the estimate or a search
 ``estimating.py``    candidates, ranked by the cost model
-``half.py``           whether half precision is computed in, or only stored
 ``target.py``        `Target`: machine and kernels that plans are made for, if not this process's
 ``starting.py``      what starting a team costs
 ``searching.py``     candidates, measured
@@ -17,12 +16,12 @@ from __future__ import annotations
 from .estimating import (
     SEARCHES,
     Request,
+    best_isa,
     check_algorithm,
     check_search,
     share,
     surroundings,
 )
-from .half import half_arithmetic
 from .plan import Plan
 from .planning import EPILOGUES, SEARCH_SECONDS, Planned, make_plan, plan_problem
 from .target import Target
@@ -35,9 +34,9 @@ __all__ = [
     "Planned",
     "Request",
     "Target",
+    "best_isa",
     "check_algorithm",
     "check_search",
-    "half_arithmetic",
     "make_plan",
     "plan_problem",
     "share",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable
@@ -10,10 +11,11 @@ from functools import lru_cache
 from typing import Any
 
 from .. import config
-from ..algorithms import ALGORITHMS, Candidate, Rates, Surroundings
+from ..algorithms import ALGORITHMS, Candidate, Rates, Surroundings, winograd
 from ..algorithms.rates import CYCLES_PER_MICROSECOND
 from ..machine import Machine
 from ..machine import current as current_machine
+from ..numerics import Numerics, default_permission, numerics_of
 from ..problem import ConvProblem
 from ..runtime import default_threads, process_threads
 from .plan import Plan
@@ -69,24 +71,36 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
 
 @lru_cache(maxsize=64)
 def _surroundings(
-    dtype: str, threads: int, settings: config.Settings, target: Target
-) -> Surroundings:
-    isa = target.isas(dtype, settings.max_isa)[-1]
-    lanes, found = target.tiles(dtype, isa)
-    return Surroundings(target.machine, isa, found, lanes, threads)
+    numerics: Numerics, threads: int, settings: config.Settings, target: Target
+) -> Surroundings | None:
+    isas = target.isas(numerics.operand, settings.max_isa)
+    if not isas:
+        return None
+    lanes, found = target.tiles(numerics.operand, isas[-1])
+    return Surroundings(target.machine, numerics, isas[-1], found, lanes, threads)
 
 
 def surroundings(dtype: str) -> Surroundings:
-    """Kernels and team of a call that names neither, as the environment stands now."""
-    return _around(dtype, None, config.current(), here())
+    """Kernels and team of a call that names neither, as the environment stands now.
+
+    The arrays are of `dtype`, and computed in what every machine can compute them in.
+    """
+    settings, target = config.current(), here()
+    (computed,) = default_permission(dtype)
+    found = _surroundings(
+        numerics_of(dtype, computed), default_threads(settings, target.machine), settings, target
+    )
+    assert found is not None  # portable kernels are always there
+    return found
 
 
-def _around(
-    dtype: str, threads: int | None, settings: config.Settings, target: Target
-) -> Surroundings:
-    if threads is None:  # asked each time: threads may differ in it
-        threads = default_threads(settings, target.machine)
-    return _surroundings(dtype, threads, settings, target)
+def best_isa(numerics: Numerics) -> str | None:
+    """Instruction set that plans of these types have, as the environment stands now.
+
+    None if this machine, or what the environment leaves of it, has no kernels for them.
+    """
+    isas = here().isas(numerics.operand, config.current().max_isa)
+    return isas[-1] if isas else None
 
 
 def share(threads: int | None) -> int:
@@ -182,22 +196,50 @@ class Request:
         """The machine that the plan is for."""
         return (self.target or here()).machine
 
-    def surroundings(self) -> Surroundings:
-        """What the machine gives, with the team that the work justifies."""
+    def contexts(self) -> list[Surroundings]:
+        """What the machine gives, with the team that the work justifies.
+
+        Returns
+        -------
+        list of Surroundings
+            One for each of the problem's `numerics` that has kernels, the preferred one first.
+
+        Raises
+        ------
+        ValueError
+            If none has.
+        """
         settings = self.target.settings if self.target else config.current()
-        around = _around(self.problem.compute, self.threads, settings, self.target or here())
-        threads, start = team(self.problem, around, settings)
-        return replace(around, threads=threads, tolerance=self.tolerance, team_start=start)
+        target, threads = self.target or here(), self.threads
+        if threads is None:  # asked each time: threads may differ in it
+            threads = default_threads(settings, target.machine)
+        found = [
+            around
+            for numerics in self.problem.numerics
+            if (around := _surroundings(numerics, threads, settings, target)) is not None
+        ]
+        if not found:
+            types = ", ".join(self.problem.permitted)
+            raise ValueError(f"no kernels here compute arrays of {self.problem.dtype} in {types}")
+        threads, start = team(self.problem, found[0], settings)
+        return [
+            replace(around, threads=threads, tolerance=self.tolerance, team_start=start)
+            for around in found
+        ]
+
+    def surroundings(self) -> Surroundings:
+        """The first of `contexts`, whose kernels are preferred."""
+        return self.contexts()[0]
 
     def ranked(
-        self, around: Surroundings, names: Iterable[str] = (), slack: float = 1.0
+        self, threads: int | None = None, names: Iterable[str] = (), slack: float = 1.0
     ) -> list[Ranked]:
         """Rank what serves the problem within tolerance and workspace, best first.
 
         Parameters
         ----------
-        around : Surroundings
-            Machine and team.
+        threads : int, optional
+            Size of the team; by default the one that the work justifies.
         names : iterable of str
             Algorithms to ask; what the request allows if empty.
         slack : float
@@ -211,16 +253,19 @@ class Request:
         """
         if not names:
             names = list(ALGORITHMS) if self.algorithm == "auto" else [self.algorithm]
-            if self.algorithm == "auto" and self.problem.dtype == "f16":
-                names.remove("winograd")  # whoever wants it says so
-        rates = Rates.of(around)
+            if self.algorithm == "auto" and not winograd.volunteers(self.problem):
+                names.remove(winograd.NAME)
+        contexts = self.contexts()
+        if threads is not None:
+            contexts = [replace(around, threads=threads) for around in contexts]
         found: list[Ranked] = []
         too_large: list[Candidate] = []
-        reasons = []
+        reasons: dict[str, None] = {}
         best = math.inf
-        for name in names:
+        for name, around in itertools.product(names, contexts):
             module = ALGORITHMS[name]
-            unfit = module.supports(self.problem)
+            rates = Rates.of(around)
+            unfit = module.supports(self.problem, around.numerics)
             reason = None if unfit is None else f": {unfit}"
             if reason is None:
                 busy = module.floor(self.problem, around.lanes, rates) / around.threads
@@ -233,7 +278,7 @@ class Request:
                 too_large += candidates if not small else []
                 reason = None if candidates else self._too_imprecise(name, around)
             if reason is not None:
-                reasons.append(f'algorithm="{name}" cannot serve {self.problem}{reason}')
+                reasons[f'algorithm="{name}" cannot serve {self.problem}{reason}'] = None
         if not found and too_large:
             least = min(c.scratch_bytes for c in too_large)
             raise ValueError(
@@ -280,26 +325,27 @@ def estimate_plan(request: Request, slack: float = 1.0) -> tuple[list[Ranked], l
     single, teamed : list of Ranked
         All candidates as one thread sees them; those of the chosen bits as the team does.
     """
-    around = request.surroundings()
-    alone = around if around.threads == 1 else replace(around, threads=1)
-    single = request.ranked(alone, slack=slack)
+    single = request.ranked(1, slack=slack)
     return single, rank_team(request, single[0].candidate, single)
 
 
 def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list[Ranked]:
     """Rank the candidates that have the bits of `chosen`, for the request's team."""
-    around = request.surroundings()
-    if around.threads == 1:
+    contexts = request.contexts()
+    threads = contexts[0].threads
+    if threads == 1:
         return [r for r in single if r.candidate.bits == chosen.bits]
     names = dict.fromkeys(r.candidate.algorithm for r in single if r.candidate.bits == chosen.bits)
     try:
-        same = [r for r in request.ranked(around, names) if r.candidate.bits == chosen.bits]
+        same = [r for r in request.ranked(None, names) if r.candidate.bits == chosen.bits]
     except ValueError:  # the segments of a team may need more scratch than one thread's
         same = []
     if same:
         return same
-    alone = [r.candidate for r in single if r.candidate.bits == chosen.bits]
-    return rank(alone, Rates.of(around), around.threads)
+    rates = {around.numerics: Rates.of(around) for around in contexts}
+    alone = (r.candidate for r in single if r.candidate.bits == chosen.bits)
+    ranked = [each for c in alone for each in rank([c], rates[c.numerics], threads)]
+    return sorted(ranked, key=lambda r: r.total)
 
 
 def plan_of(
@@ -310,13 +356,13 @@ def plan_of(
     seconds: float | None = None,
 ) -> tuple[Plan, dict[str, Any]]:
     """Make a candidate into a plan and into what the loops take."""
-    around = request.surroundings()
     candidate, problem = best.candidate, request.problem
+    around = next(c for c in request.contexts() if c.numerics == candidate.numerics)
     threads = request.team_for(candidate, around.threads)
     plan = Plan(
         problem=str(problem),
         dtype=problem.dtype,
-        compute=problem.compute,
+        numerics=candidate.numerics,
         layout=problem.layout_text,
         algorithm=candidate.algorithm,
         bits=candidate.bits,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ..numerics import Numerics
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -20,8 +22,8 @@ class Plan:
         The problem in one line, as oneDNN's benchdnn writes it.
     dtype, layout : str
         Of input and output; a blocked layout with its block, ``"NCHW16c"``.
-    compute : str
-        What is computed in: `dtype`, or of ``"f16"`` and ``"f32"`` the other one.
+    numerics : Numerics
+        The types that it is computed with.
     algorithm : str
         A name that ``algorithm=`` takes.
     bits : str
@@ -57,7 +59,7 @@ class Plan:
 
     problem: str
     dtype: str
-    compute: str
+    numerics: Numerics
     layout: str
     algorithm: str
     bits: str
@@ -84,11 +86,16 @@ class Plan:
         values = (getattr(self, name) for name in self.__dataclass_fields__)
         return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 
+    @property
+    def compute(self) -> str:
+        """What is computed in: `dtype`, or of ``"f16"`` and ``"f32"`` the other one."""
+        return self.numerics.operand
+
     def __str__(self) -> str:
         """Lay the plan out for reading, one fact a line."""
         cost = ", ".join(f"{name} {cycles:.3g}" for name, cycles in self.cost.items())
         time = "" if self.seconds is None else f" ({1e3 * self.seconds:.3g} ms)"
-        computed = "" if self.compute == self.dtype else f", computed in {self.compute}"
+        computed = f", computed in {self.compute}" if self.numerics.converts else ""
         lines = {
             "problem": f"{self.problem} {self.dtype} {self.layout}{computed}",
             "algorithm": f"{self.algorithm}, {self.bits} (error at most {self.error_bound:.1e})",

@@ -207,10 +207,11 @@ def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
     # What was found with a free choice may serve a restricted one, and what was found with
     # nothing behind the sums is a good guess where something follows.
     classes = dict.fromkeys((epilogue + asked, epilogue, EPILOGUES[0]))
-    cpu, isa = wisdom.cpu_model(request.machine), request.surroundings().isa
+    cpu, around = wisdom.cpu_model(request.machine), request.surroundings()
     tolerance = float(min(request.tolerance, 1e30))
+    types, isa = around.numerics.name, around.isa
     return [
-        wisdom.Key(str(problem), problem.dtype_text, problem.layout_text, name, tolerance, cpu, isa)
+        wisdom.Key(str(problem), types, problem.layout_text, name, tolerance, cpu, isa)
         for name in classes
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .._arrays import empty_aligned
 from .._trial import Trial
 from ..algorithms import Candidate
+from ..numerics import TYPES, Numerics
 from ..problem import ConvProblem
 from .estimating import Ranked, Request, rank_team
 from .racing import Progress, Runs, Timed, choose, pruned, race
@@ -30,17 +31,17 @@ class Bench:
     ----------
     problem : ConvProblem
         What is computed.
-    isa : str
-        Instruction set of the kernels.
+    isas : mapping of Numerics to str
+        Instruction set of the kernels, by what is computed in.
     epilogue : str
         Class of what follows the sums.
     """
 
-    def __init__(self, problem: ConvProblem, isa: str, epilogue: str) -> None:
+    def __init__(self, problem: ConvProblem, isas: Mapping[Numerics, str], epilogue: str) -> None:
         rng = np.random.default_rng(0)
-        dtype = np.dtype(f"f{problem.stored}")
-        drawn = np.dtype(f"f{problem.element}")
-        self.problem, self.isa, self.epilogue = problem, isa, epilogue
+        dtype = np.dtype(TYPES[problem.dtype].numpy)
+        drawn = np.promote_types(dtype, np.float32)  # halves cannot be drawn
+        self.problem, self.isas, self.epilogue = problem, isas, epilogue
         # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
         self.x: NDArray[Any] = empty_aligned(problem.input_shape, dtype)
         self.x[...] = rng.random(problem.input_shape, drawn)
@@ -50,14 +51,14 @@ class Bench:
         self.weight -= dtype.type(0.5)
         self.y: NDArray[Any] = empty_aligned(problem.output_shape, dtype)
         self.y.fill(1)  # its pages are there before the first run is timed
-        self._packed: OrderedDict[str, Trial] = OrderedDict()
+        self._packed: OrderedDict[tuple[str, str], Trial] = OrderedDict()
         self.whole = True  # every run has had the team that it was to be timed with
 
     def prepare(self, candidate: Candidate, threads: int) -> Runs:
         """Make a candidate ready to be run."""
-        packing = candidate.packing
+        packing = candidate.numerics.weights, candidate.packing
         trial = Trial(
-            candidate.fields(threads), self.problem.compute, self.isa, self.weight, self.epilogue,
+            candidate.fields(threads), self.isas[candidate.numerics], self.weight, self.epilogue,
             self._packed.get(packing),
         )  # fmt: skip
         self._packed[packing] = trial
@@ -133,13 +134,15 @@ def search_plan(
     Found
     """
     begin = clock()
-    around = request.surroundings()
-    bench = Bench(request.problem, around.isa, epilogue)
+    contexts = request.contexts()
+    threads = contexts[0].threads
+    isas = {around.numerics: around.isa for around in contexts}
+    bench = Bench(request.problem, isas, epilogue)
 
     def left() -> float:
         return max(seconds - (clock() - begin), 0.02 * seconds)
 
-    two = around.threads > 1 and bits is None
+    two = threads > 1 and bits is None
     if bits is None:
         timed = race(
             pruned(single, effort), lambda r: bench.prepare(r.candidate, 1),
@@ -157,7 +160,7 @@ def search_plan(
     outsider = [] if teamed[0].candidate.bits == bits else [teamed[0]]
     timed = race(
         divisions + outsider,
-        lambda r: bench.prepare(r.candidate, request.team_for(r.candidate, around.threads)),
+        lambda r: bench.prepare(r.candidate, request.team_for(r.candidate, threads)),
         left(), keep=(0, len(divisions)) if outsider else (0,), clock=clock,
         progress=_part(progress, 0.5 if two else 0.0, 1.0),
     )  # fmt: skip

@@ -15,7 +15,7 @@ from .. import _kernels
 from ..config import Settings
 from ..machine import Machine
 from ..machine import current as current_machine
-from ..problem import DTYPES
+from ..numerics import TYPES
 
 # Microseconds: what is assumed of a machine on which nothing can be timed. Those at hand
 # measure 2 to 8.
@@ -83,7 +83,7 @@ class Target:
     def tiles(self, dtype: str, isa: str) -> tuple[int, Tiles]:
         """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
         rows = [row for row in self.gemm if row[:2] == (dtype, isa)]
-        lanes = rows[0][4] // DTYPES[dtype] if rows else 0
+        lanes = rows[0][4] // TYPES[dtype].bytes if rows else 0
         return lanes, {nr: mr for _, _, nr, mr, _ in rows}
 
 

@@ -32,7 +32,7 @@ SCHEDULES: dict[str, type[Schedule]] = {
 }
 
 
-def compile_plan(fields: dict[str, Any], dtype: str, isa: str) -> Schedule:
+def compile_plan(fields: dict[str, Any], isa: str) -> Schedule:
     """Make the schedule that a candidate's fields describe.
 
     Raises
@@ -44,7 +44,7 @@ def compile_plan(fields: dict[str, Any], dtype: str, isa: str) -> Schedule:
     MemoryError
         If it is beyond what the loops can address.
     """
-    return SCHEDULES[fields["loops"]](fields, dtype, isa)
+    return SCHEDULES[fields["loops"]](fields, isa)
 
 
 __all__ = ["SCHEDULES", "Schedule", "compile_plan"]

@@ -24,16 +24,22 @@ cdef struct Memory:
     int64_t image, block, row, pixel, width
 
 
+cdef struct Sizes:
+    # Bytes of an element of each type of the `Numerics`.
+    int64_t source, operand, weight, sum, destination, bias
+
+
 cdef struct Shape:
-    # What is computed. Channels are those of one group. `element` is the size of what is computed
-    # in, and `stored` that of input, residual and output, which are converted if it is another.
+    # What is computed. Channels are those of one group. Input, residual and output are converted
+    # on their way where kernels read and write another type.
     pplconv_geometry geometry
     bint converts
-    int64_t element, stored, batch, groups, ic, oc, taps
+    Sizes size
+    int64_t batch, groups, ic, oc, taps
     Memory x, y
     # What may follow the store, whatever the loops are.
     pplconv_kernel activate, zero_lanes
-    # From stored to computed and back; NULL where nothing is converted.
+    # From source to operand, and from sum to destination; NULL where nothing is converted.
     pplconv_kernel convert_in, convert_out
 
 
@@ -84,7 +90,7 @@ cdef inline void activate(const Shape *s, const Tensors *t, void *data, int64_t 
     a.slope = t.slope
     a.kind = t.activation
     if t.activation == PPLCONV_ACTIVATE_PRELU_ROW:
-        a.slope = t.slope + channel * s.element
+        a.slope = t.slope + channel * s.size.bias
         if not channels_in_rows:
             a.kind = PPLCONV_ACTIVATE_PRELU_COLUMN
     s.activate(&a)
@@ -169,7 +175,7 @@ cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t row
     a.pixels = columns
     a.lanes = s.y.width - used
     for row in range(rows):
-        a.dst = y + channel_offset(&s.y, s.stored, channels) + row * s.y.row
+        a.dst = y + channel_offset(&s.y, s.size.destination, channels) + row * s.y.row
         if s.converts:
             n.src = n.residual = n.clip = NULL
             n.src_rs = n.residual_rs = n.columns = n.flags = 0

@@ -13,6 +13,8 @@ from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
 from pplconv._workspace cimport Buffer, borrow, give_back
 
+from pplconv.numerics import numerics_of
+
 cdef extern from "pplconv_schedules.h" nogil:
     uint64_t pplconv_flush_denormals()
     void pplconv_restore_denormals(uint64_t saved)
@@ -80,8 +82,9 @@ cdef void convert_filters(const Shape *s, const char *weights, char *converted, 
                           int64_t end) noexcept nogil:
     """Convert the weights of output channels `begin` to `end`."""
     cdef int64_t size = s.ic * s.taps
-    convert_in(s, weights + begin * size * s.stored, 0, converted + begin * size * s.element, 0, 1,
-               (end - begin) * size)
+    # The caller's weights are of the type of the input.
+    convert_in(s, weights + begin * size * s.size.source, 0,
+               converted + begin * size * s.size.weight, 0, 1, (end - begin) * size)
 
 
 cdef class Schedule:
@@ -91,20 +94,34 @@ cdef class Schedule:
     ----------
     fields : dict
         What the plan decides, by name.
-    dtype, isa : str
-        Which kernels to call: the type that is computed in.
+    isa : str
+        Which kernels to call.
+
+    Raises
+    ------
+    ValueError
+        If the loops could not carry it out inside its memory.
     """
 
-    def __cinit__(self, dict fields, str dtype, str isa):
+    def __cinit__(self, dict fields, str isa):
         cdef Shape *s = &self.shape
+        numerics = fields["numerics"]
+        cdef str dtype = numerics.operand
         check_numbers(fields)
+        # Sizes that are not those of kernels would lead outside arrays.
+        if numerics_of(numerics.source, dtype) != numerics:
+            raise ValueError(f"no loops compute with {numerics}")
         memset(s, 0, sizeof(Shape))
         g = &s.geometry
         (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
          g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = fields["geometry"]
-        s.element = fields["element"]
-        s.stored = fields["stored"]
-        s.converts = s.stored != s.element
+        s.size.source = numerics.source_bytes
+        s.size.operand = numerics.operand_bytes
+        s.size.weight = numerics.weight_bytes
+        s.size.sum = numerics.sum_bytes
+        s.size.destination = numerics.destination_bytes
+        s.size.bias = numerics.bias_bytes
+        s.converts = numerics.converts
         s.batch = fields["batch"]
         s.groups = fields["groups"]
         s.ic = fields["ic"]
@@ -115,9 +132,6 @@ cdef class Schedule:
         s.activate = find("activate", dtype, isa)
         s.zero_lanes = find("zero_lanes", dtype, isa)
         if s.converts:
-            if (s.stored, dtype) not in ((2, "f32"), (4, "f16")):
-                raise ValueError("what is converted are arrays of halves, computed in f32, "
-                                 "and of floats, computed in f16")
             s.convert_in = find("convert_in", dtype, isa)
             s.convert_out = find("convert_out", dtype, isa)
         self.tasks = fields["tasks"]
@@ -140,7 +154,7 @@ cdef class Schedule:
             with nogil:
                 self.pack_pieces(weights, packed, NULL, team)
             return 0
-        converted = borrow(s.groups * s.oc * s.ic * s.taps * s.element)
+        converted = borrow(s.groups * s.oc * s.ic * s.taps * s.size.weight)
         with nogil:
             self.pack_pieces(weights, packed, converted.data, team)
         give_back(converted)

@@ -54,18 +54,18 @@ cdef inline Rows rows_seen(const DepthwiseJob *j, int64_t row, int64_t row_end) 
 cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
     """NCHW: vectors over pixels."""
     cdef pplconv_depthwise_pixels_args a
-    cdef int64_t e = j.shape.element, offset
+    cdef int64_t offset
     offset = p.image * j.shape.y.image + p.channel * j.shape.y.block
     a.src = t.x + p.image * j.shape.x.image + p.channel // j.multiplier * j.shape.x.block
     a.src_cs = j.shape.x.block
     a.dst = t.y + offset
     a.dst_cs = j.shape.y.block
-    a.weights = t.weights + p.channel * j.shape.taps * e
+    a.weights = t.weights + p.channel * j.shape.taps * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.channels = p.channel_end - p.channel
     a.multiplier = j.multiplier
-    a.bias = t.bias + p.channel * e
+    a.bias = t.bias + p.channel * j.shape.size.bias
     a.residual = t.residual + offset
     a.residual_cs = a.dst_cs
     a.clip = t.clip
@@ -81,7 +81,7 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
                                char *scratch) noexcept nogil:
     """The same for some rows of a few channels, which are all of the part, in the scratch."""
     cdef pplconv_depthwise_pixels_args a
-    cdef int64_t e = j.shape.element, row, offset
+    cdef int64_t e = j.shape.size.operand, row, offset
     cdef int64_t channel = p.channel // j.multiplier
     cdef int64_t channels = ceil_div(p.channel_end - p.channel, j.multiplier)
     cdef Rows r = rows_seen(j, p.row, p.row_end)
@@ -91,15 +91,15 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     convert_in(&j.shape, t.x + p.image * j.shape.x.image + channel * j.shape.x.block
                + r.top * j.shape.x.row, j.shape.x.block, scratch + j.slab_offset, a.src_cs,
                channels, (r.bottom - r.top) * j.shape.geometry.iw)
-    row = j.shape.geometry.ow * e
+    row = j.shape.geometry.ow * j.shape.size.sum
     a.dst_cs = (p.row_end - p.row) * row
     a.dst = scratch + j.out_offset - p.row * row
-    a.weights = t.weights + p.channel * j.shape.taps * e
+    a.weights = t.weights + p.channel * j.shape.taps * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.channels = p.channel_end - p.channel
     a.multiplier = j.multiplier
-    a.bias = t.bias + p.channel * e
+    a.bias = t.bias + p.channel * j.shape.size.bias
     a.residual = NULL
     a.residual_cs = 0
     a.clip = t.clip
@@ -114,7 +114,7 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
 cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noexcept nogil:
     """NHWC and NCHWc: vectors over channels, up to the end of each block of them."""
     cdef pplconv_depthwise_channels_args a
-    cdef int64_t e = j.shape.element, channel = p.channel, image, offset, row
+    cdef int64_t e = j.shape.size.weight, channel = p.channel, image, offset, row
     a.src_rs = j.shape.x.row
     a.src_ps = j.shape.x.pixel
     a.dst_rs = j.shape.y.row
@@ -134,12 +134,12 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
                            j.shape.y.width - channel % j.shape.y.width)
         a.phase = channel % j.multiplier
         a.src = (t.x + p.image * j.shape.x.image
-                 + channel_offset(&j.shape.x, j.shape.stored, channel // j.multiplier))
-        offset = image + channel_offset(&j.shape.y, j.shape.stored, channel)
+                 + channel_offset(&j.shape.x, j.shape.size.source, channel // j.multiplier))
+        offset = image + channel_offset(&j.shape.y, j.shape.size.destination, channel)
         a.dst = t.y + offset
         a.residual = t.residual + offset
         a.weights = t.weights + channel * e
-        a.bias = t.bias + channel * e
+        a.bias = t.bias + channel * j.shape.size.bias
         j.by_channels(&a)
         if t.activation:
             for row in range(p.row, p.row_end):
@@ -155,38 +155,39 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
                                char *scratch) noexcept nogil:
     """The same for some rows of a few channels of one block in the scratch."""
     cdef pplconv_depthwise_channels_args a
-    cdef int64_t e = j.shape.element, channel = p.channel // j.multiplier, offset
+    cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset
     cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1
     cdef Rows r = rows_seen(j, p.row, p.row_end)
     cdef const char *x = (t.x + p.image * j.shape.x.image + r.top * j.shape.x.row
-                          + channel_offset(&j.shape.x, j.shape.stored, channel))
+                          + channel_offset(&j.shape.x, j.shape.size.source, channel))
     a.src_ps = channels * e
     a.src_rs = j.shape.geometry.iw * a.src_ps
     a.src = scratch + j.slab_offset - r.top * a.src_rs
-    if j.shape.x.pixel == channels * j.shape.stored:
+    if j.shape.x.pixel == channels * j.shape.size.source:
         convert_in(&j.shape, x, 0, scratch + j.slab_offset, 0, 1,
                    (r.bottom - r.top) * j.shape.geometry.iw * channels)
     else:
         convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.slab_offset, a.src_ps,
                    (r.bottom - r.top) * j.shape.geometry.iw, channels)
     a.channels = p.channel_end - p.channel
-    a.dst_ps = a.channels * e
+    a.dst_ps = a.channels * j.shape.size.sum
     a.dst_rs = j.shape.geometry.ow * a.dst_ps
     a.dst = scratch + j.out_offset - p.row * a.dst_rs
-    a.weights = t.weights + p.channel * e
-    a.weights_ts = j.width * e
+    a.weights = t.weights + p.channel * j.shape.size.weight
+    a.weights_ts = j.width * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.multiplier = j.multiplier
     a.phase = p.channel % j.multiplier
-    a.bias = t.bias + p.channel * e
+    a.bias = t.bias + p.channel * j.shape.size.bias
     a.residual = NULL
     a.residual_rs = a.residual_ps = 0
     a.clip = t.clip
     a.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     a.geometry = &j.shape.geometry
     j.by_channels(&a)
-    offset = p.image * j.shape.y.image + channel_offset(&j.shape.y, j.shape.stored, p.channel)
+    offset = (p.image * j.shape.y.image
+              + channel_offset(&j.shape.y, j.shape.size.destination, p.channel))
     finish_converted(&j.shape, t, scratch + j.out_offset, a.dst_ps,
                      offset + p.row * j.shape.y.row, j.shape.y.pixel,
                      a.rows * j.shape.geometry.ow, a.channels, p.channel, False)
@@ -240,7 +241,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     """Pack piece `index` of `pieces` of the channels' kernels."""
     cdef const DepthwiseJob *j = <const DepthwiseJob *> job
     cdef pplconv_pack_depthwise_args p
-    cdef int64_t kernel = j.shape.taps * j.shape.element
+    cdef int64_t kernel = j.shape.taps * j.shape.size.weight
     if j.shape.y.width == 1:
         p.oc_begin = j.channels * index // pieces
         p.oc_end = j.channels * (index + 1) // pieces
@@ -262,7 +263,8 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
 cdef class DepthwiseSchedule(Schedule):
     """A candidate of ``algorithms.depthwise`` compiled."""
 
-    def __cinit__(self, dict fields, str dtype, str isa):
+    def __cinit__(self, dict fields, str isa):
+        cdef str dtype = fields["numerics"].operand
         cdef DepthwiseJob *j = &self.own
         memset(j, 0, sizeof(DepthwiseJob))
         j.shape = self.shape
@@ -300,7 +302,7 @@ cdef class DepthwiseSchedule(Schedule):
         if self.tasks != (j.shape.batch * ceil_div(j.channels, j.channel_segment)
                           * ceil_div(j.shape.geometry.oh, j.row_segment)):
             raise ValueError("the tasks are not those of the segments")
-        if self.weight_bytes < j.width * j.shape.taps * j.shape.element:
+        if self.weight_bytes < j.width * j.shape.taps * j.shape.size.weight:
             raise ValueError("packed weights are larger than their memory")
         if j.shape.converts:
             self.check_converted()
@@ -309,7 +311,7 @@ cdef class DepthwiseSchedule(Schedule):
     cdef int check_converted(self) except -1:
         """Refuse scratch in which what is converted overlaps or does not fit."""
         cdef DepthwiseJob *j = &self.own
-        cdef int64_t e = j.shape.element, rows
+        cdef int64_t e = j.shape.size.operand, rows
         g = &j.shape.geometry
         if min(j.channel_chunk, j.row_chunk) < 1:
             raise ValueError("chunks are at least 1")
@@ -322,6 +324,7 @@ cdef class DepthwiseSchedule(Schedule):
             raise ValueError("offsets are whole elements")
         if self.tasks and (
                 j.out_offset < j.slab_offset + j.channel_chunk * j.slab_rows * g.iw * e
-                or self.thread_scratch < j.out_offset + j.channel_chunk * j.row_chunk * g.ow * e):
+                or self.thread_scratch < (j.out_offset + j.channel_chunk * j.row_chunk * g.ow
+                                          * j.shape.size.sum)):
             raise ValueError("the scratch is too small for what is converted")
         return 0

@@ -67,7 +67,7 @@ cdef struct Place:
 cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
     """Of the panel that begins at a channel, counted over all groups."""
     cdef Place place
-    place.offset = channel_offset(&j.shape.y, j.shape.stored, channel)
+    place.offset = channel_offset(&j.shape.y, j.shape.size.destination, channel)
     place.left = INT64_MAX
     if j.shape.y.block:
         place.left = j.block_panels - channel % j.shape.y.width // j.panel
@@ -76,7 +76,7 @@ cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
 
 cdef inline void next_panel(const DirectJob *j, Place *place) noexcept nogil:
     """Go on to the next panel, which may be in another block."""
-    place.offset += j.panel * j.shape.stored
+    place.offset += j.panel * j.shape.size.destination
     place.left -= 1
     if place.left == 0:
         place.left = j.block_panels
@@ -122,7 +122,7 @@ cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part,
     cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
                           + part.group * j.shape.ic * j.shape.x.block)
     c.src = stage
-    c.src_cs = c.src_rs = j.shape.geometry.iw * j.shape.element
+    c.src_cs = c.src_rs = j.shape.geometry.iw * j.shape.size.operand
     c.rows = 1
     for row in range(rows):
         channel = 0
@@ -130,7 +130,7 @@ cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part,
             c.channels = c.fill = least(j.stage_channels, j.shape.ic - channel)
             convert_in(&j.shape, x + row * j.shape.x.row + channel * j.shape.x.block,
                        j.shape.x.block, stage, c.src_cs, c.channels, j.shape.geometry.iw)
-            c.dst = slab + row * j.x.row + channel * j.shape.element
+            c.dst = slab + row * j.x.row + channel * j.shape.size.operand
             j.pack_channels(c)
             channel += c.channels
     c.dst = slab
@@ -139,11 +139,12 @@ cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part,
 cdef void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
                        int64_t rows, char *slab) noexcept nogil:
     """The same where channels are neighbours in the image already, if only in blocks."""
-    cdef int64_t _block, row, columns = j.x.pixel // j.shape.element
+    cdef int64_t _block, row, columns = j.x.pixel // j.shape.size.operand
     cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
-                          + channel_offset(&j.shape.x, j.shape.stored, part.group * j.shape.ic))
+                          + channel_offset(&j.shape.x, j.shape.size.source,
+                                           part.group * j.shape.ic))
     for _block in range(j.channel_blocks):
-        if j.shape.x.pixel == columns * j.shape.stored:
+        if j.shape.x.pixel == columns * j.shape.size.source:
             convert_in(&j.shape, x, j.shape.x.row, slab, j.x.row, rows,
                        columns * j.shape.geometry.iw)
         else:
@@ -158,7 +159,7 @@ cdef void list_segments(const DirectJob *j, const Range *rows, const Range *colu
                         Rectangle *r, char *scratch) noexcept nogil:
     """Write the list of what a rectangle's outputs sum over, in the order of packed weights."""
     cdef pplconv_segment *s = <pplconv_segment *> scratch
-    cdef int64_t block, kh, kw, piece, step, weights = j.channels * j.panel * j.shape.element
+    cdef int64_t block, kh, kw, piece, step, weights = j.channels * j.panel * j.shape.size.weight
     # Taps of one row of the kernel that touch in memory are one segment.
     step = columns.high - columns.low if j.taps_touch else 1
     r.k = step * j.channels
@@ -182,7 +183,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                     int64_t oc_begin, int64_t oc_end) noexcept nogil:
     """The tiles of one rectangle, for panels of output channels."""
     cdef pplconv_gemm_args g
-    cdef int64_t e = j.shape.element, panel, line, run, at, m
+    cdef int64_t e = j.shape.size.operand, panel, line, run, at, m
     cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef int64_t channels = oc_end - oc_begin, channel = part.group * j.shape.oc + oc_begin
     cdef int64_t panels = ceil_div(channels, j.panel), last_n = channels - (panels - 1) * j.panel
@@ -193,7 +194,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef const char *origin
     cdef const char *weights = (t.weights + part.group * j.weights_group
                                 + oc_begin // j.panel * j.panel_bytes)
-    cdef const char *bias = t.bias + channel * e
+    cdef const char *bias = t.bias + channel * j.shape.size.bias
     cdef Place place, first = place_of(j, channel)
     cdef pplconv_kernel kernel
     memset(&g, 0, sizeof(g))
@@ -206,26 +207,26 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     g.segments = part.scratch
     g.segment_count = r.segments
     g.a_ks = e
-    g.b_ks = j.panel * e
+    g.b_ks = j.panel * j.shape.size.weight
     g.b_ahead = j.b_ahead
     g.a_rs = (j.shape.geometry.stride_h * j.x.row if down
               else j.shape.geometry.stride_w * j.x.pixel)
     g.clip = t.clip
     if j.slab:
-        g.c_rs = j.nr * e
-        g.c_vs = j.lanes * e
+        g.c_rs = j.nr * j.shape.size.sum
+        g.c_vs = j.lanes * j.shape.size.sum
         g.flags = 0
     else:
         g.c_rs = j.shape.y.row if down else j.shape.y.pixel
         # In blocked arrays each vector of a wide tile goes to a block of its own.
         g.c_vs = (j.shape.y.block if j.shape.y.block and j.panel > j.shape.y.width
-                  else j.lanes * j.shape.stored)
+                  else j.lanes * j.shape.size.destination)
         g.residual_rs = g.c_rs
         g.residual_vs = g.c_vs
         g.flags = flags
         if j.shape.converts:
-            g.c_rs = j.nr * e
-            g.c_vs = j.lanes * e
+            g.c_rs = j.nr * j.shape.size.sum
+            g.c_vs = j.lanes * j.shape.size.sum
     if j.panel == j.nr:
         g.flags |= PPLCONV_B_PADDED
     for line in range(lines):
@@ -265,7 +266,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 elif t.activation and not j.slab:
                     finish(j, t, &g, m, channel + panel * j.panel)
                 g.b = <const char *> g.b + j.panel_bytes
-                g.bias = <const char *> g.bias + j.panel * e
+                g.bias = <const char *> g.bias + j.panel * j.shape.size.bias
                 next_panel(j, &place)
         if j.slab:
             store_run(j, t, part, r, line, oc_begin, oc_end, flags)
@@ -274,7 +275,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
 cdef void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g, int64_t rows,
                  int64_t channel) noexcept nogil:
     """Activate a tile that was just stored, vector by vector where blocks lie apart."""
-    cdef int64_t v, step = g.n if g.c_vs == j.lanes * j.shape.element else j.lanes
+    cdef int64_t v, step = g.n if g.c_vs == j.lanes * j.shape.size.destination else j.lanes
     for v in range(ceil_div(g.n, step)):
         activate(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
                  channel + v * step, False)
@@ -284,10 +285,10 @@ cdef void convert_tile(const DirectJob *j, const Tensors *t, const pplconv_gemm_
                        int64_t rows, int64_t channel, int64_t offset) noexcept nogil:
     """Finish a tile in the scratch on its way to the output, where blocks may lie apart."""
     cdef int64_t v = 0, at = 0, step = g.n
-    if g.residual_vs != j.lanes * j.shape.stored:
+    if g.residual_vs != j.lanes * j.shape.size.destination:
         step = j.lanes
     while at < g.n:
-        finish_converted(&j.shape, t, <char *> g.c + at * j.shape.element, g.c_rs,
+        finish_converted(&j.shape, t, <char *> g.c + at * j.shape.size.sum, g.c_rs,
                          offset + v * g.residual_vs, g.residual_rs, rows, least(step, g.n - at),
                          channel + at, False)
         at += step
@@ -310,19 +311,19 @@ cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef int64_t offset = (part.image * j.shape.y.image + (r.row + line) * j.shape.y.row
                            + r.column * j.shape.y.pixel + channel * j.shape.y.block)
     s.src = part.scratch + j.run_offset
-    s.src_rs = j.nr * j.shape.element
+    s.src_rs = j.nr * j.shape.size.sum
     s.dst = t.y + offset
     s.dst_rs = j.shape.y.block
     s.rows = r.column_end - r.column
     s.columns = oc_end - oc_begin
-    s.bias = t.bias + channel * j.shape.element
+    s.bias = t.bias + channel * j.shape.size.bias
     s.residual = t.residual + offset
     s.residual_rs = s.dst_rs
     s.clip = t.clip
     s.flags = flags
     if j.shape.converts:
         s.dst = part.scratch + j.stage_offset
-        s.dst_rs = j.run_pixels * j.shape.element
+        s.dst_rs = j.run_pixels * j.shape.size.sum
     j.store_transposed(&s)
     if j.shape.converts:
         finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
@@ -365,7 +366,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         part.x = make_slab(j, t, &part)
     else:
         part.x = (t.x + part.image * j.shape.x.image
-                  + channel_offset(&j.shape.x, j.shape.element, part.group * j.shape.ic))
+                  + channel_offset(&j.shape.x, j.shape.size.source, part.group * j.shape.ic))
     if j.pixels_inner or j.slab:
         for panel in range(ceil_div(part.oc_end - part.oc, j.panel)):
             oc = part.oc + panel * j.panel
@@ -384,7 +385,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     cdef const DirectJob *j = <const DirectJob *> job
     cdef pplconv_pack_weights_args p
     cdef int64_t group, panels = ceil_div(j.shape.oc, j.panel)
-    cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.element
+    cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.size.weight
     p.oc_begin = panels * index // pieces * j.panel
     p.oc_end = least(panels * (index + 1) // pieces * j.panel, j.shape.oc)
     p.ic = j.shape.ic
@@ -424,7 +425,8 @@ cdef int check_ranges(const Range *ranges, int64_t count, int64_t outputs, int64
 cdef class DirectSchedule(Schedule):
     """A candidate of ``algorithms.direct`` compiled."""
 
-    def __cinit__(self, dict fields, str dtype, str isa):
+    def __cinit__(self, dict fields, str isa):
+        cdef str dtype = fields["numerics"].operand
         cdef DirectJob *j = &self.own
         cdef Range *ranges
         cdef int64_t i
@@ -460,7 +462,8 @@ cdef class DirectSchedule(Schedule):
         j.oc_segment = fields["oc_segment"]
         j.slab_offset = fields["slab_offset"]
         j.run_offset = fields["run_offset"]
-        j.panel_bytes = (j.channel_blocks * j.channels * j.shape.taps * j.panel * j.shape.element)
+        j.panel_bytes = (j.channel_blocks * j.channels * j.shape.taps * j.panel
+                         * j.shape.size.weight)
         j.weights_group = ceil_div(j.shape.oc, j.panel) * j.panel_bytes
         rows, columns = fields["rows"], fields["columns"]
         j.row_count, j.column_count = len(rows), len(columns)
@@ -474,7 +477,7 @@ cdef class DirectSchedule(Schedule):
         if j.shape.y.block:
             j.block_panels = most(j.shape.y.width // j.panel, 1)
             j.block_step = (most(j.panel // j.shape.y.width, 1) * j.shape.y.block
-                            - j.block_panels * j.panel * j.shape.stored)
+                            - j.block_panels * j.panel * j.shape.size.destination)
         j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.row_segment)
         self.job = j
@@ -484,7 +487,7 @@ cdef class DirectSchedule(Schedule):
     cdef int check(self, int64_t slab_rows) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef DirectJob *j = &self.own
-        cdef int64_t e = j.shape.element, i, rows, longest = 0
+        cdef int64_t e = j.shape.size.operand, i, rows, longest = 0
         g = &j.shape.geometry
         check_tile(&j.gemm, j.mr, j.nr)
         if min(j.row_segment, j.oc_segment) < 1:
@@ -521,7 +524,8 @@ cdef class DirectSchedule(Schedule):
                 j.slab_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
                 or (j.slab and (longest > j.run_pixels
                                 or j.run_offset < j.slab_offset + slab_rows * j.x.row
-                                or self.thread_scratch < j.run_offset + j.run_pixels * j.nr * e))
+                                or self.thread_scratch
+                                < j.run_offset + j.run_pixels * j.nr * j.shape.size.sum))
                 or self.thread_scratch < j.slab_offset):
             raise ValueError("the scratch is too small")
         if self.tasks and j.shape.converts:
@@ -536,14 +540,15 @@ cdef class DirectSchedule(Schedule):
     cdef int check_converted(self, int64_t slab_rows) except -1:
         """Refuse scratch in which what is converted overlaps or does not fit."""
         cdef DirectJob *j = &self.own
-        cdef int64_t e = j.shape.element, stage = 0, run = j.mr * j.nr * e
+        cdef int64_t e = j.shape.size.operand, sum = j.shape.size.sum, stage = 0
+        cdef int64_t run = j.mr * j.nr * sum
         if j.stage_offset % e:
             raise ValueError("offsets are whole elements")
         if j.slab:
             if j.stage_channels < 1:
                 raise ValueError("planes are converted at least one at a time")
-            run = j.run_pixels * j.nr * e
-            stage = most(j.stage_channels * j.shape.geometry.iw, j.nr * j.run_pixels) * e
+            run = j.run_pixels * j.nr * sum
+            stage = most(j.stage_channels * j.shape.geometry.iw * e, j.nr * j.run_pixels * sum)
         if (j.run_offset < j.slab_offset + j.channel_blocks * slab_rows * j.x.row
                 or j.stage_offset < j.run_offset + run
                 or self.thread_scratch < j.stage_offset + stage):

@@ -93,7 +93,8 @@ cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel
                              int64_t pixel) noexcept nogil:
     # `channel` within the group, `pixel` as the job counts pixels
     return (tile.image * j.shape.y.image + pixel * j.shape.y.pixel
-            + channel_offset(&j.shape.y, j.shape.stored, tile.group * j.shape.oc + channel))
+            + channel_offset(&j.shape.y, j.shape.size.destination,
+                             tile.group * j.shape.oc + channel))
 
 
 cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
@@ -103,7 +104,7 @@ cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
     cdef int64_t column = tile.channel % j.panel_width
     return t.weights + (
         (tile.group * padded + tile.channel - column) * j.k + tile.k_begin * j.panel_width + column
-    ) * j.shape.element
+    ) * j.shape.size.weight
 
 
 cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -112,14 +113,14 @@ cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
     cdef pplconv_pack_pixels_args p
     cdef int64_t channels = (tile.k_end - tile.k_begin) // j.shape.taps, done = 0
     cdef int64_t channels_in = j.shape.groups * j.shape.ic
-    cdef int64_t row = j.shape.geometry.iw * j.shape.stored
+    cdef int64_t row = j.shape.geometry.iw * j.shape.size.source
     cdef int64_t plane = j.shape.geometry.ih * row
     cdef Rows r
     p.src = t.x + plane * (tile.image * channels_in + tile.group * j.shape.ic
                            + tile.k_begin // j.shape.taps)
     p.src_cs = plane
     p.dst = scratch
-    p.dst_cs = j.shape.taps * j.pixel_panel * j.shape.element
+    p.dst_cs = j.shape.taps * j.pixel_panel * j.shape.size.operand
     p.channels = channels
     p.runs = scratch + j.runs_offset
     p.run_count = tile.run_count
@@ -128,8 +129,8 @@ cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
         j.pack_pixels(&p)
         return
     r = rows_seen(j, tile.pixel, tile.pixels)
-    p.src_cs = j.slab_rows * j.shape.geometry.iw * j.shape.element
-    p.src = scratch + j.slab_offset - r.top * j.shape.geometry.iw * j.shape.element
+    p.src_cs = j.slab_rows * j.shape.geometry.iw * j.shape.size.operand
+    p.src = scratch + j.slab_offset - r.top * j.shape.geometry.iw * j.shape.size.operand
     while done < channels:
         p.channels = least(j.slab_channels, channels - done)
         convert_in(&j.shape, t.x + r.top * row
@@ -149,7 +150,7 @@ cdef void gather_converted(const GemmJob *j, const Tensors *t, int64_t image, co
     cdef int64_t end = first + r.pixels, iw = j.shape.geometry.iw, row, step, count
     cdef Rows rows
     r.src_ns = 0
-    r.src_ps = r.channels * j.shape.element
+    r.src_ps = r.channels * j.shape.size.operand
     step = iw * r.src_ps
     while first < end:
         # A segment of pixels may go on in the next image.
@@ -176,14 +177,14 @@ cdef void gather_block(const GemmJob *j, const Tensors *t, const Tile *tile,
         r.src_ns = j.shape.x.image
         r.src_ps = j.shape.x.pixel
         r.dst_rs = j.packed_row
-        r.dst_ts = j.shape.ic * j.shape.element
+        r.dst_ts = j.shape.ic * j.shape.size.operand
         r.first = tile.pixel
         r.pixels = tile.pixels
         r.geometry = &j.shape.geometry
         r.channels = least(j.shape.ic - packed, j.shape.x.width - channel % j.shape.x.width)
         r.src = (t.x + tile.image * j.shape.x.image
-                 + channel_offset(&j.shape.x, j.shape.stored, channel))
-        r.dst = scratch + packed * j.shape.element
+                 + channel_offset(&j.shape.x, j.shape.size.source, channel))
+        r.dst = scratch + packed * j.shape.size.operand
         r.k_begin, r.k_end = tile.k_begin, tile.k_end
         if r.channels < j.shape.ic:
             # The block of K is whole taps.
@@ -200,7 +201,7 @@ cdef void gather_block(const GemmJob *j, const Tensors *t, const Tile *tile,
 cdef void convert_block(const GemmJob *j, const Tensors *t, const Tile *tile,
                         char *scratch) noexcept nogil:
     """Convert the tile's pixels for its block of K, which are multiplied as they lie."""
-    cdef int64_t e = j.shape.stored, k = tile.k_end - tile.k_begin
+    cdef int64_t e = j.shape.size.source, k = tile.k_end - tile.k_begin
     cdef int64_t channels_in = j.shape.groups * j.shape.ic
     cdef int64_t channel = tile.group * j.shape.ic + tile.k_begin
     if j.channels_last:
@@ -266,13 +267,13 @@ cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *t
     memset(g, 0, sizeof(g[0]))
     g.k = tile.k_end - tile.k_begin
     g.b_ahead = j.b_ahead
-    g.c_vs = g.residual_vs = j.lanes * j.shape.element
+    g.c_vs = g.residual_vs = j.lanes * j.shape.size.sum
     g.clip = t.clip
     if not tile.first:
         g.flags |= PPLCONV_ACCUMULATE
     p.c = t.y + offset
     p.residual = t.residual + offset
-    p.bias = t.bias + (tile.group * j.shape.oc + tile.channel) * j.shape.element
+    p.bias = t.bias + (tile.group * j.shape.oc + tile.channel) * j.shape.size.bias
     # One orientation has its pixels in rows, the other in columns.
     p.rows_inner = j.pixels_inner == j.channels_in_vectors
     p.y = offset
@@ -290,9 +291,9 @@ cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p
     else:
         # Tiles wait for the rest of K; in blocked arrays, each part at its channels.
         p.c_down = j.mr * j.tile_row
-        p.c_across = j.nr * j.shape.element
+        p.c_across = j.nr * j.shape.size.sum
         if j.channels_in_vectors:
-            p.c += tile.channel % j.oc_segment * j.shape.element
+            p.c += tile.channel % j.oc_segment * j.shape.size.sum
 
 
 cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -300,15 +301,16 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
     """Vectors over pixels, weights broadcast; NCHW."""
     cdef pplconv_gemm_args g
     cdef Product p = product_of(j, t, tile, &g)
-    cdef int64_t e = j.shape.element, plane = j.pixels * j.shape.stored, channel
+    cdef int64_t e = j.shape.size.operand, w = j.shape.size.weight
+    cdef int64_t plane = j.pixels * j.shape.size.destination, channel
     p.rows = tile.channels
     p.columns = tile.pixels
     p.a = weights_at(j, t, tile)
-    p.a_down = j.mr * j.k * e
+    p.a_down = j.mr * j.k * w
     p.b_across = j.nr * e
-    p.c_across = j.nr * j.shape.stored
+    p.c_across = j.nr * j.shape.size.destination
     p.c_down = j.mr * plane
-    p.bias_down = j.mr * e
+    p.bias_down = j.mr * j.shape.size.bias
     if j.packed:
         g.flags |= PPLCONV_B_PADDED
         p.b = scratch
@@ -321,8 +323,8 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
         channel = (tile.image * j.shape.groups + tile.group) * j.shape.ic + tile.k_begin
         p.b = t.x + (channel * j.pixels + tile.pixel) * e
         g.b_ks = plane
-    g.a_rs = e
-    g.a_ks = j.panel_width * e
+    g.a_rs = w
+    g.a_ks = j.panel_width * w
     g.c_rs = g.residual_rs = plane
     if tile.last:
         g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
@@ -339,16 +341,17 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     """
     cdef pplconv_gemm_args g
     cdef Product p = product_of(j, t, tile, &g)
-    cdef int64_t e = j.shape.element, channel, channels_in = j.shape.groups * j.shape.ic
+    cdef int64_t e = j.shape.size.operand, w = j.shape.size.weight
+    cdef int64_t channel, channels_in = j.shape.groups * j.shape.ic
     p.rows = tile.pixels
     p.columns = tile.channels
     p.b = weights_at(j, t, tile)
-    p.b_across = j.nr * j.k * e
-    p.c_across = j.nr * j.shape.stored
-    p.bias_across = j.nr * e
+    p.b_across = j.nr * j.k * w
+    p.c_across = j.nr * j.shape.size.destination
+    p.bias_across = j.nr * j.shape.size.bias
     if j.panel_width == j.nr and tile.channel % j.panel_width == 0:
         g.flags |= PPLCONV_B_PADDED
-    g.b_ks = j.panel_width * e
+    g.b_ks = j.panel_width * w
     if j.channels_last:
         if tile.last:
             g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
@@ -360,7 +363,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     else:
         p.transposed = True
         p.c = scratch + j.tile_offset
-        p.c_across = j.nr * e
+        p.c_across = j.nr * j.shape.size.sum
         if tile.first and tile.last:
             # A panel of a whole sum is stored at once, and the next one takes its place.
             p.c_across = 0
@@ -407,10 +410,10 @@ cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int6
     s.src = c_tile
     s.src_rs = c_rs
     s.dst = t.y + offset
-    s.dst_rs = j.pixels * j.shape.stored
+    s.dst_rs = j.pixels * j.shape.size.destination
     s.rows = tile.pixels
     s.columns = channels
-    s.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.element
+    s.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.size.bias
     s.residual = t.residual + offset
     s.residual_rs = s.dst_rs
     s.clip = t.clip
@@ -487,15 +490,16 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.panel_width = j.panel_width
     p.channel_block = j.shape.ic if j.channels_last else 1
     for group in range(j.shape.groups):
-        p.src = weights + group * j.shape.oc * j.k * j.shape.element
-        p.dst = packed + group * padded * j.k * j.shape.element
+        p.src = weights + group * j.shape.oc * j.k * j.shape.size.weight
+        p.dst = packed + group * padded * j.k * j.shape.size.weight
         j.pack_weights(&p)
 
 
 cdef class GemmSchedule(Schedule):
     """A `Nest` of ``algorithms.nest`` compiled."""
 
-    def __cinit__(self, dict fields, str dtype, str isa):
+    def __cinit__(self, dict fields, str isa):
+        cdef str dtype = fields["numerics"].operand
         cdef GemmJob *j = &self.own
         memset(j, 0, sizeof(GemmJob))
         j.shape = self.shape
@@ -542,7 +546,7 @@ cdef class GemmSchedule(Schedule):
     cdef int check_scratch(self) except -1:
         """Refuse scratch in which packed pixels, runs and tile overlap or do not fit."""
         cdef GemmJob *j = &self.own
-        cdef int64_t e = j.shape.element, packed = 0, runs = 0, tile = 0, width, entries
+        cdef int64_t e = j.shape.size.operand, packed = 0, runs = 0, tile = 0, width, entries
         if j.runs_offset % e or j.tile_offset % e or j.packed_row % e or j.tile_row % e:
             raise ValueError("offsets are whole elements")
         if j.packed and j.channels_last:
@@ -566,7 +570,7 @@ cdef class GemmSchedule(Schedule):
         if j.channels_in_vectors and not j.channels_last:
             width = 1 if j.k_block >= j.k else ceil_div(least(j.oc_segment, j.shape.oc), j.nr)
             width *= j.nr
-            if j.tile_row < width * e:
+            if j.tile_row < width * j.shape.size.sum:
                 raise ValueError("rows of the tile are shorter than what goes into them")
             tile = j.hw_segment * j.tile_row
         if (j.runs_offset < packed or j.tile_offset < j.runs_offset + runs
@@ -582,7 +586,8 @@ cdef class GemmSchedule(Schedule):
         `tile` is the size of the one that is stored transposed.
         """
         cdef GemmJob *j = &self.own
-        cdef int64_t e = j.shape.element, block = 0, planes = 0, slab = 0, rows, columns, spanned
+        cdef int64_t e = j.shape.size.operand, rows, columns, spanned
+        cdef int64_t block = 0, planes = 0, slab = 0
         g = &j.shape.geometry
         if j.slab_offset % e or j.plane_offset % e or j.plane_row % e:
             raise ValueError("offsets are whole elements")
@@ -603,7 +608,7 @@ cdef class GemmSchedule(Schedule):
                 raise ValueError("the slab has fewer channels than what goes into it")
             slab = j.slab_channels * j.slab_rows * g.iw * e
         if j.channels_in_vectors and not j.channels_last:
-            if j.plane_row < j.hw_segment * e:
+            if j.plane_row < j.hw_segment * j.shape.size.sum:
                 raise ValueError("planes are smaller than what goes into them")
             planes = j.nr * j.plane_row
         else:
@@ -611,7 +616,7 @@ cdef class GemmSchedule(Schedule):
                              else (j.oc_segment, j.hw_segment))
             if j.k_block >= j.k:
                 rows, columns = j.mr, j.nr
-            if j.tile_row < columns * e:
+            if j.tile_row < columns * j.shape.size.sum:
                 raise ValueError("rows of the tile are shorter than what goes into them")
             tile = rows * j.tile_row
         if self.tasks and (j.runs_offset < block or j.plane_offset < j.tile_offset + tile
@@ -623,7 +628,7 @@ cdef class GemmSchedule(Schedule):
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef GemmJob *j = &self.own
-        cdef int64_t panels, images, e = j.shape.element
+        cdef int64_t panels, images, e = j.shape.size.weight
         g = &j.shape.geometry
         check_tile(&j.gemm, j.mr, j.nr)
         if not j.channels_last and (j.shape.x.width != 1 or j.shape.x.block == 0):

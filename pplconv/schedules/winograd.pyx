@@ -67,7 +67,7 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
     """V of a block of tiles and a segment of input channels."""
     cdef pplconv_winograd_input_args a
     cdef pplconv_pack_channels_args c
-    cdef int64_t e = j.shape.element, tile = tile_begin, channel, count, top, left
+    cdef int64_t e = j.shape.size.operand, tile = tile_begin, channel, count, top, left
     cdef int64_t width = j.shape.x.width
     cdef const char *image
     cdef Piece p
@@ -88,7 +88,7 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
         while channel < ic_end:
             count = ic_end - channel
             a.dst = scratch + (tile - tile_begin) * j.v_row + (channel - ic_begin) * e
-            a.src = image + channel_offset(&j.shape.x, j.shape.stored,
+            a.src = image + channel_offset(&j.shape.x, j.shape.size.source,
                                            group * j.shape.ic + channel)
             a.src_rs = j.shape.x.row
             a.src_ps = j.shape.x.pixel
@@ -128,7 +128,7 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
 cdef void stage_planes(const WinogradJob *j, pplconv_pack_channels_args *c,
                        char *stage) noexcept nogil:
     """Convert planes of halves, so that they can be packed."""
-    cdef int64_t channel, row_bytes = c.columns * j.shape.element
+    cdef int64_t channel, row_bytes = c.columns * j.shape.size.operand
     for channel in range(c.channels):
         convert_in(&j.shape, <const char *> c.src + channel * c.src_cs, c.src_rs,
                    stage + channel * c.rows * row_bytes, row_bytes, c.rows, c.columns)
@@ -140,7 +140,8 @@ cdef void stage_planes(const WinogradJob *j, pplconv_pack_channels_args *c,
 cdef void convert_pixels(const WinogradJob *j, pplconv_winograd_input_args *a, int64_t channels,
                          char *slab) noexcept nogil:
     """Convert the pixels of a vector's channels into the slab."""
-    cdef int64_t row, columns = a.column_end - a.column_begin, pixel = j.lanes * j.shape.element
+    cdef int64_t row, columns = a.column_end - a.column_begin
+    cdef int64_t pixel = j.lanes * j.shape.size.operand
     for row in range(a.row_begin, a.row_end):
         convert_in(&j.shape, <const char *> a.src + row * a.src_rs + a.column_begin * a.src_ps,
                    a.src_ps, slab + (row - a.row_begin) * j.slab_row, pixel, columns, channels)
@@ -154,29 +155,29 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
                   char *scratch) noexcept nogil:
     """M of a block of output channels, position by position."""
     cdef pplconv_gemm_args g
-    cdef int64_t e = j.shape.element, position, panel, oc, piece, row
+    cdef int64_t e = j.shape.size.operand, position, panel, oc, piece, row
     cdef const char *u
     memset(&g, 0, sizeof(g))
     g.k = ic_end - ic_begin
     g.a_rs = j.v_row
     g.a_ks = e
-    g.b_ks = j.nr * e
+    g.b_ks = j.nr * j.shape.size.weight
     g.b_ahead = j.b_ahead
     g.c_rs = j.m_row
-    g.c_vs = j.lanes * e
+    g.c_vs = j.lanes * j.shape.size.sum
     g.flags = PPLCONV_B_PADDED if ic_begin == 0 else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
     for position in range(j.positions):
         u = t.weights + group * j.u_group + position * j.u_position + ic_begin * g.b_ks
         for panel in range(ceil_div(oc_end - oc_begin, j.nr)):
             oc = oc_begin + panel * j.nr
-            g.b = u + oc * j.ic_packed * e
+            g.b = u + oc * j.ic_packed * j.shape.size.weight
             # M is padded to whole panels: nothing of it is narrower.
             g.n = j.nr
             for piece in range(ceil_div(tiles, j.mr)):
                 row = piece * j.mr
                 g.a = scratch + position * j.v_position + row * j.v_row
                 g.c = (scratch + j.m_offset + position * j.m_position + row * j.m_row
-                       + (oc - oc_begin) * e)
+                       + (oc - oc_begin) * j.shape.size.sum)
                 j.gemm.tile[j.vectors - 1][least(j.mr, tiles - row) - 1](&g)
 
 
@@ -185,7 +186,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                char *scratch) noexcept nogil:
     """The outputs of a block of tiles and of output channels, epilogue included."""
     cdef pplconv_winograd_output_args a
-    cdef int64_t e = j.shape.element, tile = tile_begin, channel, count, offset, image, row
+    cdef int64_t e = j.shape.size.sum, tile = tile_begin, channel, count, offset, image, row
     cdef int64_t width = j.shape.y.width
     cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef Piece p
@@ -201,7 +202,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
         channel = oc_begin
         while channel < oc_end:
             count = oc_end - channel
-            offset = image + channel_offset(&j.shape.y, j.shape.stored,
+            offset = image + channel_offset(&j.shape.y, j.shape.size.destination,
                                             group * j.shape.oc + channel)
             a.src = (scratch + j.m_offset + (tile - tile_begin) * j.m_row
                      + (channel - oc_begin) * e)
@@ -222,7 +223,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                 a.residual = t.residual + offset
                 a.residual_rs = a.dst_rs
                 a.residual_ps = a.dst_ps
-                a.bias = t.bias + (group * j.shape.oc + channel) * e
+                a.bias = t.bias + (group * j.shape.oc + channel) * j.shape.size.bias
                 a.flags = flags
                 if j.shape.converts:
                     count = least(count, j.lanes)
@@ -256,7 +257,7 @@ cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int6
     s.dst_rs = j.shape.y.block
     s.rows = a.columns
     s.columns = a.channels
-    s.bias = t.bias + (group * j.shape.oc + channel) * j.shape.element
+    s.bias = t.bias + (group * j.shape.oc + channel) * j.shape.size.bias
     s.residual_rs = s.dst_rs
     s.clip = t.clip
     s.flags = flags
@@ -266,7 +267,7 @@ cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int6
         s.residual = t.residual + offset + row * j.shape.y.row
         if j.shape.converts:
             s.dst = stage
-            s.dst_rs = a.columns * j.shape.element
+            s.dst_rs = a.columns * j.shape.size.sum
         j.store_transposed(&s)
         if j.shape.converts:
             finish_converted(&j.shape, t, stage, s.dst_rs, offset + row * j.shape.y.row,
@@ -303,7 +304,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef pplconv_winograd_weights_args p
     cdef int64_t group, panels = ceil_div(j.shape.oc, j.nr)
-    cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.element
+    cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.size.weight
     p.dst_ps = j.u_position
     p.oc_begin = panels * index // pieces * j.nr
     p.oc_end = least(panels * (index + 1) // pieces * j.nr, j.shape.oc)
@@ -321,7 +322,8 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
 cdef class WinogradSchedule(Schedule):
     """A candidate of ``algorithms.winograd`` compiled."""
 
-    def __cinit__(self, dict fields, str dtype, str isa):
+    def __cinit__(self, dict fields, str isa):
+        cdef str dtype = fields["numerics"].operand
         cdef WinogradJob *j = &self.own
         memset(j, 0, sizeof(WinogradJob))
         j.shape = self.shape
@@ -359,7 +361,7 @@ cdef class WinogradSchedule(Schedule):
         j.stage_offset = fields["stage_offset"]
         self.check()
         j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
-        j.u_position = ceil_div(j.shape.oc, j.nr) * j.nr * j.ic_packed * j.shape.element
+        j.u_position = ceil_div(j.shape.oc, j.nr) * j.nr * j.ic_packed * j.shape.size.weight
         j.u_group = j.positions * j.u_position
         self.job = j
         self.task = run_task
@@ -368,7 +370,7 @@ cdef class WinogradSchedule(Schedule):
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef WinogradJob *j = &self.own
-        cdef int64_t e = j.shape.element, slab = 0
+        cdef int64_t e = j.shape.size.operand, slab = 0
         g = &j.shape.geometry
         if (g.kh != j.r or g.kw != j.r or g.stride_h != 1 or g.stride_w != 1
                 or g.dilation_h != 1 or g.dilation_w != 1):
@@ -406,6 +408,6 @@ cdef class WinogradSchedule(Schedule):
                           * ceil_div(j.shape.oc, j.oc_segment)):
             raise ValueError("the tasks are not those of the segments")
         if self.weight_bytes < (j.shape.groups * j.positions * ceil_div(j.shape.oc, j.nr) * j.nr
-                                * j.ic_packed * e):
+                                * j.ic_packed * j.shape.size.weight):
             raise ValueError("packed weights are larger than their memory")
         return 0

@@ -11,13 +11,12 @@ import pytest
 from benchmarks.error_bounds import KINDS, errors, main, square_problem, usable_isas
 from pplconv.algorithms import winograd
 from pplconv.algorithms.error_bounds import (
-    ROUNDOFF,
     WINOGRAD,
     direct_error_bound,
     winograd_error_bound,
 )
+from pplconv.numerics import TYPES, numerics_of
 from pplconv.planner.estimating import Request
-from pplconv.problem import DTYPES
 
 CHANNELS = (16, 32, 64, 128, 256, 512, 1024, 2048)
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")
@@ -113,32 +112,34 @@ def test_every_variant_has_a_bound():
     assert set(WINOGRAD) == set(winograd.VARIANTS)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("n", "r"), WINOGRAD)
 def test_bounds_grow(n, r, dtype):
     """More terms never have a smaller bound, and a larger tile never has one."""
     counts = [1, 2, 3, 5, 16, 100, 2048]
+    numerics = numerics_of(dtype, dtype)
     for bounds in (
-        [direct_error_bound(k, dtype) for k in counts],
-        [winograd_error_bound(n, r, c, dtype) for c in counts],
+        [direct_error_bound(k, numerics) for k in counts],
+        [winograd_error_bound(n, r, c, numerics) for c in counts],
     ):
         assert bounds == sorted(set(bounds))
-        assert bounds[0] > ROUNDOFF[dtype]
+        assert bounds[0] > TYPES[dtype].roundoff
     larger = [m for m, taps in WINOGRAD if taps == r and m > n]
     for m in larger:
-        bounds = [winograd_error_bound(size, r, 64, dtype) for size in (n, m)]
+        bounds = [winograd_error_bound(size, r, 64, numerics) for size in (n, m)]
         assert bounds[0] < bounds[1]
 
 
 def test_what_the_default_tolerance_allows():
     """F(4,3) up to a thousand channels; F(6,3) for those who ask for speed, at any size."""
+    single = numerics_of("f32", "f32")
     tolerance = Request(square_problem(16, 8, 3, 12)).tolerance
     assert tolerance == 1e-5
     for channels in (3, *CHANNELS):
-        assert winograd_error_bound(2, 3, channels, "f32") <= tolerance
-        assert (winograd_error_bound(4, 3, channels, "f32") <= tolerance) is (channels <= 1024)
-        assert winograd_error_bound(2, 5, channels, "f32") <= tolerance
-        assert tolerance < winograd_error_bound(6, 3, channels, "f32") <= 10 * tolerance
+        assert winograd_error_bound(2, 3, channels, single) <= tolerance
+        assert (winograd_error_bound(4, 3, channels, single) <= tolerance) is (channels <= 1024)
+        assert winograd_error_bound(2, 5, channels, single) <= tolerance
+        assert tolerance < winograd_error_bound(6, 3, channels, single) <= 10 * tolerance
 
 
 def test_table_is_printed(capsys):

@@ -70,7 +70,7 @@ def test_footprints_count_what_stays_and_what_passes():
     core = CORES[0]
     problem = ConvProblem.parse("mb1ic64ih56oc256kh1", layout="NCHW")
     asked = Request(problem, algorithm="pointwise", threads=1, target=footprint.target_of(core))
-    best = asked.ranked(asked.surroundings())[0].candidate
+    best = asked.ranked()[0].candidate
     mr, nr = best.blocks["mr"], best.blocks["nr"]
     assert (best.blocks["k_block"], best.blocks["innermost"]) == (64, "pixels")
     l1, l2 = footprint.sizes(best)
@@ -80,4 +80,4 @@ def test_footprints_count_what_stays_and_what_passes():
     depthwise = ConvProblem.parse("mb1g32ic32ih14oc32kh3ph1")
     asked = Request(depthwise, algorithm="depthwise", threads=1, target=footprint.target_of(core))
     with pytest.raises(ValueError, match="no tile"):
-        footprint.sizes(asked.ranked(asked.surroundings())[0].candidate)
+        footprint.sizes(asked.ranked()[0].candidate)

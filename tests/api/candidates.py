@@ -8,6 +8,7 @@ from typing import Any
 
 from pplconv import _arguments, machine
 from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
+from pplconv.numerics import Numerics
 from pplconv.planner import target
 from pplconv.planner.estimating import tiles
 from pplconv.problem import ConvProblem
@@ -37,29 +38,28 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
     return _arguments.make_problem(shape, filters, dtype, **arguments)
 
 
-def surroundings(compute: str, threads: int, isa: str | None = None, **caches: int) -> Surroundings:
-    """Give what this machine is to candidates, with other caches or a lower instruction set.
-
-    `compute` is the type that is computed in, as `ConvProblem` has it.
-    """
+def surroundings(
+    numerics: Numerics, threads: int, isa: str | None = None, **caches: int
+) -> Surroundings:
+    """Give what this machine is to candidates, with other caches or a lower instruction set."""
     here = machine.current()
-    isa = isa or target.here().isas(compute)[-1]
-    found, lanes = reversed(tiles(compute, isa))
-    return Surroundings(replace(here, **caches), isa, found, lanes, threads)
+    isa = isa or target.here().isas(numerics.operand)[-1]
+    found, lanes = reversed(tiles(numerics.operand, isa))
+    return Surroundings(replace(here, **caches), numerics, isa, found, lanes, threads)
 
 
 def every_candidate(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
     """Yield the candidates of all algorithms that can serve, however imprecise."""
     for module in ALGORITHMS.values():
-        if module.supports(problem) is None:
+        if module.supports(problem, around.numerics) is None:
             yield from module.candidates(problem, around)
 
 
-def all_surroundings(compute: str) -> list[Surroundings]:
+def all_surroundings(numerics: Numerics) -> list[Surroundings]:
     """Give teams, caches and instruction sets that lead to different candidates."""
-    lower = [(1, isa, TINY) for isa in target.here().isas(compute)[:-1]]
+    lower = [(1, isa, TINY) for isa in target.here().isas(numerics.operand)[:-1]]
     ways = [(1, None, {}), (1, None, TINY), (3, None, TINY), *lower]
-    return [surroundings(compute, threads, isa, **caches) for threads, isa, caches in ways]
+    return [surroundings(numerics, threads, isa, **caches) for threads, isa, caches in ways]
 
 
 def describe(candidate: Candidate) -> dict[str, Any]:

@@ -49,7 +49,7 @@ CASES = [
     (8, (1, 2, 22, 38, (6, 7), (1, 1), 2, 0, 1)),
 ]
 # What is computed, which only the arrays could contradict; all else is how.
-DESCRIPTION = {"loops", "geometry", "element", "stored", "batch", "groups", "ic", "oc", "x", "y"}
+DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y"}
 # No memory is a refusal too: more than is needed may be asked for.
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
 
@@ -155,7 +155,7 @@ def mutants(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def chosen(problem: Any) -> Iterator[tuple[Candidate, str]]:
     """Yield candidates of every method, cut into few blocks or many, with their ISA."""
     for caches in ({}, TINY):
-        around = surroundings(problem.compute, 1, **caches)
+        around = surroundings(problem.numerics[0], 1, **caches)
         by_method: dict[tuple[str, str], list[Candidate]] = {}
         for candidate in every_candidate(problem, around):
             orientation = str(candidate.blocks.get("orientation"))
@@ -182,7 +182,7 @@ def stray(where: str) -> None:
     fields = candidate.fields(1)
     # The second image lies elsewhere.
     fields[name] = (1 << 17, *fields[name][1:])
-    guarded.wrong(Trial(fields, "f32", isa, guarded.weight))
+    guarded.wrong(Trial(fields, isa, guarded.weight))
 
 
 class Case(NamedTuple):
@@ -233,7 +233,7 @@ def main(one_in: int = 1) -> None:
     for case in sorted(chosen_ones, key=lambda case: case.scratch):
         print(case.text, file=sys.stderr, flush=True)
         try:
-            trial = Trial(case.fields | case.changes, "f32", case.isa, case.guarded.weight)
+            trial = Trial(case.fields | case.changes, case.isa, case.guarded.weight)
             fault = case.guarded.wrong(trial)
         except REFUSALS:
             counts["refused"] += 1

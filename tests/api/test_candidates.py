@@ -61,7 +61,7 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
     problem = conv_problem(plain, block)
     epilogues = [Case(replace(plain, **options), block) for options in EPILOGUES.values()]
     run = set()
-    for around in all_surroundings(problem.compute):
+    for around in all_surroundings(problem.numerics[0]):
         request = Request(problem, tolerance=np.inf, threads=around.threads)
         for candidate in few(every_candidate(problem, around), 5):
             forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")

@@ -17,6 +17,7 @@ from buffers import GuardedOutput, untouched
 from levels import executable_isas
 from pplconv import wisdom
 from pplconv.algorithms.error_bounds import direct_error_bound
+from pplconv.numerics import numerics_of
 from pplconv.problem import ConvProblem
 from reference import assert_convolution, conv2d_reference
 
@@ -231,7 +232,7 @@ def test_the_plan_says_what_is_stored_and_what_is_computed(small):
     assert (plan.dtype, plan.compute) == ("f16", "f32")
     assert "_f32_" in plan.kernel
     assert "f16 NCHW, computed in f32" in str(plan)
-    assert plan.error_bound == direct_error_bound(72, "f16f32")
+    assert plan.error_bound == direct_error_bound(72, numerics_of("f16", "f32"))
     assert 2.0**-11 < plan.error_bound < 2.0**-11 + 2e-6
 
 
@@ -263,10 +264,12 @@ def test_wisdom_is_kept_apart(small, tmp_path, monkeypatch):
 
 def test_a_problem_knows_both_types():
     problem = ConvProblem.parse("mb1ic8ih9oc16kh3", dtype="f16")
-    assert (problem.dtype, problem.compute, problem.dtype_text) == ("f16", "f32", "f16f32")
-    assert (problem.stored, problem.element, problem.converts) == (2, 4, True)
+    (numerics,) = problem.numerics
+    assert (problem.dtype, problem.permitted, numerics.name) == ("f16", ("f32",), "f16f32")
+    assert (numerics.source_bytes, numerics.operand_bytes, numerics.converts) == (2, 4, True)
     single = ConvProblem.parse("mb1ic8ih9oc16kh3")
-    assert (single.dtype_text, single.converts, single.stored) == ("f32", False, 4)
+    (numerics,) = single.numerics
+    assert (numerics.name, numerics.converts, numerics.source_bytes) == ("f32", False, 4)
     assert str(problem) == str(single)
 
 

@@ -17,15 +17,16 @@ from buffers import GuardedOutput
 from candidates import all_surroundings, conv_problem, describe, every_candidate
 from emulation import few
 from levels import executable_isas
-from pplconv.algorithms.error_bounds import HALF_CHAIN, direct_error_bound
+from pplconv.algorithms.error_bounds import direct_error_bound
+from pplconv.numerics import numerics_of
 from pplconv.planner.estimating import Ranked, Request, plan_of
 from pplconv.planner.searching import Trial
 from problems import Problem
 from reference import conv2d_reference
 from test_half import F16, SHAPES, draw
 
-TEXT = {F16: "f16", np.float32: "f32f16"}
-every_type = pytest.mark.parametrize("dtype", TEXT, ids=lambda dtype: dtype.__name__)
+NUMERICS = {F16: numerics_of("f16", "f16"), np.float32: numerics_of("f32", "f16")}
+every_type = pytest.mark.parametrize("dtype", NUMERICS, ids=lambda dtype: dtype.__name__)
 pytestmark = pytest.mark.skipif(
     "fp16" not in executable_isas(), reason="this CPU has no arithmetic for half precision"
 )
@@ -58,7 +59,7 @@ def test_against_float64(name, layout, threads, dtype, rng):
     shape, filters, parameters = SHAPES[name]
     options = {"threads": threads, "precision": "fp16", **parameters}
     x, w = draw(rng, *shape, dtype=dtype), draw(rng, *filters, dtype=dtype)
-    stated = direct_error_bound(int(np.prod(filters[1:])), TEXT[dtype])
+    stated = direct_error_bound(int(np.prod(filters[1:])), NUMERICS[dtype])
     right = conv2d_reference(x, w, None, **parameters)
     y = convolve(x, w, None, layout, **options)
     assert y.dtype == dtype
@@ -78,7 +79,7 @@ def test_a_residual_is_added_before_the_activation(name, layout, dtype, rng):
     x, w = draw(rng, *shape, dtype=dtype), draw(rng, *filters, dtype=dtype)
     plain = conv2d_reference(x, w, None, **parameters)
     more = draw(rng, *plain.shape, dtype=dtype)
-    stated = direct_error_bound(int(np.prod(filters[1:])), TEXT[dtype])
+    stated = direct_error_bound(int(np.prod(filters[1:])), NUMERICS[dtype])
     for activation, function in (
         (None, lambda y: y),
         ("relu6", lambda y: np.clip(y, 0, 6)),
@@ -99,9 +100,9 @@ def test_a_residual_is_added_before_the_activation(name, layout, dtype, rng):
 def test_the_plan_says_so(dtype, rng):
     x, w = draw(rng, 1, 16, 9, 7), draw(rng, 24, 16, 3, 3, dtype=dtype)
     plan = pplconv.Conv2d(w, precision="fp16").plan_for(x.shape)
-    assert (plan.dtype, plan.compute, plan.isa) == (TEXT[dtype][:3], "f16", "fp16")
+    assert (plan.dtype, plan.compute, plan.isa) == (NUMERICS[dtype].source, "f16", "fp16")
     assert "_f16_" in plan.kernel and plan.kernel.endswith("_fp16")
-    assert plan.error_bound == direct_error_bound(144, TEXT[dtype])
+    assert plan.error_bound == direct_error_bound(144, NUMERICS[dtype])
 
 
 def test_float32_is_computed_in_half_precision_only_where_asked_for(rng):
@@ -114,12 +115,13 @@ def test_float32_is_computed_in_half_precision_only_where_asked_for(rng):
 
 
 def test_float32_that_half_precision_does_not_hold_is_infinite():
-    x, w = np.full((1, 1, 3, 3), 1e6, np.float32), np.ones((1, 1, 1, 1), np.float32)
+    x, w = np.full((1, 16, 9, 7), 1e6, np.float32), np.ones((24, 16, 3, 3), np.float32)
+    assert pplconv.Conv2d(w, precision="fp16").plan_for(x.shape).compute == "f16"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        y = pplconv.conv2d(x, w, np.full(1, -1.0, np.float32), precision="fp16")
+        y = pplconv.conv2d(x, w, np.full(24, -1.0, np.float32), precision="fp16")
         assert np.isposinf(y).all()
-        y = pplconv.conv2d(w, w, np.full(1, -1e6, np.float32), precision="fp16")
+        y = pplconv.conv2d(x / x, w, np.full(24, -1e6, np.float32), precision="fp16")
         assert np.isneginf(y).all()
 
 
@@ -146,7 +148,7 @@ def test_what_is_computed_in_float32(shape, options, rng):
 @pytest.mark.parametrize("algorithm", ["pointwise", "im2col", "direct"])
 def test_sums_may_be_long(algorithm):
     """Ones add up beyond 2048, where a sum of halves would end: a chain has 64 of them."""
-    count = 2048 + HALF_CHAIN + 7
+    count = 2048 + 64 + 7
     x, w = np.ones((1, count, 3, 3), F16), np.ones((5, count, 1, 1), F16)
     y = pplconv.conv2d(x, w, algorithm=algorithm)
     np.testing.assert_array_equal(y, np.full((1, 5, 3, 3), count, np.float32).astype(F16))
@@ -166,20 +168,20 @@ def test_every_candidate(shape, layout, dtype, rng):
     }[shape]
     block = int(layout[4:-1]) if layout.endswith("c") else 0
     plain = Problem(dtype.__name__, "NCHW" if block else layout, *sizes, seed=len(shape))
-    problem = replace(conv_problem(plain, block), compute="f16")
+    problem = replace(conv_problem(plain, block), permitted=("f16",))
     x, w = (plain.arrays()[name] for name in ("input", "weight"))
     right = conv2d_reference(x, w, None, **plain.parameters)
     if block:
         x = in_blocks(x, block)
     results = {}
-    for around in all_surroundings("f16"):
+    for around in all_surroundings(problem.numerics[0]):
         assert around.isa == "fp16"
         request = Request(problem, threads=around.threads)
         for candidate in few(every_candidate(problem, around), 12):
             plan, fields = plan_of(request, Ranked(0, candidate, {}), "estimate")
             output = GuardedOutput(problem.output_shape, dtype.__name__)
             output.array.fill(np.nan)
-            Trial(fields, "f16", "fp16", w).seconds(x, output.array)
+            Trial(fields, "fp16", w).seconds(x, output.array)
             output.assert_margins_intact()
             y = output.array
             y = out_of_blocks(y, plain.out_channels) if block else y

@@ -70,7 +70,7 @@ def _small(real: Any) -> Any:
     @lru_cache(maxsize=256)
     def small(*arguments: Any) -> Any:
         around = real(*arguments)
-        return replace(around, machine=replace(around.machine, **TINY))
+        return around and replace(around, machine=replace(around.machine, **TINY))
 
     return small
 

@@ -44,7 +44,7 @@ def lines(machine: str) -> Iterator[str]:
         for sizes in LAYERS:
             problem = ConvProblem.parse(sizes, dtype, layout, block)
             if dtype == "f16" and "fp16" in target.machine.isas:
-                problem = replace(problem, compute="f16")
+                problem = replace(problem, permitted=("f16",))
             plan = plan_problem(Request(problem, threads=threads, target=target)).plan
             cost = {name: f"{cycles:.6g}" for name, cycles in plan.cost.items()}
             said = (

@@ -77,7 +77,7 @@ def check_nest(nest: Any, rates: Rates) -> None:
     A sum that is left whole, which spares passes over C, may have its panel in L2, if a row of it
     comes in less time than a step of the tile takes.
     """
-    e, blocks = nest.problem.element, nest.blocks
+    e, blocks = nest.numerics.operand_bytes, nest.blocks
     by_pixels = nest.orientation == "pixels"
     panel = nest.panel_width * blocks["k_block"] * e
     passing = WINDOW * blocks["nr"] * e if by_pixels else blocks["mr"] * LINE
@@ -96,7 +96,7 @@ def check_direct(direct: Any, rates: Rates) -> None:
 
     A sum over all channels and taps is not cut, so that its panel may be larger than L1.
     """
-    e = direct.problem.element
+    e = direct.numerics.operand_bytes
     rows = direct.slab_rows * direct.geometry[1] * direct.ic * e
     if direct.row_segment > 1:
         l2 = rates.l2_bytes
@@ -106,7 +106,7 @@ def check_direct(direct: Any, rates: Rates) -> None:
 
 def check_winograd(winograd: Any, rates: Rates) -> None:
     """V and M in L2, the slab of NCHW in half of L1."""
-    e, blocks = winograd.problem.element, winograd.blocks
+    e, blocks = winograd.numerics.operand_bytes, winograd.blocks
     channels = blocks["ic_segment"] + blocks["oc_block"]
     assert winograd.positions * blocks["tile_block"] * channels * e <= rates.l2_bytes
     if winograd.by_planes:
@@ -187,6 +187,19 @@ def test_its_settings_cap_its_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan_problem(Request(problem, threads=1, target=capped)).plan.isa == "portable"
     with pytest.raises(ValueError, match="cap is 'avx2': expected one of portable, neon"):
         plan_problem(Request(problem, threads=1, target=foreign))
+
+
+@pytest.mark.parametrize(
+    ("text", "computed"), [("mb1ic256ih28oc256kh3ph1", "f32"), ("mb1ic256ih28oc256kh1", "f16")]
+)
+def test_half_precision_is_weighed_against_winograd(text: str, computed: str) -> None:
+    """Where both are permitted: fewer products in float32, or vectors of twice as many."""
+    problem = replace(ConvProblem.parse(text), permitted=("f16", "f32"))
+    target = Target.of(recorded("graviton_3"), TABLE)
+    plan = plan_problem(Request(problem, threads=1, target=target)).plan
+    assert (plan.compute, plan.algorithm == "winograd") == (computed, computed == "f32")
+    teamed = plan_problem(Request(problem, threads=4, target=target)).plan
+    assert (teamed.bits, teamed.numerics) == (plan.bits, plan.numerics)
 
 
 def test_nothing_is_measured_for_another_machine() -> None:

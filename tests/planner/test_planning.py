@@ -292,10 +292,10 @@ def test_a_team_whose_segments_need_more_scratch_gets_one_threads(monkeypatch):
     asked = request(2, max_workspace=1 << 20)
     make = type(asked).ranked
 
-    def ranked(self, around, *more, **named):
-        if around.threads > 1:
+    def ranked(self, threads=None, *more, **named):
+        if threads != 1:
             raise ValueError("max_workspace must be at least many bytes")
-        return make(self, around, *more, **named)
+        return make(self, threads, *more, **named)
 
     monkeypatch.setattr(type(asked), "ranked", ranked)
     assert plan_of(asked).scratch_bytes <= 1 << 20

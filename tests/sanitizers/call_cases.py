@@ -69,7 +69,7 @@ def candidate_cases(problem: Problem, layout: str, block: int, isa: str) -> Iter
     described = conv_problem(problem, block)
     x, weight, shape = numbers(problem, block)
     ways: dict[tuple[str, str, str], list[Any]] = {}
-    around = surroundings(described.compute, max(TEAMS), isa, **TINY)
+    around = surroundings(described.numerics[0], max(TEAMS), isa, **TINY)
     for candidate in every_candidate(described, around):
         orientation = str(candidate.blocks.get("orientation"))
         ways.setdefault((candidate.algorithm, candidate.bits, orientation), []).append(candidate)
@@ -84,10 +84,8 @@ def candidate_cases(problem: Problem, layout: str, block: int, isa: str) -> Iter
 
     for found in ways.values():
         for candidate, team in zip((found[0], found[-1]), TEAMS[:0:-1], strict=True):
-            alone = Trial(candidate.fields(1), described.dtype, around.isa, weight)
-            together = Trial(
-                candidate.fields(team) | {"threads": team}, described.dtype, around.isa, weight
-            )
+            alone = Trial(candidate.fields(1), around.isa, weight)
+            together = Trial(candidate.fields(team) | {"threads": team}, around.isa, weight)
             yield Case(
                 "candidate", candidate.algorithm, layout, problem.dtype, team,
                 runner(together), runner(alone)(),

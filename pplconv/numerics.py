@@ -1,0 +1,188 @@
+"""`Numerics`: the types that one way to compute works with, from the input to the output.
+
+A problem says what its arrays hold and what may be computed in; a candidate says what it
+computes in. All that follows from types (sizes, kernels, error bounds, rates, keys of wisdom) is
+asked of its `Numerics`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ._kernels import HALF_CHAIN
+
+__all__ = ["TYPES", "ElementType", "Numerics", "default_permission", "numerics_of"]
+
+
+@dataclass(frozen=True)
+class ElementType:
+    """One type of elements.
+
+    Parameters
+    ----------
+    name : str
+        Name in problems, kernels and plans.
+    numpy : str
+        Name of the same type in NumPy.
+    bytes : int
+        Size of an element.
+    roundoff : float
+        Largest relative error of one rounding, of numbers in the normal range.
+    """
+
+    name: str
+    numpy: str
+    bytes: int
+    roundoff: float
+
+
+TYPES = {
+    kind.name: kind
+    for kind in (
+        ElementType("f16", "float16", 2, 2.0**-11),
+        ElementType("f32", "float32", 4, 2.0**-24),
+        ElementType("f64", "float64", 8, 2.0**-53),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Numerics:
+    """The types of one way to compute; all but `name` are keys of `TYPES`.
+
+    Parameters
+    ----------
+    name : str
+        In keys of wisdom and messages: the type of the arrays, and what is computed in if that is
+        another, such as ``"f16f32"``.
+    source : str
+        Of the input array.
+    operand : str
+        What kernels read of the input: `source`, or what it is converted to on the way to them.
+        Kernels are found by it.
+    weights : str
+        Of the packed weights.
+    accumulator : str
+        Of the sums as kernels leave them.
+    destination : str
+        Of the residual and the output array.
+    bias : str
+        Of bias, slopes and bounds of an activation.
+    kr : int
+        Neighbouring k that lie side by side in packed operands; 1: none do.
+    chain : int or None
+        Most products that are added up in `accumulator`; longer sums are chains of this length,
+        added in the next wider type. None: there is no limit.
+    conversion : float
+        Error of converting arrays, relative to the largest output; 0 if none is converted.
+    """
+
+    name: str
+    source: str
+    operand: str
+    weights: str
+    accumulator: str
+    destination: str
+    bias: str
+    kr: int = 1
+    chain: int | None = None
+    conversion: float = 0.0
+
+    @property
+    def converts(self) -> bool:
+        """Whether arrays are of another type than kernels read and write."""
+        return self.source != self.operand
+
+    @property
+    def order(self) -> str:
+        """What limited chains add to the order of a sum, as `Plan.bits` says it."""
+        return "" if self.chain is None else f", in chains of {self.chain}"
+
+    @property
+    def roundoff(self) -> float:
+        """Unit roundoff of the sums."""
+        return TYPES[self.accumulator].roundoff
+
+    @property
+    def source_bytes(self) -> int:
+        """Size of an element of the input array."""
+        return TYPES[self.source].bytes
+
+    @property
+    def operand_bytes(self) -> int:
+        """Size of an element of the input as kernels read it."""
+        return TYPES[self.operand].bytes
+
+    @property
+    def weight_bytes(self) -> int:
+        """Size of an element of the packed weights."""
+        return TYPES[self.weights].bytes
+
+    @property
+    def sum_bytes(self) -> int:
+        """Size of a sum."""
+        return TYPES[self.accumulator].bytes
+
+    @property
+    def destination_bytes(self) -> int:
+        """Size of an element of the output array."""
+        return TYPES[self.destination].bytes
+
+    @property
+    def bias_bytes(self) -> int:
+        """Size of an element of the bias."""
+        return TYPES[self.bias].bytes
+
+
+def _floating(stored: str, computed: str) -> Numerics:
+    """Arrays of `stored`, all arithmetic in `computed`."""
+    conversion = 0.0
+    if stored == "f16" != computed:
+        # Half an ulp, the one rounding of the result. It is relative to the largest output, so it
+        # holds for subnormal results too; those beyond 65504 are infinite.
+        conversion = TYPES["f16"].roundoff
+    elif computed == "f16" != stored:
+        conversion = 2 * TYPES["f16"].roundoff  # the roundings of input and weights
+    return Numerics(
+        name=stored if stored == computed else stored + computed,
+        source=stored,
+        operand=computed,
+        weights=computed,
+        accumulator=computed,
+        destination=stored,
+        bias=computed,
+        chain=HALF_CHAIN if computed == "f16" else None,
+        conversion=conversion,
+    )
+
+
+# What can be done with arrays of a type, by what is computed in.
+_NUMERICS = {
+    (stored, computed): _floating(stored, computed)
+    for stored, computed in (
+        ("f16", "f16"),
+        ("f16", "f32"),
+        ("f32", "f32"),
+        ("f32", "f16"),
+        ("f64", "f64"),
+    )
+}
+
+
+def numerics_of(stored: str, computed: str) -> Numerics:
+    """Types of arrays of `stored` where `computed` is computed in.
+
+    Raises
+    ------
+    ValueError
+        If that cannot be done.
+    """
+    found = _NUMERICS.get((stored, computed))
+    if found is None:
+        raise ValueError(f"arrays of {stored!r} cannot be computed in {computed!r}")
+    return found
+
+
+def default_permission(stored: str) -> tuple[str, ...]:
+    """What arrays of `stored` may be computed in on every machine."""
+    return ("f32",) if stored == "f16" else (stored,)
