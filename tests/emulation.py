@@ -50,6 +50,7 @@ ROOMS = {
     "soak": "minutes of load in processes",
     "tools": "makes this emulation",
     "test_architecture.py": "reads sources, which no machine changes",
+    "test_documents.py": "reads documents, which no machine changes",
 }
 # Machines of 32 bits: of what these need no package index has wheels for them.
 if sys.maxsize < 1 << 32:

@@ -1,0 +1,102 @@
+"""What the documents say of the code, and where they lead, is so."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from documents import ROOT, follow, headings, links, pages, section, tables
+
+from benchmarks.engines import ENGINES
+from pplconv import config
+from pplconv.architecture import LADDERS
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+WORDS += ("eleven", "twelve", "thirteen", "fourteen", "fifteen")
+# The names of architectures in the prose of README.
+ARCHITECTURES = {"x86-64": "x86_64", "AArch64": "aarch64", "32-bit Arm": "armv7l"}
+
+
+def test_all_pages_are_found():
+    names = {path.relative_to(ROOT).as_posix() for path in pages()}
+    wanted = {"README.md", "CHANGELOG.md", "asm/README.md", "docs/architecture.md"}
+    assert names >= wanted | {"benchmarks/README.md", "benchmarks/RESULTS.md"}
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_every_link_leads_somewhere(page):
+    for link in links(page.read_text(encoding="utf-8")):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, name = follow(page, link)
+        assert path.exists(), f"{link}: no such file"
+        if name:
+            text = path.read_text(encoding="utf-8")
+            assert name in {found for found, *_ in headings(text)}, f"{link}: no such heading"
+
+
+def test_peers_are_counted_as_they_are():
+    """A configuration is an engine; a library has a module of its own."""
+    peers = [engine for engine in ENGINES.values() if not engine.ours]
+    libraries = {type(engine).__module__ for engine in peers}
+    wanted = f"{WORDS[len(peers)]} configurations of {WORDS[len(libraries)]} libraries"
+    for path in pages():
+        text = " ".join(path.read_text(encoding="utf-8").split())
+        counts = re.findall(r"(\w+ configurations of \w+ libraries)", text)
+        assert set(counts) <= {wanted}, path
+        # An engine is one configuration of a library, so who counts engines counts one of the two.
+        assert re.findall(rf"\b(?:{'|'.join(WORDS[3:])}|\d+) engines\b", text) == [], path
+    assert wanted in " ".join(README.split())
+
+
+def test_engines_of_the_benchmarks_page():
+    page = section(ROOT / "benchmarks" / "README.md", "engines")
+    (table,) = tables(page)
+    assert [name for row in table[1:] for name in re.findall(r"`(\w+)`", row[0])] == list(ENGINES)
+
+
+def test_environment_variables():
+    """README names what config reads, and nothing that it does not."""
+    source = (ROOT / "pplconv" / "config.py").read_text(encoding="utf-8")
+    read = set(re.findall(r"\"(PPLCONV_[A-Z_]+)\"", source))
+    assert len(read) >= 4
+    said = {name for name in re.findall(r"\bPPLCONV_[A-Z_]+\b", README) if "_TEST_" not in name}
+    assert said == read
+    described = set(re.findall(r"^``(PPLCONV_[A-Z_]+)``", config.__doc__, re.MULTILINE))
+    assert described == read
+
+
+def test_instruction_sets():
+    """The row of PPLCONV_MAX_ISA names each architecture and its ladder, in order."""
+    (row,) = [line for line in README.splitlines() if "`PPLCONV_MAX_ISA` caps it" in line]
+    where = r"((?:`\w+`(?:, )?)+) on ({})(?: \(((?:[^)])*)\))?"
+    found = re.findall(where.format("|".join(ARCHITECTURES)), row)
+    assert {
+        ARCHITECTURES[arch]: tuple(re.findall(r"`(\w+)`", names + known))
+        for names, arch, known in found
+    } == LADDERS
+
+
+def rooms() -> list[str]:
+    (table,) = tables(section(ROOT / "docs" / "architecture.md", "the-rooms"))
+    return [name for row in table[1:] for name in re.findall(r"`([\w/]+)`", row[0])]
+
+
+def test_rooms_exist():
+    """A folder, or a module of the package in whatever language it is written."""
+    assert len(rooms()) > 20
+    for name in rooms():
+        if name.endswith("/"):
+            assert (ROOT / name).is_dir(), name
+        else:
+            path = ROOT / name
+            assert list(path.parent.glob(f"{path.name}.py*")) or path.is_dir(), name
+
+
+def test_every_room_of_the_package_is_in_the_table():
+    package = ROOT / "pplconv"
+    modules = {p.stem for p in package.iterdir() if p.suffix in (".py", ".pyx")}
+    folders = {p.parent.name for p in package.glob("*/__init__.py")}
+    there = {f"pplconv/{name}" for name in modules | folders if not name.startswith("__")}
+    assert there - {name.rstrip("/") for name in rooms()} == set()
