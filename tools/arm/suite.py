@@ -1,9 +1,9 @@
 """The suite on each emulated CPU, or the share of it that there is time for.
 
-Emulated, a test takes half a second on average, and collecting them all more than a minute. Of
-``one_in`` shares each CPU runs another one, chosen by the tests' names, so that all CPUs together
-run as many of them as there are CPUs. Where a run begins to count is drawn, and said, so that many
-runs have run everything; ``one_in=1`` is the whole suite on each CPU.
+Under emulation a test takes half a second on average, and collecting all tests more than a minute.
+So the suite is cut into ``one_in`` shares by the tests' names, and each CPU runs another share.
+Where a run begins to count is drawn, and said, so that many runs have run everything; ``one_in=1``
+is the whole suite on each CPU.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from tools.arm.host import SetUpError
 from tools.arm.kept import say
 from tools.arm.targets import ROOT, Target
 
-# What references, Python and NumPy consist of, without SVE: emulated, OpenBLAS's products take ten
-# times as long by it, and glibc's copies, which only the A64FX has, as much. The package has none.
+# Makes Python, NumPy and the references do without SVE. Under emulation OpenBLAS's products take
+# ten times as long with it, and so do glibc's copies, which use it on the A64FX only. The package
+# has no SVE code.
 _WITHOUT_SVE = {
     "OPENBLAS_NUM_THREADS": "1",
     "OPENBLAS_CORETYPE": "ARMV8",
