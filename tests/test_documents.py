@@ -9,6 +9,7 @@ from documents import ROOT, follow, headings, links, pages, section, tables
 
 from benchmarks.engines import ENGINES
 from pplconv import config
+from pplconv.algorithms.error_bounds import WINOGRAD, direct_error_bound, winograd_error_bound
 from pplconv.architecture import LADDERS
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -100,3 +101,35 @@ def test_every_room_of_the_package_is_in_the_table():
     folders = {p.parent.name for p in package.glob("*/__init__.py")}
     there = {f"pplconv/{name}" for name in modules | folders if not name.startswith("__")}
     assert there - {name.rstrip("/") for name in rooms()} == set()
+
+
+def test_every_module_of_the_benchmarks_is_described():
+    folder = ROOT / "benchmarks"
+    (table,) = tables(section(folder / "README.md", "files"))
+    named = {name.rstrip("/") for row in table[1:] for name in re.findall(r"`([^`]+)`", row[0])}
+    there = {path.name for path in folder.iterdir() if not path.name.startswith(("__", "."))}
+    assert there - named <= {"README.md", "report"}
+    assert named <= there
+
+
+def test_error_bounds():
+    """The bounds that docs/accuracy.md states, and how far the default tolerance reaches."""
+    text = section(ROOT / "docs" / "accuracy.md", "what-a-bound-means")
+    bounds = tables(text)[0]
+    channels = [int(number) for number in re.findall(r"\d+(?!\d)", " ".join(bounds[0][2:]))]
+    channels.remove(32)  # of float32
+    assert len(bounds[1:]) == 1 + len(WINOGRAD)
+    for name, _, *stated in bounds[1:]:
+        variant = re.fullmatch(r"F\((\d)x\d,(\d)x\d\)", name)
+        for count, number in zip(channels, stated, strict=True):
+            exact = (
+                winograd_error_bound(int(variant[1]), int(variant[2]), count, "f32")
+                if variant
+                else direct_error_bound(9 * count, "f32")
+            )
+            assert float(number.split()[0]) == float(f"{exact:.1e}"), f"{name}, {count}"
+    reach = re.findall(r"F\((\d)x\d,(\d)x\d\) up\s+to\s+(\d+)", text)
+    assert len(reach) == 4
+    for n, r, count in reach:
+        bound = [winograd_error_bound(int(n), int(r), int(count) + k, "f32") for k in (0, 1)]
+        assert bound[0] <= 1e-5 < bound[1], f"F({n},{r})"
