@@ -18,8 +18,8 @@ _FIGURE = re.compile(r"(?<![\w.])\d+\.\d+(?![\w.]*\.\d)(?=\D|$)")
 def pages() -> list[Path]:
     """List every Markdown file of the project, built and hidden folders left out."""
     folders = ("asm", "benchmarks", "docs")
-    found = [*ROOT.glob("*.md"), *(path for name in folders for path in (ROOT / name).rglob("*.md"))]
-    return sorted(path for path in found if "report" not in path.parts)
+    found = [path for name in folders for path in (ROOT / name).rglob("*.md")]
+    return sorted(path for path in [*ROOT.glob("*.md"), *found] if "report" not in path.parts)
 
 
 def tables(text: str) -> list[list[list[str]]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from documents import ROOT, follow, headings, links, pages, section, tables
 
 from benchmarks.engines import ENGINES
+from documents import ROOT, follow, headings, links, pages, section, tables
 from pplconv import config
 from pplconv.algorithms.error_bounds import WINOGRAD, direct_error_bound, winograd_error_bound
 from pplconv.architecture import LADDERS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from documents import ROOT, figures, follow, headings, links, section, tables
 
 README = ROOT / "README.md"
