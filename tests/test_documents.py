@@ -103,6 +103,21 @@ def test_every_room_of_the_package_is_in_the_table():
     assert there - {name.rstrip("/") for name in rooms()} == set()
 
 
+def test_benchmarks_that_know_more_than_the_public_api():
+    """The row of their room names them, and no others."""
+    folder = ROOT / "benchmarks"
+    inside = re.compile(r"^\s*(?:from pplconv\.\w|from pplconv import _|from asm\b)", re.MULTILINE)
+    private = {
+        path.relative_to(folder).parts[0].removesuffix(".py")
+        for path in folder.rglob("*.py")
+        if inside.search(path.read_text(encoding="utf-8"))
+    }
+    (table,) = tables(section(ROOT / "docs" / "architecture.md", "the-rooms"))
+    (row,) = [row for row in table if row[0] == "`benchmarks/`"]
+    named = {name.rstrip("/") for name in re.findall(r"`(\w+/?)`", row[2])}
+    assert private == named - {"_kernels", "_trial", "asm"}
+
+
 def test_every_module_of_the_benchmarks_is_described():
     folder = ROOT / "benchmarks"
     (table,) = tables(section(folder / "README.md", "files"))
