@@ -11,9 +11,8 @@ struct epilogue {
     int64_t flags;
 };
 
-/* One tile of `channels` lanes, of which `rows` x `columns` pixels are stored. Compiled once for
- * each answer to two questions: whether `all_pixels` are stored, and whether `all_lanes` of the
- * vectors are in use. */
+/* One tile of `channels` lanes, of which `rows` x `columns` pixels are stored. Compiled for each
+ * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. */
 INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t dst_rs,
                            int64_t dst_ps, const char *residual, int64_t residual_rs,
                            int64_t residual_ps, const struct epilogue *e, int64_t rows,

@@ -1,9 +1,9 @@
 """The suite on each emulated CPU, or the share of it that there is time for.
 
-Under emulation a test takes half a second on average, and collecting all tests more than a minute.
-So the suite is cut into ``one_in`` shares by the tests' names, and each CPU runs another share.
-Where a run begins to count is drawn, and said, so that many runs have run everything; ``one_in=1``
-is the whole suite on each CPU.
+Emulated, a test takes half a second on average, and collecting them all more than a minute. Of
+``one_in`` shares each CPU runs another one, chosen by the tests' names, so that all CPUs together
+run as many of them as there are CPUs. Where a run begins to count is drawn, and said, so that many
+runs have run everything; ``one_in=1`` is the whole suite on each CPU.
 """
 
 from __future__ import annotations
