@@ -98,7 +98,8 @@ ISAS = {
             32,
             ("f16",),
         ),
-        # 32-bit Arm: what these two lack is portable C, doubles among it, which have no vectors.
+        # 32-bit Arm: portable C does what these two levels lack, all of float64 for one, which has
+        # no vectors there.
         Isa(
             "neon32",
             "armv7l",
@@ -178,8 +179,8 @@ C_OPERATIONS = {
     "fma_peak": ("portable",),
 }
 
-# Between arrays and scratch of another type, by the type that is computed in: that of the arrays is
-# the other one of the two.
+# Conversions between arrays and scratch, listed by the type that is computed in; the arrays are of
+# the other one of the two types.
 CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
 

@@ -38,13 +38,14 @@ def function(
     name : str
         Its symbol.
     contract : iterable of str
-        What it says of itself on top.
+        Lines of comment above the function, which describe it.
     body : iterable of str
         Its lines.
     comment : str
         What begins a comment in the machine's dialect.
     sign : str
-        What begins a type there, where one of the two usual ones begins a comment.
+        Character before the type of a symbol; one of the two usual ones begins a comment in some
+        dialects.
     head, tail : iterable of str
         Lines before the section of code, and behind the function.
     """
@@ -76,15 +77,15 @@ def pieces(
 ) -> None:
     """Go over part of a vector in pieces, powers of two of elements, the largest first.
 
-    Which ones there are, the bits of the number of elements say: at least one element, fewer
-    than a vector has.
+    The bits of the number of elements say which pieces there are. There is at least one element,
+    and there are fewer than a vector has.
 
     Parameters
     ----------
     w : Writer
         Where to.
     name : str
-        Label behind it, with which all others begin.
+        Label behind the last piece; the names of all other labels begin with it.
     lanes : int
         Elements of a vector.
     size : int

@@ -1,8 +1,8 @@
 """Measures pplconv against its peers; see ``README.md`` beside this file.
 
-What is measured is the *installed* pplconv: started as ``python -m benchmarks.run``, Python puts
-the working directory first on the path, where the source tree (with no compiled modules, unless
-it was built in place) would hide the installed package. So the tree's entry is moved to the end.
+The *installed* pplconv is what is measured. As ``python -m benchmarks.run``, Python puts the
+working directory first on the path, where the source tree (with no compiled modules, unless it was
+built in place) would hide the installed package. So the tree's entry is moved to the end.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What another library's work loses while pplconv computes in the same process.
 
 ``python -m benchmarks.beside --help``. A second thread multiplies matrices with NumPy, on one
-thread of its BLAS. Who takes as many cores as pplconv takes from it its fair share, and some
-clock, cache and memory speed besides; so beside pplconv's calls stand those of a loop that does
-nothing but multiply-adds in registers, with as many threads and pauses. What the matrices lose
-more beside pplconv than beside that loop is pplconv's doing.
+thread of its BLAS. Any work on as many cores as pplconv uses takes some of the cores' time from it,
+and some clock, cache and memory speed besides. So pplconv's calls are compared with those of a loop
+that does nothing but multiply-adds in registers, with as many threads and pauses. What the matrices
+lose more beside pplconv than beside that loop is pplconv's doing.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from benchmarks import machine
 # Long enough for starting threads and reading clocks not to count.
 BURST_SECONDS = 0.004
 BURSTS = 5
-# A cache much larger than this is many machines' share: what lies there is not near.
+# A cache much larger than this is shared by many virtual machines: what lies there is not near.
 _LARGEST = 1 << 29
 
 

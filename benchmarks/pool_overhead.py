@@ -1,7 +1,8 @@
 """What a request through `pplconv.InstancePool` costs besides its model: one at a time, and many.
 
 ``python -m benchmarks.pool_overhead --help``. The models do next to nothing; the time of their own
-calls, in this thread, is subtracted. One hands back what it is given, the other its first numbers.
+calls, in this thread, is subtracted. One returns what it is given, the other returns the first
+numbers of that.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from benchmarks.tables import NONE, Table
 from benchmarks.timing import Clock, Settings, no_garbage_collection, settle, time_calls
 
 MODES = ("thread", "process")
-# Of a case, what is too long to be written down.
+# Fields of a case that are too long to be written down.
 _SERIES = ("requests", "streams")
 # Requests that wait in the pool's queue while others run.
 _STREAM = 32

@@ -33,7 +33,7 @@ from benchmarks.tables import NONE, Table, giga, milli, percent, ratio
 _PREPARED, _FUNCTION = "pplconv", "pplconv_conv2d"
 # With more of ours in one table, what parts of peak and peer they are would drown the rates.
 _DETAILED = 4
-# Reasons that more layers than this share are told once.
+# A reason that more layers than this have in common is given once.
 _LISTED = 3
 
 # Layers of a run by network, batch size and team.

@@ -97,7 +97,7 @@ class Table:
         return "\n".join(lines)
 
     def _is_words(self, column: int) -> bool:
-        """Whether most cells of a column are no figures; empty ones and dashes do not count."""
+        """Whether most cells of a column are words; empty cells and dashes do not count."""
         cells = [row[column] for row in self.rows if row[column] not in ("", NONE)]
         words = sum(not cell[0].isdecimal() for cell in cells)
         return 2 * words > len(cells)

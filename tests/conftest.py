@@ -21,11 +21,11 @@ sys.path += [str(room) for room in _ROOMS if str(room) not in sys.path]
 
 import emulation  # noqa: E402
 
-# What the user's own plans are must not decide a test, nor a test write to them. Tests of wisdom
-# name files of their own.
+# The user's own plans must not decide a test, and no test may write to them. Tests of wisdom name
+# files of their own.
 os.environ["PPLCONV_WISDOM"] = "off"
 
-# What is measured differs: tests of plans are to find the same plans everywhere.
+# A measured start differs from run to run, but tests of plans are to find the same plans.
 os.environ.setdefault("PPLCONV_TEAM_START_US", "1")
 
 # Teams of several test processes share the cores: threads that wait should not spin there.

@@ -50,8 +50,9 @@ ROOMS = {
     "soak": "minutes of load in processes",
     "tools": "makes this emulation",
     "test_architecture.py": "reads sources, which no machine changes",
+    "test_documents.py": "reads documents, which no machine changes",
 }
-# Machines of 32 bits: of what these need no package index has wheels for them.
+# On machines of 32 bits these rooms need packages that no package index has wheels of.
 if sys.maxsize < 1 << 32:
     ROOMS |= {
         "demo": "needs ONNX and images, of which there are no wheels for 32 bits",

@@ -262,7 +262,7 @@ def test_the_package_knows_the_table_but_not_the_generators(path):
     assert [item for item in imports_of(path) if item.target.split(".")[0] == "asm"] == []
 
 
-# The rules above are worth what the reading of imports is worth.
+# The rules above are worth no more than the reading of imports, which is tested here.
 
 
 def test_python_imports_are_read():

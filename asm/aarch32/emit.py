@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from asm import writer
 from asm.registry import ELEMENT_BYTES, ISAS, Kernel
 
-# Of each level, what the assembler is to allow: architecture, coprocessor and extensions.
+# What the assembler is to allow for each level: architecture, coprocessor and extensions.
 _ALLOWED = {
     "neon32": (".arch armv7-a", ".fpu neon-vfpv4"),
     "half32": (".arch armv8.2-a", ".fpu neon-fp-armv8", ".arch_extension fp16"),

@@ -2,14 +2,14 @@
 
 The tile C[MR, NR] lives in registers for the whole sum. Each step of k loads one row of B (NR
 elements, in vectors), and each element of a column of A into every lane of a register, which
-multiplies the row. VFMA takes no lane of a register here, as FMLA does on AArch64, and VMLA, which
-does, rounds twice: the sum is a chain of FMAs in every assembly kernel of this project, so it is
-VFMA. The load that fills all lanes costs no arithmetic instruction, unlike VDUP, and it steps to
+multiplies the row. VFMA cannot take one lane of a register here, as FMLA can on AArch64. VMLA can,
+but rounds twice. The sum is a chain of FMAs in every assembly kernel of this project, so it is made
+of VFMA. The load that fills all lanes costs no arithmetic instruction, unlike VDUP, and it steps to
 the next row of A by a register, so that one loop serves both ways that A may lie: rows that are
 neighbours, and rows whose elements are.
 
-B that may not be read beyond n (the last columns of a plane) has a loop of its own, which reads
-the vector that n ends in in pieces.
+B that may not be read beyond n (the last columns of a plane) has a loop of its own, which reads in
+pieces the vector that n ends in.
 
 The sum may be made of segments, each with a place of its own in A and B (the batch-reduce form of
 libxsmm and of oneDNN): the taps of a k x k convolution are segments of the image as it lies.

@@ -3,9 +3,9 @@
 A row of C is a run of vectors at a stride of its own: side by side in a row-major matrix, a
 block of channels apart in a blocked image. What lies between them is not touched.
 
-Whole tiles go row by row. Of others each vector goes down its column, and the one that is not
-whole goes in pieces, powers of two of elements as the bits of their number say: structure loads
-and stores name part of a register, and step from row to row by a register.
+Whole tiles go row by row. In other tiles each vector goes down its column. A vector that is not
+whole goes in pieces, which are powers of two of elements, as the bits of their number say:
+structure loads and stores name part of a register, and step from row to row by a register.
 """
 
 from __future__ import annotations

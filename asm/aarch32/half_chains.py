@@ -1,8 +1,8 @@
 """Long sums in half precision: chains of a bounded length, added in single precision.
 
 As on AArch64 (``asm/aarch64/half_chains.py``): no chain of products is longer than ``HALF_CHAIN``,
-and what the chains add up to lies in a block of floats on the stack, which a sum of one chain never
-touches. The two numbers that count terms lie below it, as there are no registers for them.
+and their total lies in a block of floats on the stack, which a sum of one chain never touches. The
+two numbers that count terms lie below it, as there are no registers for them.
 """
 
 from __future__ import annotations

@@ -243,7 +243,7 @@ class _Gemm(Steps):
         w("b.ne .Lnarrow_loop")
 
     def point_to_rows(self) -> None:
-        """Point to each row of the segment's A, none far from the first in the chain of sums."""
+        """Point to each row of the segment's A, by a short chain of additions from the first."""
         w = self.w
         w(f"ldr x8, {self.field('a')}")
         w(f"add {self.rows[0]}, x8, x7")

@@ -1,8 +1,8 @@
 """Long sums in half precision: chains of a bounded length, added in single precision.
 
 An accumulator of 11 bits loses what is added to it once it has grown, so no chain of products is
-longer than ``HALF_CHAIN``. What the chains add up to lies in a block of floats on the stack; a sum
-of one chain never touches it. That a chain ends costs eight instructions for each accumulator, four
+longer than ``HALF_CHAIN``. The total of the chains lies in a block of floats on the stack; a sum of
+one chain never touches it. The end of a chain costs eight instructions for each accumulator, four
 of which compete with its 64 FMLAs.
 """
 

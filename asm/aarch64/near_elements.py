@@ -1,16 +1,16 @@
 """Registers of a GEMM's sum where the elements of a row of A are neighbours (channels last).
 
 Every row has a pointer of its own, and a load may bring several elements of it, one for each of so
-many steps of k. Which registers make few loads is counted here:
+many steps of k. This module counts which use of the registers makes few loads:
 
 - A row that has a register is *held*: one load serves as many steps as a vector has lanes.
 - Other rows pass through registers that they share. If several steps go *together*, each with its
   row of B in registers, a load brings the elements of them all.
 
 Rows that pass go in groups, each loaded while the one before is multiplied: between two products
-of one element of C, which wait for each other, stand those of the group. For a core to find others
-in the meantime, it looks as many products ahead as it has under way, times the steps that go
-together: no more of them than it takes to load little.
+of one element of C, which wait for each other, stand those of the group. For others to do in the
+meantime, a core has to look ahead by as many products as it has under way, times the steps that go
+together. So no more steps go together than it takes to load little.
 """
 
 from __future__ import annotations

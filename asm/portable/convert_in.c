@@ -1,5 +1,5 @@
-/* Rows of an array into scratch of the type that is computed in, in place of what is there or
- * added to it. */
+/* Convert rows of an array into scratch, to the type that is computed in. They replace what is
+ * there, or are added to it. */
 #include "stored.h"
 
 static inline __attribute__((always_inline)) void

@@ -1,4 +1,5 @@
-/* Rows of scratch, with what is left of the epilogue, to rows of an array of another type. */
+/* Do what is left of the epilogue on rows of scratch, and convert them to rows of an array of
+ * another type. */
 #include "stored.h"
 
 /* What one call's epilogue needs. */

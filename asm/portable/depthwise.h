@@ -55,7 +55,7 @@ INLINE vector multiply_add_where(lane_mask m, vector a, vector b, vector c) {
 }
 #endif
 
-/* The first n lanes; all of them where that is known to be so. */
+/* The first n lanes if they are a `part` of a vector; all lanes otherwise. */
 INLINE vector load_part(const element *p, int64_t n, const int part) {
     return part ? load_lanes(p, n) : load(p);
 }

@@ -53,8 +53,8 @@ INLINE vector load_four(const element *p) {
 #endif
 }
 
-/* Every second element from tap k on, where x has those from tap k & 1 on, and `more` the
- * elements after all that x was made of. */
+/* Every second element from tap k on. x has those from tap k & 1 on, and `more` has the elements
+ * that follow all of those that x was made of. */
 INLINE vector moved(vector x, vector more, const int k) {
     const int by = k / 2;
     vector_bits lane;

@@ -88,8 +88,8 @@ INLINE void load_taps(vector *x, const element *p, const int size, const int str
         return;
     }
 #if PPLCONV_VECTOR_BYTES == 64
-    /* Loads that cross a cache line are dear: the later taps are the first two, moved along, and
-     * up to four more elements. */
+    /* Loads that cross a cache line are dear, so the later taps are made by shifting the first two
+     * and up to four more elements. */
     const vector low = in_register(load(p)), high = in_register(load(p + LANES));
     const vector more = in_register(load_four(p + 2 * LANES));
     x[0] = in_register(every_second(low, high, 0));

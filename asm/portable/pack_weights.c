@@ -4,8 +4,8 @@
 #include "lanes.h"
 #include "transpose.h"
 
-/* Weights of a row that are packed before the next rows: long enough to say once for all of them
- * where each goes, short enough for a panel's packed rows to stay in L1 meanwhile. */
+/* Weights of a row that are packed before the next rows: long enough to find out once for all rows
+ * where each weight goes, short enough for a panel's packed rows to stay in L1 meanwhile. */
 enum { PIECE = 8 * LANES };
 
 #define OUTLINE static __attribute__((noinline))

@@ -1,6 +1,6 @@
-/* A vector of elements from and to arrays of a type of their own: PPLCONV_STORED_F16, halves that
- * are computed in float; PPLCONV_STORED_F32, floats that are computed in half precision; or the
- * type that is computed in. */
+/* Loads and stores of a vector of elements in arrays that may have another type:
+ * PPLCONV_STORED_F16, halves that are computed in float; PPLCONV_STORED_F32, floats that are
+ * computed in half precision; or the type that is computed in. */
 #ifndef PPLCONV_STORED_H
 #define PPLCONV_STORED_H
 

@@ -5,7 +5,7 @@
 #define PPLCONV_WINOGRAD_H
 
 #if PPLCONV_NEON && !defined(__clang__)
-/* A patch is more than the registers hold. To schedule before they are assigned would move all
+/* A patch is more than the registers hold. Scheduling before registers are assigned would move all
  * loads to the front, and spill as many again. */
 #pragma GCC optimize("no-schedule-insns")
 #endif

@@ -4,10 +4,10 @@ The tile C[MR, NR] lives in registers for the whole sum. Each step of k loads on
 (NR elements, in vectors) and broadcasts MR elements of A from memory; a broadcast load
 costs a load slot, not an arithmetic one, so the FMA units are the only full resource. A is
 addressed by two strides, one of which is one element: a packed panel, or planes of an image
-(its rows), or channels-last pixels (its k), so 1x1 convolution needs no packing at all. The
-inner loop exists for either kind, as integer additions share ports with FMAs on Intel's
-cores: with the near stride as a displacement, a turn of several steps has one for each of A,
-B and the prefetch.
+(its rows), or channels-last pixels (its k), so 1x1 convolution needs no packing at all. The inner
+loop exists for either kind, because integer additions share ports with FMAs on Intel's cores: where
+the near stride is a displacement, a turn of several steps needs only one addition for each of A, B
+and the prefetch.
 
 The sum may be made of segments, each with a place of its own in A and B (the batch-reduce
 form of libxsmm and of oneDNN): the taps of a k x k convolution are segments of the image as it
@@ -74,7 +74,8 @@ class _Gemm(Tile):
             raise ValueError(f"{kernel.symbol} needs more general registers than there are")
         self.masks, self.ahead = free[:masks], free[masks]
         self.b_three = free[masks + 1] if self.unroll > 2 else ""
-        # Small tiles have registers for what the first turns count, large ones the time.
+        # Small tiles have registers to count the first turns in; large tiles have the time to count
+        # them in memory.
         self.c_row = free[wanted] if len(free) > wanted else _C_ROW
         self.first_turns = free[wanted + 1] if len(free) > wanted + 1 else _FIRST_TURNS
         used = {*taken, *free[: wanted + 2]}

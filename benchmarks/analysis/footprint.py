@@ -1,13 +1,13 @@
 """How much of a core's L1 and L2 the blocks take that the planner's estimate chooses for it.
 
-What of a plan lies where, as its cost model has it, in bytes:
+Bytes of a plan that lie in each cache, by its cost model:
 
 L1
-    the panel of weights, or of pixels, that all of the other operand passes by, as long as a block
-    of K; what is read ahead of the other; and the tile of C;
+    the panel of weights or of pixels, as long as a block of K, that serves all of the other
+    operand; what is read ahead of the other operand; and the tile of C;
 L2
-    the whole of a task's share of the other operand, which passes by once for each such panel. Of
-    Winograd, the scratch instead: transformed inputs and products of a block of tiles.
+    the whole of a task's share of the other operand, which is read once for each such panel. For
+    Winograd it is the scratch instead: transformed inputs and products of a block of tiles.
 """
 
 from __future__ import annotations

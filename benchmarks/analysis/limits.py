@@ -23,7 +23,8 @@ from benchmarks.analysis.cores import Core
 from benchmarks.analysis.loops import Loop
 from benchmarks.analysis.mca import Answer
 
-# Of the cycles: how near a bound has to come to explain them. The start of a simulation takes some.
+# How near a bound has to come to the cycles to explain them, as a part of these. The start of a
+# simulation takes some.
 NEAR = 0.96
 
 

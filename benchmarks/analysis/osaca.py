@@ -19,7 +19,7 @@ from benchmarks.analysis.cores import Core
 from benchmarks.analysis.loops import Loop
 
 SECONDS = 300
-# Of looking for dependencies carried by the loop: those of accumulators are found at once.
+# Seconds to look for dependencies carried by the loop: those of accumulators are found at once.
 CHAIN_SECONDS = 3
 
 

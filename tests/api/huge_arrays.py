@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 WIDE = sys.maxsize >= 1 << 32
-# NumPy makes no array there whose elements would have no addresses, be they all one.
+# NumPy refuses an array there whose elements would have no addresses, even if they are all one.
 needs_huge_arrays = pytest.mark.skipif(not WIDE, reason="addresses of 32 bits: there are none")
 
 

@@ -48,7 +48,7 @@ CASES = [
     (16, (2, 3, 21, 30, (7, 6), (3, 3), 1, 1, 1)),
     (8, (1, 2, 22, 38, (6, 7), (1, 1), 2, 0, 1)),
 ]
-# What is computed, which only the arrays could contradict; all else is how.
+# Fields that say what is computed, which only the arrays could contradict; all others say how.
 DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y"}
 # No memory is a refusal too: more than is needed may be asked for.
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
@@ -221,8 +221,8 @@ def every_case(counts: Counter[str]) -> Iterator[Case]:
 def main(one_in: int = 1) -> None:
     """Print how many were taken and refused, and what was wrong with those taken.
 
-    Of the cases, `one_in` runs one in so many, wherever that begins to count, and all that are as
-    the planner made them.
+    Cases that are as the planner made them all run; of the others one in `one_in` does, counted
+    from a random one on.
     """
     failures: list[str] = []
     counts: Counter[str] = Counter()

@@ -1,8 +1,8 @@
 """Calls in which each of Python's own allocations fails in turn; prints what came of it.
 
-Not a test module: ``test_allocation.py`` runs it as a script. What fails is all that asks
-Python for memory, NumPy's array objects and Cython's classes too; the memory of an array's
-elements is NumPy's own business and does not.
+Not a test module: ``test_allocation.py`` runs it as a script. Everything that asks Python for
+memory fails, NumPy's array objects and Cython's classes included; the memory of an array's elements
+comes from NumPy itself and does not fail.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ import numpy as np
 import pplconv
 from pplconv import _workspace
 
-# As many calls in a row that did not fail end the probe: a failure may be made up for.
+# The probe ends after so many calls in a row that did not fail: a single one may have made up for a
+# failed allocation.
 ENOUGH = 30
 # Making a plan takes thousands of allocations, of which some are tried.
 STEPS = {"new shape": 23}

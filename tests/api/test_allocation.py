@@ -1,8 +1,9 @@
 """Memory that cannot be had: MemoryError, nothing leaked, and the next call works.
 
-All native memory comes from one function (``pplconv._workspace``), where each allocation of a
-call fails in turn. NumPy's and Python's own allocations have no such place: those fail in
-processes of their own, Python's one by one, NumPy's because the process may have no more.
+What a call takes natively, scratch and packed weights, comes from one function of
+``pplconv._workspace``, where each allocation of a call fails in turn. NumPy's and Python's own
+allocations have no such place, so they fail in processes of their own, Python's one by one, NumPy's
+because the process may have no more.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from candidates import shape_in_blocks
 from problems import CLIPS, CURVES, Problem
 from reference import explicit_padding, pair
 
-# Multiplications of a problem, and how often it may have so many: most are tiny, as their edges
-# are those of large ones and a second has more of them.
+# Multiplications of a problem, and how often it may have so many: most are tiny, since tiny
+# problems have the same edges as large ones, and more of them fit into a second.
 PRODUCTS = ((8_000, 70), (60_000, 25), (400_000, 4), (3_000_000, 1))
 KERNELS = ((1, 1), (1, 1), (3, 3), (3, 3), (3, 3), (5, 5), (7, 7), (1, 7), (7, 1), (2, 2))
 BLOCKS = (1, 2, 3, 4, 5, 7, 8, 8, 12, 16, 16, 24, 33, 64)

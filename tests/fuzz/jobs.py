@@ -107,7 +107,7 @@ class Jobs:
             "OMP_WAIT_POLICY": "passive",
             "OPENBLAS_NUM_THREADS": "1",
         }
-        # Memory-mapped by nobody: what was written last is there whatever ends the process.
+        # Written and not mapped: what was written last is there, whatever ends the process.
         with tempfile.NamedTemporaryFile(suffix=".seed") as mark:
             process = subprocess.Popen(
                 [

@@ -58,7 +58,7 @@ def _real(case: Case, r: Random) -> tuple[bytes, str | None]:
         blocks = {"algorithm": candidate.algorithm, **candidate.blocks}
         teams = {team: Division(blocks, 1e-3) for team in {1, 2, around.threads}}
         entries[key] = Entry({"bits": candidate.bits}, teams)
-    # A free choice may leave out what is far behind; and no images are not looked up.
+    # A free choice may leave out what is far behind; and a batch of no images is not looked up.
     forced = request.algorithm != "auto" and case.problem.batch != 0
     return dump(entries), candidate.bits if forced and candidate is not None else None
 

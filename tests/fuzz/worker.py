@@ -20,7 +20,7 @@ ENOUGH = 20
 
 
 def instruction_sets() -> tuple[str, ...]:
-    """Those of four consecutive seeds: half of all cases have the best one."""
+    """Instruction sets of four consecutive seeds: half of all cases have the best one."""
     usable = target.here().isas("f32")
     return usable[-1], usable[-1], usable[-min(2, len(usable))], usable[0]
 
@@ -70,7 +70,7 @@ def run(seeds: range, isa: str, seconds: float, mark: int | None, out: TextIO) -
     seconds : float
         When to stop.
     mark : int or None
-        A file in which the seed stands that is being run, for whoever finds this process dead.
+        A file that holds the seed which is being run, in case this process is found dead.
     out : text file
         Where lines go.
     """

@@ -1,4 +1,4 @@
-"""A model whose worker is killed, once, at a chosen step of the way of an answer or a request."""
+"""A model whose worker is killed, once, at a chosen step on the way of a request or an answer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = ("computed", "announced", "segment made", "written", "segment sent", *AN
 
 
 class Doomed:
-    """Adds 1; in a worker, it sees to the end of it as long as there is a file `token`."""
+    """Adds 1; in a worker, it ends that process as long as there is a file `token`."""
 
     def __init__(self, step: str, token: str) -> None:
         self.step, self.token, self.runs = step, token, f"{token}.runs"

@@ -1,4 +1,4 @@
-"""Arrays to worker processes and back: each of them, whole, and owned by who receives it."""
+"""Arrays go to worker processes and back: each arrives whole, and its receiver owns it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits watches or sleeps; a worker may be killed at every step between request and answer."""
+"""Waiting means watching or sleeping; a worker may be killed at every step of a request."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import asm.registry
+import documents
 from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS
 from asm.registry import GEMM_TILES, ISAS, kernels
 
@@ -18,18 +19,10 @@ README = Path(asm.registry.__file__).with_name("README.md")
 @pytest.fixture(scope="module")
 def tables() -> dict[str, list[list[str]]]:
     """Give the rows of each table by the head of its first columns."""
-    found: dict[str, list[list[str]]] = {}
-    rows: list[list[str]] = []
-    for line in README.read_text().splitlines():
-        cells = [cell.strip().strip("`") for cell in line.strip("|").split("|")]
-        if not line.startswith("|"):
-            rows = []
-        elif not rows:
-            rows = found.setdefault(", ".join(cells[:2]), [])
-            rows.append(cells)
-        elif not set(line) <= set("|- "):
-            rows.append(cells)
-    return {name: rows[1:] for name, rows in found.items()}
+    found = {}
+    for head, *rows in documents.tables(README.read_text()):
+        found[", ".join(head[:2])] = [[cell.strip("`") for cell in row] for row in rows]
+    return found
 
 
 def test_instruction_sets(tables):

@@ -1,4 +1,4 @@
-"""The simulation that points are chosen by rounds as the kernels do, and the chosen are the best.
+"""The simulation that chose the points rounds as the kernels do, and those points are the best.
 
 What a simulation says of points that no kernel was built for rests on this.
 """

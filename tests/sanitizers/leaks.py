@@ -1,10 +1,10 @@
 """What calls lose of memory, found by LeakSanitizer.
 
 Not a test module: ``make leaks`` runs it as a script, with the sanitizer preloaded. Rounds of the
-same calls are made, some of which run out of memory or are refused. Whatever nobody points to any
-more after a round was lost. So, to the tool, are a few things that only a frame of Python has,
-since it does not look where the interpreter keeps frames; but what a call loses is lost each time.
-Objects that Python's collector tracks always have somebody who points to them: those of the
+same calls are made, some of which run out of memory or are refused. Whatever nobody points to after
+a round was lost. The tool also reports a few things that only a frame of Python points to, since it
+does not look where the interpreter keeps frames; but a call that loses something loses it each
+time. Objects that Python's collector tracks always have somebody who points to them: those of the
 package are counted instead. Exits with 1 if either grows as calls that lose something would have
 it, or if what is lost on purpose in the end is not found.
 """

@@ -9,7 +9,7 @@ module           what it makes or does
 ===============  =================================================================================
 `host`           QEMU, cross compiler, cross libraries: says what is missing, installs it as root
 `targets`        the machines: names, CPUs, where everything of each lies
-`kept`           folders that are made once for what they are made of, whole or not at all
+`kept`           folders that are made anew only if their sources changed, whole or not at all
 `sysroot`        Debian's Python and its libraries, by an apt with a state of its own
 `packages`       wheels of what a build and the tests need, by the host's pip
 `emulated`       the command that is this Python to everything else (``build/*/python``)

@@ -63,8 +63,8 @@ def environment(target: Target, cpu: str = "", **more: str) -> dict[str, str]:
 def build_environment(target: Target, packages: Path) -> dict[str, str]:
     """Environment in which setuptools compiles for the emulated Python.
 
-    Its own configuration names the cross compiler already: that is what its Debian package was
-    compiled by. The headers alone are elsewhere.
+    Its own configuration names the cross compiler already, because Debian compiled the package with
+    it. Only the headers lie elsewhere.
     """
     include = target.sysroot / "usr/include"
     return environment(

@@ -1,4 +1,4 @@
-"""Folders that are made once for what they are made of."""
+"""Folders that are made once, and again only when what they are made of has changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_kept(folder: Path, key: str) -> bool:
 
 
 def keep(folder: Path, key: str, what: str, make: Callable[[Path], None]) -> bool:
-    """Make a folder, unless it is there and was made of the same.
+    """Make a folder, unless it is there and its `key` is the same.
 
     Parameters
     ----------

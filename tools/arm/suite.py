@@ -22,8 +22,9 @@ from tools.arm.host import SetUpError
 from tools.arm.kept import say
 from tools.arm.targets import ROOT, Target
 
-# What references, Python and NumPy consist of, without SVE: emulated, OpenBLAS's products take ten
-# times as long by it, and glibc's copies, which only the A64FX has, as much. The package has none.
+# Makes Python, NumPy and the references do without SVE. Under emulation OpenBLAS's products take
+# ten times as long with it, and so do glibc's copies, which use it on the A64FX only. The package
+# has no SVE code.
 _WITHOUT_SVE = {
     "OPENBLAS_NUM_THREADS": "1",
     "OPENBLAS_CORETYPE": "ARMV8",

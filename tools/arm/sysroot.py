@@ -1,8 +1,8 @@
 """Debian's Python for an emulated machine, unpacked into a folder.
 
-apt has a state of its own here, in which the machine is another one with nothing installed; its
-sources and keys are those of the host. The host's packages and architectures stay as they are, and
-no package script runs.
+apt has a state of its own here, which says that the machine is another one and has nothing
+installed; its sources and keys are those of the host. The host's packages and architectures stay as
+they are, and no package script runs.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tools.arm.kept import digest, keep, say
 from tools.arm.sysroot import make_sysroot
 from tools.arm.targets import ROOT, Target
 
-# Those of pyproject.toml's [build-system].
+# The requirements of pyproject.toml's [build-system].
 _BUILD_REQUIREMENTS = ("setuptools>=77", "Cython>=3.1")
 _SOURCE_FOLDERS = ("asm", "pplconv")
 _SOURCE_FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
@@ -26,7 +26,7 @@ _SOURCE_SUFFIXES = {".py", ".pyi", ".pyx", ".pxd", ".pxi", ".h", ".typed"}
 
 
 def make_build_tools(target: Target) -> tuple[str, str]:
-    """Have what a build needs and others lend; give the hashes of the sysroot and of all of it."""
+    """Have the sysroot and the tools of a build; give the hashes of the first and of both."""
     sysroot = make_sysroot(target)
     make_command(target)
     tools = digest(sysroot, *_BUILD_REQUIREMENTS, str(ROOT))

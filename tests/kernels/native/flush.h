@@ -1,4 +1,4 @@
-/* How the references treat subnormal numbers: as the kernels do that they stand for. */
+/* The references treat subnormal numbers as the kernels do that they stand for. */
 #ifndef FLUSH_H
 #define FLUSH_H
 

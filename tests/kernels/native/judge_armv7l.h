@@ -13,7 +13,7 @@ _Static_assert(offsetof(struct call_state, fpscr_before) == FPSCR_BEFORE, "FPSCR
 _Static_assert(offsetof(struct call_state, above) == ABOVE, "ABOVE");
 _Static_assert(CANARY == ((uint64_t)CANARY_HIGH << 32 | CANARY_LOW), "CANARY");
 
-/* Of FPSCR, what controls: neither flags of comparisons nor exceptions that have occurred. */
+/* The control bits of FPSCR, without the flags of comparisons and exceptions. */
 enum { CONTROL = 0x07ff9f00 };
 
 void watched_call(kernel_function kernel, const void *args, struct call_state *state);
