@@ -3,6 +3,8 @@
 ``registry``   which kernels exist (the single truth)
 ``contract``   their argument structs
 ``build``      sources, flags and the dispatch table for ``setup.py``
+``kept``       what a build keeps for the next one
+``modules``    Cython modules to C, in parallel
 ``x86_64``     assembly generators (AVX-512, AVX2)
 ``portable``   C templates with the same contracts: any machine, and the reference in tests
 
