@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import cache
@@ -95,11 +96,22 @@ def dependencies(path: Path) -> list[Path]:
 
 def in_parallel(actions: Iterable[Callable[[], object]], workers: int) -> None:
     """Run `actions` in `workers` threads, in their order; after an error begin no other."""
+    failed = threading.Event()
+
+    def run(action: Callable[[], object]) -> None:
+        if failed.is_set():
+            return
+        try:
+            action()
+        except BaseException:
+            failed.set()
+            raise
+
     with ThreadPoolExecutor(workers) as pool:
-        futures = [pool.submit(action) for action in actions]
+        futures = [pool.submit(run, action) for action in actions]
         try:
             for future in as_completed(futures):
                 future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        finally:
+            # Ctrl-C comes to this thread alone.
+            failed.set()
