@@ -7,21 +7,21 @@ is taken from ``CFLAGS``: where a wheel runs must not depend on where it was bui
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from asm.build import PORTABLE, Source, generate  # noqa: E402  (the build runs from anywhere)
+from asm.build import generate  # noqa: E402  (the build runs from anywhere)
+from asm.kept import Kept, dependencies, in_parallel  # noqa: E402
 
 C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off"]
 # Python's own flags ask for debugging symbols, three quarters of a module; the user's may.
@@ -39,27 +39,92 @@ UNWANTED_FLAG = re.compile(
     r"|-Ofast|-f(fast-math|unsafe-math|finite-math|associative-math|reciprocal-math)"
 )
 
+# Compilations that take longest: they begin first, so that none is left when all others are done.
+LONGEST = re.compile("depthwise_pixels|depthwise_channels")
+
+CYTHON_DIRECTIVES = {
+    "language_level": "3",
+    "binding": True,
+    # Every module takes care of what its threads share: docs/architecture.md, "Threads".
+    "freethreading_compatible": True,
+}
+
 
 class BuildExt(build_ext):
-    """Generate and compile the kernels before the modules that call them."""
+    """Compile kernels and modules in one pool, keep what is up to date, and link."""
 
     def build_extensions(self) -> None:
-        """Build everything; objects that are up to date are kept."""
+        """Build everything; what is up to date stays."""
+        # Imported here: most calls of this file are for metadata, which need no Cython; and
+        # distutils is setuptools' own by now.
+        from distutils.ccompiler import gen_preprocess_options
+
+        from asm.modules import translate
+
+        if self.parallel is None:
+            self.parallel = len(os.sched_getaffinity(0))
+        workers = (os.cpu_count() or 1) if self.parallel is True else self.parallel
         self.leave_out_unwanted_flags()
         directory = Path(self.build_temp).resolve() / "asm"
         machine = self.plat_name.rpartition("-")[2]
         # The name is the system's, on which a Python of 32 bits may run.
         if sys.maxsize < 1 << 32:
             machine = {"aarch64": "armv7l", "x86_64": "i686"}.get(machine, machine)
-        sources = generate(directory, machine)
-        for extension in self.extensions:
-            extension.include_dirs.append(str(directory))
-            extension.depends.append(str(directory / "pplconv_kernels.h"))
+        kernels = generate(directory, machine)
+        c_files = translate(self.extensions, CYTHON_DIRECTIVES, workers, force=self.force)
+
+        compilations = []
+        # Objects lie beside each other: the names of sources are distinct by design.
+        objects = directory / "objects"
+        kernel_objects = [objects / f"{kernel.path.stem}.o" for kernel in kernels]
+        for kernel, target in zip(kernels, kernel_objects, strict=True):
+            flags = [*KERNEL_FLAGS, *kernel.flags, *SANITIZER_FLAGS]
+            compilations.append((kernel.path, target, flags))
+        for extension, c_file in zip(self.extensions, c_files, strict=True):
+            extension.sources = []  # for setuptools: nothing but linking is left to do
+            target = Path(self.build_temp).resolve() / "modules" / f"{extension.name}.o"
+            extension.extra_objects = [str(target)]
             if extension.name == "pplconv._kernels":
-                objects = self.compile_kernels(sources, directory)
-                extension.extra_objects += objects
-                extension.depends += objects
+                extension.extra_objects += map(str, kernel_objects)
+            include = [str(directory), *extension.include_dirs, *self.compiler.include_dirs]
+            flags = gen_preprocess_options(self.compiler.macros, include)
+            compilations.append((c_file, target, [*flags, *extension.extra_compile_args]))
+        self.compile_all(compilations, workers)
         super().build_extensions()
+
+    def compile_all(self, compilations: list[tuple[Path, Path, list[str]]], workers: int) -> None:
+        """Make each object, source, target and flags, unless it is up to date."""
+        stale: list[tuple[bool, int, Callable[[], None]]] = []
+        for source, target, flags in compilations:
+            command = [*self.compiler.compiler_so, *flags, "-c", str(source)]
+            kept = Kept(target, target.with_suffix(".made-from"), command)
+            if self.force or not kept.is_current():
+                make = partial(self.compile_one, kept, source, command)
+                stale.append((bool(LONGEST.search(source.name)), source.stat().st_size, make))
+        stale.sort(key=lambda item: item[:2], reverse=True)
+        self.announce(f"compiling {len(stale)} of {len(compilations)} files", level=2)
+        in_parallel([make for *_, make in stale], workers)
+
+    def compile_one(self, kept: Kept, source: Path, command: list[str]) -> None:
+        """Compile, and take down what the compiler read."""
+        headers = kept.target.with_suffix(".d")
+        options = ["-MMD", "-MF", str(headers)] if source.suffix == ".c" else []
+        kept.make(
+            lambda: self.spawn([*command, *options, "-o", str(kept.target)]),
+            lambda: dependencies(headers) if options else [source],
+        )
+
+    def build_extension(self, ext: Extension) -> None:
+        """Link a module unless it is up to date."""
+        target = Path(self.get_ext_fullpath(ext.name))
+        record = Path(self.build_temp) / "modules" / f"{ext.name}.linked"
+        command = [*self.compiler.linker_so, *ext.extra_link_args, *ext.extra_objects]
+        kept = Kept(target, record, command)
+        if self.force or not kept.is_current():
+            # Whatever the times of the files are.
+            target.unlink(missing_ok=True)
+            link = partial(super().build_extension, ext)
+            kept.make(link, lambda: [Path(name) for name in ext.extra_objects])
 
     def leave_out_unwanted_flags(self) -> None:
         """Take them out of the commands that compile and link, and say so."""
@@ -69,31 +134,6 @@ class BuildExt(build_ext):
             if unwanted:
                 self.warn(f"{name}: {' '.join(unwanted)} left out; kernels are chosen at run time")
                 setattr(self.compiler, name, [flag for flag in command if flag not in unwanted])
-
-    def compile_kernels(self, sources: list[Source], directory: Path) -> list[str]:
-        """Compile each kernel with its own flags, unless its object is there already."""
-        objects = directory / "objects"
-        objects.mkdir(exist_ok=True)
-        shared = [*sorted(directory.glob("*.h")), *sorted(PORTABLE.iterdir())]
-        shared_text = b"".join(path.read_bytes() for path in shared if path.is_file())
-
-        def compile_one(source: Source) -> str:
-            # Objects lie beside each other: the names of sources are distinct by design.
-            target = objects / f"{source.path.stem}.o"
-            flags = [*KERNEL_FLAGS, *source.flags, *SANITIZER_FLAGS]
-            command = [*self.compiler.compiler_so, *flags, "-c", str(source.path)]
-            made_from = source.path.read_bytes() + shared_text + "\0".join(command).encode()
-            key = hashlib.sha256(made_from).hexdigest()
-            stamp = target.with_suffix(".sha256")
-            if not (target.exists() and stamp.exists() and stamp.read_text() == key):
-                stamp.unlink(missing_ok=True)
-                self.spawn([*command, "-o", str(target)])
-                stamp.write_text(key)
-            return str(target)
-
-        self.announce(f"compiling {len(sources)} kernel files", level=2)
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-            return list(pool.map(compile_one, sources))
 
 
 def extension(name: str, *, openmp: bool = False) -> Extension:
@@ -108,33 +148,24 @@ def extension(name: str, *, openmp: bool = False) -> Extension:
 
 
 setup(
-    ext_modules=cythonize(
-        [
-            extension("_kernels"),
-            extension("schedules.base", openmp=True),
-            extension("schedules.team", openmp=True),
-            extension("schedules.gemm"),
-            extension("schedules.direct"),
-            extension("schedules.winograd"),
-            extension("schedules.depthwise"),
-            extension("schedules.relayout", openmp=True),
-            extension("_binding"),
-            extension("_workspace"),
-            extension("_arrays"),
-            extension("_flat"),
-            extension("_mailbox"),
-            extension("_trial"),
-            extension("_prepared"),
-            extension("_conv"),
-            extension("_blocked"),
-        ],
-        build_dir="build/cython",
-        compiler_directives={
-            "language_level": "3",
-            "binding": True,
-            # Every module takes care of what its threads share: docs/architecture.md, "Threads".
-            "freethreading_compatible": True,
-        },
-    ),
+    ext_modules=[
+        extension("_kernels"),
+        extension("schedules.base", openmp=True),
+        extension("schedules.team", openmp=True),
+        extension("schedules.gemm"),
+        extension("schedules.direct"),
+        extension("schedules.winograd"),
+        extension("schedules.depthwise"),
+        extension("schedules.relayout", openmp=True),
+        extension("_binding"),
+        extension("_workspace"),
+        extension("_arrays"),
+        extension("_flat"),
+        extension("_mailbox"),
+        extension("_trial"),
+        extension("_prepared"),
+        extension("_conv"),
+        extension("_blocked"),
+    ],
     cmdclass={"build_ext": BuildExt},
 )

@@ -10,7 +10,6 @@ links the objects into ``pplconv._kernels``. Nothing here asks what the build ma
 from __future__ import annotations
 
 import importlib
-import os
 import platform
 import sys
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from asm import exponential
 from asm.aarch64.mach_o import mach_o
 from asm.contract import header_text
+from asm.kept import write
 from asm.registry import (
     CONVERSION_OPERATIONS,
     ISAS,
@@ -97,15 +97,6 @@ def _table_text(rows: list[Kernel]) -> str:
     )
 
 
-def _write(path: Path, text: str) -> None:
-    """Write `text` unless the file holds it already, so that nothing is rebuilt in vain."""
-    if path.exists() and path.read_text() == text:
-        return
-    temporary = path.with_suffix(path.suffix + ".tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)
-
-
 def generate(
     directory: Path, machine: str | None = None, system: str = sys.platform
 ) -> list[Source]:
@@ -129,9 +120,9 @@ def generate(
     machine = machine or platform.machine()
     machine = {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
     directory.mkdir(parents=True, exist_ok=True)
-    _write(directory / "pplconv_kernels.h", header_text())
+    write(directory / "pplconv_kernels.h", header_text())
     for n, r in WINOGRAD_VARIANTS:
-        _write(directory / _transforms_name(n, r), transforms_text(n, r))
+        write(directory / _transforms_name(n, r), transforms_text(n, r))
     include = (f"-I{directory}", f"-I{PORTABLE}")
     shared = (*C_FLAGS, *HIDDEN, *MACHINE_FLAGS.get(machine, ()))
     sources = []
@@ -143,14 +134,14 @@ def generate(
             path = directory / f"{kernel.symbol}.s"
             text = module.generate(kernel)
             apple = system == "darwin" and machine == "aarch64"
-            _write(path, mach_o(text) if apple else text)
+            write(path, mach_o(text) if apple else text)
             sources.append(Source(path, ()))
         else:
             path = directory / f"{kernel.symbol}.c"
-            _write(path, _template_text(kernel))
+            write(path, _template_text(kernel))
             sources.append(Source(path, (*shared, *isa.cflags, *include)))
     table = directory / "pplconv_kernel_table.c"
-    _write(table, _table_text(rows))
+    write(table, _table_text(rows))
     plain = [table, *(PORTABLE / f"{name}.c" for name in PLAIN_SOURCES)]
     return sources + [Source(path, (*shared, *include)) for path in plain]
 

@@ -56,7 +56,7 @@ build/tsan/.installed: SANITIZED = $(TSAN_FLAGS)
 build/%/.installed: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/extra-test
 	@mkdir -p build/$*
 	rm -rf build/$*/wheels build/$*/build/lib* build/$*/venv
-	printf '[build]\nbuild_base = build/$*/build\nparallel = %s\n' "$$(nproc)" > build/$*/setup.cfg
+	printf '[build]\nbuild_base = build/$*/build\n' > build/$*/setup.cfg
 	DIST_EXTRA_CONFIG=$(CURDIR)/build/$*/setup.cfg CFLAGS="$(SANITIZED)" \
 		$(BIN)/python -m pip wheel --no-deps --wheel-dir build/$*/wheels .
 	$(BIN)/python -m venv --without-pip build/$*/venv

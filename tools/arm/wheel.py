@@ -30,11 +30,12 @@ def make_build_tools(target: Target) -> tuple[str, str]:
     sysroot = make_sysroot(target)
     make_command(target)
     tools = digest(sysroot, *_BUILD_REQUIREMENTS, str(ROOT))
+    # The Cython of the host's build, whose C is kept then: under emulation it takes minutes.
     keep(
         target.build_packages,
         tools,
         f"setuptools and Cython for {target.machine}",
-        lambda folder: _install_build_packages(target, folder),
+        lambda folder: packages.install(target, folder, *_BUILD_REQUIREMENTS),
     )
     return sysroot, tools
 
@@ -66,14 +67,6 @@ def make_wheel(target: Target) -> Path:
         lambda folder: packages.install(target, folder, *asked),
     )
     return wheel
-
-
-def _install_build_packages(target: Target, folder: Path) -> None:
-    packages.install(target, folder, *_BUILD_REQUIREMENTS)
-    # Cython makes C anew where its own declarations are newer. What the host's build has made of
-    # the same sources is as good, and Cython under emulation takes minutes.
-    for declarations in folder.rglob("*.pxd"):
-        os.utime(declarations, (0, 0))
 
 
 def _sources() -> list[bytes]:
