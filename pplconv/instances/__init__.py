@@ -3,7 +3,9 @@
 =====================  =========================================================================
 ``pool.py``            `InstancePool`: submit, map, statistics, close
 ``splitting.py``       how many instances of how many threads, and on which cores
+``claims.py``          cores that pinned pools hold, and how processes learn of one another's
 ``placement.py``       `Placement`: node and cores of one instance
+``arguments.py``       checks of the pool's arguments
 ``requests.py``        requests and their bounded queue; `QueueFull`, `PoolClosed`
 ``dispatcher.py``      the thread of an instance: takes requests, has them run, answers them
 ``worker.py``          `Worker`: what a dispatcher has run them; `WorkerDied`
