@@ -13,6 +13,7 @@
 ``process.py``         workers of process mode: started, replaced, ended, their memory freed
 ``process_worker.py``  one of them as the parent sees it; ``child.py`` is what runs in it
 ``transport.py``       objects through memory; ``shared.py``: segments; ``errors.py``: exceptions
+``_flat.pyx``          arrays in memory without a pickle; ``_mailbox.pyx``: where a message lies
 ``pinning.py``         a thread bound to its cores
 ``statistics.py``      `InstanceStatistics`: what an instance has done
 ``lifetime.py``        pools at the end of the interpreter, and in forked children
