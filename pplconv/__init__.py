@@ -5,9 +5,11 @@
 ``Conv2d``        convolve often: weights are packed once
 ``to_blocked``    NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
 ``empty_aligned`` an array that kernels store into fastest, for `out=` and for inputs
-``InstancePool``  several instances of a model behind one queue; ``QueueFull``
+``InstancePool``  several instances of a model behind one queue; ``QueueFull``, ``PoolClosed``,
+                  ``WorkerDied``
 ``Plan``          how a problem is computed (`Conv2d.plan_for`)
 ``show_config``   what this machine is and what pplconv makes of it
+``runtime``       teams and their cores: `runtime.team`, `runtime.pin`
 ``wisdom``        measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
 ================  ================================================================================
 
@@ -22,7 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import wisdom
+from . import runtime, wisdom
 from ._arrays import empty_aligned
 from ._blocked import from_blocked, to_blocked
 from ._conv import Conv2d, conv2d
@@ -31,24 +33,27 @@ from ._version import __version__
 from .planner import Plan
 
 if TYPE_CHECKING:
-    from .instances import InstancePool, QueueFull
+    from .instances import InstancePool, PoolClosed, QueueFull, WorkerDied
 
 __all__ = [
     "Conv2d",
     "InstancePool",
     "Plan",
+    "PoolClosed",
     "QueueFull",
+    "WorkerDied",
     "__version__",
     "conv2d",
     "empty_aligned",
     "from_blocked",
+    "runtime",
     "show_config",
     "to_blocked",
     "wisdom",
 ]
 
 # Imported at first use: most programs have no instances, and need no futures.
-_ON_DEMAND = ("InstancePool", "QueueFull")
+_ON_DEMAND = ("InstancePool", "PoolClosed", "QueueFull", "WorkerDied")
 
 if not TYPE_CHECKING:  # to which the name of a module's function says that any name is there
 

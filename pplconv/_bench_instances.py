@@ -8,6 +8,7 @@ import re
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,8 @@ from .problem import ConvProblem
 DESCRIPTION = """\
 Measure how many requests a second instances of a model answer, and how long one takes: as one
 instance of one thread, then as each split of the usable cores into instances of equal teams.
+Instances are bound to cores of their own, unless there are fewer cores than threads or --no-pin
+says otherwise.
 
 A model is its layers, one after the other, each on data of its own. A layer is written as oneDNN's
 benchdnn writes it: mb1ic64ih56oc64oh56kh3ph1, maybe with a name behind it, n"net:layer*4", which
@@ -141,11 +144,7 @@ def run(options: argparse.Namespace) -> int:
         for done, (mode, instances, threads) in enumerate(jobs):
             text = f"{done + 1}/{len(jobs)} {mode} mode, {instances} x {threads}"
             progress.step(done / len(jobs), text)
-            pool = InstancePool(
-                functools.partial(Layers, problems), instances, threads, mode,
-                pin=not options.no_pin, shutdown_timeout=10.0,
-            )  # fmt: skip
-            with pool:
+            with _pool(problems, mode, instances, threads, not options.no_pin) as pool:
                 found.append(_measure(pool, problems[0][0], options.seconds))
     except KeyboardInterrupt:
         progress.clear()
@@ -183,6 +182,18 @@ def table(found: list[Measured]) -> str:
         for m in sorted(found, key=lambda m: m.throughput, reverse=True)
     ]
     return "\n".join(lines)
+
+
+def _pool(
+    problems: list[tuple[ConvProblem, int]], mode: Any, instances: int, threads: int, pin: bool
+) -> InstancePool[Any]:
+    """Make a pool; a split with more threads than cores is measured unbound, as it must be."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "InstancePool: pin=True", RuntimeWarning)
+        return InstancePool(
+            functools.partial(Layers, problems), instances, threads, mode, pin=pin,
+            shutdown_timeout=10.0,
+        )  # fmt: skip
 
 
 def _measure(pool: InstancePool[Any], first: ConvProblem, seconds: float) -> Measured:

@@ -31,7 +31,6 @@ LAYERS = [
     {"schedules"},
     {"runtime", "wisdom"},
     {"machine"},
-    {"_flat", "_mailbox"},
     {"_arrays", "_binding", "_workspace", "config", "problem", "_version"},
     {"numerics"},
     {"_kernels"},
@@ -42,8 +41,6 @@ LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 LEAVES = {
     "_arrays": set(),
     "_binding": set(),
-    "_flat": {"_arrays"},
-    "_mailbox": {"_arrays"},  # to hold the memory
     "_kernels": set(),
     "_workspace": {"_binding"},  # which NUMA node its memory should come from
     "_progress": set(),

@@ -3,7 +3,9 @@
 =====================  =========================================================================
 ``pool.py``            `InstancePool`: submit, map, statistics, close
 ``splitting.py``       how many instances of how many threads, and on which cores
+``claims.py``          cores that pinned pools hold, and how processes learn of one another's
 ``placement.py``       `Placement`: node and cores of one instance
+``arguments.py``       checks of the pool's arguments
 ``requests.py``        requests and their bounded queue; `QueueFull`, `PoolClosed`
 ``dispatcher.py``      the thread of an instance: takes requests, has them run, answers them
 ``worker.py``          `Worker`: what a dispatcher has run them; `WorkerDied`
@@ -11,6 +13,7 @@
 ``process.py``         workers of process mode: started, replaced, ended, their memory freed
 ``process_worker.py``  one of them as the parent sees it; ``child.py`` is what runs in it
 ``transport.py``       objects through memory; ``shared.py``: segments; ``errors.py``: exceptions
+``_flat.pyx``          arrays in memory without a pickle; ``_mailbox.pyx``: where a message lies
 ``pinning.py``         a thread bound to its cores
 ``statistics.py``      `InstanceStatistics`: what an instance has done
 ``lifetime.py``        pools at the end of the interpreter, and in forked children

@@ -18,6 +18,7 @@ from multiprocessing import connection, parent_process, reduction
 from typing import Any
 
 from .. import config
+from .arguments import make_model
 from .shared import Bytes, Laid, map_segment, unpack
 from .transport import MAILBOXES, Channel, Gone
 
@@ -196,12 +197,9 @@ def _model(order: Order) -> Callable[..., object]:
         block = map_segment(order.segment.fd, order.size, mmap.ACCESS_COPY)
     finally:
         os.close(order.segment.fd)
-    model: Any = unpack(block, order.laid)
-    if order.is_factory:
-        model = model()
-    if not callable(model):
-        raise TypeError(f"factory must return a callable, got {type(model).__name__}")
-    return model  # type: ignore[no-any-return]
+    sent: Any = unpack(block, order.laid)
+    model: Callable[..., object] = make_model(sent) if order.is_factory else sent
+    return model
 
 
 def _bind(cores: tuple[int, ...]) -> Ready:

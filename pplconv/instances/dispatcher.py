@@ -35,6 +35,10 @@ class Dispatcher:
         Size of the team, for the statistics.
     closing : Closing
         What the pool says of its end.
+    retries : int
+        How often a request is run again whose worker died before it had answered.
+    release : callable
+        Gives back the cores of the instance; called when its thread has ended.
     """
 
     def __init__(
@@ -44,7 +48,10 @@ class Dispatcher:
         make_worker: Callable[[int], Worker],
         threads: int,
         closing: Closing,
+        retries: int,
+        release: Callable[[], None],
     ) -> None:
+        self.release = release
         self.started: Future[None] = Future()
         self.current: Request | None = None
         self._index = index
@@ -52,6 +59,7 @@ class Dispatcher:
         self._make_worker = make_worker
         self._threads = threads
         self._closing = closing
+        self._retries = retries
         self._record = Record()
         self._worker: Worker | None = None
         self._node: int | None = None
@@ -66,7 +74,7 @@ class Dispatcher:
         record = self._record
         p50, p95 = record.percentiles()
         return InstanceStatistics(
-            self._index, record.served, record.errors, record.replaced, p50, p95,
+            self._index, record.served, record.errors, record.replaced, record.retried, p50, p95,
             self._node, self._cores, self._threads,
         )  # fmt: skip
 
@@ -94,6 +102,7 @@ class Dispatcher:
             self._drop(self._closing.seconds_left())
             del self._make_worker  # with the last of them go models and shared memory
             self._queue.takers.discard(threading.get_ident())
+            self.release()
 
     def _serve_all(self) -> None:
         pause = _FIRST_PAUSE
@@ -127,8 +136,10 @@ class Dispatcher:
         del request, future, failure
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Have a request run, and once more if the worker dies of it or has died before."""
-        again = True
+        """Have a request run, and again if the worker dies, as often as the pool allows."""
+        again = self._retries
+        if self._worker is not None and self._worker.ended and not self._closing.abandoned:
+            self._drop(1.0)  # it knows nothing of this request, so that none is run twice
         while True:
             if self._worker is None:
                 self._replace()
@@ -140,11 +151,19 @@ class Dispatcher:
                 if self._closing.abandoned:
                     raise
                 if not again:
-                    raise WorkerDied(
-                        f"instance {self._index}: the worker died while it ran this request, and "
-                        "so did the one that ran it again"
-                    ) from death
-                again = False
+                    raise WorkerDied(self._given_up()) from death
+                again -= 1
+                self._record.retried += 1
+
+    def _given_up(self) -> str:
+        """What to say of a request that is not run again."""
+        if self._retries == 0:
+            then = "which is not run again (retries=0)"
+        elif self._retries == 1:
+            then = "and so did the one that ran it again"
+        else:
+            then = f"and so did each of the {self._retries} that ran it again"
+        return f"instance {self._index}: the worker died while it ran this request, {then}"
 
     def _make(self) -> Worker:
         worker = self._make_worker(self._index)

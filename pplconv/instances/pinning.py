@@ -10,9 +10,9 @@ from .. import runtime
 from .placement import Placement
 
 
-def bound(placement: Placement, wanted: bool) -> AbstractContextManager[Any]:
-    """Bind the calling thread, and the teams it leads, while the context lasts."""
-    if not wanted or not placement.cores:
+def bound(placement: Placement) -> AbstractContextManager[Any]:
+    """Bind the calling thread, and the teams it leads, to the placement's cores if it names any."""
+    if not placement.cores:
         return nullcontext()
     return runtime.pin(node=placement.node, cores=placement.cores, everyone=False)
 

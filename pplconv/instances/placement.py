@@ -12,10 +12,10 @@ class Placement:
     Attributes
     ----------
     node : int or None
-        The NUMA node of its cores, None where the machine tells none.
+        The NUMA node of its cores, None where it has none.
     cores : tuple of int
-        Logical CPUs it may keep to, one for each thread of its team; empty where none are its own:
-        the instance then runs wherever the system puts it.
+        Logical CPUs it is to be bound to, one for each thread of its team; empty where none are
+        its own: the instance then runs wherever the system puts it.
     """
 
     node: int | None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
+import functools
 import importlib
 import math
-import operator
 import time
 import warnings
 import weakref
@@ -16,19 +16,16 @@ from threading import TIMEOUT_MAX, current_thread
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
-from ..machine import current as current_machine
 from . import lifetime
+from .arguments import check_factory, integer, number_or_auto, one_of, seconds
+from .claims import divide
 from .dispatcher import Closing, Dispatcher, answer
 from .placement import Placement
 from .requests import PoolClosed, Request, RequestQueue
-from .splitting import split
 from .statistics import InstanceStatistics
 from .worker import Worker
 
 _Result = TypeVar("_Result")
-
-MODES = ("thread", "process")
-FULL = ("block", "raise")
 
 
 class InstancePool(Generic[_Result]):
@@ -37,20 +34,22 @@ class InstancePool(Generic[_Result]):
     Parameters
     ----------
     factory : callable
-        Makes a model, which is a callable. In thread mode it is called once on each NUMA node,
-        whose instances share the model with its packed weights: the model must be safe to call
+        Makes a model, which is a callable. In thread mode all instances share one model with its
+        packed weights, or with `pin` one for each NUMA node: the model must be safe to call
         from several threads, as `Conv2d` is. In process mode it must be picklable.
     instances, threads : int or "auto", optional
         Instances, and the team of each: what calls of pplconv inside the model use that name no
-        ``threads=``. Auto fills the physical cores that the process may use; if both are left
-        to it, with one instance of one thread each, which gives the highest throughput.
-        ``instances=1`` gives the lowest latency of a single request.
+        ``threads=``. Auto fills the share of the process: ``PPLCONV_NUM_THREADS``, else
+        ``OMP_NUM_THREADS``, else the physical cores that affinity mask and CPU quota leave; if
+        both are left to it, with one instance of one thread each, which gives the highest
+        throughput. ``instances=1`` gives the lowest latency of a single request.
     mode : {"thread", "process"}, optional
         Threads of this process: arrays are handed over as they are, and what a model does in
         Python is done by one at a time (the GIL). Or child processes, each with an interpreter
-        of its own, which are replaced if they die.
+        of its own, which are replaced if they die (see `retries`).
     pin : bool, optional
-        Bind each instance to its cores, and have it prefer its node's memory.
+        Bind each instance to cores of its own, and have it prefer its node's memory; what the
+        model starts inherits the binding. By default nothing is bound.
     queue_size : int, optional
         Requests that may wait, beside those that run. A cancelled one keeps its place until an
         instance comes to it. By default 64, or four for each instance if that is more.
@@ -58,6 +57,11 @@ class InstancePool(Generic[_Result]):
         What `submit` does when the queue is full: wait, or raise `QueueFull`.
     shutdown_timeout : float, optional
         Seconds that `close` takes at most where it is not told otherwise.
+    retries : int, optional
+        How often a request is run again whose worker process died of it, or of something else,
+        before it had answered. **By default once**, so a model that changes something outside
+        its process (a database, a file) may do so twice; 0 runs no request twice. The future of
+        a request that is given up holds `WorkerDied`.
 
     Raises
     ------
@@ -65,6 +69,12 @@ class InstancePool(Generic[_Result]):
         If an argument is not as described; the message names it.
     BaseException
         What the factory raised.
+
+    Warns
+    -----
+    RuntimeWarning
+        If `pin` is asked for and the free cores do not suffice, or the system refuses: the
+        instances then run unbound.
 
     See Also
     --------
@@ -75,6 +85,10 @@ class InstancePool(Generic[_Result]):
     A future's callbacks run in the thread of the instance that answered it, which takes no
     request meanwhile; an exception in one is logged, and harms nothing. Neither there nor in the
     model does `submit` wait for room, as it might be waiting for itself: it raises `QueueFull`.
+
+    Pinned pools of one process hold different cores until they are closed; auto fills those that
+    are free. Cores to which other processes have bound threads, or which their pools hold, are
+    taken last, as far as the system tells of them.
 
     A pool that is dropped without `close` answers what it has, and then ends. At the end of the
     interpreter, what waits is cancelled, and what runs has `shutdown_timeout`. In a forked child
@@ -101,31 +115,39 @@ class InstancePool(Generic[_Result]):
         instances: int | Literal["auto"] = "auto",
         threads: int | Literal["auto"] = "auto",
         mode: Literal["thread", "process"] = "thread",
-        pin: bool = True,
+        pin: bool = False,
         *,
         queue_size: int | None = None,
         full: Literal["block", "raise"] = "block",
         shutdown_timeout: float = 30.0,
+        retries: int = 1,
     ) -> None:
-        if not callable(factory):
-            raise TypeError(f"factory must be callable, got {type(factory).__name__}")
-        divided = split(
-            current_machine(), _number("instances", instances), _number("threads", threads)
-        )
-        count = len(divided.placements)
-        self.mode = _one_of("mode", mode, MODES)
-        self.threads = divided.threads
-        size = max(64, 4 * count) if queue_size is None else _integer("queue_size", queue_size)
-        self._patience = math.inf if _one_of("full", full, FULL) == "block" else 0.0
-        self._timeout = _seconds("shutdown_timeout", shutdown_timeout)
-        self._queue = RequestQueue(size)
+        check_factory(factory)
+        asked = number_or_auto("instances", instances), number_or_auto("threads", threads)
+        self.mode = one_of("mode", mode, ("thread", "process"))
+        size = None if queue_size is None else integer("queue_size", queue_size)
+        self._patience = math.inf if one_of("full", full, ("block", "raise")) == "block" else 0.0
+        self._timeout = seconds("shutdown_timeout", shutdown_timeout)
+        retries = integer("retries", retries, least=0)
         self._closing = Closing(self._timeout)
         self._forked = False
-        make_worker = _maker(mode)(factory, divided.placements, divided.threads, bool(pin))
+        divided, hold = divide(*asked, bool(pin))
+        self.threads = divided.threads
+        count = len(divided.placements)
+        self._queue = RequestQueue(max(64, 4 * count) if size is None else size)
+        try:
+            make_worker = _maker(mode)(factory, divided.placements, divided.threads)
+        except BaseException:
+            for placement in divided.placements:
+                hold.release(placement.cores)
+            raise
         self._dispatchers = tuple(
-            Dispatcher(index, self._queue, make_worker, divided.threads, self._closing)
-            for index in range(count)
-        )
+            Dispatcher(
+                index, self._queue, make_worker, divided.threads, self._closing, retries,
+                functools.partial(hold.release, placement.cores),
+            )
+            for index, placement in enumerate(divided.placements)
+        )  # fmt: skip
         lifetime.watch(self)
         # Their threads know nothing of the pool, so that it can be dropped while they run.
         self._dropped = weakref.finalize(self, self._queue.stop_unlocked, count)
@@ -144,6 +166,9 @@ class InstancePool(Generic[_Result]):
         except BaseException:
             self._queue.stop(len(self._dispatchers))
             self._join(time.monotonic() + self._timeout)
+            for dispatcher in self._dispatchers:
+                if dispatcher.thread.ident is None:  # none to give its cores back at its end
+                    dispatcher.release()
             raise
 
     def __len__(self) -> int:
@@ -191,7 +216,7 @@ class InstancePool(Generic[_Result]):
         PoolClosed
             See `submit`.
         """
-        return self._submit(_seconds("timeout", timeout), args, kwargs)
+        return self._submit(seconds("timeout", timeout), args, kwargs)
 
     def _submit(
         self, timeout: float, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -231,7 +256,7 @@ class InstancePool(Generic[_Result]):
             raise TypeError("map needs at least one iterable")
         deadline = math.inf
         if timeout is not None:
-            deadline = time.monotonic() + _seconds("timeout", timeout)
+            deadline = time.monotonic() + seconds("timeout", timeout)
         items = zip(*iterables, strict=False)
         pending: deque[Future[_Result]] = deque()
         self._feed(items, pending)
@@ -285,8 +310,8 @@ class InstancePool(Generic[_Result]):
         """
         if self._forked:
             return
-        seconds = self._timeout if timeout is None else _seconds("timeout", timeout)
-        deadline = time.monotonic() + seconds
+        limit = self._timeout if timeout is None else seconds("timeout", timeout)
+        deadline = time.monotonic() + limit
         self._closing.begin(deadline)
         self._queue.stop(len(self))
         if cancel_pending:
@@ -295,7 +320,7 @@ class InstancePool(Generic[_Result]):
         if self._join(deadline):
             return
         self._closing.abandoned = True
-        error = f"the pool was closed, and its time limit of {seconds:g} s was over"
+        error = f"the pool was closed, and its time limit of {limit:g} s was over"
         waiting = self._queue.drain()
         for request in waiting:
             answer(request.future, error=PoolClosed(f"{error} before an instance came to this"))
@@ -338,7 +363,7 @@ class InstancePool(Generic[_Result]):
         self._dropped.detach()
 
 
-_Maker = Callable[[Callable[[], Any], Sequence[Placement], int, bool], Callable[[int], Worker]]
+_Maker = Callable[[Callable[[], Any], Sequence[Placement], int], Callable[[int], Worker]]
 
 
 def _maker(mode: str) -> _Maker:
@@ -358,34 +383,3 @@ def _cancel(future: Future[Any]) -> None:
         future.set_running_or_notify_cancel()
     except concurrent.futures.InvalidStateError:  # set by whom it does not belong to
         return
-
-
-def _number(name: str, value: object) -> int | None:
-    """An argument that is a number of at least 1, or "auto", which is None."""
-    return None if isinstance(value, str) and value == "auto" else _integer(name, value)
-
-
-def _integer(name: str, value: object) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
-    if not 1 <= number <= 65536:
-        raise ValueError(f"{name} is {number}: expected 1 to 65536")
-    return number
-
-
-def _seconds(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
-    if not value >= 0:
-        raise ValueError(f"{name} is {value}: expected 0 or more seconds")
-    return float(value)
-
-
-def _one_of(name: str, value: object, names: tuple[str, ...]) -> str:
-    if not isinstance(value, str) or value not in names:
-        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(names)}")
-    return value

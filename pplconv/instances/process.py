@@ -22,7 +22,10 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from multiprocessing.context import SpawnProcess
 
+from .. import config
 from ..machine import current as current_machine
+from ..runtime import process_threads
+from .arguments import make_model
 from .child import Failure, Handle, Order, Ready, serve
 from .errors import raised
 from .placement import Placement
@@ -42,7 +45,6 @@ def make_process_workers(
     factory: Callable[[], Callable[..., object]],
     placements: Sequence[Placement],
     threads: int,
-    pin: bool,
 ) -> ProcessWorkers:
     """Prepare instances that run in processes of their own, started by spawn.
 
@@ -53,11 +55,9 @@ def make_process_workers(
         called again in each worker, and must then be pickled itself: a function at the top level
         of a module.
     placements : sequence of Placement
-        Where each worker runs.
+        Where each worker runs: bound to the cores that it names, with weights on their node.
     threads : int
         The team of each worker.
-    pin : bool
-        Bind each worker to its placement's cores, and keep its weights on its node.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def make_process_workers(
     MemoryError
         If there is no memory to share the model in.
     """
-    return ProcessWorkers(factory, placements, threads, pin)
+    return ProcessWorkers(factory, placements, threads)
 
 
 class ProcessWorkers:
@@ -79,7 +79,7 @@ class ProcessWorkers:
 
     Parameters
     ----------
-    factory, placements, threads, pin
+    factory, placements, threads
         See `make_process_workers`.
     """
 
@@ -88,24 +88,22 @@ class ProcessWorkers:
         factory: Callable[[], Callable[..., object]],
         placements: Sequence[Placement],
         threads: int,
-        pin: bool,
     ) -> None:
         self._factory = factory
         self._placements = list(placements)
         self._threads = threads
-        self._pin = pin
         self._warned = False
-        self._spare = SpareCores(usable_cores(current_machine()), threads)
+        machine = current_machine()
+        share = process_threads(config.current(), machine)
+        self._spare = SpareCores(min(share, usable_cores(machine)), threads)
         parcel, self._is_factory = _take_apart(factory, threads)
         self._laid = parcel.laid
         self._size = parcel.size
         self._held = _Held()
         self._finalizer = weakref.finalize(self, self._held.release)
         for placement in self._placements:
-            node = placement.node if pin else None
-            if node not in self._held.segments:
-                cores = placement.cores if pin else ()
-                self._held.segments[node] = _segment_near(parcel, cores)
+            if placement.node not in self._held.segments:
+                self._held.segments[placement.node] = _segment_near(parcel, placement.cores)
 
     @property
     def shares(self) -> bool:
@@ -159,22 +157,21 @@ class ProcessWorkers:
         )
 
     def _start(self, placement: Placement) -> tuple[ProcessWorker, SpawnProcess]:
-        node, cores = (placement.node, placement.cores) if self._pin else (None, ())
         if not self._finalizer.alive:
             raise RuntimeError("the workers are closed")
         fd = create("pplconv-mailboxes", MAILBOXES)
         try:
-            return self._start_with(fd, placement.node, node, cores)
+            return self._start_with(fd, placement)
         finally:
             os.close(fd)
 
     def _start_with(
-        self, mailboxes: int, runs_on: int | None, node: int | None, cores: tuple[int, ...]
+        self, mailboxes: int, placement: Placement
     ) -> tuple[ProcessWorker, SpawnProcess]:
         memory = map_segment(mailboxes, MAILBOXES)
         order = Order(
-            Handle(mailboxes), Handle(self._held.segments[node]), self._size, self._laid,
-            self._is_factory, self._threads, cores,
+            Handle(mailboxes), Handle(self._held.segments[placement.node]), self._size, self._laid,
+            self._is_factory, self._threads, placement.cores,
         )  # fmt: skip
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(
@@ -191,7 +188,7 @@ class ProcessWorkers:
         finally:
             theirs.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, masked)
-        return ProcessWorker(process, ours, memory, self._spare, runs_on), process
+        return ProcessWorker(process, ours, memory, self._spare, placement.node), process
 
     def close(self) -> None:
         """Kill the workers that are left, and free the shared memory; nothing if done before."""
@@ -225,9 +222,7 @@ class _Held:
 
 def _take_apart(factory: Callable[[], object], threads: int) -> tuple[Parcel, bool]:
     """Take the model apart or, where that cannot be, the factory; and which it is."""
-    model = factory()
-    if not callable(model):
-        raise TypeError(f"factory must return a callable, got {type(model).__name__}")
+    model = make_model(factory)
     try:
         return Parcel(model, threads=threads), False
     except MemoryError:

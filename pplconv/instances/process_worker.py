@@ -78,6 +78,11 @@ class ProcessWorker(Worker):
         return self._cores
 
     @property
+    def ended(self) -> bool:
+        """Whether the process has ended."""
+        return self._dead or self._ends_within(0.0)
+
+    @property
     def pid(self) -> int | None:
         """Of the process."""
         return self._process.pid

@@ -107,7 +107,7 @@ class Laid(NamedTuple):
     at, length : int
         Of the pickle, in bytes; the table of the buffers follows it.
     buffers : int
-        How many; `FLAT` if no pickle lies there, but what `pplconv._flat` writes.
+        How many; `FLAT` if no pickle lies there, but what `pplconv.instances._flat` writes.
     """
 
     at: int

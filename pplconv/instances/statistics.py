@@ -21,6 +21,8 @@ class InstanceStatistics:
         Requests that were answered with a result, and with an exception.
     replaced : int
         Workers that died and were replaced; 0 in thread mode.
+    retried : int
+        How often a request was run again, since its worker had died.
     p50, p95 : float or None
         Seconds from `submit` to the answer, waiting included, that 50 and 95 of 100 requests did
         not exceed, among the latest 1024 of this instance; None before the first.
@@ -36,6 +38,7 @@ class InstanceStatistics:
     served: int
     errors: int
     replaced: int
+    retried: int
     p50: float | None
     p95: float | None
     node: int | None
@@ -50,6 +53,7 @@ class Record:
         self.served = 0
         self.errors = 0
         self.replaced = 0
+        self.retried = 0
         self._latencies: deque[float] = deque(maxlen=WINDOW)
 
     def add(self, seconds: float, *, failed: bool) -> None:

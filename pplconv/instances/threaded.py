@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from ..runtime import team
+from .arguments import make_model
 from .pinning import bound, bound_cores
 from .placement import Placement
 from .worker import Worker
@@ -16,7 +17,7 @@ Model = Callable[..., Any]
 
 
 def make_thread_workers(
-    factory: Callable[[], Model], placements: Sequence[Placement], threads: int, pin: bool
+    factory: Callable[[], Model], placements: Sequence[Placement], threads: int
 ) -> Callable[[int], Worker]:
     """Prepare workers that share one model on each node.
 
@@ -29,8 +30,6 @@ def make_thread_workers(
         Where each worker runs.
     threads : int
         Size of each worker's team.
-    pin : bool
-        Bind each worker's thread to its cores.
 
     Returns
     -------
@@ -41,7 +40,7 @@ def make_thread_workers(
 
     def make_worker(index: int) -> Worker:
         placement = placements[index]
-        return ThreadWorker(models[placement.node].get, placement, threads, pin)
+        return ThreadWorker(models[placement.node].get, placement, threads)
 
     return make_worker
 
@@ -53,17 +52,15 @@ class ThreadWorker(Worker):
     ----------
     model : callable
         Gives the model; called once the thread is bound.
-    placement, threads, pin
+    placement, threads
         As for `make_thread_workers`.
     """
 
-    def __init__(
-        self, model: Callable[[], Model], placement: Placement, threads: int, pin: bool
-    ) -> None:
+    def __init__(self, model: Callable[[], Model], placement: Placement, threads: int) -> None:
         with ExitStack() as stack:
-            stack.enter_context(bound(placement, pin))
+            stack.enter_context(bound(placement))
             stack.enter_context(team(threads))
-            self._cores = bound_cores(placement) if pin else ()
+            self._cores = bound_cores(placement)
             self._model = model()
             self._stack = stack.pop_all()
         self._node = placement.node
@@ -102,11 +99,7 @@ class _Shared:
                 raise self._error
             if self._model is None:
                 try:
-                    self._model = self._factory()
-                    if not callable(self._model):
-                        raise TypeError(
-                            f"factory must return a callable, got {type(self._model).__name__}"
-                        )
+                    self._model = make_model(self._factory)
                 except BaseException as error:
                     self._error = error
                     raise

@@ -24,10 +24,10 @@ from contextlib import suppress
 
 import numpy as np
 
-from .. import _mailbox
 from .._arrays import empty_aligned
-from .._flat import Flat, flatten, read_flat
-from .._mailbox import THERE
+from . import _mailbox
+from ._flat import Flat, flatten, read_flat
+from ._mailbox import THERE
 from .shared import FLAT, Bytes, Laid, Parcel, create, map_segment, unpack
 
 __all__ = ["MAILBOXES", "Channel", "Gone"]

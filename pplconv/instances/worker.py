@@ -8,8 +8,9 @@ from abc import ABC, abstractmethod
 class WorkerDied(RuntimeError):
     """What ran the request is gone, and did not answer it.
 
-    The pool makes another worker and runs the request once more.  A worker raises this only while
-    no answer has come back from it: an answered request is never run again.
+    The pool makes another worker and runs the request again, once by default and never with
+    ``retries=0``, before the future holds this.  A worker raises it only while no answer has come
+    back from it: an answered request is never run again.
     """
 
 
@@ -49,6 +50,11 @@ class Worker(ABC):
         it, as here, it goes on.  Returns at once, and raises nothing.
         """
         return
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended already, so that it would not even begin with a request."""
+        return False
 
     @property
     @abstractmethod

@@ -15,6 +15,7 @@
 ``cores.py``         which CPUs are one core, one cluster, one package
 ``hybrid.py``        which cores are efficiency cores
 ``nodes.py``         NUMA nodes and their memory
+``neighbours.py``    CPUs that threads of any process are bound to
 ``host.py``          what psutil says where there are no such files
 ``cgroups.py``       where the control groups (v1 and v2) around this process are
 ``quota.py``         the CPU quota that they set
@@ -32,5 +33,6 @@ from __future__ import annotations
 from .arm_cores import core_name
 from .detection import current, detect
 from .machine import CacheLevel, Machine
+from .neighbours import bound_cpus
 
-__all__ = ["CacheLevel", "Machine", "core_name", "current", "detect"]
+__all__ = ["CacheLevel", "Machine", "bound_cpus", "core_name", "current", "detect"]

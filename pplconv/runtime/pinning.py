@@ -143,7 +143,8 @@ def pin(
     are cores.  Scratch memory and packed weights that are allocated from then on prefer the
     node's memory; what was allocated before stays where it is.  Results do not change by a bit.
 
-    Without a call of this function pplconv binds nothing.
+    Without a call of this function, or an `InstancePool` made with ``pin=True``, pplconv binds
+    nothing.
 
     Parameters
     ----------

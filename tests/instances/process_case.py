@@ -20,10 +20,10 @@ ANYWHERE = Placement(None, ())
 
 @contextmanager
 def workers(
-    factory: Callable, count: int = 1, threads: int = 1, pin: bool = False, placements=None
+    factory: Callable, count: int = 1, threads: int = 1, placements=None
 ) -> Iterator[ProcessWorkers]:
     """Workers that are gone at the end."""
-    made = make_process_workers(factory, placements or [ANYWHERE] * count, threads, pin)
+    made = make_process_workers(factory, placements or [ANYWHERE] * count, threads)
     try:
         yield made
     finally:

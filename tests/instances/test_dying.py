@@ -63,6 +63,7 @@ def test_a_worker_that_died_is_replaced_and_the_request_runs_again(pool_of, log)
         assert pool.submit("a", [1]).result(PATIENCE) == "a"
         (statistics,) = pool.statistics()
         assert (statistics.served, statistics.errors, statistics.replaced) == (1, 0, 1)
+        assert statistics.retried == 1
         assert (statistics.node, statistics.cores) == (3, (0,))
         assert pool.submit("b", []).result(PATIENCE) == "b"
     assert log == [
@@ -81,6 +82,51 @@ def test_a_request_that_kills_twice_fails(pool_of, log):
         assert (statistics.served, statistics.errors, statistics.replaced) == (1, 1, 2)
     assert log.count(("run", "a")) == 2
     assert log.count(("made", 0)) == log.count(("closed", 0)) == 3
+
+
+def test_without_retries_no_request_runs_twice(pool_of, log):
+    with pool_of(lambda index: Mortal(index, log), retries=0) as pool:
+        bad, good = pool.submit("a", [1]), pool.submit("b", [])
+        with pytest.raises(WorkerDied, match=r"died .* not run again \(retries=0\)"):
+            bad.result(PATIENCE)
+        assert good.result(PATIENCE) == "b"
+        (statistics,) = pool.statistics()
+        assert (statistics.errors, statistics.replaced, statistics.retried) == (1, 1, 0)
+    assert [what for what in log if what[0] == "run"] == [("run", "a"), ("run", "b")]
+
+
+@pytest.mark.parametrize("deaths", [2, 3, 4])
+def test_a_request_runs_again_as_often_as_asked(pool_of, log, deaths):
+    with pool_of(lambda index: Mortal(index, log), retries=3) as pool:
+        future = pool.submit("a", [0] * deaths)
+        if deaths > 3:
+            with pytest.raises(WorkerDied, match="so did each of the 3 that ran it again"):
+                future.result(PATIENCE)
+        else:
+            assert future.result(PATIENCE) == "a"
+        (statistics,) = pool.statistics()
+        assert statistics.retried == min(deaths, 3)
+    assert log.count(("run", "a")) == 1 + min(deaths, 3)
+
+
+def test_a_worker_that_died_before_a_request_is_replaced_without_a_retry(pool_of, log):
+    class Watched(Mortal):
+        @property
+        def ended(self) -> bool:
+            return self.dead
+
+    workers = []
+
+    def make_worker(index):
+        workers.append(Watched(index, log))
+        return workers[-1]
+
+    with pool_of(make_worker, retries=0) as pool:
+        workers[0].dead = True  # of nothing that was asked of it
+        assert pool.submit("a", []).result(PATIENCE) == "a"
+        (statistics,) = pool.statistics()
+        assert (statistics.served, statistics.replaced, statistics.retried) == (1, 1, 0)
+    assert log.count(("run", "a")) == 1
 
 
 def test_under_load_each_request_is_answered_once(pool_of, log):

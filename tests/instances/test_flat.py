@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pplconv._arrays import empty_aligned
-from pplconv._flat import flatten, read_flat
+from pplconv.instances._flat import flatten, read_flat
 
 GUARD = 128
 

@@ -11,7 +11,7 @@ import pytest
 
 from gates import PATIENCE
 from pplconv._arrays import empty_aligned
-from pplconv._mailbox import ANNOUNCED, BYTES, NOTHING, THERE, Inbox, Outbox
+from pplconv.instances._mailbox import ANNOUNCED, BYTES, NOTHING, THERE, Inbox, Outbox
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import logging
+import operator
 import sys
 import threading
 import weakref
@@ -11,6 +13,7 @@ from concurrent.futures import CancelledError, as_completed, wait
 from concurrent.futures import TimeoutError as FutureTimeout
 from itertools import count
 
+import numpy as np
 import pytest
 
 import pplconv
@@ -261,6 +264,9 @@ def test_the_factory_s_error_is_the_constructor_s():
         ({"mode": "fiber"}, ValueError, "mode is 'fiber': expected one of thread, process"),
         ({"full": "drop"}, ValueError, "full is 'drop': expected one of block, raise"),
         ({"queue_size": 0}, ValueError, "queue_size is 0: expected 1 to 65536"),
+        ({"retries": -1}, ValueError, "retries is -1: expected 0 to 65536"),
+        ({"retries": 0.5}, TypeError, "retries must be an integer, got 0.5"),
+        ({"retries": None}, TypeError, "retries must be an integer, got None"),
         ({"shutdown_timeout": -1}, ValueError, "shutdown_timeout is -1: expected 0 or more"),
         ({"shutdown_timeout": "1"}, TypeError, "shutdown_timeout must be a number of seconds"),
     ],
@@ -268,6 +274,49 @@ def test_the_factory_s_error_is_the_constructor_s():
 def test_bad_arguments_are_named(settings, error, message):
     with pytest.raises(error, match=message):
         pplconv.InstancePool(**{"factory": lambda: len, **settings})
+
+
+class Says:
+    """A model that takes anything at first, as PyTorch's do."""
+
+    def __call__(self, *args):
+        return self.forward(*args)
+
+    def forward(self, x):
+        return x
+
+
+@pytest.mark.parametrize("mode", ["thread", "process"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        pplconv.Conv2d(np.ones((2, 3, 1, 1), np.float32)),
+        lambda x: x,
+        functools.partial(operator.add, 1),
+        Says(),
+    ],
+    ids=["Conv2d", "function", "partial", "instance"],
+)
+def test_a_model_is_no_factory(model, mode):
+    kind = type(model).__name__
+    with pytest.raises(TypeError, match=rf"factory .* this {kind} .*pass lambda: model"):
+        pplconv.InstancePool(model, instances=1, threads=1, mode=mode)
+
+
+@pytest.mark.parametrize("factory", [lambda x=len: x, functools.partial(getattr, "", "join")])
+def test_factories_of_any_kind_are_called(factory):
+    with pplconv.InstancePool(factory, instances=1, threads=1) as pool:
+        assert pool.submit(["a", "b"]).result(PATIENCE) in (2, "ab")
+
+
+def test_a_factory_s_own_type_error_is_handed_on():
+    def factory():
+        raise TypeError("mine")
+
+    with pytest.raises(TypeError, match=r"^mine$"):
+        pplconv.InstancePool(factory, instances=1, threads=1)
+    with pytest.raises(TypeError, match="factory must return a callable, got dict"):
+        pplconv.InstancePool(dict, instances=1, threads=1)
 
 
 def test_repr():
@@ -283,8 +332,10 @@ def test_the_package_loads_it_on_demand():
 
     code = (
         "import sys, pplconv; assert 'pplconv.instances' not in sys.modules\n"
-        "assert {'InstancePool', 'QueueFull'} <= set(dir(pplconv)) & set(pplconv.__all__)\n"
-        "assert pplconv.InstancePool is pplconv.instances.InstancePool\n"
+        "names = {'InstancePool', 'PoolClosed', 'QueueFull', 'WorkerDied'}\n"
+        "assert names | {'runtime'} <= set(dir(pplconv)) & set(pplconv.__all__)\n"
+        "assert all(getattr(pplconv, n) is getattr(pplconv.instances, n) for n in names)\n"
+        "assert callable(pplconv.runtime.team)\n"
         "try: pplconv.nothing\n"
         "except AttributeError as error: print(error)\n"
     )

@@ -260,7 +260,7 @@ def script(tmp_path, body):
 
 HANG = """
 if __name__ == "__main__":
-    make = make_process_workers(models.servant, [Placement(None, ())] * 2, 1, False)
+    make = make_process_workers(models.servant, [Placement(None, ())] * 2, 1)
     one, two = make(0), make(1)
     one.run(("change", np.zeros(100000)), {})
     if "forked" in %r and os.fork() == 0:
@@ -296,7 +296,7 @@ def test_workers_end_with_their_parent(state, tmp_path):
 
 LEAVE = """
 if __name__ == "__main__":
-    make = make_process_workers(models.servant, [Placement(None, ())], 1, False)
+    make = make_process_workers(models.servant, [Placement(None, ())], 1)
     one = make(0)
     print(one.pid, one.run(("change", np.zeros(5)), {}).sum(), flush=True)
 """
@@ -335,7 +335,7 @@ def test_a_forked_child_leaves_the_workers_alone(tmp_path):
 
 def test_a_script_without_a_guard_is_told(tmp_path):
     body = """
-make = make_process_workers(models.servant, [Placement(None, ())], 1, False)
+make = make_process_workers(models.servant, [Placement(None, ())], 1)
 make(0)
 """
     program = script(tmp_path, body)
@@ -355,7 +355,7 @@ def factory():
     return Mine()
 
 if __name__ == "__main__":
-    make = make_process_workers(factory, [Placement(None, ())], 1, False)
+    make = make_process_workers(factory, [Placement(None, ())], 1)
     print(make(0).run((1,), {}))
 """
     program = script(tmp_path, body)

@@ -202,9 +202,9 @@ def test_a_factory_need_not_be_importable_if_its_model_is():
 
 def test_what_no_worker_could_have_is_refused_here():
     with pytest.raises(TypeError, match=r"factory .*lambda.* pickled .*top\s+level"):
-        make_process_workers(lambda: models.Unpicklable(), [ANYWHERE], 1, False)
+        make_process_workers(lambda: models.Unpicklable(), [ANYWHERE], 1)
     with pytest.raises(TypeError, match="factory must return a callable, got int"):
-        make_process_workers(models.no_callable, [ANYWHERE], 1, False)
+        make_process_workers(models.no_callable, [ANYWHERE], 1)
 
 
 def test_a_model_that_workers_cannot_take_names_the_factory():
@@ -226,7 +226,7 @@ def test_workers_have_their_team(monkeypatch):
 def test_workers_are_bound_to_their_cores():
     before = os.sched_getaffinity(0)
     core = max(before)
-    with worker(models.servant, pin=True, placements=[Placement(0, (core,))]) as one:
+    with worker(models.servant, placements=[Placement(0, (core,))]) as one:
         masks = one.run(("affinity",), {})
         assert masks and all(mask == [core] for mask in masks)
         assert (one.node, one.cores) == (0, (core,))
@@ -236,7 +236,7 @@ def test_workers_are_bound_to_their_cores():
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="no affinity here")
 def test_cores_that_cannot_be_had_are_a_warning():
     placements = [Placement(0, (100_000,)), Placement(1, (100_001,))]
-    with workers(models.servant, pin=True, placements=placements) as make:
+    with workers(models.servant, placements=placements) as make:
         with pytest.warns(RuntimeWarning, match="cannot be bound") as caught:
             pair = [make(0), make(1)]
         assert len(caught) == 1

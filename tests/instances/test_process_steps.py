@@ -13,7 +13,7 @@ import pytest
 import doomed
 import pplconv
 import process_models as models
-from gates import PATIENCE
+from gates import PATIENCE, eventually
 from pplconv.instances import process
 from pplconv.instances.spare import SpareCores
 from pplconv.instances.splitting import usable_cores
@@ -30,6 +30,7 @@ def manner(request, monkeypatch):
     """As where there are cores enough, and where there is one."""
     cores = {"watching": 64.0, "sleeping": 1.0}[request.param]
     monkeypatch.setattr(process, "usable_cores", lambda machine: cores)
+    monkeypatch.setattr(process, "process_threads", lambda settings, machine: 64)
     return request.param
 
 
@@ -55,6 +56,31 @@ def test_a_worker_may_be_killed_at_any_step(step, manner, tmp_path):
     assert len(answers) == 3, "one answer each"
     runs = len((tmp_path / "token.runs").read_text())
     assert runs == (3 if step in doomed.ANSWERED else 4), "none after its answer"
+
+
+def test_without_retries_no_request_is_run_twice(tmp_path):
+    token = tmp_path / "token"
+    factory = functools.partial(doomed.make, "computed", str(token))
+    with pplconv.InstancePool(factory, 1, 1, mode="process", retries=0) as pool:
+        token.touch()
+        with pytest.raises(pplconv.WorkerDied, match=r"not run again \(retries=0\)"):
+            pool.submit(1).result(PATIENCE)
+        assert pool.submit(2).result(PATIENCE) == 3
+        (statistics,) = pool.statistics()
+        assert (statistics.errors, statistics.replaced, statistics.retried) == (1, 1, 0)
+    assert len((tmp_path / "token.runs").read_text()) == 2
+
+
+def test_a_worker_that_died_idle_costs_no_request(tmp_path):
+    token = tmp_path / "token"
+    factory = functools.partial(doomed.make, "naps", str(token))
+    with pplconv.InstancePool(factory, 1, 1, mode="process", retries=0) as pool:
+        token.touch()
+        assert pool.submit(1).result(PATIENCE) == 2
+        assert eventually(lambda: pool._dispatchers[0]._worker.ended)
+        assert pool.submit(2).result(PATIENCE) == 3
+        (statistics,) = pool.statistics()
+        assert (statistics.errors, statistics.replaced, statistics.retried) == (0, 1, 0)
 
 
 def test_requests_go_through_in_either_manner(manner, rng):
@@ -107,6 +133,14 @@ def test_requests_are_counted_until_they_are_answered(monkeypatch):
             except Exception:
                 assert args != ("pid",)
             assert one._spare._running == 0
+
+
+@pytest.mark.parametrize(("share", "left_over"), [("1", False), ("64", True)])
+def test_nobody_watches_beyond_the_share_of_the_process(monkeypatch, share, left_over):
+    monkeypatch.setattr("pplconv.instances.process.usable_cores", lambda machine: 4)
+    monkeypatch.setenv("PPLCONV_NUM_THREADS", share)
+    with workers(models.servant) as make:
+        assert make._spare.begin() is left_over
 
 
 def test_cores_are_no_more_than_the_quota_pays_for():

@@ -92,6 +92,48 @@ def test_a_quota_above_the_mask_changes_nothing():
     assert split(machine(4, quota=16.0), None, None) == split(machine(4), None, None)
 
 
+@pytest.mark.parametrize(
+    ("nodes", "share", "instances", "threads", "team", "placed"),
+    [
+        ((4,), 1, None, None, 1, [(0, [0])]),
+        ((4,), 1, 2, None, 1, [(0, [0]), (0, [1])]),
+        ((4,), 1, None, 2, 2, [(0, [0, 1])]),
+        ((4,), 2, 1, None, 2, [(0, [0, 1])]),
+        ((4,), 3, None, 2, 2, [(0, [0, 1])]),
+        ((4,), 6, None, None, 1, [(None, [])] * 6),
+        ((4,), 6, 1, None, 6, [(None, [])]),
+        ((2, 2), 3, None, None, 1, [(0, [0]), (0, [1]), (1, [2])]),
+        ((2, 2), 4, 1, None, 2, [(0, [0, 1])]),
+        ((3, 3), 6, None, 2, 2, [(0, [0, 1]), (1, [3, 4])]),
+    ],
+)
+def test_the_share_counts(nodes, share, instances, threads, team, placed):
+    found = split(machine(*nodes), instances, threads, share)
+    assert found.threads == team
+    assert found.placements == tuple(Placement(node, tuple(cores)) for node, cores in placed)
+
+
+@pytest.mark.parametrize(
+    ("instances", "threads", "taken", "busy", "team", "placed"),
+    [
+        (None, None, {0, 5}, (), 1, [(1,), (2,), (3,), (4,), (6,), (7,)]),
+        (1, None, {0, 5, 6}, (), 3, [(1, 2, 3)]),
+        (1, None, range(8), (), 4, [()]),
+        (2, 2, (), {0}, 2, [(1, 2), (4, 5)]),
+        (1, 3, (), {0, 1}, 3, [(4, 5, 6)]),
+        (2, 3, (), {0, 1, 6}, 3, [(2, 3, 0), (4, 5, 7)]),
+        (2, 3, {0, 1}, (), 3, [(), ()]),
+        (None, None, (), range(8), 1, [(cpu,) for cpu in range(8)]),
+    ],
+)
+def test_taken_cores_are_left_alone_and_busy_ones_come_last(
+    instances, threads, taken, busy, team, placed
+):
+    found = split(machine(4, 4), instances, threads, None, taken, busy)
+    assert found.threads == team
+    assert [placement.cores for placement in found.placements] == placed
+
+
 def test_the_mask_counts():
     found = split(machine(4, 4, mask=(1, 6, 7)), None, None)
     assert [p.cores for p in found.placements] == [(1,), (6,), (7,)]

@@ -1,0 +1,87 @@
+"""Checks of a pool's arguments; every message names its argument.  And the factory's call."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["check_factory", "integer", "make_model", "number_or_auto", "one_of", "seconds"]
+
+
+def check_factory(factory: object) -> None:
+    """Refuse what cannot be called without arguments, as most models in a factory's place."""
+    if not callable(factory):
+        raise TypeError(f"factory must be callable, got {type(factory).__name__}")
+    try:
+        signature = inspect.signature(factory)
+    except (TypeError, ValueError):  # some of C have none that can be read
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        raise _no_factory(factory, error) from None
+
+
+def make_model(factory: Callable[[], object]) -> Callable[..., Any]:
+    """Call the factory.
+
+    Raises
+    ------
+    TypeError
+        If it makes no callable, or seems to be a model itself.
+    BaseException
+        What the factory raised.
+    """
+    try:
+        model = factory()
+    except TypeError as error:
+        if inspect.isroutine(factory) or inspect.isclass(factory):
+            raise
+        # An object with a signature that says nothing, as those of many models.
+        raise _no_factory(factory, error) from error
+    if not callable(model):
+        raise TypeError(f"factory must return a callable, got {type(model).__name__}")
+    return model
+
+
+def _no_factory(factory: object, error: TypeError) -> TypeError:
+    return TypeError(
+        "factory is called without arguments to make the model, which fails for this "
+        f"{type(factory).__name__} ({error}): if it is the model itself, pass lambda: model"
+    )
+
+
+def number_or_auto(name: str, value: object) -> int | None:
+    """An argument that is a number of at least 1, or "auto", which is None."""
+    return None if isinstance(value, str) and value == "auto" else integer(name, value)
+
+
+def integer(name: str, value: object, least: int = 1) -> int:
+    """An argument that is an integer, from `least` to 65536."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if not least <= number <= 65536:
+        raise ValueError(f"{name} is {number}: expected {least} to 65536")
+    return number
+
+
+def seconds(name: str, value: object) -> float:
+    """An argument that is a time, maybe an endless one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{name} must be a number of seconds, got {value!r}")
+    if not value >= 0:
+        raise ValueError(f"{name} is {value}: expected 0 or more seconds")
+    return float(value)
+
+
+def one_of(name: str, value: object, names: tuple[str, ...]) -> str:
+    """An argument that is one of some words."""
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(names)}")
+    return value
