@@ -71,7 +71,11 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
 def _surroundings(
     dtype: str, threads: int, settings: config.Settings, target: Target
 ) -> Surroundings:
-    isa = target.isas(dtype, settings.max_isa)[-1]
+    isas = target.isas(dtype, settings.max_isa)
+    if not isas:
+        cap = f" up to PPLCONV_MAX_ISA={settings.max_isa}" if settings.max_isa else ""
+        raise ValueError(f"no kernel of this CPU{cap} computes in {dtype}")
+    isa = isas[-1]
     lanes, found = target.tiles(dtype, isa)
     return Surroundings(target.machine, isa, found, lanes, threads)
 
@@ -321,7 +325,7 @@ def plan_of(
         algorithm=candidate.algorithm,
         bits=candidate.bits,
         isa=around.isa,
-        kernel=candidate.kernel(around.isa),
+        kernel=(request.target or here()).tuned(candidate.kernel(around.isa)),
         blocks=candidate.blocks,
         tasks=candidate.tasks,
         threads=threads,
