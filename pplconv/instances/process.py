@@ -23,6 +23,7 @@ from contextlib import suppress
 from multiprocessing.context import SpawnProcess
 
 from ..machine import current as current_machine
+from ..runtime import scoped_tolerance
 from .child import Failure, Handle, Order, Ready, serve
 from .errors import raised
 from .placement import Placement
@@ -96,6 +97,8 @@ class ProcessWorkers:
         self._pin = pin
         self._warned = False
         self._spare = SpareCores(usable_cores(current_machine()), threads)
+        # Of the code that makes the pool, which the workers do not run in.
+        self._tolerance = scoped_tolerance()
         parcel, self._is_factory = _take_apart(factory, threads)
         self._laid = parcel.laid
         self._size = parcel.size
@@ -174,7 +177,7 @@ class ProcessWorkers:
         memory = map_segment(mailboxes, MAILBOXES)
         order = Order(
             Handle(mailboxes), Handle(self._held.segments[node]), self._size, self._laid,
-            self._is_factory, self._threads, cores,
+            self._is_factory, self._threads, cores, self._tolerance,
         )  # fmt: skip
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(

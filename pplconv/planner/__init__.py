@@ -19,6 +19,7 @@ from .estimating import (
     Request,
     check_algorithm,
     check_search,
+    default_tolerance,
     share,
     surroundings,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "Target",
     "check_algorithm",
     "check_search",
+    "default_tolerance",
     "half_arithmetic",
     "make_plan",
     "plan_problem",

@@ -16,6 +16,8 @@ from ..machine import Machine
 from ..machine import current as current_machine
 from ..problem import ConvProblem
 from ..runtime import default_threads, process_threads
+from ..runtime import default_tolerance as tolerance_of
+from ..runtime.scope import DEFAULT_TOLERANCE
 from .plan import Plan
 from .starting import LEAST, team_start
 from .target import Target, here
@@ -91,6 +93,11 @@ def _around(
     if threads is None:  # asked each time: threads may differ in it
         threads = default_threads(settings, target.machine)
     return _surroundings(dtype, threads, settings, target)
+
+
+def default_tolerance() -> float:
+    """Error that a call may spend which names none, as the environment stands now."""
+    return tolerance_of(config.current())
 
 
 def share(threads: int | None) -> int:
@@ -176,7 +183,7 @@ class Request:
 
     problem: ConvProblem
     algorithm: str = "auto"
-    tolerance: float = 1e-5
+    tolerance: float = DEFAULT_TOLERANCE
     threads: int | None = None
     max_workspace: int | None = None
     target: Target | None = None

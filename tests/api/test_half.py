@@ -7,6 +7,7 @@ which `test_half_arithmetic` is about.
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -298,3 +299,30 @@ def test_the_caller_keeps_its_floating_point_state(small):
     pplconv.conv2d(**small)
     tiny = np.float32(np.finfo(np.float32).tiny)
     assert np.float32(tiny / np.float32(4)) > 0
+
+
+def test_slopes_have_the_width_that_their_plan_was_made_for(monkeypatch, rng):
+    """A plan that is kept stays as it is when the instruction set is capped otherwise."""
+    x, w = draw(rng, 1, 5, 9, 7, dtype=np.float32), draw(rng, 21, 5, 3, 3, dtype=np.float32)
+    options = {"activation": ("prelu", rng.uniform(-1, 1, 21)), "precision": "fp16"}
+    expected = pplconv.conv2d(x, w, **options)
+    monkeypatch.setattr(pplconv.planner, "half_arithmetic", lambda *_asked: True)
+    assert np.array_equal(pplconv.conv2d(x, w, **options), expected)
+
+
+def test_a_cap_that_comes_later_changes_what_is_computed_in(monkeypatch, rng):
+    """Only of later plans: as if this CPU had half precision when the weights were given."""
+    x, w, b = draw(rng, 1, 5, 9, 7), draw(rng, 21, 5, 3, 3), draw(rng, 21)
+    options = {"activation": ("prelu", rng.uniform(-1, 1, 21))}
+    expected = pplconv.conv2d(x, w, b, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(pplconv.planner, "half_arithmetic", lambda *_asked: True)
+        conv = pplconv.Conv2d(w, b, **options)
+    assert conv.plan_for(x.shape).compute == "f32"
+    assert np.array_equal(conv(x), expected)
+
+
+def test_no_kernel_that_computes_in_half_precision():
+    problem = replace(ConvProblem.parse("mb1ic5ih9oc21kh3"), dtype="f16", compute="f16")
+    with pytest.raises(ValueError, match=r"no kernel of this CPU.* computes in f16"):
+        pplconv.planner.make_plan(problem)
