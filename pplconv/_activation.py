@@ -85,10 +85,12 @@ def _prelu(slope: object, oc: int) -> Activation:
         raise TypeError(f"{expected}, got {type(slope).__name__}") from None
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{expected}, got dtype {array.dtype}")
+    if array.shape not in ((), (1,), (oc,)):
+        raise ValueError(f"{expected}, got shape {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError("activation: prelu needs finite slopes, got NaN or an infinity")
     if array.shape in ((), (1,)):
         return Activation("leaky_relu", slope=float(array.reshape(())))
-    if array.shape != (oc,):
-        raise ValueError(f"{expected}, got shape {array.shape}")
     return Activation("prelu", slope=array)
 
 

@@ -14,6 +14,7 @@ from .problem import (
     LAYOUTS,
     ConvProblem,
 )
+from .runtime import scope
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -143,23 +144,15 @@ def check_block(block: object) -> int:
     return number
 
 
-def check_tolerance(tolerance: object) -> float:
-    """Return `tolerance` as a float >= 0.
+def check_tolerance(tolerance: object) -> float | None:
+    """Return `tolerance` as a float >= 0, or None.
 
     Raises
     ------
     TypeError, ValueError
-        If it is no number, NaN or negative.
+        If it is neither.
     """
-    if isinstance(tolerance, (bool, str)):
-        raise TypeError(f"tolerance must be a number, got {tolerance!r}")
-    try:
-        number = float(tolerance)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        raise TypeError(f"tolerance must be a number, got {tolerance!r}") from None
-    if not number >= 0:
-        raise ValueError(f"tolerance must be at least 0, got {tolerance!r}")
-    return number
+    return None if tolerance is None else scope.check_tolerance(tolerance)
 
 
 def check_threads(threads: object) -> int | None:

@@ -35,6 +35,7 @@ from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv._workspace cimport Buffer, borrow, give_back
 
+from dataclasses import replace
 from pickle import PickleBuffer
 
 import numpy as np
@@ -44,8 +45,8 @@ from pplconv import planner
 from pplconv._activation import activation_of, activation_text, kept_activation
 from pplconv.numerics import TYPES
 from pplconv.problem import dimensions
-from pplconv.runtime import ForkableLock
-from pplconv.runtime.scope import TEAM
+from pplconv.runtime import ForkableLock, pinned_cores
+from pplconv.runtime.scope import SCOPE
 
 cdef dict DTYPES = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 
@@ -99,37 +100,46 @@ cdef object computed_bias(object bias, object dtype):
         return bias.astype(dtype, order="C")
 
 
-cdef object SCOPE = TEAM
+cdef object AROUND = SCOPE  # read by each call: no look-up of a global
 
 
-cdef inline int scoped_team() except -1:
-    """The team that the code around the call has named, 0 if none: see `pplconv.runtime.team`."""
-    return get_value(SCOPE)
+cdef inline object scope_around(bint team, bint tolerance):
+    """What the code around the call says: see `pplconv.runtime.scope`.
+
+    Its team and its tolerance, as far as they are asked for; None if there is nothing of that.
+    """
+    cdef object scope = get_value(AROUND), threads, error
+    if scope is None or team and tolerance:
+        return scope
+    threads = (<tuple> scope)[0] if team else None
+    error = (<tuple> scope)[1] if tolerance else None
+    return None if threads is None and error is None else (threads, error)
 
 
 cdef class Ready:
     """A plan together with weights in its packing, and bias and activation in its types.
 
-    `team` is the scoped team it was made for, 0 if that had no say.
+    `scope` is what it was made for; None if the code around the call had no say.
     """
 
     cdef Prepared prepared
     cdef PackedWeights packed
-    cdef int team
     cdef object bias
     cdef Activation activation
+    cdef object scope
 
-    def __cinit__(self, Conv2d conv, Prepared prepared, PackedWeights packed, int team):
+    def __cinit__(self, Prepared prepared, PackedWeights packed, object bias,
+                  Activation activation, object scope):
         self.prepared = prepared
         self.packed = packed
-        self.team = team
-        self.bias = computed_bias(conv.bias, DTYPES[prepared.bias_type])
-        self.activation = Activation(conv.described, prepared.bias_type)
+        self.bias = bias
+        self.activation = activation
+        self.scope = scope
 
 
 cdef class Conv2d:
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
-layout='NCHW', algorithm='auto', tolerance=1e-05, precision=None, input_shape=None, \
+layout='NCHW', algorithm='auto', tolerance=None, precision=None, input_shape=None, \
 search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
 --
 
@@ -171,7 +181,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         Largest error that the planner may spend on speed, relative to the output's largest
         magnitude, against float64. It says which variants of Winograd may be used: 0 means
         none. All others are direct sums, which any tolerance allows. The bound of what was
-        chosen is `Plan.error_bound`.
+        chosen is `Plan.error_bound`. None: what `pplconv.runtime.tolerance` says around the
+        call, else ``PPLCONV_TOLERANCE``, else 1e-5. See the notes of `conv2d`.
     precision : {None, "fp32", "fp16"}, optional
         Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
         results are rounded once. ``"fp16"`` permits half precision, also for float32 arrays, where
@@ -236,15 +247,15 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     cdef object stride, padding, dilation, activation, precision
     cdef int64_t groups
     cdef dict settings  # as `planner.make_plan` takes them
-    cdef object described  # the activation, as `_activation` describes it
-    cdef bint scoped  # no threads= was given
-    # plans: input shape, with the scoped team if there is one, to Ready. `last` is the latest of
-    # them, for `latest` and `keep_latest`.
+    cdef object described  # `activation`, checked
+    cdef bint free_team, free_tolerance  # no threads=, no tolerance= was given
+    # plans: input shape, with the scope if it has a say, to Ready. `last` is the latest of them,
+    # for `latest` and `keep_latest`.
     cdef dict plans
     cdef Ready last
 
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
-                 activation=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
+                 activation=None, layout="NCHW", algorithm="auto", tolerance=None,
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
                  max_workspace=None, threads=None):
         self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
@@ -290,7 +301,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             "threads": arguments.check_threads(settings["threads"]),
             "epilogue": self.described.epilogue,
         }
-        self.scoped = self.settings["threads"] is None
+        self.free_team = self.settings["threads"] is None
+        self.free_tolerance = self.settings["tolerance"] is None
         self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
         self.weight = array
         self.lock = ForkableLock()
@@ -326,11 +338,10 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
 
     cdef Ready ready_for(self, tuple shape):
         """Find or make the plan and the packed weights for one input shape."""
-        cdef Ready ready, other
+        cdef Ready ready
         cdef Prepared prepared
-        cdef PackedWeights packed = None
-        cdef int team = scoped_team() if self.scoped else 0
-        cdef tuple key = (team, shape) if team else shape
+        cdef object scope = scope_around(self.free_team, self.free_tolerance)
+        cdef tuple key = shape if scope is None else (scope, shape)
         with self.lock:
             ready = self.plans.get(key)
             if ready is None:
@@ -339,19 +350,30 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                     padding=self.padding, dilation=self.dilation, groups=self.groups,
                     layout=self.layout, permitted=self.permitted)
                 prepared = prepare(problem, self.settings)
-                # Plans of one packing share the weights; a packing goes with its last plan.
-                for other in self.plans.values():
-                    if other.packed.packing == prepared.packing:
-                        packed = other.packed
-                        break
-                else:
-                    packed = PackedWeights(prepared, self.weight)
-                ready = Ready(self, prepared, packed, team)
+                ready = self.made_ready(prepared, None, scope)
                 while len(self.plans) >= PLANS_PER_CONV:
                     del self.plans[next(iter(self.plans))]
                 self.plans[key] = ready
         self.keep_latest(ready)
         return ready
+
+    cdef Ready made_ready(self, Prepared prepared, PackedWeights packed, object scope):
+        """Join a plan with packed weights and the epilogue, which plans share where they can."""
+        cdef Ready other
+        cdef object bias = None
+        cdef Activation activation = None
+        for other in self.plans.values():
+            if other.prepared.bias_type == prepared.bias_type:
+                bias, activation = other.bias, other.activation
+            # A packing goes with its last plan.
+            if packed is None and other.packed.packing == prepared.packing:
+                packed = other.packed
+        if activation is None:
+            bias = computed_bias(self.bias, DTYPES[prepared.bias_type])
+            activation = Activation(self.described, prepared.bias_type)
+        if packed is None:
+            packed = PackedWeights(prepared, self.weight)
+        return Ready(prepared, packed, bias, activation, scope)
 
     def plan_for(self, input_shape):
         """Show how inputs of one shape are computed.
@@ -365,13 +387,18 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         Returns
         -------
         Plan
+            Under a pin (`pplconv.runtime.pin`) with no more threads than it has cores.
 
         Raises
         ------
         TypeError, ValueError
             If an input of this shape could not be computed.
         """
-        return self.ready_for(self.full_shape(input_shape)).prepared.plan
+        plan = self.ready_for(self.full_shape(input_shape)).prepared.plan
+        cores = pinned_cores()
+        if cores is None or plan.threads <= cores:
+            return plan
+        return replace(plan, threads=cores)
 
     def __call__(self, input, residual=None, out=None):
         """Convolve.
@@ -404,7 +431,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         cdef Operands o
         cdef object x
         cdef bint batched
-        cdef int team = scoped_team() if self.scoped else 0
+        cdef object scope = scope_around(self.free_team, self.free_tolerance)
         hold_nothing(&o)
         try:
             if not lies_plain(input, self.dtype, &o.x):
@@ -412,10 +439,11 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                 if dtype_name(input, "input") != self.dtype_name:
                     raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}")
             x = input if o.x.held else None
-            if x is None or ready is None or ready.team != team or not has_dims(
-                    &o.x, ready.prepared.input_dims, ready.prepared.ndim):
+            if (x is None or ready is None
+                    or ready.scope is not scope and ready.scope != scope
+                    or not has_dims(&o.x, ready.prepared.input_dims, ready.prepared.ndim)):
                 shape = batched_shape(input, "input", dimensions(self.layout))
-                ready = self.plans.get((team, shape) if team else shape)
+                ready = self.plans.get(shape if scope is None else (scope, shape))
                 if ready is None:
                     ready = self.ready_for(shape)
                 else:
@@ -473,12 +501,15 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         cdef set wanted = set()
         if settings["threads"] is None:
             settings["threads"] = threads
+        if settings["tolerance"] is None:
+            settings["tolerance"] = planner.default_tolerance()
         with self.lock:
-            kept = dict(self.plans)
-            for ready in kept.values():
-                packed[ready.packed.packing] = ready.packed
-        # A scoped team has plans of its own here; the other process has one team.
-        problems = {ready.prepared.problem for ready in kept.values()}
+            kept = list(self.plans.values())
+        # A scope has plans of its own here; the other process has one team and one tolerance.
+        problems = set()
+        for ready in kept:
+            packed[ready.packed.packing] = ready.packed
+            problems.add(ready.prepared.problem)
         for problem in problems:
             prepared = prepare(problem, settings)
             if prepared.packing not in packed:  # another team may want other panels
@@ -487,14 +518,18 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             wanted.add(prepared.packing)
         return _unpickle_prepared, (
             self.arguments_of(read_only(self.weight), read_only(self.bias)), plans,
-            {name: PickleBuffer(packed[name]) for name in wanted})
+            {name: PickleBuffer(packed[name]) for name in wanted}, settings["tolerance"])
 
-    cdef int take_over(self, list plans, dict packed) except -1:
+    cdef int take_over(self, list plans, dict packed, double tolerance) except -1:
         """Be ready for what another process of this machine was ready for."""
         cdef Prepared prepared
         cdef PackedWeights weights
         cdef dict taken = {}
         most = planner.share(self.settings["threads"])
+        # No more than the tolerance: which team they are for, `__reduce_prepared__` was told.
+        cdef object scope = scope_around(False, self.free_tolerance)
+        if self.free_tolerance and planner.default_tolerance() != tolerance:
+            return 0
         for problem, plan, fields in plans:
             # Another cap on the instruction set: planned and packed when it is wanted.
             if plan.isa != planner.best_isa(plan.numerics):
@@ -504,8 +539,9 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             if weights is None:
                 weights = PackedWeights(prepared, self.weight, packed[prepared.packing])
                 taken[prepared.packing] = weights
-            self.last = Ready(self, prepared, weights, 0)
-            self.plans[problem.input_shape] = self.last
+            self.last = self.made_ready(prepared, weights, scope)
+            shape = problem.input_shape
+            self.plans[shape if scope is None else (scope, shape)] = self.last
         return 0
 
 
@@ -522,13 +558,13 @@ def _unpickle(weight, bias, stride, padding, dilation, groups, activation, layou
                   layout=layout, **dict(zip(PICKLED, settings)))
 
 
-def _unpickle_prepared(tuple values, list plans, dict packed):
+def _unpickle_prepared(tuple values, list plans, dict packed, double tolerance):
     """Rebuild a `Conv2d` on arrays that nobody writes to, with plans and packed weights."""
     cdef Conv2d conv = Conv2d.__new__(Conv2d)
     weight, bias, stride, padding, dilation, groups, activation, layout = values[:8]
     conv.describe(weight, bias, stride, padding, dilation, groups, activation, layout,
                   dict(zip(PICKLED, values[8:])))
-    conv.take_over(plans, packed)
+    conv.take_over(plans, packed, tolerance)
     return conv
 
 
@@ -552,23 +588,27 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     """Find or make (Prepared, Activation) for one call of `conv2d`."""
     cdef object key = None, found, form = activation
     cdef Prepared prepared
+    cdef object scope = get_value(AROUND)
+    if scope is not None:
+        threads = (<tuple> scope)[0] if threads is None else threads
+        tolerance = (<tuple> scope)[1] if tolerance is None else tolerance
     # No key holds slopes: they are taken anew at each call, and plans do not depend on them.
     cdef bint prelu = is_prelu(activation)
     if prelu:
         form = PRELU
     if (is_plain(stride) and is_plain(padding) and is_plain(dilation) and is_plain(groups)
             and (prelu or is_plain_activation(activation)) and is_plain(layout)
-            and is_plain(algorithm) and type(tolerance) is float and is_plain(threads)
-            and is_plain(max_workspace) and is_plain(precision)):
+            and is_plain(algorithm) and (type(tolerance) is float or is_plain(tolerance))
+            and is_plain(threads) and is_plain(max_workspace) and is_plain(precision)):
         key = (x.shape, w.shape, x.dtype.char, stride, padding, dilation, groups,
-               form, layout, algorithm, tolerance,
-               scoped_team() or None if threads is None else threads, max_workspace, precision)
+               form, layout, algorithm, tolerance, threads, max_workspace, precision)
         try:
             found = conv2d_plans.get(key)
         except TypeError:  # an unhashable activation: checked below
             found = key = None
         if found is not None:
             if prelu:
+                # In what the plan computes in: the environment may say otherwise by now.
                 return found[0], Activation(
                     activation_of(activation, w.shape[0]), (<Prepared> found[0]).bias_type)
             return <tuple> found
@@ -596,7 +636,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
 
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
-           activation=None, residual=None, layout="NCHW", algorithm="auto", tolerance=1e-5,
+           activation=None, residual=None, layout="NCHW", algorithm="auto", tolerance=None,
            precision=None, threads=None, max_workspace=None, out=None):
     """Convolve a batch of images: 2-D cross-correlation, as `torch.nn.functional.conv2d`.
 
@@ -642,7 +682,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         Largest error that the planner may spend on speed, relative to the output's largest
         magnitude, against float64. It says which variants of Winograd may be used: 0 means
         none. All others are direct sums, which any tolerance allows. The bound of what was
-        chosen is `Plan.error_bound`.
+        chosen is `Plan.error_bound`. None: what `pplconv.runtime.tolerance` says around the
+        call, else ``PPLCONV_TOLERANCE``, else 1e-5. See the notes.
     precision : {None, "fp32", "fp16"}, optional
         Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
         results are rounded once. ``"fp16"`` permits half precision, also for float32 arrays, where
@@ -681,6 +722,13 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     -----
     Plans are made by what searches found (`pplconv.wisdom`), else by estimate; `Conv2d` and
     ``python -m pplconv search`` can measure instead.
+
+    Convolutions of 3x3 and 5x5 taps at stride 1 may go through Winograd's algorithm. Its error is
+    relative to the largest output, not to each, so with numbers such as those of images: sums of
+    integers are no integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before);
+    zeros near a bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives
+    direct sums, in which zeros stay zero and integers are exact up to 2**24 in float32;
+    ``with pplconv.runtime.tolerance(0):`` and ``PPLCONV_TOLERANCE=0`` give them to whole programs.
 
     In layout NCHWc the last dimension of the input is the block, 1 to 64 channels, and the
     output has the same. C is what the weights say; where the block does not divide it, the last

@@ -12,7 +12,7 @@ from .architecture import INSTRUCTION_SETS, canonical
 from .config import current as current_settings
 from .machine import core_name
 from .machine import current as current_machine
-from .runtime import explain_default_threads, openmp_runtimes
+from .runtime import explain_default_threads, explain_default_tolerance, openmp_runtimes
 
 _WIDTH = 14
 
@@ -25,7 +25,8 @@ def config() -> dict[str, Any]:
     dict
         Of strings, numbers, lists and dicts only, so that it goes into a JSON report.  Sizes are
         in bytes; ``threads["default"]`` is the team where a call names none, ``threads["why"]``
-        what decided it; ``wisdom`` what the file of measured plans holds.
+        what decided it, ``tolerance`` the same of the error that may be spent; ``wisdom`` what
+        the file of measured plans holds.
 
     Raises
     ------
@@ -45,6 +46,7 @@ def config() -> dict[str, Any]:
     f32 = {row["isa"] for row in kernels if row["dtype"] == "f32"}
     with_kernels = [isa for isa in usable if isa in f32]
     threads, why = explain_default_threads(settings, machine)
+    tolerance, said = explain_default_tolerance(settings)
     return {
         "pplconv": pplconv.__version__,
         "python": sys.version.split()[0],
@@ -97,6 +99,7 @@ def config() -> dict[str, Any]:
         ],
         "memory_bytes": machine.memory_bytes,
         "threads": {"default": threads, "why": why},
+        "tolerance": {"default": tolerance, "why": said},
         "wisdom": wisdom.describe(),
         "openmp": openmp_runtimes(),
         "kernels": kernels,
@@ -162,6 +165,7 @@ def _render(found: dict[str, Any]) -> str:
         *_block("NUMA nodes", [_node_text(node) for node in found["numa_nodes"]], "none"),
         _line("memory", _size(found["memory_bytes"]) if found["memory_bytes"] else "unknown"),
         _line("threads", f"{found['threads']['default']} ({found['threads']['why']})"),
+        _line("tolerance", f"{found['tolerance']['default']:g} ({found['tolerance']['why']})"),
         _line("wisdom", _wisdom_text(found["wisdom"])),
     ]
     lines += _block("OpenMP", [_runtime(entry) for entry in found["openmp"]], "none loaded")

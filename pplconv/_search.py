@@ -64,9 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance",
         type=_checked(_arguments.check_tolerance),
-        default=1e-5,
         metavar="T",
-        help="largest error that may be spent on speed, as in Conv2d (default 1e-5)",
+        help="largest error that may be spent on speed, as in Conv2d "
+        "(default: what a call without tolerance= may spend)",
     )
     parser.add_argument(
         "--search",
@@ -151,7 +151,10 @@ def _search(
 ) -> planner.Planned:
     """Run one search, and show how far it is."""
     progress.step(done / total, f"{done + 1}/{total} {job}")
-    request = planner.Request(job.problem, tolerance=options.tolerance, threads=job.threads)
+    tolerance = options.tolerance
+    if tolerance is None:
+        tolerance = planner.default_tolerance()
+    request = planner.Request(job.problem, tolerance=tolerance, threads=job.threads)
     return planner.plan_problem(
         request,
         search=options.search,

@@ -10,6 +10,8 @@
                           (one entry per nesting level), of which the first entry counts
 ``PPLCONV_TEAM_START_US`` what starting a team of threads costs, in microseconds, 1 to 1000000;
                           measured where it is not set
+``PPLCONV_TOLERANCE``     the error that may be spent on speed where a call names none, a number
+                          of at least 0; 0 allows direct sums only
 ``PPLCONV_WISDOM``        the file that keeps measured plans; ``off``, ``0`` or empty: none
 ``XDG_CACHE_HOME``        where the user's caches lie, if not in ``~/.cache``
 ``HOME``                  the user's folder
@@ -42,6 +44,7 @@ _MAX_ISA = "PPLCONV_MAX_ISA"
 _NUM_THREADS = "PPLCONV_NUM_THREADS"
 _OMP_NUM_THREADS = "OMP_NUM_THREADS"
 _TEAM_START = "PPLCONV_TEAM_START_US"
+_TOLERANCE = "PPLCONV_TOLERANCE"
 _WISDOM = "PPLCONV_WISDOM"
 _CACHE_HOME = "XDG_CACHE_HOME"
 _HOME = "HOME"
@@ -50,6 +53,7 @@ _ARCH = here()
 
 # ASCII digits only: int() alone would also take "1_0" and the digits of other scripts.
 _DIGITS = re.compile(r"[0-9]+")
+_DECIMAL = re.compile(r"\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|inf)", re.IGNORECASE)
 _OMP_ENTRY = re.compile(r"\s*\+?([0-9]+)\s*", re.ASCII)
 
 
@@ -72,6 +76,8 @@ class Settings:
         the environment names no folder of the user's.
     team_start_us : int or None
         What starting a team costs, in microseconds, from ``PPLCONV_TEAM_START_US``.
+    tolerance : float or None
+        Error that may be spent on speed, at least 0, from ``PPLCONV_TOLERANCE``.
     """
 
     max_isa: str | None = None
@@ -80,6 +86,7 @@ class Settings:
     wisdom: str | None = None
     cache_folder: str | None = None
     team_start_us: int | None = None
+    tolerance: float | None = None
 
 
 def read(environ: Mapping[str, str] | None = None, arch: str | None = None) -> Settings:
@@ -112,6 +119,7 @@ def read(environ: Mapping[str, str] | None = None, arch: str | None = None) -> S
         env.get(_CACHE_HOME),
         env.get(_HOME),
         env.get(_TEAM_START),
+        env.get(_TOLERANCE),
     )
 
 
@@ -141,6 +149,17 @@ def ask_for_threads(threads: int) -> None:
     os.environ[_NUM_THREADS] = str(threads)
 
 
+def ask_for_tolerance(tolerance: float) -> None:
+    """Set ``PPLCONV_TOLERANCE`` for this process, as `ask_for_threads` sets its team.
+
+    Parameters
+    ----------
+    tolerance : float
+        At least 0.
+    """
+    os.environ[_TOLERANCE] = repr(tolerance)
+
+
 # Keyed by what the variables say, so a changed environment is seen and an unchanged one is not
 # parsed again.
 @lru_cache(maxsize=64)
@@ -153,6 +172,7 @@ def _parse(
     cache_home: str | None,
     home: str | None,
     team_start: str | None,
+    tolerance: str | None,
 ) -> Settings:
     return Settings(
         max_isa=_isa(max_isa, arch),
@@ -161,6 +181,7 @@ def _parse(
         wisdom=_wisdom(wisdom, home),
         cache_folder=_cache_folder(cache_home, home),
         team_start_us=_whole(_TEAM_START, team_start, MAX_TEAM_START_US),
+        tolerance=_tolerance(tolerance),
     )
 
 
@@ -185,6 +206,15 @@ def _whole(name: str, text: str | None, most: int) -> int | None:
     if count is None:
         raise ValueError(f"{name} is {text!r}: expected an integer from 1 to {most}")
     return count
+
+
+def _tolerance(text: str | None) -> float | None:
+    decimal = (text or "").strip()
+    if not decimal:
+        return None
+    if not _DECIMAL.fullmatch(decimal):
+        raise ValueError(f"{_TOLERANCE} is {text!r}: expected a number of at least 0")
+    return float(decimal)
 
 
 def _omp(text: str | None) -> int | None:

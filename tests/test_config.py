@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 import sys
 from pathlib import Path
 
@@ -98,6 +99,24 @@ def test_omp_num_threads(text: str, count: int) -> None:
 def test_malformed_omp_num_threads_is_ignored(text: str) -> None:
     """One bad entry spoils the list, as it does for libgomp."""
     assert read({"OMP_NUM_THREADS": text}).omp_num_threads is None
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0.0), ("1e-5", 1e-5), (" 1E-4 ", 1e-4), (".5", 0.5), ("+3.", 3.0), ("inf", math.inf)],
+)
+def test_tolerance(text: str, number: float) -> None:
+    assert read({"PPLCONV_TOLERANCE": text}).tolerance == number
+    assert read({"PPLCONV_TOLERANCE": " "}).tolerance is None
+
+
+@pytest.mark.parametrize(
+    "text", ["-1", "-0.0", "nan", "tight", "1e", "1,5", "1_0", "0x1", ".", "\u0661", "1e-5 1"]
+)
+def test_malformed_tolerance(text: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        read({"PPLCONV_TOLERANCE": text})
+    assert str(caught.value) == f"PPLCONV_TOLERANCE is {text!r}: expected a number of at least 0"
 
 
 def test_empty_is_unset() -> None:

@@ -59,8 +59,9 @@ ROWS = [
 @pytest.fixture
 def xeon(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A recorded machine without settings, with a small kernel table."""
-    for name in ("PPLCONV_MAX_ISA", "PPLCONV_NUM_THREADS", "OMP_NUM_THREADS"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("MAX_ISA", "NUM_THREADS", "TOLERANCE"):
+        monkeypatch.delenv(f"PPLCONV_{name}", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("PPLCONV_WISDOM", "off")
     monkeypatch.setattr(_info, "current_machine", lambda: XEON)
     monkeypatch.setattr(_info, "openmp_runtimes", lambda: [RUNTIME])
@@ -112,6 +113,7 @@ def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
         ],
         "memory": ["48 GiB"],
         "threads": ["3 (CPU quota 2.5, below 4 physical cores in the affinity mask)"],
+        "tolerance": ["1e-05 (the default)"],
         "wisdom": ["in memory only"],
         "OpenMP": ["libgomp.so.1, 16 threads by default (/usr/lib/libgomp.so.1)"],
         "kernels": [
@@ -131,6 +133,10 @@ def test_settings_show(xeon: pytest.MonkeyPatch) -> None:
     lines = shown()
     assert lines["ISA"][0] == "portable (available: portable, avx2, avx512; capped at portable)"
     assert lines["threads"] == ["7 (OMP_NUM_THREADS is 7)"]
+    xeon.setenv("PPLCONV_TOLERANCE", "0")
+    assert shown()["tolerance"] == ["0 (PPLCONV_TOLERANCE is 0)"]
+    with pplconv.runtime.tolerance(1e-4):
+        assert shown()["tolerance"] == ["0.0001 (pplconv.runtime.tolerance(0.0001))"]
 
 
 def test_chosen_isa_has_kernels(xeon: pytest.MonkeyPatch) -> None:

@@ -65,6 +65,8 @@ class Order:
         The team of a call.
     cores : tuple of int
         Logical CPUs to be bound to; empty for none.
+    tolerance : float or None
+        Error that a call may spend which names none; None for that of the environment.
     """
 
     mailboxes: Handle
@@ -74,6 +76,7 @@ class Order:
     is_factory: bool
     threads: int
     cores: tuple[int, ...]
+    tolerance: float | None
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,8 @@ def serve(sock: socket.socket, order: Order) -> None:
 def _answer_all(channel: Channel, order: Order) -> None:
     try:
         config.ask_for_threads(order.threads)
+        if order.tolerance is not None:
+            config.ask_for_tolerance(order.tolerance)
         ready = _bind(order.cores)
         model = _model(order)
     except BaseException as error:

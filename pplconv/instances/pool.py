@@ -79,6 +79,7 @@ class InstancePool(Generic[_Result]):
     See Also
     --------
     pplconv.runtime.team : how the model's calls get to know their team.
+    pplconv.runtime.tolerance : of the code that makes the pool, it holds for the model's calls.
 
     Notes
     -----

@@ -24,7 +24,7 @@ from multiprocessing.context import SpawnProcess
 
 from .. import config
 from ..machine import current as current_machine
-from ..runtime import process_threads
+from ..runtime import process_threads, scoped_tolerance
 from .arguments import make_model
 from .child import Failure, Handle, Order, Ready, serve
 from .errors import raised
@@ -96,6 +96,8 @@ class ProcessWorkers:
         machine = current_machine()
         share = process_threads(config.current(), machine)
         self._spare = SpareCores(min(share, usable_cores(machine)), threads)
+        # Of the code that makes the pool, which the workers do not run in.
+        self._tolerance = scoped_tolerance()
         parcel, self._is_factory = _take_apart(factory, threads)
         self._laid = parcel.laid
         self._size = parcel.size
@@ -171,7 +173,7 @@ class ProcessWorkers:
         memory = map_segment(mailboxes, MAILBOXES)
         order = Order(
             Handle(mailboxes), Handle(self._held.segments[placement.node]), self._size, self._laid,
-            self._is_factory, self._threads, placement.cores,
+            self._is_factory, self._threads, placement.cores, self._tolerance,
         )  # fmt: skip
         ours, theirs = socket.socketpair()
         process = multiprocessing.get_context("spawn").Process(

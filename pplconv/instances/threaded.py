@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from ..runtime import team
+from ..runtime import scoped_tolerance, team, tolerance
 from .arguments import make_model
 from .pinning import bound, bound_cores
 from .placement import Placement
@@ -37,10 +37,12 @@ def make_thread_workers(
         Makes the worker of an index, for the calling thread.
     """
     models = {placement.node: _Shared(factory) for placement in placements}
+    # Of the code that makes the pool: the instances' threads have a context of their own.
+    spent = scoped_tolerance()
 
     def make_worker(index: int) -> Worker:
         placement = placements[index]
-        return ThreadWorker(models[placement.node].get, placement, threads)
+        return ThreadWorker(models[placement.node].get, placement, threads, spent)
 
     return make_worker
 
@@ -54,12 +56,22 @@ class ThreadWorker(Worker):
         Gives the model; called once the thread is bound.
     placement, threads
         As for `make_thread_workers`.
+    spent : float or None
+        Tolerance of calls that name none; None for that of the environment.
     """
 
-    def __init__(self, model: Callable[[], Model], placement: Placement, threads: int) -> None:
+    def __init__(
+        self,
+        model: Callable[[], Model],
+        placement: Placement,
+        threads: int,
+        spent: float | None = None,
+    ) -> None:
         with ExitStack() as stack:
             stack.enter_context(bound(placement))
             stack.enter_context(team(threads))
+            if spent is not None:
+                stack.enter_context(tolerance(spent))
             self._cores = bound_cores(placement)
             self._model = model()
             self._stack = stack.pop_all()

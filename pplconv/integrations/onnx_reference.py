@@ -44,13 +44,13 @@ class Conv(OwnConv):
         Team size, as in `pplconv.conv2d`.
     algorithm : str
         Algorithm, as in `pplconv.conv2d`.
-    tolerance : float
+    tolerance : float or None
         Accuracy budget, as in `pplconv.conv2d`.
     """
 
     threads: ClassVar[int | None] = None
     algorithm: ClassVar[str] = "auto"
-    tolerance: ClassVar[float] = 1e-5
+    tolerance: ClassVar[float | None] = None
 
     # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
     def _run(
@@ -89,7 +89,7 @@ class Conv(OwnConv):
 
 
 def make_conv(
-    *, threads: int | None = None, algorithm: str = "auto", tolerance: float = 1e-5
+    *, threads: int | None = None, algorithm: str = "auto", tolerance: float | None = None
 ) -> type[Conv]:
     """Make a ``Conv`` for ``new_ops`` with settings of its own.
 
@@ -100,7 +100,8 @@ def make_conv(
     algorithm : str, optional
         Algorithm; by default the planner chooses.
     tolerance : float, optional
-        Accuracy that the planner may spend, relative to the output's largest magnitude.
+        Accuracy that the planner may spend, relative to the output's largest magnitude; by default
+        what `pplconv.conv2d` takes by default.
 
     Returns
     -------

@@ -19,6 +19,7 @@ from .estimating import (
     best_isa,
     check_algorithm,
     check_search,
+    default_tolerance,
     share,
     surroundings,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "best_isa",
     "check_algorithm",
     "check_search",
+    "default_tolerance",
     "make_plan",
     "plan_problem",
     "share",

@@ -18,6 +18,8 @@ from ..machine import current as current_machine
 from ..numerics import Numerics, default_permission, numerics_of
 from ..problem import ConvProblem
 from ..runtime import default_threads, process_threads
+from ..runtime import default_tolerance as tolerance_of
+from ..runtime.scope import DEFAULT_TOLERANCE
 from .plan import Plan
 from .starting import LEAST, team_start
 from .target import Target, here
@@ -103,6 +105,11 @@ def best_isa(numerics: Numerics) -> str | None:
     return isas[-1] if isas else None
 
 
+def default_tolerance() -> float:
+    """Error that a call may spend which names none, as the environment stands now."""
+    return tolerance_of(config.current())
+
+
 def share(threads: int | None) -> int:
     """How many threads of this process may compute at once, where a call asks for `threads`.
 
@@ -186,7 +193,7 @@ class Request:
 
     problem: ConvProblem
     algorithm: str = "auto"
-    tolerance: float = 1e-5
+    tolerance: float = DEFAULT_TOLERANCE
     threads: int | None = None
     max_workspace: int | None = None
     target: Target | None = None
@@ -367,7 +374,7 @@ def plan_of(
         algorithm=candidate.algorithm,
         bits=candidate.bits,
         isa=around.isa,
-        kernel=candidate.kernel(around.isa),
+        kernel=(request.target or here()).tuned(candidate.kernel(around.isa)),
         blocks=candidate.blocks,
         tasks=candidate.tasks,
         threads=threads,

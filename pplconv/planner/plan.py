@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from typing import Any, TypeVar
+
+_Value = TypeVar("_Value")
+
+
+class _Fixed(Mapping[str, _Value]):
+    """A mapping that nobody changes.
+
+    `types.MappingProxyType` cannot be copied deeply, which `dataclasses.asdict` does.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, _Value]) -> None:
+        self._items = dict(items)
+
+    def __getitem__(self, name: str) -> _Value:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, _Value]:
+        """Give a dict, which is the copier's own to change."""
+        return dict(self._items)
+
 
 from ..numerics import Numerics
 
@@ -78,11 +109,11 @@ class Plan:
     seconds: float | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "blocks", MappingProxyType(dict(self.blocks)))
-        object.__setattr__(self, "cost", MappingProxyType(dict(self.cost)))
+        object.__setattr__(self, "blocks", _Fixed(self.blocks))
+        object.__setattr__(self, "cost", _Fixed(self.cost))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # A mapping proxy cannot be pickled; the fields in order can.
+        # As dicts, which pickles of other versions have as well.
         values = (getattr(self, name) for name in self.__dataclass_fields__)
         return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 from .. import wisdom
 from ..problem import ConvProblem
 from ..schedules.team import largest_team
-from .estimating import PRUNE_METHODS, Ranked, Request, estimate_plan, plan_of, rank_team, summary
+from .estimating import (
+    PRUNE_METHODS,
+    Ranked,
+    Request,
+    default_tolerance,
+    estimate_plan,
+    plan_of,
+    rank_team,
+    summary,
+)
 from .plan import Plan
 
 if TYPE_CHECKING:
@@ -55,7 +64,7 @@ def make_plan(
     problem: ConvProblem,
     *,
     algorithm: str = "auto",
-    tolerance: float = 1e-5,
+    tolerance: float | None = None,
     threads: int | None = None,
     search: str = "estimate",
     search_seconds: float = SEARCH_SECONDS,
@@ -69,8 +78,10 @@ def make_plan(
     ----------
     problem : ConvProblem
         What is to be computed.
-    algorithm, tolerance, threads, max_workspace
+    algorithm, threads, max_workspace
         See `Request`.
+    tolerance : float or None
+        See `Request`; that of a call which names none if None.
     search, search_seconds, epilogue, progress
         See `plan_problem`.
 
@@ -86,6 +97,8 @@ def make_plan(
     ValueError
         If nothing can serve the problem as asked; the message says why.
     """
+    if tolerance is None:
+        tolerance = default_tolerance()
     request = Request(problem, algorithm, tolerance, threads, max_workspace)
     planned = plan_problem(
         request, search=search, search_seconds=search_seconds, epilogue=epilogue, progress=progress

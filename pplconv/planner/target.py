@@ -37,11 +37,14 @@ class Target:
         Type, instruction set, NR, largest MR and bytes of a vector, of the GEMM kernels.
     settings : Settings
         What its environment asks for; in it, what starting a team costs.
+    variants : frozenset of str
+        Symbols of the kernels for the machine's kind of cores, which run in place of the others.
     """
 
     machine: Machine
     gemm: tuple[tuple[str, str, int, int, int], ...]
     settings: Settings = NOMINAL_SETTINGS
+    variants: frozenset[str] = frozenset()
 
     @classmethod
     def of(
@@ -57,7 +60,8 @@ class Target:
         machine : Machine
             Caches, cores, rates.
         rows : iterable of mapping
-            Of each kernel ``op``, ``dtype``, ``isa``, ``mr``, ``nr`` and ``vector_bytes``.
+            Of each kernel ``op``, ``dtype``, ``isa``, ``mr``, ``nr`` and ``vector_bytes``, with
+            ``symbol`` and ``tuning`` if it is a variant.
         settings : Settings, optional
             Those of an empty environment by default.  What starting a team costs should be in
             them: else it is measured here, as if it were there.
@@ -67,13 +71,17 @@ class Target:
         Target
         """
         found: dict[tuple[str, str, int], tuple[int, int]] = {}
+        variants = set()
         for row in rows:
+            tuning = row.get("tuning")
+            if tuning and tuning == machine.tuning:
+                variants.add(row["symbol"])
             if row["op"] == "gemm":
                 key = row["dtype"], row["isa"], row["nr"]
                 largest = max(row["mr"], found.get(key, (0, 0))[0])
                 found[key] = largest, row["vector_bytes"]
         gemm = tuple((*key, *value) for key, value in found.items())
-        return cls(machine, gemm, settings)
+        return cls(machine, gemm, settings, frozenset(variants))
 
     def isas(self, dtype: str, cap: str | None = None) -> tuple[str, ...]:
         """Instruction sets that CPU, system, build and `cap` allow for a type, lowest first."""
@@ -85,6 +93,11 @@ class Target:
         rows = [row for row in self.gemm if row[:2] == (dtype, isa)]
         lanes = rows[0][4] // TYPES[dtype].bytes if rows else 0
         return lanes, {nr: mr for _, _, nr, mr, _ in rows}
+
+    def tuned(self, symbol: str) -> str:
+        """Symbol of the kernel that runs in place of `symbol`: its variant, or itself."""
+        variant = f"{symbol}_{self.machine.tuning}"
+        return variant if variant in self.variants else symbol
 
 
 @lru_cache(maxsize=1)

@@ -2,7 +2,7 @@
 
 ===================  ===========================================================================
 ``threads.py``       `default_threads`: the team where a call names none, and why
-``scope.py``         `team`: another default for a block of code
+``scope.py``         `team`, `tolerance`: other defaults for a block of code
 ``fork.py``          serial runs in children forked after OpenMP was used, where teams hang
 ``locks.py``         `ForkableLock`: found open by a child forked while another thread held it
 ``places.py``        `choose_places`: which cores and whose memory a pin can have
@@ -18,23 +18,37 @@ from __future__ import annotations
 from .fork import forked_after_openmp, note_openmp_used, safe_team
 from .locks import ForkableLock
 from .openmp import openmp_runtimes
-from .pinning import BoundThread, Pin, pin, pinned_team
-from .scope import scoped_team, team
+from .pinning import BoundThread, Pin, pin, pinned_cores, pinned_team
+from .scope import (
+    Block,
+    default_tolerance,
+    explain_default_tolerance,
+    scoped_team,
+    scoped_tolerance,
+    team,
+    tolerance,
+)
 from .threads import default_threads, explain_default_threads, process_threads
 
 __all__ = [
+    "Block",
     "BoundThread",
     "ForkableLock",
     "Pin",
     "default_threads",
+    "default_tolerance",
     "explain_default_threads",
+    "explain_default_tolerance",
     "forked_after_openmp",
     "note_openmp_used",
     "openmp_runtimes",
     "pin",
+    "pinned_cores",
     "pinned_team",
     "process_threads",
     "safe_team",
     "scoped_team",
+    "scoped_tolerance",
     "team",
+    "tolerance",
 ]

@@ -251,6 +251,16 @@ def pinned_team(threads: int) -> int:
     return threads
 
 
+def pinned_cores() -> int | None:
+    """How many cores the calling thread's teams have by the pins; None if no pin serves it.
+
+    Binds nothing, unlike `pinned_team`.
+    """
+    with _lock:
+        pin = _serving(this_leader()) if _pins else None
+        return None if pin is None else len(pin.cores)
+
+
 def _begin(pin: Pin, places: Places) -> list[str]:
     """Start a pin; what the system refused, in words."""
     trouble = []

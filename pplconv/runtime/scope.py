@@ -1,21 +1,97 @@
-"""The default team of a piece of code: what a call that names no team finds there."""
+"""Defaults of a piece of code: what a call that names no team or no tolerance finds there."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import warnings
+from collections.abc import Callable
+from contextlib import ContextDecorator
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pplconv.config import MAX_THREADS
 
-TEAM: ContextVar[int] = ContextVar("pplconv_team", default=0)
-"""Team of this context, 0 where none was named. A context variable and no global: each thread
-has its own, and so has each task of an event loop."""
+if TYPE_CHECKING:
+    from pplconv.config import Settings
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+DEFAULT_TOLERANCE = 1e-5
+"""Error that may be spent where nobody says: what direct sums of float32 err by in layers of a
+thousand channels anyway."""
 
 
-@contextmanager
-def team(threads: int) -> Iterator[None]:
+class Scope(NamedTuple):
+    """What the blocks around a call say, each None where none of them says it.
+
+    A tuple, so that equal ones find the same plan.
+    """
+
+    team: int | None = None
+    tolerance: float | None = None
+
+
+SCOPE: ContextVar[Scope | None] = ContextVar("pplconv_scope", default=None)
+"""Scope of this context, None outside of all blocks. A context variable and no global: each
+thread has its own, and so has each task of an event loop. One for everything, as each call of
+`conv2d` reads it."""
+
+_TOKENS: ContextVar[tuple[Token[Scope | None], ...]] = ContextVar("pplconv_blocks", default=())
+"""How to leave the blocks of this context. Not in `Block` itself, which several threads may be
+in at once."""
+
+
+class Block(ContextDecorator):
+    """What `team` and `tolerance` return: changes the scope of a ``with`` block.
+
+    Decorates functions, too, and may be used any number of times.  One that is dropped without
+    ever having been used warns, since by itself it does nothing.
+
+    Parameters
+    ----------
+    call : str
+        How it was asked for, for the warning.
+    change : callable
+        Makes the scope inside from the one outside.
+    """
+
+    def __init__(self, call: str, change: Callable[[Scope], Scope]) -> None:
+        self._call = call
+        self._change = change
+        self._used = False
+
+    def __call__(self, func: _Function) -> _Function:
+        """Decorate a function: each call of it is such a block."""
+        self._used = True
+        return super().__call__(func)
+
+    def __enter__(self) -> None:
+        self._used = True
+        token = SCOPE.set(self._change(SCOPE.get() or Scope()))
+        _TOKENS.set((*_TOKENS.get(), token))
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        *outer, token = _TOKENS.get()
+        SCOPE.reset(token)
+        _TOKENS.set(tuple(outer))
+
+    # The default argument is still there when the interpreter ends and modules are gone.
+    def __del__(self, _warn: Callable[..., None] = warnings.warn) -> None:
+        if not self._used:
+            _warn(
+                f"{self._call} does nothing by itself: write `with {self._call}:`",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+
+def team(threads: int) -> Block:
     """Have calls that name no team use `threads` threads, in this thread and within this block.
 
     For programs that cannot hand ``threads=`` to the calls themselves, such as one that runs a
@@ -30,10 +106,20 @@ def team(threads: int) -> Iterator[None]:
         Size of the team, 1 to 65536; the planner still makes it smaller where there is little
         work.
 
+    Returns
+    -------
+    Block
+        For a ``with`` statement, or to decorate a function.
+
     Raises
     ------
     TypeError, ValueError
         If `threads` is no integer, or out of range.
+
+    Warns
+    -----
+    RuntimeWarning
+        If what it returns is dropped and was never entered.
 
     Examples
     --------
@@ -43,16 +129,122 @@ def team(threads: int) -> Iterator[None]:
     ...     conv.plan_for((1, 64, 56, 56)).threads
     1
     """
-    token = TEAM.set(_checked(threads))
-    try:
-        yield
-    finally:
-        TEAM.reset(token)
+    number = _checked(threads)
+    return Block(f"pplconv.runtime.team({number})", lambda scope: scope._replace(team=number))
+
+
+def tolerance(tolerance: float) -> Block:
+    """Have calls that name no tolerance spend at most this error, as `team` does for threads.
+
+    ``with pplconv.runtime.tolerance(0):`` keeps a whole model to direct sums, without Winograd.
+    ``tolerance=`` of a call goes before it, and it goes before ``PPLCONV_TOLERANCE``.  A `Conv2d`
+    that was given none follows the block around each call, and keeps a plan for each tolerance.
+    The instances of an `InstancePool` have the tolerance of the block in which it was made.
+
+    Parameters
+    ----------
+    tolerance : float
+        At least 0, as for `conv2d`.
+
+    Returns
+    -------
+    Block
+        For a ``with`` statement, or to decorate a function.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `tolerance` is no number, NaN or negative.
+
+    Warns
+    -----
+    RuntimeWarning
+        If what it returns is dropped and was never entered.
+
+    Examples
+    --------
+    >>> import numpy as np, pplconv
+    >>> conv = pplconv.Conv2d(np.ones((64, 64, 3, 3), np.float32), padding=1)
+    >>> with pplconv.runtime.tolerance(0):
+    ...     conv.plan_for((1, 64, 56, 56)).algorithm == "winograd"
+    False
+    """
+    number = check_tolerance(tolerance)
+    return Block(
+        f"pplconv.runtime.tolerance({number:g})", lambda scope: scope._replace(tolerance=number)
+    )
 
 
 def scoped_team() -> int | None:
     """Team that the code around the call has named by `team`, None if it has named none."""
-    return TEAM.get() or None
+    scope = SCOPE.get()
+    return None if scope is None else scope.team
+
+
+def scoped_tolerance() -> float | None:
+    """Tolerance that the code around the call has named, None if it has named none."""
+    scope = SCOPE.get()
+    return None if scope is None else scope.tolerance
+
+
+def default_tolerance(settings: Settings) -> float:
+    """Error that a call may spend where it names none.
+
+    What `tolerance` has named, else ``PPLCONV_TOLERANCE``, else `DEFAULT_TOLERANCE`.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the environment asks for.
+
+    Returns
+    -------
+    float
+        At least 0.
+    """
+    return explain_default_tolerance(settings)[0]
+
+
+def explain_default_tolerance(settings: Settings) -> tuple[float, str]:
+    """`default_tolerance` and what decided it, in words.
+
+    Parameters
+    ----------
+    settings : Settings
+        What the environment asks for.
+
+    Returns
+    -------
+    tolerance : float
+        At least 0.
+    reason : str
+        For people to read.
+    """
+    named = scoped_tolerance()
+    if named is not None:
+        return named, f"pplconv.runtime.tolerance({named:g})"
+    if settings.tolerance is not None:
+        return settings.tolerance, f"PPLCONV_TOLERANCE is {settings.tolerance:g}"
+    return DEFAULT_TOLERANCE, "the default"
+
+
+def check_tolerance(tolerance: object) -> float:
+    """Return `tolerance` as a float >= 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no number, NaN or negative.
+    """
+    if isinstance(tolerance, (bool, str)):
+        raise TypeError(f"tolerance must be a number, got {tolerance!r}")
+    try:
+        number = float(tolerance)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise TypeError(f"tolerance must be a number, got {tolerance!r}") from None
+    if not number >= 0:
+        raise ValueError(f"tolerance must be at least 0, got {tolerance!r}")
+    return number
 
 
 def _checked(threads: object) -> int:

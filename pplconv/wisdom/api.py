@@ -93,7 +93,7 @@ def load(source: str | os.PathLike[str] | Mapping[str, Any]) -> int:
     return len(entries)
 
 
-def clear(disk: bool = False) -> None:
+def clear(*, disk: bool = False) -> None:
     """Forget what is known here.
 
     Plans that were made already stay as they are; later ones are made as if nothing were known.
@@ -106,6 +106,9 @@ def clear(disk: bool = False) -> None:
 
     Raises
     ------
+    TypeError
+        If `disk` is no bool: it says whether, not which; a file of another name is the caller's
+        own to remove.
     OSError
         If the file cannot be removed.
 
@@ -114,6 +117,8 @@ def clear(disk: bool = False) -> None:
     WisdomWarning
         If what lies in the file's place is not wisdom of this version; it is not removed.
     """
+    if not isinstance(disk, bool):
+        raise TypeError(f"disk must be True or False, got {disk!r}")
     _store().clear(disk)
 
 

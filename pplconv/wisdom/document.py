@@ -95,7 +95,8 @@ def parse(data: bytes) -> tuple[dict[Key, Entry], int]:
     if not data:  # made beforehand, by touch or mktemp
         return {}, 0
     header = _HEADER.encode("ascii")
-    ours = data.startswith(header) or header.startswith(data)
+    # A file of zeros is what a file system may leave of one that was written when the power failed.
+    ours = data.startswith(header) or header.startswith(data) or not data.strip(b"\0")
     try:
         # What is too long, infinite or not a number becomes null, and so an invalid entry.
         value = json.loads(

@@ -8,10 +8,12 @@ no lock, and a fork at any instant leaves the child with a memory that is whole.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FrameType
 
 from . import files
 from .document import MAX_BYTES, Unusable, dump, parse
@@ -23,12 +25,24 @@ class WisdomWarning(RuntimeWarning):
 
 
 def warn(text: str | None) -> None:
-    """Warn, if there is a text; never under a lock.
+    """Warn, if there is a text, of the line outside of pplconv that led here; never under a lock.
 
     A filter may make an exception of the warning, and a hook may do anything.
     """
     if text:
-        warnings.warn(text, WisdomWarning, stacklevel=4)
+        warnings.warn(text, WisdomWarning, stacklevel=_levels_to_caller())
+
+
+def _levels_to_caller() -> int:
+    """Give the ``stacklevel`` for who calls this: planner, search or user may be any way up."""
+    frame, levels = sys._getframe(1), 1
+    while frame.f_back and _is_own(frame):
+        frame, levels = frame.f_back, levels + 1
+    return levels
+
+
+def _is_own(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == "pplconv"
 
 
 @dataclass(frozen=True)

@@ -163,6 +163,9 @@ CASES = {
             (("prelu", [0.1] * 6), "(6,)", ValueError),
             (("prelu", [[0.1]] * 8), "(8, 1)", ValueError),
             (("prelu", []), "(0,)", ValueError),
+            (("prelu", math.nan), "finite slopes", ValueError),
+            (("prelu", [math.inf]), "finite slopes", ValueError),
+            (("prelu", [0.1] * 7 + [math.nan]), "finite slopes", ValueError),
             (("prelu", "8 slopes"), "dtype", TypeError),
             (("prelu", None), "dtype object", TypeError),
             (("prelu", [True] * 8), "bool", TypeError),
@@ -186,7 +189,6 @@ CASES = {
             (-1e-9, "-1e-09", ValueError),
             (math.nan, "nan", ValueError),
             ("1e-5", "'1e-5'", TypeError),
-            (None, "None", TypeError),
             (1j, "1j", TypeError),
         ]
     },

@@ -7,6 +7,7 @@ which `test_half_arithmetic` is about.
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -301,3 +302,9 @@ def test_the_caller_keeps_its_floating_point_state(small):
     pplconv.conv2d(**small)
     tiny = np.float32(np.finfo(np.float32).tiny)
     assert np.float32(tiny / np.float32(4)) > 0
+
+
+def test_no_kernel_that_computes_in_half_precision():
+    problem = replace(ConvProblem.parse("mb1ic5ih9oc21kh3"), dtype="f16", permitted=("f16",))
+    with pytest.raises(ValueError, match="no kernels here compute arrays of f16 in f16"):
+        pplconv.planner.make_plan(problem)

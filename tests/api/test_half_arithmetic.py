@@ -189,3 +189,25 @@ def test_every_candidate(shape, layout, dtype, rng):
             same = results.setdefault(plan.bits, y.tobytes())
             assert y.tobytes() == same, f"{describe(candidate)}: other bits"
     assert results
+
+
+def test_slopes_have_the_width_that_their_plan_was_made_for(monkeypatch, rng):
+    """A plan that is kept stays as it is when the instruction set is capped otherwise."""
+    x, w = draw(rng, 1, 16, 9, 7), draw(rng, 24, 16, 3, 3)
+    options = {"activation": ("prelu", rng.uniform(-1, 1, 24))}
+    expected = pplconv.conv2d(x, w, **options)
+    monkeypatch.setenv("PPLCONV_MAX_ISA", "neon")
+    assert np.array_equal(pplconv.conv2d(x, w, **options), expected)
+
+
+def test_a_cap_that_comes_later_changes_what_is_computed_in(monkeypatch, rng):
+    """Only of later plans."""
+    x, w, b = draw(rng, 1, 16, 9, 7), draw(rng, 24, 16, 3, 3), draw(rng, 24)
+    conv = pplconv.Conv2d(w, b, activation=("prelu", rng.uniform(-1, 1, 24)))
+    before = conv(x)
+    assert conv.plan_for(x.shape).compute == "f16"
+    monkeypatch.setenv("PPLCONV_MAX_ISA", "neon")
+    assert np.array_equal(conv(x), before)
+    wide = np.concatenate([x, x])
+    assert conv.plan_for(wide.shape).compute == "f32"
+    np.testing.assert_allclose(conv(wide)[:1], before, atol=0.05)

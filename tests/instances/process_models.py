@@ -102,6 +102,9 @@ class Servant(Echo):
     def lock(self):
         return threading.Lock()
 
+    def tolerance(self):
+        return pplconv.planner.default_tolerance()
+
     def affinity(self):
         return [sorted(os.sched_getaffinity(int(t))) for t in os.listdir("/proc/self/task")]
 

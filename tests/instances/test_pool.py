@@ -11,6 +11,7 @@ import threading
 import weakref
 from concurrent.futures import CancelledError, as_completed, wait
 from concurrent.futures import TimeoutError as FutureTimeout
+from contextlib import nullcontext
 from itertools import count
 
 import numpy as np
@@ -19,7 +20,7 @@ import pytest
 import pplconv
 from gates import PATIENCE, Gate, eventually
 from pplconv.instances import PoolClosed
-from pplconv.runtime import scoped_team
+from pplconv.runtime import scoped_team, scoped_tolerance, tolerance
 
 
 def pool_of(model, **settings):
@@ -212,6 +213,14 @@ def test_calls_inside_use_the_team_of_the_instance():
         assert pool.submit().result(PATIENCE) == 3
         assert pool.threads == 3 and len(pool) == 1
     assert scoped_team() is None
+
+
+def test_calls_inside_spend_the_tolerance_of_who_made_the_pool():
+    for spent in (0.25, None):
+        with tolerance(spent) if spent else nullcontext():
+            made = pool_of(scoped_tolerance, instances=2, pin=False)
+        with made as pool, tolerance(0.5):
+            assert pool.submit().result(PATIENCE) == spent
 
 
 def test_idle_instances_keep_nothing_alive():

@@ -15,7 +15,8 @@ import process_models as models
 from pplconv.instances.placement import Placement
 from pplconv.instances.process import make_process_workers
 from pplconv.instances.shared import Parcel, unpack
-from process_case import ANYWHERE, LINUX, mappings, worker, workers
+from pplconv.runtime import tolerance
+from process_case import ANYWHERE, LINUX, PATIENCE, mappings, worker, workers
 
 pytestmark = pytest.mark.unemulated("starts dozens of processes, each seconds of emulation")
 
@@ -109,12 +110,12 @@ def test_another_cap_on_the_instruction_set_packs_again(rng, monkeypatch):
 def test_memory_that_is_too_small_is_refused(rng):
     conv = pplconv.Conv2d(rng.standard_normal((16, 16, 3, 3)).astype("f"))
     conv.plan_for((1, 16, 20, 20))
-    rebuild, (values, plans, packed) = conv.__reduce_prepared__(1)
+    rebuild, (values, plans, packed, spent) = conv.__reduce_prepared__(1)
     for name, memory in packed.items():
         short = {**packed, name: bytes(memory.raw())[:-1]}
         with pytest.raises(ValueError, match="packed weights of"):
-            rebuild(values, plans, short)
-    assert rebuild(values, plans, packed).plan_for((1, 16, 20, 20)) == plans[0][1]
+            rebuild(values, plans, short, spent)
+    assert rebuild(values, plans, packed, spent).plan_for((1, 16, 20, 20)) == plans[0][1]
 
 
 @pytest.mark.parametrize("protocol", range(2, 6))
@@ -243,3 +244,40 @@ def test_cores_that_cannot_be_had_are_a_warning():
         for one in pair:
             assert one.cores == () and one.run(("threads",), {}) == 1
             one.close(30)
+
+
+@pytest.mark.parametrize("spent", [0.0, 0.1 + 0.2, float("inf")])
+def test_a_worker_spends_the_tolerance_of_who_made_the_pool(spent):
+    with tolerance(spent), workers(models.servant) as make:
+        with tolerance(0.5):  # of who happens to start the worker, who may replace another
+            one = make(0)
+        try:
+            assert one.run(("tolerance",), {}) == spent
+        finally:
+            one.close(PATIENCE)
+
+
+def test_plans_are_taken_over_for_their_tolerance_only(rng, monkeypatch):
+    planned = []
+    make_plan = pplconv.planner.make_plan
+
+    def noting(problem, **settings):
+        planned.append(settings["tolerance"])
+        return make_plan(problem, **settings)
+
+    monkeypatch.setattr(pplconv.planner, "make_plan", noting)
+    weight = rng.standard_normal((8, 8, 3, 3)).astype(np.float32)
+    with tolerance(1e-5):
+        pickled = Parcel(pplconv.Conv2d(weight, input_shape=(1, 8, 9, 9)), threads=1)
+    room = np.empty(pickled.size, np.uint8)
+    pickled.write(room)
+    del planned[:]
+    for error, made in ((0, 1), (1e-5, 0)):
+        with tolerance(error):
+            there = unpack(room, pickled.laid)
+            there.plan_for((1, 8, 9, 9))
+        assert len(planned) == made
+        # Nor is it a plan for calls that nothing is around.
+        there.plan_for((1, 8, 9, 9))
+        assert len(planned) == made + 1
+        del planned[:]

@@ -161,6 +161,7 @@ def test_settings_reach_conv2d(rng, calls):
     assert calls[0].items() >= settings.items()
     # One class's settings are not another's.
     assert (Conv.threads, make_conv().threads) == (None, None)
+    assert (Conv.tolerance, make_conv().tolerance) == (None, None)
     assert issubclass(conv, OwnConv)
     assert conv.__name__ == "Conv"  # the evaluator finds operators by this
 

@@ -137,7 +137,7 @@ DEFAULTS = {
     "residual": None,
     "layout": "NCHW",
     "algorithm": "auto",
-    "tolerance": 1e-5,
+    "tolerance": None,
     "precision": None,
     "threads": None,
     "out": None,

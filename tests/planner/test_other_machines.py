@@ -229,3 +229,17 @@ def test_wisdom_of_the_other_machine_is_found() -> None:
     # No plan of a third machine is led astray by it; this one may be a Graviton 2 itself.
     third = Target.of(recorded("kunpeng"), TABLE)
     assert plan_problem(Request(problem, threads=1, target=third)).plan.search == "estimate"
+
+
+def test_a_plan_names_the_variant_that_runs() -> None:
+    """In-order cores with half precision have kernels of their own, here a Cortex-A55's."""
+    problem = ConvProblem.parse("mb1ic64ih28oc64kh1")
+    machine = recorded("graviton_2")
+    for in_order in (False, True):
+        target = Target.of(replace(machine, in_order=in_order), TABLE)
+        plan = plan_problem(Request(problem, threads=1, target=target)).plan
+        assert plan.kernel.endswith("_neon_inorder" if in_order else "_neon")
+        assert plan.kernel in SYMBOLS
+    grouped = ConvProblem.parse("mb1g64ic64ih28oc64kh3ph1")
+    plan = plan_problem(Request(grouped, algorithm="depthwise", threads=1, target=target)).plan
+    assert plan.kernel in SYMBOLS  # of which there is no variant

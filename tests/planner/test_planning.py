@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import subprocess
@@ -360,3 +361,17 @@ def test_another_process_uses_what_was_found(path, monkeypatch):
         assert found[:3] == ["wisdom", bits, str(seconds)]
         if threads == 1:
             assert found[3] == str(dict(plan.blocks))
+
+
+def test_a_plan_goes_into_plain_data():
+    """As reports want it: dicts, numbers and strings, which json takes."""
+    plan = plan_of(request())
+    plain = dataclasses.asdict(plan)
+    assert (type(plain["blocks"]), type(plain["cost"])) == (dict, dict)
+    assert plain["blocks"] == plan.blocks and plain["cost"] == plan.cost
+    assert type(plan)(**plain) == plan
+    assert json.loads(json.dumps(plain))["kernel"] == plan.kernel
+    plain["blocks"].clear()
+    assert plan.blocks
+    with pytest.raises(TypeError):
+        plan.blocks["k_block"] = 1

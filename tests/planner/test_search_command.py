@@ -83,6 +83,17 @@ def test_a_search_from_start_to_finish(shapes, path):
     assert "\r" not in done.stderr
 
 
+def test_the_tolerance_is_that_of_a_call(path, monkeypatch):
+    """What is found serves calls that name none, in the environment where it was found."""
+    Bench(lambda c, n: 1e-3).install(monkeypatch)
+    for text in ("", "0", "1e-4"):
+        monkeypatch.setenv("PPLCONV_TOLERANCE", text)
+        assert main(["search", TINY, "--threads", "1"]) == 0
+    assert [e["tolerance"] for e in entries(path)] == [1e-5, 0.0, 1e-4]
+    monkeypatch.setenv("PPLCONV_TOLERANCE", "tight")
+    assert main(["search", TINY, "--threads", "1"]) == 2
+
+
 def test_what_was_found_serves_a_conv2d(path, capsys):
     assert main(["search", TINY, "--seconds", "0.01", "--threads", "1"]) == 0
     conv = pplconv.Conv2d(np.ones((16, 16, 3, 3), np.float32), padding=1, threads=1)

@@ -66,7 +66,7 @@ def test_a_pickle_keeps_the_settings():
         precision="fp32",
     )  # fmt: skip
     arguments = conv.__reduce__()[1]
-    assert arguments[-7:] == ("im2col", 1e-5, "measure", 1, 0.01, 1, "fp32")
+    assert arguments[-7:] == ("im2col", None, "measure", 1, 0.01, 1, "fp32")
     with pytest.raises(ValueError, match="max_workspace must be at least"):
         pickle.loads(pickle.dumps(conv)).plan_for(X.shape)
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pplconv
@@ -352,3 +353,20 @@ def test_a_forked_child_is_not_pinned() -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("fine\n", "")
+
+
+def test_a_plan_shows_the_team_that_the_pin_leaves(system: System) -> None:
+    weight = np.ones((64, 64, 3, 3), np.float32)
+    conv = pplconv.Conv2d(weight, padding=1, threads=3)
+
+    def shown() -> int:
+        return conv.plan_for((1, 64, 56, 56)).threads
+
+    assert shown() == 3
+    with pin(cores=2):
+        told = len(system.told)
+        assert shown() == 2
+        assert len(system.told) == told, "to show a plan binds nobody"
+        with ThreadPoolExecutor(1) as other, pin(cores=1, everyone=False):
+            assert (shown(), other.submit(shown).result(60)) == (1, 2)
+    assert shown() == 3

@@ -1,9 +1,15 @@
-"""`pplconv.runtime.team`: the default team of a block of code."""
+"""`pplconv.runtime.team` and `tolerance`: the defaults of a block of code.
+
+What a tolerance does to convolutions is in `tests/api/test_tolerance.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import re
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +17,16 @@ import pytest
 import pplconv
 from pplconv.config import Settings
 from pplconv.machine import Machine
-from pplconv.runtime import default_threads, explain_default_threads, scoped_team, team
+from pplconv.runtime import (
+    default_threads,
+    default_tolerance,
+    explain_default_threads,
+    explain_default_tolerance,
+    scoped_team,
+    scoped_tolerance,
+    team,
+    tolerance,
+)
 
 SHAPE = (1, 64, 56, 56)
 
@@ -126,3 +141,96 @@ def test_threads_of_the_call_go_before_it():
     ours = conv(threads=2)
     with team(3):
         assert ours.plan_for(SHAPE).threads == 2
+
+
+def test_a_tolerance_decides_where_nothing_else_is_named():
+    assert explain_default_tolerance(Settings()) == (1e-5, "the default")
+    settings = Settings(tolerance=1e-4)
+    assert explain_default_tolerance(settings) == (1e-4, "PPLCONV_TOLERANCE is 0.0001")
+    with tolerance(0):
+        assert default_tolerance(settings) == scoped_tolerance() == 0.0
+        assert explain_default_tolerance(settings)[1] == "pplconv.runtime.tolerance(0)"
+    assert default_tolerance(settings) == 1e-4
+
+
+def test_team_and_tolerance_do_not_touch_one_another():
+    with team(2):
+        with tolerance(0.5):
+            with team(3):
+                assert (scoped_team(), scoped_tolerance()) == (3, 0.5)
+            assert (scoped_team(), scoped_tolerance()) == (2, 0.5)
+        assert (scoped_team(), scoped_tolerance()) == (2, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        (-1, ValueError, "tolerance must be at least 0, got -1"),
+        (float("nan"), ValueError, "tolerance must be at least 0, got nan"),
+        (True, TypeError, "tolerance must be a number, got True"),
+        ("0", TypeError, "tolerance must be a number, got '0'"),
+        (None, TypeError, "tolerance must be a number, got None"),
+    ],
+)
+def test_bad_tolerances_are_named(value, error, message):
+    with pytest.raises(error, match=message), tolerance(value):
+        pass
+    assert scoped_tolerance() is None
+
+
+@pytest.mark.parametrize(
+    ("make", "call"),
+    [
+        (lambda: team(2), "pplconv.runtime.team(2)"),
+        (lambda: tolerance(0), "pplconv.runtime.tolerance(0)"),
+    ],
+)
+def test_a_block_that_nobody_enters_says_so(make, call):
+    with pytest.warns(RuntimeWarning, match=re.escape(f"{call} does nothing by itself")) as caught:
+        make()
+        gc.collect()  # where an interpreter does not drop it at once
+    assert [w.filename for w in caught] == [__file__]
+    assert scoped_team() is None and scoped_tolerance() is None
+
+
+def test_a_block_that_is_used_says_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with team(2):
+            pass
+
+        @tolerance(0)
+        def never_called():
+            """Decorated, which is a use of it."""
+
+        del never_called
+        gc.collect()
+
+
+def test_a_block_may_be_used_again_by_several_threads_at_once():
+    block = team(2)
+    both = threading.Barrier(2)
+    seen = []
+
+    @block
+    def inside(depth=0):
+        both.wait(60) if depth == 0 else None
+        seen.append(scoped_team())
+        if depth < 3:
+            inside(depth + 1)
+        assert scoped_team() == 2
+
+    def other():
+        with team(5):
+            inside()
+            seen.append(scoped_team())
+
+    threads = [threading.Thread(target=other) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(seen) == [2] * 8 + [5] * 2
+    with block, block:
+        assert scoped_team() == 2
+    assert scoped_team() is None

@@ -8,9 +8,11 @@ import os
 import pickle
 import stat
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pplconv
@@ -216,6 +218,43 @@ def test_clear(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wisdom.clear(disk=True)
     restart(monkeypatch)
     assert wisdom.lookup(key()) is None
+
+
+@pytest.mark.parametrize("disk", ["tuned.json", 1, None])
+def test_clear_names_no_file(named: Path, disk: object) -> None:
+    """Whoever takes the argument for a path loses nothing."""
+    remember()
+    with pytest.raises(TypeError):
+        wisdom.clear(disk)  # type: ignore[misc]
+    with pytest.raises(TypeError, match="disk must be True or False, got"):
+        wisdom.clear(disk=disk)  # type: ignore[arg-type]
+    assert wisdom.lookup(key()) is not None and set(fresh(named)) == {key()}
+
+
+def test_a_warning_names_the_line_outside_of_pplconv(named: Path) -> None:
+    """Whatever way leads to the file: a search, a plan or a function of this room."""
+    weight = np.ones((4, 4, 3, 3), np.float32)
+    conv, x = pplconv.Conv2d(weight), np.ones((1, 4, 5, 5), np.float32)
+    ways = [
+        lambda: pplconv.conv2d(x, weight, tolerance=0.125),
+        lambda: conv(x),
+        lambda: conv.plan_for((1, 4, 6, 6)),
+        lambda: wisdom.lookup(key()),
+        lambda: wisdom.load(named),
+        lambda: wisdom.clear(disk=True),
+        remember,
+    ]
+    for way in ways:
+        named.parent.mkdir(exist_ok=True)
+        named.write_bytes(b"notes of mine")
+        with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            restart(patch)
+            way()
+        assert [w.category for w in caught] == [wisdom.WisdomWarning]
+        assert caught[0].filename == __file__
+        lines = range(way.__code__.co_firstlineno, way.__code__.co_firstlineno + 2)
+        assert caught[0].lineno in lines
 
 
 @pytest.mark.parametrize("text", ["", "off", " OFF ", "0"])

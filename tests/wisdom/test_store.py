@@ -126,6 +126,7 @@ def test_nothing_new_is_not_written(path: Path) -> None:
 TROUBLES = {
     "damaged": (dump({key(): entry()})[:-20], "is damaged"),
     "cut short": (b'{\n"format": "ppl', "is damaged"),
+    "zeros": (bytes(4096), "is damaged"),
     "no entries": (b'{"format": "pplconv wisdom", "version": 1}', "is damaged"),
     "foreign": (b"notes of mine\n", "is not a wisdom file"),
     "JSON": (b'{"name": "me"}', "is not a wisdom file"),
