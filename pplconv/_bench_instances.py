@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ._conv import Conv2d
+from ._dtypes import DTYPES
 from ._layers import read_layers
 from ._progress import Progress
 from .instances import InstancePool
 from .instances.splitting import cores_by_node
 from .instances.statistics import percentile
 from .machine import current as current_machine
-from .problem import DTYPES, ConvProblem
+from .problem import ConvProblem
 
 DESCRIPTION = """\
 Measure how many requests a second instances of a model answer, and how long one takes: as one
@@ -33,7 +34,6 @@ here counts four times. SHAPES are such layers, or files with one in each line."
 
 MODES = ("thread", "process")
 _COUNT = re.compile(r"\*([1-9][0-9]{0,3})$")
-_DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Layers:
         random = np.random.default_rng(0)
         self._calls = []
         for p, count in problems:
-            dtype = _DTYPES[p.dtype]
+            dtype = DTYPES[p.dtype]
             weight = random.standard_normal((p.oc, p.ic // p.groups, p.kh, p.kw)).astype(dtype)
             layout: Any = p.layout  # one of those that Conv2d names
             conv = Conv2d(weight, None, p.stride, p.padding, p.dilation, p.groups, layout=layout)
@@ -187,7 +187,7 @@ def table(found: list[Measured]) -> str:
 
 def _measure(pool: InstancePool[Any], first: ConvProblem, seconds: float) -> Measured:
     """Keep every instance busy with one request after another."""
-    image = np.ones(first.input_shape, _DTYPES[first.dtype])
+    image = np.ones(first.input_shape, DTYPES[first.dtype])
     for future in [pool.submit(image) for _ in range(2 * len(pool))]:
         future.result()  # plans are made, weights packed, pages written
     latencies: list[float] = []

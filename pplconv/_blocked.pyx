@@ -19,10 +19,9 @@ from pplconv.schedules.team cimport leave_team, take_team
 
 import math
 
-import numpy as np
-
 from pplconv import _arguments as arguments
 from pplconv import planner
+from pplconv._dtypes import DTYPES
 from pplconv.planner.estimating import LARGEST_TEAM
 from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 
@@ -30,8 +29,6 @@ from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 cdef enum:
     BYTES_PER_THREAD = 1 << 18
 
-cdef dict DTYPES = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
-                    "f64": np.dtype(np.float64)}
 cdef dict relayouts = {}
 
 

@@ -22,7 +22,10 @@ LAYERS = [
     {"demo"},
     {"integrations"},
     {"_bench_instances", "_search"},
-    {"__init__", "_activation", "_arguments", "_blocked", "_conv", "_info", "_layers", "_progress"},
+    {
+        "__init__", "_activation", "_arguments", "_blocked", "_conv", "_info", "_layers",
+        "_progress", "_shapes",
+    },  # fmt: skip
     {"instances"},
     {"_prepared"},
     {"planner"},
@@ -33,15 +36,19 @@ LAYERS = [
     {"machine"},
     {"_flat", "_mailbox"},
     {"_arrays", "_binding", "_kernels", "_workspace", "config", "problem", "_version"},
-    {"architecture"},
+    {"_array_like", "_call_signature", "_checks", "_dtypes", "architecture"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # The leaves may not even use everything that lies below them.
 LEAVES = {
-    "_arrays": set(),
+    "_array_like": set(),
+    "_arrays": {"_array_like", "_dtypes"},
     "_binding": set(),
     "_flat": {"_arrays"},
     "_mailbox": {"_arrays"},  # to hold the memory
+    "_call_signature": set(),
+    "_checks": set(),
+    "_dtypes": set(),
     "_kernels": set(),
     "_workspace": {"_binding"},  # which NUMA node its memory should come from
     "_progress": set(),
@@ -51,8 +58,8 @@ LEAVES = {
     "config": {"architecture"},  # whose instruction sets a cap may name
     "problem": set(),
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
-    "runtime": {"_binding", "config", "machine"},
-    "wisdom": {"_version", "config", "machine"},
+    "runtime": {"_binding", "_checks", "config", "machine"},
+    "wisdom": {"_checks", "_version", "config", "machine"},
 }
 
 

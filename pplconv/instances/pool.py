@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import importlib
 import math
-import operator
 import time
 import warnings
 import weakref
@@ -16,6 +15,8 @@ from threading import TIMEOUT_MAX, current_thread
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
+from .._checks import integer
+from ..config import MAX_THREADS
 from ..machine import current as current_machine
 from . import lifetime
 from .dispatcher import Closing, Dispatcher, answer
@@ -366,15 +367,7 @@ def _number(name: str, value: object) -> int | None:
 
 
 def _integer(name: str, value: object) -> int:
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
-    if not 1 <= number <= 65536:
-        raise ValueError(f"{name} is {number}: expected 1 to 65536")
-    return number
+    return integer(name, value, 1, MAX_THREADS)
 
 
 def _seconds(name: str, value: object) -> float:

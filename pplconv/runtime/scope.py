@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from pplconv._checks import integer
 from pplconv.config import MAX_THREADS
 
 TEAM: ContextVar[int] = ContextVar("pplconv_team", default=0)
@@ -43,7 +43,7 @@ def team(threads: int) -> Iterator[None]:
     ...     conv.plan_for((1, 64, 56, 56)).threads
     1
     """
-    token = TEAM.set(_checked(threads))
+    token = TEAM.set(integer("threads", threads, 1, MAX_THREADS))
     try:
         yield
     finally:
@@ -55,13 +55,3 @@ def scoped_team() -> int | None:
     return TEAM.get() or None
 
 
-def _checked(threads: object) -> int:
-    if isinstance(threads, bool):
-        raise TypeError(f"threads must be an integer, got {threads!r}")
-    try:
-        number = operator.index(threads)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"threads must be an integer, got {threads!r}") from None
-    if not 1 <= number <= MAX_THREADS:
-        raise ValueError(f"threads is {number}: expected 1 to {MAX_THREADS}")
-    return number
