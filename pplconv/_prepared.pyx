@@ -32,11 +32,8 @@ from pplconv._workspace cimport Buffer, borrow, give_back
 import numpy as np
 
 from pplconv import planner
+from pplconv._dtypes import DTYPES
 from pplconv.schedules import compile_plan
-
-
-cdef dict DTYPES = {"f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
-                    "f64": np.dtype(np.float64)}
 
 
 cdef class Prepared:
@@ -195,7 +192,7 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     cdef int team
     cdef object plain
     if residual is not None:
-        residual = as_array(residual, "residual")
+        residual = as_array(residual, "residual", prepared.dtype)
         check_operand(residual, "residual",
                       prepared.output_shape if batched else prepared.output_shape[1:],
                       prepared.dtype)
