@@ -54,7 +54,9 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(_advice(value, name) or f"{name} is no array: {error}") from error
     if array.dtype.kind in "iuf" and _holds_python_numbers(value):
-        array = array.astype(np.float64 if dtype is None else dtype, copy=False)
+        # What is beside them may be of a type that is refused later.
+        known = dtype is not None and dtype.kind == "f"
+        array = array.astype(dtype if known else np.float64, copy=False)
     return array
 
 

@@ -826,10 +826,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef object x, w, b = None, plain_x
     if type(input) is list or type(input) is tuple:
         w = as_array(weight, "weight")
-        x = as_array(input, "input", w.dtype if w.dtype.kind == "f" else None)
+        x = as_array(input, "input", w.dtype)
     else:
         x = as_array(input, "input")
-        w = as_array(weight, "weight", x.dtype if x.dtype.kind == "f" else None)
+        w = as_array(weight, "weight", x.dtype)
     dtype_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"

@@ -26,7 +26,7 @@ def test_what_is_no_integer(value):
     with pytest.raises(TypeError) as caught:
         integer("n", value)
     assert str(caught.value) == f"n must be an integer, got {value!r}"
-    with pytest.raises(TypeError, match="^n is odd$"):
+    with pytest.raises(TypeError, match=r"^n is odd$"):
         integer("n", value, complaint="n is odd")
 
 

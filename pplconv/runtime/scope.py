@@ -53,5 +53,3 @@ def team(threads: int) -> Iterator[None]:
 def scoped_team() -> int | None:
     """Team that the code around the call has named by `team`, None if it has named none."""
     return TEAM.get() or None
-
-
