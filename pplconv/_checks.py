@@ -13,9 +13,10 @@ _FEW = 8
 
 def shown(value: object) -> str:
     """Give a value as messages show it: never longer than a line or two."""
-    shape = getattr(value, "shape", None)
-    sized = isinstance(shape, tuple) and all(isinstance(size, int) for size in shape)
-    if sized and math.prod(shape) > _FEW:
+    shape = getattr(value, "shape", ())
+    if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape):
+        shape = ()  # of something else than an array
+    if math.prod(shape) > _FEW:
         return f"an array of shape {tuple(shape)}"
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -125,6 +125,7 @@ OTHERS = {
     "meta": ({"device": Device("meta"), "dtype": "torch.float32"}, ("meta", "data")),
     "device": ({"device": Device("cuda"), "dtype": "torch.float32"}, ("cuda:0", ".cpu()")),
     "anything else": ({"dtype": "torch.float32"}, ("can't convert this tensor",)),
+    "anything else of NumPy's types": ({"dtype": "float32"}, ("can't convert this tensor",)),
 }
 
 
