@@ -11,13 +11,11 @@
 ``show_config``   what this machine is and what pplconv makes of it
 ``runtime``       teams and their cores: `runtime.team`, `runtime.pin`
 ``wisdom``        measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
+``runtime``       threads: `runtime.team` for a block of code, `runtime.pin` and `Pin.unpin`
 ================  ================================================================================
 
-Inside, arrows run downward only: this public face, ``_conv`` and ``_blocked``; ``_prepared``
-(one run); ``planner`` (which plan); ``algorithms`` (what can be planned); ``_trial`` (one timed
-run, for a search); ``schedules`` (the loops); ``_kernels`` (the table of ``asm/``). ``problem``,
-``machine``, ``runtime``, ``wisdom``, ``config``, ``_arrays``, ``_progress`` and ``_workspace``
-are leaves.
+These names are the public ones, and all that ``dir(pplconv)`` lists. What else the package
+contains is its own and changes without notice; docs/architecture.md describes it.
 """
 
 from __future__ import annotations
@@ -68,4 +66,4 @@ if not TYPE_CHECKING:  # to which the name of a module's function says that any 
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_ON_DEMAND})
+    return sorted(__all__)

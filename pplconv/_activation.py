@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ._array_like import array_of
+
 # Classes of epilogues by kind, as the planner knows them; all other kinds are "none".
 _EPILOGUES = {
     "leaky_relu": "slope",
@@ -80,9 +82,9 @@ def _prelu(slope: object, oc: int) -> Activation:
     """A slope for each channel, or one for all of them."""
     expected = f'activation: ("prelu", slope) needs slopes of shape ({oc},) or one slope'
     try:
-        array = np.asarray(slope)
-    except (TypeError, ValueError):
-        raise TypeError(f"{expected}, got {type(slope).__name__}") from None
+        array = array_of(slope, "slope")
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{expected}: {error}") from error
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{expected}, got dtype {array.dtype}")
     if array.shape not in ((), (1,), (oc,)):
@@ -138,7 +140,9 @@ def kept_activation(activation: object, oc: int) -> object:
     """Give the argument as an object can keep it: what the caller changes later is copied."""
     found = activation_of(activation, oc)
     if found.kind == "prelu":
-        return ("prelu", np.array(found.slope))
+        slope = np.array(found.slope)
+        slope.flags.writeable = False  # it can be read as an attribute
+        return ("prelu", slope)
     if isinstance(activation, (tuple, list)):
         return (activation[0], found.slope) if found.kind == "leaky_relu" else tuple(activation)
     return activation

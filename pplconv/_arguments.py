@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any
 
+import numpy as np
+
+from . import _checks
+from ._checks import shown
 from .numerics import TYPES, default_permission
 from .problem import (
     LARGEST_BLOCK,
@@ -38,17 +41,20 @@ def integer(name: str, value: object, minimum: int) -> int:
     ValueError
         If it is below `minimum`.
     """
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    return _bounded(name, _checks.integer(name, value), minimum)
+
+
+def _bounded(name: str, number: int, minimum: int) -> int:
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}, got {number}")
     if number >= LARGEST_PRODUCT:
         raise ValueError(f"{name} is too large: {number}")
     return number
+
+
+def _plain(value: object) -> object:
+    """Integers in an array as a list of them, or as one."""
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
 def pair(name: str, value: object, minimum: int) -> Pair:
@@ -59,12 +65,13 @@ def pair(name: str, value: object, minimum: int) -> Pair:
     TypeError, ValueError
         As `integer`, or if `value` is no pair.
     """
-    if isinstance(value, (tuple, list)):
-        if len(value) != 2:
-            raise ValueError(f"{name} must be an int or a pair of ints, got {value!r}")
-        return integer(name, value[0], minimum), integer(name, value[1], minimum)
-    number = integer(name, value, minimum)
-    return number, number
+    complaint = f"{name} must be an int or a pair of ints, got {shown(value)}"
+    plain = _plain(value)
+    sides = plain if isinstance(plain, (tuple, list)) else (plain, plain)
+    if len(sides) != 2:
+        raise ValueError(complaint)
+    down, across = (_checks.integer(name, side, complaint=complaint) for side in sides)
+    return _bounded(name, down, minimum), _bounded(name, across, minimum)
 
 
 def _same(size: int, kernel: int, stride: int, dilation: int, *, lower: bool) -> Pair:
@@ -100,21 +107,17 @@ def explicit_padding(
             for i in (0, 1)
         )
         return vertical, horizontal
-    if isinstance(padding, (tuple, list)):
-        if len(padding) != 2:
-            raise ValueError(f"padding must be {_PADDING_FORMS}, got {padding!r}")
-        sides = []
-        for side in padding:
-            if isinstance(side, (tuple, list)):
-                if len(side) != 2:
-                    raise ValueError(f"padding must be {_PADDING_FORMS}, got {padding!r}")
-                sides.append((integer("padding", side[0], 0), integer("padding", side[1], 0)))
-            else:
-                number = integer("padding", side, 0)
-                sides.append((number, number))
-        return sides[0], sides[1]
-    number = integer("padding", padding, 0)
-    return (number, number), (number, number)
+    plain = _plain(padding)
+    sides = plain if isinstance(plain, (tuple, list)) else (plain, plain)
+    ends = [side if isinstance(side, (tuple, list)) else (side, side) for side in sides]
+    complaint = f"padding must be {_PADDING_FORMS}, got {shown(padding)}"
+    if [len(side) for side in ends] != [2, 2]:
+        raise ValueError(complaint)
+    (top, bottom), (left, right) = (
+        [_bounded("padding", _checks.integer("padding", n, complaint=complaint), 0) for n in side]
+        for side in ends
+    )
+    return (top, bottom), (left, right)
 
 
 def check_layout(layout: object) -> str:
@@ -283,17 +286,23 @@ def make_problem(
     else:
         found, ih, iw = rest if layout == "NCHW" else (rest[2], rest[0], rest[1])
         wanted, what = ic, "channels"
+    if ih < 1 or iw < 1:
+        raise ValueError(
+            f"input must not be empty, got {ih} rows and {iw} columns in shape "
+            f"{tuple(input_shape)} with layout {layout}"
+        )
     if found != wanted:
         raise ValueError(
             f"input must have {wanted} {what} (weight has {ic_group} channels for each of "
             f"{groups} groups), got {found} in shape {tuple(input_shape)} with layout {layout}"
+            f"{' (to_blocked makes it of NCHW)' if block else ''}"
         )
     sides = explicit_padding(padding, (ih, iw), (kh, kw), stride, dilation)
     out = []
     for axis, size, kernel in ((0, ih, kh), (1, iw, kw)):
         padded = size + sum(sides[axis])
         reach = (kernel - 1) * dilation[axis] + 1
-        if size < 1 or padded < reach:
+        if padded < reach:
             raise ValueError(
                 f"weight: the kernel spans {reach} pixels {('vertically', 'horizontally')[axis]} "
                 f"but the padded input has {padded} (input {size}, padding {sides[axis]})"

@@ -33,8 +33,9 @@ cdef inline bint has_dims(const View *view, const int64_t *dims, int ndim) noexc
     return True
 
 
-cdef object as_array(object value, str name)
+cdef object as_array(object value, str name, object dtype=*)
 cdef str dtype_name(object array, str name)
+cdef str conversion(object dtype, object wanted)
 cdef tuple batched_shape(object array, str name, int ndim)
 cdef int check_operand(object array, str name, tuple shape, object dtype) except -1
 cdef bint lies_plain(object array, object dtype, View *view) except -1

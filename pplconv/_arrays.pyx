@@ -13,6 +13,9 @@ import operator
 
 import numpy as np
 
+from pplconv._array_like import array_of, refuse_mask
+from pplconv._dtypes import NAMES
+
 cdef object ndarray = np.ndarray
 cdef object empty = np.empty
 cdef object uint8 = np.dtype(np.uint8)
@@ -22,29 +25,12 @@ cdef enum:
     LINE = 64
     # Bytes of an array that is written before finding it such a place would pay.
     SMALL = 16384
-cdef dict DTYPE_NAMES = {np.dtype(np.float16): "f16", np.dtype(np.float32): "f32",
-                         np.dtype(np.float64): "f64"}
+cdef dict DTYPE_NAMES = NAMES
 
 
-cdef object as_array(object value, str name):
-    """An ndarray from anything that NumPy or DLPack (on the CPU) takes."""
-    if isinstance(value, ndarray):
-        return value
-    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-        try:
-            device = int(value.__dlpack_device__()[0])
-        except (AttributeError, TypeError) as error:
-            raise TypeError(f"{name}: object has no usable __dlpack_device__: {error}") from error
-        if device != 1:
-            raise TypeError(f"{name} must be in CPU memory, got DLPack device type {device}")
-        try:
-            return np.from_dlpack(value)
-        except (BufferError, RuntimeError) as error:
-            raise TypeError(f"{name} cannot be taken through DLPack: {error}") from error
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} is no array: {error}") from error
+cdef object as_array(object value, str name, object dtype=None):
+    """An ndarray from anything that `array_of` takes; Python numbers become `dtype`."""
+    return value if type(value) is ndarray else array_of(value, name, dtype)
 
 
 cdef str dtype_name(object array, str name):
@@ -53,8 +39,17 @@ cdef str dtype_name(object array, str name):
     if found is None:
         found = DTYPE_NAMES.get(array.dtype.newbyteorder("="))
     if found is None:
-        raise TypeError(f"{name} must be float16, float32 or float64, got dtype {array.dtype}")
+        raise TypeError(f"{name} must be float16, float32 or float64, got dtype {array.dtype}"
+                        f"{conversion(array.dtype, np.float32)}")
     return <str> found
+
+
+cdef str conversion(object dtype, object wanted):
+    """What to do with numbers of a type that is not taken; nothing where they are no real ones."""
+    # The names of types that other packages define, such as bfloat16, tell more than their kind.
+    if dtype.kind in "biuf" or "float" in dtype.name:
+        return f": use .astype(np.{np.dtype(wanted).name})"
+    return ""
 
 
 cdef tuple batched_shape(object array, str name, int ndim):
@@ -72,7 +67,8 @@ cdef tuple batched_shape(object array, str name, int ndim):
 cdef int check_operand(object array, str name, tuple shape, object dtype) except -1:
     """Check that an array has just this shape and dtype (any byte order)."""
     if array.dtype is not dtype and array.dtype.newbyteorder("=") != dtype:
-        raise TypeError(f"{name} must be {dtype} like input, got {array.dtype}")
+        raise TypeError(f"{name} must be {dtype} like input, got {array.dtype}"
+                        f"{conversion(array.dtype, dtype)}")
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
     return 0
@@ -105,6 +101,7 @@ cdef int refuse_out(object out, tuple shape, object dtype) except -1:
     """Say what is wrong with an `out` that cannot be written as it lies."""
     if not isinstance(out, ndarray):
         raise TypeError(f"out must be a numpy.ndarray, got {type(out).__name__}")
+    refuse_mask(out, "out")
     if out.dtype != dtype:
         raise TypeError(f"out must be {dtype} in native byte order, got {out.dtype}")
     if out.shape != shape:
@@ -120,6 +117,8 @@ cdef int hold_out(object out, tuple shape, const int64_t *dims, int ndim, object
                   View *view) except -1:
     """Hold the memory of the caller's `out`, or say why it cannot be written."""
     if isinstance(out, ndarray) and out.dtype == dtype and out.ndim == len(shape):
+        if type(out) is not ndarray:
+            refuse_mask(out, "out")
         try:
             hold(out, view, PyBUF_ND | PyBUF_WRITABLE)
         except (BufferError, ValueError):

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from ._conv import Conv2d
+from ._dtypes import DTYPES
 from ._layers import read_layers
 from ._progress import Progress
 from .instances import InstancePool
 from .instances.splitting import cores_by_node
 from .instances.statistics import percentile
 from .machine import current as current_machine
-from .numerics import TYPES
 from .problem import ConvProblem
 
 DESCRIPTION = """\
@@ -76,7 +76,7 @@ class Layers:
         random = np.random.default_rng(0)
         self._calls = []
         for p, count in problems:
-            dtype = np.dtype(TYPES[p.dtype].numpy)
+            dtype = DTYPES[p.dtype]
             weight = random.standard_normal((p.oc, p.ic // p.groups, p.kh, p.kw)).astype(dtype)
             layout: Any = p.layout  # one of those that Conv2d names
             conv = Conv2d(weight, None, p.stride, p.padding, p.dilation, p.groups, layout=layout)
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "shapes", nargs="+", metavar="MODEL_SHAPES", help="layers, or files of layers"
     )
-    parser.add_argument("--dtype", choices=tuple(TYPES), default="f32", help="default f32")
+    parser.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="default f32")
     parser.add_argument("--layout", choices=("NCHW", "NHWC"), default="NCHW", help="default NCHW")
     parser.add_argument(
         "--mode", choices=(*MODES, "both"), default="both", help="of the pools (default both)"
@@ -198,7 +198,7 @@ def _pool(
 
 def _measure(pool: InstancePool[Any], first: ConvProblem, seconds: float) -> Measured:
     """Keep every instance busy with one request after another."""
-    image = np.ones(first.input_shape, TYPES[first.dtype].numpy)
+    image = np.ones(first.input_shape, DTYPES[first.dtype])
     for future in [pool.submit(image) for _ in range(2 * len(pool))]:
         future.result()  # plans are made, weights packed, pages written
     latencies: list[float] = []

@@ -19,11 +19,9 @@ from pplconv.schedules.team cimport leave_team, take_team
 
 import math
 
-import numpy as np
-
 from pplconv import _arguments as arguments
 from pplconv import planner
-from pplconv.numerics import TYPES
+from pplconv._dtypes import DTYPES
 from pplconv.planner.estimating import LARGEST_TEAM
 from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 
@@ -31,7 +29,6 @@ from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 cdef enum:
     BYTES_PER_THREAD = 1 << 18
 
-cdef dict DTYPES = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 cdef dict relayouts = {}
 
 

@@ -15,6 +15,7 @@ from pplconv._arrays cimport (
     as_array,
     batched_shape,
     check_operand,
+    conversion,
     dtype_name,
     has_dims,
     hold,
@@ -41,14 +42,14 @@ from pickle import PickleBuffer
 import numpy as np
 
 from pplconv import _arguments as arguments
+from pplconv import _shapes as shapes
 from pplconv import planner
 from pplconv._activation import activation_of, activation_text, kept_activation
-from pplconv.numerics import TYPES
+from pplconv._call_signature import CallSignature
+from pplconv._dtypes import DTYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock, pinned_cores
 from pplconv.runtime.scope import SCOPE
-
-cdef dict DTYPES = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 
 # Bounds of the caches: plans are small (a few hundred bytes each, no tables).
 cdef enum:
@@ -87,7 +88,7 @@ cdef inline bint is_prelu(object value) noexcept:
 
 cdef object plain_bias(object bias, int64_t oc, object dtype):
     """The bias as an array of `oc` elements."""
-    bias = as_array(bias, "bias")
+    bias = as_array(bias, "bias", dtype)
     check_operand(bias, "bias", (oc,), dtype)
     return bias
 
@@ -155,7 +156,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     bias : array_like, shape (oc,), optional
         Same dtype as `weight`. Copied.
     stride, dilation : int or (int, int), optional
-        Vertical and horizontal.
+        Vertical and horizontal; an array of two integers will do.
     padding : int, (int, int), ((int, int), (int, int)) or str, optional
         Zeros around the input: one number, (vertical, horizontal), or ((top, bottom),
         (left, right)); or ``"valid"`` (none), ``"same"`` (PyTorch's rule: output as large as
@@ -211,6 +212,18 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
         affinity mask and the container's CPU quota. The result's bits do not depend on it.
 
+    Attributes
+    ----------
+    weight, bias : ndarray
+        The copies, read-only; `bias` is None if there is none.
+    weight_shape, in_channels, out_channels, kernel_size
+        What the shape of the weights says, as of ``torch.nn.Conv2d``.
+    dtype : numpy.dtype
+        That of the weights.
+    stride, padding, dilation, groups, activation, layout, algorithm, tolerance, precision, \
+search, search_seconds, max_workspace, threads
+        The parameters as they were checked: pairs for numbers. All are read-only.
+
     Raises
     ------
     TypeError, ValueError
@@ -241,14 +254,16 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     (1, 8, 32, 32)
     """
 
-    cdef object weight, bias, dtype, lock
-    cdef str dtype_name, layout
+    cdef readonly object weight, bias, stride, padding, dilation, activation, dtype, precision
+    cdef readonly str layout
+    cdef readonly int64_t groups
+    cdef object lock
+    cdef str dtype_name
     cdef tuple permitted  # types that may be computed in
-    cdef object stride, padding, dilation, activation, precision
-    cdef int64_t groups
     cdef dict settings  # as `planner.make_plan` takes them
     cdef object described  # `activation`, checked
     cdef bint free_team, free_tolerance  # no threads=, no tolerance= was given
+    cdef bint blocked  # layout NCHWc
     # plans: input shape, with the scope if it has a say, to Ready. `last` is the latest of them,
     # for `latest` and `keep_latest`.
     cdef dict plans
@@ -258,6 +273,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                  activation=None, layout="NCHW", algorithm="auto", tolerance=None,
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
                  max_workspace=None, threads=None):
+        shapes.check_weight_is_no_size(weight)
         self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
                       activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
@@ -265,8 +281,9 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                           "max_workspace": max_workspace, "precision": precision,
                       })
         if self.bias is not None:
-            self.bias = np.array(self.bias, self.dtype, order="C")
-        self.weight = np.array(self.weight, self.dtype, order="C", copy=True)
+            self.bias = read_only(np.array(self.bias, self.dtype, order="C"))
+        # Packed copies are what is computed with: what is shown had better not be written to.
+        self.weight = read_only(np.array(self.weight, self.dtype, order="C", copy=True))
         if input_shape is not None:
             self.ready_for(self.full_shape(input_shape))
 
@@ -292,6 +309,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         self.activation = kept_activation(activation, array.shape[0])
         self.described = activation_of(self.activation, array.shape[0])
         self.layout = arguments.check_layout(layout)
+        self.blocked = self.layout == "NCHWc"
         self.settings = {
             "algorithm": planner.check_algorithm(settings["algorithm"]),
             "tolerance": arguments.check_tolerance(settings["tolerance"]),
@@ -313,17 +331,15 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     cdef tuple full_shape(self, object shape):
         """The batched shape from a user's, which may lack the batch."""
         cdef int ndim = dimensions(self.layout)
-        try:
-            dims = tuple(shape)
-        except TypeError:
-            raise TypeError(f"input_shape must be a tuple of ints, got {shape!r}") from None
-        dims = tuple(arguments.integer("input_shape", d, 0) for d in dims)
+        dims = shapes.dimensions_of(shape)
         if len(dims) == ndim - 1:
+            if self.blocked:
+                shapes.check_is_blocked("input_shape", dims, self.in_channels)
             dims = (1, *dims)
         if len(dims) != ndim:
             raise ValueError(
                 f"input_shape must have {ndim - 1} or {ndim} dimensions with layout "
-                f"{self.layout}, got {shape!r}"
+                f"{self.layout}, got {dims}"
             )
         return dims
 
@@ -400,6 +416,58 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             return plan
         return replace(plan, threads=cores)
 
+    @property
+    def weight_shape(self):
+        """Shape of the weights, (oc, ic / groups, kh, kw)."""
+        return self.weight.shape
+
+    @property
+    def in_channels(self):
+        """Channels of inputs, over all groups."""
+        return self.weight.shape[1] * self.groups
+
+    @property
+    def out_channels(self):
+        """Channels of outputs, over all groups."""
+        return self.weight.shape[0]
+
+    @property
+    def kernel_size(self):
+        """Height and width of the kernel."""
+        return self.weight.shape[2:]
+
+    @property
+    def algorithm(self):
+        """As it was asked for; `plan_for` tells which one runs."""
+        return self.settings["algorithm"]
+
+    @property
+    def tolerance(self):
+        """As it was asked for."""
+        return self.settings["tolerance"]
+
+    @property
+    def search(self):
+        """As it was asked for."""
+        return self.settings["search"]
+
+    @property
+    def search_seconds(self):
+        """As it was asked for."""
+        return self.settings["search_seconds"]
+
+    @property
+    def max_workspace(self):
+        """As it was asked for."""
+        return self.settings["max_workspace"]
+
+    @property
+    def threads(self):
+        """As it was asked for; `plan_for` tells how many run."""
+        return self.settings["threads"]
+
+    __signature__ = CallSignature()
+
     def __call__(self, input, residual=None, out=None):
         """Convolve.
 
@@ -435,10 +503,13 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         hold_nothing(&o)
         try:
             if not lies_plain(input, self.dtype, &o.x):
-                input = as_array(input, "input")
+                input = as_array(input, "input", self.dtype)
                 if dtype_name(input, "input") != self.dtype_name:
-                    raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}")
+                    raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}"
+                                    f"{conversion(input.dtype, self.dtype)}")
             x = input if o.x.held else None
+            if self.blocked and input.ndim == 4:
+                shapes.check_is_blocked("input", input.shape, self.in_channels)
             if (x is None or ready is None
                     or ready.scope is not scope and ready.scope != scope
                     or not has_dims(&o.x, ready.prepared.input_dims, ready.prepared.ndim)):
@@ -459,12 +530,14 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             release_all(&o)
 
     def __repr__(self):
-        oc, ic, kh, kw = self.weight.shape
+        bias = None if self.bias is None else f"<{self.dtype} array of shape {self.bias.shape}>"
+        settings = ", ".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
         return (
-            f"Conv2d({oc}x{ic}x{kh}x{kw} {self.dtype}, stride={self.stride}, "
-            f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
-            f"bias={self.bias is not None}, activation={activation_text(self.activation)}, "
-            f"layout={self.layout!r}, algorithm={self.settings['algorithm']!r})"
+            f"{type(self).__name__}(<{self.dtype} array of shape {self.weight.shape}>, "
+            f"bias={bias}, stride={self.stride}, padding={self.padding!r}, "
+            f"dilation={self.dilation}, groups={self.groups}, "
+            f"activation={activation_text(self.activation)}, layout={self.layout!r}, {settings}, "
+            f"precision={self.precision!r})"
         )
 
     cdef tuple arguments_of(self, object weight, object bias):
@@ -474,7 +547,10 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                 self.precision)
 
     def __reduce__(self):
-        return _unpickle, self.arguments_of(self.weight, self.bias)
+        values = self.arguments_of(self.weight, self.bias)
+        if type(self) is Conv2d:
+            return _unpickle, values
+        return _unpickle_subclass, (type(self), *values), state_of(self)
 
     def __reduce_prepared__(self, threads):
         """Reduce for a process of this machine and version that shares memory with this one.
@@ -495,6 +571,10 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         """
         cdef Ready ready
         cdef Prepared prepared
+        # A subclass that has its own way to be pickled is taken at its word.
+        if (type(self).__reduce__ is not Conv2d.__reduce__
+                or type(self).__reduce_ex__ is not Conv2d.__reduce_ex__):
+            return self.__reduce_ex__(5)
         cdef dict settings = dict(self.settings)
         cdef dict packed = {}
         cdef list plans = []
@@ -516,9 +596,11 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                 packed[prepared.packing] = PackedWeights(prepared, self.weight)
             plans.append((problem, prepared.plan, prepared.fields))
             wanted.add(prepared.packing)
-        return _unpickle_prepared, (
-            self.arguments_of(read_only(self.weight), read_only(self.bias)), plans,
-            {name: PickleBuffer(packed[name]) for name in wanted}, settings["tolerance"])
+        values = (self.arguments_of(self.weight, self.bias), plans,
+                  {name: PickleBuffer(packed[name]) for name in wanted}, settings["tolerance"])
+        if type(self) is Conv2d:
+            return _unpickle_prepared, values
+        return _unpickle_prepared, (*values, type(self)), state_of(self)
 
     cdef int take_over(self, list plans, dict packed, double tolerance) except -1:
         """Be ready for what another process of this machine was ready for."""
@@ -558,9 +640,26 @@ def _unpickle(weight, bias, stride, padding, dilation, groups, activation, layou
                   layout=layout, **dict(zip(PICKLED, settings)))
 
 
-def _unpickle_prepared(tuple values, list plans, dict packed, double tolerance):
+def _unpickle_subclass(kind, *values):
+    """Rebuild an object of a subclass, whose constructor may take anything."""
+    cdef Conv2d conv = Conv2d.__new__(kind)
+    weight, bias, stride, padding, dilation, groups, activation, layout, *settings = values
+    Conv2d.__init__(conv, weight, bias, stride, padding, dilation, groups, activation=activation,
+                    layout=layout, **dict(zip(PICKLED, settings)))
+    return conv
+
+
+cdef object state_of(object conv):
+    """What an object of a subclass has beside what `Conv2d` has."""
+    # Before Python 3.11 no class has this by itself, and what lies in slots stays behind.
+    getstate = getattr(conv, "__getstate__", None)
+    return getattr(conv, "__dict__", None) if getstate is None else getstate()
+
+
+def _unpickle_prepared(tuple values, list plans, dict packed, double tolerance,
+                       kind=Conv2d):
     """Rebuild a `Conv2d` on arrays that nobody writes to, with plans and packed weights."""
-    cdef Conv2d conv = Conv2d.__new__(Conv2d)
+    cdef Conv2d conv = Conv2d.__new__(kind)
     weight, bias, stride, padding, dilation, groups, activation, layout = values[:8]
     conv.describe(weight, bias, stride, padding, dilation, groups, activation, layout,
                   dict(zip(PICKLED, values[8:])))
@@ -569,11 +668,9 @@ def _unpickle_prepared(tuple values, list plans, dict packed, double tolerance):
 
 
 cdef object read_only(object array):
-    """A view of an array that refuses to be written to."""
-    if array is not None:
-        array = array.view()
-        array.flags.writeable = False
-    return array
+    """A view of an array that refuses to be written to, and to be made writeable again."""
+    array.flags.writeable = False
+    return array.view()
 
 
 cdef dict conv2d_plans = {}
@@ -613,10 +710,12 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
                     activation_of(activation, w.shape[0]), (<Prepared> found[0]).bias_type)
             return <tuple> found
     cdef str dtype = dtype_name(x, "input")
+    cdef tuple batched = batched_shape(x, "input", dimensions(arguments.check_layout(layout)))
     problem = arguments.make_problem(
-        batched_shape(x, "input", dimensions(arguments.check_layout(layout))), w.shape, dtype,
-        stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout,
-        permitted=arguments.check_precision(precision, dtype))
+        batched, w.shape, dtype, stride=stride, padding=padding, dilation=dilation,
+        groups=groups, layout=layout, permitted=arguments.check_precision(precision, dtype))
+    if len(batched) == 5 and len(x.shape) == 4:
+        shapes.check_is_blocked("input", x.shape, problem.ic)
     described = activation_of(activation, w.shape[0])
     settings = {
         "algorithm": planner.check_algorithm(algorithm),
@@ -654,7 +753,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     bias : array_like, shape (oc,), optional
         Same dtype as `input`.
     stride, dilation : int or (int, int), optional
-        Vertical and horizontal.
+        Vertical and horizontal; an array of two integers will do.
     padding : int, (int, int), ((int, int), (int, int)) or str, optional
         Zeros around the input: one number, (vertical, horizontal), or ((top, bottom),
         (left, right)); or ``"valid"`` (none), ``"same"`` (PyTorch's rule: output as large as
@@ -734,10 +833,15 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     output has the same. C is what the weights say; where the block does not divide it, the last
     block ends in lanes of no channel. Those of the input are multiplied by zero weights: any
     finite numbers may stand there, but infinities and NaN spoil every output that they reach.
-    Those of the residual have no effect, and those of the output are written as zero.
+    Those of the residual have no effect, and those of the output are written as zero. An image
+    without N that is as high as it has channels could be an NCHW array: it is refused, and is
+    taken as (1, ceil(C / block), H, W, block).
 
     All arrays are of one dtype, bias, residual and `out` among them; none is ever cast to
-    another, as PyTorch and ONNX have it too. float16 arrays give a float16 result. On a CPU
+    another, as PyTorch and ONNX have it too. Only Python numbers, in lists or tuples, have no
+    dtype: they take that of input and weight, and float64 where both are such. A tensor that
+    records gradients is taken without them; a masked array is refused, as its mask would be
+    lost. float16 arrays give a float16 result. On a CPU
     without arithmetic of half precision they are computed in float32, bias, residual and
     activation included, and each element is rounded once, to the nearest: its error is half a
     unit in its last place beside that of float32. What is beyond 65504 then becomes infinite.
@@ -762,11 +866,16 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef int team
     cdef bint batched
     cdef object x, w, b = None, plain_x
-    x = as_array(input, "input")
-    w = as_array(weight, "weight")
+    if type(input) is list or type(input) is tuple:
+        w = as_array(weight, "weight")
+        x = as_array(input, "input", w.dtype)
+    else:
+        x = as_array(input, "input")
+        w = as_array(weight, "weight", x.dtype)
     dtype_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
-        raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}")
+        raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
+                        f"{conversion(w.dtype, x.dtype)}")
     prepared, activated = conv2d_prepared(x, w, stride, padding, dilation, groups, activation,
                                           layout, algorithm, tolerance, threads, max_workspace,
                                           precision)

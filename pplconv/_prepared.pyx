@@ -32,11 +32,8 @@ from pplconv._workspace cimport Buffer, borrow, give_back
 import numpy as np
 
 from pplconv import planner
-from pplconv.numerics import TYPES
+from pplconv._dtypes import DTYPES
 from pplconv.schedules import compile_plan
-
-
-cdef dict DTYPES = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 
 
 cdef class Prepared:
@@ -195,7 +192,7 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     cdef int team
     cdef object plain
     if residual is not None:
-        residual = as_array(residual, "residual")
+        residual = as_array(residual, "residual", prepared.dtype)
         check_operand(residual, "residual",
                       prepared.output_shape if batched else prepared.output_shape[1:],
                       prepared.dtype)

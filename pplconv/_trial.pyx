@@ -13,7 +13,7 @@ from pplconv.schedules.team cimport leave_team, take_team
 
 import numpy as np
 
-from pplconv.numerics import TYPES
+from pplconv._dtypes import DTYPES
 from pplconv.schedules import compile_plan
 
 cdef extern from *:
@@ -65,7 +65,7 @@ cdef class Trial:
         self.threads = fields["threads"]
         self.whole = True
         self.activation = EPILOGUES[epilogue]
-        slope = np.full(1, 0.125, TYPES[fields["numerics"].bias].numpy).tobytes()
+        slope = np.full(1, 0.125, DTYPES[fields["numerics"].bias]).tobytes()
         memcpy(&self.slope, <const char *> slope, <size_t> len(slope))
         if packed is not None and <int64_t> packed.weights.size >= schedule.packed_bytes():
             self.weights = packed.weights

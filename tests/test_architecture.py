@@ -22,7 +22,17 @@ LAYERS = [
     {"demo"},
     {"integrations"},
     {"_bench_instances", "_search"},
-    {"__init__", "_activation", "_arguments", "_blocked", "_conv", "_info", "_layers", "_progress"},
+    {
+        "__init__",
+        "_activation",
+        "_arguments",
+        "_blocked",
+        "_conv",
+        "_info",
+        "_layers",
+        "_progress",
+        "_shapes",
+    },
     {"instances"},
     {"_prepared"},
     {"planner"},
@@ -32,27 +42,32 @@ LAYERS = [
     {"runtime", "wisdom"},
     {"machine"},
     {"_arrays", "_binding", "_workspace", "config", "problem", "_version"},
+    {"_dtypes"},
     {"numerics"},
     {"_kernels"},
-    {"architecture"},
+    {"_array_like", "_call_signature", "_checks", "architecture"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # The leaves may not even use everything that lies below them.
 LEAVES = {
-    "_arrays": set(),
+    "_array_like": set(),
+    "_arrays": {"_array_like", "_dtypes"},
     "_binding": set(),
+    "_call_signature": set(),
+    "_checks": set(),
+    "_dtypes": {"numerics"},
     "_kernels": set(),
     "_workspace": {"_binding"},  # which NUMA node its memory should come from
     "_progress": set(),
-    "_trial": {"_arrays", "_binding", "_kernels", "_workspace", "numerics", "runtime", "schedules"},
+    "_trial": {"_arrays", "_binding", "_kernels", "_dtypes", "_workspace", "runtime", "schedules"},
     "_version": set(),
     "architecture": set(),
     "config": {"architecture"},  # whose instruction sets a cap may name
     "numerics": {"_kernels"},  # which says how long its chains are
     "problem": {"numerics"},
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
-    "runtime": {"_binding", "config", "machine"},
-    "wisdom": {"_version", "config", "machine"},
+    "runtime": {"_binding", "_checks", "config", "machine"},
+    "wisdom": {"_checks", "_version", "config", "machine"},
 }
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable
 from typing import Any
+
+from .. import _checks
+from ..config import MAX_THREADS
 
 __all__ = ["check_factory", "integer", "make_model", "number_or_auto", "one_of", "seconds"]
 
@@ -59,16 +61,8 @@ def number_or_auto(name: str, value: object) -> int | None:
 
 
 def integer(name: str, value: object, least: int = 1) -> int:
-    """An argument that is an integer, from `least` to 65536."""
-    try:
-        if isinstance(value, bool):
-            raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
-    if not least <= number <= 65536:
-        raise ValueError(f"{name} is {number}: expected {least} to 65536")
-    return number
+    """An argument that is a number of threads or instances."""
+    return _checks.integer(name, value, least, MAX_THREADS)
 
 
 def seconds(name: str, value: object) -> float:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..numerics import Numerics
+
 _Value = TypeVar("_Value")
 
 
@@ -35,9 +37,6 @@ class _Fixed(Mapping[str, _Value]):
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, _Value]:
         """Give a dict, which is the copier's own to change."""
         return dict(self._items)
-
-
-from ..numerics import Numerics
 
 
 @dataclass(frozen=True)

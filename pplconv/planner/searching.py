@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._arrays import empty_aligned
+from .._dtypes import DTYPES
 from .._trial import Trial
 from ..algorithms import Candidate
-from ..numerics import TYPES, Numerics
+from ..numerics import Numerics
 from ..problem import ConvProblem
 from .estimating import Ranked, Request, rank_team
 from .racing import Progress, Runs, Timed, choose, pruned, race
@@ -39,7 +40,7 @@ class Bench:
 
     def __init__(self, problem: ConvProblem, isas: Mapping[Numerics, str], epilogue: str) -> None:
         rng = np.random.default_rng(0)
-        dtype = np.dtype(TYPES[problem.dtype].numpy)
+        dtype = DTYPES[problem.dtype]
         drawn = np.promote_types(dtype, np.float32)  # halves cannot be drawn
         self.problem, self.isas, self.epilogue = problem, isas, epilogue
         # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from pplconv._checks import integer
 
 if TYPE_CHECKING:
     from pplconv.machine import Machine
@@ -142,13 +143,4 @@ def _by_id(machine: Machine, node: int | None, wanted: tuple[int, ...]) -> Place
 
 
 def _integer(name: str, value: Any, least: int, expected: str) -> int:
-    # True is an int to Python, and a slip of the keyboard here.
-    if isinstance(value, bool):
-        raise TypeError(f"{name} is {value!r}: expected {expected}")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} is {value!r}: expected {expected}") from None
-    if number < least:
-        raise ValueError(f"{name} is {number}: expected at least {least}")
-    return number
+    return integer(name, value, least, complaint=f"{name} is {value!r}: expected {expected}")

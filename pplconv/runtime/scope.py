@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator
@@ -10,6 +9,7 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from pplconv._checks import integer
 from pplconv.config import MAX_THREADS
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def team(threads: int) -> Block:
     ...     conv.plan_for((1, 64, 56, 56)).threads
     1
     """
-    number = _checked(threads)
+    number = integer("threads", threads, 1, MAX_THREADS)
     return Block(f"pplconv.runtime.team({number})", lambda scope: scope._replace(team=number))
 
 
@@ -244,16 +244,4 @@ def check_tolerance(tolerance: object) -> float:
         raise TypeError(f"tolerance must be a number, got {tolerance!r}") from None
     if not number >= 0:
         raise ValueError(f"tolerance must be at least 0, got {tolerance!r}")
-    return number
-
-
-def _checked(threads: object) -> int:
-    if isinstance(threads, bool):
-        raise TypeError(f"threads must be an integer, got {threads!r}")
-    try:
-        number = operator.index(threads)  # type: ignore[arg-type]
-    except TypeError:
-        raise TypeError(f"threads must be an integer, got {threads!r}") from None
-    if not 1 <= number <= MAX_THREADS:
-        raise ValueError(f"threads is {number}: expected 1 to {MAX_THREADS}")
     return number

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from .._checks import integer
 from ..config import MAX_THREADS
 from ..machine import Machine
 
@@ -180,11 +181,7 @@ def check_team(team: object) -> int:
     TypeError, ValueError
         Otherwise.
     """
-    if type(team) is not int:
-        raise TypeError(f"team is {team!r}: expected an int")
-    if not 1 <= team <= MAX_THREADS:
-        raise ValueError(f"team is {team}: expected 1 to {MAX_THREADS}")
-    return team
+    return integer("team", team, 1, MAX_THREADS, complaint=f"team is {team!r}: expected an int")
 
 
 def merge(old: Entry | None, new: Entry) -> Entry:

@@ -50,7 +50,9 @@ CASES = {
     "a block too large": (f32(1, 1, 9, 10, 65), "input", ("1 to 64", "(1, 1, 9, 10, 65)")),
     "a block too few": (f32(1, 1, 9, 10, 16), "input", ("2 blocks of 16", "20", "got 1")),
     "a block too many": (f32(3, 9, 10, 16), "input", ("2 blocks of 16", "20", "got 3")),
-    "no rows": (f32(1, 2, 0, 10, 16), "input|weight", ("0",)),
+    "no rows": (f32(1, 2, 0, 10, 16), "input", ("empty", "0 rows")),
+    "NCHW": (f32(1, 20, 32, 32), "input|input_shape", ("20 channels", "to_blocked")),
+    "NCHW in a batch": (f32(2, 20, 16, 16), "input|input_shape", ("20 channels", "to_blocked")),
 }
 
 
@@ -71,6 +73,22 @@ def test_wrong_inputs_are_refused(key):
         messages.append(str(caught.value))
     for message in messages:
         assert [text for text in shows if text not in message] == []
+
+
+def test_an_image_as_high_as_it_has_channels_needs_a_batch():
+    """Its shape could be that of an NCHW array, which no kept plan must let pass."""
+    x, weight = np.ones((1, 3, 8, 8), np.float32), f32(8, 3, 3, 3)
+    conv = pplconv.Conv2d(weight, layout="NCHWc")
+    assert conv(x[None]).shape == (1, 1, 1, 6, 8)
+    for call in (
+        lambda: conv(x),  # after a plan for just this image was made
+        lambda: pplconv.conv2d(x, weight, layout="NCHWc"),
+        lambda: conv(x.tolist()),
+        lambda: conv.plan_for(x.shape),
+    ):
+        with pytest.raises(ValueError, match=r"\binput(?:_shape)? .*\(1, 1, 3, 8, 8\)"):
+            call()
+    assert conv(np.ones((1, 4, 8, 8), np.float32)).shape == (1, 2, 6, 8)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

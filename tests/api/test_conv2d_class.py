@@ -277,3 +277,39 @@ def test_show_config_prints(capsys):
         assert word.lower() in text.lower()
     isa = pplconv.Conv2d(np.ones((1, 1, 1, 1), np.float32)).plan_for((1, 1, 8, 8)).isa
     assert isa in text
+
+
+# What is easily given in place of something else ------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(6, 8, 3), (np.int64(6), 8, 3)])
+def test_sizes_as_of_torch_are_told_what_is_taken(sizes):
+    with pytest.raises(TypeError, match=r"^weight must be an array .* got .*6.*torch\.nn\.Conv2d"):
+        pplconv.Conv2d(*sizes)
+
+
+@pytest.mark.parametrize("form", [np.asarray, np.ndarray.tolist])
+def test_an_input_in_place_of_its_shape_is_told_so_in_a_line(form, rng):
+    conv, x = pplconv.Conv2d(draw(rng, 8, 3, 3, 3)), draw(rng, 1, 3, 40, 40)
+    for call in (conv.plan_for, lambda x: pplconv.Conv2d(conv.weight, input_shape=x)):
+        with pytest.raises(TypeError, match=r"^input_shape must be") as caught:
+            call(form(x))
+        assert len(str(caught.value)) < 300
+    with pytest.raises(TypeError, match=r"an array of shape \(1, 3, 40, 40\): give its \.shape"):
+        conv.plan_for(x)
+    assert conv.plan_for(np.array(x.shape)) == conv.plan_for(x.shape)
+
+
+@pytest.mark.parametrize("form", [np.array, lambda value: list(map(np.int32, value))])
+def test_geometry_may_be_arrays_of_integers(form, rng):
+    x, w = draw(rng, 1, 3, 12, 13), draw(rng, 4, 3, 3, 3)
+    for given, plain in (
+        ({"stride": form([2, 1])}, {"stride": (2, 1)}),
+        ({"dilation": form([1, 2])}, {"dilation": (1, 2)}),
+        ({"padding": form([2, 1])}, {"padding": (2, 1)}),
+        ({"padding": np.array([[1, 0], [2, 1]])}, {"padding": ((1, 0), (2, 1))}),
+        ({"stride": np.array(2), "padding": np.array(1)}, {"stride": 2, "padding": 1}),
+    ):
+        expected = pplconv.conv2d(x, w, **plain)
+        assert pplconv.conv2d(x, w, **given).tobytes() == expected.tobytes()
+        assert pplconv.Conv2d(w, **given)(x).tobytes() == expected.tobytes()

@@ -52,7 +52,10 @@ CASES = {
     "input without dimensions": Case({"input": F32(1)}, "input", ("()",)),
     "input with other channels": Case({"input": zeros(2, 5, 9, 10)}, "input", ("5", "6")),
     "input channels last": Case({"input": zeros(2, 9, 10, 6)}, "input", ("9", "6")),
-    "input without rows": Case({"input": zeros(2, 6, 0, 10)}, "input|weight", ("0",)),
+    "input without rows": Case({"input": zeros(2, 6, 0, 10)}, "input", ("empty", "0 rows")),
+    "input without columns, padded": Case(
+        {"input": zeros(2, 6, 9, 0), "padding": 3}, "input", ("empty", "9 rows and 0 columns")
+    ),
     "weight of 3 dimensions": Case({"weight": zeros(8, 6, 3)}, "weight", ("(8, 6, 3)",)),
     "weight of 2 dimensions": Case({"weight": zeros(8, 6)}, "weight", ("(8, 6)",)),
     "weight without outputs": Case({"weight": zeros(0, 6, 3, 3), "bias": None}, "weight"),
@@ -68,7 +71,7 @@ CASES = {
     "bias of 2 dimensions": Case({"bias": zeros(8, 1)}, "bias", ("(8, 1)",)),
     "bias as a scalar": Case({"bias": F32(1)}, "bias"),
     "bias of other type": Case({"bias": zeros(8, dtype="f8")}, "bias", ("float64",), TypeError),
-    "bias of integers": Case({"bias": [1] * 8}, "bias", ("int",), TypeError),
+    "bias of integers": Case({"bias": zeros(8, dtype="i8")}, "bias", ("int64",), TypeError),
     "residual of other shape": Case(
         {"residual": zeros(2, 8, 9, 10)}, "residual", ("(2, 8, 9, 10)", "(2, 8, 7, 8)")
     ),
@@ -105,6 +108,12 @@ CASES = {
             (None, "None", TypeError),
             (True, "True", TypeError),
             ((1, 1.5), "1.5", TypeError),
+            (None, "an int or a pair of ints", TypeError),
+            (1.5, "an int or a pair of ints", TypeError),
+            ((1, None), "an int or a pair of ints, got (1, None)", TypeError),
+            (np.array([1.0, 1.0]), "an int or a pair of ints", TypeError),
+            (np.array([1, 1, 1]), "array([1, 1, 1])", ValueError),
+            (np.zeros((9, 9), int), "an array of shape (9, 9)", ANY),
         ]
     },
     # Padding
@@ -124,6 +133,10 @@ CASES = {
             (None, "None", TypeError),
             ((0, "1"), "'1'", TypeError),
             (True, "True", TypeError),
+            (1.5, '"same_lower", got 1.5', TypeError),
+            (None, '"same_lower", got None', TypeError),
+            (np.array([0.5, 1.0]), "got array([0.5, 1. ])", TypeError),
+            (np.zeros((2, 3), int), "array([[0, 0, 0]", ValueError),
         ]
     },
     "same with a stride": Case({"padding": "same", "stride": 2}, "padding", ("same", "2")),

@@ -150,6 +150,9 @@ def predicted(case: Case) -> Reason | None:
     """
     p = case.problem
     stride, dilation = pair(p.stride), pair(p.dilation)
+    if case.block and p.batch is None and p.image[0] == p.in_channels:
+        # What else is wrong may be found first.
+        return Reason("blocks without a batch may be NCHW", "input|input_shape|padding|weight")
     if p.padding == "same" and stride != (1, 1):
         return Reason('padding="same" with a stride', "padding")
     pads = explicit_padding(p.padding, p.image, p.kernel, stride, dilation)

@@ -64,6 +64,37 @@ def test_a_prepared_convolution_is_used_where_it_lies(layout, dtype, groups, rng
     np.testing.assert_array_equal(changed, np.zeros_like(expected))
 
 
+class Named(pplconv.Conv2d):
+    """A model of somebody's own: a convolution with something beside it."""
+
+
+class Reduced(Named):
+    """The same, with its own way to be pickled."""
+
+    def __reduce__(self):
+        return Reduced, (self.weight * 2,)
+
+
+def test_subclasses_arrive_as_themselves(rng):
+    conv = Named(rng.standard_normal((16, 16, 3, 3)).astype("f"), np.ones(16, "f"), padding=1)
+    conv.names = ["a", "b"]
+    x = rng.standard_normal((1, 16, 12, 12)).astype("f")
+    expected = conv(x)
+    there, room = through_memory(conv)
+    assert type(there) is Named and there.names == conv.names
+    assert there(x).tobytes() == expected.tobytes()
+    assert not there.weight.flags.writeable and not there.bias.flags.writeable
+    room[:] = 0  # weights and bias lie there, as of any other convolution
+    assert not there(x).any()
+
+
+def test_a_subclass_is_pickled_in_its_own_way(rng):
+    conv = Reduced(rng.standard_normal((16, 16, 3, 3)).astype("f"))
+    there, _ = through_memory(conv)
+    assert type(there) is Reduced
+    np.testing.assert_array_equal(there.weight, conv.weight * 2)
+
+
 def test_plans_go_along(rng):
     conv = pplconv.Conv2d(rng.standard_normal((64, 64, 3, 3)).astype("f"), padding=1)
     shapes = [(1, 64, 8, 8), (1, 64, 56, 56), (2, 64, 30, 7)]

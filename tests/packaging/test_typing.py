@@ -41,6 +41,17 @@ pplconv.conv2d(x, w, groups=2, activation=("leaky_relu", 0.1))
 pplconv.Conv2d(w, groups=2, activation="silu")
 pplconv.Conv2d(w, groups=2, search="measure", search_seconds=0.01, max_workspace=1 << 24)
 plan: pplconv.Plan = conv.plan_for((1, 4, 8, 8))
+sizes: tuple[int, int, int, int] = conv.weight_shape
+kernel: tuple[int, int] = conv.kernel_size
+channels: int = conv.in_channels + conv.out_channels + conv.groups
+pairs: tuple[tuple[int, int], tuple[int, int]] = (conv.stride, conv.dilation)
+weights: NDArray[np.float32] = conv.weight
+biases: NDArray[np.float32] | None = conv.bias
+settings: tuple[str, float, int | None] = (conv.algorithm, conv.tolerance, conv.threads)
+again = pplconv.Conv2d(conv.weight, activation=conv.activation, layout=conv.layout)
+pplconv.conv2d(x, w, groups=2, stride=np.array([1, 2]), padding=np.array(1))
+with pplconv.runtime.team(1):
+    conv(x)
 count: int = plan.scratch_bytes + plan.packed_weight_bytes + plan.threads
 text: str = plan.problem + plan.algorithm + plan.isa + plan.kernel + plan.bits
 cycles: float = sum(plan.cost.values())
@@ -72,6 +83,9 @@ conv = pplconv.Conv2d(x)
 conv(x, x, x, x)  # error
 conv.plan_for(3)  # error
 conv.plan_for((1, 4, 8, 8)).mr = 3  # error
+conv.stride = (1, 1)  # error
+conv.weight = x  # error
+conv.colour  # error
 pplconv.to_blocked(x, block="all")  # error
 pplconv.from_blocked(x, 1, 2)  # error
 pplconv.conv2d(x, x, layout="NCHW16c")  # error

@@ -1,0 +1,121 @@
+"""What is no plain ndarray, as one: lists, tensors of other libraries, exporters of memory.
+
+Other libraries' errors name neither the argument nor what to do here; those raised here do both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+_CPU = 1  # DLPack's number for it
+
+
+def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.ndarray[Any, Any]:
+    """Take anything that NumPy or DLPack (on the CPU) takes.
+
+    A tensor that records gradients is taken without them. Python numbers, and lists of them, have
+    no type of their own.
+
+    Parameters
+    ----------
+    value : array_like
+        What the caller gave.
+    name : str
+        Of the argument.
+    dtype : data-type, optional
+        What Python numbers become, float64 by default.
+
+    Returns
+    -------
+    ndarray
+        Of any dtype and shape; it shares the memory of `value` where that is possible.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If that cannot be, or would lose a mask.
+    """
+    if isinstance(value, np.ndarray):
+        refuse_mask(value, name)
+        return value
+    detach = getattr(value, "detach", None)
+    if getattr(value, "requires_grad", False) and callable(detach):
+        value = detach()
+    # What has both is asked by NumPy's own protocol, which may copy where DLPack may not.
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        return _through_dlpack(value, name)
+    try:
+        array = np.asarray(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(_advice(value, name) or f"{name} is no array: {error}") from error
+    if array.dtype.kind in "iuf" and _holds_python_numbers(value):
+        # What is beside them may be of a type that is refused later.
+        known = dtype is not None and dtype.kind == "f"
+        array = array.astype(dtype if known else np.float64, copy=False)
+    return array
+
+
+def refuse_mask(array: np.ndarray[Any, Any], name: str) -> None:
+    """Refuse a masked array: its masked elements would count like all others.
+
+    Raises
+    ------
+    TypeError
+        If it is one.
+    """
+    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} must not be a masked array, as its mask would be lost: use .filled(value)"
+        )
+
+
+def _through_dlpack(value: Any, name: str) -> np.ndarray[Any, Any]:
+    try:
+        device = int(value.__dlpack_device__()[0])
+    except (AttributeError, TypeError) as error:
+        raise TypeError(f"{name}: object has no usable __dlpack_device__: {error}") from error
+    if device != _CPU:
+        raise TypeError(f"{name} must be in CPU memory, got DLPack device type {device}")
+    try:
+        return np.from_dlpack(value)
+    except MemoryError:
+        raise
+    except Exception as error:
+        text = _advice(value, name) or f"{name} cannot be taken through DLPack: {error}"
+        raise TypeError(text) from error
+
+
+def _holds_python_numbers(value: Any) -> bool:
+    """Whether what NumPy made an array of are ints and floats of Python's.
+
+    The first tells for all: NumPy's scalars have a type of their own, and nobody mixes the two.
+    """
+    while type(value) in (list, tuple):
+        if not value:
+            return True
+        value = value[0]
+    return type(value) in (int, float)
+
+
+def _advice(value: Any, name: str) -> str | None:
+    """What hinders a tensor from being an array, and what helps; None if that is not known."""
+    device = getattr(value, "device", None)
+    where = getattr(device, "type", "cpu")
+    if where == "meta" or getattr(value, "is_meta", False) is True:
+        return f"{name} must have data, got a tensor on the meta device: load its values first"
+    layout = str(getattr(value, "layout", "strided"))
+    if hasattr(value, "to_dense") and not layout.endswith("strided"):
+        return f"{name} must be dense, got layout {layout}: use .to_dense()"
+    if isinstance(where, str) and where != "cpu":
+        return f"{name} must be in CPU memory, got device {device}: use .cpu()"
+    dtype = str(getattr(value, "dtype", ""))
+    # Not asked of NumPy, which knows bfloat16 once another package has told it of that.
+    known = dtype.rpartition(".")[2] in ("float16", "float32", "float64")
+    if "float" in dtype and not known:
+        return f"{name} must be float16, float32 or float64, got {dtype}: use .float()"
+    return None

@@ -1,0 +1,22 @@
+"""The signature of a prepared convolution's calls, which a compiled class cannot say itself."""
+
+from __future__ import annotations
+
+
+class CallSignature:
+    """What `inspect.signature` finds as ``__signature__`` of an instance.
+
+    ``__call__`` of a compiled class is a slot, which knows of ``*args`` and ``**kwargs`` alone.
+    """
+
+    def __get__(self, instance: object, owner: type) -> object:
+        caller = next(base for base in owner.__mro__ if "__call__" in vars(base))
+        # The class itself has another signature, that of its constructor; a subclass that is
+        # called in another way has its own.
+        if instance is None or vars(caller).get("__signature__") is not self:
+            raise AttributeError("__signature__")
+        from inspect import Parameter, Signature  # on demand: few programs ask
+
+        either = Parameter.POSITIONAL_OR_KEYWORD
+        optional = [Parameter(name, either, default=None) for name in ("residual", "out")]
+        return Signature([Parameter("input", either), *optional])

@@ -1,0 +1,63 @@
+"""Shapes that are easily confused with something else; every message says what was meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arguments import integer
+from ._checks import shown
+
+
+def dimensions_of(input_shape: Any) -> tuple[int, ...]:
+    """Return ``input_shape=`` as a tuple of ints of at least 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none, such as the input itself.
+    """
+    if getattr(input_shape, "ndim", 1) != 1:
+        raise TypeError(
+            f"input_shape must be a tuple of ints, got {shown(input_shape)}: give its .shape"
+        )
+    try:
+        dims = tuple(input_shape)
+    except TypeError:
+        raise TypeError(f"input_shape must be a tuple of ints, got {shown(input_shape)}") from None
+    return tuple(integer("input_shape", size, 0) for size in dims)
+
+
+def check_is_blocked(name: str, shape: tuple[int, ...], channels: int) -> None:
+    """Refuse four dimensions in layout NCHWc that fit an NCHW input of `channels` as well.
+
+    One image in blocks, without a batch, has as many dimensions as a batch in NCHW; to take one
+    for the other would give numbers that mean nothing.
+
+    Raises
+    ------
+    ValueError
+        If the second dimension is as long as there are channels.
+    """
+    if shape[1] == channels:
+        raise ValueError(
+            f"{name} of shape {tuple(shape)} with layout NCHWc may be one image of height "
+            f"{channels} in blocks, or NCHW with {channels} channels: give the image a batch "
+            f"axis, {(1, *shape)}, or NCHW to to_blocked first"
+        )
+
+
+def check_weight_is_no_size(weight: object) -> None:
+    """Tell who gives numbers of channels, as to torch.nn.Conv2d, what `Conv2d` takes.
+
+    Raises
+    ------
+    TypeError
+        If `weight` is an integer.
+    """
+    if isinstance(weight, (int, np.integer)):
+        raise TypeError(
+            f"weight must be an array of shape (oc, ic / groups, kh, kw), got {weight!r}: Conv2d "
+            "takes the weights themselves, where torch.nn.Conv2d takes numbers of channels"
+        )
