@@ -9,9 +9,8 @@
                   ``WorkerDied``
 ``Plan``          how a problem is computed (`Conv2d.plan_for`)
 ``show_config``   what this machine is and what pplconv makes of it
-``runtime``       teams and their cores: `runtime.team`, `runtime.pin`
+``runtime``       for a block of code: `runtime.team`, `runtime.tolerance`, `runtime.pin`
 ``wisdom``        measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
-``runtime``       threads: `runtime.team` for a block of code, `runtime.pin` and `Pin.unpin`
 ================  ================================================================================
 
 These names are the public ones, and all that ``dir(pplconv)`` lists. What else the package
@@ -23,11 +22,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from . import runtime, wisdom
-from ._arrays import empty_aligned
-from ._blocked import from_blocked, to_blocked
-from ._conv import Conv2d, conv2d
-from ._info import show_config
 from ._version import __version__
+from .api.blocked import from_blocked, to_blocked
+from .api.conv import Conv2d, conv2d
+from .commands.info import show_config
+from .memory.arrays import empty_aligned
 from .planner import Plan
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
-from . import _bench_instances, _search
+from .commands import bench_instances, search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,9 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _demo(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.command == "search":
-        return _search.run(options)
+        return search.run(options)
     if options.command == "bench-instances":
-        return _bench_instances.run(options)
+        return bench_instances.run(options)
     return _info(options.json)
 
 
@@ -49,10 +49,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
     info.add_argument("--json", action="store_true", help="print a JSON object")
-    _search.add_arguments(
+    search.add_arguments(
         commands.add_parser("search", help="measure the plans of layers, and remember them")
     )
-    _bench_instances.add_arguments(
+    bench_instances.add_arguments(
         commands.add_parser("bench-instances", help="measure instances and teams of a model")
     )
     commands.add_parser("demo", help="detect text in a picture with a NumPy pipeline (demo -h)")
@@ -60,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _info(as_json: bool) -> int:
-    from . import _info as info
+    from .commands import info
     from .config import current
 
     try:

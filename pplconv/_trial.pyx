@@ -5,15 +5,15 @@ from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from pplconv._arrays cimport View, hold, release
+from pplconv.memory.arrays cimport View, hold, release
 from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
-from pplconv._workspace cimport Buffer, borrow, give_back
+from pplconv.memory.workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.team cimport leave_team, take_team
 
 import numpy as np
 
-from pplconv._dtypes import DTYPES
+from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
 
 cdef extern from *:

@@ -11,6 +11,7 @@ from documents import ROOT, follow, headings, links, pages, section, tables
 from pplconv import config
 from pplconv.algorithms.error_bounds import WINOGRAD, direct_error_bound, winograd_error_bound
 from pplconv.architecture import LADDERS
+from pplconv.numerics import numerics_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -127,6 +128,9 @@ def test_every_module_of_the_benchmarks_is_described():
     assert named <= there
 
 
+SINGLE = numerics_of("f32", "f32")
+
+
 def test_error_bounds():
     """The bounds that docs/accuracy.md states, and how far the default tolerance reaches."""
     text = section(ROOT / "docs" / "accuracy.md", "what-a-bound-means")
@@ -138,13 +142,13 @@ def test_error_bounds():
         variant = re.fullmatch(r"F\((\d)x\d,(\d)x\d\)", name)
         for count, number in zip(channels, stated, strict=True):
             exact = (
-                winograd_error_bound(int(variant[1]), int(variant[2]), count, "f32")
+                winograd_error_bound(int(variant[1]), int(variant[2]), count, SINGLE)
                 if variant
-                else direct_error_bound(9 * count, "f32")
+                else direct_error_bound(9 * count, SINGLE)
             )
             assert float(number.split()[0]) == float(f"{exact:.1e}"), f"{name}, {count}"
     reach = re.findall(r"F\((\d)x\d,(\d)x\d\) up\s+to\s+(\d+)", text)
     assert len(reach) == 4
     for n, r, count in reach:
-        bound = [winograd_error_bound(int(n), int(r), int(count) + k, "f32") for k in (0, 1)]
+        bound = [winograd_error_bound(int(n), int(r), int(count) + k, SINGLE) for k in (0, 1)]
         assert bound[0] <= 1e-5 < bound[1], f"F({n},{r})"

@@ -19,7 +19,8 @@ import pytest
 
 import pplconv
 from pplconv import __main__ as command
-from pplconv import _info, _kernels, wisdom
+from pplconv import _kernels, wisdom
+from pplconv.commands import info as information
 from pplconv.machine import Machine
 from pplconv.machine import current as current_machine
 
@@ -63,8 +64,8 @@ def xeon(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
         monkeypatch.delenv(f"PPLCONV_{name}", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("PPLCONV_WISDOM", "off")
-    monkeypatch.setattr(_info, "current_machine", lambda: XEON)
-    monkeypatch.setattr(_info, "openmp_runtimes", lambda: [RUNTIME])
+    monkeypatch.setattr(information, "current_machine", lambda: XEON)
+    monkeypatch.setattr(information, "openmp_runtimes", lambda: [RUNTIME])
     table = types.SimpleNamespace(rows=lambda: ROWS)
     monkeypatch.setattr(pplconv, "_kernels", table)
     yield monkeypatch
@@ -142,9 +143,9 @@ def test_settings_show(xeon: pytest.MonkeyPatch) -> None:
 def test_chosen_isa_has_kernels(xeon: pytest.MonkeyPatch) -> None:
     few = [row for row in ROWS if row["isa"] != "avx512"]
     xeon.setattr(pplconv, "_kernels", types.SimpleNamespace(rows=lambda: few))
-    assert _info.config()["isa"]["chosen"] == "avx2"
+    assert information.config()["isa"]["chosen"] == "avx2"
     xeon.setattr(pplconv, "_kernels", types.SimpleNamespace(rows=list))
-    assert _info.config()["isa"]["chosen"] is None
+    assert information.config()["isa"]["chosen"] is None
     assert shown()["kernels"] == ["none"]
 
 
@@ -160,7 +161,7 @@ def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
         numa_nodes=((0, 1), (2, 3)),
         node_ids=(0, 8),
     )
-    xeon.setattr(_info, "current_machine", lambda: machine)
+    xeon.setattr(information, "current_machine", lambda: machine)
     lines = shown()
     assert lines["ISA"][2] == "features: asimd asimddp"
     assert lines["cores"] == ["1 socket, 3 physical (2 efficiency cores), 4 logical"]
@@ -168,7 +169,7 @@ def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
         "0: CPUs 0-1, 1 core, memory unknown",
         "8: CPUs 2-3, 2 cores, memory unknown",
     ]
-    found = _info.config()
+    found = information.config()
     assert json.loads(json.dumps(found)) == found
     assert found["cores"] == {
         "sockets": 1,
@@ -192,7 +193,7 @@ def test_kinds_of_arm_cores_show(xeon: pytest.MonkeyPatch) -> None:
         denied=("fphp", "asimdhp"),
         core_kinds=((0x531F0020, (4, 5, 6, 7)), (0x410FD051, (0, 1, 2, 3))),
     )
-    xeon.setattr(_info, "current_machine", lambda: machine)
+    xeon.setattr(information, "current_machine", lambda: machine)
     xeon.delenv("PPLCONV_MAX_ISA", raising=False)
     lines = shown()
     assert lines["CPU"] == [
@@ -206,7 +207,7 @@ def test_kinds_of_arm_cores_show(xeon: pytest.MonkeyPatch) -> None:
         "features: asimd",
         "not on every core: fphp asimdhp",
     ]
-    found = _info.config()
+    found = information.config()
     assert json.loads(json.dumps(found)) == found
     assert found["cpu"]["kinds"][0] == {
         "name": "Exynos-M3",
@@ -227,7 +228,7 @@ def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
         plural = "entry" if number == 1 else "entries"
         assert shown()["wisdom"] == [f"{number} {plural} in {path}"]
     size = path.stat().st_size
-    assert _info.config()["wisdom"] == {
+    assert information.config()["wisdom"] == {
         "path": str(path),
         "entries": 2,
         "bytes": size,
@@ -238,8 +239,8 @@ def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_unknown_things(xeon: pytest.MonkeyPatch) -> None:
-    xeon.setattr(_info, "current_machine", Machine)
-    xeon.setattr(_info, "openmp_runtimes", list)
+    xeon.setattr(information, "current_machine", Machine)
+    xeon.setattr(information, "openmp_runtimes", list)
     lines = shown()
     assert lines["CPU"][0] == "(no name)"
     assert lines["caches"][1] == "L3 none, line 64 bytes"
@@ -252,7 +253,7 @@ def test_unknown_things(xeon: pytest.MonkeyPatch) -> None:
 
 
 def test_this_machine() -> None:
-    found = _info.config()
+    found = information.config()
     machine = current_machine()
     assert found["pplconv"] == pplconv.__version__
     assert found["isa"]["available"] == list(machine.isas)
@@ -352,7 +353,7 @@ def test_demo_without_its_extras(
 
 def test_broken_package_is_not_taken_for_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def main(arguments: list[str]) -> int:
-        raise ModuleNotFoundError("No module named 'pplconv._conv'", name="pplconv._conv")
+        raise ModuleNotFoundError("No module named 'pplconv.api.conv'", name="pplconv.api.conv")
 
     fake_demo(monkeypatch, main)
     with pytest.raises(ModuleNotFoundError):
@@ -375,6 +376,6 @@ def test_fault_of_ours_is_not_taken_for_a_setting(xeon: pytest.MonkeyPatch) -> N
     def broken() -> list[dict[str, Any]]:
         raise ValueError("a fault of ours")
 
-    xeon.setattr(_info, "openmp_runtimes", broken)
+    xeon.setattr(information, "openmp_runtimes", broken)
     with pytest.raises(ValueError, match="a fault of ours"):
         command.main(["info"])

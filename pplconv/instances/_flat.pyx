@@ -10,7 +10,7 @@ from cpython.dict cimport PyDict_Size
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
-from pplconv._arrays cimport View, hold, new_array, release
+from pplconv.memory.arrays cimport View, hold, new_array, release
 
 import numpy as np
 

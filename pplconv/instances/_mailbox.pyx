@@ -15,7 +15,7 @@ there, or none.
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 
-from pplconv._arrays cimport View, hold, release
+from pplconv.memory.arrays cimport View, hold, release
 
 __all__ = ["ANNOUNCED", "BYTES", "NOTHING", "THERE", "Inbox", "Outbox"]
 

@@ -24,7 +24,7 @@ from contextlib import suppress
 
 import numpy as np
 
-from .._arrays import empty_aligned
+from ..memory.arrays import empty_aligned
 from . import _mailbox
 from ._flat import Flat, flatten, read_flat
 from ._mailbox import THERE

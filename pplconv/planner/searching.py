@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._arrays import empty_aligned
-from .._dtypes import DTYPES
 from .._trial import Trial
 from ..algorithms import Candidate
+from ..memory.arrays import empty_aligned
+from ..memory.dtypes import DTYPES
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .estimating import Ranked, Request, rank_team

@@ -11,7 +11,7 @@ from libc.string cimport memset
 
 from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
-from pplconv._workspace cimport Buffer, borrow, give_back
+from pplconv.memory.workspace cimport Buffer, borrow, give_back
 
 from pplconv.numerics import numerics_of
 

@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport GemmFamily, pplconv_kernel
-from pplconv._workspace cimport Buffer
+from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport Memory, Schedule, Shape
 
 

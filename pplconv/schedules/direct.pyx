@@ -28,7 +28,7 @@ from pplconv._kernels cimport (
     pplconv_segment,
     pplconv_store_transposed_args,
 )
-from pplconv._workspace cimport Buffer
+from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from pplconv import _arguments, machine
+from pplconv import machine
 from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
+from pplconv.api.arguments import make_problem
 from pplconv.numerics import Numerics
 from pplconv.planner import target
 from pplconv.planner.estimating import tiles
@@ -35,7 +36,7 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
     if block:
         arguments["layout"] = "NCHWc"
     dtype = {"float16": "f16", "float32": "f32", "float64": "f64"}[problem.dtype]
-    return _arguments.make_problem(shape, filters, dtype, **arguments)
+    return make_problem(shape, filters, dtype, **arguments)
 
 
 def surroundings(

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 import pplconv
-from pplconv import _workspace
+from pplconv.memory import workspace
 
 # The probe ends after so many calls in a row that did not fail: a single one may have made up for a
 # failed allocation.
@@ -65,8 +65,8 @@ def main() -> None:
     act, step = acts()[name], STEPS.get(name, 1)
     expected = act().tobytes()
     act()
-    _workspace.empty_pool()
-    before = _workspace.allocated_bytes()
+    workspace.empty_pool()
+    before = workspace.allocated_bytes()
     failed, whole, other = 0, 0, Counter()
     wrong, leaked = [], []
     for start in itertools.count(0, step):
@@ -89,10 +89,10 @@ def main() -> None:
         result = error = None
         if act().tobytes() != expected:
             wrong.append(start)
-        _workspace.empty_pool()
-        if _workspace.allocated_bytes() != before:
+        workspace.empty_pool()
+        if workspace.allocated_bytes() != before:
             leaked.append(start)
-            before = _workspace.allocated_bytes()
+            before = workspace.allocated_bytes()
         if whole >= ENOUGH:
             break
     print(json.dumps({"failed": failed, "other": other, "wrong": wrong, "leaked": leaked}))

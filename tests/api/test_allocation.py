@@ -1,9 +1,9 @@
 """Memory that cannot be had: MemoryError, nothing leaked, and the next call works.
 
 What a call takes natively, scratch and packed weights, comes from one function of
-``pplconv._workspace``, where each allocation of a call fails in turn. NumPy's and Python's own
-allocations have no such place, so they fail in processes of their own, Python's one by one, NumPy's
-because the process may have no more.
+``pplconv.memory.workspace``, where each allocation of a call fails in turn. NumPy's and Python's
+own allocations have no such place, so they fail in processes of their own, Python's one by one,
+NumPy's because the process may have no more.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import psutil
 import pytest
 
 import pplconv
-from pplconv import _workspace, wisdom
+from pplconv import wisdom
+from pplconv.memory import workspace
 
 F32 = np.float32
 # A name for each algorithm, with a problem that it serves: weight, groups, more arguments.
@@ -34,7 +35,7 @@ ALGORITHMS = {
     "im2col": ((40, 24, 3, 3), 1, {"stride": 2}),
 }
 # What a search finds is kept apart for each, so none of them finds a result of another.
-fresh_workspace = itertools.count(1 << 30)
+freshworkspace = itertools.count(1 << 30)
 
 
 def arrays(shape: tuple[int, ...], *weight: int) -> tuple[np.ndarray, np.ndarray]:
@@ -45,14 +46,14 @@ def arrays(shape: tuple[int, ...], *weight: int) -> tuple[np.ndarray, np.ndarray
 @pytest.fixture(autouse=True)
 def no_failure_is_left() -> Iterator[None]:
     yield
-    _workspace.fail_allocation(0)
+    workspace.fail_allocation(0)
 
 
 def held() -> int:
     """Bytes of native memory that somebody holds."""
     gc.collect()
-    _workspace.empty_pool()
-    return _workspace.allocated_bytes()
+    workspace.empty_pool()
+    return workspace.allocated_bytes()
 
 
 def fail_each(act: Callable[[], np.ndarray], most: int = 100) -> int:
@@ -63,13 +64,13 @@ def fail_each(act: Callable[[], np.ndarray], most: int = 100) -> int:
     expected = act().tobytes()
     before = held()
     for failed in range(most):
-        _workspace.fail_allocation(failed + 1)
+        workspace.fail_allocation(failed + 1)
         try:
             result = act()
         except MemoryError as error:
             assert "cannot allocate" in str(error)
         else:
-            _workspace.fail_allocation(0)
+            workspace.fail_allocation(0)
             assert result.tobytes() == expected
             return failed
         assert held() == before, f"allocation {failed + 1} leaks"
@@ -120,7 +121,7 @@ def test_an_object_outlives_a_failure():
         first, second = conv(x), pplconv.Conv2d(weight, padding=1, algorithm=algorithm)(other)
         failures = 0
         while True:
-            _workspace.fail_allocation(failures + 1)
+            workspace.fail_allocation(failures + 1)
             try:
                 result = conv(other)
             except MemoryError:
@@ -128,7 +129,7 @@ def test_an_object_outlives_a_failure():
                 assert conv(x).tobytes() == first.tobytes()
             else:
                 break
-        _workspace.fail_allocation(0)
+        workspace.fail_allocation(0)
         assert failures >= 1
         assert result.tobytes() == second.tobytes()
         assert conv(x).tobytes() == first.tobytes()
@@ -140,12 +141,12 @@ def test_a_search():
     before = held()
     arguments = {
         "padding": 1, "input_shape": x.shape, "search": "exhaustive", "search_seconds": 0.05,
-        "max_workspace": next(fresh_workspace),
+        "maxworkspace": next(freshworkspace),
     }  # fmt: skip
     known = wisdom.export()["entries"]
     # Two candidates are timed at least, with weights and scratch each; then those of the object.
     for failed in range(1, 5):
-        _workspace.fail_allocation(failed)
+        workspace.fail_allocation(failed)
         with pytest.raises(MemoryError, match="cannot allocate"):
             pplconv.Conv2d(weight, **arguments)
         assert held() == before
@@ -166,7 +167,7 @@ def test_memory_stays_the_same_over_many_failures():
     def fail_often(times: int) -> int:
         failures = 0
         for i in range(times):
-            _workspace.fail_allocation(1 + i % 2)
+            workspace.fail_allocation(1 + i % 2)
             try:
                 if i % 3:
                     pplconv.conv2d(x, weight, padding=1)
@@ -174,7 +175,7 @@ def test_memory_stays_the_same_over_many_failures():
                     conv(x)
             except MemoryError:
                 failures += 1
-        _workspace.fail_allocation(0)
+        workspace.fail_allocation(0)
         return failures
 
     fail_often(30)

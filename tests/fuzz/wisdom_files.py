@@ -16,7 +16,7 @@ import pplconv
 from candidates import conv_problem
 from fuzz.cases import Case
 from fuzz.refusals import predicted
-from pplconv._activation import activation_of
+from pplconv.api.activation import activation_of
 from pplconv.planner import planning
 from pplconv.planner.estimating import Request
 from pplconv.wisdom import Division, Entry, WisdomWarning

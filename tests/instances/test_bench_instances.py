@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from pplconv import _bench_instances as bench
 from pplconv.__main__ import main
+from pplconv.commands import bench_instances as bench
 
 LAYERS = '# a net\nmb1ic8ih14oc16kh3ph1n"net:a*2"\n\nmb1ic16ih7oc8kh1n"net:b"\n'
 ROW = re.compile(r"thread +(\d+) +(\d+) +([\d.e+]+) +([\d.]+)x +([\d.e+]+) +([\d.e+]+)")

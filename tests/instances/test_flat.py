@@ -7,8 +7,8 @@ import weakref
 import numpy as np
 import pytest
 
-from pplconv._arrays import empty_aligned
 from pplconv.instances._flat import flatten, read_flat
+from pplconv.memory.arrays import empty_aligned
 
 GUARD = 128
 

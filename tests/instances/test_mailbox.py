@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gates import PATIENCE
-from pplconv._arrays import empty_aligned
 from pplconv.instances._mailbox import ANNOUNCED, BYTES, NOTHING, THERE, Inbox, Outbox
+from pplconv.memory.arrays import empty_aligned
 
 
 @pytest.fixture

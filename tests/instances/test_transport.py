@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from gates import PATIENCE
-from pplconv._arrays import empty_aligned
 from pplconv.instances import transport
 from pplconv.instances.transport import MAILBOXES, Channel, Gone
+from pplconv.memory.arrays import empty_aligned
 
 
 @contextmanager

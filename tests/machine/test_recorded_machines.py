@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from pplconv import _info
+from pplconv.commands import info
 from pplconv.config import Settings
 from pplconv.machine import Machine, detect
 from pplconv.runtime import explain_default_threads
@@ -547,10 +547,10 @@ def test_shown(
     nodes: list[str],
 ) -> None:
     machine = look(*laid(name))
-    monkeypatch.setattr(_info, "current_machine", lambda: machine)
-    monkeypatch.setattr(_info, "openmp_runtimes", list)
+    monkeypatch.setattr(info, "current_machine", lambda: machine)
+    monkeypatch.setattr(info, "openmp_runtimes", list)
     text = io.StringIO()
-    _info.show_config(text)
+    info.show_config(text)
     lines = text.getvalue().splitlines()
     for label, texts in (("cores", [cores]), ("affinity", [affinity]), ("NUMA nodes", nodes)):
         first = next(at for at, line in enumerate(lines) if line.startswith(f"{label:<14}"))

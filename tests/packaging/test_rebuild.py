@@ -135,7 +135,7 @@ def built_once(tmp_path_factory, packages) -> Tree:
         shutil.copy(ROOT / name, tree.folder)
     for name in modules():
         (tree.folder / f"pplconv/{name}.pyx").write_text(f'"""Module {name}."""\n')
-    tree.first = tree.build(MEET="pplconv._kernels.o pplconv._conv.o")
+    tree.first = tree.build(MEET="pplconv._kernels.o pplconv.api.conv.o")
     tree.first_translated = tree.translated
     return tree
 
@@ -155,7 +155,7 @@ def test_a_first_build_makes_everything_once(built_once):
 def test_modules_are_compiled_at_the_same_time(built_once):
     """Two of them waited for each other in that build, and it would have failed otherwise."""
     met = {path.name for path in built_once.folder.parent.glob("log.*")}
-    assert met == {"log.pplconv._kernels.o", "log.pplconv._conv.o"}
+    assert met == {"log.pplconv._kernels.o", "log.pplconv.api.conv.o"}
 
 
 def test_nothing_is_made_again_because_files_are_newer(built_once):

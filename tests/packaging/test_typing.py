@@ -132,7 +132,7 @@ def test_marker_and_stubs_are_installed():
     assert (package / "py.typed").is_file()
     stubs = {entry.name for entry in package.iterdir() if entry.name.endswith(".pyi")}
     # The compiled modules that Python modules import; the others are seen by Cython only.
-    assert stubs >= {"_blocked.pyi", "_conv.pyi", "_kernels.pyi"}
+    assert stubs >= {"blocked.pyi", "conv.pyi", "_kernels.pyi"}
 
 
 SIGNATURES = {
@@ -178,7 +178,7 @@ def test_signatures_at_run_time(name):
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_stubs_have_the_signatures_of_the_code(name):
     """Names, order, what goes by name only, and defaults, in every overload."""
-    text = (resources.files("pplconv") / "_conv.pyi").read_text(encoding="utf-8")
+    text = (resources.files("pplconv") / "api" / "conv.pyi").read_text(encoding="utf-8")
     body = ast.parse(text).body
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name == name:

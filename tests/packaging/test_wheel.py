@@ -49,7 +49,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel_names):
     modules = {path.stem for path in (ROOT / "pplconv").rglob("*.pyx")}
     built_modules = {n.name.partition(".")[0] for n in packaged if n.suffix == ".so"}
     assert built_modules == modules
-    assert {"_conv"} <= {n.stem for n in packaged if n.suffix == ".pyi"}
+    assert {"conv"} <= {n.stem for n in packaged if n.suffix == ".pyi"}
     python = {p.relative_to(ROOT).as_posix() for p in (ROOT / "pplconv").rglob("*.py")}
     assert python == {str(n) for n in packaged if n.suffix == ".py"}
 

@@ -16,9 +16,9 @@ import pytest
 
 import pplconv
 from planner_case import Bench, elsewhere
-from pplconv import _search
 from pplconv.__main__ import main
-from pplconv._progress import Progress
+from pplconv.commands import search
+from pplconv.commands.progress import Progress
 
 TINY = "mb1ic16ih8oc16kh3ph1"
 FILE = f"""
@@ -207,14 +207,14 @@ def test_a_file_that_cannot_be_written_ends_with_2(tmp_path, monkeypatch, capsys
 
 
 def test_a_layer_without_memory_is_left_out(path, monkeypatch, capsys):
-    plan = _search.planner.plan_problem
+    plan = search.planner.plan_problem
 
     def plan_problem(request, **more):
         if request.problem.kh == 3:
             raise MemoryError
         return plan(request, **more)
 
-    monkeypatch.setattr(_search.planner, "plan_problem", plan_problem)
+    monkeypatch.setattr(search.planner, "plan_problem", plan_problem)
     assert main(["search", TINY, "mb1ic16ih8oc16kh1", "--seconds", "0.01"]) == 2
     output = capsys.readouterr()
     assert "not enough memory" in output.err
@@ -223,14 +223,14 @@ def test_a_layer_without_memory_is_left_out(path, monkeypatch, capsys):
 
 
 def test_ctrl_c_keeps_what_is_finished(path, monkeypatch, capsys):
-    plan = _search.planner.plan_problem
+    plan = search.planner.plan_problem
 
     def plan_problem(request, **more):
         if request.problem.kh == 1:
             raise KeyboardInterrupt
         return plan(request, **more)
 
-    monkeypatch.setattr(_search.planner, "plan_problem", plan_problem)
+    monkeypatch.setattr(search.planner, "plan_problem", plan_problem)
     arguments = ["search", TINY, "mb1ic16ih8oc16kh1", TINY, "--seconds", "0.01", "--threads", "1"]
     assert main(arguments) == 130
     output = capsys.readouterr()

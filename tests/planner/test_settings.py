@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from pplconv._activation import activation_of
+from pplconv.api.activation import activation_of
 from pplconv.planner import EPILOGUES
 
 W = np.ones((16, 16, 3, 3), np.float32)

@@ -12,7 +12,7 @@ import pytest
 
 from pinning_case import REFUSALS, TWO_NODES, System, Work, machine, replaced_system
 from pplconv._binding import Binding
-from pplconv._workspace import Buffer
+from pplconv.memory.workspace import Buffer
 from pplconv.runtime import pin, pinning
 
 PREFERRED = 1

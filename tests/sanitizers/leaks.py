@@ -26,7 +26,8 @@ import numpy as np
 
 import pplconv
 from call_cases import Case, every_case
-from pplconv import _workspace, config, machine
+from pplconv import config, machine
+from pplconv.memory import workspace
 
 # The last of a report's lines.
 SUMMARY = re.compile(r"SUMMARY: \w+: (\d+) byte\(s\) leaked in (\d+) allocation\(s\)")
@@ -83,7 +84,7 @@ def tracked() -> Counter[str]:
 def once(case: Case, tried: Counter[str]) -> None:
     """Make a call whole, and then with each of its first allocations failing."""
     for failing in range(FAILURES + 1):
-        _workspace.fail_allocation(failing)
+        workspace.fail_allocation(failing)
         try:
             result = case.call()
         except MemoryError:
@@ -92,7 +93,7 @@ def once(case: Case, tried: Counter[str]) -> None:
             tried["whole"] += 1
             assert result == case.expected, f"{case.kind} {case.algorithm}: other bytes"
         finally:
-            _workspace.fail_allocation(0)
+            workspace.fail_allocation(0)
 
 
 def refused(tried: Counter[str]) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ._arguments import integer
-from ._checks import shown
+from .._checks import shown
+from .arguments import integer
 
 
 def dimensions_of(input_shape: Any) -> tuple[int, ...]:

@@ -1,10 +1,10 @@
-"""A plan made ready, and what one run reads and writes; see ``_prepared.pyx``."""
+"""A plan made ready, and what one run reads and writes; see ``prepared.pyx``."""
 
 from libc.stdint cimport int64_t
 
-from pplconv._arrays cimport View, release
+from pplconv.memory.arrays cimport View, release
 from pplconv.schedules.base cimport Schedule
-from pplconv._workspace cimport Buffer
+from pplconv.memory.workspace cimport Buffer
 
 
 cdef class Prepared:

@@ -2,7 +2,7 @@
 """``conv2d`` and ``Conv2d``: from the caller's arrays to a plan's loops and back.
 
 The way of one call: the arguments become a `Prepared` (problem, plan, compiled schedule;
-found in a cache or made), the arrays become pointers (``_arrays``), and ``_prepared`` runs
+found in a cache or made), the arrays become pointers (`memory.arrays`), and ``prepared`` runs
 the loops.
 """
 
@@ -11,7 +11,7 @@ from cpython.buffer cimport PyBUF_ND
 from cpython.contextvars cimport get_value
 from libc.stdint cimport int64_t
 
-from pplconv._arrays cimport (
+from pplconv.memory.arrays cimport (
     as_array,
     batched_shape,
     check_operand,
@@ -22,7 +22,7 @@ from pplconv._arrays cimport (
     hold_plain,
     lies_plain,
 )
-from pplconv._prepared cimport (
+from pplconv.api.prepared cimport (
     Activation,
     Operands,
     PackedWeights,
@@ -34,19 +34,18 @@ from pplconv._prepared cimport (
 )
 from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.team cimport leave_team, take_team
-from pplconv._workspace cimport Buffer, borrow, give_back
+from pplconv.memory.workspace cimport Buffer, borrow, give_back
 
 from dataclasses import replace
 from pickle import PickleBuffer
 
 import numpy as np
 
-from pplconv import _arguments as arguments
-from pplconv import _shapes as shapes
+from pplconv.api import arguments, shapes
 from pplconv import planner
-from pplconv._activation import activation_of, activation_text, kept_activation
-from pplconv._call_signature import CallSignature
-from pplconv._dtypes import DTYPES
+from pplconv.api.activation import activation_of, activation_text, kept_activation
+from pplconv.api.call_signature import CallSignature
+from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock, pinned_cores
 from pplconv.runtime.scope import SCOPE

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._array_like import array_of
+from ..memory.array_like import array_of
 
 # Classes of epilogues by kind, as the planner knows them; all other kinds are "none".
 _EPILOGUES = {

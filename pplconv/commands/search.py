@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-from . import _arguments, planner, wisdom
-from ._layers import read_layers
-from ._progress import Progress
-from .numerics import TYPES
-from .problem import LAYOUTS, ConvProblem
+from .. import planner, wisdom
+from ..api import arguments
+from ..numerics import TYPES
+from ..problem import LAYOUTS, ConvProblem
+from .layers import read_layers
+from .progress import Progress
 
 _T = TypeVar("_T")
 
@@ -63,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tolerance",
-        type=_checked(_arguments.check_tolerance),
+        type=_checked(arguments.check_tolerance),
         metavar="T",
         help="largest error that may be spent on speed, as in Conv2d "
         "(default: what a call without tolerance= may spend)",
@@ -76,7 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--seconds",
-        type=_checked(_arguments.check_search_seconds),
+        type=_checked(arguments.check_search_seconds),
         default=planner.SEARCH_SECONDS,
         metavar="S",
         help=f"for each search (default {planner.SEARCH_SECONDS})",
@@ -231,7 +232,7 @@ def _jobs(options: argparse.Namespace) -> list[_Job]:
         for layout in options.layout:
             block = around.lanes if layout == "NCHWc" else 0
             full = replace(problem, layout=layout, block=block)
-            _arguments.check_sizes(full)
+            arguments.check_sizes(full)
             jobs += [_Job(name, full, n) for n in options.threads or [around.threads]]
     if not jobs:
         raise ValueError("no layer in any of the files")

@@ -4,7 +4,7 @@
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
 from libc.stdint cimport int64_t
 
-from pplconv._arrays cimport (
+from pplconv.memory.arrays cimport (
     View,
     as_array,
     batched_shape,
@@ -19,9 +19,9 @@ from pplconv.schedules.team cimport leave_team, take_team
 
 import math
 
-from pplconv import _arguments as arguments
+from pplconv.api import arguments
 from pplconv import planner
-from pplconv._dtypes import DTYPES
+from pplconv.memory.dtypes import DTYPES
 from pplconv.planner.estimating import LARGEST_TEAM
 from pplconv.problem import LARGEST_BLOCK, LARGEST_PRODUCT
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .numerics import TYPES
+from ..numerics import TYPES
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 NAMES = {dtype: name for name, dtype in DTYPES.items()}

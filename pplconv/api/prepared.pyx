@@ -6,7 +6,7 @@ Everything that can be refused is refused before the first byte of `out` is writ
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_FillInfo
 
-from pplconv._arrays cimport (
+from pplconv.memory.arrays cimport (
     View,
     as_array,
     check_operand,
@@ -27,12 +27,12 @@ from pplconv._kernels cimport (
 )
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.team cimport leave_team, take_team
-from pplconv._workspace cimport Buffer, borrow, give_back
+from pplconv.memory.workspace cimport Buffer, borrow, give_back
 
 import numpy as np
 
 from pplconv import planner
-from pplconv._dtypes import DTYPES
+from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
 
 
@@ -76,7 +76,7 @@ cdef class Activation:
 
     Parameters
     ----------
-    description : pplconv._activation.Activation
+    description : pplconv.api.activation.Activation
         What was asked for.
     dtype : str
         `Numerics.bias` of the plan that it is for.

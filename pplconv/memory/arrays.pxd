@@ -1,4 +1,4 @@
-"""The caller's arrays as plain memory; see ``_arrays.pyx``."""
+"""The caller's arrays as plain memory; see ``arrays.pyx``."""
 
 from cpython.buffer cimport PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t

@@ -13,8 +13,8 @@ import operator
 
 import numpy as np
 
-from pplconv._array_like import array_of, refuse_mask
-from pplconv._dtypes import NAMES
+from pplconv.memory.array_like import array_of, refuse_mask
+from pplconv.memory.dtypes import NAMES
 
 cdef object ndarray = np.ndarray
 cdef object empty = np.empty

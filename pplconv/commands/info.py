@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TextIO
 
-from . import wisdom
-from .architecture import INSTRUCTION_SETS, canonical
-from .config import current as current_settings
-from .machine import core_name
-from .machine import current as current_machine
-from .runtime import explain_default_threads, explain_default_tolerance, openmp_runtimes
+from .. import wisdom
+from ..architecture import INSTRUCTION_SETS, canonical
+from ..config import current as current_settings
+from ..machine import core_name
+from ..machine import current as current_machine
+from ..runtime import explain_default_threads, explain_default_tolerance, openmp_runtimes
 
 _WIDTH = 14
 

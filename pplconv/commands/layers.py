@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .problem import ConvProblem, split_name
+from ..problem import ConvProblem, split_name
 
 
 def read_layers(shapes: list[str], dtype: str) -> list[tuple[str, ConvProblem]]:

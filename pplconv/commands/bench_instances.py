@@ -15,15 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from ._conv import Conv2d
-from ._dtypes import DTYPES
-from ._layers import read_layers
-from ._progress import Progress
-from .instances import InstancePool
-from .instances.splitting import cores_by_node
-from .instances.statistics import percentile
-from .machine import current as current_machine
-from .problem import ConvProblem
+from ..api.conv import Conv2d
+from ..instances import InstancePool
+from ..instances.splitting import cores_by_node
+from ..instances.statistics import percentile
+from ..machine import current as current_machine
+from ..memory.dtypes import DTYPES
+from ..problem import ConvProblem
+from .layers import read_layers
+from .progress import Progress
 
 DESCRIPTION = """\
 Measure how many requests a second instances of a model answer, and how long one takes: as one

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from . import _checks
-from ._checks import shown
-from .numerics import TYPES, default_permission
-from .problem import (
+from .. import _checks
+from .._checks import shown
+from ..numerics import TYPES, default_permission
+from ..problem import (
     LARGEST_BLOCK,
     LARGEST_PLANE,
     LARGEST_PRODUCT,
     LAYOUTS,
     ConvProblem,
 )
-from .runtime import scope
+from ..runtime import scope
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]

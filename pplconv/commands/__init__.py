@@ -1,0 +1,10 @@
+"""Commands: ``python -m pplconv info``, ``search`` and ``bench-instances``.
+
+=====================  =========================================================================
+``info``               what this machine is and what was chosen; also `show_config`
+``search``             measured plans of whole networks
+``bench_instances``    splits of the cores into instances of a model
+``layers``             layers on command lines and in files
+``progress``           one line of a terminal, written over
+=====================  =========================================================================
+"""
