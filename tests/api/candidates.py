@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from pplconv import _arguments, machine
+from pplconv import _arguments, config, machine
 from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
 from pplconv.planner import target
 from pplconv.planner.estimating import tiles
@@ -37,13 +37,18 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
     return _arguments.make_problem(shape, filters, dtype, **arguments)
 
 
+def usable_isas(compute: str) -> tuple[str, ...]:
+    """Give the instruction sets that a call could use here for a type, lowest first."""
+    return target.here().isas(compute, config.current().max_isa)
+
+
 def surroundings(compute: str, threads: int, isa: str | None = None, **caches: int) -> Surroundings:
     """Give what this machine is to candidates, with other caches or a lower instruction set.
 
     `compute` is the type that is computed in, as `ConvProblem` has it.
     """
     here = machine.current()
-    isa = isa or target.here().isas(compute)[-1]
+    isa = isa or usable_isas(compute)[-1]
     found, lanes = reversed(tiles(compute, isa))
     return Surroundings(replace(here, **caches), isa, found, lanes, threads)
 
@@ -57,7 +62,7 @@ def every_candidate(problem: ConvProblem, around: Surroundings) -> Iterator[Cand
 
 def all_surroundings(compute: str) -> list[Surroundings]:
     """Give teams, caches and instruction sets that lead to different candidates."""
-    lower = [(1, isa, TINY) for isa in target.here().isas(compute)[:-1]]
+    lower = [(1, isa, TINY) for isa in usable_isas(compute)[:-1]]
     ways = [(1, None, {}), (1, None, TINY), (3, None, TINY), *lower]
     return [surroundings(compute, threads, isa, **caches) for threads, isa, caches in ways]
 
