@@ -7,7 +7,7 @@ CAPS_ONE_IN ?= 5
 FIXED_SEEDS := --randomly-seed=1 --hypothesis-seed=1 --hypothesis-profile=quick
 
 test-caps: $(STAMPS)/extra-test ## one test in CAPS_ONE_IN=5 of each file, under each lower PPLCONV_MAX_ISA that this machine has
-	@for cap in $$($(BIN)/python tests/lower_caps.py); do \
+	@caps=$$($(BIN)/python tests/lower_caps.py) || exit 1; for cap in $$caps; do \
 		echo "PPLCONV_MAX_ISA=$$cap"; \
 		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q -m 'not slow' --one-in=$(CAPS_ONE_IN) \
 			$(FIXED_SEEDS) $(TESTS) $(ARGS) || exit 1; \
