@@ -18,7 +18,10 @@ from kernel_checker import compile_library
 from kernel_table import MACHINE, rows
 from test_gemm_kernels import judge
 
-pytestmark = pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly")
+pytestmark = [
+    pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly"),
+    pytest.mark.unemulated("mutates x86-64 assembly"),
+]
 
 # The largest of each level that the table below applies to: two pointers of A, four vectors.
 TALL = "pplconv_gemm_f32_28x16_avx512"
