@@ -7,6 +7,7 @@ import zlib
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.memory import aligned_copy
 from benchmarks.problems import Problem
 
 Array32 = NDArray[np.float32]
@@ -14,7 +15,7 @@ Array64 = NDArray[np.float64]
 
 
 def make_data(problem: Problem) -> tuple[Array32, Array32]:
-    """Draw input and weight for `problem`: the same ones in every run.
+    """Draw input and weight for `problem`: the same ones in every run, in aligned memory.
 
     Random, finite and nowhere zero or denormal on purpose: zeros and denormals change what a CPU
     takes for a product. Weights are scaled so that outputs are of the order of 1.
@@ -28,7 +29,7 @@ def make_data(problem: Problem) -> tuple[Array32, Array32]:
     x = rng.standard_normal(problem.input_shape, dtype=np.float32)
     w = rng.standard_normal(problem.weight_shape, dtype=np.float32)
     w /= np.float32(np.sqrt(problem.reduction))
-    return x, w
+    return aligned_copy(x), aligned_copy(w)
 
 
 def reference(problem: Problem, x: Array32, w: Array32) -> Array64:

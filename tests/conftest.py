@@ -19,7 +19,14 @@ _HERE = Path(__file__).resolve().parent
 _ROOMS = (_HERE, _HERE / "api", _HERE.parent)
 sys.path += [str(room) for room in _ROOMS if str(room) not in sys.path]
 
+import absent  # noqa: E402
+
+# Before anything asks the CPU what it has.
+absent.install()
+
 import emulation  # noqa: E402
+import instruction_sets  # noqa: E402
+import shares  # noqa: E402
 
 # The user's own plans must not decide a test, and no test may write to them. Tests of wisdom name
 # files of their own.
@@ -54,11 +61,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "unemulated(reason): cannot run under `make test-arm`, which leaves it out"
     )
+    instruction_sets.configure(config)
     emulation.use_profile(config)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of ``make test-arm``."""
+    """Declare the options of shares and of ``make test-arm``."""
+    shares.add_options(parser)
     emulation.add_options(parser)
 
 
@@ -67,25 +76,34 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return emulation.ignore(collection_path, config)
 
 
+# Last: a share is one of what the command line asks for.
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that an emulated CPU cannot run, or another one runs."""
+    """Leave out tests that this CPU cannot run, or another run has in its share."""
+    instruction_sets.deselect(config, items)
     emulation.deselect(config, items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Send what was left out to the process that prints it."""
+    instruction_sets.give_to_controller(session.config)
+    shares.give_to_controller(session.config)
     emulation.give_to_controller(session.config)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
     """Take from a worker what was left out."""
+    instruction_sets.take_from_worker(node)
+    shares.take_from_worker(node)
     emulation.take_from_worker(node)
 
 
 def pytest_terminal_summary(terminalreporter: object, config: pytest.Config) -> None:
-    """Say what was left out."""
+    """Say what was left out, and which instruction sets the run was about."""
     emulation.report(config, terminalreporter)
+    lines = instruction_sets.report(config, terminalreporter)
+    shares.write_account(config, terminalreporter, lines)
 
 
 @pytest.fixture(scope="session", autouse=True)

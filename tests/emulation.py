@@ -5,8 +5,7 @@ computes. Under ``--emulated`` a run has fewer random problems (`EXAMPLES`, `few
 
 - rooms whose tests say nothing about the emulated CPU (`ROOMS`), before they are imported;
 - tests marked ``unemulated(reason)``, which cannot run there or only start processes;
-- what is not in this run's share: ``--one-in`` keeps one test in so many, chosen by name, and
-  ``--share`` says which, so that each CPU keeps others.
+- what is not in this run's share (`shares`): each CPU has another one.
 
 All that was left out is counted at the end of the run.
 """
@@ -15,7 +14,6 @@ from __future__ import annotations
 
 import random
 import sys
-import zlib
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +21,8 @@ from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
+
+import shares
 
 T = TypeVar("T")
 
@@ -81,8 +81,6 @@ def add_options(parser: pytest.Parser) -> None:
     """Declare what ``make test-arm`` passes."""
     group = parser.getgroup("emulation")
     group.addoption("--emulated", action="store_true", help="fit the suite to emulation")
-    group.addoption("--one-in", type=int, default=1, metavar="N", help="of all tests")
-    group.addoption("--share", type=int, default=0, help="which of the N")
 
 
 def ignore(path: Path, config: pytest.Config) -> bool | None:
@@ -102,29 +100,20 @@ def use_profile(config: pytest.Config) -> None:
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that cannot run here, and those that another CPU runs."""
-    if not config.getoption("emulated"):
-        return
-    kept, left = [], []
-    for item in items:
-        reason = _reason(config, item)
-        if reason:
-            _counter(config)[reason] += 1
-            left.append(item)
-        else:
-            kept.append(item)
-    items[:] = kept
-    config.hook.pytest_deselected(items=left)
-
-
-def _reason(config: pytest.Config, item: pytest.Item) -> str:
-    mark = item.get_closest_marker("unemulated")
-    if mark:
-        return f"unemulated: {mark.args[0]}"
-    one_in, share = config.getoption("one_in"), config.getoption("share")
-    if zlib.crc32(item.nodeid.encode()) % one_in == share % one_in:
-        return ""
-    return f"in other shares than {share} of {one_in}"
+    """Leave out tests that cannot run here, and those that another share has."""
+    if config.getoption("emulated"):
+        kept, left = [], []
+        for item in items:
+            mark = item.get_closest_marker("unemulated")
+            if mark:
+                _counter(config)[f"unemulated: {mark.args[0]}"] += 1
+            (left if mark else kept).append(item)
+        items[:] = kept
+        config.hook.pytest_deselected(items=left)
+    able = len(items)
+    reason = shares.select(config, items)
+    if able > len(items):
+        _counter(config)[reason] += able - len(items)
 
 
 def _counter(config: pytest.Config) -> Counter:
@@ -145,8 +134,8 @@ def take_from_worker(node: Any) -> None:
 
 def report(config: pytest.Config, reporter: Any) -> None:
     """Say what was left out, and why."""
-    if not config.getoption("emulated"):
+    if not _counter(config):
         return
-    reporter.section("left out under emulation")
+    reporter.section("left out")
     for reason, count in sorted(_counter(config).items()):
         reporter.line(f"{count or 'all':>6}  {reason}")

@@ -1,19 +1,25 @@
-"""Levels of the registry that this machine can execute, asked of the system.
+"""Levels of the registry that this machine can execute, asked of the system, and those tested.
 
 What the CPU can execute is not asked of the package under test, so that a detection which forgets
-an instruction set cannot hide its kernels from the tests.
+an instruction set cannot hide its kernels from the tests. A run tests those of them that
+``PPLCONV_MAX_ISA`` allowed when it began: a test may change the variable for itself.
 """
 
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
+import absent
 from asm.registry import ISAS, kernels
-from pplconv.architecture import here
+from pplconv import config
+from pplconv.architecture import here, ladder
 
 MACHINE = here()
+CAP = config.current().max_isa
 # Levels that are built for this machine, lowest first.
 LADDER = tuple(isa.name for isa in ISAS.values() if isa.machine in (None, MACHINE))
 
@@ -53,13 +59,50 @@ def cpu_flags() -> frozenset[str]:
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "flags":
-            return frozenset(value.split())
+            return frozenset(value.split()) - absent.flags()
     return frozenset()
+
+
+# Executes one instruction, and is stopped where the CPU has it not: vadd.f16 q0, q0, q0; bx lr.
+_TRY_HALF = """
+import ctypes, mmap
+code = mmap.mmap(-1, mmap.PAGESIZE, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex("400d10f2 1eff2fe1"))
+ctypes.CFUNCTYPE(None)(ctypes.addressof(ctypes.c_char.from_buffer(code)))()
+"""
+
+
+@cache
+def tried_isas() -> list[str]:
+    """Levels that this CPU executes and this system does not announce.
+
+    Arithmetic in half precision of 32-bit Arm: Linux announces it since 6.2, QEMU since 8.1.
+    """
+    if MACHINE != "armv7l" or "half32" in executable_isas() or "neon32" not in executable_isas():
+        return []
+    tried = subprocess.run([sys.executable, "-c", _TRY_HALF], stderr=subprocess.DEVNULL)
+    return ["half32"] if tried.returncode == 0 else []
 
 
 def executable_isas() -> list[str]:
     """Levels of the ladder that this machine can execute, lowest first."""
     return [name for name in LADDER if cpu_flags().issuperset(ISAS[name].features)]
+
+
+def allowed_isas() -> list[str]:
+    """Levels whose kernels this run may call: the CPU's, up to the cap; lowest first."""
+    return [name for name in LADDER if not why_not(name)]
+
+
+@cache
+def why_not(name: str) -> str:
+    """Say why this run does not test a level of the ladder; nothing if it does."""
+    if CAP is not None and ladder(MACHINE).index(name) > ladder(MACHINE).index(CAP):
+        return f"PPLCONV_MAX_ISA={CAP} caps it"
+    if name in absent.names():
+        return f"{absent.VARIABLE}={','.join(absent.names())} leaves it out"
+    lacking = [flag for flag in ISAS[name].features if flag not in cpu_flags()]
+    return f"the CPU has no {', '.join(lacking)}" if lacking and name not in tried_isas() else ""
 
 
 def serving(isas: list[str] | tuple[str, ...], dtype: str) -> list[str]:

@@ -266,7 +266,7 @@ def test_python_imports_are_read():
         "import os, pplconv.machine\n"
         "from ..planner import (Plan,\n    cost)\n"
         "from . import nest\n"
-        "def f():\n    if True:\n        from .. import _conv\n"
+        "def f():\n    if True:\n        from ..api import conv\n"
     )
     assert list(python_imports(text, ("pplconv", "algorithms", "tiled"))) == [
         Import("os", False, 1),

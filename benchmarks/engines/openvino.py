@@ -44,7 +44,7 @@ class OpenVino(Engine):
         }
         compiled = ov.Core().compile_model(ov.Model([node], [parameter], "conv"), "CPU", config)
         request = compiled.create_infer_request()
-        # Copied: a tensor of OpenVINO's own is aligned better than NumPy's memory.
+        # Copied: a tensor of OpenVINO's own, which is aligned as the memory of all engines.
         request.get_input_tensor().data[...] = x
         infer = request.infer
         output = request.get_output_tensor()

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from benchmarks import wisdom
 from benchmarks.engines.base import Array32, Availability, Engine, Prepared, Unsupported
+from benchmarks.memory import aligned, aligned_copy
 from benchmarks.problems import Problem
 
 # What Conv2d takes if it is not told otherwise.
@@ -47,15 +48,6 @@ class _Pplconv(Engine):
         if not hasattr(pplconv, "Conv2d"):
             return Availability(ok=False, reason="pplconv is a source tree that was not built")
         return Availability(ok=True, version=pplconv.__version__)
-
-
-def _own_memory(array: Array32) -> Array32:
-    """Copy into memory of pplconv's own, as PyTorch and OpenVINO have theirs."""
-    import pplconv
-
-    own: Array32 = pplconv.empty_aligned(array.shape)
-    own[...] = array
-    return own
 
 
 class Prepacked(_Pplconv):
@@ -112,7 +104,7 @@ class Prepacked(_Pplconv):
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Pack the weights and plan for the shape of `x`, in the layout of this engine."""
         wisdom.forget()
-        arranged = _own_memory(self._arrange(x))
+        arranged = aligned_copy(self._arrange(x))
         arguments = {**_geometry(problem), "input_shape": arranged.shape, "threads": threads}
         if self.algorithm:
             arguments["algorithm"] = self.algorithm
@@ -122,7 +114,7 @@ class Prepacked(_Pplconv):
             if self.algorithm or self._may_refuse(problem, arranged):
                 raise Unsupported(str(reason)) from None
             raise
-        out = _own_memory(np.empty(self._out_shape(problem, arranged), np.float32))
+        out = aligned(self._out_shape(problem, arranged))
         return Prepared(partial(conv, arranged, out=out), partial(self._restore, problem.oc))
 
     def _make(self, w: Array32, **arguments: Any) -> Any:

@@ -31,7 +31,7 @@ class Torch(Engine):
 
         torch.set_num_threads(threads)
         memory = torch.channels_last if self.channels_last else torch.contiguous_format
-        # Cloned: PyTorch's own memory is aligned better than NumPy's.
+        # Cloned: PyTorch's own memory, which is aligned as that of all engines.
         x_torch = torch.from_numpy(x).clone().contiguous(memory_format=memory)
         w_torch = torch.from_numpy(w).clone().contiguous(memory_format=memory)
         stride, padding = (problem.sh, problem.sw), (problem.ph, problem.pw)

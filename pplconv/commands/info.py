@@ -35,8 +35,7 @@ def config() -> dict[str, Any]:
     """
     import numpy
 
-    import pplconv
-    from pplconv import _kernels
+    from .. import _kernels, _version
 
     settings = current_settings()
     machine = current_machine()
@@ -48,7 +47,7 @@ def config() -> dict[str, Any]:
     threads, why = explain_default_threads(settings, machine)
     tolerance, said = explain_default_tolerance(settings)
     return {
-        "pplconv": pplconv.__version__,
+        "pplconv": _version.__version__,
         "python": sys.version.split()[0],
         "numpy": numpy.__version__,
         "platform": sys.platform,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.error_bounds import KINDS, errors, main, square_problem, usable_isas
+from benchmarks.error_bounds import KINDS, errors, main, square_problem
+from levels import LADDER, serving
 from pplconv.algorithms import winograd
 from pplconv.algorithms.error_bounds import (
     WINOGRAD,
@@ -24,7 +25,7 @@ FIRST_SEED = 10_000
 # A bound this many times as large as what is seen would keep fast methods from the planner.
 LOOSE = 4.0
 
-every_isa = pytest.mark.parametrize("isa", usable_isas())
+every_isa = pytest.mark.parametrize("isa", serving(LADDER, "f32"))
 
 
 def worst(problems, isa, seeds=1, algorithm=None):

@@ -113,6 +113,7 @@ TOOL = _tool()
 
 
 @pytest.mark.skipif(isinstance(TOOL, str), reason=str(TOOL))
+@pytest.mark.unemulated("asks models of other cores, which no emulated CPU changes")
 @pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
 def test_every_core_has_a_model(core):
     """A loop in registers runs at the model's peak, which is near the core's own."""
@@ -126,6 +127,7 @@ def test_every_core_has_a_model(core):
 
 
 @pytest.mark.skipif(isinstance(TOOL, str), reason=str(TOOL))
+@pytest.mark.unemulated("asks models of other cores, which no emulated CPU changes")
 def test_packed_operands_reach_what_is_wanted():
     """The fp32 tiles of two, three and four vectors, on every core that has a figure."""
     main = [o for o in loops.tile_loops("aarch64", "f32") if o.name == "rows"]

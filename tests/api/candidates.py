@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from pplconv import machine
+from pplconv import config, machine
 from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
 from pplconv.api.arguments import make_problem
 from pplconv.numerics import Numerics
@@ -39,12 +39,17 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
     return make_problem(shape, filters, dtype, **arguments)
 
 
+def usable_isas(numerics: Numerics) -> tuple[str, ...]:
+    """Give the instruction sets that a call could use here for some types, lowest first."""
+    return target.here().isas(numerics.operand, config.current().max_isa)
+
+
 def surroundings(
     numerics: Numerics, threads: int, isa: str | None = None, **caches: int
 ) -> Surroundings:
     """Give what this machine is to candidates, with other caches or a lower instruction set."""
     here = machine.current()
-    isa = isa or target.here().isas(numerics.operand)[-1]
+    isa = isa or usable_isas(numerics)[-1]
     found, lanes = reversed(tiles(numerics.operand, isa))
     return Surroundings(replace(here, **caches), numerics, isa, found, lanes, threads)
 
@@ -58,7 +63,7 @@ def every_candidate(problem: ConvProblem, around: Surroundings) -> Iterator[Cand
 
 def all_surroundings(numerics: Numerics) -> list[Surroundings]:
     """Give teams, caches and instruction sets that lead to different candidates."""
-    lower = [(1, isa, TINY) for isa in target.here().isas(numerics.operand)[:-1]]
+    lower = [(1, isa, TINY) for isa in usable_isas(numerics)[:-1]]
     ways = [(1, None, {}), (1, None, TINY), (3, None, TINY), *lower]
     return [surroundings(numerics, threads, isa, **caches) for threads, isa, caches in ways]
 

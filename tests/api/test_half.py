@@ -15,7 +15,7 @@ import pytest
 import pplconv
 from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from buffers import GuardedOutput, untouched
-from levels import executable_isas
+from levels import allowed_isas
 from pplconv import wisdom
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.numerics import numerics_of
@@ -36,7 +36,7 @@ SHAPES = {
 @pytest.fixture(autouse=True)
 def without_half_arithmetic(monkeypatch):
     """Leave out the instruction set that has it, if this CPU does."""
-    if "fp16" in executable_isas():
+    if "fp16" in allowed_isas():
         monkeypatch.setenv("PPLCONV_MAX_ISA", "neon")
 
 

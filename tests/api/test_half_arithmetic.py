@@ -16,7 +16,6 @@ from blocks import in_blocks, out_of_blocks
 from buffers import GuardedOutput
 from candidates import all_surroundings, conv_problem, describe, every_candidate
 from emulation import few
-from levels import executable_isas
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.numerics import numerics_of
 from pplconv.planner.estimating import Ranked, Request, plan_of
@@ -27,9 +26,7 @@ from test_half import F16, SHAPES, draw
 
 NUMERICS = {F16: numerics_of("f16", "f16"), np.float32: numerics_of("f32", "f16")}
 every_type = pytest.mark.parametrize("dtype", NUMERICS, ids=lambda dtype: dtype.__name__)
-pytestmark = pytest.mark.skipif(
-    "fp16" not in executable_isas(), reason="this CPU has no arithmetic for half precision"
-)
+pytestmark = pytest.mark.needs_isa("fp16")
 
 
 def convolve(x, w, b, layout, **options):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,24 +16,28 @@ from problems import CURVES, Problem, stated_error
 from reference import assert_convolution
 
 TEAMS = (1, 2, 3, 5)
+# Where Linux lists the threads of this process; elsewhere only plans can be asked.
+THREADS = Path("/proc/self/task")
 
-# batch, groups, ic, oc, image, kernel, stride, padding, dilation
+# batch, groups, ic, oc, image, kernel, stride, padding, dilation; each has work for two cores,
+# however fast they are.
 SHAPES = [
     (1, 1, 64, 64, (14, 14), (3, 3), 1, 1, 1),
     (1, 1, 3, 32, (65, 49), (7, 7), 2, 3, 1),
     (1, 1, 128, 96, (28, 28), (1, 1), 1, 0, 1),
     (3, 1, 33, 70, (17, 31), (1, 1), 1, 0, 1),
-    (2, 1, 40, 24, (15, 33), (1, 1), 2, 0, 1),
+    (2, 1, 80, 48, (29, 33), (1, 1), 2, 0, 1),
     (1, 1, 300, 17, (9, 9), (3, 3), 1, 1, 1),
     (2, 4, 48, 52, (16, 16), (3, 3), 1, "same_upper", 1),
-    (1, 32, 32, 32, (30, 31), (3, 3), 1, 1, 1),
-    (3, 8, 8, 24, (21, 20), (5, 5), 2, 2, 1),
-    (5, 1, 7, 5, (6, 6), (2, 3), (1, 2), ((1, 0), (2, 1)), (2, 1)),
-    (1, 1, 1, 1, (1, 1), (1, 1), 1, 0, 1),
+    (1, 64, 64, 64, (60, 61), (3, 3), 1, 1, 1),
+    (3, 16, 16, 48, (41, 40), (5, 5), 2, 2, 1),
+    (5, 1, 27, 25, (26, 26), (2, 3), (1, 2), ((1, 0), (2, 1)), (2, 1)),
     (1, 1, 512, 48, (7, 7), (3, 3), 1, 1, 1),
-    (4, 1, 16, 128, (1, 1), (1, 1), 1, 0, 1),
-    (1, 1, 8, 8, (1, 200), (1, 5), 1, (0, 2), 1),
+    (4, 1, 512, 512, (1, 1), (1, 1), 1, 0, 1),
+    (1, 1, 64, 64, (1, 500), (1, 5), 1, (0, 2), 1),
 ]
+# One output: no team, whatever is asked for.
+ALONE = (1, 1, 1, 1, (1, 1), (1, 1), 1, 0, 1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -42,33 +47,66 @@ def test_same_bits_for_any_team(dtype, layout, shape):
     problem = Problem(
         dtype, layout, *shape, activation=("clip", -1, 2), with_bias=True, with_residual=True
     )
-    check_teams(problem, dtype)
+    planned = check_teams(problem, dtype)
+    assert all(threads > 1 for threads in planned[1:]), "no team ran"
+
+
+def test_one_output_for_any_team():
+    assert check_teams(Problem("float32", "NCHW", *ALONE), "float32") == [1] * len(TEAMS)
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("activation", CURVES, ids=str)
 def test_activations_give_the_same_bits_for_any_team(activation, layout):
     """Other segments, other tiles: an element may lie in a vector here and in a tail there."""
-    check_teams(Problem("float32", layout, *SHAPES[0], activation=activation), "float32")
+    planned = check_teams(Problem("float32", layout, *SHAPES[0], activation=activation), "float32")
+    assert all(threads > 1 for threads in planned[1:]), "no team ran"
 
 
-def check_teams(problem: Problem, dtype: str) -> None:
+def check_teams(problem: Problem, dtype: str) -> list[int]:
+    """Hold all of `TEAMS` to the same bits; give how many threads computed for each."""
     arrays = problem.arrays()
-    results = []
+    results, teams = [], []
     for threads in TEAMS:
         output = GuardedOutput(problem.output_shape, dtype)
-        pplconv.conv2d(**arrays, **problem.parameters, threads=threads, out=output.array)
-        output.assert_margins_intact()
-        results.append(output.array)
         conv = pplconv.Conv2d(
             arrays["weight"], arrays["bias"], **problem.parameters, threads=threads
         )
-        assert 1 <= conv.plan_for(problem.input_shape).threads <= threads
-        results.append(conv(arrays["input"], arrays["residual"]))
+        team = conv.plan_for(problem.input_shape).threads
+        assert 1 <= team <= threads
+        arguments = {**arrays, **problem.parameters, "threads": threads, "out": output.array}
+        calls = (
+            lambda given=arguments: pplconv.conv2d(**given),
+            lambda conv=conv: results.append(conv(arrays["input"], arrays["residual"])),
+        )
+        for call in calls:
+            started = threads_started(call)
+            assert started in (None, team - 1), f"{team} threads planned, {started} started"
+        output.assert_margins_intact()
+        results.append(output.array)
+        teams.append(team)
     stated = stated_error(arrays["weight"], problem.input_shape, **problem.parameters)
     assert_convolution(results[0], **arrays, **problem.parameters, stated=stated)
     for result in results[1:]:
         assert result.tobytes() == results[0].tobytes()
+    return teams
+
+
+def threads_started(call) -> int | None:
+    """Make a call; give how many threads OpenMP started for it, None where that is not told.
+
+    From a thread of its own: OpenMP keeps a team for each thread that calls, as long as it lives.
+    """
+    started: list[int | None] = []
+
+    def work():
+        before = set(THREADS.iterdir()) if THREADS.exists() else None
+        call()
+        started.append(None if before is None else len(set(THREADS.iterdir()) - before))
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(work).result(timeout=240)
+    return started[0]
 
 
 def run_at_once(function, count):

@@ -6,6 +6,8 @@ import dataclasses
 import os
 import subprocess
 import sys
+import types
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -23,6 +25,7 @@ from benchmarks.candidates import (
 )
 from benchmarks.engines import ENGINES, choose
 from benchmarks.engines.base import Engine, Identity, Prepared, Unsupported
+from benchmarks.memory import ALIGNMENT, aligned
 from benchmarks.problems import parse
 from benchmarks.runner import Progress, run_layer
 from benchmarks.timing import Settings
@@ -56,6 +59,69 @@ def test_engine_is_right(name, text, threads):
     assert candidate.status == OK, candidate.detail
     assert candidate.error <= ENGINES[name].tolerance
     assert check_again(candidate, make_case(parse(text))).status == OK
+
+
+@pytest.mark.parametrize("text", SMALL)
+def test_every_engine_is_given_the_same_aligned_memory(text):
+    case = make_case(parse(text))
+    for array in (case.x, case.w, aligned(case.problem.output_shape)):
+        assert array.ctypes.data % ALIGNMENT == 0
+        assert array.flags.c_contiguous and array.dtype == np.float32
+    assert aligned(case.problem.output_shape).shape == case.problem.output_shape
+
+
+class OrtValue:
+    """Remembers what arrays it was made of."""
+
+    arrays: ClassVar[list] = []
+
+    def __init__(self, array):
+        self.array = array
+
+    @classmethod
+    def ortvalue_from_numpy(cls, array):
+        cls.arrays.append(array)
+        return cls(array)
+
+    def numpy(self):
+        return self.array
+
+
+class InferenceSession:
+    """Binds arrays, and computes by the reference what the model of one Conv would."""
+
+    def __init__(self, model, options, providers):
+        self.bound = {}
+
+    def io_binding(self):
+        return self
+
+    def bind_ortvalue_input(self, name, value):
+        self.bound[name] = value.array
+
+    bind_ortvalue_output = bind_ortvalue_input
+
+    def run_with_iobinding(self, binding):
+        self.bound["y"][...] = self.expected
+
+
+def test_onnxruntime_computes_in_aligned_memory(monkeypatch, case):
+    """Both its arrays: by itself it aligns the output alone."""
+    stand_in = types.ModuleType("onnxruntime")
+    stand_in.SessionOptions = types.SimpleNamespace
+    stand_in.InferenceSession, stand_in.OrtValue = InferenceSession, OrtValue
+    InferenceSession.expected = case.expected
+    monkeypatch.setitem(sys.modules, "onnxruntime", stand_in)
+    OrtValue.arrays.clear()
+    # As it would lie if only NumPy had a say.
+    room = np.empty(case.x.size + 1, np.float32)
+    off = (room.ctypes.data // 4) % 16 == 0
+    x = room[off : off + case.x.size].reshape(case.x.shape)
+    x[...] = case.x
+    candidate = prepare_checked(ENGINES["ort"], dataclasses.replace(case, x=x), 1)
+    assert candidate.status == OK, candidate.detail
+    assert [array.shape for array in OrtValue.arrays] == [x.shape, case.problem.output_shape]
+    assert all(array.ctypes.data % ALIGNMENT == 0 for array in OrtValue.arrays)
 
 
 def test_the_engines_of_the_tables():

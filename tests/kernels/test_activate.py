@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from asm.contract import ACTIVATIONS
-from kernel_table import BITS, DTYPES, rows, symbol
+from kernel_table import BITS, DTYPES, every_row, rows, symbol
 from kernel_values import draw
 from packing_case import PackingCall
 
-every_kernel = pytest.mark.parametrize("row", rows("activate"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("activate"), ids=symbol)
 every_kind = pytest.mark.parametrize("kind", ACTIVATIONS)
 SLOPED = ("LEAKY", "PRELU_ROW", "PRELU_COLUMN")
 # In units of eps times the exact value, or the smallest normal number where that is larger.
@@ -163,7 +163,7 @@ def test_nothing_to_do(checker, row, kind, shape):
     checker.call(row, values, (kind, shape))
 
 
-@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in rows("activate")}))
+@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("activate")}))
 @every_kind
 def test_assembly_gives_the_same_bits(checker, dtype, kind, rng):
     """The width of the vector does not show, nor how a power of two is multiplied in."""

@@ -20,10 +20,10 @@ from depthwise_case import (
 )
 from emulation import few
 from guarded_memory import PLACES
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from kernel_values import KINDS
 
-ROWS = [*rows("depthwise_pixels"), *rows("depthwise_channels")]
+ROWS = [*every_row("depthwise_pixels"), *every_row("depthwise_channels")]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
 
 

@@ -19,10 +19,10 @@ from gemm_case import (
     draw_case,
 )
 from guarded_memory import PLACES
-from kernel_table import rows, symbol
+from kernel_table import every_row, rows, symbol
 from kernel_values import KINDS
 
-ROWS = rows("gemm")
+ROWS = every_row("gemm")
 # Half precision has no portable kernels.
 ASSEMBLY = [row for row in ROWS if row["isa"] != "portable" and row["dtype"] != "f16"]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)

@@ -1,4 +1,7 @@
-"""GEMM kernels with one instruction wrong: the judge of the right ones must refuse each."""
+"""GEMM kernels with one instruction of the sum wrong: the judge of the right ones refuses each.
+
+Those of what stands around the sum are in ``test_edge_mutants.py``.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ from asm.registry import kernels
 from asm.x86_64.gemm import generate
 from gemm_case import ANYWHERE, draw_case
 from kernel_checker import compile_library
-from kernel_table import MACHINE, executable_isas, rows
+from kernel_table import MACHINE, rows
 from test_gemm_kernels import judge
 
-pytestmark = pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly")
+pytestmark = [
+    pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly"),
+    pytest.mark.unemulated("mutates x86-64 assembly"),
+]
 
 # The largest of each level that the table below applies to: two pointers of A, four vectors.
 TALL = "pplconv_gemm_f32_28x16_avx512"
@@ -42,13 +48,17 @@ MUTANTS = [
 
 @pytest.mark.parametrize(
     ("symbol", "instruction", "instead"),
-    [mutant[1:] for mutant in MUTANTS],
-    ids=[mutant[0].replace(" ", "_") for mutant in MUTANTS],
+    [
+        pytest.param(
+            *mutant[1:],
+            id=mutant[0].replace(" ", "_"),
+            marks=pytest.mark.needs_isa(mutant[1].rpartition("_")[2]),
+        )
+        for mutant in MUTANTS
+    ],
 )
 def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead):
     (kernel,) = [k for k in kernels(MACHINE) if k.symbol == symbol]
-    if kernel.isa not in executable_isas():
-        pytest.skip(f"the CPU has no {kernel.isa}")
     (row,) = [r for r in rows("gemm") if r["symbol"] == symbol]
     text = generate(kernel).replace(f".hidden {symbol}\n", "")
     judge_many(checker, row | load(tmp_path, f"{symbol}_right", text, symbol), rng)

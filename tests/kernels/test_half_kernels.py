@@ -13,9 +13,9 @@ import pytest
 
 from asm.contract import FLAGS
 from guarded_memory import CANARY, POISON, extent_of
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 
-IN, OUT = rows("convert_in"), rows("convert_out")
+IN, OUT = every_row("convert_in"), every_row("convert_out")
 # What a row has in its own type, and in arrays: halves that are computed in float, or the reverse.
 FLOAT = "f32"
 WIDENING = [r for r in IN if r["dtype"] == FLOAT] + [r for r in OUT if r["dtype"] != FLOAT]

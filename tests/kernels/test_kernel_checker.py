@@ -9,13 +9,11 @@ import pytest
 
 from guarded_memory import CANARY, MARGIN, PAGE, Arena, extent_of
 from kernel_checker import NATIVE, NOWHERE, SAVED_REGISTERS, compile_library
-from kernel_table import MACHINE, executable_isas
+from kernel_table import MACHINE
 
 needs_rules = pytest.mark.skipif(
     MACHINE not in SAVED_REGISTERS, reason="the checker does not know this machine's ABI"
 )
-needs_x86 = pytest.mark.skipif(MACHINE != "x86_64", reason="x86-64 alone has this state")
-needs_avx2 = pytest.mark.skipif("avx2" not in executable_isas(), reason="the CPU has no AVX2")
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +70,7 @@ def test_breach_is_reported_once(checker, rule, name, text):
 
 
 @pytest.mark.unsanitized("such builds optimise nothing, so that the checker lets it pass")
-@needs_x86
-@needs_avx2
+@pytest.mark.needs_isa("avx2")
 def test_dirty_upper_halves(checker, rule):
     (found,) = problems(checker, rule("leaves_ymm"), vector_bytes=32)
     assert "vzeroupper" in found
@@ -83,8 +80,7 @@ def test_dirty_upper_halves(checker, rule):
 
 
 @pytest.mark.unsanitized("such builds optimise nothing, so that the checker lets it pass")
-@needs_x86
-@pytest.mark.skipif("avx512" not in executable_isas(), reason="the CPU has no AVX-512")
+@pytest.mark.needs_isa("avx512")
 def test_dirty_zmm(checker, rule):
     (found,) = problems(checker, rule("leaves_ymm"), vector_bytes=64)
     assert "vzeroupper" in found

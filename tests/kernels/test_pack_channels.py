@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from asm.registry import ELEMENT_BYTES
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from packing_case import PackingCall
 
-every_kernel = pytest.mark.parametrize("row", rows("pack_channels"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("pack_channels"), ids=symbol)
 
 
 def check(checker, row, rng, shape, fill, gaps):

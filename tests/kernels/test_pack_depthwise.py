@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from packing_case import PackingCall
 
-every_kernel = pytest.mark.parametrize("row", rows("pack_depthwise"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("pack_depthwise"), ids=symbol)
 
 
 def check(checker, row: dict, rng: np.random.Generator, oc: int, taps: int, width: int):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from asm.registry import ELEMENT_BYTES
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from packing_case import Geometry, PackingCall, draw_geometry, im2col
 from pplconv import _kernels
 
-every_kernel = pytest.mark.parametrize("row", rows("pack_pixels"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("pack_pixels"), ids=symbol)
 # struct pplconv_run
 RUN = np.dtype(
     [(name, "<i4") for name in ("src", "dst")]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from asm.registry import ELEMENT_BYTES
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from packing_case import PackingCall, draw_geometry, im2col
 
-every_kernel = pytest.mark.parametrize("row", rows("pack_rows"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("pack_rows"), ids=symbol)
 
 
 def check(

@@ -7,10 +7,10 @@ import pytest
 
 from asm.contract import FLAGS
 from asm.registry import ELEMENT_BYTES
-from kernel_table import BITS, rows, symbol
+from kernel_table import BITS, every_row, symbol
 from packing_case import PackingCall
 
-every_kernel = pytest.mark.parametrize("row", rows("store_transposed"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("store_transposed"), ids=symbol)
 BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.5, 0.5))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from packing_case import PackingCall
 from winograd_case import both_sides, rounding, spaced, transforms
 
-every_kernel = pytest.mark.parametrize("row", rows("winograd_input"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("winograd_input"), ids=symbol)
 
 
 def check(checker, row, rng, tiles, channels, row_range=None, column_range=None):

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from packing_case import PackingCall
 from winograd_case import EPSILON, both_sides, rounding, spaced, transforms
 
-every_kernel = pytest.mark.parametrize("row", rows("winograd_output"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("winograd_output"), ids=symbol)
 BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.5, 0.5))
 EVERY_FLAG = [b | r | c for b in (0, BIAS) for r in (0, RESIDUAL) for c in (0, CLIP)]

@@ -19,12 +19,12 @@ from benchmarks.error_bounds import (
     run,
     square_problem,
     to_layout,
-    usable_isas,
 )
 from benchmarks.winograd_points import SETS, simulate
+from levels import LADDER, serving
 
 ROUNDOFF = 2.0**-24
-FUSED = [isa for isa in usable_isas() if isa != "portable"]
+FUSED = [isa for isa in serving(LADDER, "f32") if isa != "portable"]
 
 
 @pytest.mark.parametrize("isa", FUSED)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from packing_case import PackingCall
 from winograd_case import EPSILON, both_sides, transforms
 
-every_kernel = pytest.mark.parametrize("row", rows("winograd_weights"), ids=symbol)
+every_kernel = pytest.mark.parametrize("row", every_row("winograd_weights"), ids=symbol)
 
 
 @every_kernel

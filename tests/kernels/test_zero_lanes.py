@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from asm.registry import ELEMENT_BYTES
-from kernel_table import rows, symbol
+from kernel_table import every_row, symbol
 from packing_case import PackingCall
 
 
-@pytest.mark.parametrize("row", rows("zero_lanes"), ids=symbol)
+@pytest.mark.parametrize("row", every_row("zero_lanes"), ids=symbol)
 def test_every_number_of_lanes(checker, row, rng):
     """Gaps between pixels, and no gaps."""
     most = row["vector_bytes"] // ELEMENT_BYTES[row["dtype"]]

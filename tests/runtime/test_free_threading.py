@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import importlib
+import subprocess
 import sys
 import sysconfig
 import threading
@@ -15,6 +17,8 @@ import pytest
 import pplconv
 
 ROOT = Path(pplconv.__file__).parent
+# What the package was built of: the tests run from there, whatever was installed from it.
+SOURCES = Path(__file__).resolve().parents[2]
 FREE = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 
 
@@ -27,22 +31,73 @@ def compiled() -> list[str]:
     )
 
 
-def test_every_compiled_module_says_that_it_needs_no_gil() -> None:
-    """By the one directive of the build, which an interpreter without a GIL believes."""
+def directives(source: str) -> list[object]:
+    """Values that Python code gives to the directive, wherever it does."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            pairs = list(zip(node.keys, node.values, strict=True))
+        elif isinstance(node, ast.Call):
+            pairs = [(ast.Constant(word.arg), word.value) for word in node.keywords]
+        else:
+            continue
+        for key, value in pairs:
+            if isinstance(key, ast.Constant) and key.value == "freethreading_compatible":
+                found.append(value.value if isinstance(value, ast.Constant) else None)
+    return found
+
+
+def test_the_build_has_every_module_say_that_it_needs_no_gil() -> None:
+    """By its one directive, which no module takes back.
+
+    With a GIL a module holds no trace of it: the slot is compiled for free-threaded Pythons alone.
+    """
+    assert directives((SOURCES / "setup.py").read_text(encoding="utf-8")) == [True]
+    sources = {path.relative_to(SOURCES): path for path in (SOURCES / "pplconv").rglob("*.pyx")}
+    assert {".".join(name.with_suffix("").parts) for name in sources} == set(compiled())
+    overriding = [str(n) for n, path in sources.items() if b"freethreading" in path.read_bytes()]
+    assert overriding == []
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("cythonize(m, compiler_directives={'freethreading_compatible': False})", [False]),
+        ("dict(freethreading_compatible=True)", [True]),
+        ("cythonize(m)  # freethreading_compatible", []),
+    ],
+)
+def test_a_build_that_says_otherwise_is_noticed(source: str, found: list[object]) -> None:
+    assert directives(source) == found
+
+
+# Alone in its process: any other extension may have brought the GIL back.
+_IMPORT_ALL = """
+import importlib, sys
+sys.path.insert(0, {folder!r})
+import numpy, psutil
+enabled = sys._is_gil_enabled()
+for name in {names!r}:
+    importlib.import_module(name)
+    assert sys._is_gil_enabled() == enabled, name
+print(enabled)
+"""
+
+
+@pytest.mark.skipif(not FREE, reason="with a GIL, importing a module says nothing of its need")
+def test_no_module_brings_the_gil_back() -> None:
+    code = _IMPORT_ALL.format(folder=str(ROOT.parent), names=compiled())
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
+
+
+def test_every_compiled_module_can_be_imported() -> None:
     names = compiled()
     assert len(names) >= 13
     for name in names:
         importlib.import_module(name)
-    enabled = getattr(sys, "_is_gil_enabled", None)
-    if FREE and enabled is not None:
-        assert not enabled()
-
-
-def test_the_build_has_the_directive() -> None:
-    setup = ROOT.parent / "setup.py"
-    if not setup.exists():
-        pytest.skip("the installed package has no setup.py beside it")
-    assert '"freethreading_compatible": True' in setup.read_text(encoding="utf-8")
 
 
 def at_once(count: int, function) -> None:

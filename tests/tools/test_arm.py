@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -118,10 +119,15 @@ class Emulator:
 
     def __init__(self):
         self.statuses, self.commands = {}, {}
+        self.files, self.broken_off = {}, set()
 
     def __call__(self, command, *, env, **_):
         cpu = env["QEMU_CPU"]
         self.commands[cpu] = command
+        (account,) = options(command, "account")
+        if cpu not in self.broken_off:
+            told = {"files": self.files.get(cpu, {}), "instruction sets": [f"neon run on {cpu}"]}
+            Path(account).write_text(json.dumps(told))
         text = f"so it went on {cpu}\n=== 3 passed ===\n"
         return subprocess.CompletedProcess(command, self.statuses.get(cpu, 0), text)
 
@@ -173,3 +179,44 @@ def test_a_share_may_have_none_of_the_tests_that_were_asked_for(emulator, one_in
     emulator.statuses = {"cortex-a72": 5}
     assert suite.run_suite(AARCH64, ["tests/kernels", "-k", "gemm"], one_in, 0) == status
     assert emulator.commands["cortex-a72"][-3:] == ["-k", "gemm", "tests/kernels"]
+
+
+def counts(able, run, skipped=0):
+    return {"able": able, "run": run, "skipped": skipped}
+
+
+def test_what_was_reached_is_said(emulator, capfd):
+    first, second, *_ = AARCH64.cpus
+    emulator.files = {
+        first: {"tests/test_a.py": counts(9, 1), "tests/test_b.py": counts(2, 0, 1)},
+        second: {"tests/test_b.py": counts(2, 1), "tests/test_c.py": counts(0, 0)},
+    }
+    assert suite.run_suite(AARCH64, [], 32, 0) == 0
+    printed = capfd.readouterr().err
+    assert "2 of 2 test files that can be emulated ran on at least one of 5 CPUs" in printed
+    assert "NOT COVERED" not in printed
+    assert all(f"{cpu}: neon run on {cpu}" in printed for cpu in AARCH64.cpus)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [(counts(3, 0), "no test was chosen"), (counts(3, 0, 2), "2 tests skipped themselves")],
+)
+def test_a_file_that_no_cpu_reached_is_an_error(emulator, capfd, found, why):
+    emulator.files = {
+        "a64fx": {"tests/test_a.py": counts(9, 1), "tests/api/test_b.py": found},
+        "cortex-a72": {"tests/test_a.py": counts(9, 1)},
+    }
+    assert suite.run_suite(AARCH64, [], 32, 0) == 1
+    printed = capfd.readouterr().err
+    assert "1 of 2 test files" in printed
+    assert f"NOT COVERED: tests/api/test_b.py: {why}" in printed
+
+
+def test_the_account_of_a_run_before_is_not_taken_for_this_ones(emulator, capfd):
+    emulator.files = {cpu: {"tests/test_a.py": counts(1, 1)} for cpu in AARCH64.cpus}
+    assert suite.run_suite(AARCH64, [], 32, 0) == 0
+    emulator.broken_off, emulator.statuses = set(AARCH64.cpus), {"a64fx": 2}
+    capfd.readouterr()
+    assert suite.run_suite(AARCH64, [], 32, 0) == 2
+    assert "0 of 0 test files" in capfd.readouterr().err

@@ -15,6 +15,7 @@ module           what it makes or does
 `emulated`       the command that is this Python to everything else (``build/*/python``)
 `wheel`          the wheel: built, tagged by auditwheel, unpacked where the emulated Python looks
 `suite`          which tests run on which emulated CPU
+`account`        which files and instruction sets all of that has reached
 `demo`           the demo under emulation, compared with what the host's CPU computes
 ===============  =================================================================================
 

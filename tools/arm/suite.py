@@ -1,9 +1,10 @@
 """The suite on each emulated CPU, or the share of it that there is time for.
 
 Emulated, a test takes half a second on average, and collecting them all more than a minute. Of
-``one_in`` shares each CPU runs another one, chosen by the tests' names, so that all CPUs together
-run as many of them as there are CPUs. Where a run begins to count is drawn, and said, so that many
-runs have run everything; ``one_in=1`` is the whole suite on each CPU.
+``one_in`` shares of each file's tests each CPU runs another one, chosen by their names, so that all
+CPUs together run as many of them as there are CPUs (``tests/shares.py``). Where a run begins to
+count is drawn, and said, so that many runs have run everything; ``one_in=1`` is the whole suite on
+each CPU. Which files that has reached is said at the end, and is an error if it is not all.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import subprocess
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tools.arm.account import Account, conclude
 from tools.arm.emulated import environment
 from tools.arm.host import SetUpError
 from tools.arm.kept import say
@@ -49,12 +51,15 @@ class Outcome:
         How long it took.
     text : str
         What it printed.
+    account : Account
+        Which files it reached, and which instruction sets.
     """
 
     cpu: str
     status: int
     seconds: float
     text: str
+    account: Account = field(default_factory=Account)
 
     @property
     def line(self) -> str:
@@ -81,7 +86,7 @@ def run_suite(target: Target, arguments: list[str], one_in: int, first: int | No
     Returns
     -------
     int
-        Exit status: 0 if all is well on each.
+        Exit status: 0 if all is well on each, and each file that can be emulated ran on one.
     """
     first = random.randrange(one_in) if first is None else first
     if one_in > 1:
@@ -107,7 +112,10 @@ def run_suite(target: Target, arguments: list[str], one_in: int, first: int | No
     say("all CPUs:")
     for outcome in outcomes:
         say(outcome.line)
-    return max(outcome.status for outcome in outcomes)
+    lines, covered = conclude({outcome.cpu: outcome.account for outcome in outcomes})
+    for line in lines:
+        say(line)
+    return max(not covered, *(outcome.status for outcome in outcomes))
 
 
 def _run(
@@ -122,7 +130,10 @@ def _run(
     command += ["--emulated", f"--share={share}", f"--one-in={one_in}"]
     scratch = target.build / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)  # pytest makes the last part of a path only
-    command += [f"--basetemp={scratch / cpu}", *options, *(selected or ["tests"])]
+    account = scratch / f"{cpu}.json"
+    account.unlink(missing_ok=True)
+    command += [f"--account={account}", f"--basetemp={scratch / cpu}"]
+    command += [*options, *(selected or ["tests"])]
     say(f"{cpu}: begun")
     begin = time.monotonic()
     done = subprocess.run(
@@ -137,7 +148,7 @@ def _run(
     )
     # What was asked for may be in another CPU's share.
     status = 0 if done.returncode == _NO_TESTS and one_in > 1 else done.returncode
-    return Outcome(cpu, status, time.monotonic() - begin, done.stdout)
+    return Outcome(cpu, status, time.monotonic() - begin, done.stdout, Account.read(account))
 
 
 def installed_package(target: Target) -> Path:

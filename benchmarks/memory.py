@@ -1,0 +1,36 @@
+"""The memory that engines are given: every one of them the same, aligned for the widest vectors.
+
+PyTorch, OpenVINO, ncnn and MNN keep tensors of their own, which begin on a cache line. NumPy's
+arrays begin at any multiple of 16 bytes, and an engine that computes on those where they lie
+(ONNX Runtime, NumPy, pplconv) would be slower for that alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["ALIGNMENT", "aligned", "aligned_copy"]
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector."""
+
+
+def aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Make an uninitialised float32 array that begins on a multiple of `ALIGNMENT`.
+
+    Not by ``pplconv.empty_aligned``, as peers are compared where no pplconv is installed, too.
+    """
+    count = int(np.prod(shape, dtype=np.int64))
+    room = np.empty(count * 4 + ALIGNMENT, np.uint8)
+    offset = -room.ctypes.data % ALIGNMENT
+    return room[offset : offset + count * 4].view(np.float32).reshape(shape)
+
+
+def aligned_copy(array: NDArray[Any]) -> NDArray[np.float32]:
+    """Copy an array into such memory, C-contiguous."""
+    copy = aligned(array.shape)
+    copy[...] = array
+    return copy

@@ -1,0 +1,17 @@
+# What pplconv is measured against, in an environment of its own that finds everything else in the
+# normal one: what is installed there must not change what `make test` tests.
+.PHONY: test-peers
+
+test-peers: build/peers/.installed ## one small layer through each peer's adapter that can be installed
+	@cat build/peers/installed
+	build/peers/venv/bin/python $(BIN)/pytest -q -m slow tests/benchmarks/test_bench_peers.py $(ARGS)
+
+build/peers/.installed: pyproject.toml tools/peers.py | $(STAMPS)/extra-test
+	@mkdir -p build/peers
+	rm -rf build/peers/venv
+	$(BIN)/python -m venv --without-pip build/peers/venv
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))' \
+		> "$$(build/peers/venv/bin/python -c \
+			'import sysconfig; print(sysconfig.get_path("platlib"))')/everything_else.pth"
+	$(BIN)/python -m tools.peers build/peers/venv/bin/python > build/peers/installed
+	@touch $@

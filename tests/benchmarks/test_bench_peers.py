@@ -1,0 +1,27 @@
+"""The adapters of the peers compute what they are asked: one small layer through each."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.candidates import OK, make_case, prepare_checked
+from benchmarks.engines import ENGINES
+from benchmarks.problems import parse
+
+PEERS = [name for name, engine in ENGINES.items() if not engine.ours]
+# Padding, a stride and channels that fill no vector: what adapters mix up.
+LAYER = "mb1ic12ih11iw9oc20kh3sh2sw1ph1pw0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", PEERS)
+def test_one_layer(name, threads):
+    """At its best settings, as the benchmarks run it; what is not installed is said."""
+    engine = ENGINES[name]
+    found = engine.available()
+    if not found.ok:
+        pytest.skip(f"{name} NOT RUN HERE: {found.reason}")
+    candidate = prepare_checked(engine, make_case(parse(LAYER)), threads)
+    assert candidate.status == OK, candidate.detail
+    assert candidate.error <= engine.tolerance

@@ -1,0 +1,131 @@
+"""Which instruction sets a run tests, which not and why, counted and said at its end.
+
+A test belongs to an instruction set if it has a parameter ``row`` of the kernel table or ``isa``,
+or the marker ``needs_isa(name)``. Where the CPU lacks the set, or ``PPLCONV_MAX_ISA`` caps it, such
+a test is left out when it is collected, and counted. ``PPLCONV_TEST_REQUIRE_ISA=avx512`` ends a
+run that would leave out one of those named, before any test.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import absent
+from levels import LADDER, MACHINE, why_not
+from pplconv.architecture import owner
+
+__all__ = [
+    "REQUIRE",
+    "configure",
+    "deselect",
+    "give_to_controller",
+    "lines",
+    "report",
+    "take_from_worker",
+]
+
+REQUIRE = "PPLCONV_TEST_REQUIRE_ISA"
+_OWN = "instruction set"
+_LEFT_OUT = pytest.StashKey[Counter]()
+
+
+def configure(config: pytest.Config) -> None:
+    """Register the marker; refuse what cannot be had.
+
+    Raises
+    ------
+    pytest.UsageError
+        If a required instruction set would not be tested.
+    """
+    config.addinivalue_line("markers", "needs_isa(name): calls kernels of that instruction set")
+    problems = [absent.usage_error()] if absent.usage_error() else []
+    for name in filter(None, os.environ.get(REQUIRE, "").replace(" ", "").split(",")):
+        if name not in LADDER:
+            problems.append(f"{REQUIRE} names {name}, expected some of {', '.join(LADDER)}")
+        elif why_not(name):
+            problems.append(f"{REQUIRE} names {name}, which would not run: {why_not(name)}")
+    if problems:
+        raise pytest.UsageError(*problems)
+
+
+def isa_of(item: pytest.Item) -> str | None:
+    """Give the instruction set that a test belongs to, if to any of this architecture's.
+
+    Another architecture's is none that this machine lacks: a test marked with it skips.
+    """
+    mark = item.get_closest_marker("needs_isa")
+    if mark:
+        name = str(mark.args[0])
+        if name not in LADDER:
+            item.add_marker(pytest.mark.skip(reason=f"{name} is {owner(name)}'s, not {MACHINE}'s"))
+        return name if name in LADDER else None
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    row = params.get("row")
+    name = row.get("isa") if isinstance(row, dict) else params.get("isa")
+    return name if name in LADDER else None
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of instruction sets that do not run here, and count them."""
+    counts = config.stash.setdefault(_LEFT_OUT, Counter())
+    kept, left = [], []
+    for item in items:
+        name = isa_of(item)
+        if name is not None and why_not(name):
+            counts[name] += 1
+            left.append(item)
+            continue
+        kept.append(item)
+        if name is not None:
+            item.user_properties.append((_OWN, name))
+    items[:] = kept
+    if left:
+        config.hook.pytest_deselected(items=left)
+
+
+def give_to_controller(config: pytest.Config) -> None:
+    """Send a worker's counts to the process that prints; all workers collect the same."""
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["isas_left_out"] = dict(config.stash.get(_LEFT_OUT, Counter()))
+
+
+def take_from_worker(node: Any) -> None:
+    """Take the counts of a worker."""
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[_LEFT_OUT] = Counter(output.get("isas_left_out", {}))
+
+
+def lines(config: pytest.Config, reporter: Any) -> list[str]:
+    """Give a line for each instruction set of this architecture, lowest first."""
+    ran: Counter[str] = Counter()
+    for outcome in ("passed", "failed", "xfailed", "xpassed"):
+        for report in reporter.stats.get(outcome, []):
+            ran.update(name for key, name in getattr(report, "user_properties", ()) if key == _OWN)
+    return describe(ran, config.stash.get(_LEFT_OUT, Counter()))
+
+
+def describe(ran: Counter[str], left_out: Counter[str]) -> list[str]:
+    """Say of each instruction set what ran of it, or why nothing did."""
+    found = []
+    best = [name for name in LADDER if not why_not(name)][-1]
+    for name in LADDER:
+        if why_not(name):
+            text = f"NOT RUN HERE: {why_not(name)}; {left_out[name]} tests of its own left out"
+        else:
+            text = f"run: {ran[name]} tests of its own"
+            text += ", and all that name none" if name == best else ""
+        found.append(f"{name:<10} {text}")
+    return found
+
+
+def report(config: pytest.Config, reporter: Any) -> list[str]:
+    """Print the lines, and give them."""
+    said = lines(config, reporter)
+    reporter.section("instruction sets")
+    for line in said:
+        reporter.line(line)
+    return said

@@ -1,0 +1,140 @@
+"""Mutants of a generated GEMM kernel's edges, on any machine: one instruction wrong in each.
+
+The edges are what stands around the sum: the tail (masks, or pieces of vectors), the start from C
+(ACCUMULATE), and the epilogue (bias, residual, clip, the store). `mutants` reads them from the
+text of a kernel, by the labels that all generators share, and changes one instruction at a time:
+
+- it is left out;
+- a conditional jump is turned around;
+- a mask register becomes the next one.
+
+Of the Arm kernels, which have no masks, whose tails are code of their own, and which are judged
+under emulation, that is done to loads, stores, arithmetic and tests of flags, not to addresses.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+__all__ = ["EDGES", "Mutant", "mutants", "renamed"]
+
+# Where each edge lies: from a line to a line, by what begins them.
+_FUNCTION, _STARTED, _END = r"pplconv_\w+:", r"\.Lstarted:", r"    (ret|bx lr|pop \{.*pc\})$"
+_SUM_DONE, _SEGMENT_DONE = r"    \w[\w.]* \.Lnext_segment$", r"\.Lsegment_done:"
+EDGES = {
+    "start": ((_FUNCTION, _STARTED),),
+    "tail": (
+        (r"\.Ltail_steps:", _SEGMENT_DONE),
+        (r"\.Lnarrow_segment:", _SEGMENT_DONE),
+        (_STARTED, r"\.Lstrides_known:"),
+    ),
+    "epilogue": ((_SUM_DONE, _END),),
+}
+# What is not of the edges though it stands there, and what no result can show.
+_LEFT_ALONE = re.compile(
+    r"push|pop|vpush|vpop|ret\b|hint|vzeroupper"  # the frame
+    r"|(sub|add) sp,|(st|ld)[pr] [xd]\d+, .*\[sp"
+    r"|prefetch|prfm|pld"  # prefetches
+    r"|\."  # directives
+)
+# What every vector of Arm's edges needs; and the jump behind which lies what is never reached: the
+# last vector is not whole where n is less than NR.
+_OF_ARM = re.compile(
+    r"v?fadd|v?fcm|bit |vbit|vadd|vcgt|fmla|vfma|tbl|tbz x8"
+    r"|v?(ldr|str) [qdsh]\d|(ld|st)1r? |v(ld|st)1"
+)
+_NEVER_WHOLE = re.compile(r"    b\.lt \.L(load|residual|store)_partial_\d+$")
+_JUMPS = dict(
+    pair
+    for a, b in (
+        ("jz", "jnz"), ("je", "jne"), ("jg", "jle"), ("jl", "jge"),
+        ("b.eq", "b.ne"), ("b.lt", "b.ge"), ("b.gt", "b.le"), ("cbz", "cbnz"), ("tbz", "tbnz"),
+        ("beq", "bne"), ("blt", "bge"), ("bgt", "ble"), ("bcc", "bcs"), ("bmi", "bpl"),
+    )
+    for pair in ((a, b), (b, a))
+)  # fmt: skip
+_MASK = re.compile(r"\{k([1-4])\}")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A kernel with one instruction wrong.
+
+    Parameters
+    ----------
+    edge : str
+        Of `EDGES`.
+    change : str
+        What was done to which instruction, and in which line.
+    text : str
+        The whole file.
+    """
+
+    edge: str
+    change: str
+    text: str
+
+
+def mutants(text: str) -> Iterator[Mutant]:
+    """Yield every mutant of a kernel's text."""
+    lines = text.splitlines()
+    for edge, number in _edge_lines(lines):
+        instruction = lines[number].strip()
+        for change, instead in _changes(instruction, text):
+            wrong = [
+                *lines[:number],
+                *([f"    {instead}"] if instead else []),
+                *lines[number + 1 :],
+            ]
+            name = f"line {number + 1}: {instruction}: {change}"
+            yield Mutant(edge, name, "\n".join(wrong) + "\n")
+
+
+def renamed(text: str, symbol: str, name: str) -> str:
+    """Give a kernel another name, under which others find it."""
+    return text.replace(f".hidden {symbol}\n", "").replace(symbol, name)
+
+
+def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
+    for edge, ranges in EDGES.items():
+        for first, last in ranges:
+            begins = [i for i, line in enumerate(lines) if re.match(first, line)]
+            if not begins:  # this machine has no such part
+                continue
+            ends = (i for i, line in enumerate(lines) if re.match(last, line) and i > begins[-1])
+            for number in range(begins[-1] + 1, next(ends, begins[-1] + 1)):
+                line = lines[number]
+                if not line.startswith("    ") or _LEFT_ALONE.match(line.strip()):
+                    continue
+                if _is_x86(lines) or (_OF_ARM.match(line.strip()) and _is_reached(lines, number)):
+                    yield edge, number
+
+
+def _is_x86(lines: list[str]) -> bool:
+    return ".intel_syntax noprefix" in lines
+
+
+def _is_reached(lines: list[str], number: int) -> bool:
+    """Whether a line can be, which lies behind the jump of the last vector and before a label."""
+    for line in reversed(lines[:number]):
+        if line.startswith("."):
+            return True
+        found = _NEVER_WHOLE.match(line)
+        if found:
+            last = f".L{found[1]}_partial_"
+            return any(other.strip().startswith(f"b.lt {last}") for other in lines[number:])
+    return True
+
+
+def _changes(instruction: str, text: str) -> Iterator[tuple[str, str]]:
+    yield "left out", ""
+    operation, _, operands = instruction.partition(" ")
+    if operation in _JUMPS:
+        yield "turned around", f"{_JUMPS[operation]} {operands}"
+    for mask in _MASK.findall(instruction):
+        masks = {int(k) for k in _MASK.findall(text)}
+        other = int(mask) % max(masks) + 1
+        if other != int(mask):
+            yield "another mask", _MASK.sub(f"{{k{other}}}", instruction, count=1)

@@ -1,0 +1,108 @@
+"""Judge the mutants of one kernel's edges, in a process that one of them may end.
+
+``edge_mutant_probe.py SYMBOL ONE_IN FIRST`` judges one in so many of them from the FIRST on, and
+prints a JSON list ``[number, verdict, edge, change]`` before and after each; the verdict is
+"begun", "refused" or "taken". Number -1 is the kernel as it is. Not a test module:
+``test_edge_mutants.py`` runs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import sys
+import tempfile
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+_HERE = Path(__file__).resolve().parent
+sys.path += [str(_HERE.parent), str(_HERE.parents[1])]
+
+from asm.build import FOLDERS  # noqa: E402
+from asm.registry import ISAS, Kernel, kernels  # noqa: E402
+from assembly_mutants import Mutant, mutants, renamed  # noqa: E402
+from gemm_case import (  # noqa: E402
+    ACCUMULATE,
+    BIAS_COLUMN,
+    FLAG_COMBINATIONS,
+    RESIDUAL,
+    draw_case,
+)
+from guarded_memory import PLACES  # noqa: E402
+from kernel_checker import Checker, compile_library  # noqa: E402
+from kernel_table import MACHINE, rows  # noqa: E402
+from test_gemm_kernels import judge  # noqa: E402
+
+# So many files at once to the assembler.
+BATCH = 64
+LOADING = ACCUMULATE | BIAS_COLUMN | RESIDUAL
+
+
+def kernel_text(kernel: Kernel) -> str:
+    """Generate a kernel as the build does."""
+    folder = FOLDERS[str(ISAS[kernel.isa].machine)]
+    return str(importlib.import_module(f"asm.{folder}.gemm").generate(kernel))
+
+
+def accepted(checker: Checker, row: dict, seed: int) -> bool:
+    """Judge a kernel over every tail and every combination of flags, until it fails."""
+    rng = np.random.default_rng(seed)
+    nr = row["nr"]
+    tails = range(1, nr + 1)
+    cases = [{"flags": f, "n": n} for f in FLAG_COMBINATIONS for n in (nr, None)]
+    cases += [{"n": n, "place": place} for n in tails for place in PLACES]
+    # All that is loaded by the tail's mask, flush against the page behind it; of few columns the
+    # vectors of every row reach it.
+    flush = {"place": "end", "flags": LOADING, "c_layout": "rows"}
+    cases += [flush | {"n": n} for n in tails]
+    cases += [flush | {"n": n} for n in (1, 2, 3)] * 12
+    for i in rng.permutation(len(cases)):
+        fixed = {name: value for name, value in cases[i].items() if value is not None}
+        # Values that tell every element from every other, and each sum from each.
+        case = draw_case(rng, row, kind="random", **fixed)
+        try:
+            judge(checker, row, case, rng)
+        except AssertionError:
+            return False
+    return True
+
+
+def load(directory: Path, symbol: str, texts: list[tuple[int, str]]) -> dict[int, int]:
+    """Assemble kernels and load them; give their addresses by number."""
+    sources, names = [], {}
+    for number, text in texts:
+        names[number] = f"{symbol}_{number}" if number >= 0 else f"{symbol}_right"
+        sources.append(directory / f"{names[number]}.s")
+        sources[-1].write_text(renamed(text, symbol, names[number]))
+    library = compile_library(directory, f"mutants_{texts[0][0]}", sources)
+    return {
+        number: ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+        for number, name in names.items()
+    }
+
+
+def main(symbol: str, one_in: int, first: int) -> None:
+    """Judge them and print what became of each."""
+    (kernel,) = (k for k in kernels(MACHINE) if k.symbol == symbol)
+    (row,) = (r for r in rows("gemm") if r["symbol"] == symbol)
+    text = kernel_text(kernel)
+    every = [(-1, Mutant("", "as it is", text)), *enumerate(mutants(text))]
+    chosen = iter([(n, m) for n, m in every if n < 0 or n % one_in == 0])
+    with tempfile.TemporaryDirectory() as folder:
+        checker = Checker(Path(folder), MACHINE)
+        # An endless loop is an answer too, for which nobody waits long.
+        ctypes.c_int.in_dll(checker.native, "checked_call_seconds").value = 1
+        while batch := [(n, m) for n, m in islice(chosen, BATCH) if n < 0 or n >= first]:
+            addresses = load(Path(folder), symbol, [(n, m.text) for n, m in batch])
+            for number, mutant in batch:
+                about = mutant.edge, mutant.change
+                print(json.dumps([number, "begun", *about]), flush=True)
+                right = accepted(checker, row | {"address": addresses[number]}, number + 1)
+                print(json.dumps([number, "taken" if right else "refused", *about]), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,117 @@
+"""Every instruction around a GEMM kernel's sum counts: the judge refuses the kernel without it.
+
+Start from C, epilogue and tail of one tile for each instruction set and type, on any machine; see
+``assembly_mutants.py``. What may be missing unnoticed is named here, with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asm.registry import kernels
+from assembly_mutants import EDGES, mutants
+from edge_mutant_probe import kernel_text
+from emulation import is_emulated
+from kernel_table import MACHINE
+
+PROBE = Path(__file__).resolve().parent / "edge_mutant_probe.py"
+# Two rows, so that their stride counts, and as many vectors as a row can have; of Arm, whose
+# mutants are judged under emulation, so many that one is whole where another is not.
+ROWS = 2
+VECTORS = {"x86_64": 4, "aarch64": 2, "armv7l": 2}
+# Of x86-64: pattern, the most there may be of them, why nobody can notice.
+_X86 = (
+    (r"cmp qword ptr \[rdi \+ 96\], \d+: left out", 3, "whole tiles take the tail's way as well"),
+    (r"mov qword ptr \[rsp - 32\], \d: left out", 2, "counts rows of C to prefetch"),
+    (r"mov rax, \[rdi \+ 16\]: left out", 1, "points to C to prefetch"),
+    (r"mov (rbp|r14), rax: left out", 1, "points to C to prefetch"),
+    (r"add r1[13], rdx: left out", 1, "points to B to prefetch"),
+    (r"cmovg rax, r14: left out", 1, "the last vector has never more lanes within n than it has"),
+    (r"vmovups ymm[678], \[r1\w\]: left out", 3, "the mask that the row above was stored by"),
+)
+_ARM = ((r"tbl v\d+.*: left out", 2 * ROWS, "fewer columns than a vector has stay where they are"),)
+HARMLESS = {"x86_64": _X86, "aarch64": _ARM, "armv7l": ()}
+
+
+def tiles() -> list:
+    """Give one tile for each instruction set and type, marked with the former."""
+    widest: dict[tuple[str, str], object] = {}
+    for kernel in kernels(MACHINE):
+        if (kernel.op, kernel.source, kernel.tuning, kernel.mr) != ("gemm", "generator", "", ROWS):
+            continue
+        if kernel.vectors <= VECTORS[MACHINE]:
+            widest[kernel.isa, kernel.dtype] = kernel  # the widest comes last
+    return [
+        pytest.param(kernel.symbol, marks=pytest.mark.needs_isa(isa), id=f"{isa}-{dtype}")
+        for (isa, dtype), kernel in widest.items()
+    ]
+
+
+def verdicts(symbol: str, one_in: int) -> list[tuple[str, str, str]]:
+    """Give verdict, edge and change of each mutant; one that ends its process is refused."""
+    found: dict[int, tuple[str, str, str]] = {}
+    first = 0
+    while True:
+        done = subprocess.run(
+            [sys.executable, str(PROBE), symbol, str(one_in), str(first)],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        number = -1
+        for line in done.stdout.splitlines():
+            number, verdict, edge, change = json.loads(line)
+            found[number] = verdict, edge, change
+        assert found.pop(-1, ("", "", ""))[0] == "taken", (
+            f"the judge refuses {symbol}:{done.stderr}"
+        )
+        if done.returncode == 0:
+            return list(found.values())
+        # Written somewhere that matters to Python: as bad as anything.
+        assert done.returncode < 0 and number >= first, done.stderr
+        assert found[number][0] == "begun"
+        found[number] = "refused", *found[number][1:]
+        first = number + 1
+
+
+@pytest.mark.unsanitized("mutants write where they like, which a sanitizer would report")
+@pytest.mark.parametrize("symbol", tiles())
+def test_no_instruction_of_the_edges_is_missed(symbol):
+    judged = verdicts(symbol, one_in=5 if is_emulated() else 1)
+    left = {entry: entry[1] for entry in HARMLESS[MACHINE]}
+    unnoticed = []
+    for verdict, edge, change in judged:
+        if verdict == "refused":
+            continue
+        entry = next((e for e in left if re.search(e[0], change) and left[e] > 0), None)
+        if entry is None:
+            unnoticed.append(f"{edge}: {change}")
+        else:
+            left[entry] -= 1
+    assert not unnoticed
+    assert {"start", "epilogue"} <= {edge for _, edge, _ in judged} <= set(EDGES)
+    assert len(judged) > (15 if is_emulated() else 75)
+
+
+@pytest.mark.parametrize("machine", HARMLESS)
+def test_every_edge_has_mutants(machine):
+    """Of every machine's kernels, here as well: of each flag, of the store, of each jump."""
+    for kernel in kernels(machine):
+        if kernel.op != "gemm" or kernel.source != "generator" or kernel.mr != ROWS:
+            continue
+        text = kernel_text(kernel)
+        found = list(mutants(text))
+        missing = {"tail"} if machine == "armv7l" else set()
+        assert {mutant.edge for mutant in found} == set(EDGES) - missing, kernel.symbol
+        assert len({mutant.text for mutant in found} | {text}) > 0.9 * len(found)
+        lines = text.splitlines()
+        for mutant in found:
+            changed = mutant.text.splitlines()
+            assert len(lines) - len(changed) in (0, 1)

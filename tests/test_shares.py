@@ -1,0 +1,133 @@
+"""Shares reach every file, and a run says what it left out: of files, and of instruction sets."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import absent
+from instruction_sets import REQUIRE, describe
+from levels import LADDER, MACHINE, allowed_isas, why_not
+from pplconv import _kernels
+from shares import kept
+
+ROOT = Path(__file__).resolve().parents[1]
+USAGE_ERROR = 4
+starts_pytest = pytest.mark.unemulated("starts pytest in processes")
+# Fast, and with kernels of every level of every architecture.
+FILE = "tests/kernels/test_zero_lanes.py"
+
+
+def run_pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a file's tests in a process with these variables and none of its own kind."""
+    ours = ("PPLCONV_MAX_ISA", "PPLCONV_TEST_", "PYTEST_")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
+    command = [sys.executable, "-P" if sys.version_info >= (3, 11) else "-I", "-m", "pytest"]
+    return subprocess.run(
+        [*command, "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments],
+        cwd=ROOT,
+        env=environment | variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("one_in", [1, 4, 32])
+@pytest.mark.parametrize("count", [1, 3, 4, 31, 200])
+def test_every_share_has_a_test_and_all_have_all(count, one_in):
+    names = [f"tests/test_it.py::test[{i}]" for i in range(count)]
+    shares = [kept(names, one_in, share) for share in range(one_in)]
+    assert all(shares)
+    assert set().union(*shares) == set(names)
+    assert max(map(len, shares)) <= -(-count // min(one_in, count))
+    assert kept(reversed(names), one_in, one_in + 1) == kept(names, one_in, 1)
+
+
+def test_a_line_for_each_instruction_set():
+    ran = Counter({name: 10 + i for i, name in enumerate(LADDER)})
+    lines = describe(ran, Counter({name: 7 for name in LADDER}))
+    assert [line.split()[0] for line in lines] == list(LADDER)
+    for i, (name, line) in enumerate(zip(LADDER, lines, strict=True)):
+        if name in allowed_isas():
+            assert f"run: {10 + i} tests" in line
+        else:
+            assert f"NOT RUN HERE: {why_not(name)}; 7 tests" in line
+    (best,) = (line for line in lines if "that name none" in line)
+    assert best.split()[0] == allowed_isas()[-1]
+
+
+@starts_pytest
+def test_what_a_cap_leaves_out_is_counted(tmp_path):
+    account = tmp_path / "account.json"
+    done = run_pytest(FILE, f"--account={account}", PPLCONV_MAX_ISA="portable")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(account.read_text())
+    built = Counter(row["isa"] for row in _kernels.rows() if row["op"] == "zero_lanes")
+    for name, line in zip(LADDER, told["instruction sets"], strict=True):
+        assert line in done.stdout
+        if name == "portable":
+            assert "run: " in line
+            continue
+        assert "NOT RUN HERE: PPLCONV_MAX_ISA=portable caps it" in line
+        left_out = int(line.partition("; ")[2].split()[0])
+        assert left_out >= built[name] and (left_out > 0) == (built[name] > 0)
+    assert told["files"].keys() == {FILE}
+    assert told["files"][FILE]["run"] >= built["portable"]
+
+
+@starts_pytest
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (LADDER[-1], "which would not run: PPLCONV_MAX_ISA=portable caps it"),
+        ("sse9", f"expected some of {', '.join(LADDER)}"),
+    ],
+    ids=["capped", "unknown"],
+)
+def test_a_required_set_that_is_missing_ends_the_run_before_it_begins(asked, text):
+    done = run_pytest(FILE, PPLCONV_MAX_ISA="portable", **{REQUIRE: f"portable,{asked}"})
+    assert done.returncode == USAGE_ERROR, done.stdout + done.stderr
+    assert f"{REQUIRE} names {asked}, {text}" in done.stderr
+    assert "passed" not in done.stdout
+    assert run_pytest(FILE, **{REQUIRE: "portable"}).returncode == 0
+
+
+@pytest.mark.skipif(MACHINE != "x86_64", reason="hides what CPUID says")
+@pytest.mark.parametrize("name", ["avx2", "avx512"])
+def test_a_machine_that_lacks_an_instruction_set(name):
+    """The package sees none, in this process and in one that it starts; the tests neither."""
+    code = (
+        "import subprocess, sys; import absent; absent.install()\n"
+        "code = 'import pplconv.machine; print(*pplconv.machine.current().isas)'\n"
+        "exec(code); sys.stdout.flush()\n"
+        "subprocess.run([sys.executable, '-c', code], check=True)\n"
+        "sys.path.append('..'); import levels; print(*levels.executable_isas())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT / "tests",  # which has the helpers, and not the sources of the package
+        env=os.environ | {absent.VARIABLE: name},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    expected = [isa for isa in LADDER[: LADDER.index(name)] if isa in allowed_isas()]
+    here, started, tests = (line.split() for line in done.stdout.splitlines())
+    assert here == started == tests
+    assert name not in here and set(expected) <= set(here)
+
+
+def test_a_level_that_cannot_be_hidden_is_refused(monkeypatch):
+    monkeypatch.setenv(absent.VARIABLE, "avx512,sse9")
+    assert absent.usage_error() == f"{absent.VARIABLE} names sse9, expected avx2 or avx512"
+    assert absent.names() == ("avx512",)
+    monkeypatch.setenv(absent.VARIABLE, "avx2")
+    assert (absent.usage_error(), absent.names()) == ("", ("avx2", "avx512"))
