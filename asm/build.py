@@ -30,7 +30,7 @@ from asm.registry import (
 from asm.winograd_code import header_text as transforms_text
 
 ROOT = Path(__file__).resolve().parent
-PORTABLE = ROOT / "portable"
+TEMPLATES = ROOT / "templates"
 
 # No contraction: the portable kernels are the reference, so their roundings are spelled out.
 C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off")
@@ -115,7 +115,7 @@ def generate(
     Returns
     -------
     list of Source
-        What to compile; include paths are ``directory`` and ``asm/portable``.
+        What to compile; include paths are ``directory`` and ``asm/templates``.
     """
     machine = machine or platform.machine()
     machine = {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
@@ -123,7 +123,7 @@ def generate(
     write(directory / "pplconv_kernels.h", header_text())
     for n, r in WINOGRAD_VARIANTS:
         write(directory / _transforms_name(n, r), transforms_text(n, r))
-    include = (f"-I{directory}", f"-I{PORTABLE}")
+    include = (f"-I{directory}", f"-I{TEMPLATES}")
     shared = (*C_FLAGS, *HIDDEN, *MACHINE_FLAGS.get(machine, ()))
     sources = []
     rows = kernels(machine)
@@ -142,7 +142,7 @@ def generate(
             sources.append(Source(path, (*shared, *isa.cflags, *include)))
     table = directory / "pplconv_kernel_table.c"
     write(table, _table_text(rows))
-    plain = [table, *(PORTABLE / f"{name}.c" for name in PLAIN_SOURCES)]
+    plain = [table, *(TEMPLATES / f"{name}.c" for name in PLAIN_SOURCES)]
     return sources + [Source(path, (*shared, *include)) for path in plain]
 
 

@@ -208,7 +208,7 @@ class Kernel:
         ``mr`` is the side of the output tile and ``nr`` that of the weights.
     source : str
         ``"generator"`` (assembly from ``asm/<machine>/<op>.py``) or ``"template"``
-        (C from ``asm/portable/<op>.c``).
+        (C from ``asm/templates/<op>.c``).
     tuning : str
         Kind of cores it is scheduled for, of :data:`GEMM_TUNINGS`; empty: any.
     """

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from benchmarks import options
 from benchmarks.tables import Table
 from pplconv._trial import Trial
-from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
+from pplconv.algorithms import ALGORITHMS, Candidate, PlanContext
 from pplconv.machine import current as current_machine
 from pplconv.numerics import Numerics
 from pplconv.planner.estimating import tiles
@@ -127,10 +127,10 @@ def to_layout(problem: ConvProblem, x: Array) -> Array:
     return np.ascontiguousarray(x.transpose(0, 1, 3, 4, 2))
 
 
-def surroundings(numerics: Numerics, isa: str) -> Surroundings:
+def context_of(numerics: Numerics, isa: str) -> PlanContext:
     """What candidates of an instruction set depend on, for one thread."""
     lanes, found = tiles(numerics.operand, isa)
-    return Surroundings(current_machine(), numerics, isa, found, lanes, 1)
+    return PlanContext(current_machine(), numerics, isa, found, lanes, 1)
 
 
 def usable_isas() -> list[str]:
@@ -145,7 +145,7 @@ def methods(problem: ConvProblem, isa: str, algorithm: str | None = None) -> dic
     numerics = problem.numerics[0]
     for name, module in ALGORITHMS.items():
         if (algorithm or name) == name and module.supports(problem, numerics) is None:
-            for candidate in module.candidates(problem, surroundings(numerics, isa)):
+            for candidate in module.candidates(problem, context_of(numerics, isa)):
                 found.setdefault(f"{name}, {candidate.bits}", candidate)
     return found
 

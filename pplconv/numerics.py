@@ -1,7 +1,7 @@
 """`Numerics`: the types that one way to compute works with, from the input to the output.
 
 A problem says what its arrays hold and what may be computed in; a candidate says what it
-computes in. All that follows from types (sizes, kernels, error bounds, rates, keys of wisdom) is
+computes in. All that follows from types (sizes, kernels, error bounds, core, keys of wisdom) is
 asked of its `Numerics`.
 """
 

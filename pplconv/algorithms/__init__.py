@@ -9,9 +9,9 @@
 ``tiled.py``         the candidates of both: tiles, blocks, segments
 ``nest.py``          one candidate of the GEMM nest, with its memory
 ``nest_cost.py``     what such a candidate costs
-``computed.py``      `computed`: an attribute computed when it is first asked for
+``lazy.py``          `lazy`: an attribute computed when it is first asked for
 ``candidate.py``     `Candidate`: what planner and loops want to know of any of them
-``rates.py``         what the estimates know of a core
+``core_model.py``    `CoreModel`: what the estimates know of a core
 ``error_bounds.py``  what each method may differ from float64
 ===================  ===========================================================================
 
@@ -22,9 +22,9 @@ from __future__ import annotations
 
 from . import depthwise, direct, im2col, pointwise, winograd
 from .candidate import Candidate
-from .rates import Rates
-from .surroundings import Surroundings
+from .context import PlanContext
+from .core_model import CoreModel
 
 ALGORITHMS = {module.NAME: module for module in (depthwise, pointwise, winograd, direct, im2col)}
 
-__all__ = ["ALGORITHMS", "Candidate", "Rates", "Surroundings"]
+__all__ = ["ALGORITHMS", "Candidate", "CoreModel", "PlanContext"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .rates import Rates
+from .core_model import CoreModel
 
 LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
 PIECES_EACH = 4
@@ -172,7 +172,7 @@ class Candidate(ABC):
         """Symbol of the main microkernel."""
 
     @abstractmethod
-    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+    def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread, by named term."""
 
     @abstractmethod

@@ -14,17 +14,17 @@ from typing import Any
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import LINE, Candidate, balanced, ceil_div, round_up, thread_scratch
-from .computed import computed
-from .error_bounds import direct_error_bound
-from .rates import (
+from .context import PlanContext
+from .core_model import (
     L3_BYTES,
     TASK_CYCLES,
-    Rates,
+    CoreModel,
     busiest_share,
     conversion_cycles,
     direct_sum_floor,
 )
-from .surroundings import Surroundings
+from .error_bounds import direct_error_bound
+from .lazy import lazy
 
 NAME = "depthwise"
 floor = direct_sum_floor
@@ -117,7 +117,7 @@ class Depthwise(Candidate):
         p = self.problem
         return p.batch * ceil_div(p.oc, self.channel_segment) * ceil_div(p.oh, self.row_segment)
 
-    @computed
+    @lazy
     def chunk(self) -> tuple[int, int]:
         """Channels and rows of outputs that are converted at a time.
 
@@ -136,7 +136,7 @@ class Depthwise(Candidate):
             channels *= min(max(room // max(rows * row + reach, 1), 1), CHUNK_PLANES)
         return channels, rows
 
-    @computed
+    @lazy
     def scratch(self) -> tuple[int, int, int, int]:
         """Rows of the slab, its offset and that of the outputs, bytes of one thread."""
         p, element = self.problem, self.numerics.operand_bytes
@@ -168,7 +168,7 @@ class Depthwise(Candidate):
             "row_segment": self.row_segment,
         }
 
-    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+    def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread.
 
         Terms: ``fma``, ``convert``, ``tile``, ``stream``, ``team``.
@@ -179,7 +179,7 @@ class Depthwise(Candidate):
         else:
             vectors = ceil_div(p.oc, self.isa_lanes) * p.oh * p.ow
         special = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
-        fma = p.batch * vectors * p.k / rates.fma_per_cycle * (1.5 if special else GENERIC_CYCLES)
+        fma = p.batch * vectors * p.k / core.fma_per_cycle * (1.5 if special else GENERIC_CYCLES)
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
         read = p.ic * p.ih * p.iw * self.numerics.source_bytes
         moved = p.batch * (read + p.oc * p.oh * p.ow * self.numerics.destination_bytes)
@@ -195,7 +195,7 @@ class Depthwise(Candidate):
             "convert": convert * busiest,
             "tile": (planes * PLANE_CYCLES + self.tasks * TASK_CYCLES) * busiest,
             "stream": moved / (4 * L3_BYTES) * busiest,
-            "team": rates.team_cycles if threads > 1 else 0.0,
+            "team": core.team_cycles if threads > 1 else 0.0,
         }
 
 
@@ -208,7 +208,7 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     return None
 
 
-def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
+def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the segments worth an estimate."""
     p, threads = problem, around.threads
     multiplier, l1 = p.oc // p.groups, around.machine.l1d_bytes

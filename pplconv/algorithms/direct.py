@@ -25,23 +25,23 @@ from .candidate import (
     team_pieces,
     thread_scratch,
 )
-from .computed import computed
-from .error_bounds import direct_error_bound
-from .rates import (
+from .context import PlanContext
+from .core_model import (
     CALL_CYCLES,
     HIDDEN,
     L3_BYTES,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
-    Rates,
+    CoreModel,
     busiest_share,
     conversion_cycles,
     direct_sum_floor,
     step_cycles,
     streams_cycles,
 )
-from .surroundings import Surroundings
+from .error_bounds import direct_error_bound
+from .lazy import lazy
 from .tiled import row_tiles, widths
 
 NAME = "direct"
@@ -182,7 +182,7 @@ class Direct(Candidate):
         """Whether an image is one long row: a 1x1 kernel sees pixels, not rows."""
         return self.problem.is_pointwise and not self.slab
 
-    @computed
+    @lazy
     def geometry(self) -> tuple[int, ...]:
         """Geometry as the loops see it."""
         p = self.problem
@@ -218,7 +218,7 @@ class Direct(Candidate):
             whole = p.layout == "NCHW" or self.channels == p.block
         return p.dilation[1] == 1 and whole
 
-    @computed
+    @lazy
     def panel(self) -> int:
         """Output channels in one panel of packed weights."""
         p = self.problem
@@ -255,13 +255,13 @@ class Direct(Candidate):
         ih, _, _, _, kh, _, stride, _, dilation, *_ = self.geometry
         return min((self.row_segment - 1) * stride + (kh - 1) * dilation + 1, ih)
 
-    @computed
+    @lazy
     def rows(self) -> RANGES:
         """Rows of outputs by the taps that they see."""
         ih, _, oh, _, kh, _, stride, _, dilation, _, top, _ = self.geometry
         return ranges(oh, ih, kh, stride, dilation, top)
 
-    @computed
+    @lazy
     def columns(self) -> RANGES:
         """Columns of outputs by the taps that they see."""
         _, iw, _, ow, _, kw, _, stride, _, dilation, _, left = self.geometry
@@ -277,7 +277,7 @@ class Direct(Candidate):
         """Channels of NCHW that are converted at a time on their way into the slab."""
         return min(STAGE_CHANNELS, self.ic) if self.numerics.converts and self.slab else 0
 
-    @computed
+    @lazy
     def scratch(self) -> tuple[int, int, int, int]:
         """Offsets of the slab, of a run of outputs and of the stage, and bytes of one thread."""
         p, e = self.problem, self.numerics.operand_bytes
@@ -345,7 +345,7 @@ class Direct(Candidate):
         y = memory(p, self.numerics.destination_bytes, p.oc, *self.geometry[2:4])
         return {"x": x, "y": y}
 
-    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+    def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread.
 
         Terms: ``fma`` steps of the microkernel, ``tile`` calls, segments and stores, ``pack``
@@ -371,8 +371,8 @@ class Direct(Candidate):
                 k = (high - low) * (right - left) * blocks * self.channels
                 listed = (high - low) * blocks * (1 if self.taps_touch else right - left)
                 tiles = lines * pieces
-                steps = (panels - 1) * step_cycles(rates, size, vectors)
-                steps += step_cycles(rates, size, ceil_div(tail, self.lanes))
+                steps = (panels - 1) * step_cycles(core, size, vectors)
+                steps += step_cycles(core, size, ceil_div(tail, self.lanes))
                 fma += tiles * k * steps
                 fma += tiles * k * panels * streams_cycles(size)
                 calls += tiles * panels
@@ -386,24 +386,24 @@ class Direct(Candidate):
         stream = 0.0
         if self.pixels_inner or self.slab:
             # A panel of weights comes once a task, the pixels once a panel.
-            stream += row_tasks * panels * pixels / rates.l2_rate * (1.0 - HIDDEN)
-            if self.panel * self.k_packed * weight > rates.l1_bytes:
+            stream += row_tasks * panels * pixels / core.l2_rate * (1.0 - HIDDEN)
+            if self.panel * self.k_packed * weight > core.l1_bytes:
                 stream += (
-                    calls * self.panel * self.k_packed * weight / rates.l2_rate * (1.0 - HIDDEN)
+                    calls * self.panel * self.k_packed * weight / core.l2_rate * (1.0 - HIDDEN)
                 )
-            if weights + pixels > rates.l2_bytes:
+            if weights + pixels > core.l2_bytes:
                 far = row_tasks * weights / L3_BYTES
                 stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
-            if pixels > rates.l2_bytes:
+            if pixels > core.l2_bytes:
                 stream += row_tasks * panels * pixels / L3_BYTES
             if panels > 1 and not self.slab:
                 stream += p.oh * p.ow * self.oc * self.numerics.sum_bytes * APART_CYCLES
         else:
-            if weights > rates.l1_bytes // 2:
+            if weights > core.l1_bytes // 2:
                 stream += (
-                    calls * self.panel * self.k_packed * weight / rates.l2_rate * (1.0 - HIDDEN)
+                    calls * self.panel * self.k_packed * weight / core.l2_rate * (1.0 - HIDDEN)
                 )
-            if weights > rates.l2_bytes:
+            if weights > core.l2_bytes:
                 stream += calls / panels * weights / L3_BYTES
         pack = store = 0.0
         if self.slab:
@@ -427,11 +427,11 @@ class Direct(Candidate):
         largest *= min(1.0, self.oc_segment / self.oc) / max(share, 1)
         busiest = busiest_share(self.tasks, threads, min(largest, 1.0))
         cost = {name: cycles * busiest for name, cycles in work.items()}
-        cost["team"] = rates.team_cycles if threads > 1 else 0.0
+        cost["team"] = core.team_cycles if threads > 1 else 0.0
         return cost
 
 
-def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
+def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
     """Cycles on one thread that no candidate stays below: taps on padding are not computed.
 
     Infinite for blocked 1x1, which runs through the same loops as ``"pointwise"``.
@@ -446,7 +446,7 @@ def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
     ):
         seen = sum((end - at) * (high - low) for at, end, low, high in ranges(outputs, *sizes))
         share *= seen / max(outputs * sizes[1], 1)
-    return share * direct_sum_floor(problem, lanes, rates)
+    return share * direct_sum_floor(problem, lanes, core)
 
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
@@ -454,7 +454,7 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     return ragged_groups(problem)
 
 
-def candidates(problem: ConvProblem, around: Surroundings, name: str = NAME) -> Iterator[Candidate]:
+def candidates(problem: ConvProblem, around: PlanContext, name: str = NAME) -> Iterator[Candidate]:
     """Yield the segments and tiles worth an estimate."""
     oc = problem.oc // problem.groups
     for nr, largest in widths(oc, around):
@@ -468,7 +468,7 @@ def candidates(problem: ConvProblem, around: Surroundings, name: str = NAME) -> 
 
 
 def _with_tile(
-    problem: ConvProblem, around: Surroundings, name: str, nr: int, largest: int
+    problem: ConvProblem, around: PlanContext, name: str, nr: int, largest: int
 ) -> Iterator[Candidate]:
     numerics, l2 = around.numerics, around.machine.l2_share
     oc = problem.oc // problem.groups
@@ -486,8 +486,8 @@ def _with_tile(
         options.add(balanced(rows, most, 1, pieces))
     if not frame.slab and not numerics.converts:
         if pieces > 1 and weights <= l2 // 4:
-            rates = Rates.of(around)
-            cycles = direct_sum_floor(problem, around.lanes, rates) / max(share, 1)
+            core = CoreModel.of(around)
+            cycles = direct_sum_floor(problem, around.lanes, core) / max(share, 1)
             pieces = team_pieces(rows, 1, pieces, cycles)
         options.add(balanced(rows, rows, 1, pieces))
     inside = max((end - begin for begin, end, _, _ in frame.columns), default=width)

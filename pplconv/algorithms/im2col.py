@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
+from .context import PlanContext
+from .core_model import direct_sum_floor
 from .nest import Nest
-from .rates import direct_sum_floor
-from .surroundings import Surroundings
 from .tiled import candidates as tiled_candidates
 
 NAME = "im2col"
@@ -24,6 +24,6 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     return None
 
 
-def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Nest]:
+def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Nest]:
     """Yield the nests worth an estimate."""
     return tiled_candidates(problem, around, NAME, packed=True)

@@ -15,10 +15,10 @@ from typing import Any
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import LINE, Candidate, ceil_div, odd_lines, round_up, thread_scratch
-from .computed import computed
+from .core_model import CoreModel
 from .error_bounds import direct_error_bound
+from .lazy import lazy
 from .nest_cost import estimate
-from .rates import Rates
 
 RUN_BYTES = 16  # struct pplconv_run
 PREFETCH_STEPS = 24
@@ -105,37 +105,37 @@ class Nest(Candidate):
         """Symbol of the GEMM microkernel."""
         return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
 
-    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+    def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread; see `nest_cost`."""
-        return estimate(self, rates, threads)
+        return estimate(self, core, threads)
 
-    @computed
+    @lazy
     def channels_last(self) -> bool:
         """Whether channels of a pixel are neighbours in the user's arrays, if only in blocks."""
         return self.problem.layout != "NCHW"
 
-    @computed
+    @lazy
     def one_image(self) -> bool:
         """Whether pixels run on from one image to the next."""
         return self.problem.layout == "NHWC"
 
-    @computed
+    @lazy
     def oc(self) -> int:
         """Output channels of one group."""
         return self.problem.oc // self.problem.groups
 
-    @computed
+    @lazy
     def images(self) -> int:
         """Images that are separate to the loops."""
         return 1 if self.one_image else self.problem.batch
 
-    @computed
+    @lazy
     def pixels(self) -> int:
         """Output pixels as the loops count them."""
         area = self.problem.oh * self.problem.ow
         return area * self.problem.batch if self.one_image else area
 
-    @computed
+    @lazy
     def panel_width(self) -> int:
         """Output channels in one panel of packed weights."""
         if self.problem.layout == "NCHWc":
@@ -148,17 +148,17 @@ class Nest(Candidate):
         order = "khkwc" if self.channels_last else "ckhkw"
         return f"panels of {self.panel_width}, k = {order}"
 
-    @computed
+    @lazy
     def oc_segments(self) -> int:
         """Segments of a group's output channels."""
         return ceil_div(self.oc, self.oc_segment)
 
-    @computed
+    @lazy
     def hw_segments(self) -> int:
         """Segments of the output pixels."""
         return ceil_div(self.pixels, self.hw_segment)
 
-    @computed
+    @lazy
     def tasks(self) -> int:
         """Iterations of the parallel loop."""
         groups = ceil_div(self.problem.groups, self.group_segment)
@@ -221,7 +221,7 @@ class Nest(Candidate):
         width = self.nr if self.k_block >= self.problem.k else round_up(columns, self.nr)
         return odd_lines(width * self.numerics.sum_bytes)
 
-    @computed
+    @lazy
     def slab(self) -> tuple[int, int]:
         """Rows and channels of the input that are converted at a time before they are packed."""
         p = self.problem
@@ -239,7 +239,7 @@ class Nest(Candidate):
         """Bytes of one channel of a panel that is converted after it was transposed."""
         return odd_lines(self.hw_segment * self.numerics.sum_bytes)
 
-    @computed
+    @lazy
     def memory(self) -> tuple[int, int, int, int, int]:
         """Offsets of the run table, of the tile, and of planes and slab; bytes of one thread."""
         element = self.numerics.operand_bytes

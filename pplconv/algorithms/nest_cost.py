@@ -27,14 +27,14 @@ import math
 from typing import TYPE_CHECKING
 
 from .candidate import ceil_div
-from .rates import (
+from .core_model import (
     CALL_CYCLES,
     HIDDEN,
     L3_BYTES,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
-    Rates,
+    CoreModel,
     busiest_share,
     conversion_cycles,
     parts,
@@ -53,7 +53,7 @@ L1_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
 
-def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
+def estimate(nest: Nest, core: CoreModel, threads: int) -> dict[str, float]:
     """Cycles of `nest` on `threads` threads, by term."""
     p, numerics = nest.problem, nest.numerics
     by_pixels = nest.orientation == "pixels"
@@ -76,7 +76,7 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     for m, m_count in tile_rows.items():
         for v, v_count in tile_columns.items():
             calls = m_count * v_count
-            fma += calls * p.k * step_cycles(rates, m, v)
+            fma += calls * p.k * step_cycles(core, m, v)
             passes = 2 * (k_blocks - 1)  # every pass but one stores C for the next to load
             moves = STORE_CYCLES + passes * PASS_CYCLES
             tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)
@@ -85,8 +85,8 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     work = {
         "fma": fma * repeat,
         "tile": tile * repeat,
-        "pack": _pack(nest, rates) if nest.packed else 0.0,
-        "stream": _stream(nest, rates) * repeat,
+        "pack": _pack(nest, core) if nest.packed else 0.0,
+        "stream": _stream(nest, core) * repeat,
         "store": 0.0,
     }
     if not by_pixels and not nest.channels_last:
@@ -112,7 +112,7 @@ def estimate(nest: Nest, rates: Rates, threads: int) -> dict[str, float]:
     )
     busiest = busiest_share(nest.tasks, threads, largest)
     cost = {name: cycles * busiest for name, cycles in work.items()}
-    cost["team"] = rates.team_cycles if threads > 1 else 0.0
+    cost["team"] = core.team_cycles if threads > 1 else 0.0
     return cost
 
 
@@ -126,7 +126,7 @@ def _cut_panels(nest: Nest) -> float:
     return 1.0 + (nest.panel_width - apart) / block if nest.problem.groups > 1 else 1.0
 
 
-def _pack(nest: Nest, rates: Rates) -> float:
+def _pack(nest: Nest, core: CoreModel) -> float:
     """Cycles to pack the pixels, once for each segment of output channels."""
     p = nest.problem
     vectors = p.groups * nest.images * p.k * nest.pixels / nest.lanes
@@ -139,7 +139,7 @@ def _pack(nest: Nest, rates: Rates) -> float:
         runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * p.ow)
         # Packed pixels that fill L2 are written back line by line while they are packed.
         block = nest.k_block * min(nest.hw_segment, nest.pixels) * nest.numerics.operand_bytes
-        per_vector = (5.0 if block > rates.l2_bytes // 4 else 3.0) * runs
+        per_vector = (5.0 if block > core.l2_bytes // 4 else 3.0) * runs
         if p.stride[1] == 2:
             per_vector += 4.0 * runs + 16.0 / (p.kh * p.kw)
     else:
@@ -147,7 +147,7 @@ def _pack(nest: Nest, rates: Rates) -> float:
     return vectors * per_vector * nest.oc_segments
 
 
-def _stream(nest: Nest, rates: Rates) -> float:
+def _stream(nest: Nest, core: CoreModel) -> float:
     """Cycles to bring the tiles' operands closer, beyond what hides behind FMAs."""
     p, numerics = nest.problem, nest.numerics
     by_pixels = nest.orientation == "pixels"
@@ -164,15 +164,15 @@ def _stream(nest: Nest, rates: Rates) -> float:
     inner, outer = (pixels, weights) if nest.pixels_inner else (weights, pixels)
     whole_inner = segment * pixel_row if nest.pixels_inner else nest.oc_segment * weight_row
     near = 0.0
-    if whole_inner + outer > rates.l1_bytes:
+    if whole_inner + outer > core.l1_bytes:
         near += calls * inner
-    if outer + inner > rates.l1_bytes:
+    if outer + inner > core.l1_bytes:
         near += calls * outer
     far = stalls = 0.0
-    if nest.oc * p.k * numerics.weight_bytes + segment * pixel_row > rates.l2_bytes:
+    if nest.oc * p.k * numerics.weight_bytes + segment * pixel_row > core.l2_bytes:
         # Weights come from L3 as their panel is first touched, a row for each step of k, and
         # most of that step's time is there to hide it in.
-        step = step_cycles(rates, nest.mr, nest.nr // nest.lanes)
+        step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
         row = nest.panel_width * numerics.weight_bytes / L3_BYTES
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panel_width)
         stalls = panels * p.k * max(0.0, row - 0.7 * step)
@@ -183,9 +183,9 @@ def _stream(nest: Nest, rates: Rates) -> float:
         stalls += reads / nest.mr * streams_cycles(nest.mr)
         aliased = nest.mr * math.gcd(p.ic * numerics.operand_bytes, L1_WAY_BYTES)
         # One way is the weights', which pass by.
-        if not nest.packed and aliased >= rates.l1_bytes:
+        if not nest.packed and aliased >= core.l1_bytes:
             stalls += reads * CONFLICT_CYCLES
     if not nest.packed and not nest.channels_last:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far = 0.25 * (p.ic // p.groups) * nest.pixels * numerics.operand_bytes
-    return (near / rates.l2_rate + far / L3_BYTES) * (1.0 - HIDDEN) + stalls
+    return (near / core.l2_rate + far / L3_BYTES) * (1.0 - HIDDEN) + stalls

@@ -8,8 +8,8 @@ from ..numerics import Numerics
 from ..problem import ConvProblem
 from . import direct
 from .candidate import Candidate
-from .rates import direct_sum_floor
-from .surroundings import Surroundings
+from .context import PlanContext
+from .core_model import direct_sum_floor
 from .tiled import candidates as tiled_candidates
 
 NAME = "pointwise"
@@ -23,7 +23,7 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     return direct.supports(problem, numerics)
 
 
-def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
+def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the nests worth an estimate; on blocked arrays those of direct convolution."""
     if problem.layout == "NCHWc":
         return direct.candidates(problem, around, NAME)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from ..problem import ConvProblem
 from .candidate import balanced, ceil_div, round_up, team_pieces
+from .context import PlanContext
+from .core_model import CoreModel, direct_sum_floor
 from .nest import Nest, block_panel
-from .rates import Rates, direct_sum_floor
-from .surroundings import Surroundings
 
 
 def row_tiles(rows: int, largest: int) -> set[int]:
@@ -16,7 +16,7 @@ def row_tiles(rows: int, largest: int) -> set[int]:
     return {min(rows, largest), ceil_div(rows, ceil_div(rows, largest))}
 
 
-def widths(channels: int, around: Surroundings) -> Iterator[tuple[int, int]]:
+def widths(channels: int, around: PlanContext) -> Iterator[tuple[int, int]]:
     """Yield the (NR, largest MR) worth trying, of tiles whose vectors run over `channels`.
 
     Where two widths cut the channels into equally many panels, the narrower has more rows.
@@ -30,7 +30,7 @@ def widths(channels: int, around: Surroundings) -> Iterator[tuple[int, int]]:
 
 
 def candidates(
-    problem: ConvProblem, around: Surroundings, algorithm: str, packed: bool
+    problem: ConvProblem, around: PlanContext, algorithm: str, packed: bool
 ) -> Iterator[Nest]:
     """Yield the nests worth an estimate."""
     frame = _Frame(problem, around, algorithm, packed)
@@ -50,7 +50,7 @@ class _Frame:
     """The numbers that all candidates of one problem and algorithm share."""
 
     def __init__(
-        self, problem: ConvProblem, around: Surroundings, algorithm: str, packed: bool
+        self, problem: ConvProblem, around: PlanContext, algorithm: str, packed: bool
     ) -> None:
         self.problem, self.around = problem, around
         self.algorithm, self.packed = algorithm, packed
@@ -68,8 +68,8 @@ class _Frame:
         # between taps where their channels are gathered from blocks.
         cuts = {"NCHW": problem.kh * problem.kw, "NCHWc": problem.ic // problem.groups}
         self.whole = max(cuts.get(problem.layout, 1), 1) if packed else 1
-        rates = Rates.of(around)
-        self.cycles = direct_sum_floor(problem, around.lanes, rates) / self.share
+        core = CoreModel.of(around)
+        self.cycles = direct_sum_floor(problem, around.lanes, core) / self.share
         self.l1 = around.machine.l1d_bytes
         self.l2 = around.machine.l2_share
 

@@ -24,21 +24,21 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
-from .computed import computed
-from .error_bounds import winograd_error, winograd_error_bound
-from .rates import (
+from .context import PlanContext
+from .core_model import (
     HIDDEN,
     L2_WRITE_BYTES,
     L3_BYTES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
-    Rates,
+    CoreModel,
     busiest_share,
     conversion_cycles,
     matrix_cycles,
     step_cycles,
 )
-from .surroundings import Surroundings
+from .error_bounds import winograd_error, winograd_error_bound
+from .lazy import lazy
 from .tiled import row_tiles, widths
 
 NAME = "winograd"
@@ -148,7 +148,7 @@ class Winograd(Candidate):
         """Output channels of a group."""
         return self.problem.oc // self.problem.groups
 
-    @computed
+    @lazy
     def tiles(self) -> int:
         """Tiles of all images."""
         return tiles_of(self.problem, self.n)
@@ -194,7 +194,7 @@ class Winograd(Candidate):
         columns = self.l1_bytes // 2 // (self.t * self.lanes * self.numerics.operand_bytes)
         return max((columns - self.r + 1) // self.n, 1)
 
-    @computed
+    @lazy
     def memory(self) -> dict[str, int]:
         """Layout of one thread's scratch, in bytes."""
         e = self.numerics.operand_bytes
@@ -247,7 +247,7 @@ class Winograd(Candidate):
             "slab_tiles": self.slab_tiles,
         }
 
-    def cost(self, rates: Rates, threads: int) -> dict[str, float]:
+    def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread.
 
         Terms: ``fma`` products with their calls, ``pre`` and ``post`` transforms with their
@@ -263,18 +263,18 @@ class Winograd(Candidate):
         for size, count in ((self.tile_block, whole), (rest, 1)):
             if size:
                 products += count * matrix_cycles(
-                    rates, size, round_up(self.oc, self.nr), self.mr, self.nr, self.lanes,
+                    core, size, round_up(self.oc, self.nr), self.mr, self.nr, self.lanes,
                     self.ic, ic_segments,
                 )  # fmt: skip
         fma = products * self.positions
         v_vectors = self.tiles * ceil_div(self.ic, self.lanes) * self.positions * oc_segments
         m_vectors = self.tiles * ceil_div(self.oc, self.lanes) * self.positions
         write = self.lanes * e / L2_WRITE_BYTES
-        read = self.lanes * e / rates.l2_rate
+        read = self.lanes * e / core.l2_rate
         # Images beyond L2 come from L3, once for V and, as outputs, there and back.
         shares = self.n**2 / self.t**2
         image = p.batch * p.ih * p.iw * p.ic * e
-        arrive = shares * self.lanes * e / L3_BYTES if image > rates.l2_bytes // 2 else 0.0
+        arrive = shares * self.lanes * e / L3_BYTES if image > core.l2_bytes // 2 else 0.0
         pre = v_vectors * (TRANSFORM_CYCLES + write + arrive)
         # M is written by the products, which hide half of it, and read by the transform. Each
         # further segment of input channels loads and stores it once more.
@@ -284,17 +284,17 @@ class Winograd(Candidate):
         scratch = self.positions * self.tile_block * (self.ic_segment + self.oc_block) * e
         stream = 0.0
         panels = ceil_div(self.oc, self.nr)
-        if u_bytes + scratch > rates.l2_bytes:
+        if u_bytes + scratch > core.l2_bytes:
             # The weights pass by once for each block of tiles, a row of a panel for each step of
             # the first register tile, which hides what it has time for.
-            step = step_cycles(rates, min(self.mr, self.tile_block), self.nr // self.lanes)
+            step = step_cycles(core, min(self.mr, self.tile_block), self.nr // self.lanes)
             row = self.nr * e / U_BYTES
             stream += blocks * self.positions * panels * self.ic * max(row - HIDDEN_STEP * step, 0)
         else:
-            stream += blocks * u_bytes / rates.l2_rate * (1.0 - HIDDEN)
-        if scratch > rates.l2_bytes:
+            stream += blocks * u_bytes / core.l2_rate * (1.0 - HIDDEN)
+        if scratch > core.l2_bytes:
             stream += (v_vectors + m_vectors) * self.lanes * e / L3_BYTES
-        stream += v_vectors * self.lanes * e * panels / oc_segments / rates.l2_rate * (1.0 - HIDDEN)
+        stream += v_vectors * self.lanes * e * panels / oc_segments / core.l2_rate * (1.0 - HIDDEN)
         store = 0.0
         if self.by_planes:
             overlap = (self.t / self.n) * (1.0 + (self.r - 1) / (self.slab_tiles * self.n))
@@ -315,7 +315,7 @@ class Winograd(Candidate):
         largest *= min(1.0, self.oc_segment / self.oc) / p.groups
         busiest = busiest_share(self.tasks, threads, min(largest, 1.0))
         cost = {name: cycles * busiest for name, cycles in work.items()}
-        cost["team"] = rates.team_cycles if threads > 1 else 0.0
+        cost["team"] = core.team_cycles if threads > 1 else 0.0
         return cost
 
 
@@ -324,12 +324,12 @@ def tiles_of(problem: ConvProblem, n: int) -> int:
     return problem.batch * ceil_div(problem.oh, n) * ceil_div(problem.ow, n)
 
 
-def floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
+def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
     """Cycles on one thread that no candidate stays below: its products at the peak of FMAs."""
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
     r = problem.kh
     tile = min(tiles_of(problem, n) * (n + r - 1) ** 2 for n, size in VARIANTS if size == r)
-    return tile * problem.groups * ic * ceil_div(oc, lanes) / rates.fma_per_cycle
+    return tile * problem.groups * ic * ceil_div(oc, lanes) / core.fma_per_cycle
 
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
@@ -351,7 +351,7 @@ def volunteers(problem: ConvProblem) -> bool:
     return problem.dtype != "f16"
 
 
-def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
+def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the blockings worth an estimate."""
     for n, r in VARIANTS:
         # What is spent on speed; the rounding of the arrays is not.
@@ -362,7 +362,7 @@ def candidates(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate
 
 
 def _blockings(
-    problem: ConvProblem, around: Surroundings, n: int, r: int, nr: int, largest: int
+    problem: ConvProblem, around: PlanContext, n: int, r: int, nr: int, largest: int
 ) -> Iterator[Candidate]:
     e, positions = around.numerics.operand_bytes, (n + r - 1) ** 2
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups

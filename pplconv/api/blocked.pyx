@@ -124,7 +124,7 @@ def to_blocked(x, block=None):
     x = as_array(x, "x")
     cdef str dtype = dtype_name(x, "x")
     n, c, h, w = batched_shape(x, "x", 4)
-    around = planner.surroundings(dtype)
+    around = planner.default_context(dtype)
     block = around.lanes if block is None else arguments.check_block(block)
     shape = (n, -(-c // block), h, w, block)
     planes.images, planes.channels, planes.pixels, planes.block = n, c, h * w, block
@@ -187,4 +187,4 @@ def from_blocked(x, channels=None):
     shape = (n, channels, h, w)
     planes.images, planes.channels, planes.pixels, planes.block = n, channels, h * w, block
     return relayout(x, dtype, shape if x.ndim == 5 else shape[1:], &planes,
-                    planner.surroundings(dtype), False)
+                    planner.default_context(dtype), False)

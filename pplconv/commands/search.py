@@ -226,7 +226,7 @@ def _name(plan: planner.Plan) -> str:
 
 def _jobs(options: argparse.Namespace) -> list[_Job]:
     """Everything that is to be searched, in the order of the command line."""
-    around = planner.surroundings(options.dtype)
+    around = planner.default_context(options.dtype)
     jobs = []
     for name, problem in read_layers(options.shapes, options.dtype):
         for layout in options.layout:

@@ -6,7 +6,7 @@
 ``cpu.py``           CPUID: vendor, model, and which instruction sets CPU *and* system support
 ``throughput.py``    vector FMAs per cycle by x86 model, which no CPU reports
 ``arm.py``           AArch64: kinds of cores, instruction sets that all of them have
-``arm_cores.py``     the table of Arm cores: names, rates, caches
+``arm_cores.py``     the table of Arm cores: names, core, caches
 ``midr.py``          which core each CPU of an Arm machine is
 ``hwcap.py``         vector features that an AArch64 system announces
 ``caches.py``        cache sizes and who shares them: sysfs, else CPUID, sysctl, defaults

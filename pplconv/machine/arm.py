@@ -61,12 +61,12 @@ class Arm:
 
     def fields(self) -> dict[str, Any]:
         """What `Machine` says of Arm cores and of no others, by its names."""
-        rates = {"portable": 1, "sve": self.core.sve[1] or self.core.fma}
+        core = {"portable": 1, "sve": self.core.sve[1] or self.core.fma}
         return {
             "features": self.features,
             "denied": self.denied,
             "core_kinds": self.kinds,
-            "fma_per_cycle": {isa: rates.get(isa, self.core.fma) for isa in self.identity.isas},
+            "fma_per_cycle": {isa: core.get(isa, self.core.fma) for isa in self.identity.isas},
             "fma_latency": self.core.latency,
             "loads_per_cycle": self.core.loads,
             "in_order": self.core.in_order,

@@ -4,7 +4,7 @@ Nothing here was measured by this project.  Sources, by column:
 
 names and numbers
     Linux, asm/cputype.h of arm64 and arm; util-linux, lscpu-arm.c.
-rates, latencies
+core, latencies
     Arm's software optimization guides (rows "ASIMD FP multiply accumulate, Q-form", the accumulate
     latency in parentheses, and "Load vector reg"); for cores of other makers Fujitsu's *A64FX
     Microarchitecture Manual*, Dougall Johnson's *Apple M1 Firestorm Microarchitecture*, and the

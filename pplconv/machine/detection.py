@@ -67,7 +67,7 @@ def detect(
             root, online, layout.affinity, auxval or _own("auxval"), register or _own("midr"), ask,
             canonical(arch),
         )  # fmt: skip
-        identity, rates, known = found.identity, found.fields(), found.core
+        identity, core, known = found.identity, found.fields(), found.core
         at = at if found.cpu is None else found.cpu
     else:
         if instruction:
@@ -75,7 +75,7 @@ def detect(
         else:
             identity = cpu.from_cpuinfo(root)
         model = identity.vendor, identity.family, identity.model
-        rates = {"fma_per_cycle": fma_per_cycle(*model, identity.isas)}
+        core = {"fma_per_cycle": fma_per_cycle(*model, identity.isas)}
     cache = caches.read(root, at, instruction, len(online), ask, known)
     return Machine(
         arch=arch,
@@ -84,7 +84,7 @@ def detect(
         family=identity.family,
         model=identity.model,
         isas=identity.isas,
-        **rates,
+        **core,
         l1d_bytes=cache.l1d.bytes,
         l1d_cpus=cache.l1d.cpus,
         l2_bytes=cache.l2.bytes,

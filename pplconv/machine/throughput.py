@@ -36,14 +36,14 @@ def fma_per_cycle(vendor: str, family: int, model: int, isas: tuple[str, ...]) -
     dict of str to int
         ``portable`` counts as one: what the compiler makes of it is not known here.
     """
-    rates = {"portable": 1, "avx2": 2, "avx512": 2}
+    core = {"portable": 1, "avx2": 2, "avx512": 2}
     if vendor == "AuthenticAMD":
         if family == 0x17 and model < 0x30:
-            rates["avx2"] = 1  # Zen and Zen+: two 128-bit pipes
+            core["avx2"] = 1  # Zen and Zen+: two 128-bit pipes
         if family == 0x19:
-            rates["avx512"] = 1  # Zen 4: two 256-bit pipes
+            core["avx512"] = 1  # Zen 4: two 256-bit pipes
     elif vendor == "HygonGenuine":
-        rates["avx2"] = 1  # derived from Zen
+        core["avx2"] = 1  # derived from Zen
     elif vendor == "GenuineIntel" and family == 6 and model in _INTEL_ONE_ZMM_FMA:
-        rates["avx512"] = 1
-    return {isa: rates.get(isa, 1) for isa in isas}
+        core["avx512"] = 1
+    return {isa: core.get(isa, 1) for isa in isas}

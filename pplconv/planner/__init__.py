@@ -19,9 +19,9 @@ from .estimating import (
     best_isa,
     check_algorithm,
     check_search,
+    default_context,
     default_tolerance,
     share,
-    surroundings,
 )
 from .plan import Plan
 from .planning import EPILOGUES, SEARCH_SECONDS, Planned, make_plan, plan_problem
@@ -38,9 +38,9 @@ __all__ = [
     "best_isa",
     "check_algorithm",
     "check_search",
+    "default_context",
     "default_tolerance",
     "make_plan",
     "plan_problem",
     "share",
-    "surroundings",
 ]

@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from .. import config
-from ..algorithms import ALGORITHMS, Candidate, Rates, Surroundings, winograd
-from ..algorithms.rates import CYCLES_PER_MICROSECOND
+from ..algorithms import ALGORITHMS, Candidate, CoreModel, PlanContext, winograd
+from ..algorithms.core_model import CYCLES_PER_MICROSECOND
 from ..machine import Machine
 from ..machine import current as current_machine
 from ..numerics import Numerics, default_permission, numerics_of
@@ -72,24 +72,24 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
 
 
 @lru_cache(maxsize=64)
-def _surroundings(
+def _context(
     numerics: Numerics, threads: int, settings: config.Settings, target: Target
-) -> Surroundings | None:
+) -> PlanContext | None:
     isas = target.isas(numerics.operand, settings.max_isa)
     if not isas:
         return None
     lanes, found = target.tiles(numerics.operand, isas[-1])
-    return Surroundings(target.machine, numerics, isas[-1], found, lanes, threads)
+    return PlanContext(target.machine, numerics, isas[-1], found, lanes, threads)
 
 
-def surroundings(dtype: str) -> Surroundings:
+def default_context(dtype: str) -> PlanContext:
     """Kernels and team of a call that names neither, as the environment stands now.
 
     The arrays are of `dtype`, and computed in what every machine can compute them in.
     """
     settings, target = config.current(), here()
     (computed,) = default_permission(dtype)
-    found = _surroundings(
+    found = _context(
         numerics_of(dtype, computed), default_threads(settings, target.machine), settings, target
     )
     assert found is not None  # portable kernels are always there
@@ -120,14 +120,14 @@ def share(threads: int | None) -> int:
     return max(1, min(max(process_threads(settings, machine), own), LARGEST_TEAM))
 
 
-def least_share(around: Surroundings, start: int) -> float:
+def least_share(around: PlanContext, start: int) -> float:
     """Floating-point operations of a thread's share below which the thread does not pay.
 
     Counted at the peak of one core, so a method far below it could do with less.
 
     Parameters
     ----------
-    around : Surroundings
+    around : PlanContext
         Machine and kernels.
     start : int
         Microseconds that starting a team costs.
@@ -136,7 +136,7 @@ def least_share(around: Surroundings, start: int) -> float:
     return STARTS_PER_SHARE * start * CYCLES_PER_MICROSECOND * flops_per_cycle
 
 
-def team(problem: ConvProblem, around: Surroundings, settings: config.Settings) -> tuple[int, int]:
+def team(problem: ConvProblem, around: PlanContext, settings: config.Settings) -> tuple[int, int]:
     """Cut a team down to what the work justifies.
 
     Returns
@@ -162,11 +162,11 @@ class Ranked:
     cost: dict[str, float]
 
 
-def rank(candidates: Iterable[Candidate], rates: Rates, threads: int) -> list[Ranked]:
+def rank(candidates: Iterable[Candidate], core: CoreModel, threads: int) -> list[Ranked]:
     """Estimate every candidate for a team, best first."""
     ranked = []
     for candidate in candidates:
-        cost = candidate.cost(rates, threads)
+        cost = candidate.cost(core, threads)
         ranked.append(Ranked(sum(cost.values()), candidate, cost))
     return sorted(ranked, key=lambda r: r.total)
 
@@ -203,12 +203,12 @@ class Request:
         """The machine that the plan is for."""
         return (self.target or here()).machine
 
-    def contexts(self) -> list[Surroundings]:
+    def contexts(self) -> list[PlanContext]:
         """What the machine gives, with the team that the work justifies.
 
         Returns
         -------
-        list of Surroundings
+        list of PlanContext
             One for each of the problem's `numerics` that has kernels, the preferred one first.
 
         Raises
@@ -223,7 +223,7 @@ class Request:
         found = [
             around
             for numerics in self.problem.numerics
-            if (around := _surroundings(numerics, threads, settings, target)) is not None
+            if (around := _context(numerics, threads, settings, target)) is not None
         ]
         if not found:
             types = ", ".join(self.problem.permitted)
@@ -234,7 +234,7 @@ class Request:
             for around in found
         ]
 
-    def surroundings(self) -> Surroundings:
+    def context(self) -> PlanContext:
         """The first of `contexts`, whose kernels are preferred."""
         return self.contexts()[0]
 
@@ -271,16 +271,16 @@ class Request:
         best = math.inf
         for name, around in itertools.product(names, contexts):
             module = ALGORITHMS[name]
-            rates = Rates.of(around)
+            core = CoreModel.of(around)
             unfit = module.supports(self.problem, around.numerics)
             reason = None if unfit is None else f": {unfit}"
             if reason is None:
-                busy = module.floor(self.problem, around.lanes, rates) / around.threads
+                busy = module.floor(self.problem, around.lanes, core) / around.threads
                 if found and busy * FLOOR_MARGIN >= slack * best:
                     continue
                 candidates = list(module.candidates(self.problem, around))
                 small = [c for c in candidates if self._fits(c)]
-                found += (own := rank(small, rates, around.threads))
+                found += (own := rank(small, core, around.threads))
                 best = min([best, *(r.total for r in own[:1])])
                 too_large += candidates if not small else []
                 reason = None if candidates else self._too_imprecise(name, around)
@@ -300,7 +300,7 @@ class Request:
         # One thread's scratch decides, so that the team has no say in what is computed.
         return self.max_workspace is None or candidate.scratch_bytes <= self.max_workspace
 
-    def _too_imprecise(self, name: str, around: Surroundings) -> str:
+    def _too_imprecise(self, name: str, around: PlanContext) -> str:
         every = ALGORITHMS[name].candidates(self.problem, replace(around, tolerance=math.inf))
         least = min(c.error_bound for c in every)
         return f" with tolerance={self.tolerance}: its stated error is {least:.1e}"
@@ -349,9 +349,9 @@ def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list
         same = []
     if same:
         return same
-    rates = {around.numerics: Rates.of(around) for around in contexts}
+    core = {around.numerics: CoreModel.of(around) for around in contexts}
     alone = (r.candidate for r in single if r.candidate.bits == chosen.bits)
-    ranked = [each for c in alone for each in rank([c], rates[c.numerics], threads)]
+    ranked = [each for c in alone for each in rank([c], core[c.numerics], threads)]
     return sorted(ranked, key=lambda r: r.total)
 
 

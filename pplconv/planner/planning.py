@@ -192,7 +192,7 @@ def _measured(
         request, single, teamed, search, seconds, epilogue=epilogue, bits=bits, progress=progress
     )
     best, candidate = found.best, found.best.ranked.candidate
-    threads = request.surroundings().threads
+    threads = request.context().threads
     # What ran with fewer threads than it should (in a forked child, under a limit, beside other
     # calls) has timed something else.
     if found.whole and largest_team(threads) == threads:
@@ -220,7 +220,7 @@ def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
     # What was found with a free choice may serve a restricted one, and what was found with
     # nothing behind the sums is a good guess where something follows.
     classes = dict.fromkeys((epilogue + asked, epilogue, EPILOGUES[0]))
-    cpu, around = wisdom.cpu_model(request.machine), request.surroundings()
+    cpu, around = wisdom.cpu_model(request.machine), request.context()
     tolerance = float(min(request.tolerance, 1e30))
     types, isa = around.numerics.name, around.isa
     return [
@@ -247,7 +247,7 @@ def _find(
     same = [r for r in single if r.candidate.bits == bits]
     if not same or not isinstance(bits, str):
         return None
-    division = entry.teams.get(request.surroundings().threads)
+    division = entry.teams.get(request.context().threads)
     if division is None or (search == "exhaustive" and division.search != search):
         return _Known(bits)
     wanted = dict(division.blocks)

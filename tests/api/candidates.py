@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pplconv import config, machine
-from pplconv.algorithms import ALGORITHMS, Candidate, Surroundings
+from pplconv.algorithms import ALGORITHMS, Candidate, PlanContext
 from pplconv.api.arguments import make_problem
 from pplconv.numerics import Numerics
 from pplconv.planner import target
@@ -44,28 +44,28 @@ def usable_isas(numerics: Numerics) -> tuple[str, ...]:
     return target.here().isas(numerics.operand, config.current().max_isa)
 
 
-def surroundings(
+def context_of(
     numerics: Numerics, threads: int, isa: str | None = None, **caches: int
-) -> Surroundings:
+) -> PlanContext:
     """Give what this machine is to candidates, with other caches or a lower instruction set."""
     here = machine.current()
     isa = isa or usable_isas(numerics)[-1]
     found, lanes = reversed(tiles(numerics.operand, isa))
-    return Surroundings(replace(here, **caches), numerics, isa, found, lanes, threads)
+    return PlanContext(replace(here, **caches), numerics, isa, found, lanes, threads)
 
 
-def every_candidate(problem: ConvProblem, around: Surroundings) -> Iterator[Candidate]:
+def every_candidate(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the candidates of all algorithms that can serve, however imprecise."""
     for module in ALGORITHMS.values():
         if module.supports(problem, around.numerics) is None:
             yield from module.candidates(problem, around)
 
 
-def all_surroundings(numerics: Numerics) -> list[Surroundings]:
+def all_contexts(numerics: Numerics) -> list[PlanContext]:
     """Give teams, caches and instruction sets that lead to different candidates."""
     lower = [(1, isa, TINY) for isa in usable_isas(numerics)[:-1]]
     ways = [(1, None, {}), (1, None, TINY), (3, None, TINY), *lower]
-    return [surroundings(numerics, threads, isa, **caches) for threads, isa, caches in ways]
+    return [context_of(numerics, threads, isa, **caches) for threads, isa, caches in ways]
 
 
 def describe(candidate: Candidate) -> dict[str, Any]:

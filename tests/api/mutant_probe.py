@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
-from candidates import TINY, conv_problem, describe, every_candidate, surroundings
+from candidates import TINY, context_of, conv_problem, describe, every_candidate
 from guarded_memory import CANARY, Arena
 from pplconv._trial import Trial
 from pplconv.algorithms import Candidate
@@ -155,7 +155,7 @@ def mutants(fields: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def chosen(problem: Any) -> Iterator[tuple[Candidate, str]]:
     """Yield candidates of every method, cut into few blocks or many, with their ISA."""
     for caches in ({}, TINY):
-        around = surroundings(problem.numerics[0], 1, **caches)
+        around = context_of(problem.numerics[0], 1, **caches)
         by_method: dict[tuple[str, str], list[Candidate]] = {}
         for candidate in every_candidate(problem, around):
             orientation = str(candidate.blocks.get("orientation"))

@@ -14,7 +14,7 @@ import pytest
 import pplconv
 from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from buffers import GuardedOutput
-from candidates import all_surroundings, conv_problem, describe, every_candidate
+from candidates import all_contexts, conv_problem, describe, every_candidate
 from emulation import few
 from pplconv import planner
 from pplconv.algorithms import ALGORITHMS
@@ -62,7 +62,7 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
     epilogues = [Case(replace(plain, **options), block) for options in EPILOGUES.values()]
     serving = {name for name, module in ALGORITHMS.items() if module.supports(problem) is None}
     run = set()
-    for around in all_surroundings(problem.numerics[0]):
+    for around in all_contexts(problem.numerics[0]):
         request = Request(problem, tolerance=np.inf, threads=around.threads)
         found = list(every_candidate(problem, around))
         # How many blocks there are to choose from is the machine's; what can serve is not.

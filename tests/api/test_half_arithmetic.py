@@ -14,7 +14,7 @@ import pytest
 import pplconv
 from blocks import in_blocks, out_of_blocks
 from buffers import GuardedOutput
-from candidates import all_surroundings, conv_problem, describe, every_candidate
+from candidates import all_contexts, conv_problem, describe, every_candidate
 from emulation import few
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.numerics import numerics_of
@@ -171,7 +171,7 @@ def test_every_candidate(shape, layout, dtype, rng):
     if block:
         x = in_blocks(x, block)
     results = {}
-    for around in all_surroundings(problem.numerics[0]):
+    for around in all_contexts(problem.numerics[0]):
         assert around.isa == "fp16"
         request = Request(problem, threads=around.threads)
         for candidate in few(every_candidate(problem, around), 12):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, machine, overhead, run, scaling
+from benchmarks import interference, machine, overhead, run, scaling
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST = ["--rounds", "1", "--min-ms", "0.1"]
@@ -198,7 +198,7 @@ def test_scaling_needs_a_team(capsys):
 def test_beside(tmp_path, capfd):
     target = tmp_path / "b.json"
     arguments = ["--layer", "mobilenet:conv6/dw", "--rounds", "2", "--window", "100"]
-    assert beside.main([*arguments, "--json", str(target)]) == 0
+    assert interference.main([*arguments, "--json", str(target)]) == 0
     out = capfd.readouterr().out
     losses = json.loads(target.read_text())["losses"]
     assert [loss["what"] for loss in losses] == ["1 thread", "2 threads", "2 threads, bursts"]
@@ -211,12 +211,12 @@ def test_beside(tmp_path, capfd):
 
 def test_beside_wants_a_layer_that_is_there(capsys):
     with pytest.raises(SystemExit):
-        beside.main(["--layer", "mobilenet:conv99"])
+        interference.main(["--layer", "mobilenet:conv99"])
     assert "--layer: there is no mobilenet:conv99" in capsys.readouterr().err
 
 
 def test_a_neighbour_counts_what_it_did():
-    with beside.Neighbour() as neighbour:
+    with interference.Neighbour() as neighbour:
         assert neighbour.rate(0.05, None) > 0
         calls = []
         assert neighbour.rate(0.05, lambda: calls.append(time.sleep(0.001))) > 0
@@ -225,16 +225,16 @@ def test_a_neighbour_counts_what_it_did():
 
 
 def test_a_round_in_which_nothing_ended_is_left_out():
-    losses = [beside.Loss("1 thread", 100.0, 0.0, 50.0, None)]
-    assert "| 1 thread | 100 | 0 | 50 | - |" in beside.table(losses).markdown()
+    losses = [interference.Loss("1 thread", 100.0, 0.0, 50.0, None)]
+    assert "| 1 thread | 100 | 0 | 50 | - |" in interference.table(losses).markdown()
 
 
 def test_bursts_pause_as_long_as_they_work():
     pauses = []
     start = time.perf_counter()
-    beside.in_bursts(lambda: time.sleep(0.002), pauses.append)
+    interference.in_bursts(lambda: time.sleep(0.002), pauses.append)
     took = time.perf_counter() - start
-    assert beside.BURST_SECONDS <= pauses[0] <= took
+    assert interference.BURST_SECONDS <= pauses[0] <= took
 
 
 def test_overhead(tmp_path, capfd, monkeypatch):

@@ -54,15 +54,15 @@ class Outcome:
 @contextmanager
 def _other_machine(tiny: bool) -> Iterator[None]:
     """Let plans be made for tiny problems as they are for large ones."""
-    real, least = estimating._surroundings, estimating.least_share
+    real, least = estimating._context, estimating.least_share
 
     estimating.least_share = lambda around, start: LEAST_SHARE
     if tiny:
-        estimating._surroundings = _small(real)
+        estimating._context = _small(real)
     try:
         yield
     finally:
-        estimating._surroundings, estimating.least_share = real, least
+        estimating._context, estimating.least_share = real, least
 
 
 @lru_cache(maxsize=1)

@@ -45,7 +45,7 @@ def _real(case: Case, r: Random) -> tuple[bytes, str | None]:
     if predicted(case) is not None:
         return dump({}), None
     request = _request(case)
-    around = request.surroundings()
+    around = request.context()
     try:
         ranked = request.ranked(1, slack=float("inf"))
     except ValueError:  # tolerance or workspace leave nothing, with or without wisdom

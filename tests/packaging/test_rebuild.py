@@ -83,7 +83,7 @@ class Tree:
         variables |= {
             "CC": str(self.folder.parent / "cc"),
             "LOG": str(self.log),
-            "TEMPLATES": str(self.folder / "asm/portable"),
+            "TEMPLATES": str(self.folder / "asm/templates"),
             "PYTHONPATH": str(self.packages),
             **environment,
         }
@@ -168,7 +168,7 @@ def test_nothing_is_made_again_because_files_are_newer(built_once):
 
 
 def test_a_changed_kernel_is_compiled_alone(built_once):
-    built_once.append("asm/portable/pack_rows.c", "/* changed */\n")
+    built_once.append("asm/templates/pack_rows.c", "/* changed */\n")
     names = built_once.build()
     kernels = [name for name in built_once.first if name.startswith("pplconv_pack_rows_")]
     assert kernels
@@ -194,7 +194,7 @@ def test_what_a_killed_build_left_is_made_again(built_once, kind):
         "link": r"_trial\..*so",
     }[kind]
     (name,) = (name for name in built_once.first if re.fullmatch(pattern, name))
-    changed = "asm/portable/pack_weights.c" if kind == "kernel" else "pplconv/_trial.pyx"
+    changed = "asm/templates/pack_weights.c" if kind == "kernel" else "pplconv/_trial.pyx"
     comment = "/* {} */\n" if kind == "kernel" else "# {}\ndef f_{}(): pass\n"
     built_once.append(changed, comment.format(kind, kind))
     names = built_once.build(status=-signal.SIGKILL, DIE=name)

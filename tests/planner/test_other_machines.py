@@ -14,8 +14,8 @@ import pytest
 import pplconv
 from asm.registry import ISAS
 from benchmarks.problems import load_nets
-from pplconv.algorithms import Candidate, Rates
-from pplconv.algorithms.rates import step_cycles
+from pplconv.algorithms import Candidate, CoreModel
+from pplconv.algorithms.core_model import step_cycles
 from pplconv.config import Settings
 from pplconv.planner import Request, Target, plan_problem
 from pplconv.planner.estimating import Ranked, estimate_plan
@@ -57,7 +57,7 @@ def chosen(text: str, layout: str, target: Target, threads: int) -> list[Candida
     """What one thread would run, and what a team does."""
     problem = ConvProblem.parse(text, layout=layout)
     asked = Request(problem, threads=threads, target=target)
-    assert asked.surroundings().isa == "neon"
+    assert asked.context().isa == "neon"
     best: list[Ranked] = [ranked[0] for ranked in estimate_plan(asked)]
     return [each.candidate for each in best]
 
@@ -71,7 +71,7 @@ def check_registers(tile: tuple[int, int], lanes: int, enough: int, free: bool) 
         assert mr * vectors >= enough
 
 
-def check_nest(nest: Any, rates: Rates) -> None:
+def check_nest(nest: Any, core: CoreModel) -> None:
     """A panel of weights, with the other operand passing by, in L1; packed pixels in L2.
 
     A sum that is left whole, which spares passes over C, may have its panel in L2, if a row of it
@@ -81,17 +81,17 @@ def check_nest(nest: Any, rates: Rates) -> None:
     by_pixels = nest.orientation == "pixels"
     panel = nest.panel_width * blocks["k_block"] * e
     passing = WINDOW * blocks["nr"] * e if by_pixels else blocks["mr"] * LINE
-    if panel + passing > rates.l1_bytes:
+    if panel + passing > core.l1_bytes:
         assert blocks["k_block"] == nest.problem.k
-        assert panel <= rates.l2_bytes // 4
-        step = step_cycles(rates, blocks["mr"], blocks["nr"] // nest.lanes)
-        assert nest.panel_width * e / rates.l2_rate <= step
+        assert panel <= core.l2_bytes // 4
+        step = step_cycles(core, blocks["mr"], blocks["nr"] // nest.lanes)
+        assert nest.panel_width * e / core.l2_rate <= step
     if nest.packed:
         packed = min(blocks["hw_segment"], nest.pixels) * blocks["k_block"] * e
-        assert packed <= rates.l2_bytes // (2 if by_pixels else 4)
+        assert packed <= core.l2_bytes // (2 if by_pixels else 4)
 
 
-def check_direct(direct: Any, rates: Rates) -> None:
+def check_direct(direct: Any, core: CoreModel) -> None:
     """The rows of a task in half of L2, and a panel of weights in it beside them.
 
     A sum over all channels and taps is not cut, so that its panel may be larger than L1.
@@ -99,18 +99,18 @@ def check_direct(direct: Any, rates: Rates) -> None:
     e = direct.numerics.operand_bytes
     rows = direct.slab_rows * direct.geometry[1] * direct.ic * e
     if direct.row_segment > 1:
-        l2 = rates.l2_bytes
+        l2 = core.l2_bytes
         assert direct.panel * direct.k_packed * e + min(rows, l2 // 2) <= l2
         assert rows <= l2 // 2 or not direct.slab
 
 
-def check_winograd(winograd: Any, rates: Rates) -> None:
+def check_winograd(winograd: Any, core: CoreModel) -> None:
     """V and M in L2, the slab of NCHW in half of L1."""
     e, blocks = winograd.numerics.operand_bytes, winograd.blocks
     channels = blocks["ic_segment"] + blocks["oc_block"]
-    assert winograd.positions * blocks["tile_block"] * channels * e <= rates.l2_bytes
+    assert winograd.positions * blocks["tile_block"] * channels * e <= core.l2_bytes
     if winograd.by_planes:
-        assert winograd.t * winograd.memory["slab_row"] <= rates.l1_bytes
+        assert winograd.t * winograd.memory["slab_row"] <= core.l1_bytes
 
 
 CHECKS = {"gemm": check_nest, "direct": check_direct, "winograd": check_winograd}
@@ -120,7 +120,7 @@ CHECKS = {"gemm": check_nest, "direct": check_direct, "winograd": check_winograd
 def test_blocks_fit_caches_and_registers(target: Target, layout: str) -> None:
     machine = target.machine
     lanes = ISAS["neon"].vector_bytes // 4
-    rates = Rates.of(Request(ConvProblem.parse(LAYERS[0]), target=target).surroundings())
+    core = CoreModel.of(Request(ConvProblem.parse(LAYERS[0]), target=target).context())
     enough = machine.fma_per_cycle["neon"] * machine.fma_latency
     seen = set()
     for text in LAYERS:
@@ -137,7 +137,7 @@ def test_blocks_fit_caches_and_registers(target: Target, layout: str) -> None:
             free = min(int(blocks[rows]) if rows else p.ow, p.oc // p.groups) >= 32
             check_registers((int(blocks["mr"]), int(blocks["nr"])), lanes, enough, free)
             if p.oh * p.ow > 1:  # a single pixel uses no weight twice
-                CHECKS[candidate.loops](candidate, rates)
+                CHECKS[candidate.loops](candidate, core)
     assert seen == {"gemm", "direct", "winograd", "depthwise"}
 
 
@@ -172,7 +172,7 @@ def test_a_plan_is_the_machine_s_own() -> None:
 def test_default_team_of_the_other_machine(name: str) -> None:
     machine = recorded(name)
     asked = Request(ConvProblem.parse("mb1ic512ih112oc512kh3ph1"), target=Target.of(machine, TABLE))
-    assert asked.surroundings().threads == len(machine.cores)
+    assert asked.context().threads == len(machine.cores)
     assert asked.machine is machine
 
 

@@ -135,7 +135,7 @@ def test_a_trial_computes_what_a_call_does(epilogue, dtype):
     asked = request(problem=problem)
     x, weight, y = data(problem)
     candidate = estimate_plan(asked, math.inf)[0][0].candidate
-    trial = Trial(candidate.fields(1), asked.surroundings().isa, weight, epilogue)
+    trial = Trial(candidate.fields(1), asked.context().isa, weight, epilogue)
     assert trial.seconds(x, y) > 0
     activation = {"none": None, "slope": ("leaky_relu", 0.125), "exp": "silu"}[epilogue]
     expected = pplconv.Conv2d(weight, padding=1, activation=activation, threads=1)(x)
@@ -147,7 +147,7 @@ def test_packed_weights_are_shared_by_format_only(monkeypatch):
     monkeypatch.setattr(searching, "PACKED_KEPT", 1)
     asked = request(algorithm="winograd", tolerance=1e-4)
     single = estimate_plan(asked, math.inf)[0]
-    around = asked.surroundings()
+    around = asked.context()
     bench = searching.Bench(LAYER, {around.numerics: around.isa}, "none")
     assert len({r.candidate.packing for r in single}) > 1
     expected = pplconv.conv2d(bench.x, bench.weight, padding=1, tolerance=0, threads=1)

@@ -84,7 +84,7 @@ def test_a_start_that_costs_much_makes_teams_small(monkeypatch):
 
 def test_each_thread_has_to_save_its_start(monkeypatch):
     """The team grows with the work over the cost, up to what was asked for."""
-    around = estimating.surroundings("f32")
+    around = estimating.default_context("f32")
     least = estimating.least_share(around, 4)
     settings = replace(config.current(), team_start_us=4)
     for threads, wanted in [(1, 8), (2, 8), (5, 8), (9, 8)]:
@@ -99,10 +99,10 @@ def test_small_problems_measure_nothing(monkeypatch):
     monkeypatch.delenv("PPLCONV_TEAM_START_US")
     monkeypatch.setattr(estimating, "team_start", lambda _settings: 1 // 0)
     small = ConvProblem.parse("mb1ic4ih8oc4kh3")
-    assert Request(small, threads=8).surroundings().threads == 1
-    assert Request(LAYER, threads=1).surroundings().threads == 1
+    assert Request(small, threads=8).context().threads == 1
+    assert Request(LAYER, threads=1).context().threads == 1
     with pytest.raises(ZeroDivisionError):
-        Request(LAYER, threads=8).surroundings()
+        Request(LAYER, threads=8).context()
 
 
 @pytest.mark.parametrize("text", ["mb1ic32ih40oc32kh3ph1", "mb1ic64ih14oc64kh3ph1",

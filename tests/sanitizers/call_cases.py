@@ -17,7 +17,7 @@ sys.path += [str(_TESTS), str(_TESTS / "api")]
 
 import pplconv  # noqa: E402
 from blocks import in_blocks  # noqa: E402
-from candidates import TINY, conv_problem, every_candidate, surroundings  # noqa: E402
+from candidates import TINY, context_of, conv_problem, every_candidate  # noqa: E402
 from pplconv._trial import Trial  # noqa: E402
 from problems import Problem  # noqa: E402
 
@@ -69,7 +69,7 @@ def candidate_cases(problem: Problem, layout: str, block: int, isa: str) -> Iter
     described = conv_problem(problem, block)
     x, weight, shape = numbers(problem, block)
     ways: dict[tuple[str, str, str], list[Any]] = {}
-    around = surroundings(described.numerics[0], max(TEAMS), isa, **TINY)
+    around = context_of(described.numerics[0], max(TEAMS), isa, **TINY)
     for candidate in every_candidate(described, around):
         orientation = str(candidate.blocks.get("orientation"))
         ways.setdefault((candidate.algorithm, candidate.bits, orientation), []).append(candidate)

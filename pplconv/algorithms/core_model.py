@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..problem import ConvProblem
-from .surroundings import Surroundings
+from .context import PlanContext
 
 CALL_CYCLES = 40.0  # a microkernel: its arguments, its tail masks, the call
 TASK_CYCLES = 300.0
@@ -30,7 +30,7 @@ BY_ELEMENT = {"neon": 16, "fp16": 16}
 
 
 @dataclass(frozen=True)
-class Rates:
+class CoreModel:
     """What the model knows of a core.
 
     Parameters
@@ -61,7 +61,7 @@ class Rates:
     l2_rate: float = L2_BYTES
 
     @classmethod
-    def of(cls, around: Surroundings) -> Rates:
+    def of(cls, around: PlanContext) -> CoreModel:
         """Take the rates of a machine for one instruction set."""
         machine, isa = around.machine, around.isa
         loads = machine.loads_per_cycle
@@ -73,10 +73,10 @@ class Rates:
         )  # fmt: skip
 
 
-def step_cycles(rates: Rates, mr: int, vectors: int) -> float:
+def step_cycles(core: CoreModel, mr: int, vectors: int) -> float:
     """Cycles of one step of k of the microkernel: mr x vectors FMAs."""
-    loads = (-(-mr // rates.broadcasts) + vectors) / rates.loads_per_cycle
-    return max(mr * vectors / rates.fma_per_cycle, loads, rates.fma_latency)
+    loads = (-(-mr // core.broadcasts) + vectors) / core.loads_per_cycle
+    return max(mr * vectors / core.fma_per_cycle, loads, core.fma_latency)
 
 
 def streams_cycles(mr: int) -> float:
@@ -84,9 +84,9 @@ def streams_cycles(mr: int) -> float:
     return mr * STREAM_CYCLES if mr > MOST_STREAMS else 0.0
 
 
-def direct_sum_floor(problem: ConvProblem, lanes: int, rates: Rates) -> float:
+def direct_sum_floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
     """Cycles on one thread that no direct sum stays below: its FMAs at their peak."""
-    return problem.flops / 2 / (lanes * rates.fma_per_cycle)
+    return problem.flops / 2 / (lanes * core.fma_per_cycle)
 
 
 def conversion_cycles(problem: ConvProblem, lanes: int, reads: float) -> float:
@@ -114,7 +114,7 @@ def busiest_share(tasks: int, threads: int, largest: float) -> float:
     return min(1.0, (-(-tasks // threads) + late) * largest) if tasks else 0.0
 
 
-def matrix_cycles(rates: Rates, rows: int, columns: int, mr: int, nr: int, lanes: int,
+def matrix_cycles(core: CoreModel, rows: int, columns: int, mr: int, nr: int, lanes: int,
                   k: int, passes: int = 1) -> float:  # fmt: skip
     """Cycles of the microkernel over a whole matrix product of rows x columns x k.
 
@@ -124,7 +124,7 @@ def matrix_cycles(rates: Rates, rows: int, columns: int, mr: int, nr: int, lanes
     for m, m_count in parts(rows, mr):
         for n, n_count in parts(columns, nr):
             vectors = -(-n // lanes)
-            step = step_cycles(rates, m, vectors) + streams_cycles(m)
+            step = step_cycles(core, m, vectors) + streams_cycles(m)
             call = passes * CALL_CYCLES + m * vectors * STORE_CYCLES * (2 * passes - 1)
             total += m_count * n_count * (k * step + call)
     return total

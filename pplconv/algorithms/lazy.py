@@ -1,4 +1,4 @@
-"""`computed`: an attribute that is computed when it is first asked for."""
+"""`lazy`: an attribute that is computed when it is first asked for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, overload
 _Value = TypeVar("_Value")
 
 
-class computed(Generic[_Value]):
+class lazy(Generic[_Value]):
     """`functools.cached_property` without its lock, which it has before Python 3.12.
 
     That lock is one for all instances of a class; a child that is forked while another thread
@@ -27,7 +27,7 @@ class computed(Generic[_Value]):
         self.__doc__ = function.__doc__
 
     @overload
-    def __get__(self, instance: None, owner: type) -> computed[_Value]: ...
+    def __get__(self, instance: None, owner: type) -> lazy[_Value]: ...
     @overload
     def __get__(self, instance: object, owner: type | None = None) -> _Value: ...
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:

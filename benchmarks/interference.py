@@ -1,6 +1,6 @@
 """What another library's work loses while pplconv computes in the same process.
 
-``python -m benchmarks.beside --help``. A second thread multiplies matrices with NumPy, on one
+``python -m benchmarks.interference --help``. A second thread multiplies matrices with NumPy, on one
 thread of its BLAS. Any work on as many cores as pplconv uses takes some of the cores' time from it,
 and some clock, cache and memory speed besides. So pplconv's calls are compared with those of a loop
 that does nothing but multiply-adds in registers, with as many threads and pauses. What the matrices
@@ -143,7 +143,7 @@ def table(losses: Sequence[Loss]) -> Table:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.beside", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.interference", description=__doc__)
     parser.add_argument("--layer", default="", metavar="NET:LAYER", help="default: 3x3 of ResNet")
     parser.add_argument("--engine", default="pplconv", help=f"one of {','.join(ENGINES)}")
     parser.add_argument("--threads", type=options.positive, default=2, help="the larger team")
@@ -205,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         progress.end()
     head = Head(
         date=options.now(),
-        command=options.command_line("benchmarks.beside", arguments),
+        command=options.command_line("benchmarks.interference", arguments),
         machine=machine.describe(),
         engines=[(engine, found)],
         method=f"in turn, {chosen.rounds} rounds of {chosen.window * 1e3:g} ms; medians",

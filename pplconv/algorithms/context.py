@@ -11,7 +11,7 @@ from ..numerics import Numerics
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class PlanContext:
     """What candidates depend on besides the problem.
 
     Parameters
