@@ -432,8 +432,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             batched = o.x.buffer.ndim == ready.prepared.ndim
             if self.summand is not None:
                 hold(self.summand, &o.bias, PyBUF_ND)
-            return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared), None,
-                       None, residual, self.activated, out, batched)
+            return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared),
+                       ready.packed.filters, None, None, residual, self.activated, out, batched)
         finally:
             release_all(&o)
 
@@ -695,6 +695,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     finite numbers may stand there, but infinities and NaN spoil every output that they reach.
     Those of the residual have no effect, and those of the output are written as zero.
 
+    NaN and infinities reach the outputs whose windows see them, and no others, whatever the
+    algorithm. Only a tap on padding with an infinite weight or NaN is left open: 0 * inf counts
+    in ``"im2col"`` alone.
+
     All arrays are of one dtype, bias, residual and `out` among them; none is ever cast to
     another, as PyTorch and ONNX have it too. float16 arrays give a float16 result. On a CPU
     without arithmetic of half precision they are computed in float32, bias, residual and
@@ -746,7 +750,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
                 schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
             finally:
                 leave_team(team)
-            return run(prepared, &o, x, plain_x, packed.data, w, b, residual, activated, out,
+            return run(prepared, &o, x, plain_x, packed.data,
+                       <const char *> o.weight.buffer.buf, w, b, residual, activated, out,
                        batched)
         finally:
             give_back(packed)

@@ -12,11 +12,15 @@ struct epilogue {
 };
 
 /* One tile of `channels` lanes, of which `rows` x `columns` pixels are stored. Compiled for each
- * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. */
+ * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. In `seen`, whose sums
+ * are two so that they are no long chain, every output is added times zero: NaN remembers one
+ * that is not finite, and nothing else changes them. */
 INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t dst_rs,
                            int64_t dst_ps, const char *residual, int64_t residual_rs,
                            int64_t residual_ps, const struct epilogue *e, int64_t rows,
-                           int64_t columns, int64_t channels, int all_pixels, int all_lanes) {
+                           int64_t columns, int64_t channels, int all_pixels, int all_lanes,
+                           value *seen) {
+    const value zero = {0};
     value half[TILE][PATCH];
     UNROLL for (int r = 0; r < PATCH; r++) {
         value x[PATCH], y[TILE];
@@ -38,6 +42,7 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
         UNROLL for (int r = 0; r < TILE; r++) {
             if (!all_pixels && r >= rows) break;
             vector out = y[r];
+            seen[r % 2] = add_product(seen[r % 2], y[r], zero);
             if (e->flags & PPLCONV_BIAS_COLUMN) out += e->bias;
             if (e->flags & PPLCONV_RESIDUAL) {
                 const char *added = from + r * residual_rs;
@@ -59,6 +64,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const element *bounds = a->clip;
     const vector zero = {0};
     struct epilogue e = {zero, zero, zero, a->flags};
+    value seen[2] = {{0}, {0}};
     if (a->flags & PPLCONV_CLIP) {
         e.low += bounds[0];
         e.high += bounds[1];
@@ -78,16 +84,20 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             if (channels < LANES) {
                 transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
                                residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
-                               columns, channels, 0, 0);
+                               columns, channels, 0, 0, seen);
             } else if (!whole) {
                 transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
                                residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
-                               columns, channels, 0, 1);
+                               columns, channels, 0, 1, seen);
             } else {
                 transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
                                residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
-                               columns, channels, 1, 1);
+                               columns, channels, 1, 1, seen);
             }
         }
+    }
+    seen[0] += seen[1];
+    for (int i = 0; i < LANES; i++) {
+        if (seen[0][i] != seen[0][i]) *(int64_t *)a->spoiled = 1;
     }
 }

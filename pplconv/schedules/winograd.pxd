@@ -25,7 +25,7 @@ cdef struct WinogradJob:
     # Packed weights U[group][position][panel][ic][nr].
     int64_t u_position, u_group
     GemmFamily gemm
-    pplconv_kernel input, output, weights, pack_channels, store_transposed
+    pplconv_kernel input, output, weights, pack_channels, store_transposed, direct_sums
 
 
 cdef class WinogradSchedule(Schedule):

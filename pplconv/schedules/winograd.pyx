@@ -9,6 +9,10 @@ in L2; the transform of the whole image never exists.
 Everything runs in vectors of channels. Where the user's channels are neighbours (NHWC, a block
 of NCHWc) the transforms read and write the user's arrays; in NCHW a slab of pixels with one
 vector of channels each, small enough for L1, lies in between.
+
+What is infinite or NaN in the input spreads over a tile in the transforms, and finite numbers may
+overflow in them. So post watches its sums, and those that are not finite are computed again as
+direct sums. Which ones those are depends on no block, segment or team, as the sums do not.
 """
 
 from libc.stdint cimport int64_t
@@ -20,6 +24,7 @@ from pplconv._kernels cimport (
     PPLCONV_BIAS_COLUMN,
     find,
     find_gemm_family,
+    pplconv_direct_sums_args,
     pplconv_gemm_args,
     pplconv_pack_channels_args,
     pplconv_store_transposed_args,
@@ -28,6 +33,7 @@ from pplconv._kernels cimport (
     pplconv_winograd_weights_args,
 )
 from pplconv.schedules.base cimport (
+    Memory,
     Schedule,
     Tensors,
     activate,
@@ -189,6 +195,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
     cdef int64_t width = j.shape.y.width
     cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef Piece p
+    memset(&a, 0, sizeof(a))
     a.src_ts = j.m_row
     a.src_ps = j.m_position
     a.clip = t.clip
@@ -212,7 +219,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                 a.dst_ps = j.lanes * e
                 a.flags = 0
                 a.channels = count
-                j.output(&a)
+                finish_tiles(j, t, group, channel, &p, &a)
                 store_slab(j, t, group, channel, offset, &a, flags, scratch + j.stage_offset)
             else:
                 count = least(count, width - (group * j.shape.oc + channel) % width)
@@ -230,7 +237,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                     a.dst_rs = j.slab_row
                     a.dst_ps = j.lanes * e
                 a.channels = count
-                j.output(&a)
+                finish_tiles(j, t, group, channel, &p, &a)
                 if j.shape.converts:
                     for row in range(a.rows):
                         finish_converted(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps,
@@ -244,6 +251,73 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                           t.y + image, a.rows, a.columns)
             channel += count
         tile += p.tiles
+
+
+cdef void finish_tiles(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
+                       const Piece *p, pplconv_winograd_output_args *a) noexcept nogil:
+    """Transform M back; what that makes infinite or NaN is computed as the direct sum has it."""
+    cdef int64_t spoiled = 0, i
+    cdef pplconv_winograd_output_args tile
+    a.spoiled = &spoiled
+    j.output(a)
+    if not spoiled:
+        return
+    # Rare, so one tile after the other, from M once more and over it: a tile is read whole before
+    # the first of its sums is stored.
+    tile = a[0]
+    tile.dst_rs = j.n * j.m_position
+    tile.dst_ps = j.m_position
+    tile.tiles = 1
+    tile.flags = 0
+    for i in range(a.tiles):
+        tile.src = <const char *> a.src + i * a.src_ts
+        tile.dst = <void *> tile.src
+        tile.columns = least(a.columns - i * j.n, j.n)
+        spoiled = 0
+        j.output(&tile)
+        if spoiled:
+            sum_directly(j, t, group, channel, p, a, &tile, i)
+
+
+cdef void sum_directly(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
+                       const Piece *p, const pplconv_winograd_output_args *a,
+                       const pplconv_winograd_output_args *sums, int64_t index) noexcept nogil:
+    """Replace the outputs of tile `index` of a piece where their sums are infinite or NaN."""
+    cdef pplconv_direct_sums_args d
+    cdef const Memory *x = &j.shape.x
+    cdef int64_t top = p.y - j.shape.geometry.pad_top
+    cdef int64_t left = p.x + index * j.n - j.shape.geometry.pad_left
+    d.sums = sums.dst
+    d.sums_rs = sums.dst_rs
+    d.sums_ps = sums.dst_ps
+    d.src = (t.x + p.image * x.image + top * x.row + left * x.pixel
+             + channel_offset(x, j.shape.stored, group * j.shape.ic))
+    d.src_bs = x.block
+    d.src_rs = x.row
+    d.src_ps = x.pixel
+    d.block = x.width
+    d.row_begin = -top
+    d.row_end = j.shape.geometry.ih - top
+    d.column_begin = -left
+    d.column_end = j.shape.geometry.iw - left
+    d.weights = (t.filters + (group * j.shape.oc + channel) * j.shape.ic * j.shape.taps
+                 * j.shape.stored)
+    d.ic = j.shape.ic
+    d.side = j.r
+    d.halves = j.shape.converts
+    d.dst = <char *> a.dst + index * j.n * a.dst_ps
+    d.dst_rs = a.dst_rs
+    d.dst_ps = a.dst_ps
+    d.rows = sums.rows
+    d.columns = sums.columns
+    d.channels = a.channels
+    d.bias = a.bias
+    d.residual = <const char *> a.residual + index * j.n * a.residual_ps
+    d.residual_rs = a.residual_rs
+    d.residual_ps = a.residual_ps
+    d.clip = a.clip
+    d.flags = a.flags
+    j.direct_sums(&d)
 
 
 cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
@@ -333,6 +407,7 @@ cdef class WinogradSchedule(Schedule):
         j.input = find("winograd_input", dtype, isa, j.n, j.r)
         j.output = find("winograd_output", dtype, isa, j.n, j.r)
         j.weights = find("winograd_weights", dtype, isa, j.n, j.r)
+        j.direct_sums = find("direct_sums", dtype, isa)
         j.pack_channels = find("pack_channels", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
         j.lanes = j.gemm.lanes
