@@ -110,14 +110,10 @@ def test_transforms_that_overflow(of, kernel, layout, dtype, rng):
     """A tenth of the largest number is nothing special to a direct sum."""
     largest = float(np.finfo(dtype).max)
     shape = (1, 4, 17, 19) if layout == "NCHW" else (1, 17, 19, 4)
-    x = rng.choice([-1.0, 1.0], shape)
-    w = rng.choice([-1.0, 1.0], (6, 4, kernel, kernel)) / (16 * kernel**2)
-    if of == "input":
-        x *= largest / 3
-    else:
-        x /= 16 * kernel**2
-        w *= 16 * kernel**2 * largest / 3
-    x, w = x.astype(dtype), w.astype(dtype)
+    large, small = largest / 3, 1 / (16 * kernel**2)
+    x = rng.choice([-1, 1], shape).astype(dtype) * (large if of == "input" else small)
+    w = rng.choice([-1, 1], (6, 4, kernel, kernel)).astype(dtype)
+    w *= small if of == "input" else large
     for tolerance in (1e-5, 1e-3):
         conv = pplconv.Conv2d(
             w, padding=1, layout=layout, algorithm="winograd", tolerance=tolerance
