@@ -288,7 +288,8 @@ WINOGRAD_OUTPUT = Contract(
         Field(
             "spoiled",
             POINTER,
-            "int64_t: 1 if a stored output is infinite or NaN before the epilogue, else untouched",
+            "int64_t: 1 if a stored output is infinite or NaN before the epilogue, perhaps 1 if "
+            "squares of outputs would overflow, else untouched",
         ),
     ),
 )

@@ -64,5 +64,5 @@ cdef inline void hold_nothing(Operands *o) noexcept:
 
 cdef Prepared prepare(object problem, dict settings)
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
-                const char *filters, object weight, object bias, object residual, Activation activation, object out,
-                bint batched)
+                const char *filters, object weight, object bias, object residual,
+                Activation activation, object out, bint batched)

@@ -185,8 +185,8 @@ cdef class PackedWeights:
 
 
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
-                const char *filters, object weight, object bias, object residual, Activation activation, object out,
-                bint batched):
+                const char *filters, object weight, object bias, object residual,
+                Activation activation, object out, bint batched):
     """Check residual and `out`, then compute. `o.x` (and `o.bias`) are held already.
 
     `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is

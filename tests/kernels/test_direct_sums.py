@@ -80,10 +80,11 @@ class Tile:
             values |= {f"{name}_begin": first, f"{name}_end": first + count}
         planes = np.moveaxis(image, -1, 1).reshape(-1, *shape)[:ic].astype(np.float64)
         self.patch = np.zeros((ic, *patch))
-        here = [slice(max(b, 0), max(min(b + s, p), 0)) for b, s, p in zip(begin, shape, patch)]
-        there = [slice(h.start - b, max(h.stop - b, 0)) for h, b in zip(here, begin)]
-        if all(h.start < h.stop for h in here):
-            self.patch[:, here[0], here[1]] = planes[:, there[0], there[1]]
+        for y in range(patch[0]):
+            for x in range(patch[1]):
+                row, column = y - begin[0], x - begin[1]
+                if 0 <= row < shape[0] and 0 <= column < shape[1]:
+                    self.patch[:, y, x] = planes[:, row, column]
 
     def spoil(self, share):
         """Let a share of the sums be infinite or NaN; give where."""
@@ -104,7 +105,8 @@ class Tile:
                 total[1, y, x] = np.einsum("ocij,cij->o", np.abs(w), np.abs(window))
         for added in (self.bias, self.residual):
             if added is not None:
-                total += np.stack([added, np.abs(added)]).reshape(2, *[1] * (3 - added.ndim), *added.shape)
+                total[0] += added
+                total[1] += np.abs(added)
         allowed = (w[0].size + 4) * EPSILON[self.row["dtype"]] * total[1]
         exact = np.clip(total[0], LOW, HIGH) if self.flags & CLIP else total[0]
         return exact, allowed

@@ -128,7 +128,7 @@ def test_epilogue_passes_nan_and_zeros(checker, row, rng):
 @every_kernel
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, "overflow"])
 def test_sums_that_are_not_finite_are_told(checker, row, value, rng):
-    """Whichever lane and pixel, before the clip hides them; and only those that are stored."""
+    """Whichever lane and position, before the clip hides them."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
     largest = float(np.finfo(np.float32 if row["dtype"] == "f32" else np.float64).max)
     for channels in (1, int(rng.integers(2, 40))):
@@ -144,11 +144,13 @@ def test_sums_that_are_not_finite_are_told(checker, row, value, rng):
 
 
 @every_kernel
-def test_what_is_not_stored_is_not_told(checker, row, rng):
-    """The last position reaches the last row and column of a tile alone."""
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_sums_at_every_position_are_told(checker, row, value, rng):
+    """Also those of the first and the last, which reach the first and the last outputs only."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
-    for stored in ((n - 1, n), (n, n - 1), (n, n)):
-        call, m, *_ = place(checker, row, rng, 1, 5, stored, 0)
-        m.reshape(t, t, 1, 5)[-1, -1, 0, 3] = np.inf
+    call, m, *_ = place(checker, row, rng, 1, 3, (n, n), CLIP)
+    for position in range(t * t):
+        m[...] = 0
+        m[position, 0, int(rng.integers(3))] = value
         call.run(call.values)
-        assert call.flag == int(stored == (n, n)), stored
+        assert call.flag == 1, position
