@@ -13,6 +13,7 @@ import pplconv
 from candidates import all_surroundings, conv_problem, describe, every_candidate
 from emulation import few
 from pplconv import planner
+from pplconv._trial import Trial
 from pplconv.algorithms import winograd
 from pplconv.planner import estimating
 from pplconv.planner.estimating import Ranked, Request, plan_of
@@ -195,6 +196,24 @@ def test_weights_that_came_from_another_process(rng):
     del conv
     other = pickle.loads(stream.getvalue(), buffers=[bytes(b.raw()) for b in buffers])
     assert other(x).tobytes() == expected.tobytes()
+
+
+def test_a_search_times_what_a_call_would_compute(rng):
+    """A trial on arrays with an infinity reads the weights as they came, as a call does."""
+    x = rng.standard_normal((1, 16, 20, 20)).astype(np.float32)
+    x[0, 2, 7, 7] = np.inf
+    w = plain_weights(rng, 24, 16, 3, 3)
+    asked = Request(conv_problem(Problem("float32", "NCHW", 1, 1, 16, 24, (20, 20), (3, 3))))
+    around = all_surroundings("f32")[0]
+    found = [c for c in every_candidate(asked.problem, around) if c.algorithm == "winograd"]
+    first = Trial(found[0].fields(1), "f32", around.isa, w)
+    again = Trial(found[0].fields(1), "f32", around.isa, w, packed=first)
+    expected = pplconv.conv2d(x, w, algorithm="direct")
+    for trial in (first, again):
+        y = np.zeros(asked.problem.output_shape, np.float32)
+        trial.seconds(x, y)
+        np.testing.assert_array_equal(np.isposinf(y), np.isposinf(expected))
+        assert np.isposinf(y).sum() == 9 * 24 and not np.isnan(y).any()
 
 
 def test_nothing_but_nan(rng):
