@@ -28,6 +28,11 @@ cdef struct WinogradJob:
     pplconv_kernel input, output, weights, pack_channels, store_transposed, direct_sums
 
 
+cdef struct Piece:
+    # Neighbouring tiles of one row of tiles: where they begin, in tiles and in pixels.
+    int64_t image, first, tiles, y, x
+
+
 cdef class WinogradSchedule(Schedule):
     cdef WinogradJob own
 

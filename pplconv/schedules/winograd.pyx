@@ -24,7 +24,6 @@ from pplconv._kernels cimport (
     PPLCONV_BIAS_COLUMN,
     find,
     find_gemm_family,
-    pplconv_direct_sums_args,
     pplconv_gemm_args,
     pplconv_pack_channels_args,
     pplconv_store_transposed_args,
@@ -33,7 +32,6 @@ from pplconv._kernels cimport (
     pplconv_winograd_weights_args,
 )
 from pplconv.schedules.base cimport (
-    Memory,
     Schedule,
     Tensors,
     activate,
@@ -47,11 +45,7 @@ from pplconv.schedules.base cimport (
     convert_in,
     zero_tail,
 )
-
-
-cdef struct Piece:
-    # Neighbouring tiles of one row of tiles: where they begin, in tiles and in pixels.
-    int64_t image, first, tiles, y, x
+from pplconv.schedules.winograd_finish cimport finish_tiles
 
 
 cdef inline Piece piece_at(const WinogradJob *j, int64_t tile, int64_t end) noexcept nogil:
@@ -251,73 +245,6 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                           t.y + image, a.rows, a.columns)
             channel += count
         tile += p.tiles
-
-
-cdef void finish_tiles(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
-                       const Piece *p, pplconv_winograd_output_args *a) noexcept nogil:
-    """Transform M back; what that makes infinite or NaN is computed as the direct sum has it."""
-    cdef int64_t spoiled = 0, i
-    cdef pplconv_winograd_output_args tile
-    a.spoiled = &spoiled
-    j.output(a)
-    if not spoiled:
-        return
-    # Rare, so one tile after the other, from M once more and over it: a tile is read whole before
-    # the first of its sums is stored.
-    tile = a[0]
-    tile.dst_rs = j.n * j.m_position
-    tile.dst_ps = j.m_position
-    tile.tiles = 1
-    tile.flags = 0
-    for i in range(a.tiles):
-        tile.src = <const char *> a.src + i * a.src_ts
-        tile.dst = <void *> tile.src
-        tile.columns = least(a.columns - i * j.n, j.n)
-        spoiled = 0
-        j.output(&tile)
-        if spoiled:
-            sum_directly(j, t, group, channel, p, a, &tile, i)
-
-
-cdef void sum_directly(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
-                       const Piece *p, const pplconv_winograd_output_args *a,
-                       const pplconv_winograd_output_args *sums, int64_t index) noexcept nogil:
-    """Replace the outputs of tile `index` of a piece where their sums are infinite or NaN."""
-    cdef pplconv_direct_sums_args d
-    cdef const Memory *x = &j.shape.x
-    cdef int64_t top = p.y - j.shape.geometry.pad_top
-    cdef int64_t left = p.x + index * j.n - j.shape.geometry.pad_left
-    d.sums = sums.dst
-    d.sums_rs = sums.dst_rs
-    d.sums_ps = sums.dst_ps
-    d.src = (t.x + p.image * x.image + top * x.row + left * x.pixel
-             + channel_offset(x, j.shape.stored, group * j.shape.ic))
-    d.src_bs = x.block
-    d.src_rs = x.row
-    d.src_ps = x.pixel
-    d.block = x.width
-    d.row_begin = -top
-    d.row_end = j.shape.geometry.ih - top
-    d.column_begin = -left
-    d.column_end = j.shape.geometry.iw - left
-    d.weights = (t.filters + (group * j.shape.oc + channel) * j.shape.ic * j.shape.taps
-                 * j.shape.stored)
-    d.ic = j.shape.ic
-    d.side = j.r
-    d.halves = j.shape.converts
-    d.dst = <char *> a.dst + index * j.n * a.dst_ps
-    d.dst_rs = a.dst_rs
-    d.dst_ps = a.dst_ps
-    d.rows = sums.rows
-    d.columns = sums.columns
-    d.channels = a.channels
-    d.bias = a.bias
-    d.residual = <const char *> a.residual + index * j.n * a.residual_ps
-    d.residual_rs = a.residual_rs
-    d.residual_ps = a.residual_ps
-    d.clip = a.clip
-    d.flags = a.flags
-    j.direct_sums(&d)
 
 
 cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
