@@ -175,6 +175,8 @@ C_OPERATIONS = {
     "depthwise_pixels": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_channels": (*EVERY_LEVEL, "fp16", *ARM32),
     "pack_depthwise": (*EVERY_LEVEL, "fp16", *ARM32),
+    # What Winograd's transforms spoil; of half precision there are none.
+    "direct_sums": EVERY_LEVEL,
     "activate": ("portable", "half32"),
     "fma_peak": ("portable",),
 }

@@ -98,6 +98,22 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t residual_rs, residual_ps
         const void *clip
         int64_t flags
+        void *spoiled
+
+    struct pplconv_direct_sums_args:
+        const void *sums
+        int64_t sums_rs, sums_ps
+        const void *src
+        int64_t src_bs, src_rs, src_ps, block, row_begin, row_end, column_begin, column_end
+        const void *weights
+        int64_t ic, side, halves
+        void *dst
+        int64_t dst_rs, dst_ps, rows, columns, channels
+        const void *bias
+        const void *residual
+        int64_t residual_rs, residual_ps
+        const void *clip
+        int64_t flags
 
     struct pplconv_winograd_weights_args:
         const void *src

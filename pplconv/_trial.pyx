@@ -51,6 +51,8 @@ cdef class Trial:
 
     cdef Schedule schedule
     cdef Buffer weights
+    cdef object weight
+    cdef const char *filters
     cdef int threads, activation
     # Whether every run had the team that it was to be timed with.
     cdef readonly bint whole
@@ -67,20 +69,21 @@ cdef class Trial:
         self.activation = EPILOGUES[epilogue]
         slope = np.full(1, 0.125, DTYPES[fields["numerics"].bias]).tobytes()
         memcpy(&self.slope, <const char *> slope, <size_t> len(slope))
+        view.held = False
+        hold(weight, &view, PyBUF_ND)
+        self.weight = weight
+        # The memory stays where it is while the array lives.
+        self.filters = <const char *> view.buffer.buf
+        release(&view)
         if packed is not None and <int64_t> packed.weights.size >= schedule.packed_bytes():
             self.weights = packed.weights
             return
         self.weights = Buffer(schedule.packed_bytes())
-        view.held = False
-        hold(weight, &view, PyBUF_ND)
+        team = take_team(self.threads, self.threads)
         try:
-            team = take_team(self.threads, self.threads)
-            try:
-                schedule.pack_weights(<const char *> view.buffer.buf, self.weights.data, team)
-            finally:
-                leave_team(team)
+            schedule.pack_weights(self.filters, self.weights.data, team)
         finally:
-            release(&view)
+            leave_team(team)
 
     def seconds(self, x, y, int runs=1):
         """Run, and return the shortest time of a run.
@@ -111,6 +114,7 @@ cdef class Trial:
             t.x = <const char *> x_view.buffer.buf
             t.y = <char *> y_view.buffer.buf
             t.weights = self.weights.data
+            t.filters = self.filters
             t.bias = NULL
             t.residual = NULL
             t.clip = NULL

@@ -240,7 +240,11 @@ def rounding_bound(
     growth = sum(terms * u / (1 - terms * u) for u in (float(info.eps) / 2, _UNIT_ROUNDOFF_64))
     with np.errstate(all="ignore"):
         bound = growth * magnitudes + terms * float(info.tiny)
-        return bound + stated * np.max(magnitudes, initial=0) if stated else bound
+        if not stated:
+            return bound
+        # Outputs that are infinite or NaN are direct sums, and the others have no part in them.
+        largest = np.max(magnitudes, initial=0, where=np.isfinite(magnitudes))
+        return bound + stated * largest
 
 
 def activated_bound(bound, expected, activation, dtype, layout="NCHW") -> np.ndarray:

@@ -12,11 +12,14 @@ struct epilogue {
 };
 
 /* One tile of `channels` lanes, of which `rows` x `columns` pixels are stored. Compiled for each
- * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. */
+ * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. Products of neighbouring
+ * outputs are added to `seen`, two sums so that they are no long chain: whichever output is
+ * infinite or NaN, so is the sum from then on. It may overflow where all is finite, too. */
 INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t dst_rs,
                            int64_t dst_ps, const char *residual, int64_t residual_rs,
                            int64_t residual_ps, const struct epilogue *e, int64_t rows,
-                           int64_t columns, int64_t channels, int all_pixels, int all_lanes) {
+                           int64_t columns, int64_t channels, int all_pixels, int all_lanes,
+                           value *seen) {
     value half[TILE][PATCH];
     UNROLL for (int r = 0; r < PATCH; r++) {
         value x[PATCH], y[TILE];
@@ -35,6 +38,8 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
         value y[TILE];
         if (!all_pixels && c >= columns) break;
         transform_output(half[c], y);
+        UNROLL for (int r = 0; r < TILE; r += 2)
+            seen[r / 2 % 2] = add_product(seen[r / 2 % 2], y[r], y[r + 1]);
         UNROLL for (int r = 0; r < TILE; r++) {
             if (!all_pixels && r >= rows) break;
             vector out = y[r];
@@ -59,6 +64,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const element *bounds = a->clip;
     const vector zero = {0};
     struct epilogue e = {zero, zero, zero, a->flags};
+    value seen[2] = {{0}, {0}};
     if (a->flags & PPLCONV_CLIP) {
         e.low += bounds[0];
         e.high += bounds[1];
@@ -78,16 +84,21 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             if (channels < LANES) {
                 transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
                                residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
-                               columns, channels, 0, 0);
+                               columns, channels, 0, 0, seen);
             } else if (!whole) {
                 transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
                                residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
-                               columns, channels, 0, 1);
+                               columns, channels, 0, 1, seen);
             } else {
                 transform_tile(src + offset, a->src_ps, dst + offset, a->dst_rs, a->dst_ps,
                                residual + offset, a->residual_rs, a->residual_ps, &e, a->rows,
-                               columns, channels, 1, 1);
+                               columns, channels, 1, 1, seen);
             }
         }
+    }
+    seen[0] += seen[1];
+    for (int i = 0; i < LANES; i++) {
+        /* What is finite less itself is zero, and anything else is NaN. */
+        if (!(seen[0][i] - seen[0][i] == 0)) *(int64_t *)a->spoiled = 1;
     }
 }

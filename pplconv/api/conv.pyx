@@ -523,8 +523,8 @@ search, search_seconds, max_workspace, threads
             batched = o.x.buffer.ndim == ready.prepared.ndim
             if ready.bias is not None:
                 hold(ready.bias, &o.bias, PyBUF_ND)
-            return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared), None,
-                       None, residual, ready.activation, out, batched)
+            return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared),
+                       ready.packed.filters, None, None, residual, ready.activation, out, batched)
         finally:
             release_all(&o)
 
@@ -836,6 +836,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     without N that is as high as it has channels could be an NCHW array: it is refused, and is
     taken as (1, ceil(C / block), H, W, block).
 
+    NaN and infinities reach the outputs whose windows see them, and no others, whatever the
+    algorithm. Only a tap on padding with an infinite weight or NaN is left open: 0 * inf counts
+    in ``"im2col"`` alone.
+
     All arrays are of one dtype, bias, residual and `out` among them; none is ever cast to
     another, as PyTorch and ONNX have it too. Only Python numbers, in lists or tuples, have no
     dtype: they take that of input and weight, and float64 where both are such. A tensor that
@@ -896,7 +900,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
                 schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
             finally:
                 leave_team(team)
-            return run(prepared, &o, x, plain_x, packed.data, w, b, residual, activated, out,
+            return run(prepared, &o, x, plain_x, packed.data,
+                       <const char *> o.weight.buffer.buf, w, b, residual, activated, out,
                        batched)
         finally:
             give_back(packed)

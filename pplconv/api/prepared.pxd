@@ -38,6 +38,9 @@ cdef class PackedWeights:
     cdef int64_t size
     # Who owns `data`: a Buffer, or another's memory that is held.
     cdef object owner
+    # The weights as they came, which `weight` owns.
+    cdef object weight
+    cdef const char *filters
     cdef View memory
 
     cdef const char *data_for(self, Prepared prepared) except NULL
@@ -62,5 +65,5 @@ cdef inline void hold_nothing(Operands *o) noexcept:
 
 cdef Prepared prepare(object problem, dict settings)
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
-                object weight, object bias, object residual, Activation activation, object out,
-                bint batched)
+                const char *filters, object weight, object bias, object residual,
+                Activation activation, object out, bint batched)

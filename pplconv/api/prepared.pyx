@@ -123,7 +123,7 @@ cdef class PackedWeights:
     prepared : Prepared
         A plan of the packing that is wanted.
     weight : ndarray
-        Contiguous weights (oc, ic / groups, kh, kw).
+        Contiguous weights (oc, ic / groups, kh, kw), kept and not copied.
     packed : buffer, optional
         Weights of the same packing and values that lie elsewhere, such as in the memory that
         processes share: used where they lie, and held while this lives.
@@ -142,6 +142,12 @@ cdef class PackedWeights:
         self.packing = prepared.packing
         self.size = schedule.packed_bytes()
         self.memory.held = False
+        view.held = False
+        hold(weight, &view, PyBUF_ND)
+        self.weight = weight
+        # The memory stays where it is while the array lives.
+        self.filters = <const char *> view.buffer.buf
+        release(&view)
         if packed is not None:
             hold(packed, &self.memory, PyBUF_SIMPLE)
             if self.memory.buffer.len < self.size:
@@ -151,16 +157,13 @@ cdef class PackedWeights:
                 )
             self.data = <const char *> self.memory.buffer.buf
             return
-        view.held = False
         # Before memory is asked for: a pin says of which node it had better be.
         team = take_team(prepared.threads, prepared.most)
         try:
             buffer = Buffer(self.size)
-            hold(weight, &view, PyBUF_ND)
-            schedule.pack_weights(<const char *> view.buffer.buf, buffer.data, team)
+            schedule.pack_weights(self.filters, buffer.data, team)
         finally:
             leave_team(team)
-            release(&view)
         self.owner = buffer
         self.data = buffer.data
 
@@ -179,8 +182,8 @@ cdef class PackedWeights:
 
 
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
-                object weight, object bias, object residual, Activation activation, object out,
-                bint batched):
+                const char *filters, object weight, object bias, object residual,
+                Activation activation, object out, bint batched):
     """Check residual and `out`, then compute. `o.x` (and `o.bias`) are held already.
 
     `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is
@@ -217,6 +220,7 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.x = <const char *> o.x.buffer.buf
     t.y = <char *> o.y.buffer.buf
     t.weights = weights
+    t.filters = filters
     t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
     t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
     t.clip = activation.clip

@@ -46,6 +46,8 @@ cdef struct Shape:
 cdef struct Tensors:
     const char *x
     const char *weights
+    # The same as they came: contiguous, not packed, of the type of x.
+    const char *filters
     char *y
     const char *bias
     const char *residual

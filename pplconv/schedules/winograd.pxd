@@ -25,7 +25,12 @@ cdef struct WinogradJob:
     # Packed weights U[group][position][panel][ic][nr].
     int64_t u_position, u_group
     GemmFamily gemm
-    pplconv_kernel input, output, weights, pack_channels, store_transposed
+    pplconv_kernel input, output, weights, pack_channels, store_transposed, direct_sums
+
+
+cdef struct Piece:
+    # Neighbouring tiles of one row of tiles: where they begin, in tiles and in pixels.
+    int64_t image, first, tiles, y, x
 
 
 cdef class WinogradSchedule(Schedule):

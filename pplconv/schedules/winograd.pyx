@@ -9,6 +9,10 @@ in L2; the transform of the whole image never exists.
 Everything runs in vectors of channels. Where the user's channels are neighbours (NHWC, a block
 of NCHWc) the transforms read and write the user's arrays; in NCHW a slab of pixels with one
 vector of channels each, small enough for L1, lies in between.
+
+What is infinite or NaN in the input spreads over a tile in the transforms, and finite numbers may
+overflow in them. So post watches its sums, and those that are not finite are computed again as
+direct sums. Which ones those are depends on no block, segment or team, as the sums do not.
 """
 
 from libc.stdint cimport int64_t
@@ -41,11 +45,7 @@ from pplconv.schedules.base cimport (
     convert_in,
     zero_tail,
 )
-
-
-cdef struct Piece:
-    # Neighbouring tiles of one row of tiles: where they begin, in tiles and in pixels.
-    int64_t image, first, tiles, y, x
+from pplconv.schedules.winograd_finish cimport finish_tiles
 
 
 cdef inline Piece piece_at(const WinogradJob *j, int64_t tile, int64_t end) noexcept nogil:
@@ -190,6 +190,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
     cdef int64_t width = j.shape.y.width
     cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef Piece p
+    memset(&a, 0, sizeof(a))
     a.src_ts = j.m_row
     a.src_ps = j.m_position
     a.clip = t.clip
@@ -213,7 +214,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                 a.dst_ps = j.lanes * e
                 a.flags = 0
                 a.channels = count
-                j.output(&a)
+                finish_tiles(j, t, group, channel, &p, &a)
                 store_slab(j, t, group, channel, offset, &a, flags, scratch + j.stage_offset)
             else:
                 count = least(count, width - (group * j.shape.oc + channel) % width)
@@ -231,7 +232,7 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                     a.dst_rs = j.slab_row
                     a.dst_ps = j.lanes * e
                 a.channels = count
-                j.output(&a)
+                finish_tiles(j, t, group, channel, &p, &a)
                 if j.shape.converts:
                     for row in range(a.rows):
                         finish_converted(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps,
@@ -335,6 +336,7 @@ cdef class WinogradSchedule(Schedule):
         j.input = find("winograd_input", dtype, isa, j.n, j.r)
         j.output = find("winograd_output", dtype, isa, j.n, j.r)
         j.weights = find("winograd_weights", dtype, isa, j.n, j.r)
+        j.direct_sums = find("direct_sums", dtype, isa)
         j.pack_channels = find("pack_channels", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
         j.lanes = j.gemm.lanes

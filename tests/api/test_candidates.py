@@ -82,9 +82,11 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
 class Case:
     """One problem with its numbers and what is expected of it."""
 
-    def __init__(self, problem: Problem, block: int) -> None:
+    def __init__(
+        self, problem: Problem, block: int, arrays: dict[str, np.ndarray] | None = None
+    ) -> None:
         self.problem, self.block = problem, block
-        self.arrays = problem.arrays()
+        self.arrays = problem.arrays() if arrays is None else arrays
         self.arguments = {**self.arrays, **problem.parameters}
         shape = problem.output_shape
         if block:

@@ -1,9 +1,9 @@
 """NaN, infinities, zeros, subnormal and very large numbers, and batches of nothing.
 
-The rule is that of the direct sum over the input padded with zeros, as in PyTorch. ``tolerance=0``
-asks for direct sums, and then a special input reaches its window only; Winograd's transforms
-spread it over a tile. A padded tap contributes ``0 * w``, which is NaN where the weight is
-infinite: im2col computes it, the others leave padding out.
+The rule is that of the direct sum over the input padded with zeros, as in PyTorch, whatever
+algorithm computes it (of Winograd see also ``test_nonfinite``): a special input reaches its window
+only. A padded tap contributes ``0 * w``, which is NaN where the weight is infinite: im2col computes
+it, the others leave padding out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import pplconv
 from buffers import GuardedOutput
-from problems import Problem, problems
+from problems import Problem, problems, stated_error
 from reference import assert_convolution
 
 DTYPES = ["float32", "float64"]
@@ -43,10 +43,12 @@ def check_special(data: st.DataObject, problem: Problem, names: tuple[str, ...])
             place = data.draw(st.integers(0, array.size - 1))
             array.flat[place] = data.draw(st.sampled_from(SPECIAL))
     output = GuardedOutput(problem.output_shape, problem.dtype)
-    arguments = {**problem.parameters, **problem.options, "tolerance": 0}
+    arguments = {**problem.parameters, **problem.options}
+    arguments["tolerance"] = data.draw(st.sampled_from([0.0, 1e-5, 1e-3]))
     pplconv.conv2d(**arrays, **arguments, out=output.array)
     output.assert_margins_intact()
-    assert_convolution(output.array, **arrays, **problem.parameters)
+    stated = stated_error(arrays["weight"], problem.input_shape, **arguments)
+    assert_convolution(output.array, **arrays, **problem.parameters, stated=stated)
 
 
 @given(data=st.data(), problem=problems(algorithms=("im2col",)))
@@ -63,15 +65,18 @@ def test_special_values_stand_where_the_direct_sum_has_them(data, problem):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_special_input_reaches_its_window_and_nothing_else(value, layout, dtype, rng):
+@pytest.mark.parametrize("tolerance", [0, 1e-5, 1e-3])
+def test_a_special_input_reaches_its_window_and_nothing_else(tolerance, value, layout, dtype, rng):
     """Tails of tiles and blocks must not carry it to other pixels, channels or images."""
     x = rng.standard_normal((2, 19, 23, 35)).astype(dtype)
     w = rng.uniform(0.5, 1, (21, 19, 3, 3)).astype(dtype)
     x[1, 7, 11, 33] = value
     if layout == "NHWC":
         x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-    y = pplconv.conv2d(x, w, padding=1, layout=layout, tolerance=0)
-    assert_convolution(y, x, w, padding=1, layout=layout)
+    arguments = {"padding": 1, "layout": layout}
+    y = pplconv.conv2d(x, w, **arguments, tolerance=tolerance)
+    stated = stated_error(w, x.shape, **arguments, tolerance=tolerance)
+    assert_convolution(y, x, w, **arguments, stated=stated)
     y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
     expected = np.zeros(y.shape, bool)
     expected[1, :, 10:13, 32:35] = True
@@ -80,15 +85,16 @@ def test_a_special_input_reaches_its_window_and_nothing_else(value, layout, dtyp
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("algorithm", ["im2col", "direct"])
+@pytest.mark.parametrize("algorithm", ["auto", "im2col", "direct", "winograd"])
 def test_a_special_weight_reaches_its_channel_and_nothing_else(algorithm, value, layout, rng):
-    """Of direct sums; Winograd makes NaN of the infinities, in the same channel."""
     shape = (1, 9, 12, 13) if layout == "NCHW" else (1, 12, 13, 9)
     x = rng.uniform(0.5, 1, shape).astype(np.float32)
     w = rng.standard_normal((33, 9, 3, 3)).astype(np.float32)
     w[17, 4, 2, 0] = value
-    y = pplconv.conv2d(x, w, layout=layout, algorithm=algorithm)
-    assert_convolution(y, x, w, layout=layout)
+    arguments = {"layout": layout, "algorithm": algorithm}
+    y = pplconv.conv2d(x, w, **arguments)
+    stated = stated_error(w, x.shape, **arguments)
+    assert_convolution(y, x, w, layout=layout, stated=stated)
     special = ~np.isfinite(y if layout == "NCHW" else y.transpose(0, 3, 1, 2))
     assert special[0, 17].all()
     assert special.sum() == special[0, 17].size

@@ -12,6 +12,7 @@ import numpy as np
 
 from blocks import in_blocks, lanes_of_no_channel
 from candidates import shape_in_blocks
+from fuzz.special import SPECIALS, specialize
 from problems import CLIPS, CURVES, Problem
 from reference import explicit_padding, pair
 
@@ -57,6 +58,8 @@ class Case:
         What lies in the wisdom file: one of `WISDOM`.
     scale : int
         The input is multiplied by two to this power.
+    special : str or None
+        What is not like other numbers (see ``special``).
     """
 
     seed: int
@@ -70,6 +73,7 @@ class Case:
     spoiled: str | None = None
     wisdom: str | None = None
     scale: int = 0
+    special: str | None = None
 
     @cached_property
     def plain(self) -> dict[str, Any]:
@@ -77,7 +81,10 @@ class Case:
         arrays = self.problem.arrays()
         # Half precision has no room for larger results.
         scale = min(self.scale, 0) if self.problem.dtype == "float16" else self.scale
+        scale = 0 if self.special == "huge" else scale
         arrays["input"] *= arrays["input"].dtype.type(2.0**scale)
+        if self.special is not None:
+            specialize(self.problem, arrays, self.special)
         return arrays
 
     def operands(self) -> dict[str, Any]:
@@ -256,6 +263,7 @@ def draw(seed: int) -> Case:
         spoiled=spoiled,
         wisdom=wisdom,
         scale=r.choice((0, 0, 0, 12, -12)),
+        special=r.choice(SPECIALS) if r.random() < 0.15 else None,
     )
 
 

@@ -15,12 +15,17 @@ from problems import Problem
 from reference import (
     activate,
     activated_bound,
+    computed_in,
     explicit_padding,
     output_size,
     pair,
     rounding_bound,
     stored_bound,
 )
+
+# How much smaller than the largest number a sum of magnitudes is that surely does not overflow,
+# nor what the epilogue makes of it on the way.
+OVERFLOW_MARGIN = 8.0
 
 
 def _with_magnitude(array: np.ndarray) -> np.ndarray:
@@ -78,9 +83,15 @@ class Expected:
 
     def __init__(self, problem: Problem, arrays: dict[str, Any]) -> None:
         self._problem = problem
-        exact, self._magnitudes = sums(problem, arrays)
+        with np.errstate(all="ignore"):
+            exact, self._magnitudes = sums(problem, arrays)
         self._dtype = np.dtype(problem.dtype)
         self._activation = problem.full_activation
+        # Where sums of numbers overflow follows from their order, which nobody promises.
+        self._open = np.zeros(exact.shape, bool)
+        if all(a is None or np.isfinite(a).all() for a in arrays.values()):
+            room = float(np.finfo(computed_in(self._dtype)).max) / OVERFLOW_MARGIN
+            self._open = ~(self._magnitudes < room)
         self.exact = activate(exact, self._activation, self._dtype)
 
     def bound(self, stated: float) -> np.ndarray:
@@ -91,6 +102,10 @@ class Expected:
         bound = activated_bound(bound, self.exact, self._activation, self._dtype)
         return stored_bound(bound, self.exact, self._dtype)
 
+    def judged(self) -> float:
+        """Give the share of elements for which something is promised."""
+        return 1.0 - float(self._open.mean()) if self._open.size else 1.0
+
     def difference(self, y: np.ndarray, stated: float) -> str | None:
         """Say what is wrong with `y`, in the problem's layout; None if nothing is."""
         if y.ndim == 3:
@@ -98,11 +113,17 @@ class Expected:
         if self._problem.layout == "NHWC":
             y = y.transpose(0, 3, 1, 2)
         bound = self.bound(stated)
-        error = np.abs(y - self.exact)
-        good = error <= bound  # false for NaN
+        with np.errstate(invalid="ignore"):
+            error = np.abs(y - self.exact)
+        # What is infinite or NaN, or would be but for the activation, has no bound. NaN compares
+        # false.
+        good = (error <= bound) & np.isfinite(bound)
+        good |= (y == self.exact) | (np.isnan(y) & np.isnan(self.exact)) | self._open
         if good.all():
             return None
-        worst = np.argmax(np.where(np.isnan(error), np.inf, error - bound))
+        with np.errstate(invalid="ignore"):
+            beyond = np.nan_to_num(error - bound, nan=np.inf)
+        worst = np.argmax(np.where(good, -np.inf, beyond))
         at = tuple(int(i) for i in np.unravel_index(worst, y.shape))
         return (
             f"{np.count_nonzero(~good)} of {y.size} elements are off; worst at {at} of NCHW: got "

@@ -19,6 +19,7 @@ def _simpler(case: Case) -> Iterator[Case]:
     for changes in (
         {"wisdom": None}, {"spoiled": None}, {"forms": dict.fromkeys(case.forms, "plain")},
         {"out": None}, {"other_team": None}, {"tiny": False}, {"scale": 0}, {"block": 0},
+        {"special": None},
     ):  # fmt: skip
         yield replace(case, **changes)
     problems = [

@@ -24,6 +24,7 @@ from fuzz.checking import Finding, check
 from fuzz.exact import Expected
 from fuzz.refusals import predicted
 from fuzz.shrinking import shrink
+from fuzz.special import SPECIALS
 from fuzz.tally import Tally
 from fuzz.worker import describe
 from reference import activated_bound, conv2d_reference, error_bound, stored_bound
@@ -70,6 +71,7 @@ def of(**wanted) -> Case:
             predicted(case) is None
             and not case.spoiled
             and not case.wisdom
+            and not case.special
             and options["algorithm"] == "auto"
             and "max_workspace" not in options
             and np.prod(case.output_shape) > 8
@@ -84,6 +86,7 @@ def test_the_fast_reference_is_the_plain_one(number):
     case = CASES[number]
     if predicted(case) is not None:
         case = of()
+    case = replace(case, special=None)
     arrays, p = case.plain, case.problem
     expected = Expected(p, arrays)
     exact = conv2d_reference(**arrays, **p.parameters)
@@ -122,6 +125,44 @@ def test_what_is_wrong_is_found(call, how, monkeypatch):
     monkeypatch.setattr(checking, "_call", broken)
     with pytest.raises(Finding):
         check(case)
+
+
+@pytest.mark.parametrize("call", ["conv2d", "Conv2d", "prepared"])
+@pytest.mark.parametrize("how", ["NaN for infinity", "infinity for NaN", "other sign", "finite"])
+def test_a_special_number_elsewhere_is_found(call, how, monkeypatch):
+    """Of a residual that is special in the first places, so that the output is."""
+    case = of(call=call, out=None, other_team=None, block=0)
+    case = replace(case, problem=replace(case.problem, activation=None, with_residual=True))
+    plain = case.plain
+    values = plain["residual"].reshape(-1)
+    values[:2] = np.inf, np.nan
+    case.__dict__["plain"] = plain
+    real = checking._call
+
+    def broken(*arguments):
+        y, plan = real(*arguments)
+        first = y.reshape(-1)
+        assert np.isposinf(first[0]) and np.isnan(first[1])
+        if how == "infinity for NaN":
+            first[1] = np.inf
+        else:
+            first[0] = {"NaN for infinity": np.nan, "other sign": -np.inf, "finite": 1}[how]
+        return y, plan
+
+    check(case)
+    monkeypatch.setattr(checking, "_call", broken)
+    with pytest.raises(Finding, match=r"1 of \d+ elements are off"):
+        check(case)
+
+
+def test_specials_are_drawn():
+    """Each kind, for Winograd too; huge numbers overflow in few sums if any."""
+    kinds = {case.special for case in CASES}
+    assert kinds == {None, *SPECIALS}
+    served = [case for case in CASES if predicted(case) is None]
+    assert any(case.special and case.problem.options["algorithm"] == "winograd" for case in served)
+    huge = [case for case in served if case.special == "huge" and np.prod(case.output_shape)]
+    assert np.mean([Expected(case.problem, case.plain).judged() for case in huge]) > 0.9
 
 
 def test_writing_beside_the_output_is_found(monkeypatch):

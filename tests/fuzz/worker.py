@@ -37,6 +37,8 @@ def figures(case: Case, outcome: Outcome, isa: str) -> list[str]:
     found.append(f"asked for: {'auto' if asked == 'auto' else 'an algorithm'}")
     if outcome.teams > 1:
         found.append("teams: same bytes with another team")
+    if case.special:
+        found.append(f"special numbers: {case.special}")
     if case.wisdom:
         found.append(f"wisdom file: {case.wisdom}")
     return found
@@ -52,7 +54,7 @@ def describe(case: Case) -> str:
         + ", ".join(f"{name}={value!r}" for name, value in case.arguments.items()),
         f"arrays: {', '.join(arrays)}, out {'not given' if case.out is None else case.out}",
         f"tiny caches: {case.tiny}, other team: {case.other_team}, spoiled: {case.spoiled}, "
-        f"wisdom: {case.wisdom}, input * 2**{case.scale}",
+        f"wisdom: {case.wisdom}, input * 2**{case.scale}, special: {case.special}",
         repr(case),
     ]
     return "\n".join(lines)

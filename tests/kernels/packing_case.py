@@ -89,6 +89,8 @@ class PackingCall:
         self.values: dict[str, int] = {}
         self.place = str(rng.choice([*PLACES, "middle"]))
         self._outputs: list[tuple[Buffer, np.ndarray]] = []
+        self._flag: Buffer | None = None
+        self.flag = 0
 
     def place_input(
         self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]
@@ -116,6 +118,10 @@ class PackingCall:
         self._outputs.append((buffer, array))
         return array
 
+    def place_flag(self, name: str) -> None:
+        """Make an output of one word that need not be written; `run` leaves it in `flag`."""
+        self._flag = self._buffer(name, 8, writable=True, unit=8)
+
     def _buffer(self, name: str, extent: int, *, writable: bool, unit: int = 0) -> Buffer:
         pages = next(p for p in (64, 512, 4096) if extent < (p - 4) * PAGE)
         # Arrays are aligned to their elements and to nothing more.
@@ -130,7 +136,15 @@ class PackingCall:
         """Call the kernel; give its output after looking for traces elsewhere."""
         ((buffer, array),) = self._outputs
         initial, before = array.copy(), buffer.surroundings.copy()
+        if self._flag is not None:
+            word = self._flag.array((1,), np.dtype(np.int64), (8,))
+            word[0] = 0
+            beside = self._flag.surroundings.copy()
         self.checker.call(self.row, self.values, context)
+        if self._flag is not None:
+            self.flag, word[0] = int(word[0]), 0
+            same = np.array_equal(self._flag.surroundings, beside)
+            assert same, f"{self.row['symbol']} wrote beside its flag\n{context}"
         result = array.copy()
         array.view(BITS[self.row["dtype"]])[...] = initial.view(BITS[self.row["dtype"]])
         same = np.array_equal(buffer.surroundings, before)

@@ -51,6 +51,8 @@ def place(checker, row, rng, tiles, channels, stored, flags):
     if flags & CLIP:
         clip = call.place_input("clip", (2,), (size,))
         clip[...] = CLIPS[int(rng.integers(len(CLIPS)))]
+    # Next to a guard page, as all else: written if need be, and its surroundings are watched.
+    call.place_flag("spoiled")
     return call, m, bias, residual, clip
 
 
@@ -76,6 +78,7 @@ def check(checker, row, rng, tiles, channels, stored, flags):
     if flags & CLIP:
         expected = np.clip(expected, *clip.astype(np.float64))
     assert (np.abs(got - expected) <= allowed).all(), call.values
+    assert call.flag == 0, "all is finite"
 
 
 @every_kernel
@@ -119,3 +122,35 @@ def test_epilogue_passes_nan_and_zeros(checker, row, rng):
     spoiled[:, n:, 17] = True
     np.testing.assert_array_equal(np.isnan(got), spoiled)
     assert not got[~spoiled].any()
+    assert call.flag == 1
+
+
+@every_kernel
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, "overflow"])
+def test_sums_that_are_not_finite_are_told(checker, row, value, rng):
+    """Whichever lane and position, before the clip hides them."""
+    n, t = row["mr"], row["mr"] + row["nr"] - 1
+    largest = float(np.finfo(np.float32 if row["dtype"] == "f32" else np.float64).max)
+    for channels in (1, int(rng.integers(2, 40))):
+        call, m, *_ = place(checker, row, rng, 2, channels, (n, 2 * n), CLIP)
+        # The middle of a patch reaches every output of its tile.
+        middle = m.reshape(t, t, 2, channels)[1:-1, 1:-1, rng.integers(2), rng.integers(channels)]
+        if value == "overflow":
+            middle[...] = largest
+        else:
+            middle[int(rng.integers(t - 2)), int(rng.integers(t - 2))] = value
+        call.run(call.values)
+        assert call.flag == 1, (channels, value)
+
+
+@every_kernel
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_sums_at_every_position_are_told(checker, row, value, rng):
+    """Also those of the first and the last, which reach the first and the last outputs only."""
+    n, t = row["mr"], row["mr"] + row["nr"] - 1
+    call, m, *_ = place(checker, row, rng, 1, 3, (n, n), CLIP)
+    for position in range(t * t):
+        m[...] = 0
+        m[position, 0, int(rng.integers(3))] = value
+        call.run(call.values)
+        assert call.flag == 1, position

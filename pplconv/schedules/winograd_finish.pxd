@@ -1,0 +1,78 @@
+"""The last step of Winograd's loops: tiles transformed back, and what that spoils made good."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_direct_sums_args, pplconv_winograd_output_args
+from pplconv.schedules.base cimport Memory, Tensors, channel_offset, least
+from pplconv.schedules.winograd cimport Piece, WinogradJob
+
+
+cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t group,
+                              int64_t channel, const Piece *p,
+                              const pplconv_winograd_output_args *a,
+                              const pplconv_winograd_output_args *sums,
+                              int64_t index) noexcept nogil:
+    # Replace the outputs of tile `index` of a piece where their sums are infinite or NaN.
+    cdef pplconv_direct_sums_args d
+    cdef const Memory *x = &j.shape.x
+    cdef int64_t top = p.y - j.shape.geometry.pad_top
+    cdef int64_t left = p.x + index * j.n - j.shape.geometry.pad_left
+    d.sums = sums.dst
+    d.sums_rs = sums.dst_rs
+    d.sums_ps = sums.dst_ps
+    d.src = (t.x + p.image * x.image + top * x.row + left * x.pixel
+             + channel_offset(x, j.shape.size.source, group * j.shape.ic))
+    d.src_bs = x.block
+    d.src_rs = x.row
+    d.src_ps = x.pixel
+    d.block = x.width
+    d.row_begin = -top
+    d.row_end = j.shape.geometry.ih - top
+    d.column_begin = -left
+    d.column_end = j.shape.geometry.iw - left
+    # The caller's weights are of the type of the input.
+    d.weights = (t.filters + (group * j.shape.oc + channel) * j.shape.ic * j.shape.taps
+                 * j.shape.size.source)
+    d.ic = j.shape.ic
+    d.side = j.r
+    d.halves = j.shape.converts
+    d.dst = <char *> a.dst + index * j.n * a.dst_ps
+    d.dst_rs = a.dst_rs
+    d.dst_ps = a.dst_ps
+    d.rows = sums.rows
+    d.columns = sums.columns
+    d.channels = a.channels
+    d.bias = a.bias
+    d.residual = <const char *> a.residual + index * j.n * a.residual_ps
+    d.residual_rs = a.residual_rs
+    d.residual_ps = a.residual_ps
+    d.clip = a.clip
+    d.flags = a.flags
+    j.direct_sums(&d)
+
+
+cdef inline void finish_tiles(const WinogradJob *j, const Tensors *t, int64_t group,
+                              int64_t channel, const Piece *p,
+                              pplconv_winograd_output_args *a) noexcept nogil:
+    # Transform M back; what that makes infinite or NaN is computed as the direct sum has it.
+    cdef int64_t spoiled = 0, i
+    cdef pplconv_winograd_output_args tile
+    a.spoiled = &spoiled
+    j.output(a)
+    if not spoiled:
+        return
+    # Rare, so one tile after the other, from M once more and over it: a tile is read whole before
+    # the first of its sums is stored.
+    tile = a[0]
+    tile.dst_rs = j.n * j.m_position
+    tile.dst_ps = j.m_position
+    tile.tiles = 1
+    tile.flags = 0
+    for i in range(a.tiles):
+        tile.src = <const char *> a.src + i * a.src_ts
+        tile.dst = <void *> tile.src
+        tile.columns = least(a.columns - i * j.n, j.n)
+        spoiled = 0
+        j.output(&tile)
+        if spoiled:
+            sum_directly(j, t, group, channel, p, a, &tile, i)

@@ -1,0 +1,223 @@
+"""NaN and infinities through Winograd, whose transforms spread them: as the direct sum has them."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pplconv
+from candidates import all_surroundings, conv_problem, describe, every_candidate
+from emulation import few
+from pplconv import planner
+from pplconv._trial import Trial
+from pplconv.algorithms import winograd
+from pplconv.planner import estimating
+from pplconv.planner.estimating import Ranked, Request, plan_of
+from problems import Problem
+from reference import assert_convolution
+from test_candidates import EPILOGUES, LAYOUTS, SHAPES, Case
+
+SPECIAL = (np.nan, np.inf, -np.inf)
+WINOGRAD = ("3x3", "3x3 of many channels", "5x5", "one pixel of a 3x3", "groups",
+            "groups of blocks", "one channel")  # fmt: skip
+
+
+def sprinkle(array: np.ndarray, count: int, rng: np.random.Generator) -> None:
+    """Put NaN and infinities into a few places."""
+    places = rng.integers(0, array.size, count)
+    array.reshape(-1)[places] = rng.choice(SPECIAL, count)
+
+
+def plain_weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.uniform(0.5, 1, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", WINOGRAD)
+def test_every_candidate_of_special_numbers(shape, layout, dtype, rng, monkeypatch):
+    """In the input, and in weights where no padding meets them: 0 * inf is nobody's promise."""
+    block = LAYOUTS[layout]
+    sizes = SHAPES[shape]
+    in_weights = bool(rng.integers(2))
+    if in_weights:
+        sizes = (*sizes[:7], 0, *sizes[8:])
+    plain = Problem(dtype, "NCHW" if block else layout, *sizes, seed=len(shape))
+    problem = conv_problem(plain, block)
+    cases = []
+    for options in EPILOGUES.values():
+        described = replace(plain, **options)
+        arrays = described.arrays()
+        sprinkle(arrays["input"], 3, rng)
+        if in_weights:
+            sprinkle(arrays["weight"], 2, rng)
+        cases.append(Case(described, block, arrays))
+    run = set()
+    for around in all_surroundings(problem.compute):
+        request = Request(problem, tolerance=np.inf, threads=around.threads)
+        found = [c for c in every_candidate(problem, around) if c.algorithm == "winograd"]
+        for candidate in few(found, 3):
+            forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
+            forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
+            forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
+            monkeypatch.setattr(planner, "make_plan", lambda *_, f=forced, **__: f)
+            for case in (cases[0], cases[1 + len(run) % 2]):
+                case.check(forced[0], describe(candidate))
+            run.add(candidate)
+    # Groups of channels that begin within a block are not for Winograd.
+    assert bool(run) == (winograd.supports(problem) is None)
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "winograd", "direct", "im2col"])
+@pytest.mark.parametrize("value", SPECIAL)
+def test_one_pixel_reaches_its_window(algorithm, value, rng):
+    """With every default, too: its three by three outputs, and no NaN of an infinity."""
+    x = rng.standard_normal((1, 8, 24, 24)).astype(np.float32)
+    w = plain_weights(rng, 8, 8, 3, 3)
+    x[0, 3, 10, 13] = value
+    y = pplconv.conv2d(x, w, padding=1, algorithm=algorithm)
+    expected = np.zeros(y.shape, bool)
+    expected[:, :, 9:12, 12:15] = True
+    same = np.isnan(y) if np.isnan(value) else y == value
+    np.testing.assert_array_equal(same, expected)
+    assert np.isfinite(y[~expected]).all()
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_a_clip_hides_no_infinity(layout, rng):
+    """Where NaN would go through relu6 and minus infinity becomes zero."""
+    x = rng.standard_normal((1, 8, 24, 24)).astype(np.float32)
+    w = plain_weights(rng, 8, 8, 3, 3)
+    x[0, 3, 10, 13], x[0, 0, 20, 5] = -np.inf, np.inf
+    x = x if layout == "NCHW" else np.ascontiguousarray(x.transpose(0, 2, 3, 1))
+    y = pplconv.conv2d(
+        x, w, padding=1, activation="relu6", layout=layout, algorithm="winograd", tolerance=1e-3
+    )
+    y = y if layout == "NCHW" else y.transpose(0, 3, 1, 2)
+    assert np.isfinite(y).all()
+    np.testing.assert_array_equal(y[0, :, 9:12, 12:15], 0)
+    np.testing.assert_array_equal(y[0, :, 19:22, 4:7], 6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("of", ["input", "weight"])
+def test_transforms_that_overflow(of, kernel, layout, dtype, rng):
+    """A tenth of the largest number is nothing special to a direct sum."""
+    largest = float(np.finfo(dtype).max)
+    shape = (1, 4, 17, 19) if layout == "NCHW" else (1, 17, 19, 4)
+    large, small = largest / 3, 1 / (16 * kernel**2)
+    x = rng.choice([-1, 1], shape).astype(dtype) * (large if of == "input" else small)
+    w = rng.choice([-1, 1], (6, 4, kernel, kernel)).astype(dtype)
+    w *= small if of == "input" else large
+    for tolerance in (1e-5, 1e-3):
+        conv = pplconv.Conv2d(
+            w, padding=1, layout=layout, algorithm="winograd", tolerance=tolerance
+        )
+        y = conv(x)
+        assert np.isfinite(y).all()
+        stated = conv.plan_for(shape).error_bound
+        assert_convolution(y, x, w, padding=1, layout=layout, stated=stated)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_other_tiles_keep_their_bits(layout, rng):
+    """What is not finite changes nothing beyond the tiles that see it."""
+    shape = (2, 16, 33, 30) if layout == "NCHW" else (2, 33, 30, 16)
+    x = rng.standard_normal(shape).astype(np.float32)
+    conv = pplconv.Conv2d(
+        rng.standard_normal((24, 16, 3, 3)).astype(np.float32), padding=1, layout=layout,
+        algorithm="winograd", tolerance=1e-3,
+    )  # fmt: skip
+    n = conv.plan_for(shape).blocks["n"]
+    before = conv(x)
+    at = (1, slice(None), 14, 15) if layout == "NCHW" else (1, 14, 15)
+    x[at] = np.inf
+    after = conv(x)
+    if layout == "NHWC":
+        before, after = (y.transpose(0, 3, 1, 2) for y in (before, after))
+    touched = np.zeros(before.shape, bool)
+    rows, columns = ([n * (at_ // n) for at_ in range(i - 1, i + 2)] for i in (14, 15))
+    for row in rows:
+        for column in columns:
+            touched[1, :, row : row + n, column : column + n] = True
+    assert not np.isfinite(after[1, :, 13:16, 14:17]).any()
+    np.testing.assert_array_equal(before[~touched], after[~touched])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_any_team_gives_the_same_bits(layout, dtype, rng, monkeypatch):
+    """Of NaN as well; small problems are given teams as large ones have."""
+    monkeypatch.setattr(estimating, "least_share", lambda around, start: 1000.0)
+    problem = Problem(
+        dtype, layout, 2, 1, 21, 70, (19, 23), (3, 3), 1, 1, 1, activation=("clip", -1, 2),
+        with_bias=True, with_residual=True,
+    )  # fmt: skip
+    arrays = problem.arrays()
+    sprinkle(arrays["input"], 9, rng)
+    sprinkle(arrays["residual"], 2, rng)
+    x, residual = arrays.pop("input"), arrays.pop("residual")
+    results, teams = [], set()
+    for threads in (1, 2, 3):
+        conv = pplconv.Conv2d(
+            **arrays, **problem.parameters, algorithm="winograd", tolerance=1e-3, threads=threads
+        )
+        teams.add(conv.plan_for(problem.input_shape).threads)
+        results.append(conv(x, residual))
+    assert teams == {1, 2, 3}
+    assert all(y.tobytes() == results[0].tobytes() for y in results)
+    bound = conv.plan_for(problem.input_shape).error_bound
+    assert_convolution(
+        results[0], x, **arrays, residual=residual, **problem.parameters, stated=bound
+    )
+
+
+def test_weights_that_came_from_another_process(rng):
+    """A model that shares its memory has the weights that direct sums need, too."""
+
+    class Prepared(pickle.Pickler):
+        def reducer_override(self, obj):
+            reduce = getattr(type(obj), "__reduce_prepared__", None)
+            return NotImplemented if reduce is None else reduce(obj, 1)
+
+    x = rng.standard_normal((1, 16, 20, 20)).astype(np.float32)
+    x[0, 2, 7, 7] = np.inf
+    conv = pplconv.Conv2d(plain_weights(rng, 24, 16, 3, 3), padding=1, algorithm="winograd")
+    expected = conv(x)
+    assert np.isposinf(expected).sum() == 9 * 24
+    stream, buffers = io.BytesIO(), []
+    Prepared(stream, 5, buffer_callback=buffers.append).dump(conv)
+    del conv
+    other = pickle.loads(stream.getvalue(), buffers=[bytes(b.raw()) for b in buffers])
+    assert other(x).tobytes() == expected.tobytes()
+
+
+def test_a_search_times_what_a_call_would_compute(rng):
+    """A trial on arrays with an infinity reads the weights as they came, as a call does."""
+    x = rng.standard_normal((1, 16, 20, 20)).astype(np.float32)
+    x[0, 2, 7, 7] = np.inf
+    w = plain_weights(rng, 24, 16, 3, 3)
+    asked = Request(conv_problem(Problem("float32", "NCHW", 1, 1, 16, 24, (20, 20), (3, 3))))
+    around = all_surroundings("f32")[0]
+    found = [c for c in every_candidate(asked.problem, around) if c.algorithm == "winograd"]
+    first = Trial(found[0].fields(1), "f32", around.isa, w)
+    again = Trial(found[0].fields(1), "f32", around.isa, w, packed=first)
+    expected = pplconv.conv2d(x, w, algorithm="direct")
+    for trial in (first, again):
+        y = np.zeros(asked.problem.output_shape, np.float32)
+        trial.seconds(x, y)
+        np.testing.assert_array_equal(np.isposinf(y), np.isposinf(expected))
+        assert np.isposinf(y).sum() == 9 * 24 and not np.isnan(y).any()
+
+
+def test_nothing_but_nan(rng):
+    """Slow, as every output is computed again, but it ends, and it is right."""
+    x = np.full((1, 32, 40, 40), np.nan, np.float32)
+    w = rng.standard_normal((32, 32, 3, 3)).astype(np.float32)
+    assert np.isnan(pplconv.conv2d(x, w, padding=1, algorithm="winograd")).all()

@@ -1,0 +1,192 @@
+"""Direct sums in place of those that are infinite or NaN, and of no others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asm.contract import FLAGS
+from guarded_memory import extent_of
+from kernel_table import DTYPES, rows, symbol
+from packing_case import PackingCall
+from winograd_case import EPSILON, spaced
+
+every_kernel = pytest.mark.parametrize("row", rows("direct_sums"), ids=symbol)
+BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]
+EVERY_FLAG = [b | r | c for b in (0, BIAS) for r in (0, RESIDUAL) for c in (0, CLIP)]
+SPECIAL = (np.nan, np.inf, -np.inf)
+LOW, HIGH = -2.0, 1.5
+
+
+class Tile:
+    """One call: its operands between guard pages, and what it must give."""
+
+    def __init__(self, checker, row, rng, *, channels, ic, block, side, pixels, flags, halves=0):
+        self.row, self.rng, self.flags = row, rng, flags
+        self.call = call = PackingCall(checker, row, rng)
+        size = call.dtype.itemsize
+        self.stored = np.dtype(np.float16) if halves else DTYPES[row["dtype"]]
+        shape = (*pixels, channels)
+        strides = spaced(rng, row["dtype"], *shape)
+        self.sums = call.place_input("sums", shape, strides)
+        self.sums[...] = rng.standard_normal(shape)
+        call.values |= {"sums_rs": strides[0], "sums_ps": strides[1]}
+        self.place_image(ic, block, (pixels[0] + side - 1, pixels[1] + side - 1))
+        self.weights = self.place("weights", (channels, ic, side, side))
+        dst = spaced(rng, row["dtype"], *shape)
+        call.place_output("dst", shape, dst)
+        call.values |= {"dst_rs": dst[0], "dst_ps": dst[1], "residual_rs": 0, "residual_ps": 0}
+        call.values |= {"rows": pixels[0], "columns": pixels[1], "channels": channels}
+        call.values |= {"ic": ic, "block": block, "side": side, "halves": halves, "flags": flags}
+        self.bias = self.residual = None
+        if flags & BIAS:
+            self.bias = call.place_input("bias", (channels,), (size,))
+            self.bias[...] = rng.standard_normal(channels)
+        if flags & RESIDUAL:
+            strides = spaced(rng, row["dtype"], *shape)
+            self.residual = call.place_input("residual", shape, strides)
+            self.residual[...] = rng.standard_normal(shape)
+            call.values |= {"residual_rs": strides[0], "residual_ps": strides[1]}
+        if flags & CLIP:
+            call.place_input("clip", (2,), (size,))[...] = LOW, HIGH
+
+    def place(self, name, shape, strides=None):
+        """Make an input of the type of the arrays, of normal numbers."""
+        size = self.stored.itemsize
+        if strides is None:
+            strides = np.empty(shape, self.stored).strides
+        extent = extent_of(shape, strides, size)
+        buffer = self.call._buffer(name, extent, writable=False, unit=size)
+        array = buffer.array(shape, self.stored, strides)
+        array[...] = self.rng.standard_normal(shape)
+        return array
+
+    def place_image(self, ic, block, patch):
+        """Make the part of the patch that is inside an image, and what is beside it."""
+        rng, values, size = self.rng, self.call.values, self.stored.itemsize
+        begin = [int(rng.integers(-2, 2)) for _ in patch]
+        shape = [int(rng.integers(1, p + 3)) for p in patch]
+        blocks = -(-ic // block)
+        gaps = [int(g) * size for g in rng.integers(0, 5, 3)]
+        ps = block * size + gaps[0]
+        rs = shape[1] * ps + gaps[1]
+        bs = shape[0] * rs + gaps[2]
+        image = self.place("src", (blocks, *shape, block), (bs, rs, ps, size))
+        # Lanes of no channel are not read.
+        image[-1, :, :, ic - (blocks - 1) * block :] = np.nan
+        values["src"] -= begin[0] * rs + begin[1] * ps
+        values |= {"src_bs": bs, "src_rs": rs, "src_ps": ps}
+        for name, first, count in zip(("row", "column"), begin, shape, strict=True):
+            values |= {f"{name}_begin": first, f"{name}_end": first + count}
+        planes = np.moveaxis(image, -1, 1).reshape(-1, *shape)[:ic].astype(np.float64)
+        self.patch = np.zeros((ic, *patch))
+        for y in range(patch[0]):
+            for x in range(patch[1]):
+                row, column = y - begin[0], x - begin[1]
+                if 0 <= row < shape[0] and 0 <= column < shape[1]:
+                    self.patch[:, y, x] = planes[:, row, column]
+
+    def spoil(self, share):
+        """Let a share of the sums be infinite or NaN; give where."""
+        where = self.rng.random(self.sums.shape) < share
+        self.sums[where] = self.rng.choice(SPECIAL, int(where.sum()))
+        return where
+
+    def expected(self):
+        """Give all direct sums with their epilogue, and how far off they may be."""
+        rows, columns, _ = self.sums.shape
+        w = self.weights.astype(np.float64)
+        side = w.shape[2]
+        total = np.zeros((2, *self.sums.shape))
+        for y in range(rows):
+            for x in range(columns):
+                window = self.patch[:, y : y + side, x : x + side]
+                total[0, y, x] = np.einsum("ocij,cij->o", w, window)
+                total[1, y, x] = np.einsum("ocij,cij->o", np.abs(w), np.abs(window))
+        for added in (self.bias, self.residual):
+            if added is not None:
+                total[0] += added
+                total[1] += np.abs(added)
+        allowed = (w[0].size + 4) * EPSILON[self.row["dtype"]] * total[1]
+        exact = np.clip(total[0], LOW, HIGH) if self.flags & CLIP else total[0]
+        return exact, allowed
+
+    def check(self, share):
+        """Run it, and compare; what was finite stays what `dst` held."""
+        where = self.spoil(share)
+        before = np.full(self.sums.shape, np.nan)
+        got = self.call.run(self.call.values)
+        exact, allowed = self.expected()
+        assert (np.abs(got - exact) <= allowed)[where].all(), self.call.values
+        np.testing.assert_array_equal(got[~where], before[~where], "written without need")
+
+
+@every_kernel
+@pytest.mark.parametrize("flags", EVERY_FLAG)
+def test_channels(checker, row, flags, rng):
+    """Every tail of channels."""
+    lanes = row["vector_bytes"] // DTYPES[row["dtype"]].itemsize
+    for channels in [*range(1, lanes + 2), 2 * lanes, 2 * lanes + 3]:
+        tile = Tile(
+            checker, row, rng, channels=channels, ic=int(rng.integers(1, 6)), block=1, side=3,
+            pixels=(4, 4), flags=flags,
+        )  # fmt: skip
+        tile.check(0.3)
+
+
+@every_kernel
+@pytest.mark.parametrize("side", [3, 5])
+def test_tiles_and_blocks(checker, row, side, rng):
+    """Parts of tiles of every size, anywhere in an image, with channels in blocks or not."""
+    for height in range(1, 7):
+        for width in range(1, 7):
+            block = int(rng.choice([1, 2, 3, 8, 16]))
+            tile = Tile(
+                checker, row, rng, channels=int(rng.integers(1, 20)), ic=int(rng.integers(1, 18)),
+                block=block, side=side, pixels=(height, width), flags=int(rng.choice(EVERY_FLAG)),
+            )  # fmt: skip
+            tile.check(float(rng.choice([0.05, 0.5, 1.0])))
+
+
+@every_kernel
+def test_nothing_is_written_where_all_is_finite(checker, row, rng):
+    tile = Tile(
+        checker, row, rng, channels=19, ic=3, block=1, side=3, pixels=(4, 4),
+        flags=BIAS | RESIDUAL | CLIP,
+    )  # fmt: skip
+    tile.check(0.0)
+
+
+@pytest.mark.parametrize("row", [r for r in rows("direct_sums") if r["dtype"] == "f32"], ids=symbol)
+def test_halves(checker, row, rng):
+    """Arrays of half precision, computed in float."""
+    for block in (1, 5, 8):
+        for side in (3, 5):
+            tile = Tile(
+                checker, row, rng, channels=int(rng.integers(1, 20)), ic=int(rng.integers(1, 12)),
+                block=block, side=side, pixels=(4, 3), flags=BIAS, halves=1,
+            )  # fmt: skip
+            tile.check(0.5)
+
+
+@every_kernel
+def test_special_numbers_reach_their_window(checker, row, rng):
+    """An infinity gives infinities, of either sign, and NaN gives NaN, where a tap sees them."""
+    tile = Tile(
+        checker, row, rng, channels=17, ic=2, block=1, side=3, pixels=(4, 4), flags=0,
+    )  # fmt: skip
+    tile.weights[...] = np.abs(tile.weights) + 0.1
+    tile.weights[::2] *= -1
+    tile.weights[3, 1, 0, 0] = np.nan
+    tile.weights[4, 0, 2, 2] = np.inf
+    tile.sums[...] = np.nan
+    got = tile.call.run(tile.call.values)
+    inside = np.zeros(tile.patch.shape[1:], bool)
+    values = tile.call.values
+    inside[max(values["row_begin"], 0) : max(values["row_end"], 0),
+           max(values["column_begin"], 0) : max(values["column_end"], 0)] = True  # fmt: skip
+    np.testing.assert_array_equal(np.isnan(got[:, :, 3]), inside[:4, :4], "taps of padding count")
+    infinite = np.where(inside[2:, 2:], np.sign(tile.patch[0, 2:, 2:]), 0)
+    np.testing.assert_array_equal(np.isposinf(got[:, :, 4]), infinite > 0)
+    np.testing.assert_array_equal(np.isneginf(got[:, :, 4]), infinite < 0)
+    assert np.isfinite(np.delete(got, (3, 4), axis=2)).all()
