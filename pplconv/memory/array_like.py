@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+# How objects say that they are no arrays. Anything else that they raise is their own affair.
+_REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
 _CPU = 1  # DLPack's number for it
 
 
@@ -48,9 +50,7 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
         return _through_dlpack(value, name)
     try:
         array = np.asarray(value)
-    except MemoryError:
-        raise
-    except Exception as error:
+    except _REFUSALS as error:
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(_advice(value, name) or f"{name} is no array: {error}") from error
     if array.dtype.kind in "iuf" and _holds_python_numbers(value):
@@ -83,9 +83,7 @@ def _through_dlpack(value: Any, name: str) -> np.ndarray[Any, Any]:
         raise TypeError(f"{name} must be in CPU memory, got DLPack device type {device}")
     try:
         return np.from_dlpack(value)
-    except MemoryError:
-        raise
-    except Exception as error:
+    except _REFUSALS as error:
         text = _advice(value, name) or f"{name} cannot be taken through DLPack: {error}"
         raise TypeError(text) from error
 

@@ -369,7 +369,7 @@ def plan_of(
     plan = Plan(
         problem=str(problem),
         dtype=problem.dtype,
-        numerics=candidate.numerics,
+        compute=candidate.numerics.operand,
         layout=problem.layout_text,
         algorithm=candidate.algorithm,
         bits=candidate.bits,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..numerics import Numerics
+from ..numerics import Numerics, numerics_of
 
 _Value = TypeVar("_Value")
 
@@ -52,8 +52,8 @@ class Plan:
         The problem in one line, as oneDNN's benchdnn writes it.
     dtype, layout : str
         Of input and output; a blocked layout with its block, ``"NCHW16c"``.
-    numerics : Numerics
-        The types that it is computed with.
+    compute : str
+        What is computed in: `dtype`, or of ``"f16"`` and ``"f32"`` the other one.
     algorithm : str
         A name that ``algorithm=`` takes.
     bits : str
@@ -89,7 +89,7 @@ class Plan:
 
     problem: str
     dtype: str
-    numerics: Numerics
+    compute: str
     layout: str
     algorithm: str
     bits: str
@@ -117,9 +117,9 @@ class Plan:
         return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 
     @property
-    def compute(self) -> str:
-        """What is computed in: `dtype`, or of ``"f16"`` and ``"f32"`` the other one."""
-        return self.numerics.operand
+    def numerics(self) -> Numerics:
+        """The types that it is computed with."""
+        return numerics_of(self.dtype, self.compute)
 
     def __str__(self) -> str:
         """Lay the plan out for reading, one fact a line."""

@@ -7,6 +7,9 @@ import pytest
 from pplconv.algorithms import CoreModel, PlanContext
 from pplconv.algorithms.core_model import step_cycles
 from pplconv.machine import Machine
+from pplconv.numerics import numerics_of
+
+SINGLE = numerics_of("f32", "f32")
 
 X86 = Machine(arch="x86_64", isas=("portable", "avx512"), fma_per_cycle={"avx512": 2})
 N1 = Machine(
@@ -25,7 +28,7 @@ IN_ORDER = Machine(
 
 
 def rates(machine: Machine, isa: str, lanes: int) -> CoreModel:
-    return CoreModel.of(PlanContext(machine, isa, {}, lanes, 1))
+    return CoreModel.of(PlanContext(machine, SINGLE, isa, {}, lanes, 1))
 
 
 @pytest.mark.parametrize(
@@ -83,4 +86,4 @@ def test_step(machine: Machine, isa: str, lanes: int, tile: tuple[int, int], cyc
 def test_share_of_l2(l1_cpus: int, l2_cpus: int, share: int) -> None:
     machine = Machine(l2_bytes=1 << 20, l1d_cpus=l1_cpus, l2_cpus=l2_cpus)
     assert machine.l2_share == share
-    assert CoreModel.of(PlanContext(machine, "portable", {}, 4, 1)).l2_bytes == share
+    assert CoreModel.of(PlanContext(machine, SINGLE, "portable", {}, 4, 1)).l2_bytes == share

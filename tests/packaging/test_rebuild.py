@@ -178,11 +178,11 @@ def test_a_changed_kernel_is_compiled_alone(built_once):
 
 
 def test_a_changed_module_is_translated_alone(built_once):
-    built_once.append("pplconv/_flat.pyx", "changed = True\n")
+    built_once.append("pplconv/instances/_flat.pyx", "changed = True\n")
     names = built_once.build()
     assert built_once.translated == ["_flat"]
     module = [name for name in built_once.first if re.fullmatch(r"_flat\..*so", name)]
-    assert names == sorted(["pplconv._flat.o", *module])
+    assert names == sorted(["pplconv.instances._flat.o", *module])
 
 
 @pytest.mark.parametrize("kind", ["kernel", "module", "link"])

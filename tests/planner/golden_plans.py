@@ -48,7 +48,7 @@ def lines(machine: str) -> Iterator[str]:
             plan = plan_problem(Request(problem, threads=threads, target=target)).plan
             cost = {name: f"{cycles:.6g}" for name, cycles in plan.cost.items()}
             said = (
-                plan.bits, plan.isa, plan.blocks, plan.tasks, plan.threads, plan.packing,
+                plan.bits, plan.isa, dict(plan.blocks), plan.tasks, plan.threads, plan.packing,
                 plan.packed_weight_bytes, plan.scratch_bytes, f"{plan.error_bound:.6g}", cost,
             )  # fmt: skip
             digest = hashlib.sha256(repr(said).encode()).hexdigest()[:8]
