@@ -25,6 +25,7 @@ from asm.registry import (
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Kernel,
+    below,
     kernels,
 )
 from asm.winograd_code import header_text as transforms_text
@@ -85,15 +86,20 @@ def _table_text(rows: list[Kernel]) -> str:
     declarations = "".join(f"void {k.symbol}(const void *args);\n" for k in rows)
     entries = "".join(
         f'    {{"{k.symbol}", "{k.op}", "{k.dtype}", "{k.isa}", "{k.tuning}", {k.mr}, {k.nr}, '
-        f"{k.kr}, {ISAS[k.isa].vector_bytes}, {k.symbol}}},\n"
+        f"{k.kr}, {ISAS[k.isa].vector_bytes}, {k.lanes}, {k.symbol}}},\n"
         for k in rows
     )
+    levels = [isa for isa in ISAS if any(k.isa == isa for k in rows)]
+    ladder = "".join(f'    {{"{isa}", "{below(isa) or ""}"}},\n' for isa in levels)
     return (
         '#include "pplconv_kernels.h"\n\n'
         f"{declarations}\n"
         "const struct pplconv_kernel_row pplconv_kernel_table[] = {\n"
         f"{entries}}};\n"
-        f"const int32_t pplconv_kernel_count = {len(rows)};\n"
+        f"const int32_t pplconv_kernel_count = {len(rows)};\n\n"
+        "const struct pplconv_isa_row pplconv_isa_table[] = {\n"
+        f"{ladder}}};\n"
+        f"const int32_t pplconv_isa_count = {len(levels)};\n"
     )
 
 

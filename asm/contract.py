@@ -513,12 +513,19 @@ typedef void (*pplconv_kernel)(const void *args);
 
 struct pplconv_kernel_row {{
     const char *symbol, *op, *dtype, *isa, *tuning;
-    int32_t mr, nr, kr, vector_bytes;
+    int32_t mr, nr, kr, vector_bytes, lanes;
     pplconv_kernel function;
+}};
+
+/* A level, and the one below it, whose kernels stand in for those that it lacks; "" if none. */
+struct pplconv_isa_row {{
+    const char *isa, *below;
 }};
 
 extern const struct pplconv_kernel_row pplconv_kernel_table[];
 extern const int32_t pplconv_kernel_count;
+extern const struct pplconv_isa_row pplconv_isa_table[];
+extern const int32_t pplconv_isa_count;
 
 /* Write the runs of output pixels first .. first + pixels - 1 for every tap, and return how
  * many there are. Packed pixels lie in panels of `width` pixels, panel_elements apart; within

@@ -15,6 +15,9 @@ from dataclasses import dataclass
 DTYPES = {"f32": 4, "f64": 8}
 ELEMENT_BYTES = {**DTYPES, "f16": 2}
 
+# What kernels of an element type add up in: a vector has as many lanes as it holds of these.
+ACCUMULATORS = {"f16": "f16", "f32": "f32", "f64": "f64"}
+
 
 @dataclass(frozen=True)
 class Isa:
@@ -120,6 +123,20 @@ ISAS = {
         ),
     )
 }
+
+
+def below(isa: str) -> str | None:
+    """Level whose kernels stand in for those that `isa` lacks; None below the lowest.
+
+    The next lower one that every CPU with `isa` can execute: it asks for no other features.
+    """
+    levels = list(ISAS.values())
+    own = ISAS[isa]
+    for level in reversed(levels[: levels.index(own)]):
+        if level.machine in (None, own.machine) and set(level.features) <= set(own.features):
+            return level.name
+    return None
+
 
 # (ISA, vectors in a tile row) -> largest MR. The bound is the register file: MR * vectors
 # accumulators, the vectors of B, and one or two broadcasts of A (AVX-512 tiles of one vector
@@ -233,8 +250,8 @@ class Kernel:
 
     @property
     def lanes(self) -> int:
-        """Elements in one vector."""
-        return ISAS[self.isa].vector_bytes // ELEMENT_BYTES[self.dtype]
+        """Sums in one vector."""
+        return ISAS[self.isa].vector_bytes // ELEMENT_BYTES[ACCUMULATORS[self.dtype]]
 
     @property
     def vectors(self) -> int:
@@ -246,7 +263,7 @@ def _gemm_family() -> Iterator[Kernel]:
     for (isa, vectors), largest in GEMM_TILES.items():
         source = "template" if isa == "portable" else "generator"
         for dtype in ISAS[isa].dtypes:
-            nr = vectors * ISAS[isa].vector_bytes // ELEMENT_BYTES[dtype]
+            nr = vectors * Kernel("gemm", dtype, isa).lanes
             for mr in range(1, largest + 1):
                 for tuning in ("", *GEMM_TUNINGS.get(isa, ())):
                     yield Kernel("gemm", dtype, isa, mr, nr, 1, source, tuning)

@@ -190,11 +190,17 @@ cdef extern from "pplconv_kernels.h" nogil:
         const char *dtype
         const char *isa
         const char *tuning
-        int32_t mr, nr, kr, vector_bytes
+        int32_t mr, nr, kr, vector_bytes, lanes
         pplconv_kernel function
+
+    struct pplconv_isa_row:
+        const char *isa
+        const char *below
 
     const pplconv_kernel_row pplconv_kernel_table[]
     const int32_t pplconv_kernel_count
+    const pplconv_isa_row pplconv_isa_table[]
+    const int32_t pplconv_isa_count
 
 
 # The largest tile of the registry bounds these; `find_gemm_family` checks it.

@@ -13,11 +13,14 @@ class _Row(TypedDict):
     nr: int
     kr: int
     vector_bytes: int
+    lanes: int
     address: int
 
 HALF_CHAIN: int
 
 def rows() -> list[_Row]: ...
+def ladder(isa: str) -> list[str]: ...
+def serving(op: str, dtype: str, isa: str, mr: int = 0, nr: int = 0) -> str: ...
 def tune(tuning: str) -> None: ...
 def pixel_runs(
     geometry: Sequence[int],

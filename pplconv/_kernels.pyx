@@ -31,6 +31,7 @@ cdef dict _row(const pplconv_kernel_row *row):
         "nr": row.nr,
         "kr": row.kr,
         "vector_bytes": row.vector_bytes,
+        "lanes": row.lanes,
         "address": <size_t> row.function,
     }
 
@@ -43,7 +44,8 @@ def rows():
     list of dict
         ``symbol``, ``op``, ``dtype`` ("f16", "f32" or "f64"), ``isa``, ``tuning`` (the kind of
         cores that a variant is for, else empty), the tile ``mr`` x ``nr`` x ``kr`` (0 where there
-        is none), ``vector_bytes`` and ``address`` (of the function).
+        is none), ``vector_bytes``, ``lanes`` (sums in a vector) and ``address`` (of the
+        function).
     """
     cdef int32_t i
     return [_row(&pplconv_kernel_table[i]) for i in range(pplconv_kernel_count)]
@@ -77,19 +79,62 @@ cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa,
     return NULL
 
 
+cdef bytes _below(bytes isa):
+    """The level below one, empty below the lowest."""
+    cdef int32_t i
+    for i in range(pplconv_isa_count):
+        if pplconv_isa_table[i].isa == isa:
+            return pplconv_isa_table[i].below
+    return b""
+
+
+cdef const pplconv_kernel_row *_find_down(bytes op, bytes dtype, bytes isa, int mr,
+                                          int nr) except? NULL:
+    """The kernel of `isa`, or of the next level below it that has one."""
+    cdef const pplconv_kernel_row *row = NULL
+    while isa and row == NULL:
+        row = _find(op, dtype, isa, mr, nr)
+        isa = _below(isa)
+    return row
+
+
+def ladder(str isa):
+    """List the levels whose kernels serve `isa`, itself first."""
+    cdef bytes level = isa.encode()
+    found = []
+    while level:
+        found.append(level.decode())
+        level = _below(level)
+    return found
+
+
+def serving(str op, str dtype, str isa, int mr=0, int nr=0):
+    """Symbol of the kernel that `isa` calls, which may be that of a level below it.
+
+    Raises
+    ------
+    LookupError
+        If no level has one.
+    """
+    cdef const pplconv_kernel_row *row = _find_down(op.encode(), dtype.encode(), isa.encode(),
+                                                    mr, nr)
+    if row == NULL:
+        raise LookupError(_lack(op, dtype, mr, nr))
+    return row.symbol.decode()
+
+
+cdef str _lack(str op, str dtype, int mr, int nr):
+    tile = f" {mr}x{nr}" if mr else ""
+    return f"no kernel for {op}{tile} in {dtype}"
+
+
 cdef pplconv_kernel find(str op, str dtype, str isa, int mr=0, int nr=0) except NULL:
-    """Function of the kernel with this tile (0: none); the portable one where `isa` has none."""
-    cdef const pplconv_kernel_row *row = _find(op.encode(), dtype.encode(), isa.encode(), mr, nr)
+    """Function of the kernel with this tile (0: none), down the ladder from `isa`."""
+    cdef const pplconv_kernel_row *row = _find_down(op.encode(), dtype.encode(), isa.encode(),
+                                                    mr, nr)
     if row == NULL:
-        row = _find(op.encode(), dtype.encode(), b"portable", mr, nr)
-    if row == NULL:
-        tile = f" {mr}x{nr}" if mr else ""
-        raise LookupError(f"no kernel for {op}{tile} in {dtype}")
+        raise LookupError(_lack(op, dtype, mr, nr))
     return row.function
-
-
-cdef inline int element_bytes(bytes dtype):
-    return 2 if dtype == b"f16" else 4 if dtype == b"f32" else 8
 
 
 cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
@@ -108,7 +153,7 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
         # Variants follow the kernels that they stand in for.
         if row.tuning != b"" and row.tuning != _tuning:
             continue
-        family.lanes = row.vector_bytes // element_bytes(wanted_dtype)
+        family.lanes = row.lanes
         v = row.nr // family.lanes
         if v > MAX_VECTORS or row.mr > MAX_MR:
             raise LookupError(f"{row.symbol.decode()} is larger than MAX_VECTORS x MAX_MR")
@@ -186,7 +231,7 @@ def fma_peak(str isa, str dtype, int64_t iterations):
     with nogil:
         row.function(&args)
     cdef int64_t chains = 8 if isa == "portable" else 24
-    return iterations * chains * 2 * (row.vector_bytes // element_bytes(dtype.encode()))
+    return iterations * chains * 2 * row.lanes
 
 
 def cpuid(uint32_t leaf, uint32_t subleaf=0):

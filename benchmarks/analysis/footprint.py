@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from asm.registry import ISAS, kernels
+from asm.registry import kernels
 from benchmarks.analysis.cores import Core
 from pplconv.algorithms import Candidate
 from pplconv.planner import Request, Target
@@ -62,8 +62,7 @@ class Footprint:
 def target_of(core: Core) -> Target:
     """Kernels as they would be on the core."""
     rows: list[dict[str, Any]] = [
-        {name: getattr(kernel, name) for name in ("op", "dtype", "isa", "mr", "nr")}
-        | {"vector_bytes": ISAS[kernel.isa].vector_bytes}
+        {name: getattr(kernel, name) for name in ("op", "dtype", "isa", "mr", "nr", "lanes")}
         for kernel in kernels(core.arch)
     ]
     return Target.of(core.machine, rows)

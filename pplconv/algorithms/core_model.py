@@ -62,11 +62,11 @@ class CoreModel:
 
     @classmethod
     def of(cls, around: PlanContext) -> CoreModel:
-        """Take the rates of a machine for one instruction set."""
+        """Take the rates of a machine for one instruction set and the types of the numerics."""
         machine, isa = around.machine, around.isa
-        loads = machine.loads_per_cycle
+        loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.operand)
         return cls(
-            float(machine.fma_per_cycle[isa]), machine.l1d_bytes, machine.l2_share,
+            float(fma), machine.l1d_bytes, machine.l2_share,
             around.team_start * CYCLES_PER_MICROSECOND, float(machine.fma_latency), loads,
             around.lanes if isa in BY_ELEMENT else 1,
             min(L2_BYTES, loads * BY_ELEMENT[isa]) if isa in BY_ELEMENT else L2_BYTES,

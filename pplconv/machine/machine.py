@@ -51,7 +51,8 @@ class Machine:
     core_kinds : tuple of (int, tuple of int)
         MIDR and CPU ids of each kind of AArch64 core, the strongest first; () if unknown.
     fma_per_cycle : mapping of str to int
-        Vector FMA instructions a core retires per cycle, by instruction set.
+        Vector FMA instructions a core retires per cycle, by instruction set; and by set and type,
+        ``"avx512/f16"``, where a type has another rate. See `fma_rate`.
     fma_latency : int
         Cycles from one FMA to the next into the same accumulator.
     loads_per_cycle : float
@@ -161,6 +162,10 @@ class Machine:
         Cortex-A53, which load half a vector at a time, it is slower there than the general one.
         """
         return "inorder" if self.in_order and "asimdhp" in self.features else ""
+
+    def fma_rate(self, isa: str, kind: str) -> int:
+        """Vector FMAs a cycle of one instruction set on operands of type `kind`."""
+        return self.fma_per_cycle.get(f"{isa}/{kind}", self.fma_per_cycle[isa])
 
     @property
     def logical_cpus(self) -> int:

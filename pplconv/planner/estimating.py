@@ -132,7 +132,9 @@ def least_share(around: PlanContext, start: int) -> float:
     start : int
         Microseconds that starting a team costs.
     """
-    flops_per_cycle = 2 * around.lanes * around.machine.fma_per_cycle[around.isa]
+    flops_per_cycle = (
+        2 * around.lanes * around.machine.fma_rate(around.isa, around.numerics.operand)
+    )
     return STARTS_PER_SHARE * start * CYCLES_PER_MICROSECOND * flops_per_cycle
 
 

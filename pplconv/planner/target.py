@@ -15,7 +15,6 @@ from .. import _kernels
 from ..config import Settings
 from ..machine import Machine
 from ..machine import current as current_machine
-from ..numerics import TYPES
 
 # Microseconds: what is assumed of a machine on which nothing can be timed. Those at hand
 # measure 2 to 8.
@@ -34,7 +33,7 @@ class Target:
     machine : Machine
         Caches, cores, rates.
     gemm : tuple of (str, str, int, int, int)
-        Type, instruction set, NR, largest MR and bytes of a vector, of the GEMM kernels.
+        Type, instruction set, NR, largest MR and lanes of a vector, of the GEMM kernels.
     settings : Settings
         What its environment asks for; in it, what starting a team costs.
     variants : frozenset of str
@@ -60,7 +59,7 @@ class Target:
         machine : Machine
             Caches, cores, rates.
         rows : iterable of mapping
-            Of each kernel ``op``, ``dtype``, ``isa``, ``mr``, ``nr`` and ``vector_bytes``, with
+            Of each kernel ``op``, ``dtype``, ``isa``, ``mr``, ``nr`` and ``lanes``, with
             ``symbol`` and ``tuning`` if it is a variant.
         settings : Settings, optional
             Those of an empty environment by default.  What starting a team costs should be in
@@ -79,7 +78,7 @@ class Target:
             if row["op"] == "gemm":
                 key = row["dtype"], row["isa"], row["nr"]
                 largest = max(row["mr"], found.get(key, (0, 0))[0])
-                found[key] = largest, row["vector_bytes"]
+                found[key] = largest, row["lanes"]
         gemm = tuple((*key, *value) for key, value in found.items())
         return cls(machine, gemm, settings, frozenset(variants))
 
@@ -91,8 +90,7 @@ class Target:
     def tiles(self, dtype: str, isa: str) -> tuple[int, Tiles]:
         """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
         rows = [row for row in self.gemm if row[:2] == (dtype, isa)]
-        lanes = rows[0][4] // TYPES[dtype].bytes if rows else 0
-        return lanes, {nr: mr for _, _, nr, mr, _ in rows}
+        return rows[0][4] if rows else 0, {nr: mr for _, _, nr, mr, _ in rows}
 
     def tuned(self, symbol: str) -> str:
         """Symbol of the kernel that runs in place of `symbol`: its variant, or itself."""

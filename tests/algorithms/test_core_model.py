@@ -87,3 +87,13 @@ def test_share_of_l2(l1_cpus: int, l2_cpus: int, share: int) -> None:
     machine = Machine(l2_bytes=1 << 20, l1d_cpus=l1_cpus, l2_cpus=l2_cpus)
     assert machine.l2_share == share
     assert CoreModel.of(PlanContext(machine, SINGLE, "portable", {}, 4, 1)).l2_bytes == share
+
+
+def test_a_type_may_have_a_rate_of_its_own() -> None:
+    """Where it has none, that of the instruction set is every type's."""
+    machine = Machine(isas=("portable",), fma_per_cycle={"portable": 1, "portable/f16": 2})
+    of = [
+        CoreModel.of(PlanContext(machine, numerics_of(kind, kind), "portable", {}, 4, 1))
+        for kind in ("f16", "f32")
+    ]
+    assert [core.fma_per_cycle for core in of] == [2.0, 1.0]

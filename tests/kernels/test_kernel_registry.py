@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
+from asm import registry
 from asm.aarch64.mach_o import mach_o
 from asm.build import generate
 from asm.contract import CONTRACTS
@@ -19,7 +20,9 @@ from asm.registry import (
     ISAS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
+    Isa,
     Kernel,
+    below,
     kernels,
 )
 from levels import LADDER, MACHINE, executable_isas
@@ -180,7 +183,7 @@ def test_kernels_of_a_machine(machine):
 def test_table_is_the_registry():
     """Row by row, in order, and each row with a function of its own."""
     table = _kernels.rows()
-    names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "kr")
+    names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "kr", "lanes")
     rows = [tuple(row[name] for name in names) for row in table]
     expected = kernels(MACHINE)
     assert rows == [tuple(getattr(kernel, name) for name in names) for kernel in expected]
@@ -188,6 +191,51 @@ def test_table_is_the_registry():
     addresses = {row["address"] for row in table}
     assert len(addresses) == len(table)
     assert 0 not in addresses
+
+
+@pytest.mark.parametrize(
+    ("isa", "expected"),
+    [
+        ("portable", None),
+        ("avx2", "portable"),
+        ("avx512", "avx2"),
+        ("neon", "portable"),
+        ("fp16", "neon"),
+        ("neon32", "portable"),
+        ("half32", "neon32"),
+    ],
+)
+def test_the_level_below(isa, expected):
+    assert below(isa) == expected
+
+
+def test_a_level_below_asks_for_nothing_else(monkeypatch):
+    """AArch64's extensions are not steps of one another: dot products come without halves."""
+    dotprod = Isa("dotprod", "aarch64", (), ("asimd", "asimddp"), 16, 32)
+    monkeypatch.setitem(registry.ISAS, "dotprod", dotprod)
+    assert below("dotprod") == "neon"
+
+
+def test_a_missing_kernel_is_that_of_the_next_level():
+    """Each tile of each operation, asked for on each level that is built."""
+    built = {(r.op, r.dtype, r.isa, r.mr, r.nr): r.symbol for r in kernels(MACHINE) if not r.tuning}
+    levels = list(dict.fromkeys(isa for _, _, isa, _, _ in built))
+    lower = 0
+    for isa in levels:
+        ladder = [isa]
+        while (next_one := below(ladder[-1])) is not None:
+            ladder.append(next_one)
+        assert _kernels.ladder(isa) == ladder
+        for op, dtype, mr, nr in {(op, dtype, mr, nr) for op, dtype, _, mr, nr in built}:
+            found = [built[key] for at in ladder if (key := (op, dtype, at, mr, nr)) in built]
+            if found:
+                assert _kernels.serving(op, dtype, isa, mr, nr) == found[0]
+                lower += f"_{isa}" not in found[0]
+            else:
+                with pytest.raises(LookupError, match=f"no kernel for {op}"):
+                    _kernels.serving(op, dtype, isa, mr, nr)
+    # Such as a tile of three narrower vectors, which is none of wider ones.
+    assert lower or len(levels) == 1
 
 
 def test_no_level_is_missing():

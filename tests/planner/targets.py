@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 from unittest.mock import patch
 
-from asm.registry import ISAS, kernels
+from asm.registry import kernels
 from pplconv.machine import Machine, detect, files
 from pplconv.planner import Target
 from recorded import MACHINES
@@ -32,10 +32,8 @@ TARGETS = (*MACHINES, "apple_m1")
 def table(arch: str) -> Iterator[dict[str, Any]]:
     """Rows of the kernel table of another architecture, without its addresses."""
     for kernel in kernels(arch):
-        names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr")
-        yield {name: getattr(kernel, name) for name in names} | {
-            "vector_bytes": ISAS[kernel.isa].vector_bytes
-        }
+        names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "lanes")
+        yield {name: getattr(kernel, name) for name in names}
 
 
 @cache
