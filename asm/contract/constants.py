@@ -30,3 +30,10 @@ ACTIVATIONS = {
     "SIGMOID": 5,  # 1 / (1 + exp(-x))
     "SILU": 6,  # x / (1 + exp(-x))
 }
+
+# By name in C, one enumeration each.
+ENUMERATIONS = (
+    {f"PPLCONV_{name}": value for name, value in FLAGS.items()},
+    {f"PPLCONV_ACTIVATE_{name}": value for name, value in ACTIVATIONS.items()},
+    {"PPLCONV_HALF_CHAIN": HALF_CHAIN},
+)

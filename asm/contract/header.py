@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from asm.contract.constants import ACTIVATIONS, FLAGS, HALF_CHAIN
+from asm.contract.constants import ENUMERATIONS
 from asm.contract.operations import CONTRACTS
+from asm.contract.records import KERNEL_ROW, PIECES
 
 _HEADER = """\
 /* Calling contracts of the kernels. Generated from asm/contract/. */
@@ -13,47 +14,15 @@ _HEADER = """\
 #include <stddef.h>
 #include <stdint.h>
 
-enum {{
-{flags}
-}};
+{enumerations}
 
-enum {{
-{activations}
-}};
-
-enum {{ PPLCONV_HALF_CHAIN = {half_chain} }};
-
-/* One segment of a GEMM's sum: where its A and B begin, in bytes from `a` and `b`. */
-struct pplconv_segment {{
-    int64_t a, b;
-}};
-_Static_assert(sizeof(struct pplconv_segment) == 16, "struct pplconv_segment grew");
-
-/* One run of output pixels of one image row, for one tap: `lanes` packed elements from
- * `dst` on, of which those from `begin` up to `end` come from the image and the others are
- * padding. Lane i comes from element src + i * stride of the channel plane. */
-struct pplconv_run {{
-    int32_t src, dst;
-    uint16_t load_mask, store_mask;
-    uint8_t begin, end, lanes, unused;
-}};
-_Static_assert(sizeof(struct pplconv_run) == 16, "struct pplconv_run grew");
-
-/* Geometry of one problem, in elements and pixels. */
-struct pplconv_geometry {{
-    int64_t ih, iw, oh, ow, kh, kw;
-    int64_t stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
-}};
+{pieces}
 
 {structs}
 
 typedef void (*pplconv_kernel)(const void *args);
 
-struct pplconv_kernel_row {{
-    const char *symbol, *op, *dtype, *isa, *tuning;
-    int32_t mr, nr, kr, vector_bytes;
-    pplconv_kernel function;
-}};
+{kernel_row}
 
 extern const struct pplconv_kernel_row pplconv_kernel_table[];
 extern const int32_t pplconv_kernel_count;
@@ -76,13 +45,17 @@ uint64_t pplconv_midr(void);
 """
 
 
+def _enumeration(values: dict[str, int]) -> str:
+    return "\n".join(
+        ["enum {", *(f"    {name} = {value}," for name, value in values.items()), "};"]
+    )
+
+
 def header_text() -> str:
     """C header with every contract, its checks and the kernel table's type."""
-    flags = "\n".join(f"    PPLCONV_{name} = {value}," for name, value in FLAGS.items())
-    activations = "\n".join(
-        f"    PPLCONV_ACTIVATE_{name} = {value}," for name, value in ACTIVATIONS.items()
-    )
-    structs = "\n\n".join(c.c_declaration() for c in CONTRACTS.values())
     return _HEADER.format(
-        flags=flags, activations=activations, half_chain=HALF_CHAIN, structs=structs
+        enumerations="\n\n".join(map(_enumeration, ENUMERATIONS)),
+        pieces="\n\n".join(record.c_declaration() for record in PIECES),
+        structs="\n\n".join(c.c_declaration() for c in CONTRACTS.values()),
+        kernel_row=KERNEL_ROW.c_declaration(),
     )
