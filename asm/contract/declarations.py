@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asm.contract.constants import ENUMERATIONS
 from asm.contract.operations import CONTRACTS
-from asm.contract.records import KERNEL_ROW, PIECES
+from asm.contract.records import PIECES, TABLES
 
 _TEXT = """\
 # Made by `python -m asm.build --pxd FILE` from the tables of asm/contract/: edit those.
@@ -21,10 +21,9 @@ cdef extern from "pplconv_kernels.h" nogil:
 
     ctypedef void (*pplconv_kernel)(const void *args) noexcept nogil
 
-{kernel_row}
+{rows}
 
-    const pplconv_kernel_row pplconv_kernel_table[]
-    const int32_t pplconv_kernel_count
+{tables}
 """
 
 
@@ -51,5 +50,9 @@ def declarations_text() -> str:
         enumerations="\n\n".join(map(_enumeration, ENUMERATIONS)),
         pieces="\n\n".join(pieces),
         arguments="\n\n".join(arguments),
-        kernel_row=_struct(KERNEL_ROW.struct, KERNEL_ROW.declared()),
+        rows="\n\n".join(_struct(row.struct, row.declared()) for row in TABLES.values()),
+        tables="\n".join(
+            f"    const {row.struct} pplconv_{name}_table[]\n    const int32_t pplconv_{name}_count"
+            for name, row in TABLES.items()
+        ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asm.contract.constants import ENUMERATIONS
 from asm.contract.operations import CONTRACTS
-from asm.contract.records import KERNEL_ROW, PIECES
+from asm.contract.records import PIECES, TABLES
 
 _HEADER = """\
 /* Calling contracts of the kernels. Generated from asm/contract/. */
@@ -22,10 +22,9 @@ _HEADER = """\
 
 typedef void (*pplconv_kernel)(const void *args);
 
-{kernel_row}
+{rows}
 
-extern const struct pplconv_kernel_row pplconv_kernel_table[];
-extern const int32_t pplconv_kernel_count;
+{tables}
 
 /* Write the runs of output pixels first .. first + pixels - 1 for every tap, and return how
  * many there are. Packed pixels lie in panels of `width` pixels, panel_elements apart; within
@@ -57,5 +56,10 @@ def header_text() -> str:
         enumerations="\n\n".join(map(_enumeration, ENUMERATIONS)),
         pieces="\n\n".join(record.c_declaration() for record in PIECES),
         structs="\n\n".join(c.c_declaration() for c in CONTRACTS.values()),
-        kernel_row=KERNEL_ROW.c_declaration(),
+        rows="\n\n".join(record.c_declaration() for record in TABLES.values()),
+        tables="\n".join(
+            f"extern const struct {record.struct} pplconv_{name}_table[];\n"
+            f"extern const int32_t pplconv_{name}_count;"
+            for name, record in TABLES.items()
+        ),
     )

@@ -91,3 +91,6 @@ KERNEL_ROW = Record(
 
 # What arguments point to.
 PIECES = (SEGMENT, RUN, GEOMETRY)
+
+# Arrays of rows that the library holds: pplconv_<name>_table, of pplconv_<name>_count rows.
+TABLES = {"kernel": KERNEL_ROW}
