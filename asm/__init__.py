@@ -8,7 +8,7 @@
 ``aarch64``    assembly generators (NEON, half precision)
 ``aarch32``    the same for 32-bit Arm: GEMM and the FMA ceiling
 ``x86_64``     assembly generators (AVX-512, AVX2)
-``portable``   C templates with the same contracts: any machine, and the reference in tests
+``templates``  C templates with the same contracts: any machine, and the reference in tests
 
 This package is used when pplconv is built and tested; it is not installed.
 """

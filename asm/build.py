@@ -4,20 +4,23 @@
 links the objects into ``pplconv._kernels``. Nothing here asks what the build machine can
 *execute*: flags follow from the registry alone, and the choice is made at run time.
 
-``python -m asm.build DIRECTORY`` writes the sources for reading and disassembling.
+``python -m asm.build DIRECTORY`` writes the sources for reading and disassembling;
+``python -m asm.build --pxd FILE`` writes the Cython declarations of the contracts.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from asm import exponential
 from asm.aarch64.mach_o import mach_o
-from asm.contract import header_text
+from asm.contract import declarations_text, header_text
 from asm.kept import write
 from asm.registry import (
     CONVERSION_OPERATIONS,
@@ -152,6 +155,25 @@ def generate(
     return sources + [Source(path, (*shared, *include)) for path in plain]
 
 
-if __name__ == "__main__":
-    for source in generate(Path(sys.argv[1])):
+def main(arguments: Sequence[str]) -> None:
+    """Write what the command line names.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+        A directory for the sources, or ``--pxd`` and a file.
+    """
+    parser = argparse.ArgumentParser(prog="python -m asm.build", description=__doc__)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("directory", nargs="?", type=Path, help="where the sources go")
+    what.add_argument("--pxd", metavar="FILE", type=Path, help="Cython declarations of contracts")
+    asked = parser.parse_args(arguments)
+    if asked.pxd:
+        write(asked.pxd, declarations_text())
+        return
+    for source in generate(asked.directory):
         print(source.path, *source.flags)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

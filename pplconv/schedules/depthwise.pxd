@@ -6,15 +6,23 @@ from pplconv._kernels cimport pplconv_kernel
 from pplconv.schedules.base cimport Schedule, Shape
 
 
-cdef struct DepthwiseJob:
-    Shape shape
-    # Output channels, of which `multiplier` share an input channel.
-    int64_t channels, multiplier, width
+cdef struct DepthwiseFields:
+    # What the candidate decides, by the names of its `own_fields`: Cython takes each member from
+    # there by its name.
+    int64_t width
     # Task = (image, channel segment, row segment).
-    int64_t channel_segment, row_segment, channel_segments, row_segments
+    int64_t channel_segment, row_segment
     # Where arrays are converted: outputs that are computed at a time, in rows of some channels,
     # from rows of the input in the scratch.
     int64_t channel_chunk, row_chunk, slab_rows, slab_offset, out_offset
+
+
+cdef struct DepthwiseJob:
+    Shape shape
+    DepthwiseFields plan
+    # Output channels, of which `multiplier` share an input channel.
+    int64_t channels, multiplier
+    int64_t channel_segments, row_segments
     pplconv_kernel by_pixels, by_channels, pack_depthwise
 
 

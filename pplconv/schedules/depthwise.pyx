@@ -86,14 +86,14 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     cdef int64_t channels = ceil_div(p.channel_end - p.channel, j.multiplier)
     cdef Rows r = rows_seen(j, p.row, p.row_end)
     row = j.shape.geometry.iw * e
-    a.src_cs = j.slab_rows * row
-    a.src = scratch + j.slab_offset - r.top * row
+    a.src_cs = j.plan.slab_rows * row
+    a.src = scratch + j.plan.slab_offset - r.top * row
     convert_in(&j.shape, t.x + p.image * j.shape.x.image + channel * j.shape.x.block
-               + r.top * j.shape.x.row, j.shape.x.block, scratch + j.slab_offset, a.src_cs,
+               + r.top * j.shape.x.row, j.shape.x.block, scratch + j.plan.slab_offset, a.src_cs,
                channels, (r.bottom - r.top) * j.shape.geometry.iw)
     row = j.shape.geometry.ow * j.shape.size.sum
     a.dst_cs = (p.row_end - p.row) * row
-    a.dst = scratch + j.out_offset - p.row * row
+    a.dst = scratch + j.plan.out_offset - p.row * row
     a.weights = t.weights + p.channel * j.shape.taps * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
@@ -107,7 +107,7 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     a.geometry = &j.shape.geometry
     j.by_pixels(&a)
     offset = (p.image * j.shape.y.image + p.channel * j.shape.y.block + p.row * j.shape.y.row)
-    finish_converted(&j.shape, t, scratch + j.out_offset, a.dst_cs, offset, j.shape.y.block,
+    finish_converted(&j.shape, t, scratch + j.plan.out_offset, a.dst_cs, offset, j.shape.y.block,
                      a.channels, a.rows * j.shape.geometry.ow, p.channel, True)
 
 
@@ -119,7 +119,7 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
     a.src_ps = j.shape.x.pixel
     a.dst_rs = j.shape.y.row
     a.dst_ps = j.shape.y.pixel
-    a.weights_ts = j.width * e
+    a.weights_ts = j.plan.width * e
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.multiplier = j.multiplier
@@ -162,19 +162,19 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
                           + channel_offset(&j.shape.x, j.shape.size.source, channel))
     a.src_ps = channels * e
     a.src_rs = j.shape.geometry.iw * a.src_ps
-    a.src = scratch + j.slab_offset - r.top * a.src_rs
+    a.src = scratch + j.plan.slab_offset - r.top * a.src_rs
     if j.shape.x.pixel == channels * j.shape.size.source:
-        convert_in(&j.shape, x, 0, scratch + j.slab_offset, 0, 1,
+        convert_in(&j.shape, x, 0, scratch + j.plan.slab_offset, 0, 1,
                    (r.bottom - r.top) * j.shape.geometry.iw * channels)
     else:
-        convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.slab_offset, a.src_ps,
+        convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.plan.slab_offset, a.src_ps,
                    (r.bottom - r.top) * j.shape.geometry.iw, channels)
     a.channels = p.channel_end - p.channel
     a.dst_ps = a.channels * j.shape.size.sum
     a.dst_rs = j.shape.geometry.ow * a.dst_ps
-    a.dst = scratch + j.out_offset - p.row * a.dst_rs
+    a.dst = scratch + j.plan.out_offset - p.row * a.dst_rs
     a.weights = t.weights + p.channel * j.shape.size.weight
-    a.weights_ts = j.width * j.shape.size.weight
+    a.weights_ts = j.plan.width * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
     a.multiplier = j.multiplier
@@ -188,7 +188,7 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     j.by_channels(&a)
     offset = (p.image * j.shape.y.image
               + channel_offset(&j.shape.y, j.shape.size.destination, p.channel))
-    finish_converted(&j.shape, t, scratch + j.out_offset, a.dst_ps,
+    finish_converted(&j.shape, t, scratch + j.plan.out_offset, a.dst_ps,
                      offset + p.row * j.shape.y.row, j.shape.y.pixel,
                      a.rows * j.shape.geometry.ow, a.channels, p.channel, False)
 
@@ -199,10 +199,10 @@ cdef void run_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
     cdef Part piece = p[0]
     cdef bint planes = j.shape.y.width == 1
     while piece.row < p.row_end:
-        piece.row_end = least(piece.row + j.row_chunk, p.row_end)
+        piece.row_end = least(piece.row + j.plan.row_chunk, p.row_end)
         piece.channel = p.channel
         while piece.channel < p.channel_end:
-            piece.channel_end = least(piece.channel + j.channel_chunk, p.channel_end)
+            piece.channel_end = least(piece.channel + j.plan.channel_chunk, p.channel_end)
             if planes:
                 run_planes_converted(j, t, &piece, scratch)
             else:
@@ -222,11 +222,11 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef const DepthwiseJob *j = <const DepthwiseJob *> job
     cdef Part p
     cdef int64_t rest = task
-    p.row = rest % j.row_segments * j.row_segment
-    p.row_end = least(p.row + j.row_segment, j.shape.geometry.oh)
+    p.row = rest % j.row_segments * j.plan.row_segment
+    p.row_end = least(p.row + j.plan.row_segment, j.shape.geometry.oh)
     rest = rest // j.row_segments
-    p.channel = rest % j.channel_segments * j.channel_segment
-    p.channel_end = least(p.channel + j.channel_segment, j.channels)
+    p.channel = rest % j.channel_segments * j.plan.channel_segment
+    p.channel_end = least(p.channel + j.plan.channel_segment, j.channels)
     p.image = rest // j.channel_segments
     if j.shape.converts:
         run_converted(j, t, &p, scratch)
@@ -256,7 +256,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.taps = j.shape.taps
     p.oc_begin = 0
     p.oc_end = j.channels
-    p.width = j.width
+    p.width = j.plan.width
     j.pack_depthwise(&p)
 
 
@@ -273,17 +273,11 @@ cdef class DepthwiseSchedule(Schedule):
         j.pack_depthwise = find("pack_depthwise", dtype, isa)
         j.multiplier = j.shape.oc
         j.channels = j.shape.groups * j.shape.oc
-        j.width = fields["width"]
-        j.channel_segment = fields["channel_segment"]
-        j.row_segment = fields["row_segment"]
-        j.channel_chunk = fields["channel_chunk"]
-        j.row_chunk = fields["row_chunk"]
-        j.slab_rows = fields["slab_rows"]
-        j.slab_offset = fields["slab_offset"]
-        j.out_offset = fields["out_offset"]
+        # Each member by its name, from the numbers that `check_numbers` has seen.
+        j.plan = fields
         self.check()
-        j.channel_segments = ceil_div(j.channels, j.channel_segment)
-        j.row_segments = ceil_div(j.shape.geometry.oh, j.row_segment)
+        j.channel_segments = ceil_div(j.channels, j.plan.channel_segment)
+        j.row_segments = ceil_div(j.shape.geometry.oh, j.plan.row_segment)
         self.job = j
         self.task = run_task
         self.pack = pack_range
@@ -291,18 +285,19 @@ cdef class DepthwiseSchedule(Schedule):
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef DepthwiseJob *j = &self.own
+        cdef DepthwiseFields *f = &j.plan
         if j.shape.ic != 1:
             raise ValueError("depthwise groups have one input channel")
-        if j.channel_segment < 1 or j.row_segment < 1:
+        if f.channel_segment < 1 or f.row_segment < 1:
             raise ValueError("segments are at least 1")
-        if j.channel_segment % j.multiplier and j.channel_segment < j.channels:
+        if f.channel_segment % j.multiplier and f.channel_segment < j.channels:
             raise ValueError("channel_segment must be whole groups")
-        if j.width < j.channels:
+        if f.width < j.channels:
             raise ValueError("packed kernels are narrower than the channels")
-        if self.tasks != (j.shape.batch * ceil_div(j.channels, j.channel_segment)
-                          * ceil_div(j.shape.geometry.oh, j.row_segment)):
+        if self.tasks != (j.shape.batch * ceil_div(j.channels, f.channel_segment)
+                          * ceil_div(j.shape.geometry.oh, f.row_segment)):
             raise ValueError("the tasks are not those of the segments")
-        if self.weight_bytes < j.width * j.shape.taps * j.shape.size.weight:
+        if self.weight_bytes < f.width * j.shape.taps * j.shape.size.weight:
             raise ValueError("packed weights are larger than their memory")
         if j.shape.converts:
             self.check_converted()
@@ -311,20 +306,21 @@ cdef class DepthwiseSchedule(Schedule):
     cdef int check_converted(self) except -1:
         """Refuse scratch in which what is converted overlaps or does not fit."""
         cdef DepthwiseJob *j = &self.own
+        cdef DepthwiseFields *f = &j.plan
         cdef int64_t e = j.shape.size.operand, rows
         g = &j.shape.geometry
-        if min(j.channel_chunk, j.row_chunk) < 1:
+        if min(f.channel_chunk, f.row_chunk) < 1:
             raise ValueError("chunks are at least 1")
-        if j.channel_chunk % j.multiplier and j.shape.y.width == 1:
+        if f.channel_chunk % j.multiplier and j.shape.y.width == 1:
             raise ValueError("channel_chunk must be whole groups")
-        rows = (j.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
-        if j.slab_rows < least(rows, g.ih):
+        rows = (f.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
+        if f.slab_rows < least(rows, g.ih):
             raise ValueError("the slab has fewer rows than what goes into it")
-        if j.slab_offset % e or j.out_offset % e:
+        if f.slab_offset % e or f.out_offset % e:
             raise ValueError("offsets are whole elements")
         if self.tasks and (
-                j.out_offset < j.slab_offset + j.channel_chunk * j.slab_rows * g.iw * e
-                or self.thread_scratch < (j.out_offset + j.channel_chunk * j.row_chunk * g.ow
+                f.out_offset < f.slab_offset + f.channel_chunk * f.slab_rows * g.iw * e
+                or self.thread_scratch < (f.out_offset + f.channel_chunk * f.row_chunk * g.ow
                                           * j.shape.size.sum)):
             raise ValueError("the scratch is too small for what is converted")
         return 0

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS, INT, header_text
+from asm.build import main
+from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS, INT, declarations_text, header_text
 from kernel_checker import NATIVE, STRUCTURES, compile_library
+
+DECLARATIONS = Path(__file__).resolve().parents[2] / "pplconv/_contracts.pxd"
 
 every_contract = pytest.mark.parametrize("op", CONTRACTS)
 
@@ -77,3 +82,37 @@ def test_moved_member_does_not_compile(tmp_path, op):
 def test_flags_are_single_bits():
     values = sorted(FLAGS.values())
     assert values == [1 << bit for bit in range(len(values))]
+
+
+def test_the_declarations_for_cython_are_those_of_the_tables(tmp_path):
+    made = tmp_path / "made.pxd"
+    main(["--pxd", str(made)])
+    assert DECLARATIONS.read_text() == made.read_text(), (
+        "run: python -m asm.build --pxd pplconv/_contracts.pxd"
+    )
+
+
+def members(text: str, struct: str, end: str) -> list[str]:
+    """List type and name of each member of a struct as C or Cython text declares it, in order."""
+    body = re.search(rf"struct {struct}\b[ {{:]*\n(.*?){end}", text, re.DOTALL)
+    assert body, struct
+    found = []
+    for line in re.sub(r"/\*.*?\*/|_Alignas\(8\)|;", "", body[1], flags=re.DOTALL).split("\n"):
+        base, pointer, names = re.fullmatch(r"\s*(const \w+|\w*)\s*(\*?)(.*)", line).groups()
+        found += [f"{base} {pointer}{name.strip(' *')}" for name in names.split(",") if name]
+    return found
+
+
+def test_c_and_cython_declare_the_same():
+    """Cython takes the members of a struct on trust: one that C lacks is an error of the build."""
+    c, cython = header_text(), declarations_text()
+    structs = re.findall(r"^struct (\w+) \{", c, re.MULTILINE)
+    assert structs == re.findall(r"^    struct (\w+):", cython, re.MULTILINE)
+    assert {contract.struct for contract in CONTRACTS.values()} < set(structs)
+    for struct in structs:
+        declared = members(cython, struct, r"\n\n")
+        assert declared
+        assert members(c, struct, r"\};") == declared
+    constants = re.findall(r"^    (PPLCONV_\w+) = ", c, re.MULTILINE)
+    assert constants == re.findall(r"^        (PPLCONV_\w+)$", cython, re.MULTILINE)
+    assert len(constants) > len(FLAGS) + len(ACTIVATIONS)

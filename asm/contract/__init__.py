@@ -1,0 +1,42 @@
+"""The calling contracts: one argument struct per operation, described once.
+
+Every kernel of an operation takes one pointer to the operation's argument struct and
+returns nothing. The C header, the compile-time offset checks, the offsets that the
+assembly generators use, the Cython declarations, and the ``ctypes`` mirror in the tests are all
+derived from the tables in this package, so no member is written down twice.
+
+All strides are in bytes. Each field begins on a multiple of eight bytes, on machines with
+pointers of four as well, so that an offset is an index.
+
+``fields``       what a contract is made of
+``constants``    flags, activations, the longest chain in half precision
+``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``
+                 the argument structs
+``operations``   all of them, by operation
+``records``      structs that arguments point to, and the row of the kernel table
+``header``       the C header
+``declarations`` the same for Cython, which is kept as ``pplconv/_contracts.pxd``
+"""
+
+from asm.contract.constants import ACTIVATIONS, FLAGS, HALF_CHAIN
+from asm.contract.declarations import declarations_text
+from asm.contract.elementwise import ACTIVATE
+from asm.contract.fields import INT, Contract, Field
+from asm.contract.gemm import FMA_PEAK, GEMM
+from asm.contract.header import header_text
+from asm.contract.operations import CONTRACTS
+
+__all__ = [
+    "ACTIVATE",
+    "ACTIVATIONS",
+    "CONTRACTS",
+    "FLAGS",
+    "FMA_PEAK",
+    "GEMM",
+    "HALF_CHAIN",
+    "INT",
+    "Contract",
+    "Field",
+    "declarations_text",
+    "header_text",
+]

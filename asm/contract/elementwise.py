@@ -1,0 +1,65 @@
+"""Argument structs of what changes an array element by element."""
+
+from __future__ import annotations
+
+from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
+
+ACTIVATE = Contract(
+    "activate",
+    "data[i, j] = f(data[i, j]) for 0 <= i < rows, 0 <= j < columns, in place",
+    (
+        Field("data", POINTER, "row-major"),
+        Field("row_stride", INT, "from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("slope", CONST_POINTER, "1, rows or columns elements, by kind; else not read"),
+        Field("kind", INT, "PPLCONV_ACTIVATE_*"),
+    ),
+)
+
+ZERO_LANES = Contract(
+    "zero_lanes",
+    "dst[i, c] = 0 for 0 <= i < pixels, 0 <= c < lanes: channels that a blocked array lacks",
+    (
+        Field("dst", POINTER, "first element of the first pixel"),
+        Field("dst_ps", INT, "from one pixel to the next"),
+        Field("pixels", INT, "pixels, >= 1"),
+        Field("lanes", INT, "elements of each pixel, >= 1"),
+    ),
+)
+
+CONVERT_IN = Contract(
+    "convert_in",
+    "arrays of halves that are computed in float, or the other way round, rounded to the nearest: "
+    "dst[i, j] = src[i, j] for 0 <= i < rows, 0 <= j < columns; with ACCUMULATE it is added to "
+    "what dst holds",
+    (
+        Field("src", CONST_POINTER, "rows of the other type"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "rows of elements"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("flags", INT, "PPLCONV_ACCUMULATE or none"),
+    ),
+)
+
+CONVERT_OUT = Contract(
+    "convert_out",
+    "what was computed in float to arrays of halves, or the other way round, rounded to the "
+    "nearest, ties to even: dst[i, j] = epilogue(src[i, j]) for 0 <= i < rows, 0 <= j < columns, "
+    "and zero for columns <= j < fill",
+    (
+        Field("src", CONST_POINTER, "rows of elements"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "rows of the other type"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row of src, >= 0"),
+        Field("fill", INT, "elements written of each row; none beyond columns if it is less"),
+        Field("residual", CONST_POINTER, "rows like those of dst, by flag"),
+        Field("residual_rs", INT, "residual: from one row to the next"),
+        Field("clip", CONST_POINTER, "two elements, low and high, by flag"),
+        Field("flags", INT, "PPLCONV_* bits"),
+    ),
+)

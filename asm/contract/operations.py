@@ -1,0 +1,43 @@
+"""The contracts of all operations, in the order of the C header."""
+
+from __future__ import annotations
+
+from asm.contract.depthwise import DEPTHWISE_CHANNELS, DEPTHWISE_PIXELS, PACK_DEPTHWISE
+from asm.contract.elementwise import ACTIVATE, CONVERT_IN, CONVERT_OUT, ZERO_LANES
+from asm.contract.gemm import FMA_PEAK, GEMM
+from asm.contract.packing import (
+    PACK_CHANNELS,
+    PACK_PIXELS,
+    PACK_ROWS,
+    PACK_WEIGHTS,
+    STORE_TRANSPOSED,
+)
+from asm.contract.winograd import (
+    DIRECT_SUMS,
+    WINOGRAD_INPUT,
+    WINOGRAD_OUTPUT,
+    WINOGRAD_WEIGHTS,
+)
+
+_ALL = (
+    GEMM,
+    PACK_PIXELS,
+    PACK_ROWS,
+    PACK_CHANNELS,
+    PACK_WEIGHTS,
+    STORE_TRANSPOSED,
+    ACTIVATE,
+    WINOGRAD_INPUT,
+    WINOGRAD_OUTPUT,
+    DIRECT_SUMS,
+    WINOGRAD_WEIGHTS,
+    ZERO_LANES,
+    CONVERT_IN,
+    CONVERT_OUT,
+    DEPTHWISE_PIXELS,
+    DEPTHWISE_CHANNELS,
+    PACK_DEPTHWISE,
+    FMA_PEAK,
+)
+
+CONTRACTS = {contract.op: contract for contract in _ALL}

@@ -1,0 +1,103 @@
+"""Structs that kernels share: pieces of arguments, and a row of the table of kernels.
+
+Unlike arguments their members lie as C puts them, some of less than eight bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Record:
+    """A plain C struct.
+
+    Parameters
+    ----------
+    struct : str
+        Its name, without the ``struct`` keyword.
+    comment : str
+        What it holds, as lines of a C comment; empty for none.
+    members : tuple of (str, tuple of str)
+        Members in order, those of one type in one declaration.
+    size : int, optional
+        Its bytes, which the header asserts, where C and generated code count on them.
+    """
+
+    struct: str
+    comment: str
+    members: tuple[tuple[str, tuple[str, ...]], ...]
+    size: int | None = None
+
+    def declared(self) -> list[tuple[str, str]]:
+        """Type and name of each member, in order."""
+        return [(ctype, name) for ctype, names in self.members for name in names]
+
+    def c_declaration(self) -> str:
+        """C text of the struct and of the check of its size."""
+        lines = [self.comment] if self.comment else []
+        lines.append(f"struct {self.struct} {{")
+        for ctype, names in self.members:
+            base = ctype.rstrip("* ")
+            pointer = ctype[len(base) :].strip()
+            lines.append(f"    {base} {', '.join(pointer + name for name in names)};")
+        lines.append("};")
+        if self.size is not None:
+            lines.append(
+                f"_Static_assert(sizeof(struct {self.struct}) == {self.size}, "
+                f'"struct {self.struct} grew");'
+            )
+        return "\n".join(lines)
+
+
+SEGMENT = Record(
+    "pplconv_segment",
+    "/* One segment of a GEMM's sum: where its A and B begin, in bytes from `a` and `b`. */",
+    (("int64_t", ("a", "b")),),
+    size=16,
+)
+
+RUN = Record(
+    "pplconv_run",
+    "/* One run of output pixels of one image row, for one tap: `lanes` packed elements from\n"
+    " * `dst` on, of which those from `begin` up to `end` come from the image and the others are\n"
+    " * padding. Lane i comes from element src + i * stride of the channel plane. */",
+    (
+        ("int32_t", ("src", "dst")),
+        ("uint16_t", ("load_mask", "store_mask")),
+        ("uint8_t", ("begin", "end", "lanes", "unused")),
+    ),
+    size=16,
+)
+
+GEOMETRY = Record(
+    "pplconv_geometry",
+    "/* Geometry of one problem, in elements and pixels. */",
+    (
+        ("int64_t", ("ih", "iw", "oh", "ow", "kh", "kw")),
+        ("int64_t", ("stride_h", "stride_w", "dilation_h", "dilation_w", "pad_top", "pad_left")),
+    ),
+)
+
+KERNEL_ROW = Record(
+    "pplconv_kernel_row",
+    "",
+    (
+        ("const char *", ("symbol", "op", "dtype", "isa", "tuning")),
+        ("int32_t", ("mr", "nr", "kr", "vector_bytes", "lanes")),
+        ("pplconv_kernel", ("function",)),
+    ),
+)
+
+ISA_ROW = Record(
+    "pplconv_isa_row",
+    '/* A level, and the one below it, whose kernels stand in for those that it lacks; "" if '
+    "none. */",
+    (("const char *", ("isa", "below")),),
+)
+
+# What arguments point to.
+PIECES = (SEGMENT, RUN, GEOMETRY)
+
+# Arrays of rows that the library holds: pplconv_<name>_table, of pplconv_<name>_count rows.
+TABLES = {"kernel": KERNEL_ROW, "isa": ISA_ROW}

@@ -1,0 +1,315 @@
+# Made by `python -m asm.build --pxd FILE` from the tables of asm/contract/: edit those.
+
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t
+
+
+cdef extern from "pplconv_kernels.h" nogil:
+    enum:
+        PPLCONV_ACCUMULATE
+        PPLCONV_BIAS_ROW
+        PPLCONV_BIAS_COLUMN
+        PPLCONV_RESIDUAL
+        PPLCONV_CLIP
+        PPLCONV_B_PADDED
+
+    enum:
+        PPLCONV_ACTIVATE_LEAKY
+        PPLCONV_ACTIVATE_PRELU_ROW
+        PPLCONV_ACTIVATE_PRELU_COLUMN
+        PPLCONV_ACTIVATE_HARDSWISH
+        PPLCONV_ACTIVATE_SIGMOID
+        PPLCONV_ACTIVATE_SILU
+
+    enum:
+        PPLCONV_HALF_CHAIN
+
+    struct pplconv_segment:
+        int64_t a
+        int64_t b
+
+    struct pplconv_run:
+        int32_t src
+        int32_t dst
+        uint16_t load_mask
+        uint16_t store_mask
+        uint8_t begin
+        uint8_t end
+        uint8_t lanes
+        uint8_t unused
+
+    struct pplconv_geometry:
+        int64_t ih
+        int64_t iw
+        int64_t oh
+        int64_t ow
+        int64_t kh
+        int64_t kw
+        int64_t stride_h
+        int64_t stride_w
+        int64_t dilation_h
+        int64_t dilation_w
+        int64_t pad_top
+        int64_t pad_left
+
+    struct pplconv_gemm_args:
+        const void *a
+        const void *b
+        void *c
+        const void *segments
+        int64_t segment_count
+        int64_t k
+        int64_t a_rs
+        int64_t a_ks
+        int64_t b_ks
+        int64_t b_ahead
+        int64_t c_rs
+        int64_t c_vs
+        int64_t n
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        int64_t residual_vs
+        const void *clip
+        int64_t flags
+
+    struct pplconv_pack_pixels_args:
+        const void *src
+        int64_t src_cs
+        void *dst
+        int64_t dst_cs
+        int64_t channels
+        const void *runs
+        int64_t run_count
+        int64_t stride
+
+    struct pplconv_pack_rows_args:
+        const void *src
+        int64_t src_ns
+        int64_t src_ps
+        void *dst
+        int64_t dst_rs
+        int64_t dst_ts
+        int64_t first
+        int64_t pixels
+        int64_t channels
+        int64_t k_begin
+        int64_t k_end
+        const void *geometry
+
+    struct pplconv_pack_channels_args:
+        const void *src
+        int64_t src_cs
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t dst_ps
+        int64_t rows
+        int64_t columns
+        int64_t channels
+        int64_t fill
+
+    struct pplconv_pack_weights_args:
+        const void *src
+        void *dst
+        int64_t oc_begin
+        int64_t oc_end
+        int64_t ic
+        int64_t taps
+        int64_t panel_width
+        int64_t channel_block
+
+    struct pplconv_store_transposed_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        const void *clip
+        int64_t flags
+
+    struct pplconv_activate_args:
+        void *data
+        int64_t row_stride
+        int64_t rows
+        int64_t columns
+        const void *slope
+        int64_t kind
+
+    struct pplconv_winograd_input_args:
+        const void *src
+        int64_t src_rs
+        int64_t src_ps
+        int64_t row_begin
+        int64_t row_end
+        int64_t column_begin
+        int64_t column_end
+        int64_t tiles
+        int64_t channels
+        void *dst
+        int64_t dst_ts
+        int64_t dst_ps
+
+    struct pplconv_winograd_output_args:
+        const void *src
+        int64_t src_ts
+        int64_t src_ps
+        void *dst
+        int64_t dst_rs
+        int64_t dst_ps
+        int64_t rows
+        int64_t columns
+        int64_t tiles
+        int64_t channels
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        int64_t residual_ps
+        const void *clip
+        int64_t flags
+        void *spoiled
+
+    struct pplconv_direct_sums_args:
+        const void *sums
+        int64_t sums_rs
+        int64_t sums_ps
+        const void *src
+        int64_t src_bs
+        int64_t src_rs
+        int64_t src_ps
+        int64_t block
+        int64_t row_begin
+        int64_t row_end
+        int64_t column_begin
+        int64_t column_end
+        const void *weights
+        int64_t ic
+        int64_t side
+        int64_t halves
+        void *dst
+        int64_t dst_rs
+        int64_t dst_ps
+        int64_t rows
+        int64_t columns
+        int64_t channels
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        int64_t residual_ps
+        const void *clip
+        int64_t flags
+
+    struct pplconv_winograd_weights_args:
+        const void *src
+        void *dst
+        int64_t dst_ps
+        int64_t oc_begin
+        int64_t oc_end
+        int64_t ic
+        int64_t ic_padded
+        int64_t panel_width
+
+    struct pplconv_zero_lanes_args:
+        void *dst
+        int64_t dst_ps
+        int64_t pixels
+        int64_t lanes
+
+    struct pplconv_convert_in_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        int64_t flags
+
+    struct pplconv_convert_out_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        int64_t fill
+        const void *residual
+        int64_t residual_rs
+        const void *clip
+        int64_t flags
+
+    struct pplconv_depthwise_pixels_args:
+        const void *src
+        int64_t src_cs
+        void *dst
+        int64_t dst_cs
+        const void *weights
+        int64_t first_row
+        int64_t rows
+        int64_t channels
+        int64_t multiplier
+        const void *bias
+        const void *residual
+        int64_t residual_cs
+        const void *clip
+        int64_t flags
+        const void *geometry
+
+    struct pplconv_depthwise_channels_args:
+        const void *src
+        int64_t src_rs
+        int64_t src_ps
+        void *dst
+        int64_t dst_rs
+        int64_t dst_ps
+        const void *weights
+        int64_t weights_ts
+        int64_t first_row
+        int64_t rows
+        int64_t channels
+        int64_t multiplier
+        int64_t phase
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        int64_t residual_ps
+        const void *clip
+        int64_t flags
+        const void *geometry
+
+    struct pplconv_pack_depthwise_args:
+        const void *src
+        void *dst
+        int64_t taps
+        int64_t oc_begin
+        int64_t oc_end
+        int64_t width
+
+    struct pplconv_fma_peak_args:
+        int64_t iterations
+
+    ctypedef void (*pplconv_kernel)(const void *args) noexcept nogil
+
+    struct pplconv_kernel_row:
+        const char *symbol
+        const char *op
+        const char *dtype
+        const char *isa
+        const char *tuning
+        int32_t mr
+        int32_t nr
+        int32_t kr
+        int32_t vector_bytes
+        int32_t lanes
+        pplconv_kernel function
+
+    struct pplconv_isa_row:
+        const char *isa
+        const char *below
+
+    const pplconv_kernel_row pplconv_kernel_table[]
+    const int32_t pplconv_kernel_count
+    const pplconv_isa_row pplconv_isa_table[]
+    const int32_t pplconv_isa_count
