@@ -60,9 +60,10 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
     plain = Problem(dtype, "NCHW" if block else layout, *SHAPES[shape], seed=len(shape))
     problem = conv_problem(plain, block)
     epilogues = [Case(replace(plain, **options), block) for options in EPILOGUES.values()]
-    serving = {name for name, module in ALGORITHMS.items() if module.supports(problem) is None}
+    (numerics,) = problem.numerics
+    serving = {name for name, m in ALGORITHMS.items() if m.supports(problem, numerics) is None}
     run = set()
-    for around in all_contexts(problem.numerics[0]):
+    for around in all_contexts(numerics):
         request = Request(problem, tolerance=np.inf, threads=around.threads)
         found = list(every_candidate(problem, around))
         # How many blocks there are to choose from is the machine's; what can serve is not.

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pplconv
-from candidates import all_surroundings, conv_problem, describe, every_candidate
+from candidates import all_contexts, conv_problem, describe, every_candidate
 from emulation import few
 from pplconv import planner
 from pplconv._trial import Trial
@@ -57,7 +57,7 @@ def test_every_candidate_of_special_numbers(shape, layout, dtype, rng, monkeypat
             sprinkle(arrays["weight"], 2, rng)
         cases.append(Case(described, block, arrays))
     run = set()
-    for around in all_surroundings(problem.compute):
+    for around in all_contexts(problem.numerics[0]):
         request = Request(problem, tolerance=np.inf, threads=around.threads)
         found = [c for c in every_candidate(problem, around) if c.algorithm == "winograd"]
         for candidate in few(found, 3):
@@ -69,7 +69,7 @@ def test_every_candidate_of_special_numbers(shape, layout, dtype, rng, monkeypat
                 case.check(forced[0], describe(candidate))
             run.add(candidate)
     # Groups of channels that begin within a block are not for Winograd.
-    assert bool(run) == (winograd.supports(problem) is None)
+    assert bool(run) == (winograd.supports(problem, problem.numerics[0]) is None)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "winograd", "direct", "im2col"])
@@ -204,10 +204,10 @@ def test_a_search_times_what_a_call_would_compute(rng):
     x[0, 2, 7, 7] = np.inf
     w = plain_weights(rng, 24, 16, 3, 3)
     asked = Request(conv_problem(Problem("float32", "NCHW", 1, 1, 16, 24, (20, 20), (3, 3))))
-    around = all_surroundings("f32")[0]
+    around = all_contexts(asked.problem.numerics[0])[0]
     found = [c for c in every_candidate(asked.problem, around) if c.algorithm == "winograd"]
-    first = Trial(found[0].fields(1), "f32", around.isa, w)
-    again = Trial(found[0].fields(1), "f32", around.isa, w, packed=first)
+    first = Trial(found[0].fields(1), around.isa, w)
+    again = Trial(found[0].fields(1), around.isa, w, packed=first)
     expected = pplconv.conv2d(x, w, algorithm="direct")
     for trial in (first, again):
         y = np.zeros(asked.problem.output_shape, np.float32)
