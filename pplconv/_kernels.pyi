@@ -16,6 +16,7 @@ class _Row(TypedDict):
     address: int
 
 HALF_CHAIN: int
+ACTIVATIONS: dict[str, int]
 
 def rows() -> list[_Row]: ...
 def tune(tuning: str) -> None: ...

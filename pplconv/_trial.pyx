@@ -6,13 +6,13 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from pplconv.memory.arrays cimport View, hold, release
-from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.team cimport leave_team, take_team
 
 import numpy as np
 
+from pplconv.epilogue import KINDS, TRIED
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
 
@@ -28,10 +28,6 @@ cdef extern from *:
     double pplconv_now() nogil
 
 
-# What stands for a class of epilogues: the dearest of each.
-cdef dict EPILOGUES = {"none": 0, "slope": PPLCONV_ACTIVATE_LEAKY, "exp": PPLCONV_ACTIVATE_SILU}
-
-
 cdef class Trial:
     """A candidate ready to be timed.
 
@@ -44,7 +40,7 @@ cdef class Trial:
     weight : ndarray
         Contiguous weights (oc, ic / groups, kh, kw).
     epilogue : str
-        Class of what follows the sums: ``"none"``, ``"slope"`` or ``"exp"``.
+        Class of what follows the sums, one of `epilogue.COST_CLASSES`.
     packed : Trial, optional
         Another trial whose packing is the same, to share its packed weights.
     """
@@ -66,7 +62,7 @@ cdef class Trial:
         self.schedule = schedule
         self.threads = fields["threads"]
         self.whole = True
-        self.activation = EPILOGUES[epilogue]
+        self.activation = KINDS[TRIED[epilogue]].code
         slope = np.full(1, 0.125, DTYPES[fields["numerics"].bias]).tobytes()
         memcpy(&self.slope, <const char *> slope, <size_t> len(slope))
         view.held = False

@@ -32,7 +32,7 @@ LAYERS = [
     {"runtime", "wisdom"},
     {"machine"},
     {"memory"},
-    {"_binding", "config", "problem", "_version"},
+    {"_binding", "config", "epilogue", "problem", "_version"},
     {"numerics"},
     {"_kernels"},
     {"_checks", "architecture"},
@@ -44,10 +44,11 @@ LEAVES = {
     "_binding": set(),
     "_checks": set(),
     "_kernels": set(),
-    "_trial": {"_binding", "_kernels", "memory", "runtime", "schedules"},
+    "_trial": {"_binding", "_kernels", "epilogue", "memory", "runtime", "schedules"},
     "_version": set(),
     "architecture": set(),
     "config": {"architecture"},  # whose instruction sets a cap may name
+    "epilogue": {"_kernels"},  # which says what the contract calls each activation
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
     "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
     "numerics": {"_kernels"},  # which says how long its chains are

@@ -18,13 +18,6 @@ from pplconv.memory.arrays cimport (
     release,
 )
 from libc.string cimport memcpy
-from pplconv._kernels cimport (
-    PPLCONV_ACTIVATE_HARDSWISH,
-    PPLCONV_ACTIVATE_LEAKY,
-    PPLCONV_ACTIVATE_PRELU_ROW,
-    PPLCONV_ACTIVATE_SIGMOID,
-    PPLCONV_ACTIVATE_SILU,
-)
 from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
@@ -32,6 +25,7 @@ from pplconv.memory.workspace cimport Buffer, borrow, give_back
 import numpy as np
 
 from pplconv import planner
+from pplconv.epilogue import KINDS
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
 
@@ -57,17 +51,6 @@ cdef class Prepared:
             self.output_dims[i] = self.output_shape[i]
 
 
-cdef dict ACTIVATION_KINDS = {
-    "none": 0,
-    "clip": 0,
-    "leaky_relu": PPLCONV_ACTIVATE_LEAKY,
-    "prelu": PPLCONV_ACTIVATE_PRELU_ROW,
-    "hardswish": PPLCONV_ACTIVATE_HARDSWISH,
-    "sigmoid": PPLCONV_ACTIVATE_SIGMOID,
-    "silu": PPLCONV_ACTIVATE_SILU,
-}
-
-
 cdef class Activation:
     """An activation in the type that is computed in, as `Tensors` have it.
 
@@ -86,7 +69,7 @@ cdef class Activation:
         cdef View view
         self.clip = NULL
         self.slope = NULL
-        self.kind = ACTIVATION_KINDS[description.kind]
+        self.kind = KINDS[description.kind].code
         if description.bounds is not None:
             with np.errstate(all="ignore"):  # what the type cannot hold becomes inf or zero
                 bounds = np.array(description.bounds, DTYPES[dtype])
