@@ -235,10 +235,9 @@ def test_only_schedules_are_parallel(path):
         assert not re.search(r"\b(prange|cython\.parallel|omp_\w+)\b", code_of(path))
 
 
-def test_a_schedule_is_parallel():
-    schedules = sorted(PACKAGE.glob("schedules/*.pyx"))
-    assert schedules
-    assert any("prange" in code_of(path) for path in schedules)
+def test_one_loop_serves_all_teams():
+    schedules = sorted(PACKAGE.glob("schedules/*.p[yx][xd]"))
+    assert [path.name for path in schedules if "prange" in code_of(path)] == ["team_loop.pyx"]
 
 
 @pytest.mark.parametrize(
