@@ -153,6 +153,7 @@ setup(
         extension("schedules.base"),
         extension("schedules.team", openmp=True),
         extension("schedules.team_loop", openmp=True),
+        extension("schedules.execute"),
         extension("schedules.gemm"),
         extension("schedules.direct"),
         extension("schedules.winograd"),

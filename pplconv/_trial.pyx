@@ -6,8 +6,9 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from pplconv.memory.arrays cimport View, hold, release
-from pplconv.memory.workspace cimport Buffer, borrow, give_back
+from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.execute cimport execute
 from pplconv.schedules.team cimport leave_team, take_team
 
 import numpy as np
@@ -15,17 +16,6 @@ import numpy as np
 from pplconv.epilogue import KINDS, TRIED
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
-
-cdef extern from *:
-    """
-    #include <time.h>
-    static double pplconv_now(void) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-    }
-    """
-    double pplconv_now() nogil
 
 
 cdef class Trial:
@@ -98,11 +88,8 @@ cdef class Trial:
         """
         cdef View x_view, y_view
         cdef Tensors t
-        cdef double best = 1e30, begin, took
-        cdef int _i, team
-        cdef Schedule schedule = self.schedule
-        # Borrowed as a call borrows it: warm, and not one for each candidate.
-        cdef Buffer scratch = borrow(schedule.scratch_bytes())
+        cdef int64_t shortest = 0
+        cdef int team
         x_view.held = y_view.held = False
         try:
             hold(x, &x_view, PyBUF_ND)
@@ -116,19 +103,11 @@ cdef class Trial:
             t.clip = NULL
             t.slope = <const char *> &self.slope
             t.activation = self.activation
-            # A time that is shared with another call's threads is nobody's.
-            team = take_team(self.threads, self.threads)
+            # As a call runs, in warm scratch, but for its team: a time that is shared with another
+            # call's threads is nobody's.
+            team = execute(self.schedule, &t, self.threads, self.threads, runs, &shortest)
             self.whole = self.whole and team == self.threads
-            with nogil:
-                for _i in range(runs):
-                    begin = pplconv_now()
-                    schedule.run(&t, scratch.data, team)
-                    took = pplconv_now() - begin
-                    if took < best:
-                        best = took
-                leave_team(team)
         finally:
             release(&x_view)
             release(&y_view)
-            give_back(scratch)
-        return best
+        return 1e-9 * shortest

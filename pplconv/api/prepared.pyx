@@ -19,8 +19,9 @@ from pplconv.memory.arrays cimport (
 )
 from libc.string cimport memcpy
 from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.execute cimport execute
 from pplconv.schedules.team cimport leave_team, take_team
-from pplconv.memory.workspace cimport Buffer, borrow, give_back
+from pplconv.memory.workspace cimport Buffer
 
 import numpy as np
 
@@ -173,9 +174,6 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     the array behind `o.x`, which is `input` unless that had to be copied.
     """
     cdef Tensors t
-    cdef Buffer scratch
-    cdef Schedule schedule = prepared.schedule
-    cdef int team
     cdef object plain
     if residual is not None:
         residual = as_array(residual, "residual", prepared.dtype)
@@ -209,13 +207,5 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.clip = activation.clip
     t.slope = activation.slope
     t.activation = activation.kind
-    # Before memory is asked for: a pin says of which node it had better be.
-    team = take_team(prepared.threads, prepared.most)
-    try:
-        scratch = borrow(schedule.scratch_bytes())
-        with nogil:
-            schedule.run(&t, scratch.data, team)
-        give_back(scratch)
-    finally:
-        leave_team(team)
+    execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)
     return out

@@ -8,6 +8,7 @@
 ``depthwise``        one input channel for each output channel
 ``relayout``         NCHW to NCHWc and back
 ``team_loop``        the one loop of a team: phases of tasks, hooks of its threads
+``execute``          runs of a plan, for calls and trials: team, scratch, loops, time
 ``team``             how many threads a call gets just now; what starting some costs
 ===================  ===========================================================================
 
