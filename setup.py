@@ -150,13 +150,15 @@ def extension(name: str, *, openmp: bool = False) -> Extension:
 setup(
     ext_modules=[
         extension("_kernels"),
-        extension("schedules.base", openmp=True),
+        extension("schedules.base"),
         extension("schedules.team", openmp=True),
+        extension("schedules.team_loop", openmp=True),
+        extension("schedules.execute"),
         extension("schedules.gemm"),
         extension("schedules.direct"),
         extension("schedules.winograd"),
         extension("schedules.depthwise"),
-        extension("schedules.relayout", openmp=True),
+        extension("schedules.relayout"),
         extension("_binding"),
         extension("memory.workspace"),
         extension("memory.arrays"),

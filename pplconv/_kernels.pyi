@@ -17,6 +17,7 @@ class _Row(TypedDict):
     address: int
 
 HALF_CHAIN: int
+ACTIVATIONS: dict[str, int]
 
 def rows() -> list[_Row]: ...
 def ladder(isa: str) -> list[str]: ...

@@ -19,6 +19,16 @@ cdef extern from "pplconv_kernels.h" nogil:
 # Most products that kernels add up in half precision; longer sums are chains of that length.
 HALF_CHAIN = PPLCONV_HALF_CHAIN
 
+# What the kernels of activations call each kind.
+ACTIVATIONS = {
+    "LEAKY": PPLCONV_ACTIVATE_LEAKY,
+    "PRELU_ROW": PPLCONV_ACTIVATE_PRELU_ROW,
+    "PRELU_COLUMN": PPLCONV_ACTIVATE_PRELU_COLUMN,
+    "HARDSWISH": PPLCONV_ACTIVATE_HARDSWISH,
+    "SIGMOID": PPLCONV_ACTIVATE_SIGMOID,
+    "SILU": PPLCONV_ACTIVATE_SILU,
+}
+
 
 cdef dict _row(const pplconv_kernel_row *row):
     return {

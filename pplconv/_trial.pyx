@@ -6,30 +6,16 @@ from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 
 from pplconv.memory.arrays cimport View, hold, release
-from pplconv._kernels cimport PPLCONV_ACTIVATE_LEAKY, PPLCONV_ACTIVATE_SILU
-from pplconv.memory.workspace cimport Buffer, borrow, give_back
+from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.execute cimport execute
 from pplconv.schedules.team cimport leave_team, take_team
 
 import numpy as np
 
+from pplconv.epilogue import KINDS, TRIED
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
-
-cdef extern from *:
-    """
-    #include <time.h>
-    static double pplconv_now(void) {
-        struct timespec t;
-        clock_gettime(CLOCK_MONOTONIC, &t);
-        return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-    }
-    """
-    double pplconv_now() nogil
-
-
-# What stands for a class of epilogues: the dearest of each.
-cdef dict EPILOGUES = {"none": 0, "slope": PPLCONV_ACTIVATE_LEAKY, "exp": PPLCONV_ACTIVATE_SILU}
 
 
 cdef class Trial:
@@ -44,7 +30,7 @@ cdef class Trial:
     weight : ndarray
         Contiguous weights (oc, ic / groups, kh, kw).
     epilogue : str
-        Class of what follows the sums: ``"none"``, ``"slope"`` or ``"exp"``.
+        Class of what follows the sums, one of `epilogue.COST_CLASSES`.
     packed : Trial, optional
         Another trial whose packing is the same, to share its packed weights.
     """
@@ -66,7 +52,7 @@ cdef class Trial:
         self.schedule = schedule
         self.threads = fields["threads"]
         self.whole = True
-        self.activation = EPILOGUES[epilogue]
+        self.activation = KINDS[TRIED[epilogue]].code
         slope = np.full(1, 0.125, DTYPES[fields["numerics"].bias]).tobytes()
         memcpy(&self.slope, <const char *> slope, <size_t> len(slope))
         view.held = False
@@ -102,11 +88,8 @@ cdef class Trial:
         """
         cdef View x_view, y_view
         cdef Tensors t
-        cdef double best = 1e30, begin, took
-        cdef int _i, team
-        cdef Schedule schedule = self.schedule
-        # Borrowed as a call borrows it: warm, and not one for each candidate.
-        cdef Buffer scratch = borrow(schedule.scratch_bytes())
+        cdef int64_t shortest = 0
+        cdef int team
         x_view.held = y_view.held = False
         try:
             hold(x, &x_view, PyBUF_ND)
@@ -120,19 +103,11 @@ cdef class Trial:
             t.clip = NULL
             t.slope = <const char *> &self.slope
             t.activation = self.activation
-            # A time that is shared with another call's threads is nobody's.
-            team = take_team(self.threads, self.threads)
+            # As a call runs, in warm scratch, but for its team: a time that is shared with another
+            # call's threads is nobody's.
+            team = execute(self.schedule, &t, self.threads, self.threads, runs, &shortest)
             self.whole = self.whole and team == self.threads
-            with nogil:
-                for _i in range(runs):
-                    begin = pplconv_now()
-                    schedule.run(&t, scratch.data, team)
-                    took = pplconv_now() - begin
-                    if took < best:
-                        best = took
-                leave_team(team)
         finally:
             release(&x_view)
             release(&y_view)
-            give_back(scratch)
-        return best
+        return 1e-9 * shortest

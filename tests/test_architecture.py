@@ -32,7 +32,7 @@ LAYERS = [
     {"runtime", "wisdom"},
     {"machine"},
     {"memory"},
-    {"_binding", "config", "problem", "_version"},
+    {"_binding", "config", "epilogue", "problem", "_version"},
     {"numerics"},
     {"_kernels"},
     {"_checks", "_contracts", "architecture"},
@@ -45,10 +45,11 @@ LEAVES = {
     "_checks": set(),
     "_contracts": set(),
     "_kernels": {"_contracts"},  # which it passes on to whoever calls kernels
-    "_trial": {"_binding", "_kernels", "memory", "runtime", "schedules"},
+    "_trial": {"_binding", "_kernels", "epilogue", "memory", "runtime", "schedules"},
     "_version": set(),
     "architecture": set(),
     "config": {"architecture"},  # whose instruction sets a cap may name
+    "epilogue": {"_kernels"},  # which says what the contract calls each activation
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
     "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
     "numerics": {"_kernels"},  # which says how long its chains are
@@ -235,10 +236,9 @@ def test_only_schedules_are_parallel(path):
         assert not re.search(r"\b(prange|cython\.parallel|omp_\w+)\b", code_of(path))
 
 
-def test_a_schedule_is_parallel():
-    schedules = sorted(PACKAGE.glob("schedules/*.pyx"))
-    assert schedules
-    assert any("prange" in code_of(path) for path in schedules)
+def test_one_loop_serves_all_teams():
+    schedules = sorted(PACKAGE.glob("schedules/*.p[yx][xd]"))
+    assert [path.name for path in schedules if "prange" in code_of(path)] == ["team_loop.pyx"]
 
 
 @pytest.mark.parametrize(

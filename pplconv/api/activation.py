@@ -8,16 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..epilogue import KINDS
 from ..memory.array_like import array_of
 
-# Classes of epilogues by kind, as the planner knows them; all other kinds are "none".
-_EPILOGUES = {
-    "leaky_relu": "slope",
-    "prelu": "slope",
-    "hardswish": "slope",
-    "sigmoid": "exp",
-    "silu": "exp",
-}
 _CURVES = ("hardswish", "sigmoid", "silu")
 _ACTIVATION_FORMS = (
     'None, "relu", "relu6", ("clip", low, high), ("leaky_relu", a), ("prelu", slope), '
@@ -32,8 +25,7 @@ class Activation:
     Parameters
     ----------
     kind : str
-        ``"none"``, ``"clip"``, or one of the names of :data:`_CURVES`, ``"leaky_relu"`` and
-        ``"prelu"``.
+        One of `pplconv.epilogue.KINDS`.
     bounds : (float, float), optional
         Of a clip.
     slope : ndarray or float, optional
@@ -47,12 +39,8 @@ class Activation:
 
     @property
     def epilogue(self) -> str:
-        """Class of the epilogue: what decides how long it takes, and no more.
-
-        ``"none"`` where the store does it all, as it does bias, residual and clips; ``"slope"``
-        for another pass over the tile; ``"exp"`` for one with exponentials.
-        """
-        return _EPILOGUES.get(self.kind, "none")
+        """Class of the epilogue, of `COST_CLASSES`: what decides how long it takes, no more."""
+        return KINDS[self.kind].cost
 
 
 def activation_text(activation: object) -> str:

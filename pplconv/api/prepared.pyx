@@ -18,20 +18,15 @@ from pplconv.memory.arrays cimport (
     release,
 )
 from libc.string cimport memcpy
-from pplconv._kernels cimport (
-    PPLCONV_ACTIVATE_HARDSWISH,
-    PPLCONV_ACTIVATE_LEAKY,
-    PPLCONV_ACTIVATE_PRELU_ROW,
-    PPLCONV_ACTIVATE_SIGMOID,
-    PPLCONV_ACTIVATE_SILU,
-)
 from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.execute cimport execute
 from pplconv.schedules.team cimport leave_team, take_team
-from pplconv.memory.workspace cimport Buffer, borrow, give_back
+from pplconv.memory.workspace cimport Buffer
 
 import numpy as np
 
 from pplconv import planner
+from pplconv.epilogue import KINDS
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
 
@@ -57,17 +52,6 @@ cdef class Prepared:
             self.output_dims[i] = self.output_shape[i]
 
 
-cdef dict ACTIVATION_KINDS = {
-    "none": 0,
-    "clip": 0,
-    "leaky_relu": PPLCONV_ACTIVATE_LEAKY,
-    "prelu": PPLCONV_ACTIVATE_PRELU_ROW,
-    "hardswish": PPLCONV_ACTIVATE_HARDSWISH,
-    "sigmoid": PPLCONV_ACTIVATE_SIGMOID,
-    "silu": PPLCONV_ACTIVATE_SILU,
-}
-
-
 cdef class Activation:
     """An activation in the type that is computed in, as `Tensors` have it.
 
@@ -86,7 +70,7 @@ cdef class Activation:
         cdef View view
         self.clip = NULL
         self.slope = NULL
-        self.kind = ACTIVATION_KINDS[description.kind]
+        self.kind = KINDS[description.kind].code
         if description.bounds is not None:
             with np.errstate(all="ignore"):  # what the type cannot hold becomes inf or zero
                 bounds = np.array(description.bounds, DTYPES[dtype])
@@ -190,9 +174,6 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     the array behind `o.x`, which is `input` unless that had to be copied.
     """
     cdef Tensors t
-    cdef Buffer scratch
-    cdef Schedule schedule = prepared.schedule
-    cdef int team
     cdef object plain
     if residual is not None:
         residual = as_array(residual, "residual", prepared.dtype)
@@ -226,13 +207,5 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.clip = activation.clip
     t.slope = activation.slope
     t.activation = activation.kind
-    # Before memory is asked for: a pin says of which node it had better be.
-    team = take_team(prepared.threads, prepared.most)
-    try:
-        scratch = borrow(schedule.scratch_bytes())
-        with nogil:
-            schedule.run(&t, scratch.data, team)
-        give_back(scratch)
-    finally:
-        leave_team(team)
+    execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)
     return out

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from .. import planner, wisdom
 from ..api import arguments
+from ..epilogue import COST_CLASSES
 from ..numerics import TYPES
 from ..problem import LAYOUTS, ConvProblem
 from .layers import read_layers
@@ -84,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--epilogue",
-        choices=planner.EPILOGUES,
-        default=planner.EPILOGUES[0],
+        choices=COST_CLASSES,
+        default=COST_CLASSES[0],
         help="what follows the sums: none (also bias, residual, relu, clips; the default), slope "
         "(leaky_relu, prelu, hardswish), exp (sigmoid, silu)",
     )

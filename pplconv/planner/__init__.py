@@ -24,11 +24,10 @@ from .estimating import (
     share,
 )
 from .plan import Plan
-from .planning import EPILOGUES, SEARCH_SECONDS, Planned, make_plan, plan_problem
+from .planning import SEARCH_SECONDS, Planned, make_plan, plan_problem
 from .target import Target
 
 __all__ = [
-    "EPILOGUES",
     "SEARCHES",
     "SEARCH_SECONDS",
     "Plan",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
+from ..epilogue import COST_CLASSES
 from ..problem import ConvProblem
 from ..schedules.team import largest_team
 from .estimating import (
@@ -26,10 +27,6 @@ if TYPE_CHECKING:
 
 RUNNERS_UP = 3
 SEARCH_SECONDS = 0.5
-
-EPILOGUES = ("none", "slope", "exp")
-"""What follows the sums, as far as it costs time of its own: nothing but the store (bias,
-residual and clips happen in it), another pass over the tile, or one with exponentials."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +126,7 @@ def plan_problem(
     search_seconds : float
         Time that a search may spend.
     epilogue : str
-        One of `EPILOGUES`.
+        One of `COST_CLASSES`.
     again : bool
         Search as if nothing were known.
     progress : callable, optional
@@ -219,7 +216,7 @@ def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
         asked += f" max_workspace={request.max_workspace}"
     # What was found with a free choice may serve a restricted one, and what was found with
     # nothing behind the sums is a good guess where something follows.
-    classes = dict.fromkeys((epilogue + asked, epilogue, EPILOGUES[0]))
+    classes = dict.fromkeys((epilogue + asked, epilogue, COST_CLASSES[0]))
     cpu, around = wisdom.cpu_model(request.machine), request.context()
     tolerance = float(min(request.tolerance, 1e30))
     types, isa = around.numerics.name, around.isa

@@ -1,17 +1,19 @@
 """The loops: a plan's work divided over a team, tiles packed, kernels called. No GIL.
 
 ===================  ===========================================================================
-``base``             `Schedule`: tasks and the team's loop; how arrays lie
+``base``             `Schedule`: tasks; how arrays lie
 ``gemm``             1x1 and tiled im2col through the GEMM microkernel
 ``direct``           convolution on channels-last and blocked arrays as they lie
 ``winograd``         pre-processing, products over all positions, post-processing
 ``depthwise``        one input channel for each output channel
 ``relayout``         NCHW to NCHWc and back
+``team_loop``        the one loop of a team: phases of tasks, hooks of its threads
+``execute``          runs of a plan, for calls and trials: team, scratch, loops, time
 ``team``             how many threads a call gets just now; what starting some costs
 ===================  ===========================================================================
 
-A plan's ``loops`` names the module that runs it. Only modules of this folder are parallel,
-and none of them touches an element: that is what kernels are for.
+A plan's ``loops`` names the module that runs it. Only ``team_loop`` divides work over
+threads, and no module of this folder touches an element: that is what kernels are for.
 """
 
 from __future__ import annotations

@@ -203,7 +203,7 @@ cdef class Schedule:
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1
-    cdef void pack_pieces(self, const char *weights, char *packed, char *converted,
+    cdef void pack_pieces(self, const char *weights, char *converted, char *packed,
                           int team) noexcept nogil
     cdef int64_t packed_bytes(self) noexcept nogil
     cdef int64_t scratch_bytes(self) noexcept nogil

@@ -1,23 +1,18 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What every schedule is: a count of tasks, a function for one of them, and the team's loop.
+"""What every schedule is: a count of tasks and a function for one of them.
 
 A task owns its outputs: no sum is divided between tasks, and the order of a sum depends on
 neither blocks nor team. That is why any team gives the same bits.
 """
 
-from cython.parallel cimport parallel, prange, threadid
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from pplconv._binding cimport Lead, current_lead, take_place
 from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
+from pplconv.schedules.team_loop cimport Phase, flushed, run_team
 
 from pplconv.numerics import numerics_of
-
-cdef extern from "pplconv_schedules.h" nogil:
-    uint64_t pplconv_flush_denormals()
-    void pplconv_restore_denormals(uint64_t saved)
 
 cdef enum:
     # Bytes of weights below which one thread packs them.
@@ -55,36 +50,44 @@ cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
     return 0
 
 
-cdef void run_tasks(task_function run_task, const void *job, int64_t tasks,
-                    int64_t thread_scratch, const Tensors *t, char *scratch,
-                    int team) noexcept nogil:
-    cdef int64_t task
-    cdef uint64_t saved = 0
-    cdef Lead lead
-    if team == 1:
-        # No region at all: the caller's thread, and nothing of OpenMP is touched.
-        saved = pplconv_flush_denormals()
-        for task in range(tasks):
-            run_task(job, t, task, scratch)
-        pplconv_restore_denormals(saved)
-        return
-    lead = current_lead()
-    with parallel(num_threads=team):
-        saved = pplconv_flush_denormals()
-        if lead.binding != NULL:
-            take_place(lead, threadid())
-        for task in prange(tasks, schedule="dynamic", chunksize=1):
-            run_task(job, t, task, scratch + threadid() * thread_scratch)
-        pplconv_restore_denormals(saved)
+cdef struct Run:
+    # All tasks of one run.
+    task_function task
+    const void *job
+    const Tensors *tensors
 
 
-cdef void convert_filters(const Shape *s, const char *weights, char *converted, int64_t begin,
-                          int64_t end) noexcept nogil:
-    """Convert the weights of output channels `begin` to `end`."""
-    cdef int64_t size = s.ic * s.taps
+cdef struct Packing:
+    # Weights on their way into the order of a kernel, in pieces. `converted` is where they become
+    # what is computed in; NULL if that is what they are.
+    const Shape *shape
+    pack_function pack
+    const void *job
+    const char *weights
+    char *converted
+    char *packed
+    int64_t pieces
+
+
+cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil:
+    cdef const Run *r = <const Run *> job
+    r.task(r.job, r.tensors, task, scratch)
+
+
+cdef void convert_piece(const void *job, int64_t piece, char *scratch) noexcept nogil:
+    """Convert one piece of the weights: some of the output channels of all groups."""
+    cdef const Packing *p = <const Packing *> job
+    cdef const Shape *s = p.shape
+    cdef int64_t size = s.ic * s.taps, count = s.groups * s.oc
+    cdef int64_t begin = count * piece // p.pieces, end = count * (piece + 1) // p.pieces
     # The caller's weights are of the type of the input.
-    convert_in(s, weights + begin * size * s.size.source, 0,
-               converted + begin * size * s.size.weight, 0, 1, (end - begin) * size)
+    convert_in(s, p.weights + begin * size * s.size.source, 0,
+               p.converted + begin * size * s.size.weight, 0, 1, (end - begin) * size)
+
+
+cdef void pack_piece(const void *job, int64_t piece, char *scratch) noexcept nogil:
+    cdef const Packing *p = <const Packing *> job
+    p.pack(p.job, p.weights if p.converted == NULL else p.converted, p.packed, piece, p.pieces)
 
 
 cdef class Schedule:
@@ -144,7 +147,11 @@ cdef class Schedule:
             raise ValueError("a thread's scratch is whole lines of cache")
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil:
-        run_tasks(self.task, self.job, self.tasks, self.thread_scratch, tensors, scratch, team)
+        cdef Run run
+        cdef Phase phase
+        run.task, run.job, run.tensors = self.task, self.job, tensors
+        phase.run, phase.job, phase.tasks = run_one, &run, self.tasks
+        run_team(&phase, 1, flushed(), scratch, self.thread_scratch, team)
 
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1:
         """Pack contiguous weights; those of another type than computed in are converted first."""
@@ -152,34 +159,28 @@ cdef class Schedule:
         cdef Shape *s = &self.shape
         if not s.converts:
             with nogil:
-                self.pack_pieces(weights, packed, NULL, team)
+                self.pack_pieces(weights, NULL, packed, team)
             return 0
         converted = borrow(s.groups * s.oc * s.ic * s.taps * s.size.weight)
         with nogil:
-            self.pack_pieces(weights, packed, converted.data, team)
+            self.pack_pieces(weights, converted.data, packed, team)
         give_back(converted)
         return 0
 
-    cdef void pack_pieces(self, const char *weights, char *packed, char *converted,
+    cdef void pack_pieces(self, const char *weights, char *converted, char *packed,
                           int team) noexcept nogil:
-        cdef int64_t piece, count = self.shape.groups * self.shape.oc
-        cdef const char *plain = weights if converted == NULL else converted
-        cdef Lead lead
-        if team == 1 or self.weight_bytes < SMALL_WEIGHTS:
-            if converted != NULL:
-                convert_filters(&self.shape, weights, converted, 0, count)
-            self.pack(self.job, plain, packed, 0, 1)
-            return
-        lead = current_lead()
-        with parallel(num_threads=team):
-            if lead.binding != NULL:
-                take_place(lead, threadid())
-            if converted != NULL:
-                for piece in prange(team, schedule="static"):
-                    convert_filters(&self.shape, weights, converted, count * piece // team,
-                                    count * (piece + 1) // team)
-            for piece in prange(team, schedule="static"):
-                self.pack(self.job, plain, packed, piece, team)
+        cdef Packing p
+        cdef Phase[2] phases
+        cdef int pieces = 1 if self.weight_bytes < SMALL_WEIGHTS else team
+        p.shape, p.pack, p.job, p.pieces = &self.shape, self.pack, self.job, pieces
+        p.weights, p.converted, p.packed = weights, converted, packed
+        phases[0].run, phases[0].job, phases[0].tasks = convert_piece, &p, pieces
+        phases[1].run, phases[1].job, phases[1].tasks = pack_piece, &p, pieces
+        # Packed numbers are the caller's, subnormal ones included: no hooks.
+        if converted == NULL:
+            run_team(&phases[1], 1, NULL, NULL, 0, pieces)
+        else:
+            run_team(phases, 2, NULL, NULL, 0, pieces)
 
     cdef int64_t packed_bytes(self) noexcept nogil:
         return self.weight_bytes

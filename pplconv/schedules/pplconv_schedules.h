@@ -3,11 +3,19 @@
 #define PPLCONV_SCHEDULES_H
 
 #include <stdint.h>
+#include <time.h>
 
 /* Cython's cdivision gives C's operators; these say what they mean. */
 static inline int64_t pplconv_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t pplconv_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t pplconv_most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Nanoseconds since some moment. */
+static inline int64_t pplconv_clock(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 /* Denormal operands cost more than a hundred cycles each on x86, so the loops compute with
  * them flushed to zero. The caller's control register is put back as it was, exception flags

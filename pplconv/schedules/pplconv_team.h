@@ -6,7 +6,6 @@
 #include <omp.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <time.h>
 
 static int pplconv_team_used;
 
@@ -57,11 +56,5 @@ static int pplconv_team_unlimited(void) {
 
 /* Without it, the compiler would leave an empty region out. */
 static inline void pplconv_team_nothing(void) { __asm__ volatile("" ::: "memory"); }
-
-static inline int64_t pplconv_team_clock(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 #endif

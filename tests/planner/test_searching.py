@@ -12,7 +12,8 @@ import pplconv
 from planner_case import LAYER, Bench, request
 from pplconv._trial import Trial
 from pplconv.algorithms import ALGORITHMS
-from pplconv.planner import EPILOGUES, searching
+from pplconv.epilogue import COST_CLASSES
+from pplconv.planner import searching
 from pplconv.planner.estimating import estimate_plan
 from pplconv.planner.searching import search_plan
 from pplconv.problem import ConvProblem
@@ -127,7 +128,7 @@ def test_what_is_timed_is_finite_and_random(dtype, layout, block):
         assert len(np.unique(array)) > 0.9 * array.size
 
 
-@pytest.mark.parametrize("epilogue", EPILOGUES)
+@pytest.mark.parametrize("epilogue", COST_CLASSES)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_a_trial_computes_what_a_call_does(epilogue, dtype):
     """What is timed is the convolution, with an epilogue of the class behind it."""

@@ -9,7 +9,7 @@ import pytest
 
 import pplconv
 from pplconv.api.activation import activation_of
-from pplconv.planner import EPILOGUES
+from pplconv.epilogue import COST_CLASSES
 
 W = np.ones((16, 16, 3, 3), np.float32)
 X = np.ones((1, 16, 12, 12), np.float32)
@@ -92,7 +92,7 @@ def test_a_pickle_of_an_older_version_is_read():
 )
 def test_every_activation_has_a_class(activation, expected, path):
     assert activation_of(activation, 16).epilogue == expected
-    assert expected in EPILOGUES
+    assert expected in COST_CLASSES
     conv = pplconv.Conv2d(W, activation=activation, search="measure", search_seconds=0.01)
     plan = conv.plan_for(X.shape)
     assert plan.search == "measure"

@@ -1,0 +1,9 @@
+"""Runs of a compiled plan; see ``execute.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv.schedules.base cimport Schedule, Tensors
+
+
+cdef int execute(Schedule schedule, const Tensors *tensors, int threads, int most, int runs,
+                 int64_t *shortest) except -1

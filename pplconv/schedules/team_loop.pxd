@@ -1,0 +1,26 @@
+"""Phases of tasks over a team; see ``team_loop.pyx``."""
+
+from libc.stdint cimport int64_t, uint64_t
+
+
+# One task from start to finish; `scratch` is the thread's own.
+ctypedef void (*phase_function)(const void *job, int64_t task, char *scratch) noexcept nogil
+
+
+cdef struct Phase:
+    phase_function run
+    const void *job
+    int64_t tasks
+
+
+cdef struct Hooks:
+    # What a thread does before its first task, and with what that gave after its last one.
+    uint64_t (*enter)() noexcept nogil
+    void (*leave)(uint64_t entered) noexcept nogil
+
+
+# Subnormal numbers are zero; and NULL: arithmetic is the caller's.
+cdef const Hooks *flushed() noexcept nogil
+
+cdef void run_team(const Phase *phases, int count, const Hooks *hooks, char *scratch,
+                   int64_t thread_scratch, int team) noexcept nogil
