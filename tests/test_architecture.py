@@ -251,7 +251,6 @@ LONGEST_FILE = 420
 # Those that are longer today, with their lines: they may shrink only.
 LONGER_FILES = {
     "asm/contract.py": 550,
-    "pplconv/api/conv.pyx": 909,
     "pplconv/schedules/direct.pyx": 556,
     "pplconv/schedules/gemm.pyx": 669,
 }
