@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING
 from . import runtime, wisdom
 from ._version import __version__
 from .api.blocked import from_blocked, to_blocked
-from .api.conv import Conv2d, conv2d
+from .api.conv import Conv2d
+from .api.function import conv2d
 from .commands.info import show_config
 from .memory.arrays import empty_aligned
 from .planner import Plan

@@ -171,6 +171,50 @@ def test_imports_run_downward(path):
     assert complaints(path, imports_of(path)) == []
 
 
+def module_graph(root: Path = ROOT) -> dict[str, set[str]]:
+    """Give the modules that each module of the package imports, wherever in its text it does.
+
+    What is imported on demand or for types only counts too: whoever reads one module of a circle
+    has to read all of them.
+    """
+    names: dict[Path, str] = {}
+    for path in sources(root / "pplconv"):
+        names[path] = ".".join(module_name(path, root)).removesuffix(".__init__")
+    known = set(names.values())
+    graph: dict[str, set[str]] = {name: set() for name in known}
+    for path, name in names.items():
+        for item in imports_of(path, root):
+            target = item.target
+            while target and target not in known:
+                target = target.rpartition(".")[0]
+            graph[name] |= {target} - {"", name}
+    return graph
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    """Give the modules of one circle in the order of its arrows; [] if there is none."""
+    done: set[str] = set()
+
+    def walk(name: str, way: list[str]) -> list[str]:
+        if name in way:
+            return way[way.index(name) :]
+        if name in done:
+            return []
+        for target in sorted(graph[name]):
+            if found := walk(target, [*way, name]):
+                return found
+        done.add(name)
+        return []
+
+    return next((found for name in sorted(graph) if (found := walk(name, []))), [])
+
+
+def test_modules_do_not_import_one_another_in_circles():
+    graph = module_graph()
+    assert "pplconv.problem" in graph["pplconv.algorithms.nest_blocking"]
+    assert circle(graph) == []
+
+
 @pytest.mark.parametrize("room", ["integrations", "demo"])
 def test_guests_use_the_public_api_only(room):
     tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
@@ -202,6 +246,38 @@ def test_guests_are_imported_on_demand_only(path):
             assert own_room(path) == "__main__" and item.lazy
         if target == "integrations" and own_room(path) != "integrations":
             assert own_room(path) == "demo"
+
+
+# A file that grows beyond this has a seam to be split along.
+LONGEST_FILE = 420
+# Those that are longer today, with their lines: they may shrink only.
+LONGER_FILES = {
+    "pplconv/schedules/direct.pyx": 556,
+    "pplconv/schedules/gemm.pyx": 669,
+}
+
+
+def lengths(*folders: Path) -> dict[str, int]:
+    """Give the number of lines of each source file of some folders."""
+    suffixes = (".py", ".pyi", ".pyx", ".pxd", ".pxi", ".c", ".h", ".s", ".S")
+    return {
+        str(path.relative_to(ROOT)): len(path.read_text(encoding="utf-8").splitlines())
+        for folder in folders
+        for path in sources(folder, *suffixes)
+    }
+
+
+def test_no_source_file_is_long():
+    found = lengths(PACKAGE, ROOT / "asm")
+    assert len(found) > 100
+    assert {
+        name: lines for name, lines in found.items() if lines > LONGER_FILES.get(name, LONGEST_FILE)
+    } == {}
+
+
+@pytest.mark.parametrize("name", LONGER_FILES)
+def test_a_file_that_is_no_longer_long_is_no_exception(name):
+    assert lengths(PACKAGE, ROOT / "asm").get(name, 0) > LONGEST_FILE, "take it off the list"
 
 
 def code_of(path: Path) -> str:
@@ -299,6 +375,34 @@ def test_cython_imports_are_read():
         ("threading", False, 10),
         ("pplconv.demo", True, 11),
     ]
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"a.py": "from .b import B", "b.py": "import pplconv.c", "c.py": ""}, []),
+        ({"a.py": "from .b import B", "b.py": "from . import a"}, ["pplconv.a", "pplconv.b"]),
+        (
+            {"a.py": "def f():\n    from .b import B", "b.py": "if X:\n    from .a import A"},
+            ["pplconv.a", "pplconv.b"],
+        ),
+        (
+            {"a.pyx": "", "a.pxd": "from pplconv.b cimport B", "b.pyx": "from pplconv import a"},
+            ["pplconv.a", "pplconv.b"],
+        ),
+        (
+            {"room/__init__.py": "from .a import A", "room/a.py": "from . import A"},
+            ["pplconv.room", "pplconv.room.a"],
+        ),
+    ],
+    ids=["none", "plain", "on demand and for types", "Cython", "a package"],
+)
+def test_circles_are_found(tmp_path, files, found):
+    for name, text in files.items():
+        path = tmp_path / "pplconv" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert circle(module_graph(tmp_path)) == found
 
 
 @pytest.mark.parametrize(

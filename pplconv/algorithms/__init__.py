@@ -1,19 +1,20 @@
 """What can be planned: one module an algorithm, each with ``supports`` and ``candidates``.
 
-===================  ===========================================================================
-``depthwise.py``     one input channel for each output channel
-``winograd.py``      3x3 and 5x5 at stride 1 with fewer products
-``direct.py``        any convolution without im2col
-``pointwise.py``     1x1 as a matrix product on the user's array
-``im2col.py``        any convolution, tiles of pixels packed into scratch
-``tiled.py``         the candidates of both: tiles, blocks, segments
-``nest.py``          one candidate of the GEMM nest, with its memory
-``nest_cost.py``     what such a candidate costs
-``lazy.py``          `lazy`: an attribute computed when it is first asked for
-``candidate.py``     `Candidate`: what planner and loops want to know of any of them
-``core_model.py``    `CoreModel`: what the estimates know of a core
-``error_bounds.py``  what each method may differ from float64
-===================  ===========================================================================
+=======================  =======================================================================
+``depthwise.py``         one input channel for each output channel
+``winograd.py``          3x3 and 5x5 at stride 1 with fewer products
+``direct.py``            any convolution without im2col
+``pointwise.py``         1x1 as a matrix product on the user's array
+``im2col.py``            any convolution, tiles of pixels packed into scratch
+``tiled.py``             the candidates of both: tiles, blocks, segments
+``nest.py``              one candidate of the GEMM nest
+``*_blocking.py``        tile, blocks and segments of one candidate, with their memory
+``*_cost.py``            what such a candidate costs
+``lazy.py``              `lazy`: an attribute computed when it is first asked for
+``candidate.py``         `Candidate`: what planner and loops want to know of any of them
+``core_model.py``        `CoreModel`: what the estimates know of a core
+``error_bounds.py``      what each method may differ from float64
+=======================  =======================================================================
 
 To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised first.
 """

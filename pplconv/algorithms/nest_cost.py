@@ -24,7 +24,6 @@ found.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from .candidate import ceil_div
 from .core_model import (
@@ -41,9 +40,7 @@ from .core_model import (
     step_cycles,
     streams_cycles,
 )
-
-if TYPE_CHECKING:
-    from .nest import Nest
+from .nest_blocking import NestBlocking
 
 PASS_CYCLES = 2.5
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
@@ -53,7 +50,7 @@ L1_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
 
-def estimate(nest: Nest, core: CoreModel, threads: int) -> dict[str, float]:
+def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, float]:
     """Cycles of `nest` on `threads` threads, by term."""
     p, numerics = nest.problem, nest.numerics
     by_pixels = nest.orientation == "pixels"
@@ -116,7 +113,7 @@ def estimate(nest: Nest, core: CoreModel, threads: int) -> dict[str, float]:
     return cost
 
 
-def _cut_panels(nest: Nest) -> float:
+def _cut_panels(nest: NestBlocking) -> float:
     """How many calls a panel of weights takes where groups begin within blocks of channels."""
     block = nest.problem.block
     if block == 0:
@@ -126,7 +123,7 @@ def _cut_panels(nest: Nest) -> float:
     return 1.0 + (nest.panel_width - apart) / block if nest.problem.groups > 1 else 1.0
 
 
-def _pack(nest: Nest, core: CoreModel) -> float:
+def _pack(nest: NestBlocking, core: CoreModel) -> float:
     """Cycles to pack the pixels, once for each segment of output channels."""
     p = nest.problem
     vectors = p.groups * nest.images * p.k * nest.pixels / nest.lanes
@@ -147,7 +144,7 @@ def _pack(nest: Nest, core: CoreModel) -> float:
     return vectors * per_vector * nest.oc_segments
 
 
-def _stream(nest: Nest, core: CoreModel) -> float:
+def _stream(nest: NestBlocking, core: CoreModel) -> float:
     """Cycles to bring the tiles' operands closer, beyond what hides behind FMAs."""
     p, numerics = nest.problem, nest.numerics
     by_pixels = nest.orientation == "pixels"

@@ -8,7 +8,8 @@ from ..problem import ConvProblem
 from .candidate import balanced, ceil_div, round_up, team_pieces
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
-from .nest import Nest, block_panel
+from .nest import Nest
+from .nest_blocking import block_panel
 
 
 def row_tiles(rows: int, largest: int) -> set[int]:

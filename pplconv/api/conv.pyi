@@ -1,4 +1,4 @@
-"""Types of the public functions. An array of a known dtype gives an array of that dtype."""
+"""Types of `Conv2d`. An array of a known dtype gives an array of that dtype."""
 
 from collections.abc import Sequence
 from typing import (
@@ -120,44 +120,4 @@ class Conv2d:
     ) -> NDArray[Any]: ...
     def plan_for(self, input_shape: Sequence[SupportsIndex]) -> Plan: ...
 
-@overload
-def conv2d(
-    input: NDArray[_Float],
-    weight: _Input,
-    bias: _Input | None = None,
-    stride: _Pair = 1,
-    padding: _Padding = 0,
-    dilation: _Pair = 1,
-    groups: SupportsIndex = 1,
-    *,
-    activation: _Activation = None,
-    residual: _Input | None = None,
-    layout: _Layout = "NCHW",
-    algorithm: str = "auto",
-    tolerance: SupportsFloat | None = None,
-    precision: _Precision = None,
-    threads: SupportsIndex | None = None,
-    max_workspace: SupportsIndex | None = None,
-    out: NDArray[_Float] | None = None,
-) -> NDArray[_Float]: ...
-@overload
-def conv2d(
-    input: _Input,
-    weight: _Input,
-    bias: _Input | None = None,
-    stride: _Pair = 1,
-    padding: _Padding = 0,
-    dilation: _Pair = 1,
-    groups: SupportsIndex = 1,
-    *,
-    activation: _Activation = None,
-    residual: _Input | None = None,
-    layout: _Layout = "NCHW",
-    algorithm: str = "auto",
-    tolerance: SupportsFloat | None = None,
-    precision: _Precision = None,
-    threads: SupportsIndex | None = None,
-    max_workspace: SupportsIndex | None = None,
-    out: NDArray[Any] | None = None,
-) -> NDArray[Any]: ...
 def _unpickle(*values: Any) -> Conv2d: ...

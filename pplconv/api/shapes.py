@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import shown
+from ..problem import dimensions
 from .arguments import integer
 
 
@@ -46,6 +47,28 @@ def check_is_blocked(name: str, shape: tuple[int, ...], channels: int) -> None:
             f"{channels} in blocks, or NCHW with {channels} channels: give the image a batch "
             f"axis, {(1, *shape)}, or NCHW to to_blocked first"
         )
+
+
+def full_shape(input_shape: Any, layout: str, channels: int) -> tuple[int, ...]:
+    """Return ``input_shape=``, which may lack the batch, with the batch.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no shape of the layout.
+    """
+    ndim = dimensions(layout)
+    dims = dimensions_of(input_shape)
+    if len(dims) == ndim - 1:
+        if layout == "NCHWc":
+            check_is_blocked("input_shape", dims, channels)
+        dims = (1, *dims)
+    if len(dims) != ndim:
+        raise ValueError(
+            f"input_shape must have {ndim - 1} or {ndim} dimensions with layout "
+            f"{layout}, got {dims}"
+        )
+    return dims
 
 
 def check_weight_is_no_size(weight: object) -> None:

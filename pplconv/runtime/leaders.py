@@ -5,16 +5,22 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from pplconv import _binding
 
-if TYPE_CHECKING:
-    from .pinning import Pin
+from .places import Cores
 
 _numbers = itertools.count(1)
 _all: weakref.WeakValueDictionary[int, Leader]
 _here = threading.local()
+
+
+class Pinned(Protocol):
+    """What a leader wants to know of a `Pin`: its cores, and what binds threads to them."""
+
+    cores: Cores
+    binding: _binding.Binding
 
 
 class Leader:
@@ -22,16 +28,16 @@ class Leader:
 
     def __init__(self) -> None:
         self.number = next(_numbers)
-        self.pin: Pin | None = None
+        self.pin: Pinned | None = None
         # What the thread has entered. Only the thread itself replaces it: its loops may be
         # reading there while another thread ends the pin.
         self.entered: _binding.Binding | None = None
         # For each pin that it has followed and that goes on: its first place and the largest
         # of its teams.
-        self.first: dict[Pin, int] = {}
+        self.first: dict[Pinned, int] = {}
         self.team = 1
 
-    def follow(self, pin: Pin | None, team: int) -> int:
+    def follow(self, pin: Pinned | None, team: int) -> int:
         """Have the calling thread, which is this one, and its teams bound by `pin`.
 
         Returns
@@ -52,7 +58,7 @@ class Leader:
         self.pin, self.entered = pin, pin.binding
         return error
 
-    def place_in(self, pin: Pin) -> int:
+    def place_in(self, pin: Pinned) -> int:
         """Where this leader's team begins: where the teams of others leave most room."""
         if pin not in self.first:
             places = len(pin.cores)
@@ -68,7 +74,7 @@ class Leader:
             )
         return self.first[pin]
 
-    def abandon(self, pin: Pin, then: Pin | None) -> int:
+    def abandon(self, pin: Pinned, then: Pinned | None) -> int:
         """Go on under `then` after `pin` has ended; any thread may call this.
 
         Returns

@@ -46,6 +46,7 @@ from pplconv.schedules.base cimport (
     zero_tail,
 )
 from pplconv.schedules.winograd_finish cimport finish_tiles
+from pplconv.schedules.winograd_job cimport Piece, WinogradJob
 
 
 cdef inline Piece piece_at(const WinogradJob *j, int64_t tile, int64_t end) noexcept nogil:

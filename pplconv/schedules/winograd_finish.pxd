@@ -4,7 +4,7 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_direct_sums_args, pplconv_winograd_output_args
 from pplconv.schedules.base cimport Memory, Tensors, channel_offset, least
-from pplconv.schedules.winograd cimport Piece, WinogradJob
+from pplconv.schedules.winograd_job cimport Piece, WinogradJob
 
 
 cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t group,

@@ -313,3 +313,19 @@ def test_geometry_may_be_arrays_of_integers(form, rng):
         expected = pplconv.conv2d(x, w, **plain)
         assert pplconv.conv2d(x, w, **given).tobytes() == expected.tobytes()
         assert pplconv.Conv2d(w, **given)(x).tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda conv: conv(np.ones((1, 3, 8, 8), np.float32)),
+        lambda conv: conv.plan_for((1, 3, 8, 8)),
+        pickle.dumps,
+        lambda conv: conv.__reduce_prepared__(1),
+    ],
+    ids=["call", "plan_for", "pickle", "reduce_prepared"],
+)
+def test_an_object_without_its_constructor_is_refused(use):
+    """It has no plans to look into: an exception, where C would follow a null pointer."""
+    with pytest.raises((TypeError, AttributeError)):
+        use(pplconv.Conv2d.__new__(pplconv.Conv2d))

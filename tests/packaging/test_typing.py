@@ -131,7 +131,7 @@ def test_marker_and_stubs_are_installed():
     package = resources.files("pplconv")
     assert (package / "py.typed").is_file()
     # Of compiled modules that Python modules import; the others are seen by Cython only.
-    for stub in ("api/blocked.pyi", "api/conv.pyi", "_kernels.pyi"):
+    for stub in ("api/blocked.pyi", "api/conv.pyi", "api/function.pyi", "_kernels.pyi"):
         assert package.joinpath(*stub.split("/")).is_file(), stub
 
 
@@ -178,7 +178,8 @@ def test_signatures_at_run_time(name):
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_stubs_have_the_signatures_of_the_code(name):
     """Names, order, what goes by name only, and defaults, in every overload."""
-    text = (resources.files("pplconv") / "api" / "conv.pyi").read_text(encoding="utf-8")
+    stub = {"conv2d": "function.pyi", "Conv2d": "conv.pyi"}[name]
+    text = (resources.files("pplconv") / "api" / stub).read_text(encoding="utf-8")
     body = ast.parse(text).body
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name == name:

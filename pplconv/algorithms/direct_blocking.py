@@ -1,0 +1,314 @@
+"""One candidate of direct convolution: its tile and segments, and the memory that they need.
+
+Vectors run over output channels, pixels are broadcast, and a sum is a list of stretches of
+input that the batch-reduce GEMM walks; see ``schedules/direct.pyx``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ..numerics import Numerics
+from ..problem import ConvProblem
+from .candidate import LINE, Candidate, ceil_div, memory, round_up, thread_scratch
+from .error_bounds import direct_error_bound
+from .lazy import lazy
+
+PREFETCH_STEPS = 24
+STAGE_CHANNELS = 16
+SEGMENT_BYTES = 16  # struct pplconv_segment
+SHORT = 14  # pixels: fewer do not fill a tile's rows
+RANGES = tuple[tuple[int, int, int, int], ...]
+
+
+@lru_cache(maxsize=64)
+def ranges(
+    outputs: int, inputs: int, kernel: int, stride: int, dilation: int, before: int
+) -> RANGES:
+    """Cut rows or columns of outputs by the taps that lie inside the image.
+
+    Returns
+    -------
+    tuple of (begin, end, low, high)
+        Outputs begin..end-1 see the taps low..high-1.
+    """
+    found: list[tuple[int, int, int, int]] = []
+    at = 0
+    while at < outputs:
+        first = at * stride - before
+        low = min(max(0, ceil_div(-first, dilation)), kernel)
+        high = max(low, min(kernel, ceil_div(inputs - first, dilation)))
+        end = at + 1
+        if low == 0 and high == kernel:
+            # All the others that see every tap, at once: images are larger than borders.
+            last = (inputs - 1 - (kernel - 1) * dilation + before) // stride
+            end = max(end, min(outputs, last + 1))
+        if found and found[-1][2:] == (low, high):
+            found[-1] = (found[-1][0], end, low, high)
+        else:
+            found.append((at, end, low, high))
+        at = end
+    return tuple(found)
+
+
+def panel_width(block: int, lanes: int, nr: int) -> int:
+    """Output channels that a tile of `nr` columns computes where channels lie in blocks.
+
+    No vector may cross into another block: a panel divides the block, unless a block is a
+    vector, when each vector of the tile goes to a block of its own.
+    """
+    if block == lanes:
+        return nr
+    return next(width for width in range(min(block, nr), 0, -1) if block % width == 0)
+
+
+@dataclass(frozen=True)
+class DirectBlocking(Candidate):
+    """One way to run a problem through direct convolution's loops, but for what it costs.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed.
+    numerics : Numerics
+        The types that it is computed with.
+    algorithm : str
+        ``"direct"``, or ``"pointwise"`` for 1x1 on blocked arrays.
+    lanes, mr, nr : int
+        Elements of a vector; the tile.
+    row_segment, oc_segment : int
+        Output rows and channels of a task.
+    pixels_inner : bool
+        Whether the loop over the task's pixels is the inner one.
+    """
+
+    problem: ConvProblem
+    numerics: Numerics
+    algorithm: str
+    lanes: int
+    mr: int
+    nr: int
+    row_segment: int
+    oc_segment: int
+    pixels_inner: bool
+
+    loops = "direct"
+
+    @property
+    def bits(self) -> str:
+        """The order of the one sum, and whether it leaves taps out.
+
+        Those on padding add nothing to a sum, but decide the sign of zero, and NaN where a
+        weight is infinite.
+        """
+        p = self.problem
+        inside = ", inside the image" if any(sum(p.padding, ())) else ""
+        if self.numerics.chain is not None:  # whose chains end with the segments of the sum
+            inside += ", by taps that touch" if self.taps_touch else ", by taps"
+        order = f"c/{p.block}, kh, kw, c" if p.layout == "NCHWc" else "kh, kw, c"
+        return f"sum over {order}{inside}{self.numerics.order}"
+
+    @property
+    def error_bound(self) -> float:
+        """That of one chain of FMAs."""
+        return direct_error_bound(self.problem.k, self.numerics)
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """Tile, segments, order of loops."""
+        return {
+            "mr": self.mr,
+            "nr": self.nr,
+            "row_segment": self.row_segment,
+            "oc_segment": self.oc_segment,
+            "innermost": "pixels" if self.pixels_inner else "channels",
+        }
+
+    def kernel(self, isa: str) -> str:
+        """Symbol of the GEMM microkernel."""
+        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
+
+    @property
+    def slab(self) -> bool:
+        """Whether pixels pass through a slab with neighbouring channels."""
+        return self.problem.layout == "NCHW"
+
+    @property
+    def ic(self) -> int:
+        """Input channels of a group."""
+        return self.problem.ic // self.problem.groups
+
+    @property
+    def oc(self) -> int:
+        """Output channels of a group."""
+        return self.problem.oc // self.problem.groups
+
+    @property
+    def flat(self) -> bool:
+        """Whether an image is one long row: a 1x1 kernel sees pixels, not rows."""
+        return self.problem.is_pointwise and not self.slab
+
+    @lazy
+    def geometry(self) -> tuple[int, ...]:
+        """Geometry as the loops see it."""
+        p = self.problem
+        if self.flat:
+            # NHWC runs on from image to image. Short rows are taken several at a time.
+            rows = p.ih * (p.batch if p.layout == "NHWC" else 1)
+            along = next((d for d in range(1, rows) if rows % d == 0 and d * p.iw >= SHORT), rows)
+            pixels = p.iw * along
+            rows = ceil_div(rows, max(along, 1))
+            return (rows, pixels, rows, pixels, 1, 1, 1, 1, 1, 1, 0, 0)
+        (top, _), (left, _) = p.padding
+        return (p.ih, p.iw, p.oh, p.ow, p.kh, p.kw, *p.stride, *p.dilation, top, left)
+
+    @property
+    def images(self) -> int:
+        """Images as the loops see them."""
+        return 1 if self.flat and self.problem.layout == "NHWC" else self.problem.batch
+
+    @property
+    def channels(self) -> int:
+        """Input channels that are neighbours, in one segment of the sum."""
+        # A single block is read as far as it has channels: images have three.
+        return min(self.problem.block, self.ic) if self.problem.layout == "NCHWc" else self.ic
+
+    @property
+    def taps_touch(self) -> bool:
+        """Whether the taps of one row of the kernel are one stretch of memory."""
+        p = self.problem
+        if p.layout == "NHWC":
+            # The slab has the group's channels only.
+            whole = p.groups == 1 or self.numerics.converts
+        else:
+            whole = p.layout == "NCHW" or self.channels == p.block
+        return p.dilation[1] == 1 and whole
+
+    @lazy
+    def panel(self) -> int:
+        """Output channels in one panel of packed weights."""
+        p = self.problem
+        return panel_width(p.block, self.lanes, self.nr) if p.layout == "NCHWc" else self.nr
+
+    @property
+    def k_packed(self) -> int:
+        """Length of a packed sum: blocks of channels are whole."""
+        p = self.problem
+        return round_up(self.ic, self.channels) * p.kh * p.kw
+
+    @property
+    def packing(self) -> str:
+        """Format of the packed weights, the order of the OpenPPL slides' 6-D weights."""
+        order = f"c/{self.channels},kh,kw,c" if self.problem.layout == "NCHWc" else "khkwc"
+        return f"panels of {self.panel}, k = {order}"
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights."""
+        p = self.problem
+        width = round_up(self.oc, self.panel)
+        return p.groups * width * self.k_packed * self.numerics.weight_bytes
+
+    @property
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        rows = ceil_div(self.geometry[2], self.row_segment) if self.geometry[2] else 0
+        return self.images * self.problem.groups * rows * ceil_div(self.oc, self.oc_segment)
+
+    @property
+    def slab_rows(self) -> int:
+        """Input rows that a task's outputs see."""
+        ih, _, _, _, kh, _, stride, _, dilation, *_ = self.geometry
+        return min((self.row_segment - 1) * stride + (kh - 1) * dilation + 1, ih)
+
+    @lazy
+    def rows(self) -> RANGES:
+        """Rows of outputs by the taps that they see."""
+        ih, _, oh, _, kh, _, stride, _, dilation, _, top, _ = self.geometry
+        return ranges(oh, ih, kh, stride, dilation, top)
+
+    @lazy
+    def columns(self) -> RANGES:
+        """Columns of outputs by the taps that they see."""
+        _, iw, _, ow, _, kw, _, stride, _, dilation, _, left = self.geometry
+        return ranges(ow, iw, kw, stride, dilation, left)
+
+    @property
+    def slab_pixel(self) -> int:
+        """Bytes of a pixel in the slab: the group's channels, or a block of them."""
+        return (self.problem.block or self.ic) * self.numerics.operand_bytes
+
+    @property
+    def stage_channels(self) -> int:
+        """Channels of NCHW that are converted at a time on their way into the slab."""
+        return min(STAGE_CHANNELS, self.ic) if self.numerics.converts and self.slab else 0
+
+    @lazy
+    def scratch(self) -> tuple[int, int, int, int]:
+        """Offsets of the slab, of a run of outputs and of the stage, and bytes of one thread."""
+        p, e = self.problem, self.numerics.operand_bytes
+        size = ceil_div(self.ic, self.channels) * p.kh * p.kw * SEGMENT_BYTES
+        slab = round_up(size, LINE)
+        size = run = stage = slab
+        if self.slab or self.numerics.converts:
+            blocks = ceil_div(self.ic, self.channels)
+            size = slab + blocks * self.slab_rows * self.geometry[1] * self.slab_pixel
+            run = round_up(size, LINE)
+            size = run + (
+                (self.run_pixels if self.slab else self.mr) * self.nr * self.numerics.sum_bytes
+            )
+            stage = round_up(size, LINE)
+        if self.stage_channels:
+            sums = self.nr * self.run_pixels * self.numerics.sum_bytes
+            size = stage + max(self.stage_channels * p.iw * e, sums)
+        return slab, run, stage, thread_scratch(size)
+
+    @property
+    def run_pixels(self) -> int:
+        """Outputs of the longest run that is stored transposed."""
+        return max((end - begin for begin, end, _, _ in self.columns), default=0)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+        return self.scratch[-1]
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.direct.DirectSchedule`` takes."""
+        slab, run, stage, _ = self.scratch
+        return {
+            "geometry": self.geometry,
+            "batch": self.images,
+            **self._memories(),
+            "slab": self.slab,
+            "slab_pixel": self.slab_pixel,
+            "slab_row": self.geometry[1] * self.slab_pixel,
+            "slab_rows": self.slab_rows,
+            "slab_offset": slab,
+            "run_offset": run,
+            "run_pixels": self.run_pixels,
+            "stage_channels": self.stage_channels,
+            "stage_offset": stage,
+            "channels": self.channels,
+            "taps_touch": self.taps_touch,
+            "pixels_inner": self.pixels_inner,
+            "mr": self.mr,
+            "nr": self.nr,
+            "panel": self.panel,
+            "b_ahead": PREFETCH_STEPS * self.panel * self.numerics.weight_bytes,
+            "row_segment": self.row_segment,
+            "oc_segment": self.oc_segment,
+            "rows": self.rows,
+            "columns": self.columns,
+        }
+
+    def _memories(self) -> dict[str, tuple[int, ...]]:
+        """Say how arrays lie whose rows are not the user's."""
+        if not self.flat:
+            return {}
+        p = self.problem
+        x = memory(p, self.numerics.source_bytes, p.ic, *self.geometry[:2])
+        y = memory(p, self.numerics.destination_bytes, p.oc, *self.geometry[2:4])
+        return {"x": x, "y": y}

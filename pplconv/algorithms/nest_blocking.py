@@ -1,0 +1,313 @@
+"""The GEMM nest that ``pointwise`` and ``im2col`` share: blocks, segments and their memory.
+
+A `NestBlocking` is one candidate: everything that the loops of ``schedules.gemm`` need besides the
+problem. How large a block should be follows the register and cache formulas that MegEngine's
+and OpenPPL's documents describe: the tile from the number of registers, the block of K and
+one operand's panel from L1, the packed pixels of a task from L2.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ..numerics import Numerics
+from ..problem import ConvProblem
+from .candidate import LINE, Candidate, ceil_div, odd_lines, round_up, thread_scratch
+from .error_bounds import direct_error_bound
+from .lazy import lazy
+
+RUN_BYTES = 16  # struct pplconv_run
+PREFETCH_STEPS = 24
+SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they stay in L1
+
+
+def block_panel(problem: ConvProblem, nr: int) -> int:
+    """Output channels of a tile of `nr` columns in NCHWc: a share of a block, as even as can be.
+
+    A tile stores into one block, so panels wider than a block would be cut.
+    """
+    widest = next(
+        width for width in range(min(problem.block, nr), 0, -1) if problem.block % width == 0
+    )
+    return max(min(widest, problem.oc // problem.groups), 1)
+
+
+@dataclass(frozen=True)
+class NestBlocking(Candidate):
+    """One way to run a problem through the GEMM nest, but for what it costs.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed.
+    numerics : Numerics
+        The types that it is computed with.
+    algorithm : str
+        ``"pointwise"`` or ``"im2col"``.
+    packed : bool
+        Whether pixels are packed into scratch before the product.
+    orientation : str
+        ``"pixels"`` or ``"channels"``: what the vectors run over.
+    lanes, mr, nr : int
+        Elements of a vector; the tile.
+    k_block, oc_segment, hw_segment, group_segment : int
+        Blocks and segments, in elements.
+    pixels_inner : bool
+        Whether the loop over the task's pixels is the inner one.
+    """
+
+    problem: ConvProblem
+    numerics: Numerics
+    algorithm: str
+    packed: bool
+    orientation: str
+    lanes: int
+    mr: int
+    nr: int
+    k_block: int
+    oc_segment: int
+    hw_segment: int
+    group_segment: int
+    pixels_inner: bool
+
+    loops = "gemm"
+
+    @property
+    def bits(self) -> str:
+        """The order of the one sum: channel by channel in NCHW, else tap by tap."""
+        order = "kh, kw, c" if self.channels_last else "c, kh, kw"
+        return f"sum over {order}{self.numerics.order}"
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """Orientation, tile, blocks and segments."""
+        return {
+            "orientation": self.orientation,
+            "mr": self.mr,
+            "nr": self.nr,
+            "k_block": self.k_block,
+            "oc_segment": self.oc_segment,
+            "hw_segment": self.hw_segment,
+            "group_segment": self.group_segment,
+            "innermost": "pixels" if self.pixels_inner else "channels",
+        }
+
+    @property
+    def error_bound(self) -> float:
+        """That of one chain of FMAs."""
+        return direct_error_bound(self.problem.k, self.numerics)
+
+    def kernel(self, isa: str) -> str:
+        """Symbol of the GEMM microkernel."""
+        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
+
+    @lazy
+    def channels_last(self) -> bool:
+        """Whether channels of a pixel are neighbours in the user's arrays, if only in blocks."""
+        return self.problem.layout != "NCHW"
+
+    @lazy
+    def one_image(self) -> bool:
+        """Whether pixels run on from one image to the next."""
+        return self.problem.layout == "NHWC"
+
+    @lazy
+    def oc(self) -> int:
+        """Output channels of one group."""
+        return self.problem.oc // self.problem.groups
+
+    @lazy
+    def images(self) -> int:
+        """Images that are separate to the loops."""
+        return 1 if self.one_image else self.problem.batch
+
+    @lazy
+    def pixels(self) -> int:
+        """Output pixels as the loops count them."""
+        area = self.problem.oh * self.problem.ow
+        return area * self.problem.batch if self.one_image else area
+
+    @lazy
+    def panel_width(self) -> int:
+        """Output channels in one panel of packed weights."""
+        if self.problem.layout == "NCHWc":
+            return block_panel(self.problem, self.nr)
+        return self.nr if self.orientation == "channels" else self.mr
+
+    @property
+    def packing(self) -> str:
+        """Format of the packed weights; weights of one format serve every plan that has it."""
+        order = "khkwc" if self.channels_last else "ckhkw"
+        return f"panels of {self.panel_width}, k = {order}"
+
+    @lazy
+    def oc_segments(self) -> int:
+        """Segments of a group's output channels."""
+        return ceil_div(self.oc, self.oc_segment)
+
+    @lazy
+    def hw_segments(self) -> int:
+        """Segments of the output pixels."""
+        return ceil_div(self.pixels, self.hw_segment)
+
+    @lazy
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        groups = ceil_div(self.problem.groups, self.group_segment)
+        return groups * self.images * self.hw_segments * self.oc_segments
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights."""
+        p = self.problem
+        width = round_up(self.oc, self.panel_width)
+        return p.groups * width * p.k * self.numerics.weight_bytes
+
+    @property
+    def pixel_panel(self) -> int:
+        """Pixels in one panel of packed NCHW pixels."""
+        return self.nr if self.orientation == "pixels" else round_up(self.hw_segment, self.lanes)
+
+    @property
+    def flat(self) -> bool:
+        """Whether an image's output pixels are its input pixels, row upon row."""
+        p = self.problem
+        return p.is_pointwise and not self.channels_last and not self.numerics.converts
+
+    @property
+    def most_runs(self) -> int:
+        """Bound of the run table: a run ends with a vector, a row, a panel, or the segment."""
+        p = self.problem
+        pixels = min(self.hw_segment, self.pixels)
+        row = p.oh * p.ow if self.flat else p.ow
+        rows, panels = ceil_div(pixels, row) + 1, ceil_div(pixels, self.pixel_panel)
+        return p.kh * p.kw * (ceil_div(pixels, self.lanes) + rows + 2 * panels)
+
+    @property
+    def b_ahead(self) -> int:
+        """How far ahead a tile prefetches its vector operand, in bytes."""
+        if self.orientation == "channels":
+            return PREFETCH_STEPS * self.panel_width * self.numerics.weight_bytes
+        if self.packed:
+            return PREFETCH_STEPS * self.nr * self.numerics.operand_bytes
+        return self.nr * self.numerics.operand_bytes
+
+    @property
+    def packed_row(self) -> int:
+        """Bytes from one packed pixel to the next, where its channels are neighbours.
+
+        Of planes that are converted into scratch as they lie, from one channel to the next.
+        """
+        if not self.packed and not self.channels_last:
+            return odd_lines(self.hw_segment * self.numerics.operand_bytes)
+        return odd_lines(self.k_block * self.numerics.operand_bytes)
+
+    @property
+    def tile_row(self) -> int:
+        """Bytes from one pixel of the tile that is stored transposed to the next.
+
+        With one block of K a panel is stored as soon as it is done, so the tile is one panel
+        wide and stays in L1; with several it must hold all panels between blocks.
+        """
+        columns = self.oc_segment if self.orientation == "channels" else self.hw_segment
+        width = self.nr if self.k_block >= self.problem.k else round_up(columns, self.nr)
+        return odd_lines(width * self.numerics.sum_bytes)
+
+    @lazy
+    def slab(self) -> tuple[int, int]:
+        """Rows and channels of the input that are converted at a time before they are packed."""
+        p = self.problem
+        if not (self.numerics.converts and self.packed):
+            return 0, 0
+        spanned = min(ceil_div(max(self.hw_segment - 1, 0), max(p.ow, 1)) + 1, p.oh)
+        rows = min((spanned - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
+        ic = p.ic // p.groups
+        if self.channels_last:
+            return rows, min(ic, p.block or ic)
+        return rows, min(max(SLAB_BYTES // (rows * p.iw * self.numerics.operand_bytes), 1), ic)
+
+    @property
+    def plane_row(self) -> int:
+        """Bytes of one channel of a panel that is converted after it was transposed."""
+        return odd_lines(self.hw_segment * self.numerics.sum_bytes)
+
+    @lazy
+    def memory(self) -> tuple[int, int, int, int, int]:
+        """Offsets of the run table, of the tile, and of planes and slab; bytes of one thread."""
+        element = self.numerics.operand_bytes
+        transposed = self.orientation == "channels" and not self.channels_last
+        size = 0
+        if self.packed and self.channels_last:
+            size = self.hw_segment * self.packed_row
+        elif self.packed:
+            size = round_up(self.hw_segment, self.pixel_panel) * self.k_block * element
+        elif self.numerics.converts:
+            size = (self.hw_segment if self.channels_last else self.k_block) * self.packed_row
+        runs = round_up(size, LINE)
+        size = runs
+        if self.packed and not self.channels_last:
+            size += self.most_runs * RUN_BYTES
+        tile = round_up(size, LINE)
+        size = tile
+        if transposed:
+            size += self.hw_segment * self.tile_row
+        planes = slab = size
+        if self.numerics.converts:
+            if not transposed:
+                size += self._tile_rows * self.tile_row
+            planes = size
+            if transposed:
+                size += self.nr * self.plane_row
+            slab = round_up(size, LINE)
+            size = slab + math.prod(self.slab) * self.problem.iw * element
+        return runs, tile, planes, slab, thread_scratch(size)
+
+    @property
+    def _tile_rows(self) -> int:
+        """Rows of a tile that is converted from scratch, or of all that wait for their sums."""
+        if self.k_block >= self.problem.k:
+            return self.mr
+        return self.hw_segment if self.orientation == "channels" else self.oc_segment
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+        return self.memory[-1]
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.gemm.GemmSchedule`` takes."""
+        p = self.problem
+        runs, tile, planes, slab, _ = self.memory
+        slab_rows, slab_channels = self.slab
+        fields: dict[str, Any] = {
+            "images": self.images,
+            "pixels": self.pixels,
+            "channels_last": self.channels_last,
+            "channels_in_vectors": self.orientation == "channels",
+            "packed": self.packed,
+            "pixels_inner": self.pixels_inner,
+            "mr": self.mr,
+            "nr": self.nr,
+            "panel_width": self.panel_width,
+            "k_block": self.k_block,
+            "oc_segment": self.oc_segment,
+            "hw_segment": self.hw_segment,
+            "group_segment": self.group_segment,
+            "b_ahead": self.b_ahead,
+            "pixel_panel": self.pixel_panel,
+            "packed_row": self.packed_row,
+            "tile_row": self.tile_row,
+            "slab_rows": slab_rows,
+            "slab_channels": slab_channels,
+            "slab_offset": slab,
+            "plane_offset": planes,
+            "plane_row": self.plane_row,
+            "runs_offset": runs,
+            "tile_offset": tile,
+        }
+        if self.flat:
+            rows = (1, p.ih * p.iw, 1, p.oh * p.ow, 1, 1, 1, 1, 1, 1, 0, 0)
+            fields["geometry"] = rows
+        return fields

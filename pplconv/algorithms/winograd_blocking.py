@@ -1,0 +1,215 @@
+"""One candidate of Winograd's algorithm: its tile and segments, and the memory that they need.
+
+F(n x n, r x r) computes n x n outputs from t x t inputs (t = n + r - 1). The loops, with blocks
+of tiles and segments of input and output channels, are those of the OpenPPL Arm Server slides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..numerics import Numerics
+from ..problem import ConvProblem
+from .candidate import LINE, Candidate, ceil_div, odd_lines, round_up, thread_scratch
+from .error_bounds import winograd_error_bound
+from .lazy import lazy
+
+PREFETCH_STEPS = 24
+LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
+UNBOUNDED = 1 << 40
+
+
+def tiles_of(problem: ConvProblem, n: int) -> int:
+    """Tiles of n x n outputs in all images."""
+    return problem.batch * ceil_div(problem.oh, n) * ceil_div(problem.ow, n)
+
+
+@dataclass(frozen=True)
+class WinogradBlocking(Candidate):
+    """One way to run a problem through Winograd's loops, but for what it costs.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed.
+    numerics : Numerics
+        The types that it is computed with.
+    n, r : int
+        F(n x n, r x r).
+    lanes, mr, nr : int
+        Elements of a vector; the tile of the products.
+    tile_block : int
+        Tiles that are transformed, multiplied and transformed back at a time.
+    ic_segment, oc_block, oc_segment : int
+        Input channels of V, output channels of M, output channels of a task.
+    l1_bytes : int
+        Cache that a slab of pixels should fit.
+    """
+
+    problem: ConvProblem
+    numerics: Numerics
+    n: int
+    r: int
+    lanes: int
+    mr: int
+    nr: int
+    tile_block: int
+    ic_segment: int
+    oc_block: int
+    oc_segment: int
+    l1_bytes: int
+
+    loops = "winograd"
+
+    @property
+    def bits(self) -> str:
+        """Variant; the products' sums run over input channels in ascending order."""
+        return f"F({self.n}x{self.n},{self.r}x{self.r})"
+
+    @property
+    def is_direct_sum(self) -> bool:
+        """No: tolerance has to allow it."""
+        return False
+
+    @property
+    def error_bound(self) -> float:
+        """Measured, with a margin; see `error_bounds`."""
+        p = self.problem
+        return winograd_error_bound(self.n, self.r, p.ic // p.groups, self.numerics)
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """Variant, tile, blocks and segments."""
+        return {
+            "n": self.n,
+            "mr": self.mr,
+            "nr": self.nr,
+            "tile_block": self.tile_block,
+            "ic_segment": self.ic_segment,
+            "oc_block": self.oc_block,
+            "oc_segment": self.oc_segment,
+        }
+
+    def kernel(self, isa: str) -> str:
+        """Symbol of the GEMM microkernel."""
+        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
+
+    @property
+    def t(self) -> int:
+        """Side of a patch."""
+        return self.n + self.r - 1
+
+    @property
+    def positions(self) -> int:
+        """Products a tile and channel pair."""
+        return self.t**2
+
+    @property
+    def ic(self) -> int:
+        """Input channels of a group."""
+        return self.problem.ic // self.problem.groups
+
+    @property
+    def oc(self) -> int:
+        """Output channels of a group."""
+        return self.problem.oc // self.problem.groups
+
+    @lazy
+    def tiles(self) -> int:
+        """Tiles of all images."""
+        return tiles_of(self.problem, self.n)
+
+    @property
+    def packing(self) -> str:
+        """Transformed weights, position by position, in panels."""
+        return f"{self.bits} panels of {self.nr}, k = c"
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights: larger than the weights by positions / r^2."""
+        p = self.problem
+        size = self.positions * round_up(self.oc, self.nr) * self.ic
+        return p.groups * size * self.numerics.weight_bytes
+
+    @property
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        oc_segments = ceil_div(self.oc, self.oc_segment)
+        return ceil_div(self.tiles, self.tile_block) * self.problem.groups * oc_segments
+
+    @property
+    def by_planes(self) -> bool:
+        """Whether channels are apart, so that slabs lie between user and transforms.
+
+        A single channel, or blocks of one, are planes in every layout. Arrays that are converted
+        pass through slabs too.
+        """
+        p = self.problem
+        return (
+            self.numerics.converts
+            or p.layout == "NCHW"
+            or p.block == 1
+            or (p.layout == "NHWC" and 1 in (p.ic, p.oc))
+        )
+
+    @property
+    def slab_tiles(self) -> int:
+        """Neighbouring tiles that share a slab: it takes half of L1."""
+        if not self.by_planes:
+            return UNBOUNDED
+        columns = self.l1_bytes // 2 // (self.t * self.lanes * self.numerics.operand_bytes)
+        return max((columns - self.r + 1) // self.n, 1)
+
+    @lazy
+    def memory(self) -> dict[str, int]:
+        """Layout of one thread's scratch, in bytes."""
+        e = self.numerics.operand_bytes
+
+        def row(channels: int) -> int:
+            size = round_up(channels * e, LINE)
+            return odd_lines(size) if size >= LARGE_ROW else size
+
+        v_row, m_row = row(self.ic_segment), row(self.oc_block)
+        v_position = odd_lines(self.tile_block * v_row)
+        m_position = odd_lines(self.tile_block * m_row)
+        m_offset = round_up(self.positions * v_position, 4096)
+        slab_offset = round_up(m_offset + self.positions * m_position, LINE)
+        slab_row = slab = stage = 0
+        if self.by_planes:
+            slab_row = (self.slab_tiles * self.n + self.r - 1) * self.lanes * e
+            slab = self.t * slab_row
+            # Halves are converted beside the slab, as many as it holds.
+            stage = slab if self.numerics.converts else 0
+        return {
+            "v_row": v_row,
+            "v_position": v_position,
+            "m_row": m_row,
+            "m_position": m_position,
+            "m_offset": m_offset,
+            "slab_offset": slab_offset,
+            "slab_row": slab_row,
+            "stage_offset": slab_offset + slab,
+            "size": thread_scratch(slab_offset + slab + stage),
+        }
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+        return self.memory["size"]
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.winograd.WinogradSchedule`` takes."""
+        memory = {name: size for name, size in self.memory.items() if name != "size"}
+        return memory | {
+            "n": self.n,
+            "r": self.r,
+            "tile_block": self.tile_block,
+            "ic_segment": self.ic_segment,
+            "oc_block": self.oc_block,
+            "oc_segment": self.oc_segment,
+            "mr": self.mr,
+            "nr": self.nr,
+            "b_ahead": PREFETCH_STEPS * self.nr * self.numerics.weight_bytes,
+            "slab_tiles": self.slab_tiles,
+        }

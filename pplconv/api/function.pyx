@@ -1,0 +1,302 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""`conv2d`: from the caller's arrays to a plan's loops and back, with a cache of plans.
+
+The way of one call: the arguments become a `Prepared` (problem, plan, compiled schedule;
+found in the cache or made), the arrays become pointers (`memory.arrays`), and ``prepared`` runs
+the loops.
+"""
+
+from pplconv.memory.arrays cimport (
+    as_array,
+    batched_shape,
+    conversion,
+    dtype_name,
+    hold_plain,
+)
+from pplconv.api.prepared cimport (
+    Activation,
+    Operands,
+    Prepared,
+    hold_nothing,
+    prepare,
+    release_all,
+    run,
+)
+from pplconv.api.ready cimport computed_bias, plain_bias, scope_around
+from pplconv.schedules.base cimport Schedule
+from pplconv.schedules.team cimport leave_team, take_team
+from pplconv.memory.workspace cimport Buffer, borrow, give_back
+
+from pplconv.api import arguments, shapes
+from pplconv.api.activation import activation_of
+from pplconv.api.settings import checked
+from pplconv.memory.dtypes import DTYPES
+from pplconv.problem import dimensions
+from pplconv.runtime import ForkableLock
+
+# Bound of the cache: plans are small (a few hundred bytes each, no tables).
+cdef enum:
+    CONV2D_PLANS = 256
+
+
+cdef inline bint is_plain(object value) noexcept:
+    """Whether equal values of these exact types mean the same argument (True is not 1)."""
+    kind = type(value)
+    if kind is int or kind is str or value is None:
+        return True
+    if kind is tuple:
+        for item in <tuple> value:
+            if not is_plain(item):
+                return False
+        return True
+    return False
+
+
+cdef inline bint is_plain_activation(object value) noexcept:
+    """The same for an activation, where 6 and 6.0 mean one bound but True is an error."""
+    if type(value) is not tuple:
+        return is_plain(value)
+    for item in <tuple> value:
+        if type(item) is not float and type(item) is not int and type(item) is not str:
+            return False
+    return True
+
+
+cdef inline bint is_prelu(object value) noexcept:
+    """Whether an activation has the form of one with slopes in an array."""
+    return (type(value) is tuple and len(<tuple> value) == 2 and type(value[0]) is str
+            and value[0] == "prelu")
+
+
+cdef dict conv2d_plans = {}
+cdef object PRELU = object()  # stands in keys for a PReLU of any slopes
+cdef object conv2d_lock = ForkableLock()
+
+
+cdef tuple conv2d_prepared(object x, object w, object stride, object padding, object dilation,
+                           object groups, object activation, object layout, object algorithm,
+                           object tolerance, object threads, object max_workspace,
+                           object precision):
+    """Find or make (Prepared, Activation) for one call of `conv2d`."""
+    cdef object key = None, found, form = activation
+    cdef Prepared prepared
+    cdef object scope = scope_around(True, True)
+    if scope is not None:
+        threads = (<tuple> scope)[0] if threads is None else threads
+        tolerance = (<tuple> scope)[1] if tolerance is None else tolerance
+    # No key holds slopes: they are taken anew at each call, and plans do not depend on them.
+    cdef bint prelu = is_prelu(activation)
+    if prelu:
+        form = PRELU
+    if (is_plain(stride) and is_plain(padding) and is_plain(dilation) and is_plain(groups)
+            and (prelu or is_plain_activation(activation)) and is_plain(layout)
+            and is_plain(algorithm) and (type(tolerance) is float or is_plain(tolerance))
+            and is_plain(threads) and is_plain(max_workspace) and is_plain(precision)):
+        key = (x.shape, w.shape, x.dtype.char, stride, padding, dilation, groups,
+               form, layout, algorithm, tolerance, threads, max_workspace, precision)
+        try:
+            found = conv2d_plans.get(key)
+        except TypeError:  # an unhashable activation: checked below
+            found = key = None
+        if found is not None:
+            if prelu:
+                # In what the plan computes in: the environment may say otherwise by now.
+                return found[0], Activation(
+                    activation_of(activation, w.shape[0]), (<Prepared> found[0]).bias_type)
+            return <tuple> found
+    cdef str dtype = dtype_name(x, "input")
+    cdef tuple batched = batched_shape(x, "input", dimensions(arguments.check_layout(layout)))
+    problem = arguments.make_problem(
+        batched, w.shape, dtype, stride=stride, padding=padding, dilation=dilation,
+        groups=groups, layout=layout, permitted=arguments.check_precision(precision, dtype))
+    if len(batched) == 5 and len(x.shape) == 4:
+        shapes.check_is_blocked("input", x.shape, problem.ic)
+    described = activation_of(activation, w.shape[0])
+    settings = checked({
+        "algorithm": algorithm, "tolerance": tolerance, "threads": threads,
+        "max_workspace": max_workspace,
+    })
+    prepared = prepare(problem, {**settings, "epilogue": described.epilogue})
+    made = prepared, Activation(described, prepared.bias_type)
+    if key is not None:
+        with conv2d_lock:
+            while len(conv2d_plans) >= CONV2D_PLANS:
+                del conv2d_plans[next(iter(conv2d_plans))]
+            conv2d_plans[key] = (made[0], None) if prelu else made
+    return made
+
+
+def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
+           activation=None, residual=None, layout="NCHW", algorithm="auto", tolerance=None,
+           precision=None, threads=None, max_workspace=None, out=None):
+    """Convolve a batch of images: 2-D cross-correlation, as `torch.nn.functional.conv2d`.
+
+    Packs the weights at each call and keeps only plans; a program that uses the same weights
+    again should make a `Conv2d`.
+
+    Parameters
+    ----------
+    input : array_like, shape (N, C, H, W) or (C, H, W)
+        float16, float32 or float64; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``;
+        (N, ceil(C / block), H, W, block) or the same without N for ``layout="NCHWc"``. Anything
+        that `numpy.asarray` or DLPack on the CPU takes.
+    weight : array_like, shape (oc, C / groups, kh, kw)
+        Same dtype as `input`.
+    bias : array_like, shape (oc,), optional
+        Same dtype as `input`.
+    stride, dilation : int or (int, int), optional
+        Vertical and horizontal; an array of two integers will do.
+    padding : int, (int, int), ((int, int), (int, int)) or str, optional
+        Zeros around the input: one number, (vertical, horizontal), or ((top, bottom),
+        (left, right)); or ``"valid"`` (none), ``"same"`` (PyTorch's rule: output as large as
+        the input, stride 1 only), ``"same_upper"``, ``"same_lower"`` (ONNX's ``auto_pad``,
+        any stride).
+    groups : int, optional
+        Groups of channels that do not see one another.
+    activation : optional
+        Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
+        ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
+        ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
+        or of one for all, cast to what is computed in), ``"hardswish"``
+        (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
+        three add an error of at most 2 eps, relative to the exact value or to the smallest
+        normal number, whichever is larger.
+    residual : array_like, optional
+        Of the output's shape and dtype; added before the activation.
+    layout : {"NCHW", "NHWC", "NCHWc"}, optional
+        Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
+        what `to_blocked` makes; see `conv2d`.
+    algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
+        ``"auto"`` lets the planner choose; another one that cannot serve is an error, which
+        says why.
+    tolerance : float, optional
+        Largest error that the planner may spend on speed, relative to the output's largest
+        magnitude, against float64. It says which variants of Winograd may be used: 0 means
+        none. All others are direct sums, which any tolerance allows. The bound of what was
+        chosen is `Plan.error_bound`. None: what `pplconv.runtime.tolerance` says around the
+        call, else ``PPLCONV_TOLERANCE``, else 1e-5. See the notes.
+    precision : {None, "fp32", "fp16"}, optional
+        Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
+        results are rounded once. ``"fp16"`` permits half precision, also for float32 arrays, where
+        the CPU has arithmetic for it: the planner weighs it against float32, whose Winograd may be
+        faster. None: as the arrays are.
+    threads : int, optional
+        Size of the team. None: what `pplconv.runtime.team` says around the call, else
+        ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
+        affinity mask and the container's CPU quota. The result's bits do not depend on it.
+    max_workspace : int, optional
+        Bytes of scratch memory that a call may use, the whole team's together; algorithm,
+        blocks and team are chosen to keep to it. Packed weights do not count. What a plan uses
+        is `Plan.scratch_bytes`.
+    out : ndarray, optional
+        Written and returned; C-contiguous, native, and apart from every operand.
+
+    Returns
+    -------
+    ndarray
+        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``;
+        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described; the message names it, and `out` is untouched.
+    MemoryError
+        If memory for the output, the packed weights or the scratch cannot be had.
+
+    See Also
+    --------
+    Conv2d : the same with the weights packed once.
+    to_blocked, from_blocked : arrays in layout NCHWc from and to NCHW.
+
+    Notes
+    -----
+    Plans are made by what searches found (`pplconv.wisdom`), else by estimate; `Conv2d` and
+    ``python -m pplconv search`` can measure instead.
+
+    Convolutions of 3x3 and 5x5 taps at stride 1 may go through Winograd's algorithm. Its error is
+    relative to the largest output, not to each, so with numbers such as those of images: sums of
+    integers are no integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before);
+    zeros near a bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives
+    direct sums, in which zeros stay zero and integers are exact up to 2**24 in float32;
+    ``with pplconv.runtime.tolerance(0):`` and ``PPLCONV_TOLERANCE=0`` give them to whole programs.
+
+    In layout NCHWc the last dimension of the input is the block, 1 to 64 channels, and the
+    output has the same. C is what the weights say; where the block does not divide it, the last
+    block ends in lanes of no channel. Those of the input are multiplied by zero weights: any
+    finite numbers may stand there, but infinities and NaN spoil every output that they reach.
+    Those of the residual have no effect, and those of the output are written as zero. An image
+    without N that is as high as it has channels could be an NCHW array: it is refused, and is
+    taken as (1, ceil(C / block), H, W, block).
+
+    NaN and infinities reach the outputs whose windows see them, and no others, whatever the
+    algorithm. Only a tap on padding with an infinite weight or NaN is left open: 0 * inf counts
+    in ``"im2col"`` alone.
+
+    All arrays are of one dtype, bias, residual and `out` among them; none is ever cast to
+    another, as PyTorch and ONNX have it too. Only Python numbers, in lists or tuples, have no
+    dtype: they take that of input and weight, and float64 where both are such. A tensor that
+    records gradients is taken without them; a masked array is refused, as its mask would be
+    lost. float16 arrays give a float16 result. On a CPU
+    without arithmetic of half precision they are computed in float32, bias, residual and
+    activation included, and each element is rounded once, to the nearest: its error is half a
+    unit in its last place beside that of float32. What is beyond 65504 then becomes infinite.
+    `tolerance` says what may be spent besides that rounding; yet ``"auto"`` never chooses Winograd
+    for float16. Where half precision is computed in, input and weights of float32 are rounded to
+    it first, bias, residual and activation are steps of their own in it, and numbers beyond 65504
+    are infinite, in lanes of no channel too.
+
+    Examples
+    --------
+    >>> import numpy as np, pplconv
+    >>> x = np.ones((1, 3, 32, 32), np.float32)
+    >>> w = np.ones((8, 3, 3, 3), np.float32)
+    >>> pplconv.conv2d(x, w, padding="same", activation="relu").shape
+    (1, 8, 32, 32)
+    """
+    cdef Prepared prepared
+    cdef Activation activated
+    cdef Buffer packed
+    cdef Operands o
+    cdef Schedule schedule
+    cdef int team
+    cdef bint batched
+    cdef object x, w, b = None, plain_x
+    if type(input) is list or type(input) is tuple:
+        w = as_array(weight, "weight")
+        x = as_array(input, "input", w.dtype)
+    else:
+        x = as_array(input, "input")
+        w = as_array(weight, "weight", x.dtype)
+    dtype_name(x, "input")
+    if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
+        raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
+                        f"{conversion(w.dtype, x.dtype)}")
+    prepared, activated = conv2d_prepared(x, w, stride, padding, dilation, groups, activation,
+                                          layout, algorithm, tolerance, threads, max_workspace,
+                                          precision)
+    batched = x.ndim == prepared.ndim
+    if bias is not None:
+        b = plain_bias(bias, w.shape[0], prepared.dtype)
+    schedule = prepared.schedule
+    hold_nothing(&o)
+    try:
+        plain_x = hold_plain(x, prepared.dtype, &o.x)
+        hold_plain(w, prepared.dtype, &o.weight)
+        if b is not None:
+            wanted = DTYPES[prepared.bias_type]
+            hold_plain(computed_bias(b, wanted), wanted, &o.bias)
+        packed = borrow(schedule.packed_bytes())
+        try:
+            team = take_team(prepared.threads, prepared.most)
+            try:
+                schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
+            finally:
+                leave_team(team)
+            return run(prepared, &o, x, plain_x, packed.data,
+                       <const char *> o.weight.buffer.buf, w, b, residual, activated, out,
+                       batched)
+        finally:
+            give_back(packed)
+    finally:
+        release_all(&o)

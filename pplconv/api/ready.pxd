@@ -1,0 +1,40 @@
+"""Plans made ready for one `Conv2d`; see ``ready.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv.api.prepared cimport Activation, PackedWeights, Prepared
+
+
+cdef class Ready:
+    cdef Prepared prepared
+    cdef PackedWeights packed
+    cdef object bias
+    cdef Activation activation
+    cdef object scope
+
+
+cdef class ReadyPlans:
+    cdef object weight, bias, described
+    cdef dict settings, problem
+    cdef bint free_team, free_tolerance
+    cdef object lock
+    # Input shape, with the scope if it has a say, to Ready. `last` is the latest of them, for
+    # `latest` and `keep_latest`.
+    cdef dict plans
+    cdef Ready last
+
+    cdef void keep_arrays(self, object weight, object bias) noexcept
+    cdef Ready latest(self)
+    cdef void keep_latest(self, Ready ready) noexcept
+    cdef object scope(self)
+    cdef Ready of_shape(self, tuple shape, object scope)
+    cdef Ready make(self, tuple shape)
+    cdef Ready join(self, Prepared prepared, PackedWeights packed, object scope)
+    cdef tuple for_other_process(self, object threads)
+    cdef int take_over(self, list plans, dict packed, double tolerance) except -1
+
+
+cdef object scope_around(bint team, bint tolerance)
+cdef object plain_bias(object bias, int64_t oc, object dtype)
+cdef object read_only(object array)
+cdef object computed_bias(object bias, object dtype)

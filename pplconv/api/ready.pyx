@@ -1,0 +1,211 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""What a `Conv2d` has ready: a plan for each input shape, and weights in each packing."""
+
+cimport cython
+from cpython.contextvars cimport get_value
+from libc.stdint cimport int64_t
+
+from pplconv.api.prepared cimport Activation, PackedWeights, Prepared, prepare
+from pplconv.memory.arrays cimport as_array, check_operand
+
+from pickle import PickleBuffer
+
+import numpy as np
+
+from pplconv import planner
+from pplconv.api import arguments
+from pplconv.memory.dtypes import DTYPES
+from pplconv.runtime import ForkableLock
+from pplconv.runtime.scope import SCOPE
+
+# Bound of a cache: plans are small (a few hundred bytes each, no tables).
+cdef enum:
+    PLANS_PER_CONV = 16
+
+
+cdef object plain_bias(object bias, int64_t oc, object dtype):
+    """The bias as an array of `oc` elements."""
+    bias = as_array(bias, "bias", dtype)
+    check_operand(bias, "bias", (oc,), dtype)
+    return bias
+
+
+cdef object read_only(object array):
+    """A view of an array that refuses to be written to, and to be made writeable again."""
+    array.flags.writeable = False
+    return array.view()
+
+
+cdef object computed_bias(object bias, object dtype):
+    """The bias in the type that a plan wants, where it may be infinite."""
+    if bias is None or bias.dtype == dtype:
+        return bias
+    with np.errstate(over="ignore"):
+        return bias.astype(dtype, order="C")
+
+
+cdef object AROUND = SCOPE  # read by each call: no look-up of a global
+
+
+cdef object scope_around(bint team, bint tolerance):
+    """What the code around the call says: see `pplconv.runtime.scope`.
+
+    Its team and its tolerance, as far as they are asked for; None if there is nothing of that.
+    """
+    cdef object scope = get_value(AROUND), threads, error
+    if scope is None or team and tolerance:
+        return scope
+    threads = (<tuple> scope)[0] if team else None
+    error = (<tuple> scope)[1] if tolerance else None
+    return None if threads is None and error is None else (threads, error)
+
+
+cdef class Ready:
+    """A plan together with weights in its packing, and bias and activation in its types.
+
+    `scope` is what it was made for; None if the code around the call had no say.
+    """
+
+    def __cinit__(self, Prepared prepared, PackedWeights packed, object bias,
+                  Activation activation, object scope):
+        self.prepared = prepared
+        self.packed = packed
+        self.bias = bias
+        self.activation = activation
+        self.scope = scope
+
+
+cdef class ReadyPlans:
+    """The plans of one `Conv2d`, found or made, with what they share.
+
+    Parameters
+    ----------
+    described : pplconv.api.activation.Activation
+        The activation, checked.
+    problem : dict
+        What `arguments.make_problem` takes beside the shape of the input.
+    settings : dict
+        As `planner.make_plan` takes them.
+    """
+
+    def __cinit__(self, described, dict problem, dict settings):
+        self.described = described
+        self.problem = problem
+        self.settings = settings
+        self.free_team = settings["threads"] is None
+        self.free_tolerance = settings["tolerance"] is None
+        self.lock = ForkableLock()
+        self.plans = {}
+        self.last = None
+
+    cdef void keep_arrays(self, object weight, object bias) noexcept:
+        """Compute with these arrays, before the first plan is made; `bias` may be None."""
+        self.weight = weight
+        self.bias = bias
+
+    # Without the GIL, a reference that is read while it is replaced may be to what is gone.
+    cdef Ready latest(self):
+        with cython.critical_section(self):
+            return self.last
+
+    cdef void keep_latest(self, Ready ready) noexcept:
+        with cython.critical_section(self):
+            self.last = ready
+
+    cdef object scope(self):
+        """What the code around the call says of what was left open here."""
+        return scope_around(self.free_team, self.free_tolerance)
+
+    cdef Ready of_shape(self, tuple shape, object scope):
+        """Find or make what computes inputs of one shape."""
+        cdef Ready ready = self.plans.get(shape if scope is None else (scope, shape))
+        if ready is None:
+            return self.make(shape)
+        self.keep_latest(ready)
+        return ready
+
+    cdef Ready make(self, tuple shape):
+        """Find or make the plan and the packed weights for one input shape."""
+        cdef Ready ready
+        cdef object scope = self.scope()
+        cdef tuple key = shape if scope is None else (scope, shape)
+        with self.lock:
+            ready = self.plans.get(key)
+            if ready is None:
+                problem = arguments.make_problem(shape, self.weight.shape, **self.problem)
+                ready = self.join(prepare(problem, self.settings), None, scope)
+                while len(self.plans) >= PLANS_PER_CONV:
+                    del self.plans[next(iter(self.plans))]
+                self.plans[key] = ready
+        self.keep_latest(ready)
+        return ready
+
+    cdef Ready join(self, Prepared prepared, PackedWeights packed, object scope):
+        """Join a plan with packed weights and the epilogue, which plans share where they can."""
+        cdef Ready other
+        cdef object bias = None
+        cdef Activation activation = None
+        for other in self.plans.values():
+            if other.prepared.bias_type == prepared.bias_type:
+                bias, activation = other.bias, other.activation
+            # A packing goes with its last plan.
+            if packed is None and other.packed.packing == prepared.packing:
+                packed = other.packed
+        if activation is None:
+            bias = computed_bias(self.bias, DTYPES[prepared.bias_type])
+            activation = Activation(self.described, prepared.bias_type)
+        if packed is None:
+            packed = PackedWeights(prepared, self.weight)
+        return Ready(prepared, packed, bias, activation, scope)
+
+    cdef tuple for_other_process(self, object threads):
+        """Collect what `take_over` takes, for a team of so many threads; buffers out of band."""
+        cdef Ready ready
+        cdef Prepared prepared
+        cdef dict settings = dict(self.settings)
+        cdef dict packed = {}
+        cdef list plans = []
+        cdef set wanted = set()
+        if settings["threads"] is None:
+            settings["threads"] = threads
+        if settings["tolerance"] is None:
+            settings["tolerance"] = planner.default_tolerance()
+        with self.lock:
+            kept = list(self.plans.values())
+        # A scope has plans of its own here; the other process has one team and one tolerance.
+        problems = set()
+        for ready in kept:
+            packed[ready.packed.packing] = ready.packed
+            problems.add(ready.prepared.problem)
+        for problem in problems:
+            prepared = prepare(problem, settings)
+            if prepared.packing not in packed:  # another team may want other panels
+                packed[prepared.packing] = PackedWeights(prepared, self.weight)
+            plans.append((problem, prepared.plan, prepared.fields))
+            wanted.add(prepared.packing)
+        buffers = {name: PickleBuffer(packed[name]) for name in wanted}
+        return plans, buffers, settings["tolerance"]
+
+    cdef int take_over(self, list plans, dict packed, double tolerance) except -1:
+        """Be ready for what another process of this machine was ready for."""
+        cdef Prepared prepared
+        cdef PackedWeights weights
+        cdef dict taken = {}
+        most = planner.share(self.settings["threads"])
+        # No more than the tolerance: which team they are for, `for_other_process` was told.
+        cdef object scope = scope_around(False, self.free_tolerance)
+        if self.free_tolerance and planner.default_tolerance() != tolerance:
+            return 0
+        for problem, plan, fields in plans:
+            # Another cap on the instruction set: planned and packed when it is wanted.
+            if plan.isa != planner.best_isa(plan.numerics):
+                continue
+            prepared = Prepared(problem, plan, fields, most)
+            weights = taken.get(prepared.packing)
+            if weights is None:
+                weights = PackedWeights(prepared, self.weight, packed[prepared.packing])
+                taken[prepared.packing] = weights
+            self.last = self.join(prepared, weights, scope)
+            shape = problem.input_shape
+            self.plans[shape if scope is None else (scope, shape)] = self.last
+        return 0
