@@ -35,7 +35,7 @@ ALGORITHMS = {
     "im2col": ((40, 24, 3, 3), 1, {"stride": 2}),
 }
 # What a search finds is kept apart for each, so none of them finds a result of another.
-freshworkspace = itertools.count(1 << 30)
+fresh_workspace = itertools.count(1 << 30)
 
 
 def arrays(shape: tuple[int, ...], *weight: int) -> tuple[np.ndarray, np.ndarray]:
@@ -141,7 +141,7 @@ def test_a_search():
     before = held()
     arguments = {
         "padding": 1, "input_shape": x.shape, "search": "exhaustive", "search_seconds": 0.05,
-        "maxworkspace": next(freshworkspace),
+        "max_workspace": next(fresh_workspace),
     }  # fmt: skip
     known = wisdom.export()["entries"]
     # Two candidates are timed at least, with weights and scratch each; then those of the object.
