@@ -62,7 +62,10 @@ class Footprint:
 def target_of(core: Core) -> Target:
     """Kernels as they would be on the core."""
     rows: list[dict[str, Any]] = [
-        {name: getattr(kernel, name) for name in ("op", "dtype", "isa", "mr", "nr", "lanes")}
+        {
+            name: getattr(kernel, name)
+            for name in ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "lanes")
+        }
         for kernel in kernels(core.arch)
     ]
     return Target.of(core.machine, rows)

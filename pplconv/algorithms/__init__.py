@@ -22,10 +22,10 @@ To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised 
 from __future__ import annotations
 
 from . import depthwise, direct, im2col, pointwise, winograd
-from .candidate import Candidate
+from .candidate import Candidate, KernelKey
 from .context import PlanContext
 from .core_model import CoreModel
 
 ALGORITHMS = {module.NAME: module for module in (depthwise, pointwise, winograd, direct, im2col)}
 
-__all__ = ["ALGORITHMS", "Candidate", "CoreModel", "PlanContext"]
+__all__ = ["ALGORITHMS", "Candidate", "CoreModel", "KernelKey", "PlanContext"]

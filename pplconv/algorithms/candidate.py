@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
@@ -13,6 +13,27 @@ from .core_model import CoreModel
 LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
 PIECES_EACH = 4
 PIECE_CYCLES = 30_000.0  # a hundred times what a task costs
+
+
+class KernelKey(NamedTuple):
+    """What a kernel of some types is found by, on each instruction set.
+
+    Parameters
+    ----------
+    op : str
+        Operation, as the registry names it.
+    mr, nr : int
+        Tile; 0 where the operation has none.
+    """
+
+    op: str
+    mr: int = 0
+    nr: int = 0
+
+    @property
+    def tile(self) -> str:
+        """The tile as plans show it, empty where there is none."""
+        return f"{self.mr}x{self.nr}" if self.mr else ""
 
 
 def ceil_div(a: int, b: int) -> int:
@@ -167,9 +188,10 @@ class Candidate(ABC):
         """Whether each output is one plain sum of products, which any tolerance allows."""
         return True
 
+    @property
     @abstractmethod
-    def kernel(self, isa: str) -> str:
-        """Symbol of the main microkernel."""
+    def kernel(self) -> KernelKey:
+        """The main microkernel."""
 
     @abstractmethod
     def cost(self, core: CoreModel, threads: int) -> dict[str, float]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, balanced, ceil_div, round_up, thread_scratch
+from .candidate import LINE, Candidate, KernelKey, balanced, ceil_div, round_up, thread_scratch
 from .context import PlanContext
 from .core_model import (
     L3_BYTES,
@@ -89,10 +89,10 @@ class Depthwise(Candidate):
             "row_segment": self.row_segment,
         }
 
-    def kernel(self, isa: str) -> str:
-        """Symbol of the kernel."""
-        way = "pixels" if self.by_pixels else "channels"
-        return f"pplconv_depthwise_{way}_{self.numerics.operand}_{isa}"
+    @property
+    def kernel(self) -> KernelKey:
+        """The kernel of its orientation."""
+        return KernelKey("depthwise_pixels" if self.by_pixels else "depthwise_channels")
 
     @property
     def width(self) -> int:

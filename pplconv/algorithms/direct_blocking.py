@@ -12,7 +12,7 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, ceil_div, memory, round_up, thread_scratch
+from .candidate import LINE, Candidate, KernelKey, ceil_div, memory, round_up, thread_scratch
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 
@@ -126,9 +126,10 @@ class DirectBlocking(Candidate):
             "innermost": "pixels" if self.pixels_inner else "channels",
         }
 
-    def kernel(self, isa: str) -> str:
-        """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
+    @property
+    def kernel(self) -> KernelKey:
+        """The GEMM microkernel."""
+        return KernelKey("gemm", self.mr, self.nr)
 
     @property
     def slab(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, ceil_div, odd_lines, round_up, thread_scratch
+from .candidate import LINE, Candidate, KernelKey, ceil_div, odd_lines, round_up, thread_scratch
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 
@@ -99,9 +99,10 @@ class NestBlocking(Candidate):
         """That of one chain of FMAs."""
         return direct_error_bound(self.problem.k, self.numerics)
 
-    def kernel(self, isa: str) -> str:
-        """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
+    @property
+    def kernel(self) -> KernelKey:
+        """The GEMM microkernel."""
+        return KernelKey("gemm", self.mr, self.nr)
 
     @lazy
     def channels_last(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, ceil_div, odd_lines, round_up, thread_scratch
+from .candidate import LINE, Candidate, KernelKey, ceil_div, odd_lines, round_up, thread_scratch
 from .error_bounds import winograd_error_bound
 from .lazy import lazy
 
@@ -91,9 +91,10 @@ class WinogradBlocking(Candidate):
             "oc_segment": self.oc_segment,
         }
 
-    def kernel(self, isa: str) -> str:
-        """Symbol of the GEMM microkernel."""
-        return f"pplconv_gemm_{self.numerics.operand}_{self.mr}x{self.nr}_{isa}"
+    @property
+    def kernel(self) -> KernelKey:
+        """The GEMM microkernel."""
+        return KernelKey("gemm", self.mr, self.nr)
 
     @property
     def t(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 import warnings
@@ -221,8 +220,8 @@ class _Table:
 
 def _name(plan: planner.Plan) -> str:
     """A plan in a few words."""
-    tile = re.search(r"_([0-9]+x[0-9]+)_", plan.kernel)
-    return f"{plan.algorithm}{f' {tile[1]}' if tile else ''}, {plan.bits}"
+    tile = f" {plan.blocks['mr']}x{plan.blocks['nr']}" if "mr" in plan.blocks else ""
+    return f"{plan.algorithm}{tile}, {plan.bits}"
 
 
 def _jobs(options: argparse.Namespace) -> list[_Job]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -367,7 +366,7 @@ def plan_of(
     """Make a candidate into a plan and into what the loops take."""
     candidate, problem = best.candidate, request.problem
     around = next(c for c in request.contexts() if c.numerics == candidate.numerics)
-    threads = request.team_for(candidate, around.threads)
+    threads, target = request.team_for(candidate, around.threads), request.target or here()
     plan = Plan(
         problem=str(problem),
         dtype=problem.dtype,
@@ -376,7 +375,7 @@ def plan_of(
         algorithm=candidate.algorithm,
         bits=candidate.bits,
         isa=around.isa,
-        kernel=(request.target or here()).tuned(candidate.kernel(around.isa)),
+        kernel=target.symbol(candidate.kernel, candidate.numerics.operand, around.isa),
         blocks=candidate.blocks,
         tasks=candidate.tasks,
         threads=threads,
@@ -394,5 +393,4 @@ def plan_of(
 
 def summary(candidate: Candidate) -> str:
     """Name a candidate in a few words."""
-    tile = re.search(r"_([0-9]+x[0-9]+)_", candidate.kernel(""))
-    return f"{candidate.algorithm}{f' {tile[1]}' if tile else ''}, {candidate.bits}"
+    return f"{candidate.algorithm} {candidate.kernel.tile}".rstrip() + f", {candidate.bits}"

@@ -7,11 +7,12 @@ is described: plans name kernels, and only who runs them needs their addresses.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from .. import _kernels
+from ..algorithms import KernelKey
 from ..config import Settings
 from ..machine import Machine
 from ..machine import current as current_machine
@@ -36,14 +37,15 @@ class Target:
         Type, instruction set, NR, largest MR and lanes of a vector, of the GEMM kernels.
     settings : Settings
         What its environment asks for; in it, what starting a team costs.
-    variants : frozenset of str
-        Symbols of the kernels for the machine's kind of cores, which run in place of the others.
+    symbols : mapping of (str, str, str, int, int) to str
+        Symbol of each kernel, by operation, type, instruction set and tile. Of variants it is that
+        of the machine's kind of cores, which runs in place of the general one.
     """
 
     machine: Machine
     gemm: tuple[tuple[str, str, int, int, int], ...]
     settings: Settings = NOMINAL_SETTINGS
-    variants: frozenset[str] = frozenset()
+    symbols: Mapping[tuple[str, str, str, int, int], str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -59,8 +61,8 @@ class Target:
         machine : Machine
             Caches, cores, rates.
         rows : iterable of mapping
-            Of each kernel ``op``, ``dtype``, ``isa``, ``mr``, ``nr`` and ``lanes``, with
-            ``symbol`` and ``tuning`` if it is a variant.
+            Of each kernel ``symbol``, ``op``, ``dtype``, ``isa``, ``tuning``, ``mr``, ``nr`` and
+            ``lanes``.
         settings : Settings, optional
             Those of an empty environment by default.  What starting a team costs should be in
             them: else it is measured here, as if it were there.
@@ -70,17 +72,18 @@ class Target:
         Target
         """
         found: dict[tuple[str, str, int], tuple[int, int]] = {}
-        variants = set()
-        for row in rows:
-            tuning = row.get("tuning")
-            if tuning and tuning == machine.tuning:
-                variants.add(row["symbol"])
-            if row["op"] == "gemm":
-                key = row["dtype"], row["isa"], row["nr"]
+        symbols: dict[tuple[str, str, str, int, int], str] = {}
+        # Variants after what they stand in for.
+        for row in sorted(rows, key=lambda row: str(row["tuning"])):
+            op, dtype, isa = row["op"], row["dtype"], row["isa"]
+            if row["tuning"] in ("", machine.tuning):
+                symbols[op, dtype, isa, row["mr"], row["nr"]] = row["symbol"]
+            if op == "gemm":
+                key = dtype, isa, row["nr"]
                 largest = max(row["mr"], found.get(key, (0, 0))[0])
                 found[key] = largest, row["lanes"]
         gemm = tuple((*key, *value) for key, value in found.items())
-        return cls(machine, gemm, settings, frozenset(variants))
+        return cls(machine, gemm, settings, symbols)
 
     def isas(self, dtype: str, cap: str | None = None) -> tuple[str, ...]:
         """Instruction sets that CPU, system, build and `cap` allow for a type, lowest first."""
@@ -92,10 +95,20 @@ class Target:
         rows = [row for row in self.gemm if row[:2] == (dtype, isa)]
         return rows[0][4] if rows else 0, {nr: mr for _, _, nr, mr, _ in rows}
 
-    def tuned(self, symbol: str) -> str:
-        """Symbol of the kernel that runs in place of `symbol`: its variant, or itself."""
-        variant = f"{symbol}_{self.machine.tuning}"
-        return variant if variant in self.variants else symbol
+    def symbol(self, kernel: KernelKey, dtype: str, isa: str) -> str:
+        """Symbol of the kernel that runs on `isa`, maybe that of a level below it.
+
+        Raises
+        ------
+        LookupError
+            If the machine has none.
+        """
+        levels = self.machine.isas[: self.machine.isas.index(isa) + 1]
+        for level in reversed(levels):
+            found = self.symbols.get((kernel.op, dtype, level, kernel.mr, kernel.nr))
+            if found is not None:
+                return found
+        raise LookupError(f"no kernel for {kernel.op} {kernel.tile} in {dtype} on {isa}")
 
 
 @lru_cache(maxsize=1)

@@ -129,7 +129,7 @@ def test_blocks_fit_caches_and_registers(target: Target, layout: str) -> None:
             p, blocks = candidate.problem, candidate.blocks
             # One thread's scratch passes through its own L2.
             assert candidate.scratch_bytes <= machine.l2_share
-            assert candidate.kernel("neon") in SYMBOLS
+            assert target.symbol(candidate.kernel, "f32", "neon") in SYMBOLS
             if candidate.loops == "depthwise":
                 continue
             # Blocks of few pixels or channels have no more accumulators to give.

@@ -15,6 +15,7 @@ from planner_case import LAYER, Bench, elsewhere, entries, request
 from pplconv.planner import planning, searching
 from pplconv.planner.estimating import estimate_plan
 from pplconv.planner.planning import plan_problem
+from pplconv.planner.target import here
 from pplconv.problem import ConvProblem
 
 
@@ -312,7 +313,7 @@ def test_runners_up_are_others():
                     r.candidate
                     for r in estimate_plan(asked)[1] + estimate_plan(asked, math.inf)[0]
                     if (r.candidate.algorithm, r.candidate.bits) == (plan.algorithm, plan.bits)
-                    and r.candidate.kernel(plan.isa) == plan.kernel
+                    and here().symbol(r.candidate.kernel, "f32", plan.isa) == plan.kernel
                 )
             )
             assert not any(text.rpartition(" x")[0] == name for text in plan.runners_up)
