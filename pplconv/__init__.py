@@ -53,7 +53,7 @@ __all__ = [
 # Imported at first use: most programs have no instances, and need no futures.
 _ON_DEMAND = ("InstancePool", "PoolClosed", "QueueFull", "WorkerDied")
 
-if not TYPE_CHECKING:  # to which the name of a module's function says that any name is there
+if not TYPE_CHECKING:  # with it, checkers would accept any name
 
     def __getattr__(name: str) -> object:
         if name not in _ON_DEMAND:

@@ -25,8 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
-    # Everything after "demo" is the demo's own, options that look like ours included, so it is
-    # taken off before our parser sees it.
+    # Everything after "demo" belongs to the demo, even options that look like ours, so it is taken
+    # off before our parser sees it.
     if arguments[:1] == ["demo"]:
         return _demo(arguments[1:])
     options = _parser().parse_args(arguments)
@@ -83,7 +83,7 @@ def _demo(arguments: list[str]) -> int:
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in ("", "pplconv"):
-            raise  # a broken installation, which no extra mends
+            raise  # a broken installation; no extra mends that
         print(
             f"pplconv demo: the module {missing!r} is missing; the demo's extras are installed by\n"
             "    pip install pplconv[demo]",

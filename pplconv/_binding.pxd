@@ -10,12 +10,12 @@ cdef struct Lead:
     int first
 
 
-# Whether anybody asked for anything: all that a run looks at where nobody did.
+# Whether anybody asked for anything; if nobody did, a run looks at nothing else.
 cdef bint pinned() noexcept nogil
-# Of the calling thread, for its team's threads to take their places.
+# The lead of the calling thread; its team's threads take their places by it.
 cdef Lead current_lead() noexcept nogil
 cdef void take_place(Lead lead, int thread) noexcept nogil
-# The node whose memory the calling thread prefers, -1 for none; and have untouched pages come
-# from it: 0 or an errno.
+# The node whose memory the calling thread prefers, -1 for none. The second function makes untouched
+# pages come from a node, and returns 0 or an errno.
 cdef int preferred_node() noexcept nogil
 cdef int prefer_node(void *start, size_t size, int node) noexcept nogil

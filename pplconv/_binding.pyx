@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Threads bound to CPUs, and put back as they were: the mechanism of ``pplconv.runtime.pin``.
 
-A `Binding` is a list of places for the threads of teams. What is asked for, and by whom, is
-decided in ``pplconv.runtime``; here are the masks, the system calls and the list of threads
-that were bound (``pplconv_binding.h``). Its lock is never waited for with the GIL held.
+A `Binding` is a list of places for the threads of teams. ``pplconv.runtime`` decides what is bound
+and for whom; this module has the masks, the system calls and the list of threads that were bound
+(``pplconv_binding.h``). Nobody waits for the list's lock while holding the GIL.
 """
 
 from libc.stdint cimport uint64_t, uintptr_t
@@ -58,7 +58,7 @@ cdef Lead current_lead() noexcept nogil:
 
 
 cdef void take_place(Lead lead, int thread) noexcept nogil:
-    # What fails is counted in the binding; the work goes on wherever it runs.
+    # The binding counts failures; the work goes on wherever it runs.
     pplconv_join(<pplconv_binding *> lead.binding, lead.leader, lead.first + thread)
 
 
@@ -120,16 +120,16 @@ cdef class Binding:
 
     @property
     def failures(self):
-        """How many threads could not be bound."""
+        """Number of threads that could not be bound."""
         return self.binding.failures
 
     @property
     def error(self):
-        """Why the last of them could not: an errno."""
+        """Errno of the last thread that could not be bound."""
         return self.binding.error
 
     def prefer_memory(self, int node):
-        """Have scratch and weights of its leaders come from `node`; 0 or an errno."""
+        """Place scratch and weights of its leaders on `node`; return 0 or an errno."""
         cdef int error
         with nogil:
             error = pplconv_try_node(node)
@@ -138,7 +138,7 @@ cdef class Binding:
         return error
 
     def enter(self, uint64_t leader, int place):
-        """Bind the calling thread, and have its teams follow; 0 or an errno.
+        """Bind the calling thread and its teams; return 0 or an errno.
 
         The caller keeps this object until the thread enters another one, or leaves.
         """
@@ -153,16 +153,16 @@ cdef class Binding:
             pplconv_end(&self.binding)
 
     def move(self, uint64_t leader, Binding to, int shift=0):
-        """Take bound threads to places of `to`, or back to how they were; 0 or an errno.
+        """Move bound threads to places of `to`, or back to where they were; return 0 or an errno.
 
         Parameters
         ----------
         leader : int
-            Whose teams; 0 for all.
+            The leader whose teams are moved; 0 for all.
         to : Binding or None
             None puts masks back as they were before anything was bound.
         shift : int
-            From the number of a place here to that of one there.
+            Added to the number of a place here, it gives the number of the place there.
         """
         cdef int error
         cdef pplconv_binding *target = NULL
@@ -204,14 +204,14 @@ def leave():
 
 
 def count_pins(int change):
-    """Note that there are `change` pins more; how many there are then."""
+    """Add `change` to the number of pins, and return the sum."""
     return pplconv_count_pins(change)
 
 
 def keep_older(threads):
     """Keep the ids of the threads that were there before the first of the present pins.
 
-    A thread that comes later may have its mask from one that was bound.
+    A thread that starts later may have inherited its mask from a bound one.
     """
     cdef list ids = sorted(threads)
     cdef Py_ssize_t i

@@ -1,4 +1,4 @@
-"""What every room asks of a caller's numbers, and how messages show what was given instead."""
+"""Checks of a caller's numbers, shared by all rooms, and how messages show a wrong value."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import operator
 
 # Longer texts would hide the sentence that they stand in.
 _LONGEST = 200
-# Arrays of so many elements are shown as they are, larger ones by their shape.
+# Arrays of at most this many elements are shown in full, larger ones by their shape.
 _FEW = 8
 
 
@@ -15,7 +15,7 @@ def shown(value: object) -> str:
     """Give a value as messages show it: never longer than a line or two."""
     shape = getattr(value, "shape", ())
     if not isinstance(shape, tuple) or not all(isinstance(size, int) for size in shape):
-        shape = ()  # of something else than an array
+        shape = ()  # it is not an array
     if math.prod(shape) > _FEW:
         return f"an array of shape {tuple(shape)}"
     text = repr(value)
@@ -30,18 +30,18 @@ def integer(
     *,
     complaint: str | None = None,
 ) -> int:
-    """Return `value` as an int, or say what was wrong with it.
+    """Return `value` as an int, or raise an error that says what is wrong with it.
 
     Parameters
     ----------
     name : str
         Of the argument.
     value : object
-        What was given: an int, or what has ``__index__``. A bool is no number here but a slip.
+        What was given: an int, or an object with ``__index__``. A bool counts as a mistake.
     least, most : int, optional
         The range.
     complaint : str, optional
-        Message of the TypeError, where more than integers would have been right.
+        Message of the TypeError, for arguments that may be more than integers.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Where pickles of version 0.1.0 find what rebuilds them; everything else is in `pplconv.api`."""
+"""Pickles of version 0.1.0 look here for the functions that rebuild them; see `pplconv.api`."""
 
 from .api.conv import Conv2d, _unpickle
 

@@ -16,10 +16,10 @@ cdef extern from "pplconv_kernels.h" nogil:
     uint64_t pplconv_auxval(uint64_t type)
     uint64_t pplconv_midr()
 
-# Most products that kernels add up in half precision; longer sums are chains of that length.
+# The most products that kernels add up in half precision; a longer sum is cut into such chains.
 HALF_CHAIN = PPLCONV_HALF_CHAIN
 
-# What the kernels of activations call each kind.
+# Number of each kind of activation, as the kernels know it.
 ACTIVATIONS = {
     "LEAKY": PPLCONV_ACTIVATE_LEAKY,
     "PRELU_ROW": PPLCONV_ACTIVATE_PRELU_ROW,
@@ -66,7 +66,7 @@ cdef bytes _tuning = b""
 
 
 def tune(str tuning):
-    """Prefer the GEMM kernels for one kind of cores, where there are any, from now on.
+    """Prefer the GEMM kernels for one kind of cores from now on, where there are any.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def ladder(str isa):
 
 
 def serving(str op, str dtype, str isa, int mr=0, int nr=0):
-    """Symbol of the kernel that `isa` calls, which may be that of a level below it.
+    """Symbol of the kernel that `isa` calls; it may belong to a level below `isa`.
 
     Raises
     ------
@@ -139,7 +139,7 @@ cdef str _lack(str op, str dtype, int mr, int nr):
 
 
 cdef pplconv_kernel find(str op, str dtype, str isa, int mr=0, int nr=0) except NULL:
-    """Function of the kernel with this tile (0: none), down the ladder from `isa`."""
+    """Find the kernel with this tile (0: no tile), from `isa` down the ladder."""
     cdef const pplconv_kernel_row *row = _find_down(op.encode(), dtype.encode(), isa.encode(),
                                                     mr, nr)
     if row == NULL:
@@ -170,7 +170,7 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
         family.tile[v - 1][row.mr - 1] = row.function
     if family.lanes == 0:
         raise LookupError(f"no GEMM kernels for {dtype} on {isa}")
-    # A narrower row than any tile's is a tail of the next wider one.
+    # A row narrower than any tile is computed as a tail of the next wider tile.
     for v in range(MAX_VECTORS - 2, -1, -1):
         for m in range(MAX_MR):
             if family.tile[v][m] == NULL:

@@ -40,7 +40,7 @@ cdef class Trial:
     cdef object weight
     cdef const char *filters
     cdef int threads, activation
-    # Whether every run had the team that it was to be timed with.
+    # Whether every run had the full team that it should be timed with.
     cdef readonly bint whole
     cdef double slope
 
@@ -103,8 +103,8 @@ cdef class Trial:
             t.clip = NULL
             t.slope = <const char *> &self.slope
             t.activation = self.activation
-            # As a call runs, in warm scratch, but for its team: a time that is shared with another
-            # call's threads is nobody's.
+            # Like a call, in warm scratch, except for the team: a time measured beside another
+            # call's threads is of no use.
             team = execute(self.schedule, &t, self.threads, self.threads, runs, &shortest)
             self.whole = self.whole and team == self.threads
         finally:

@@ -1,8 +1,9 @@
 """Architectures by one name each, and the ladder of instruction sets that each has.
 
 Systems name the same architecture differently: Linux says ``aarch64`` and ``x86_64``, macOS
-``arm64``, Windows ``ARM64`` and ``AMD64``.  A 64-bit system names itself to a process of 32 bits,
-which has another architecture: ``armv7l``, which Linux calls ``armv8l`` where it knows the process.
+``arm64``, Windows ``ARM64`` and ``AMD64``.  A 64-bit system tells even a 32-bit process its own
+name, although the process has another architecture: ``armv7l``. Linux calls it ``armv8l`` where it
+knows the process.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ itself, which a CPU may have without its neighbours; a cap allows what stands at
 _FLOOR = ("portable",)
 
 INSTRUCTION_SETS = tuple(dict.fromkeys(name for names in LADDERS.values() for name in names))
-"""Those of all architectures, each once, in the order of their ladders."""
+"""The instruction sets of all architectures, each once, in the order of their ladders."""
 
 _SAME = {"amd64": "x86_64", "arm64": "aarch64", "armv8l": "armv7l"}
 _OF_32_BITS = {"x86_64": "i686", "aarch64": "armv7l"}
@@ -39,7 +40,7 @@ def canonical(arch: str) -> str:
 
 
 def ladder(arch: str) -> tuple[str, ...]:
-    """Instruction sets of an architecture, lowest first; the floor alone for unknown ones."""
+    """Instruction sets of an architecture, lowest first; an unknown one has the floor only."""
     return LADDERS.get(canonical(arch), _FLOOR)
 
 
@@ -51,7 +52,7 @@ def owner(name: str) -> str | None:
 def here() -> str:
     """Architecture of this process, as the system names it; ``unknown`` if it does not."""
     uname = getattr(os, "uname", None)
-    if uname is not None:  # ten milliseconds less than importing platform
+    if uname is not None:  # ten milliseconds faster than importing platform
         return of_process(str(uname().machine), sys.maxsize)
     import platform
 

@@ -139,7 +139,7 @@ def current() -> Settings:
 
 
 def ask_for_threads(threads: int) -> None:
-    """Set ``PPLCONV_NUM_THREADS`` for this process, which is a worker of nobody else's.
+    """Set ``PPLCONV_NUM_THREADS`` for this process; for a worker, which nobody else uses.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def ask_for_tolerance(tolerance: float) -> None:
     os.environ[_TOLERANCE] = repr(tolerance)
 
 
-# Keyed by what the variables say, so a changed environment is seen and an unchanged one is not
+# The key is the text of the variables: a changed environment is seen, an unchanged one is not
 # parsed again.
 @lru_cache(maxsize=64)
 def _parse(
@@ -241,7 +241,7 @@ def _wisdom(text: str | None, home: str | None) -> str | None:
 
 
 def _cache_folder(cache_home: str | None, home: str | None) -> str | None:
-    # The XDG Base Directory Specification has relative paths ignored.
+    # The XDG Base Directory Specification demands that relative paths be ignored.
     if cache_home and os.path.isabs(cache_home):
         return os.path.join(cache_home, "pplconv")
     if not (home and os.path.isabs(home)):

@@ -1,8 +1,8 @@
 """The table of activations: what each costs a plan, and what kernels call it.
 
-Bias and residual are no part of it: they happen in the store, whatever comes after. What stands
-here is all that the rooms above may ask of a kind; how a caller names it is said in
-``api/activation.py``, and what it computes in the contract of the kernels.
+Bias and residual are no part of it: they happen in the store, whatever comes after. The rooms above
+need to know no more of a kind than this; ``api/activation.py`` says how a caller names it, and the
+contract of the kernels says what it computes.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from ._kernels import ACTIVATIONS
 
 COST_CLASSES = ("none", "slope", "exp")
-"""What follows the sums, as far as it costs time of its own: nothing but the store, another pass
-over the tile, or one with exponentials. Plans are searched and remembered for each class."""
+"""Classes of epilogues by what they cost: nothing but the store, another pass over the tile, or a
+pass with exponentials. Plans are searched and remembered for each class."""
 
 IN_STORE = 0
-"""What the loops are told where no pass follows the store."""
+"""Code that tells the loops that no pass follows the store."""
 
 
 class Kind(NamedTuple):
@@ -27,7 +27,7 @@ class Kind(NamedTuple):
     cost : str
         One of `COST_CLASSES`.
     code : int
-        What the loops are told (``Tensors.activation``): `IN_STORE`, or a value of the contract.
+        Code for the loops (``Tensors.activation``): `IN_STORE`, or a value of the contract.
     """
 
     cost: str
@@ -38,7 +38,7 @@ KINDS = {
     "none": Kind("none", IN_STORE),
     "clip": Kind("none", IN_STORE),
     "leaky_relu": Kind("slope", ACTIVATIONS["LEAKY"]),
-    # Rows of the tile or columns: the loops know where channels lie, and change it to suit.
+    # For slopes in rows; where channels lie in columns, the loops change it.
     "prelu": Kind("slope", ACTIVATIONS["PRELU_ROW"]),
     "hardswish": Kind("slope", ACTIVATIONS["HARDSWISH"]),
     "sigmoid": Kind("exp", ACTIVATIONS["SIGMOID"]),
@@ -46,5 +46,5 @@ KINDS = {
 }
 
 TRIED = {"none": "none", "slope": "leaky_relu", "exp": "silu"}
-"""Which kind stands for a class in the trials of a search: one that reads no more than a single
-slope, as trials have no channels' slopes."""
+"""The kind that stands for a class in the trials of a search. It reads one slope at most, as trials
+have no slopes for channels."""

@@ -1,8 +1,8 @@
 """`Numerics`: the types that one way to compute works with, from the input to the output.
 
-A problem says what its arrays hold and what may be computed in; a candidate says what it
-computes in. All that follows from types (sizes, kernels, error bounds, core, keys of wisdom) is
-asked of its `Numerics`.
+A problem names the type of its arrays and the types that it may be computed in; a candidate has one
+`Numerics`. It answers for all that follows from types: sizes, kernels, error bounds, core, keys of
+wisdom.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ class Numerics:
     Parameters
     ----------
     name : str
-        In keys of wisdom and messages: the type of the arrays, and what is computed in if that is
-        another, such as ``"f16f32"``.
+        In keys of wisdom and messages: the type of the arrays, followed by the type of the
+        arithmetic if that differs, such as ``"f16f32"``.
     source : str
         Of the input array.
     operand : str
-        What kernels read of the input: `source`, or what it is converted to on the way to them.
+        Of the input as kernels read it: `source`, or the type that it is converted to before.
         Kernels are found by it.
     weights : str
         Of the packed weights.
@@ -90,7 +90,7 @@ class Numerics:
 
     @property
     def converts(self) -> bool:
-        """Whether arrays are of another type than kernels read and write."""
+        """Whether the arrays have another type than kernels read and write."""
         return self.source != self.operand
 
     @property
@@ -138,8 +138,8 @@ def _floating(stored: str, computed: str) -> Numerics:
     """Arrays of `stored`, all arithmetic in `computed`."""
     conversion = 0.0
     if stored == "f16" != computed:
-        # Half an ulp, the one rounding of the result. It is relative to the largest output, so it
-        # holds for subnormal results too; those beyond 65504 are infinite.
+        # The result is rounded once, by half an ulp. The error is relative to the largest output,
+        # so the bound holds for subnormal results too; results beyond 65504 are infinite.
         conversion = TYPES["f16"].roundoff
     elif computed == "f16" != stored:
         conversion = 2 * TYPES["f16"].roundoff  # the roundings of input and weights
@@ -156,7 +156,7 @@ def _floating(stored: str, computed: str) -> Numerics:
     )
 
 
-# What can be done with arrays of a type, by what is computed in.
+# For arrays of each type, the `Numerics` by the type of the arithmetic.
 _NUMERICS = {
     (stored, computed): _floating(stored, computed)
     for stored, computed in (
@@ -170,12 +170,12 @@ _NUMERICS = {
 
 
 def numerics_of(stored: str, computed: str) -> Numerics:
-    """Types of arrays of `stored` where `computed` is computed in.
+    """Return the `Numerics` for arrays of type `stored` and arithmetic in type `computed`.
 
     Raises
     ------
     ValueError
-        If that cannot be done.
+        If there are none.
     """
     found = _NUMERICS.get((stored, computed))
     if found is None:
@@ -184,5 +184,5 @@ def numerics_of(stored: str, computed: str) -> Numerics:
 
 
 def default_permission(stored: str) -> tuple[str, ...]:
-    """What arrays of `stored` may be computed in on every machine."""
+    """Types that every machine can compute arrays of type `stored` in."""
     return ("f32",) if stored == "f16" else (stored,)

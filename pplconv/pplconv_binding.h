@@ -1,10 +1,10 @@
-/* Threads bound to CPUs, and how each of them was before.
+/* Threads bound to CPUs, and the mask that each of them had before.
  *
  * A binding is a list of places, each a set of CPUs. A leader is a thread that starts teams; it
  * enters a binding once, and then each thread of its teams joins it when a parallel loop begins.
- * Whoever was bound is remembered as a member until its thread ends: the destructor of its
- * thread-specific data takes it off the list under the lock, so that a number of a thread on
- * the list never belongs to another thread, and masks can be put back from any thread. */
+ * A bound thread is remembered as a member until it ends: the destructor of its thread-specific
+ * data takes it off the list under the lock. So a thread id on the list never belongs to another
+ * thread, and masks can be put back from any thread. */
 #ifndef PPLCONV_BINDING_H
 #define PPLCONV_BINDING_H
 
@@ -63,8 +63,8 @@ static void pplconv_thread_ends(void *member) {
     free(member);
 }
 
-/* A child of fork has one thread and no pin. It begins as that thread was before any: a server's
- * children bound like their parent would all share its core. */
+/* A child of fork has one thread and no pin. It begins with the mask that the thread had before any
+ * pin: children of a server that kept their parent's mask would all share its core. */
 static void pplconv_before_fork(void) { pthread_mutex_lock(&pplconv_lock); }
 
 static void pplconv_after_fork_in_parent(void) { pthread_mutex_unlock(&pplconv_lock); }
@@ -95,7 +95,7 @@ static void pplconv_set_up(void) {
                                           pplconv_after_fork_in_child);
 }
 
-/* How many pins there are, `change` of them new. */
+/* Add `change` to the number of pins, and return the sum. */
 static inline int pplconv_count_pins(int change) {
     if (change) return __atomic_add_fetch(&pplconv_pins, change, __ATOMIC_RELAXED);
     return __atomic_load_n(&pplconv_pins, __ATOMIC_RELAXED);
@@ -111,8 +111,9 @@ static int pplconv_is_older(int tid) {
     return low < pplconv_older_count && pplconv_older[low] == tid;
 }
 
-/* A thread inherits the mask of the one that starts it. One that is younger than the pins and has
- * the mask of a bound thread has it from there: without pins it would have had that thread's. */
+/* A thread inherits the mask of the one that starts it. A thread that is younger than the pins and
+ * has a bound thread's mask has inherited it: without pins it would have the mask that the bound
+ * thread had before. */
 static const pplconv_member *pplconv_parent(uint64_t leader, const pplconv_mask *mask) {
     const pplconv_member *m, *found = NULL;
     for (m = pplconv_members; m; m = m->next) {
@@ -123,7 +124,7 @@ static const pplconv_member *pplconv_parent(uint64_t leader, const pplconv_mask 
     return found;
 }
 
-/* Note how the calling thread is; under the lock. */
+/* Note the calling thread's mask; under the lock. */
 static int pplconv_note_before(pplconv_member *m, uint64_t leader, int is_new) {
     const pplconv_member *parent;
     int error = pplconv_get_mask(m->tid, &m->before);
@@ -173,7 +174,7 @@ static int pplconv_join_locked(pplconv_binding *b, uint64_t leader, int place) {
     if (b->ended) return 0;
     if (is_new) error = pplconv_new_member();
     if (error == 0 && pplconv_self->bound == NULL) {
-        /* Where the mask cannot be read it could not be put back, and stays. */
+        /* A mask that cannot be read could not be put back, so it stays. */
         error = pplconv_note_before(pplconv_self, leader, is_new);
         if (is_new) pplconv_link(pplconv_self);
     }
@@ -185,7 +186,7 @@ static int pplconv_join_locked(pplconv_binding *b, uint64_t leader, int place) {
     return error;
 }
 
-/* Bind the calling thread to a place, unless it is; 0 or an errno. */
+/* Bind the calling thread to a place, unless it is bound there; 0 or an errno. */
 static int pplconv_join(pplconv_binding *b, uint64_t leader, int place) {
     const pplconv_member *self = pplconv_self;
     int error;
@@ -199,7 +200,7 @@ static int pplconv_join(pplconv_binding *b, uint64_t leader, int place) {
     return error;
 }
 
-/* Bind the calling thread, and have its teams follow. */
+/* Bind the calling thread and its teams. */
 static int pplconv_enter(pplconv_binding *b, uint64_t leader, int place) {
     const pplconv_lead lead = {b, leader, place};
     const int error = pplconv_join(b, leader, place);
@@ -215,15 +216,15 @@ static inline pplconv_lead pplconv_current_lead(void) {
     return __atomic_load_n(&pplconv_led.binding->ended, __ATOMIC_RELAXED) ? none : pplconv_led;
 }
 
-/* Let nobody join any more. */
+/* No thread can join any more. */
 static void pplconv_end(pplconv_binding *b) {
     pthread_mutex_lock(&pplconv_lock);
     __atomic_store_n(&b->ended, 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&pplconv_lock);
 }
 
-/* Take the members that are bound by `from` to places of `to`, or, where that is NULL, put them
- * back as they were; those of one leader, or of all where that is 0. 0 or the last errno. */
+/* Move the members that `from` has bound to places of `to`; if `to` is NULL, put their masks back.
+ * Moves the members of one leader, or all if `leader` is 0. Returns 0 or the last errno. */
 static int pplconv_move(const pplconv_binding *from, uint64_t leader, pplconv_binding *to,
                         int shift) {
     pplconv_member *m;
@@ -252,7 +253,7 @@ typedef struct {
     pplconv_mask mask;
 } pplconv_sight;
 
-/* Look at the members of a binding: how many there are, of which `room` are written down. */
+/* Count the members of a binding, and write down at most `room` of them. */
 static int pplconv_look(const pplconv_binding *b, pplconv_sight *sights, int room) {
     const pplconv_member *m;
     pplconv_sight *s;
@@ -270,7 +271,7 @@ static int pplconv_look(const pplconv_binding *b, pplconv_sight *sights, int roo
     return count;
 }
 
-/* Keep `older`, ascending, as the threads that were there before any pin; give what was kept. */
+/* Keep `older`, ascending, as the threads older than any pin; return the list kept so far. */
 static int *pplconv_keep_older(int *older, int count) {
     int *former;
     pthread_mutex_lock(&pplconv_lock);

@@ -13,7 +13,7 @@
 #endif
 
 enum { PPLCONV_WORD_BITS = 8 * sizeof(unsigned long) };
-/* As many CPUs and nodes as Linux can be built for. */
+/* The most CPUs and nodes that Linux can be built for. */
 enum { PPLCONV_CPUS = 8192, PPLCONV_NODES = 1024 };
 
 /* A set of CPUs as the kernel has it. */
@@ -89,14 +89,14 @@ static inline int pplconv_same_mask(const pplconv_mask *a, const pplconv_mask *b
     return memcmp(a, b, sizeof *a) == 0;
 }
 
-/* Have the pages of a mapping, none of them touched yet, come from one node while it has any. */
+/* Take the untouched pages of a mapping from one node, as long as it has memory left. */
 static int pplconv_prefer_node(void *start, size_t bytes, int node) {
     enum { PREFERRED = 1 }; /* MPOL_PREFERRED of <linux/mempolicy.h>, which may be missing */
     unsigned long nodes[PPLCONV_NODES / PPLCONV_WORD_BITS] = {0};
     long result;
     if (node < 0 || node >= PPLCONV_NODES) return EINVAL;
     nodes[node / PPLCONV_WORD_BITS] |= 1ul << (node % PPLCONV_WORD_BITS);
-    /* The kernel takes one bit less than it is told. */
+    /* The kernel reads one bit less than this number says. */
     result = pplconv_system.bind_memory(start, bytes, PREFERRED, nodes, PPLCONV_NODES + 1);
     return result < 0 ? (int)-result : 0;
 }

@@ -1,4 +1,4 @@
-"""The problem: everything that decides what a convolution computes, and nothing of how."""
+"""The problem: everything that decides what a convolution computes, not how."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def split_name(text: str) -> tuple[str, str]:
     Raises
     ------
     ValueError
-        If what stands where the name would is none.
+        If the text in the place of the name is not a name.
     """
     sizes, mark, _ = text.strip().partition('n"')
     name = text.strip()[len(sizes) :]
@@ -68,9 +68,9 @@ class ConvProblem:
     block : int
         Elements of one channel block, of input and output alike; 0 for the other layouts.
     permitted : tuple of str
-        Types that may be computed in, the preferred one first: `dtype`, and of ``"f16"`` and
-        ``"f32"`` the other one. Left out: what every machine can compute in, which is ``"f32"``
-        for ``"f16"`` and `dtype` for others.
+        Types of arithmetic that are allowed, the preferred one first: `dtype`; ``"f16"`` and
+        ``"f32"`` also allow each other. By default what every machine has: ``"f32"`` for ``"f16"``,
+        `dtype` for others.
     """
 
     batch: int
@@ -111,7 +111,7 @@ class ConvProblem:
         text : str
             The problem; a name (``n"..."``) at its end is left out.
         dtype, layout : str
-            What the text does not say.
+            They are not part of the text.
         block : int
             Channels of one block, for layout NCHWc.
 
@@ -173,7 +173,7 @@ class ConvProblem:
 
     @property
     def numerics(self) -> tuple[Numerics, ...]:
-        """Types of the ways to compute that are permitted, the preferred one first."""
+        """The `Numerics` of each permitted type of arithmetic, the preferred one first."""
         return tuple(numerics_of(self.dtype, computed) for computed in self.permitted)
 
     @property

@@ -13,7 +13,7 @@
 ``lazy.py``              `lazy`: an attribute computed when it is first asked for
 ``candidate.py``         `Candidate`: what planner and loops want to know of any of them
 ``core_model.py``        `CoreModel`: what the estimates know of a core
-``error_bounds.py``      what each method may differ from float64
+``error_bounds.py``      how far each method may be from float64
 =======================  =======================================================================
 
 To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised first.

@@ -16,7 +16,7 @@ PIECE_CYCLES = 30_000.0  # a hundred times what a task costs
 
 
 class KernelKey(NamedTuple):
-    """What a kernel of some types is found by, on each instruction set.
+    """Operation and tile of a kernel; types and instruction set then lead to its symbol.
 
     Parameters
     ----------
@@ -52,32 +52,32 @@ def odd_lines(size: int) -> int:
 
 
 def thread_scratch(size: int) -> int:
-    """Bytes of one thread's scratch: whole pages, of which one thread has all.
+    """Bytes of one thread's scratch: whole pages that no other thread shares.
 
-    An odd number of pages keeps the threads' scratch out of one another's cache sets.
+    As their number is odd, the threads' scratch does not fall into the same cache sets.
     """
     return (round_up(size, 4096) | 4096) if size else 0
 
 
 def balanced(total: int, largest: int, multiple: int, pieces: int = 1) -> int:
-    """Size of equal pieces of `total`, a multiple of `multiple`, at most about `largest`.
+    """Size of equal pieces of `total`: a multiple of `multiple`, at most about `largest`.
 
-    `pieces` asks for at least so many pieces where `total` has them to give.
+    There are at least `pieces` of them if `total` is large enough.
     """
     count = max(ceil_div(total, max(largest, multiple)), min(pieces, ceil_div(total, multiple)))
     return min(round_up(ceil_div(total, count), multiple), round_up(total, multiple))
 
 
 def team_pieces(total: int, multiple: int, threads: int, cycles: float) -> int:
-    """How many pieces to cut the work of a team into, for `balanced`.
+    """Number of pieces to cut a team's work into, for `balanced`.
 
-    A thread that the machine holds up keeps the others waiting until its piece is done, so
-    there are several for each thread, unless they would be small or shared out less evenly.
+    If the machine holds a thread up, the others wait until its piece is done. So each thread gets
+    several pieces, unless they would be small or less evenly shared.
 
     Parameters
     ----------
     total, multiple : int
-        What is cut, and what a piece is a multiple of.
+        The size to cut, and the unit that a piece is a multiple of.
     threads : int
         The team.
     cycles : float
@@ -96,7 +96,7 @@ def team_pieces(total: int, multiple: int, threads: int, cycles: float) -> int:
 def memory(
     problem: ConvProblem, element: int, channels: int, height: int, width: int
 ) -> tuple[int, ...]:
-    """Describe how an array of the problem's layout lies, of elements of so many bytes.
+    """Describe how an array lies in the problem's layout, given the bytes of an element.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def memory(
 
 
 def ragged_groups(problem: ConvProblem) -> str | None:
-    """Say so if groups end inside a block of channels; None if they do not."""
+    """Say why groups that end inside a block of channels are refused; None if none does."""
     if problem.layout == "NCHWc" and problem.groups > 1:
         ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
         if ic % problem.block or oc % problem.block:
@@ -132,7 +132,7 @@ class Candidate(ABC):
     problem : ConvProblem
         What is computed.
     numerics : Numerics
-        The types that it is computed with.
+        The types that it computes with.
     algorithm : str
         Name of the algorithm, as ``algorithm=`` takes it.
     loops : str
@@ -149,14 +149,14 @@ class Candidate(ABC):
     def bits(self) -> str:
         """What decides the bits of the result: the method and the order of its sums.
 
-        The planner chooses it without looking at the team; among candidates of equal bits
-        the team may choose.
+        The planner chooses the bits without looking at the team; the team only chooses among
+        candidates of equal bits.
         """
 
     @property
     @abstractmethod
     def blocks(self) -> dict[str, int | str]:
-        """The choices that tell this candidate from others of its algorithm."""
+        """The choices that distinguish this candidate from others of its algorithm."""
 
     @property
     @abstractmethod
@@ -199,10 +199,10 @@ class Candidate(ABC):
 
     @abstractmethod
     def own_fields(self) -> dict[str, Any]:
-        """Collect what the loops take besides the problem's shape."""
+        """Collect the fields that the loops take besides the problem's shape."""
 
     def fields(self, threads: int) -> dict[str, Any]:
-        """Collect what the loops take."""
+        """Collect the fields that the loops take."""
         return {
             "loops": self.loops,
             "threads": threads,

@@ -19,19 +19,19 @@ class PlanContext:
     machine : Machine
         Cache sizes.
     numerics : Numerics
-        The types that are computed with.
+        The types that candidates compute with.
     isa : str
         Instruction set of the kernels.
     tiles : mapping of int to int
-        NR to the largest MR, of the kernels for these types and ISA.
+        For each NR the largest MR, of the kernels for these types and ISA.
     lanes : int
         Elements of a vector.
     threads : int
         Size of the team; decides segments only.
     tolerance : float
-        Error that may be spent; what must spend more need not be made.
+        Error that may be spent; candidates that need more are left out.
     team_start : int
-        Microseconds that it costs to start a team; only estimates of a team show it.
+        Microseconds that starting a team costs; it matters only in estimates for a team.
     """
 
     machine: Machine

@@ -13,19 +13,19 @@ STORE_CYCLES = 1.0
 CONVERT_IN_CYCLES = 2.0  # a vector of elements into scratch
 CONVERT_OUT_CYCLES = 3.0  # a vector of outputs from scratch, its place in memory included
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
-# Bytes a cycle that a streamed operand comes at, and how much of it hides behind FMAs. From L2 it
-# is no more than the core can load.
+# Bytes a cycle at which a streamed operand arrives, and the share of that time which hides behind
+# FMAs. From L2, no more arrive than the core can load.
 L2_BYTES = 48.0
 L2_WRITE_BYTES = 16.0
 L3_BYTES = 10.0
 HIDDEN = 0.8
-CYCLES_PER_MICROSECOND = 3000.0  # nominal: what is measured in time is compared with cycles
-LATE = 0.05  # of a task, for which a team waits for its last thread
-MOST_STREAMS = 16  # rows of A that are streams of their own
-STREAM_CYCLES = 0.08  # a broadcast, where there are more streams than that
+CYCLES_PER_MICROSECOND = 3000.0  # nominal: turns measured times into cycles
+LATE = 0.05  # of a task: how long a team waits for its last thread
+MOST_STREAMS = 16  # rows of A that a core can follow as streams
+STREAM_CYCLES = 0.08  # a broadcast, where there are more streams
 
-# Bytes of a vector, of instruction sets that multiply by an element of one: a load of A serves
-# that many FMAs. Others broadcast each element of A with a load of its own.
+# Vector bytes of instruction sets that can multiply by one element of a vector: a load of A then
+# serves an FMA for each of its elements. Others need a broadcast load for each element of A.
 BY_ELEMENT = {"neon": 16, "fp16": 16}
 
 
@@ -48,7 +48,7 @@ class CoreModel:
     broadcasts : int
         Elements of A that one load brings.
     l2_rate : float
-        Bytes a cycle that a streamed operand comes at from L2.
+        Bytes a cycle at which a streamed operand arrives from L2.
     """
 
     fma_per_cycle: float
@@ -62,7 +62,7 @@ class CoreModel:
 
     @classmethod
     def of(cls, around: PlanContext) -> CoreModel:
-        """Take the rates of a machine for one instruction set and the types of the numerics."""
+        """Model a core of the context's machine, for its instruction set and numerics."""
         machine, isa = around.machine, around.isa
         loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.operand)
         return cls(
@@ -80,12 +80,12 @@ def step_cycles(core: CoreModel, mr: int, vectors: int) -> float:
 
 
 def streams_cycles(mr: int) -> float:
-    """Cycles that a step of k takes longer as its rows of A are too many streams."""
+    """Extra cycles of a step of k whose rows of A are too many streams."""
     return mr * STREAM_CYCLES if mr > MOST_STREAMS else 0.0
 
 
 def direct_sum_floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
-    """Cycles on one thread that no direct sum stays below: its FMAs at their peak."""
+    """Least cycles of any direct sum on one thread: its FMAs at the peak rate."""
     return problem.flops / 2 / (lanes * core.fma_per_cycle)
 
 
@@ -106,9 +106,9 @@ def parts(total: int, size: int) -> list[tuple[int, int]]:
 def busiest_share(tasks: int, threads: int, largest: float) -> float:
     """Share of the work that the busiest thread has.
 
-    Tasks are not all alike: it is the `largest` of them (as a share of the whole), as often
-    as the busiest thread has a turn, and some of one more, as no machine gives all threads the
-    same time.
+    Tasks differ in size. The share is that of the `largest` task (a share of the whole) times the
+    tasks of the busiest thread, plus a part of one more: no machine gives all threads the same
+    time.
     """
     late = LATE if threads > 1 else 0.0
     return min(1.0, (-(-tasks // threads) + late) * largest) if tasks else 0.0

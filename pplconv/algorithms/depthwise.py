@@ -1,8 +1,7 @@
 """Depthwise convolution: groups of one input channel, with any channel multiplier.
 
-Bound by loads, stores and memory rather than by FMAs, so there is nothing to block: rows and
-channels are cut for the team, and the kernels load each input once for the outputs of a
-register block.
+Loads, stores and memory bound it rather than FMAs, so nothing is blocked: rows and channels are cut
+for the team, and the kernels load each input once for the outputs of a register block.
 """
 
 from __future__ import annotations
@@ -29,9 +28,10 @@ from .lazy import lazy
 NAME = "depthwise"
 floor = direct_sum_floor
 
-GENERIC_CYCLES = 4.0  # a tap of a kernel without a specialisation, against one with
+GENERIC_CYCLES = 4.0  # a tap of a kernel without a specialisation
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
-# What is converted at a time: vectors of channels, times L1 of pixels; or planes.
+# Sizes of what is converted at a time: vectors of channels, and their pixels as a multiple of L1;
+# or planes.
 CHUNK_VECTORS = 4
 CHUNK_L1 = 4
 CHUNK_PLANES = 16
@@ -52,7 +52,7 @@ class Depthwise(Candidate):
     channel_segment, row_segment : int
         Output channels and rows of a task.
     l1_bytes : int
-        Cache that converted pixels of NCHW should fit; others are given several times as much.
+        Size that converted pixels of NCHW should fit; other layouts get several times as much.
     """
 
     problem: ConvProblem
@@ -72,7 +72,7 @@ class Depthwise(Candidate):
 
     @property
     def error_bound(self) -> float:
-        """That of one chain of FMAs."""
+        """Bound of one chain of FMAs."""
         return direct_error_bound(self.problem.k, self.numerics)
 
     @property
@@ -119,10 +119,10 @@ class Depthwise(Candidate):
 
     @lazy
     def chunk(self) -> tuple[int, int]:
-        """Channels and rows of outputs that are converted at a time.
+        """Channels and rows of outputs that are converted together.
 
-        Rows that two chunks see are converted for both: a few channels of many rows are better
-        than the other way round.
+        Rows that two chunks see are converted twice, so a few channels of many rows are better than
+        many channels of a few rows.
         """
         p, element = self.problem, self.numerics.operand_bytes
         planes = self.by_pixels or p.block == 1 or (p.layout == "NHWC" and p.oc == 1)

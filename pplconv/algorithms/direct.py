@@ -1,4 +1,4 @@
-"""Direct convolution: no im2col, taps on padding left out; the candidates worth an estimate."""
+"""Direct convolution without im2col and without taps on padding: its candidates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Direct(DirectBlocking):
 
 
 def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
-    """Cycles on one thread that no candidate stays below: taps on padding are not computed.
+    """Least cycles of any candidate on one thread; taps on padding are not computed.
 
     Infinite for blocked 1x1, which runs through the same loops as ``"pointwise"``.
     """
@@ -54,7 +54,7 @@ def candidates(problem: ConvProblem, around: PlanContext, name: str = NAME) -> I
     """Yield the segments and tiles worth an estimate."""
     oc = problem.oc // problem.groups
     for nr, largest in widths(oc, around):
-        # No vector of the tile should be idle, but one tile there must be.
+        # No vector of the tile should be idle, but at least one tile must be left.
         if (
             problem.layout != "NCHWc"
             or nr == min(around.tiles)

@@ -42,7 +42,7 @@ def ranges(
         high = max(low, min(kernel, ceil_div(inputs - first, dilation)))
         end = at + 1
         if low == 0 and high == kernel:
-            # All the others that see every tap, at once: images are larger than borders.
+            # Take all outputs that see every tap at once: images are larger than borders.
             last = (inputs - 1 - (kernel - 1) * dilation + before) // stride
             end = max(end, min(outputs, last + 1))
         if found and found[-1][2:] == (low, high):
@@ -56,8 +56,8 @@ def ranges(
 def panel_width(block: int, lanes: int, nr: int) -> int:
     """Output channels that a tile of `nr` columns computes where channels lie in blocks.
 
-    No vector may cross into another block: a panel divides the block, unless a block is a
-    vector, when each vector of the tile goes to a block of its own.
+    No vector may cross into another block, so a panel divides the block. If a block is one vector,
+    each vector of the tile goes to a block of its own.
     """
     if block == lanes:
         return nr
@@ -98,21 +98,21 @@ class DirectBlocking(Candidate):
 
     @property
     def bits(self) -> str:
-        """The order of the one sum, and whether it leaves taps out.
+        """The order of the sum, and whether it leaves taps out.
 
-        Those on padding add nothing to a sum, but decide the sign of zero, and NaN where a
-        weight is infinite.
+        Taps on padding add nothing to a sum, but they decide the sign of a zero, and they give NaN
+        where a weight is infinite.
         """
         p = self.problem
         inside = ", inside the image" if any(sum(p.padding, ())) else ""
-        if self.numerics.chain is not None:  # whose chains end with the segments of the sum
+        if self.numerics.chain is not None:  # chains end with the segments of the sum
             inside += ", by taps that touch" if self.taps_touch else ", by taps"
         order = f"c/{p.block}, kh, kw, c" if p.layout == "NCHWc" else "kh, kw, c"
         return f"sum over {order}{inside}{self.numerics.order}"
 
     @property
     def error_bound(self) -> float:
-        """That of one chain of FMAs."""
+        """Bound of one chain of FMAs."""
         return direct_error_bound(self.problem.k, self.numerics)
 
     @property
@@ -173,7 +173,7 @@ class DirectBlocking(Candidate):
     @property
     def channels(self) -> int:
         """Input channels that are neighbours, in one segment of the sum."""
-        # A single block is read as far as it has channels: images have three.
+        # Of a single block only the real channels are read: images have three.
         return min(self.problem.block, self.ic) if self.problem.layout == "NCHWc" else self.ic
 
     @property
@@ -306,7 +306,7 @@ class DirectBlocking(Candidate):
         }
 
     def _memories(self) -> dict[str, tuple[int, ...]]:
-        """Say how arrays lie whose rows are not the user's."""
+        """Describe arrays whose rows are not the user's."""
         if not self.flat:
             return {}
         p = self.problem

@@ -19,7 +19,7 @@ from .core_model import (
 from .direct_blocking import DirectBlocking
 
 SEGMENT_CYCLES = 8.0
-APART_CYCLES = 0.01  # a byte of outputs whose pixels are stored in several visits
+APART_CYCLES = 0.01  # a byte of outputs, if each pixel is stored in several visits
 
 
 def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str, float]:
@@ -62,7 +62,7 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     pixels = direct.slab_rows * direct.geometry[1] * direct.ic * e
     stream = 0.0
     if direct.pixels_inner or direct.slab:
-        # A panel of weights comes once a task, the pixels once a panel.
+        # A task reads each panel of weights once, and its pixels once for each panel.
         stream += row_tasks * panels * pixels / core.l2_rate * (1.0 - HIDDEN)
         if direct.panel * direct.k_packed * weight > core.l1_bytes:
             stream += (

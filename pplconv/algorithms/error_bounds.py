@@ -4,14 +4,14 @@ An error is ``max|y - exact| / max|exact|`` over an output, before its epilogue,
 units of the roundoff u of the element type (2**-24, 2**-53). The bounds are of a statistical
 kind: they hold for normally distributed, for all-positive and for image-like data, with a margin
 of 1.2 to 1.5 over the largest error in hundreds of draws (``docs/accuracy.md``), in outputs of a
-thousand elements and more. Smaller ones may lack a large element to be relative to. No bound of
-this size holds for all data: where weights cancel what is common to all inputs, the largest
-output is small and the error is not. Direct sums then still obey the classic bound, of k u times
-the sum of the magnitudes of the products.
+thousand elements and more. A smaller output may have no large element to compare with. No bound of
+this size holds for all data: where weights cancel what is common to all inputs, the largest output
+is small and the error is not. Direct sums then still obey the classic bound: k u times the sum of
+the magnitudes of the products.
 
-The law behind all of them is that of one long chain of fused multiply-adds: its partial sums grow
-like k (all-positive) or like sqrt(k) (random signs), each adds a rounding of its own of random
-sign, and so the error grows like sqrt(k) relative to the sum. Winograd's chains run over the
+They all follow the law of one long chain of fused multiply-adds: its partial sums grow like k
+(all-positive) or like sqrt(k) (random signs), each step adds a rounding of random sign, and so the
+error grows like sqrt(k) relative to the sum. Winograd's chains run over the
 channels only, position by position, and its output transform amplifies their error by a factor
 that the points decide; roundings of the transforms do not depend on the number of channels. The
 two are independent, so their squares add.
@@ -23,14 +23,14 @@ import math
 
 from ..numerics import TYPES, Numerics
 
-# Error of a sum of k products: u * (start + growth * sqrt(k)). The largest ones are of
-# all-positive data: 1.0 to 1.15 sqrt(k) u over 2000 outputs, up to 1.3 over 200 000.
+# Error of a sum of k products: u * (start + growth * sqrt(k)). All-positive data give the largest:
+# 1.0 to 1.15 sqrt(k) u over 2000 outputs, up to 1.3 over 200 000.
 DIRECT_START = 1.0
 DIRECT_GROWTH = 1.6
 
 # (transforms, growth) of F(n x n, r x r), by (n, r): u * hypot(transforms, growth * sqrt(c)) for
-# c channels of a group. The largest errors are of normally distributed data, but for F(2,3),
-# whose output transform amplifies little, of all-positive data.
+# c channels of a group. Normally distributed data give the largest errors; for F(2,3), whose output
+# transform amplifies little, all-positive data do.
 WINOGRAD = {
     (2, 3): (5.5, 1.5),
     (4, 3): (24.0, 5.1),
@@ -48,8 +48,8 @@ def direct_error_bound(k: int, numerics: Numerics) -> float:
     k : int
         Products of one output: (ic / groups) * kh * kw.
     numerics : Numerics
-        What is computed in. Where chains are limited, the same law holds for each of them, and
-        their total is rounded once.
+        The types that are computed with. Where chains are limited, the same law holds for each
+        chain, and their total is rounded once.
 
     Returns
     -------
@@ -73,7 +73,7 @@ def winograd_error_bound(n: int, r: int, channels: int, numerics: Numerics) -> f
     channels : int
         Input channels of a group.
     numerics : Numerics
-        What is computed in.
+        The types that are computed with.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def winograd_error_bound(n: int, r: int, channels: int, numerics: Numerics) -> f
 
 
 def winograd_error(n: int, r: int, channels: int, numerics: Numerics) -> float:
-    """Bound the same error without that of converting arrays."""
+    """Bound the same error, but without the error of converting arrays."""
     transforms, growth = WINOGRAD[n, r]
     return numerics.roundoff * math.hypot(transforms, growth * math.sqrt(channels))
 
@@ -94,5 +94,5 @@ def _chain_error(k: int, roundoff: float) -> float:
 
 
 def _converted(numerics: Numerics, error: float) -> float:
-    """Add the error of converting arrays, which scales what was there."""
+    """Add the error of converting arrays, which also scales the error so far."""
     return numerics.conversion + (1.0 + numerics.conversion) * error

@@ -1,4 +1,4 @@
-"""Tiled im2col: a tile of pixels at a time is packed into scratch and multiplied.
+"""Tiled im2col: one tile of pixels at a time is packed into scratch and multiplied.
 
 The method of the OpenPPL Arm Server slides ("Tile Im2col"): scratch is proportional to a
 tile and the team, never to the image.
@@ -20,7 +20,7 @@ floor = direct_sum_floor
 
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
-    """Nothing is refused: None."""
+    """Return None: every problem is served."""
     return None
 
 

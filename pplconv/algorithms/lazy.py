@@ -9,11 +9,10 @@ _Value = TypeVar("_Value")
 
 
 class lazy(Generic[_Value]):
-    """`functools.cached_property` without its lock, which it has before Python 3.12.
+    """`functools.cached_property` without the lock that it has before Python 3.12.
 
-    That lock is one for all instances of a class; a child that is forked while another thread
-    plans would find it closed for good. Two threads may compute a value twice instead, which
-    is the same value.
+    All instances of a class share that lock; a child forked while another thread plans would find
+    it closed for good. Without it two threads may compute a value twice, but it is the same value.
 
     Parameters
     ----------
@@ -31,7 +30,7 @@ class lazy(Generic[_Value]):
     @overload
     def __get__(self, instance: object, owner: type | None = None) -> _Value: ...
     def __get__(self, instance: object | None, owner: type | None = None) -> Any:
-        """Compute the value, and leave it where it is found before this the next time."""
+        """Compute the value, and store it in the instance, where later look-ups find it first."""
         if instance is None:
             return self
         value = instance.__dict__[self.name] = self.function(instance)

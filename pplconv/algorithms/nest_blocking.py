@@ -1,9 +1,9 @@
 """The GEMM nest that ``pointwise`` and ``im2col`` share: blocks, segments and their memory.
 
 A `NestBlocking` is one candidate: everything that the loops of ``schedules.gemm`` need besides the
-problem. How large a block should be follows the register and cache formulas that MegEngine's
-and OpenPPL's documents describe: the tile from the number of registers, the block of K and
-one operand's panel from L1, the packed pixels of a task from L2.
+problem. Block sizes follow the register and cache formulas in MegEngine's and OpenPPL's documents:
+the number of registers gives the tile, L1 the block of K and one operand's panel, L2 the packed
+pixels of a task.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they sta
 
 
 def block_panel(problem: ConvProblem, nr: int) -> int:
-    """Output channels of a tile of `nr` columns in NCHWc: a share of a block, as even as can be.
+    """Output channels of a tile of `nr` columns in NCHWc: blocks are divided as evenly as possible.
 
     A tile stores into one block, so panels wider than a block would be cut.
     """
@@ -76,7 +76,7 @@ class NestBlocking(Candidate):
 
     @property
     def bits(self) -> str:
-        """The order of the one sum: channel by channel in NCHW, else tap by tap."""
+        """The order of the sum: channel by channel in NCHW, else tap by tap."""
         order = "kh, kw, c" if self.channels_last else "c, kh, kw"
         return f"sum over {order}{self.numerics.order}"
 
@@ -96,7 +96,7 @@ class NestBlocking(Candidate):
 
     @property
     def error_bound(self) -> float:
-        """That of one chain of FMAs."""
+        """Bound of one chain of FMAs."""
         return direct_error_bound(self.problem.k, self.numerics)
 
     @property
@@ -106,7 +106,7 @@ class NestBlocking(Candidate):
 
     @lazy
     def channels_last(self) -> bool:
-        """Whether channels of a pixel are neighbours in the user's arrays, if only in blocks."""
+        """Whether channels of a pixel are neighbours in the user's arrays, maybe only in blocks."""
         return self.problem.layout != "NCHW"
 
     @lazy
@@ -121,7 +121,7 @@ class NestBlocking(Candidate):
 
     @lazy
     def images(self) -> int:
-        """Images that are separate to the loops."""
+        """Images that the loops treat separately."""
         return 1 if self.one_image else self.problem.batch
 
     @lazy
@@ -179,7 +179,7 @@ class NestBlocking(Candidate):
 
     @property
     def most_runs(self) -> int:
-        """Bound of the run table: a run ends with a vector, a row, a panel, or the segment."""
+        """Most runs of the table: one ends with a vector, a row, a panel, or the segment."""
         p = self.problem
         pixels = min(self.hw_segment, self.pixels)
         row = p.oh * p.ow if self.flat else p.ow
@@ -199,7 +199,7 @@ class NestBlocking(Candidate):
     def packed_row(self) -> int:
         """Bytes from one packed pixel to the next, where its channels are neighbours.
 
-        Of planes that are converted into scratch as they lie, from one channel to the next.
+        For planes that are converted into scratch as they lie: from one channel to the next.
         """
         if not self.packed and not self.channels_last:
             return odd_lines(self.hw_segment * self.numerics.operand_bytes)
@@ -207,7 +207,7 @@ class NestBlocking(Candidate):
 
     @property
     def tile_row(self) -> int:
-        """Bytes from one pixel of the tile that is stored transposed to the next.
+        """Bytes from one pixel to the next, in the tile that is stored transposed.
 
         With one block of K a panel is stored as soon as it is done, so the tile is one panel
         wide and stays in L1; with several it must hold all panels between blocks.
@@ -218,7 +218,7 @@ class NestBlocking(Candidate):
 
     @lazy
     def slab(self) -> tuple[int, int]:
-        """Rows and channels of the input that are converted at a time before they are packed."""
+        """Rows and channels of the input that are converted together before packing."""
         p = self.problem
         if not (self.numerics.converts and self.packed):
             return 0, 0
@@ -267,7 +267,7 @@ class NestBlocking(Candidate):
 
     @property
     def _tile_rows(self) -> int:
-        """Rows of a tile that is converted from scratch, or of all that wait for their sums."""
+        """Rows of one tile that is converted from scratch, or of all that wait for their sums."""
         if self.k_block >= self.problem.k:
             return self.mr
         return self.hw_segment if self.orientation == "channels" else self.oc_segment
