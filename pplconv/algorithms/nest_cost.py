@@ -13,7 +13,7 @@ Terms (all in cycles of the busiest thread):
 ``store``
     the transposed store, where vectors ran across the user's layout;
 ``convert``
-    arrays of another type than what is computed in, to scratch and back;
+    arrays of another type than the kernels read and write, to scratch and back;
 ``team``
     starting the team.
 
@@ -45,7 +45,7 @@ from .nest_blocking import NestBlocking
 PASS_CYCLES = 2.5
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
-NEW_PAGE_CYCLES = 6.0  # a vector that is stored into another page than the one before
+NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
 L1_WAY_BYTES = 4096
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
@@ -74,7 +74,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         for v, v_count in tile_columns.items():
             calls = m_count * v_count
             fma += calls * p.k * step_cycles(core, m, v)
-            passes = 2 * (k_blocks - 1)  # every pass but one stores C for the next to load
+            passes = 2 * (k_blocks - 1)  # all but the last store C, the next load it
             moves = STORE_CYCLES + passes * PASS_CYCLES
             tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)
 
@@ -91,7 +91,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         across = STORE_TRANSPOSED_CYCLES + NEW_PAGE_CYCLES * pages
         work["store"] = repeat * nest.oc * nest.pixels * across / nest.lanes
     if numerics.converts:
-        # Rows of the image that segments share are converted for each of them.
+        # If segments share rows of the image, each segment converts them.
         reads = nest.oc_segments * 1.0
         if nest.packed:
             reads *= (
@@ -114,7 +114,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
 
 
 def _cut_panels(nest: NestBlocking) -> float:
-    """How many calls a panel of weights takes where groups begin within blocks of channels."""
+    """Calls that a panel of weights takes, where groups begin within blocks of channels."""
     block = nest.problem.block
     if block == 0:
         return 1.0
@@ -167,19 +167,19 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
         near += calls * outer
     far = stalls = 0.0
     if nest.oc * p.k * numerics.weight_bytes + segment * pixel_row > core.l2_bytes:
-        # Weights come from L3 as their panel is first touched, a row for each step of k, and
-        # most of that step's time is there to hide it in.
+        # When a panel of weights is first touched, it comes from L3, a row for each step of k. Most
+        # of the step's time hides that.
         step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
         row = nest.panel_width * numerics.weight_bytes / L3_BYTES
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panel_width)
         stalls = panels * p.k * max(0.0, row - 0.7 * step)
     if nest.channels_last:
-        # Rows of A are streams of their own, too many of which are hard on L1; and those whose
-        # distance is a multiple of 4 KiB fall into one set of it.
+        # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB
+        # apart also fall into one set of it.
         reads = nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr)
         stalls += reads / nest.mr * streams_cycles(nest.mr)
         aliased = nest.mr * math.gcd(p.ic * numerics.operand_bytes, L1_WAY_BYTES)
-        # One way is the weights', which pass by.
+        # The weights pass through one way.
         if not nest.packed and aliased >= core.l1_bytes:
             stalls += reads * CONFLICT_CYCLES
     if not nest.packed and not nest.channels_last:

@@ -18,9 +18,9 @@ def row_tiles(rows: int, largest: int) -> set[int]:
 
 
 def widths(channels: int, around: PlanContext) -> Iterator[tuple[int, int]]:
-    """Yield the (NR, largest MR) worth trying, of tiles whose vectors run over `channels`.
+    """Yield each (NR, largest MR) worth trying for tiles whose vectors run over `channels`.
 
-    Where two widths cut the channels into equally many panels, the narrower has more rows.
+    If two widths cut the channels into equally many panels, the narrower tile has more rows.
     """
     seen = set()
     for nr, largest in sorted(around.tiles.items()):
@@ -38,7 +38,7 @@ def candidates(
     panels = set()
     for nr, largest in sorted(around.tiles.items()):
         if problem.layout == "NCHWc":
-            # A wider tile that cuts blocks alike has fewer rows.
+            # A wider tile that cuts blocks into as many panels has fewer rows.
             if (panel := block_panel(problem, nr)) in panels:
                 continue
             panels.add(panel)
@@ -78,27 +78,27 @@ class _Frame:
         """All of K, or equal blocks of about `budget` bytes for one row of weights."""
         k, longest = self.problem.k, max(budget // self.weight, 1)
         if self.numerics.chain is not None:
-            return k  # between blocks, sums of chains would be rounded
-        # A sum a little too long is better left whole than cut into two passes over C.
+            return k  # sums of chains would be rounded between blocks
+        # A sum that is a little too long is better left whole: cut, it needs two passes over C.
         if k <= longest * 3 // 2:
             return k
         return round_up(balanced(k, longest, self.whole), self.whole)
 
     def panel(self, nr: int) -> int:
-        """Output channels that a tile with its vectors over them computes."""
+        """Output channels of a tile whose vectors run over channels."""
         return block_panel(self.problem, nr) if self.problem.layout == "NCHWc" else nr
 
     def pieces(self) -> tuple[int, ...]:
-        """How often to cut the pixels for the team: not at all, if groups and images suffice.
+        """Numbers of pieces to cut the pixels into for the team: one if groups and images suffice.
 
-        Otherwise once for each thread, or not at all again, where `nest` cuts the output
-        channels instead: small images with many weights are better off so.
+        Otherwise one for each thread, or one again: `nest` then cuts the output channels instead,
+        which suits small images with many weights.
         """
         threads = self.around.threads
         return (1,) if self.share % threads == 0 else (threads, 1)
 
     def finer(self, pieces: int, multiple: int) -> int:
-        """Several pieces for each thread instead of one, if weights read so often stay near."""
+        """Several pieces for each thread, if the weights, which each piece reads, stay near."""
         if pieces == 1 or self.oc * self.problem.k * self.weight > self.l2 // 4:
             return pieces
         return team_pieces(self.pixels, multiple, pieces, self.cycles)
@@ -114,9 +114,9 @@ class _Frame:
             oc_segment = balanced(self.oc, oc_segment, width, ceil_div(threads, tasks))
         groups = self.problem.groups
         group_segment = balanced(groups, max(1, groups // (4 * threads)), 1)
-        # Pixels innermost keeps a panel of weights in L1 while pixels stream by. NHWC does
-        # better the other way round, which finishes whole pixels of the output one after the
-        # other, as long as the weights stay in L2.
+        # Pixels innermost keeps a panel of weights in L1 while pixels stream by. The other order
+        # suits NHWC as long as the weights stay in L2: it finishes whole pixels of the output one
+        # after the other.
         weights = self.oc * self.problem.k * self.weight
         pixels_inner = not self.one_image or weights > self.l2
         return Nest(
@@ -127,18 +127,18 @@ class _Frame:
     def by_pixels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over pixels: panels of them fill half of L2, the rest is for weights.
 
-        Panels small enough for L1 were tried too: the further passes over C that their short
-        blocks of K ask for cost more than the nearer panels save.
+        Panels small enough for L1 were tried too: their short blocks of K need more passes over C,
+        which cost more than the nearer panels save.
         """
         k_block = self.block_of_k(self.l1 // 24)
         most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
         if self.numerics.converts and k_block < self.problem.k:
-            # Sums wait for the next block of K in scratch, for L2 to hold.
+            # Sums wait in scratch for the next block of K; L2 has to hold them.
             most_pixels = min(most_pixels, max(self.l2 // 4 // (self.oc * self.sum), nr))
         pieces = self.finer(self.pieces()[0], nr)
         hw_segment = balanced(self.pixels, most_pixels, nr, pieces)
         if pieces <= self.around.threads and hw_segment < self.pixels <= pieces * most_pixels:
-            # The team's shares: equal to a vector rather than to a tile.
+            # Shares of the team, equal up to a vector rather than a tile.
             hw_segment = balanced(self.pixels, most_pixels, self.around.lanes, pieces)
         for mr in row_tiles(self.oc, largest):
             yield self.nest("pixels", mr, nr, k_block, hw_segment, round_up(self.oc, mr))
@@ -148,7 +148,7 @@ class _Frame:
         whole, panel = self.problem.k, self.panel(nr)
         blocks = {self.block_of_k(self.l1 // 24), whole}
         if self.numerics.converts and self.packed and self.problem.layout != "NCHW":
-            # The slab of a segment is converted for each block of K: there is one.
+            # Each block of K converts the segment's slab anew, so there is only one block.
             blocks = {whole}
         for k_block in blocks:
             row = k_block * self.element

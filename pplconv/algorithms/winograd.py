@@ -25,7 +25,7 @@ NAME = "winograd"
 # (n, r) of the kernels that exist.
 VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 
-ENOUGH_TILES = 28  # of a block: below, register tiles and weights are poorly used
+ENOUGH_TILES = 28  # in a block: fewer make poor use of register tiles and weights
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Winograd(WinogradBlocking):
 
 
 def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
-    """Cycles on one thread that no candidate stays below: its products at the peak of FMAs."""
+    """Least cycles of any candidate on one thread: its products at the peak rate of FMAs."""
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
     r = problem.kh
     tile = min(tiles_of(problem, n) * (n + r - 1) ** 2 for n, size in VARIANTS if size == r)
@@ -59,9 +59,9 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
 
 
 def volunteers(problem: ConvProblem) -> bool:
-    """Whether it may be chosen without being named: not where arrays are of half precision.
+    """Whether it may be chosen without being named: not for arrays of half precision.
 
-    Their own rounding is all that a user of ``tolerance`` expects there.
+    There, a user of ``tolerance`` expects no error but the rounding of the arrays.
     """
     return problem.dtype != "f16"
 
@@ -69,7 +69,7 @@ def volunteers(problem: ConvProblem) -> bool:
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the blockings worth an estimate."""
     for n, r in VARIANTS:
-        # What is spent on speed; the rounding of the arrays is not.
+        # Only error that buys speed counts here; the rounding of the arrays does not.
         bound = winograd_error(n, r, problem.ic // problem.groups, around.numerics)
         if r == problem.kh and bound <= around.tolerance:
             for nr, largest in widths(problem.oc // problem.groups, around):
@@ -94,7 +94,7 @@ def _blockings(
             continue
         oc_block = whole if segments == 1 else round_up(oc, nr)
         most = max(budget // (ic_segment + oc_block), 1)
-        # Sums are cut where V of all input channels leaves room for too few tiles only.
+        # Sums are cut only where V of all input channels would leave room for too few tiles.
         enough = most >= min(tiles, ENOUGH_TILES)
         for cap in {most, min(most, 2 * ENOUGH_TILES)}:
             pieces = ceil_div(around.threads, problem.groups)
@@ -102,7 +102,7 @@ def _blockings(
             for mr in row_tiles(tile_block, largest):
                 block = tile_block
                 if tile_block > mr and tile_block % mr:
-                    # Whole register tiles, where that makes no further block.
+                    # Round up to whole register tiles, if the blocks stay as many or not too large.
                     rounded = round_up(tile_block, mr)
                     if ceil_div(tiles, rounded) == ceil_div(tiles, tile_block) or rounded <= most:
                         block = rounded

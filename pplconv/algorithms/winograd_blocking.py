@@ -44,7 +44,7 @@ class WinogradBlocking(Candidate):
     ic_segment, oc_block, oc_segment : int
         Input channels of V, output channels of M, output channels of a task.
     l1_bytes : int
-        Cache that a slab of pixels should fit.
+        Size that a slab of pixels should fit.
     """
 
     problem: ConvProblem
@@ -74,7 +74,7 @@ class WinogradBlocking(Candidate):
 
     @property
     def error_bound(self) -> float:
-        """Measured, with a margin; see `error_bounds`."""
+        """The measured error with a margin; see `error_bounds`."""
         p = self.problem
         return winograd_error_bound(self.n, self.r, p.ic // p.groups, self.numerics)
 
@@ -103,7 +103,7 @@ class WinogradBlocking(Candidate):
 
     @property
     def positions(self) -> int:
-        """Products a tile and channel pair."""
+        """Products for each tile and pair of channels."""
         return self.t**2
 
     @property
@@ -141,7 +141,7 @@ class WinogradBlocking(Candidate):
 
     @property
     def by_planes(self) -> bool:
-        """Whether channels are apart, so that slabs lie between user and transforms.
+        """Whether channels lie apart, so that pixels pass through slabs before the transforms.
 
         A single channel, or blocks of one, are planes in every layout. Arrays that are converted
         pass through slabs too.
@@ -180,7 +180,7 @@ class WinogradBlocking(Candidate):
         if self.by_planes:
             slab_row = (self.slab_tiles * self.n + self.r - 1) * self.lanes * e
             slab = self.t * slab_row
-            # Halves are converted beside the slab, as many as it holds.
+            # Halves are converted beside the slab, into as much room as the slab has.
             stage = slab if self.numerics.converts else 0
         return {
             "v_row": v_row,

@@ -17,10 +17,10 @@ from .core_model import (
 )
 from .winograd_blocking import WinogradBlocking
 
-# Arithmetic of a transform, in cycles a position and vector of channels, beside its stores.
+# Arithmetic of a transform, without its stores: cycles for each position and vector of channels.
 TRANSFORM_CYCLES = 2.5
 U_BYTES = 12.0  # transformed weights: bytes a cycle from L3, where they are read ahead
-HIDDEN_STEP = 0.6  # of a step of the microkernel's time
+HIDDEN_STEP = 0.6  # of the time of a microkernel's step
 PIECE_CYCLES = 60.0
 
 
@@ -50,7 +50,7 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     m_vectors = winograd.tiles * ceil_div(winograd.oc, winograd.lanes) * winograd.positions
     write = winograd.lanes * e / L2_WRITE_BYTES
     read = winograd.lanes * e / core.l2_rate
-    # Images beyond L2 come from L3, once for V and, as outputs, there and back.
+    # Images larger than L2 come from L3: the input once, for V; the output there and back.
     shares = winograd.n**2 / winograd.t**2
     image = p.batch * p.ih * p.iw * p.ic * e
     arrive = shares * winograd.lanes * e / L3_BYTES if image > core.l2_bytes // 2 else 0.0

@@ -29,8 +29,8 @@ class Activation:
     bounds : (float, float), optional
         Of a clip.
     slope : ndarray or float, optional
-        Of ``"prelu"``, an array with an element for each output channel; of ``"leaky_relu"``,
-        which is also a PReLU whose channels share one slope, a number.
+        ``"prelu"`` has an array with an element for each output channel. ``"leaky_relu"``, which
+        also stands for a PReLU with one shared slope, has a number.
     """
 
     kind: str
@@ -39,7 +39,7 @@ class Activation:
 
     @property
     def epilogue(self) -> str:
-        """Class of the epilogue, of `COST_CLASSES`: what decides how long it takes, no more."""
+        """Class of the epilogue, one of `COST_CLASSES`: it tells only what the epilogue costs."""
         return KINDS[self.kind].cost
 
 
@@ -125,7 +125,7 @@ def activation_of(activation: object, oc: int) -> Activation:
 
 
 def kept_activation(activation: object, oc: int) -> object:
-    """Give the argument as an object can keep it: what the caller changes later is copied."""
+    """Copy the argument so that an object can keep it: the caller may change an array later."""
     found = activation_of(activation, oc)
     if found.kind == "prelu":
         slope = np.array(found.slope)

@@ -32,7 +32,7 @@ _PADDING_FORMS = (
 
 
 def integer(name: str, value: object, minimum: int) -> int:
-    """Return `value` as an int, or say what was wrong with it.
+    """Return `value` as an int, or raise an error that says what is wrong with it.
 
     Raises
     ------
@@ -53,7 +53,7 @@ def _bounded(name: str, number: int, minimum: int) -> int:
 
 
 def _plain(value: object) -> object:
-    """Integers in an array as a list of them, or as one."""
+    """Turn an array of integers into a list, or into one integer."""
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -180,7 +180,7 @@ def check_search_seconds(seconds: object) -> float:
     Raises
     ------
     TypeError, ValueError
-        If it is no number, or no such one.
+        If it is no number, or out of range.
     """
     if isinstance(seconds, (bool, str)):
         raise TypeError(f"search_seconds must be a number, got {seconds!r}")
@@ -194,12 +194,12 @@ def check_search_seconds(seconds: object) -> float:
 
 
 def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
-    """Check ``precision=``, and say what arrays of `dtype` may be computed in.
+    """Check ``precision=``, and return the types that arrays of `dtype` may be computed in.
 
     Parameters
     ----------
     precision : object
-        None, ``"fp32"`` or ``"fp16"``, which is a permission.
+        None, ``"fp32"`` or ``"fp16"``; the last permits half precision, and does not demand it.
     dtype : str
         Of the arrays.
 
@@ -211,7 +211,7 @@ def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
     Raises
     ------
     TypeError, ValueError
-        If it is none of these, or not of any use to float64 arrays.
+        If it is none of these, or is given for float64 arrays.
     """
     if precision is not None and not isinstance(precision, str):
         raise TypeError(f"precision must be None or a str, got {precision!r}")
@@ -271,7 +271,7 @@ def make_problem(
     Raises
     ------
     TypeError, ValueError
-        Naming the argument, what it was and what was expected.
+        If an argument is wrong; the message names it, what it was and what was expected.
     """
     layout = check_layout(layout)
     groups = integer("groups", groups, 1)
@@ -327,7 +327,7 @@ def _blocks(channels: int, block: int, input_shape: tuple[int, ...]) -> int:
 
 
 def check_sizes(p: ConvProblem) -> None:
-    """Refuse sizes whose products could leave 64 bits anywhere in the native code."""
+    """Refuse sizes whose products could exceed 64 bits anywhere in the native code."""
     element = max(kind.bytes for kind in TYPES.values())
     largest = {
         "input": math.prod(p.input_shape) * element,

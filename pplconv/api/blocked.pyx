@@ -40,7 +40,7 @@ cdef Relayout relayout_for(str dtype, str isa):
 
 
 cdef int team_for(int64_t threads, int64_t nbytes):
-    """As many threads as the bytes to be written justify."""
+    """Number of threads that the bytes to be written justify."""
     return <int> max(1, min(threads, nbytes // BYTES_PER_THREAD, LARGEST_TEAM))
 
 

@@ -1,4 +1,4 @@
-"""The signature of a prepared convolution's calls, which a compiled class cannot say itself."""
+"""The signature of a prepared convolution's calls; a compiled class cannot give it itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from __future__ import annotations
 class CallSignature:
     """What `inspect.signature` finds as ``__signature__`` of an instance.
 
-    ``__call__`` of a compiled class is a slot, which knows of ``*args`` and ``**kwargs`` alone.
+    ``__call__`` of a compiled class is a slot, which knows only ``*args`` and ``**kwargs``.
     """
 
     def __get__(self, instance: object, owner: type) -> object:

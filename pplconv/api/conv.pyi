@@ -24,7 +24,8 @@ class _SupportsDLPack(Protocol):
 _Float = TypeVar("_Float", np.float16, np.float32, np.float64)
 _Input: TypeAlias = ArrayLike | _SupportsDLPack
 _Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
-# What grows with the versions (algorithms, ways to search) is a str; what does not is literal.
+# Values that later versions may add to (algorithms, ways to search) are str; fixed sets are
+# literal.
 _Padding: TypeAlias = (
     SupportsIndex
     | tuple[_Pair, _Pair]

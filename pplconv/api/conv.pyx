@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """`Conv2d`: a convolution with its weights packed once.
 
-The way of one call: the plan and packed weights of the input's shape are found or made
+One call goes like this: the plan and packed weights of the input's shape are found or made
 (``ready``), the arrays become pointers (`memory.arrays`), and ``prepared`` runs the loops.
 """
 
@@ -64,27 +64,27 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
         ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
         ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
-        or of one for all, cast to what is computed in), ``"hardswish"``
+        or of one for all, cast to the type of the arithmetic), ``"hardswish"``
         (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
         three add an error of at most 2 eps, relative to the exact value or to the smallest
         normal number, whichever is larger.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
-        what `to_blocked` makes; see `conv2d`.
+        the layout that `to_blocked` makes; see `conv2d`.
     algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
         ``"auto"`` lets the planner choose; another one that cannot serve is an error, which
         says why.
     tolerance : float, optional
         Largest error that the planner may spend on speed, relative to the output's largest
         magnitude, against float64. It says which variants of Winograd may be used: 0 means
-        none. All others are direct sums, which any tolerance allows. The bound of what was
-        chosen is `Plan.error_bound`. None: what `pplconv.runtime.tolerance` says around the
-        call, else ``PPLCONV_TOLERANCE``, else 1e-5. See the notes of `conv2d`.
+        none. All others are direct sums, which any tolerance allows. `Plan.error_bound` is the
+        bound of the chosen plan. None: what `pplconv.runtime.tolerance` says around the call, else
+        ``PPLCONV_TOLERANCE``, else 1e-5. See the notes of `conv2d`.
     precision : {None, "fp32", "fp16"}, optional
-        Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
-        results are rounded once. ``"fp16"`` permits half precision, also for float32 arrays, where
-        the CPU has arithmetic for it: the planner weighs it against float32, whose Winograd may be
-        faster. None: as the arrays are. See the notes of `conv2d`.
+        Precision of the computation. ``"fp32"``: products and sums in float32, even for float16
+        arrays, whose results are rounded once. ``"fp16"`` permits half precision, also for float32
+        arrays, where the CPU has arithmetic for it: the planner weighs it against float32, whose
+        Winograd may be faster. None: as the arrays are. See the notes of `conv2d`.
     input_shape : tuple of int, optional
         Prepare for inputs of this shape now rather than at the first call; for NCHWc it says
         how large a block is.
@@ -96,8 +96,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         for later plans. It never replaces the model's choice by one that was slower on one
         thread, where methods are compared, or in dividing the work over the team.
     search_seconds : float, optional
-        How long a search may take for each input shape, packing included. It ends as soon as
-        that is up and the model's choice and one other were timed, which a huge layer exceeds.
+        How long a search may take for each input shape, packing included. It ends as soon as the
+        time is up and the model's choice and one other were timed; a huge layer takes longer.
         Where too little time is left, the less promising candidates are not timed.
     max_workspace : int, optional
         Bytes of scratch memory that a call may use, the whole team's together; algorithm,
@@ -113,12 +113,12 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     weight, bias : ndarray
         The copies, read-only; `bias` is None if there is none.
     weight_shape, in_channels, out_channels, kernel_size
-        What the shape of the weights says, as of ``torch.nn.Conv2d``.
+        Taken from the shape of the weights; named as in ``torch.nn.Conv2d``.
     dtype : numpy.dtype
         That of the weights.
     stride, padding, dilation, groups, activation, layout, algorithm, tolerance, precision, \
 search, search_seconds, max_workspace, threads
-        The parameters as they were checked: pairs for numbers. All are read-only.
+        The parameters after the checks: a number has become a pair. All are read-only.
 
     Raises
     ------
@@ -171,7 +171,7 @@ search, search_seconds, max_workspace, threads
                       })
         if self.bias is not None:
             self.bias = read_only(np.array(self.bias, self.dtype, order="C"))
-        # Packed copies are what is computed with: what is shown had better not be written to.
+        # Calls compute with packed copies, so writing to the array that is shown would do nothing.
         self.weight = read_only(np.array(self.weight, self.dtype, order="C", copy=True))
         self.plans.keep_arrays(self.weight, self.bias)
         if input_shape is not None:
@@ -180,7 +180,7 @@ search, search_seconds, max_workspace, threads
     cdef int describe(self, object array, object bias, object stride, object padding,
                       object dilation, object groups, object activation, object layout,
                       dict settings) except -1:
-        """Check every argument, and keep it; the arrays are kept as they are."""
+        """Check and keep every argument; the arrays are kept as they are."""
         self.dtype_name = dtype_name(array, "weight")
         self.dtype = DTYPES[self.dtype_name]
         self.precision = settings.get("precision")
@@ -189,7 +189,8 @@ search, search_seconds, max_workspace, threads
         arguments.check_weight_shape(array.shape, self.groups)
         self.stride = arguments.pair("stride", stride, 1)
         self.dilation = arguments.pair("dilation", dilation, 1)
-        # Words depend on the input; a wrong word or stride is refused here already.
+        # What a word such as "same" means depends on the input; a wrong word or stride is refused
+        # here.
         explicit = arguments.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
         self.padding = padding if isinstance(padding, str) else explicit
         self.activation = kept_activation(activation, array.shape[0])
@@ -259,7 +260,7 @@ search, search_seconds, max_workspace, threads
 
     @property
     def algorithm(self):
-        """As it was asked for; `plan_for` tells which one runs."""
+        """The requested algorithm; `plan_for` tells which one runs."""
         return self.settings["algorithm"]
 
     @property
@@ -284,7 +285,7 @@ search, search_seconds, max_workspace, threads
 
     @property
     def threads(self):
-        """As it was asked for; `plan_for` tells how many run."""
+        """The requested team; `plan_for` tells how many threads run."""
         return self.settings["threads"]
 
     __signature__ = CallSignature()
@@ -386,7 +387,7 @@ search, search_seconds, max_workspace, threads
         tuple
             As from `object.__reduce__`.
         """
-        # A subclass that has its own way to be pickled is taken at its word.
+        # A subclass with its own way of pickling is pickled that way.
         if (type(self).__reduce__ is not Conv2d.__reduce__
                 or type(self).__reduce_ex__ is not Conv2d.__reduce_ex__):
             return self.__reduce_ex__(5)
@@ -411,7 +412,7 @@ def _unpickle_subclass(kind, *values):
 
 
 def _unpickle_prepared(tuple values, list plans, dict packed, double tolerance, kind=Conv2d):
-    """Rebuild a `Conv2d` on arrays that nobody writes to, with plans and packed weights."""
+    """Rebuild a `Conv2d` on read-only arrays, with plans and packed weights."""
     cdef Conv2d conv = Conv2d.__new__(kind)
     weight, bias, stride, padding, dilation, groups, activation, layout = values[:8]
     conv.describe(weight, bias, stride, padding, dilation, groups, activation, layout,

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """`conv2d`: from the caller's arrays to a plan's loops and back, with a cache of plans.
 
-The way of one call: the arguments become a `Prepared` (problem, plan, compiled schedule;
-found in the cache or made), the arrays become pointers (`memory.arrays`), and ``prepared`` runs
-the loops.
+One call goes like this: the arguments become a `Prepared` (problem, plan, compiled schedule; found
+in the cache or made), the arrays become pointers (`memory.arrays`), and ``prepared`` runs the
+loops.
 """
 
 from pplconv.memory.arrays cimport (
@@ -63,13 +63,13 @@ cdef inline bint is_plain_activation(object value) noexcept:
 
 
 cdef inline bint is_prelu(object value) noexcept:
-    """Whether an activation has the form of one with slopes in an array."""
+    """Whether an activation has the form of a PReLU with slopes in an array."""
     return (type(value) is tuple and len(<tuple> value) == 2 and type(value[0]) is str
             and value[0] == "prelu")
 
 
 cdef dict conv2d_plans = {}
-cdef object PRELU = object()  # stands in keys for a PReLU of any slopes
+cdef object PRELU = object()  # in keys: a PReLU with any slopes
 cdef object conv2d_lock = ForkableLock()
 
 
@@ -84,7 +84,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     if scope is not None:
         threads = (<tuple> scope)[0] if threads is None else threads
         tolerance = (<tuple> scope)[1] if tolerance is None else tolerance
-    # No key holds slopes: they are taken anew at each call, and plans do not depend on them.
+    # No key holds slopes: each call reads them anew, and plans do not depend on them.
     cdef bint prelu = is_prelu(activation)
     if prelu:
         form = PRELU
@@ -100,7 +100,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
             found = key = None
         if found is not None:
             if prelu:
-                # In what the plan computes in: the environment may say otherwise by now.
+                # In the type that the plan computes in: the environment may say otherwise by now.
                 return found[0], Activation(
                     activation_of(activation, w.shape[0]), (<Prepared> found[0]).bias_type)
             return <tuple> found
@@ -131,7 +131,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
            precision=None, threads=None, max_workspace=None, out=None):
     """Convolve a batch of images: 2-D cross-correlation, as `torch.nn.functional.conv2d`.
 
-    Packs the weights at each call and keeps only plans; a program that uses the same weights
+    It packs the weights at each call and keeps only plans; a program that uses the same weights
     again should make a `Conv2d`.
 
     Parameters
@@ -157,7 +157,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
         ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
         ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
-        or of one for all, cast to what is computed in), ``"hardswish"``
+        or of one for all, cast to the type of the arithmetic), ``"hardswish"``
         (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
         three add an error of at most 2 eps, relative to the exact value or to the smallest
         normal number, whichever is larger.
@@ -165,21 +165,21 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         Of the output's shape and dtype; added before the activation.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
-        what `to_blocked` makes; see `conv2d`.
+        the layout that `to_blocked` makes; see the notes.
     algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
         ``"auto"`` lets the planner choose; another one that cannot serve is an error, which
         says why.
     tolerance : float, optional
         Largest error that the planner may spend on speed, relative to the output's largest
         magnitude, against float64. It says which variants of Winograd may be used: 0 means
-        none. All others are direct sums, which any tolerance allows. The bound of what was
-        chosen is `Plan.error_bound`. None: what `pplconv.runtime.tolerance` says around the
-        call, else ``PPLCONV_TOLERANCE``, else 1e-5. See the notes.
+        none. All others are direct sums, which any tolerance allows. `Plan.error_bound` is the
+        bound of the chosen plan. None: what `pplconv.runtime.tolerance` says around the call, else
+        ``PPLCONV_TOLERANCE``, else 1e-5. See the notes.
     precision : {None, "fp32", "fp16"}, optional
-        Of the computation. ``"fp32"``: products and sums in float32, also of float16 arrays, whose
-        results are rounded once. ``"fp16"`` permits half precision, also for float32 arrays, where
-        the CPU has arithmetic for it: the planner weighs it against float32, whose Winograd may be
-        faster. None: as the arrays are.
+        Precision of the computation. ``"fp32"``: products and sums in float32, even for float16
+        arrays, whose results are rounded once. ``"fp16"`` permits half precision, also for float32
+        arrays, where the CPU has arithmetic for it: the planner weighs it against float32, whose
+        Winograd may be faster. None: as the arrays are.
     threads : int, optional
         Size of the team. None: what `pplconv.runtime.team` says around the call, else
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
@@ -215,36 +215,36 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     ``python -m pplconv search`` can measure instead.
 
     Convolutions of 3x3 and 5x5 taps at stride 1 may go through Winograd's algorithm. Its error is
-    relative to the largest output, not to each, so with numbers such as those of images: sums of
-    integers are no integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before);
-    zeros near a bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives
+    relative to the largest output, not to each, which shows in images: sums of integers are no
+    integers, and ``y.astype(int)`` makes 2 of 2.9999998 (use `numpy.rint` before); zeros near a
+    bright pixel become some 1e-7 of it, and may be negative. ``tolerance=0`` gives
     direct sums, in which zeros stay zero and integers are exact up to 2**24 in float32;
     ``with pplconv.runtime.tolerance(0):`` and ``PPLCONV_TOLERANCE=0`` give them to whole programs.
 
     In layout NCHWc the last dimension of the input is the block, 1 to 64 channels, and the
     output has the same. C is what the weights say; where the block does not divide it, the last
-    block ends in lanes of no channel. Those of the input are multiplied by zero weights: any
-    finite numbers may stand there, but infinities and NaN spoil every output that they reach.
-    Those of the residual have no effect, and those of the output are written as zero. An image
-    without N that is as high as it has channels could be an NCHW array: it is refused, and is
-    taken as (1, ceil(C / block), H, W, block).
+    block ends in lanes of no channel. Such lanes of the input are multiplied by zero weights: any
+    finite numbers may stand there, but infinities and NaN spoil every output that they reach. Such
+    lanes of the residual have no effect, and those of the output are written as zero. An image
+    without N whose height equals its number of channels could be an NCHW array, so it is refused;
+    pass it as (1, ceil(C / block), H, W, block).
 
     NaN and infinities reach the outputs whose windows see them, and no others, whatever the
     algorithm. Only a tap on padding with an infinite weight or NaN is left open: 0 * inf counts
     in ``"im2col"`` alone.
 
-    All arrays are of one dtype, bias, residual and `out` among them; none is ever cast to
-    another, as PyTorch and ONNX have it too. Only Python numbers, in lists or tuples, have no
-    dtype: they take that of input and weight, and float64 where both are such. A tensor that
+    All arrays have one dtype, bias, residual and `out` too; none is ever cast, as in PyTorch and
+    ONNX. Only Python numbers, in lists or tuples, have no dtype: they take that of input and
+    weight, or float64 if both are Python numbers. A tensor that
     records gradients is taken without them; a masked array is refused, as its mask would be
     lost. float16 arrays give a float16 result. On a CPU
     without arithmetic of half precision they are computed in float32, bias, residual and
     activation included, and each element is rounded once, to the nearest: its error is half a
-    unit in its last place beside that of float32. What is beyond 65504 then becomes infinite.
-    `tolerance` says what may be spent besides that rounding; yet ``"auto"`` never chooses Winograd
-    for float16. Where half precision is computed in, input and weights of float32 are rounded to
-    it first, bias, residual and activation are steps of their own in it, and numbers beyond 65504
-    are infinite, in lanes of no channel too.
+    unit in its last place beside that of float32. Results beyond 65504 then become infinite.
+    `tolerance` is the error that may be spent besides that rounding; yet ``"auto"`` never chooses
+    Winograd for float16. Arithmetic in half precision first rounds input and weights of float32 to
+    it. Bias, residual and activation are then separate steps in half precision, and numbers beyond
+    65504 are infinite, even in lanes of no channel.
 
     Examples
     --------

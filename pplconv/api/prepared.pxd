@@ -12,14 +12,14 @@ cdef class Prepared:
     cdef readonly dict fields
     cdef Schedule schedule
     cdef tuple output_shape
-    # Of the arrays; and the type of bias, slopes and bounds.
+    # `dtype` is that of the arrays, `bias_type` that of bias, slopes and bounds.
     cdef object dtype
     cdef str bias_type
-    # Of the batched arrays: four, or five with channels in blocks.
+    # Dimensions of the batched arrays: four, or five with channels in blocks.
     cdef int ndim
     cdef int64_t input_dims[5]
     cdef int64_t output_dims[5]
-    # Of the plan's team; and how many threads may compute at once when this runs.
+    # Threads of the plan's team; and the most that may compute at once when this runs.
     cdef int threads, most
     cdef str packing
 
@@ -36,9 +36,9 @@ cdef class PackedWeights:
     cdef readonly str packing
     cdef const char *data
     cdef int64_t size
-    # Who owns `data`: a Buffer, or another's memory that is held.
+    # Owner of `data`: a Buffer, or another object whose memory is held.
     cdef object owner
-    # The weights as they came, which `weight` owns.
+    # The weights before packing; `weight` owns them.
     cdef object weight
     cdef const char *filters
     cdef View memory

@@ -32,7 +32,7 @@ from pplconv.schedules import compile_plan
 
 
 cdef class Prepared:
-    """A problem's plan, and the plan compiled from its `fields`."""
+    """A problem's plan, and the schedule compiled from the plan's `fields`."""
 
     def __cinit__(self, problem, plan, dict fields, int most):
         cdef int i
@@ -53,17 +53,17 @@ cdef class Prepared:
 
 
 cdef class Activation:
-    """An activation in the type that is computed in, as `Tensors` have it.
+    """An activation in the type of the plan's bias, in the form that `Tensors` take.
 
-    `clip` points to two bounds, or is NULL; `kind` says what follows the store, 0 for nothing,
-    with the slopes at `slope`. Owns what both point to.
+    `clip` points to two bounds, or is NULL. `kind` says what follows the store, 0 for nothing; its
+    slopes lie at `slope`. This object owns the bounds and slopes.
 
     Parameters
     ----------
     description : pplconv.api.activation.Activation
         What was asked for.
     dtype : str
-        `Numerics.bias` of the plan that it is for.
+        `Numerics.bias` of the plan.
     """
 
     def __cinit__(self, description, str dtype):
@@ -99,23 +99,23 @@ cdef Prepared prepare(object problem, dict settings):
 cdef class PackedWeights:
     """Weights in the order that a kernel walks; refuses a plan that wants another order.
 
-    Made by `Conv2d`; `packing` says the format, and any plan of that format can use them. A
-    buffer of bytes to who asks for one, read-only.
+    `Conv2d` makes them; `packing` names the format, and any plan of that format can use them. The
+    object exports its bytes as a read-only buffer.
 
     Parameters
     ----------
     prepared : Prepared
-        A plan of the packing that is wanted.
+        A plan with the wanted packing.
     weight : ndarray
         Contiguous weights (oc, ic / groups, kh, kw), kept and not copied.
     packed : buffer, optional
-        Weights of the same packing and values that lie elsewhere, such as in the memory that
-        processes share: used where they lie, and held while this lives.
+        The same weights, packed the same way, in other memory, such as memory that processes share.
+        They are used where they lie, and held while this object lives.
 
     Raises
     ------
     ValueError
-        If `packed` is too small to be what the plan reads.
+        If `packed` is smaller than the plan's packed weights.
     """
 
     def __cinit__(self, Prepared prepared, weight, packed=None):
@@ -141,7 +141,7 @@ cdef class PackedWeights:
                 )
             self.data = <const char *> self.memory.buffer.buf
             return
-        # Before memory is asked for: a pin says of which node it had better be.
+        # Comes before any allocation: a pin decides which node's memory is preferred.
         team = take_team(prepared.threads, prepared.most)
         try:
             buffer = Buffer(self.size)
@@ -170,8 +170,8 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
                 Activation activation, object out, bint batched):
     """Check residual and `out`, then compute. `o.x` (and `o.bias`) are held already.
 
-    `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is
-    the array behind `o.x`, which is `input` unless that had to be copied.
+    `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is the
+    array behind `o.x`: `input`, or a copy of it if one was needed.
     """
     cdef Tensors t
     cdef object plain

@@ -18,8 +18,8 @@ cdef class ReadyPlans:
     cdef dict settings, problem
     cdef bint free_team, free_tolerance
     cdef object lock
-    # Input shape, with the scope if it has a say, to Ready. `last` is the latest of them, for
-    # `latest` and `keep_latest`.
+    # Maps an input shape, with the scope if it has a say, to a Ready. `last` is the latest one;
+    # only `latest` and `keep_latest` touch it.
     cdef dict plans
     cdef Ready last
 

@@ -37,7 +37,7 @@ cdef object read_only(object array):
 
 
 cdef object computed_bias(object bias, object dtype):
-    """The bias in the type that a plan wants, where it may be infinite."""
+    """The bias in the type that a plan wants; what overflows there becomes infinite."""
     if bias is None or bias.dtype == dtype:
         return bias
     with np.errstate(over="ignore"):
@@ -50,7 +50,7 @@ cdef object AROUND = SCOPE  # read by each call: no look-up of a global
 cdef object scope_around(bint team, bint tolerance):
     """What the code around the call says: see `pplconv.runtime.scope`.
 
-    Its team and its tolerance, as far as they are asked for; None if there is nothing of that.
+    The scope's team and tolerance, as far as the arguments ask for them; None if it has neither.
     """
     cdef object scope = get_value(AROUND), threads, error
     if scope is None or team and tolerance:
@@ -63,7 +63,7 @@ cdef object scope_around(bint team, bint tolerance):
 cdef class Ready:
     """A plan together with weights in its packing, and bias and activation in its types.
 
-    `scope` is what it was made for; None if the code around the call had no say.
+    It was made for `scope`; None if the code around the call had no say.
     """
 
     def __cinit__(self, Prepared prepared, PackedWeights packed, object bias,
@@ -83,7 +83,7 @@ cdef class ReadyPlans:
     described : pplconv.api.activation.Activation
         The activation, checked.
     problem : dict
-        What `arguments.make_problem` takes beside the shape of the input.
+        The arguments of `arguments.make_problem`, except for the shape of the input.
     settings : dict
         As `planner.make_plan` takes them.
     """
@@ -99,11 +99,11 @@ cdef class ReadyPlans:
         self.last = None
 
     cdef void keep_arrays(self, object weight, object bias) noexcept:
-        """Compute with these arrays, before the first plan is made; `bias` may be None."""
+        """Set the arrays to compute with, before the first plan is made; `bias` may be None."""
         self.weight = weight
         self.bias = bias
 
-    # Without the GIL, a reference that is read while it is replaced may be to what is gone.
+    # Without the GIL, a reference read while another thread replaces it may be dangling.
     cdef Ready latest(self):
         with cython.critical_section(self):
             return self.last
@@ -113,11 +113,11 @@ cdef class ReadyPlans:
             self.last = ready
 
     cdef object scope(self):
-        """What the code around the call says of what was left open here."""
+        """What the code around the call says where the constructor left team or tolerance open."""
         return scope_around(self.free_team, self.free_tolerance)
 
     cdef Ready of_shape(self, tuple shape, object scope):
-        """Find or make what computes inputs of one shape."""
+        """Find or make the `Ready` for inputs of one shape."""
         cdef Ready ready = self.plans.get(shape if scope is None else (scope, shape))
         if ready is None:
             return self.make(shape)
@@ -148,7 +148,7 @@ cdef class ReadyPlans:
         for other in self.plans.values():
             if other.prepared.bias_type == prepared.bias_type:
                 bias, activation = other.bias, other.activation
-            # A packing goes with its last plan.
+            # A packing is dropped with its last plan.
             if packed is None and other.packed.packing == prepared.packing:
                 packed = other.packed
         if activation is None:
@@ -159,7 +159,7 @@ cdef class ReadyPlans:
         return Ready(prepared, packed, bias, activation, scope)
 
     cdef tuple for_other_process(self, object threads):
-        """Collect what `take_over` takes, for a team of so many threads; buffers out of band."""
+        """Collect the arguments of `take_over`, for a team of `threads`; buffers go out of band."""
         cdef Ready ready
         cdef Prepared prepared
         cdef dict settings = dict(self.settings)
@@ -172,14 +172,14 @@ cdef class ReadyPlans:
             settings["tolerance"] = planner.default_tolerance()
         with self.lock:
             kept = list(self.plans.values())
-        # A scope has plans of its own here; the other process has one team and one tolerance.
+        # Plans for a scope stay here; the other process has one team and one tolerance.
         problems = set()
         for ready in kept:
             packed[ready.packed.packing] = ready.packed
             problems.add(ready.prepared.problem)
         for problem in problems:
             prepared = prepare(problem, settings)
-            if prepared.packing not in packed:  # another team may want other panels
+            if prepared.packing not in packed:  # another team may need other panels
                 packed[prepared.packing] = PackedWeights(prepared, self.weight)
             plans.append((problem, prepared.plan, prepared.fields))
             wanted.add(prepared.packing)
@@ -192,12 +192,12 @@ cdef class ReadyPlans:
         cdef PackedWeights weights
         cdef dict taken = {}
         most = planner.share(self.settings["threads"])
-        # No more than the tolerance: which team they are for, `for_other_process` was told.
+        # Only the tolerance counts: `for_other_process` was told the team.
         cdef object scope = scope_around(False, self.free_tolerance)
         if self.free_tolerance and planner.default_tolerance() != tolerance:
             return 0
         for problem, plan, fields in plans:
-            # Another cap on the instruction set: planned and packed when it is wanted.
+            # Under another cap on the instruction set, a call plans and packs anew.
             if plan.isa != planner.best_isa(plan.numerics):
                 continue
             prepared = Prepared(problem, plan, fields, most)

@@ -17,13 +17,13 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "threads": arguments.check_threads,
 }
 
-# In the order of 0.1.0, whose pickles end with the fourth.
+# The order is that of version 0.1.0, whose pickles end with the fourth setting.
 SETTINGS = ("algorithm", "tolerance", "search", "threads", "search_seconds", "max_workspace")
 PICKLED = (*SETTINGS, "precision")
 
 
 def checked(given: dict[str, Any]) -> dict[str, Any]:
-    """Return settings as `planner.make_plan` takes them, checked in the order they come in.
+    """Return settings as `planner.make_plan` takes them, checked in the given order.
 
     ``precision`` is left out: it is the problem's.
 
@@ -36,7 +36,7 @@ def checked(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def state_of(conv: object) -> object:
-    """Return what an object of a subclass has beside what `Conv2d` has."""
-    # Before Python 3.11 no class has this by itself, and what lies in slots stays behind.
+    """Return the state that an object of a subclass has besides that of `Conv2d`."""
+    # Before Python 3.11 no class has this method by default, and values in slots are lost.
     getstate = getattr(conv, "__getstate__", None)
     return getattr(conv, "__dict__", None) if getstate is None else getstate()

@@ -17,7 +17,7 @@ def dimensions_of(input_shape: Any) -> tuple[int, ...]:
     Raises
     ------
     TypeError, ValueError
-        If it is none, such as the input itself.
+        If it is no shape, but for example the input itself.
     """
     if getattr(input_shape, "ndim", 1) != 1:
         raise TypeError(
@@ -33,8 +33,8 @@ def dimensions_of(input_shape: Any) -> tuple[int, ...]:
 def check_is_blocked(name: str, shape: tuple[int, ...], channels: int) -> None:
     """Refuse four dimensions in layout NCHWc that fit an NCHW input of `channels` as well.
 
-    One image in blocks, without a batch, has as many dimensions as a batch in NCHW; to take one
-    for the other would give numbers that mean nothing.
+    One image in blocks, without a batch, has as many dimensions as a batch in NCHW; taking one for
+    the other would give meaningless numbers.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def full_shape(input_shape: Any, layout: str, channels: int) -> tuple[int, ...]:
 
 
 def check_weight_is_no_size(weight: object) -> None:
-    """Tell who gives numbers of channels, as to torch.nn.Conv2d, what `Conv2d` takes.
+    """Tell a caller who passes numbers of channels, as to torch.nn.Conv2d, what `Conv2d` takes.
 
     Raises
     ------

@@ -41,7 +41,7 @@ _COUNT = re.compile(r"\*([1-9][0-9]{0,3})$")
 
 @dataclass(frozen=True)
 class Measured:
-    """What one split came to.
+    """What was measured of one split.
 
     Attributes
     ----------
@@ -163,14 +163,15 @@ def run(options: argparse.Namespace) -> int:
 def all_splits(cores: int) -> list[tuple[int, int]]:
     """One instance of one thread, then the splits of `cores`: instances and threads.
 
-    For each number of instances that leaves no core out which another thread each could use.
+    A split is left out if its idle cores suffice for one more thread in each team, or for one more
+    instance.
     """
     splits = {cores // threads: cores // (cores // threads) for threads in range(1, cores + 1)}
     return list(dict.fromkeys([(1, 1), *sorted(splits.items(), reverse=True)]))
 
 
 def table(found: list[Measured]) -> str:
-    """The splits, best first, beside the first one that was measured."""
+    """Table of the splits, best first, each compared with the first one measured."""
     base = found[0]
     lines = [
         "mode     instances  threads  requests/s  "
@@ -187,7 +188,7 @@ def table(found: list[Measured]) -> str:
 def _pool(
     problems: list[tuple[ConvProblem, int]], mode: Any, instances: int, threads: int, pin: bool
 ) -> InstancePool[Any]:
-    """Make a pool; a split with more threads than cores is measured unbound, as it must be."""
+    """Make a pool; a split with more threads than cores can only be measured unbound."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "InstancePool: pin=True", RuntimeWarning)
         return InstancePool(

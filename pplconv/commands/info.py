@@ -24,8 +24,8 @@ def config() -> dict[str, Any]:
     -------
     dict
         Of strings, numbers, lists and dicts only, so that it goes into a JSON report.  Sizes are
-        in bytes; ``threads["default"]`` is the team where a call names none, ``threads["why"]``
-        what decided it, ``tolerance`` the same of the error that may be spent; ``wisdom`` what
+        in bytes; ``threads["default"]`` is the team where a call names none, and ``threads["why"]``
+        what decided it; ``tolerance`` says the same of the error that may be spent, ``wisdom`` what
         the file of measured plans holds.
 
     Raises
@@ -41,7 +41,7 @@ def config() -> dict[str, Any]:
     machine = current_machine()
     usable = machine.usable_isas(settings.max_isa)
     kernels = _count(_kernels.rows())
-    # Of float32: what serves half precision alone is not chosen for anything else.
+    # The choice for float32: kernels for half precision alone serve nothing else.
     f32 = {row["isa"] for row in kernels if row["dtype"] == "f32"}
     with_kernels = [isa for isa in usable if isa in f32]
     threads, why = explain_default_threads(settings, machine)

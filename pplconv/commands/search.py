@@ -169,7 +169,7 @@ def _search(
 
 
 class _Table:
-    """What was found, a line as soon as it is known."""
+    """Table of what was found; each line is printed as soon as it is known."""
 
     def __init__(self, jobs: list[_Job]) -> None:
         self._widths = [
@@ -201,7 +201,7 @@ class _Table:
         self._line(job_cells, _name(own), f"{1e3 * own.seconds:.4g}", text, after, gain)
 
     def end(self, seconds: float) -> None:
-        """Print what it comes to."""
+        """Print the summary."""
         if self._measured:
             before, after = (sum(column) for column in zip(*self._measured, strict=True))
             print(
@@ -263,7 +263,7 @@ def _teams(text: str) -> list[int]:
 
 
 def _checked(check: Callable[[Any], _T]) -> Callable[[str], _T]:
-    """Make a check of an argument into one of the command line."""
+    """Turn a check of an argument into a type for argparse."""
 
     def number(text: str) -> _T:
         try:
