@@ -30,23 +30,23 @@ cdef struct Sizes:
 
 
 cdef struct Shape:
-    # What is computed. Channels are those of one group. Input, residual and output are converted
-    # on their way where kernels read and write another type.
+    # The problem as the loops see it; channels are those of one group. Input, residual and output
+    # are converted where kernels read and write another type.
     pplconv_geometry geometry
     bint converts
     Sizes size
     int64_t batch, groups, ic, oc, taps
     Memory x, y
-    # What may follow the store, whatever the loops are.
+    # Kernels that may follow the store, in all loops.
     pplconv_kernel activate, zero_lanes
-    # From source to operand, and from sum to destination; NULL where nothing is converted.
+    # They convert source to operand and sum to destination; NULL where nothing is converted.
     pplconv_kernel convert_in, convert_out
 
 
 cdef struct Tensors:
     const char *x
     const char *weights
-    # The same as they came: contiguous, not packed, of the type of x.
+    # The weights before packing: contiguous, and of the type of x.
     const char *filters
     char *y
     const char *bias
@@ -58,8 +58,8 @@ cdef struct Tensors:
     int activation
 
 
-# One task from start to finish, and piece `index` of `pieces` of the weights' packing. `job` is
-# the struct of the loops that the function belongs to.
+# The first runs one task from start to finish, the second packs piece `index` of `pieces` of the
+# weights. `job` is the struct of the function's loops.
 ctypedef void (*task_function)(const void *job, const Tensors *t, int64_t task,
                                char *scratch) noexcept nogil
 ctypedef void (*pack_function)(const void *job, const char *weights, char *packed, int64_t index,
@@ -74,7 +74,7 @@ cdef extern from "pplconv_schedules.h" nogil:
 
 cdef inline int64_t channel_offset(const Memory *m, int64_t element,
                                    int64_t channel) noexcept nogil:
-    # Of a channel counted over all groups.
+    # The channel is counted over all groups.
     if m.width == 1:
         return channel * m.block
     return channel // m.width * m.block + channel % m.width * element
@@ -99,8 +99,8 @@ cdef inline void activate(const Shape *s, const Tensors *t, void *data, int64_t 
 
 
 cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias) noexcept nogil:
-    # What is left to the kernels that finish a sum. A residual that is stored in another type is
-    # added where the sum is converted, and so is what comes after it.
+    # The part of the epilogue that the kernels that finish a sum do. A residual of another type is
+    # added where the sum is converted; so is all that follows it.
     cdef int64_t flags = 0
     if t.bias != NULL:
         flags |= bias
@@ -115,7 +115,7 @@ cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bia
 
 cdef inline void convert_in(const Shape *s, const char *src, int64_t src_rs, char *dst,
                             int64_t dst_rs, int64_t rows, int64_t columns) noexcept nogil:
-    # Rows of a stored array into scratch.
+    # Convert rows of an array into scratch.
     cdef pplconv_convert_in_args w
     w.src = src
     w.src_rs = src_rs
@@ -130,8 +130,8 @@ cdef inline void convert_in(const Shape *s, const char *src, int64_t src_rs, cha
 cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block, int64_t block_rs,
                                   int64_t offset, int64_t rs, int64_t rows, int64_t columns,
                                   int64_t channel, bint channels_in_rows) noexcept nogil:
-    # The rest of the epilogue of a block of sums in scratch, with their bias, and its one rounding
-    # on the way to `offset` in the output, where rows are `rs` apart.
+    # Finish a block of sums in scratch, which have their bias: the rest of the epilogue, and one
+    # rounding on the way to `offset` in the output, where rows are `rs` apart.
     cdef pplconv_convert_in_args w
     cdef pplconv_convert_out_args n
     n.src = block

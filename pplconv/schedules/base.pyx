@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What every schedule is: a count of tasks and a function for one of them.
+"""The base of all schedules: a number of tasks and a function that runs one of them.
 
 A task owns its outputs: no sum is divided between tasks, and the order of a sum depends on
 neither blocks nor team. That is why any team gives the same bits.
@@ -29,7 +29,7 @@ SIZES = frozenset((
 
 
 def check_numbers(dict fields):
-    """Refuse numbers with which the checks of the loops could not reckon."""
+    """Refuse numbers that the checks of the loops could not compute with."""
     for name, value in fields.items():
         if isinstance(value, int):
             if value < 0:
@@ -39,7 +39,7 @@ def check_numbers(dict fields):
 
 
 cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
-    """Refuse a tile of which a kernel is missing, be it for a tail."""
+    """Refuse a tile if any of its kernels is missing, even one for a tail."""
     cdef int64_t v, m
     if not (1 <= mr <= MAX_MR and gemm.lanes <= nr <= MAX_VECTORS * gemm.lanes) or nr % gemm.lanes:
         raise ValueError(f"no such tile: {mr}x{nr}")
@@ -58,8 +58,8 @@ cdef struct Run:
 
 
 cdef struct Packing:
-    # Weights on their way into the order of a kernel, in pieces. `converted` is where they become
-    # what is computed in; NULL if that is what they are.
+    # Weights being packed, in pieces. They are converted to the kernels' type in `converted`; NULL
+    # if they have that type already.
     const Shape *shape
     pack_function pack
     const void *job
@@ -111,7 +111,7 @@ cdef class Schedule:
         numerics = fields["numerics"]
         cdef str dtype = numerics.operand
         check_numbers(fields)
-        # Sizes that are not those of kernels would lead outside arrays.
+        # Sizes other than those of the kernels would lead outside arrays.
         if numerics_of(numerics.source, dtype) != numerics:
             raise ValueError(f"no loops compute with {numerics}")
         memset(s, 0, sizeof(Shape))
@@ -154,7 +154,7 @@ cdef class Schedule:
         run_team(&phase, 1, flushed(), scratch, self.thread_scratch, team)
 
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1:
-        """Pack contiguous weights; those of another type than computed in are converted first."""
+        """Pack contiguous weights; they are first converted to the type that kernels read."""
         cdef Buffer converted
         cdef Shape *s = &self.shape
         if not s.converts:
@@ -176,7 +176,7 @@ cdef class Schedule:
         p.weights, p.converted, p.packed = weights, converted, packed
         phases[0].run, phases[0].job, phases[0].tasks = convert_piece, &p, pieces
         phases[1].run, phases[1].job, phases[1].tasks = pack_piece, &p, pieces
-        # Packed numbers are the caller's, subnormal ones included: no hooks.
+        # No hooks: packing keeps subnormal numbers as they are.
         if converted == NULL:
             run_team(&phases[1], 1, NULL, NULL, 0, pieces)
         else:

@@ -7,20 +7,20 @@ from pplconv.schedules.base cimport Schedule, Shape
 
 
 cdef struct DepthwiseFields:
-    # What the candidate decides, by the names of its `own_fields`: Cython takes each member from
-    # there by its name.
+    # The candidate's decisions. Members have the names of its `own_fields`, from which Cython fills
+    # them by name.
     int64_t width
     # Task = (image, channel segment, row segment).
     int64_t channel_segment, row_segment
-    # Where arrays are converted: outputs that are computed at a time, in rows of some channels,
-    # from rows of the input in the scratch.
+    # For arrays that are converted: the channels and rows of outputs that are computed together,
+    # and the rows of the input in the scratch.
     int64_t channel_chunk, row_chunk, slab_rows, slab_offset, out_offset
 
 
 cdef struct DepthwiseJob:
     Shape shape
     DepthwiseFields plan
-    # Output channels, of which `multiplier` share an input channel.
+    # Output channels; `multiplier` of them share an input channel.
     int64_t channels, multiplier
     int64_t channel_segments, row_segments
     pplconv_kernel by_pixels, by_channels, pack_depthwise

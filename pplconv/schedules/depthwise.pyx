@@ -37,7 +37,7 @@ cdef struct Part:
 
 
 cdef struct Rows:
-    # Rows of the input that rows of the output see.
+    # The rows of the input that some rows of the output see.
     int64_t top, bottom
 
 
@@ -79,7 +79,7 @@ cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
 
 cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """The same for some rows of a few channels, which are all of the part, in the scratch."""
+    """The same in the scratch, for a part of some rows and a few channels."""
     cdef pplconv_depthwise_pixels_args a
     cdef int64_t e = j.shape.size.operand, row, offset
     cdef int64_t channel = p.channel // j.multiplier
@@ -146,14 +146,14 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
                 activate(&j.shape, t, t.y + offset + row * j.shape.y.row, j.shape.y.pixel,
                          j.shape.geometry.ow, a.channels, channel, False)
         channel += a.channels
-    # The channels of all groups are those of the shape, whatever the task is.
+    # Whatever the task is, the shape counts the channels of all groups.
     zero_tail(&j.shape, p.channel_end,
               t.y + image + p.row * j.shape.y.row, p.row_end - p.row, j.shape.geometry.ow)
 
 
 cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                                char *scratch) noexcept nogil:
-    """The same for some rows of a few channels of one block in the scratch."""
+    """The same in the scratch, for some rows and a few channels of one block."""
     cdef pplconv_depthwise_channels_args a
     cdef int64_t e = j.shape.size.operand, channel = p.channel // j.multiplier, offset
     cdef int64_t channels = (p.channel_end - 1) // j.multiplier - channel + 1
@@ -195,7 +195,7 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
 
 cdef void run_converted(const DepthwiseJob *j, const Tensors *t, const Part *p,
                         char *scratch) noexcept nogil:
-    """A part in pieces that the scratch holds."""
+    """Run a part in pieces that fit the scratch."""
     cdef Part piece = p[0]
     cdef bint planes = j.shape.y.width == 1
     while piece.row < p.row_end:
@@ -248,7 +248,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
         memcpy(packed + p.oc_begin * kernel, weights + p.oc_begin * kernel,
                <size_t> ((p.oc_end - p.oc_begin) * kernel))
         return
-    # Kernels of several channels share each line, so the pieces are whole lines.
+    # The kernels of several channels share a cache line, so pieces are whole lines.
     if index:
         return
     p.src = weights
@@ -304,7 +304,7 @@ cdef class DepthwiseSchedule(Schedule):
         return 0
 
     cdef int check_converted(self) except -1:
-        """Refuse scratch in which what is converted overlaps or does not fit."""
+        """Refuse scratch in which converted arrays overlap or do not fit."""
         cdef DepthwiseJob *j = &self.own
         cdef DepthwiseFields *f = &j.plan
         cdef int64_t e = j.shape.size.operand, rows

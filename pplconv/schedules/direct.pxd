@@ -14,7 +14,8 @@ cdef struct Range:
 
 cdef struct DirectJob:
     Shape shape
-    # Pixels as the kernels read them: the user's, or the slab's; channels that are neighbours.
+    # How pixels lie as the kernels read them, in the user's array or the slab; then their
+    # neighbouring channels.
     Memory x
     int64_t channels, channel_blocks
     # Images, or one where NHWC pixels run on from image to image.
@@ -23,15 +24,15 @@ cdef struct DirectJob:
     int64_t row_count, column_count
     const Range *rows
     const Range *columns
-    # Output channels of a tile, and of a panel of weights: fewer where a block is.
+    # The tile, and the output channels of a panel of weights: fewer than `nr` if a block has fewer.
     int64_t mr, nr, panel, vectors, lanes, b_ahead
     int64_t row_segment, oc_segment
     # Task = (image, group, row segment, oc segment).
     int64_t row_segments, oc_segments
     # Scratch of one thread: the list of segments, the slab, a run of the output.
     int64_t slab_offset, run_offset
-    # Where planes are converted: some channels of a row on their way into the slab, or those of
-    # a run of the output on their way out of it.
+    # The stage, where planes are converted: it holds some channels of a row on their way into the
+    # slab, or those of a run of the output on their way out.
     int64_t stage_channels, stage_offset, run_pixels
     int64_t panel_bytes, weights_group
     # Panels in a block of output channels, and bytes from its end to the next; 0 if unblocked.

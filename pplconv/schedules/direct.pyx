@@ -7,10 +7,10 @@ takes them as a list of segments. Nothing is packed in NHWC and NCHWc. In NCHW t
 task needs are laid into a slab with neighbouring channels first, once, which is a ninth of
 what im2col would write for a 3x3 kernel.
 
-Outputs that see the same taps form rectangles: the inside, where all taps lie in the image,
-and its borders, where those on padding are left out of the list instead of being multiplied.
-The direct convolution of the OpenPPL Arm Server slides, whose vectors run over output channels
-too, and the batch-reduce kernels of libxsmm and oneDNN are where this comes from.
+Outputs that see the same taps form rectangles: the inside, where all taps lie in the image, and its
+borders, where taps on padding are left out of the list instead of being multiplied. This comes from
+the direct convolution of the OpenPPL Arm Server slides, whose vectors run over output channels too,
+and from the batch-reduce kernels of libxsmm and oneDNN.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t
@@ -65,7 +65,7 @@ cdef struct Place:
 
 
 cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
-    """Of the panel that begins at a channel, counted over all groups."""
+    """The place of the panel that begins at a channel, counted over all groups."""
     cdef Place place
     place.offset = channel_offset(&j.shape.y, j.shape.size.destination, channel)
     place.left = INT64_MAX
@@ -138,7 +138,7 @@ cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part,
 
 cdef void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
                        int64_t rows, char *slab) noexcept nogil:
-    """The same where channels are neighbours in the image already, if only in blocks."""
+    """The same where channels are neighbours in the image already, all of them or in blocks."""
     cdef int64_t _block, row, columns = j.x.pixel // j.shape.size.operand
     cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
                           + channel_offset(&j.shape.x, j.shape.size.source,
@@ -157,7 +157,7 @@ cdef void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, i
 
 cdef void list_segments(const DirectJob *j, const Range *rows, const Range *columns,
                         Rectangle *r, char *scratch) noexcept nogil:
-    """Write the list of what a rectangle's outputs sum over, in the order of packed weights."""
+    """List the segments that a rectangle's outputs sum over, in the order of packed weights."""
     cdef pplconv_segment *s = <pplconv_segment *> scratch
     cdef int64_t block, kh, kw, piece, step, weights = j.channels * j.panel * j.shape.size.weight
     # Taps of one row of the kernel that touch in memory are one segment.
@@ -241,8 +241,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 offset = (r.row + line) * j.shape.y.row + (r.column + at) * j.shape.y.pixel
             offset += part.image * j.shape.y.image
             g.a = origin
-            # Short sums take a few hundred cycles a tile, beside which this loop hides only if
-            # it does not divide.
+            # A tile of short sums takes a few hundred cycles, so this loop must not divide.
             g.b = weights
             g.bias = bias
             g.n = j.panel
@@ -400,7 +399,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
 
 cdef int check_ranges(const Range *ranges, int64_t count, int64_t outputs, int64_t inputs,
                       int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) except -1:
-    """Refuse ranges that miss an output, or a tap inside the image, or see one outside."""
+    """Refuse ranges that miss an output or a tap inside the image, or see a tap outside it."""
     cdef int64_t i, first, last, at = 0
     for i in range(count):
         r = &ranges[i]
@@ -538,7 +537,7 @@ cdef class DirectSchedule(Schedule):
         return 0
 
     cdef int check_converted(self, int64_t slab_rows) except -1:
-        """Refuse scratch in which what is converted overlaps or does not fit."""
+        """Refuse scratch in which converted arrays overlap or do not fit."""
         cdef DirectJob *j = &self.own
         cdef int64_t e = j.shape.size.operand, sum = j.shape.size.sum, stage = 0
         cdef int64_t run = j.mr * j.nr * sum

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""What calls and trials have in common: a team, scratch for it, and the loops without the GIL."""
+"""Runs of a plan, for calls and trials: they need a team, scratch, and loops without the GIL."""
 
 from libc.stdint cimport int64_t
 
@@ -15,13 +15,13 @@ cdef int execute(Schedule schedule, const Tensors *tensors, int threads, int mos
                  int64_t *shortest) except -1:
     """Run a plan `runs` times with one team, and return how many threads that had.
 
-    `threads` are wanted, and no more than `most` compute at once (``team.pyx``). `shortest`
-    becomes the nanoseconds of the fastest run; NULL: none is timed.
+    The plan wants `threads`; at most `most` compute at once (``team.pyx``). `shortest` receives the
+    nanoseconds of the fastest run; if it is NULL, no run is timed.
     """
     cdef Buffer scratch
     cdef int64_t begin, took, best = <int64_t> 1 << 62
     cdef int _i
-    # Before memory is asked for: a pin says of which node it had better be.
+    # Comes before any allocation: a pin decides which node's memory is preferred.
     cdef int team = take_team(threads, most)
     try:
         scratch = borrow(schedule.scratch_bytes())

@@ -6,8 +6,8 @@ and inside one parallel region over (group, image, segment of output pixels, seg
 output channels) each task packs a tile of pixels, once per block of K, and runs the GEMM
 microkernel over it. Two of the slides' steps fall away here: in both NCHW and NHWC a group
 is a slice that strides describe, so it is always in place and no buffer is copied in or out.
-In NCHWc a group may begin and end within blocks: its pixels are gathered from the blocks that
-it has a part in, and its output channels are computed as far as a block reaches at a time.
+In NCHWc a group may begin and end within blocks: its pixels are gathered from the blocks that it
+has a part in, and its output channels are computed block by block.
 
 Two orientations, one microkernel. ``pixels``: vectors run over output pixels and weights
 are broadcast (the natural one for NCHW). ``channels``: vectors run over output channels and
@@ -57,8 +57,8 @@ cdef struct Tile:
 
 
 cdef struct Product:
-    # C = A B of a task, tile by tile: where the first tile's operands lie, and bytes from a tile
-    # to the one below it and to the one beside it.
+    # The product C = A B of a task, tile by tile: where the first tile's operands lie, and the
+    # bytes from a tile to the one below it and to the one beside it.
     int64_t rows, columns
     const char *a
     const char *b
@@ -67,19 +67,19 @@ cdef struct Product:
     const char *bias
     int64_t a_down, b_across, c_down, c_across, bias_down, bias_across
     bint rows_inner
-    # C is a tile in the scratch, each panel of which is stored transposed when it is whole.
+    # Whether C is a tile in the scratch; then each panel is stored transposed when it is whole.
     bint transposed
-    # Where C goes if it has to be converted: offsets in the output, like those of C.
+    # If C has to be converted: its place in the output, as offsets like those of C.
     int64_t y, y_rs, y_down, y_across
 
 
 cdef struct Rows:
-    # Rows of an image that output pixels see.
+    # The rows of an image that some output pixels see.
     int64_t top, bottom
 
 
 cdef inline Rows rows_seen(const GemmJob *j, int64_t pixel, int64_t pixels) noexcept nogil:
-    """Rows that pixels of one image see, those on padding left out."""
+    """The rows that output pixels of one image see, without rows of padding."""
     cdef Rows r
     cdef int64_t step = j.shape.geometry.stride_h, pad = j.shape.geometry.pad_top
     r.top = most(pixel // j.shape.geometry.ow * step - pad, 0)
@@ -145,7 +145,7 @@ cdef void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile,
 
 cdef void gather_converted(const GemmJob *j, const Tensors *t, int64_t image, const char *channel,
                            pplconv_pack_rows_args *r, char *slab) noexcept nogil:
-    """The same of `pack_rows` where rows of the image are converted into the slab first."""
+    """Do what `pack_rows` does, after converting rows of the image into the slab."""
     cdef int64_t area = j.shape.geometry.oh * j.shape.geometry.ow, first = r.first
     cdef int64_t end = first + r.pixels, iw = j.shape.geometry.iw, row, step, count
     cdef Rows rows
@@ -217,8 +217,8 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                    pplconv_gemm_args *g, char *scratch) noexcept nogil:
     """Run the microkernel over the tiles of C.
 
-    Where K is short a tile takes a few hundred cycles, and nothing else happens meanwhile that
-    could hide this loop: it does not divide.
+    If K is short, a tile takes a few hundred cycles and hides nothing, so this loop must not
+    divide.
     """
     cdef int64_t tall = ceil_div(p.rows, j.mr), wide = ceil_div(p.columns, j.nr)
     cdef int64_t last_m = p.rows - (tall - 1) * j.mr, last_n = p.columns - (wide - 1) * j.nr
@@ -260,7 +260,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
 
 cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *tile,
                                pplconv_gemm_args *g) noexcept nogil:
-    """What both orientations say alike; the bias, the clip and the rest come with the last K."""
+    """The part that both orientations share; the epilogue comes with the last block of K."""
     cdef Product p
     cdef int64_t offset = y_offset(j, tile, tile.channel, tile.pixel)
     memset(&p, 0, sizeof(p))
@@ -282,14 +282,14 @@ cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *t
 
 cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p,
                                   pplconv_gemm_args *g, char *scratch) noexcept nogil:
-    """C becomes a tile in the scratch, of where each is converted when its sum is whole."""
+    """Put C into the scratch; each tile is converted from there when its sum is whole."""
     p.y_rs, p.y_down, p.y_across = g.c_rs, p.c_down, p.c_across
     p.c = scratch + j.tile_offset
     g.c_rs = j.tile_row
     if tile.first and tile.last:
         p.c_down = p.c_across = 0
     else:
-        # Tiles wait for the rest of K; in blocked arrays, each part at its channels.
+        # Tiles wait for the rest of K; in blocked arrays, each part has the place of its channels.
         p.c_down = j.mr * j.tile_row
         p.c_across = j.nr * j.shape.size.sum
         if j.channels_in_vectors:
@@ -365,7 +365,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
         p.c = scratch + j.tile_offset
         p.c_across = j.nr * j.shape.size.sum
         if tile.first and tile.last:
-            # A panel of a whole sum is stored at once, and the next one takes its place.
+            # A panel whose sum is whole is stored at once, and the next panel takes its place.
             p.c_across = 0
         g.c_rs = j.tile_row
         g.a_rs = e
@@ -447,7 +447,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     tile.channel = oc_index * j.oc_segment
     tile.channels = least(j.oc_segment, j.shape.oc - tile.channel)
     if j.packed and not j.channels_last:
-        # The table serves every channel and every group of the segment.
+        # All channels and groups of the segment share the table.
         tile.run_count = make_pixel_runs(
             &j.shape.geometry, tile.pixel, tile.pixels, j.lanes, j.pixel_panel,
             j.k_block * j.pixel_panel, <pplconv_run *> (scratch + j.runs_offset))
@@ -581,9 +581,9 @@ cdef class GemmSchedule(Schedule):
         return 0
 
     cdef int check_converted(self, int64_t tile) except -1:
-        """Refuse scratch in which what is converted overlaps or does not fit.
+        """Refuse scratch in which converted arrays overlap or do not fit.
 
-        `tile` is the size of the one that is stored transposed.
+        `tile` is the size of the tile that is stored transposed.
         """
         cdef GemmJob *j = &self.own
         cdef int64_t e = j.shape.size.operand, rows, columns, spanned

@@ -1,4 +1,4 @@
-/* Small things that the loops share and that Cython cannot say. */
+/* Small things that the loops share and that Cython cannot express. */
 #ifndef PPLCONV_SCHEDULES_H
 #define PPLCONV_SCHEDULES_H
 
@@ -29,7 +29,7 @@ static inline uint64_t pplconv_flush_denormals(void) {
 }
 static inline void pplconv_restore_denormals(uint64_t saved) { _mm_setcsr((unsigned)saved); }
 #elif defined(__aarch64__)
-/* Control and exception flags are two registers, of 32 bits each that mean something. */
+/* Control and exception flags are two registers; 32 bits of each have a meaning. */
 static inline uint64_t pplconv_flush_denormals(void) {
     uint64_t control, status;
     __asm__ volatile("mrs %0, fpcr" : "=r"(control));
@@ -42,7 +42,7 @@ static inline void pplconv_restore_denormals(uint64_t saved) {
     __asm__ volatile("msr fpsr, %0" : : "r"(saved >> 32));
 }
 #elif defined(__arm__) && defined(__ARM_FP)
-/* One register for both. NEON flushes whatever it says; this is for what is computed without. */
+/* One register for both. NEON flushes regardless of it; this is for arithmetic without NEON. */
 static inline uint64_t pplconv_flush_denormals(void) {
     uint32_t saved;
     __asm__ volatile("vmrs %0, fpscr" : "=r"(saved));

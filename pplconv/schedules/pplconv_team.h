@@ -1,5 +1,5 @@
-/* How many threads are computing, counted over all calls of the process; and what OpenMP would
- * give a thread that nobody has set a limit for. For team.pyx alone, which has the one count. */
+/* The number of threads that compute, over all calls of the process; and the number that OpenMP
+ * gives a thread without a limit. Only team.pyx includes this, so there is one count. */
 #ifndef PPLCONV_TEAM_H
 #define PPLCONV_TEAM_H
 
@@ -9,8 +9,8 @@
 
 static int pplconv_team_used;
 
-/* Count up to `wanted` threads in, as far as there are no more than `most` then, and one at
- * least; gives how many. */
+/* Count in up to `wanted` threads, so that no more than `most` are counted; at least one. Returns
+ * how many it has counted in. */
 static inline int pplconv_team_take(int wanted, int most) {
     int used = __atomic_load_n(&pplconv_team_used, __ATOMIC_RELAXED);
     int team;
@@ -31,7 +31,7 @@ static inline int pplconv_team_in_use(void) {
     return __atomic_load_n(&pplconv_team_used, __ATOMIC_RELAXED);
 }
 
-/* In a forked child: the threads that computed in its parent are not there. */
+/* In a forked child: the parent's computing threads do not exist here. */
 static inline void pplconv_team_forget(void) {
     __atomic_store_n(&pplconv_team_used, 0, __ATOMIC_RELAXED);
 }
@@ -41,8 +41,8 @@ static void *pplconv_team_ask(void *answer) {
     return NULL;
 }
 
-/* omp_set_num_threads, and so threadpoolctl, sets a number for the thread that calls it; a
- * thread that is new has the number that OpenMP began with. 0 if no thread can be had. */
+/* omp_set_num_threads, and so threadpoolctl, sets a number for the thread that calls it; a new
+ * thread has the number that OpenMP began with. Returns 0 if no thread can be started. */
 static int pplconv_team_unlimited(void) {
     static int kept;
     int answer = __atomic_load_n(&kept, __ATOMIC_RELAXED);
@@ -54,7 +54,7 @@ static int pplconv_team_unlimited(void) {
     return answer;
 }
 
-/* Without it, the compiler would leave an empty region out. */
+/* Without this, the compiler would remove an empty region. */
 static inline void pplconv_team_nothing(void) { __asm__ volatile("" ::: "memory"); }
 
 #endif

@@ -11,8 +11,8 @@ cdef struct Planes:
 
 
 cdef struct Kernels:
-    # The kernels, and the size of what they move. Halves are moved in words, which hold all that
-    # halves can, by way of `convert_in` and `convert_out`; these are NULL else.
+    # The kernels, and the size of the elements that they move. Halves are moved as words, which can
+    # hold every half: `convert_in` and `convert_out` convert them, and are NULL for other types.
     pplconv_kernel pack_channels, store_transposed, convert_in, convert_out
     int64_t element
 

@@ -16,11 +16,12 @@ from pplconv._kernels cimport (
 )
 from pplconv.schedules.team_loop cimport Phase, run_team
 
-# Pixels of one task: few enough to share a single image's single block among a team, so many
-# that a task takes long beside its start.
+# Pixels of one task: few enough that a team can share a single block of a single image, enough that
+# a task takes much longer than its start.
 cdef enum:
     SEGMENT = 2048
-    # Pixels of a block of halves that are moved in words at a time, and channels of a block.
+    # Most pixels of a block of halves that are moved together as words, and most channels of a
+    # block.
     STAGE = 64
     MOST_CHANNELS = 64
 
@@ -193,11 +194,11 @@ cdef void move_share(const void *job, int64_t share, char *scratch) noexcept nog
 
 cdef void move_all(Move *move, int team) noexcept nogil:
     cdef Phase phase
-    # A share of neighbouring tasks for each thread: fetched one by one they take a third longer
-    # at 1 MB, as what a core moved last time is then in another's cache.
+    # Each thread gets a share of neighbouring tasks. Fetched one by one, they take a third longer
+    # at 1 MB: the data that a core moved last time are then in another core's cache.
     move.tasks, move.shares = count(move.planes), team
     phase.run, phase.job, phase.tasks = move_share, move, team
-    # What is moved is not computed with, and subnormal numbers stay what they are: no hooks.
+    # No hooks: nothing is computed, and subnormal numbers stay as they are.
     run_team(&phase, 1, NULL, NULL, 0, team)
 
 

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""How large a team a call gets when it runs: the plan's, or what there is left of it.
+"""The size of the team that a call gets when it runs: the plan's, or a smaller one.
 
 A plan says how many threads its work justifies; this module says how many may start now. Any
 team gives the same bits, so a call may get fewer than its plan has:
@@ -9,10 +9,10 @@ team gives the same bits, so a call may get fewer than its plan has:
 * one inside a parallel region of the OpenMP library that pplconv uses: its threads have the
   CPUs already, and each may be computing a convolution of its own;
 * as many as ``omp_set_num_threads``, and so ``threadpoolctl.threadpool_limits``, allow the
-  calling thread. OpenMP keeps that number for each thread, and a thread that is new has the
-  one that OpenMP began with: only a smaller one is a limit that somebody has set. What OpenMP
-  began with is no limit, as ``threads=`` and ``PPLCONV_NUM_THREADS`` go before it;
-* what other calls that compute just now leave of the process's share, and one at least.
+  calling thread. OpenMP keeps that number for each thread, and a new thread has the number that
+  OpenMP began with: only a smaller number is a limit that somebody has set. The first number is no
+  limit, as ``threads=`` and ``PPLCONV_NUM_THREADS`` go before it;
+* the part of the process's share that other running calls leave, and at least one.
 
 Calls count themselves in and out with one atomic addition each; nobody waits for anybody. A
 region of another OpenMP library is not seen, nor are another library's threads counted.
@@ -42,7 +42,7 @@ cdef extern from "pplconv_team.h" nogil:
 
 
 cdef int allowed(int wanted) except -1:
-    """Cut `wanted` down to what does not depend on other calls."""
+    """Cut `wanted` down by the limits that do not depend on other calls."""
     cdef int limit
     if pinned():
         wanted = pinned_team(wanted)
@@ -55,9 +55,9 @@ cdef int allowed(int wanted) except -1:
 
 
 cdef int take_team(int wanted, int most) except -1:
-    """Count the threads of a call in, `wanted` if there are so many; `leave_team` counts them out.
+    """Count in the threads of a call, at most `wanted`; `leave_team` counts them out.
 
-    No more than `most` compute at once, but for calls that have one thread because of that.
+    No more than `most` compute at once, except that every call gets at least one thread.
     """
     cdef int team = pplconv_team_take(allowed(wanted), most)
     if team > 1:
@@ -70,7 +70,7 @@ cdef void leave_team(int team) noexcept nogil:
 
 
 def largest_team(int wanted):
-    """Threads that a call of this thread would get of `wanted`, if no other call were running.
+    """How many of `wanted` threads a call of this thread would get if no other call were running.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def time_start(int team=2, int regions=32, int64_t most=3_000_000):
     regions : int
         How often; the first makes the threads.
     most : int
-        Nanoseconds after which no further one begins: on a busy machine each may take milliseconds.
+        Nanoseconds after which no region begins: on a busy machine each may take milliseconds.
 
     Returns
     -------

@@ -14,12 +14,13 @@ cdef struct Phase:
 
 
 cdef struct Hooks:
-    # What a thread does before its first task, and with what that gave after its last one.
+    # A thread calls `enter` before its first task, and `leave` with the result after its last one.
     uint64_t (*enter)() noexcept nogil
     void (*leave)(uint64_t entered) noexcept nogil
 
 
-# Subnormal numbers are zero; and NULL: arithmetic is the caller's.
+# Hooks under which subnormal numbers count as zero. NULL instead leaves arithmetic as the caller
+# set it.
 cdef const Hooks *flushed() noexcept nogil
 
 cdef void run_team(const Phase *phases, int count, const Hooks *hooks, char *scratch,

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The one loop of a team: phases of tasks, each phase complete before the next begins. No GIL.
 
-Everything that pplconv does in parallel is a list of phases, so what a thread of a team must do
-before and after its work stands here once: its place under a pin, and the hooks.
+Everything that pplconv does in parallel is a list of phases. So the duties of a team's thread
+before and after its work stand here once: to take its place under a pin, and to call the hooks.
 """
 
 from cython.parallel cimport parallel, prange, threadid
@@ -61,7 +61,7 @@ cdef void run_team(const Phase *phases, int count, const Hooks *hooks, char *scr
     cdef int p = 0
     cdef Lead lead
     if team == 1:
-        # No region at all: the caller's thread, and nothing of OpenMP is touched.
+        # No parallel region: the caller's thread does all, and OpenMP is not touched.
         if hooks != NULL:
             entered = hooks.enter()
         run_alone(phases, count, scratch)

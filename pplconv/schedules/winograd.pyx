@@ -2,17 +2,17 @@
 """Winograd's minimal filtering F(n x n, r x r): pre-processing, products, post-processing.
 
 The loops of the OpenPPL Arm Server slides: a block of tiles is transformed (pre), multiplied
-position by position with the transformed weights (gemm), and transformed back on the last
-segment of input channels (post), with the epilogue in that one store. A block's V and M stay
+position by position with the transformed weights (gemm), and transformed back on the last segment
+of input channels (post); the same store does the epilogue. A block's V and M stay
 in L2; the transform of the whole image never exists.
 
 Everything runs in vectors of channels. Where the user's channels are neighbours (NHWC, a block
 of NCHWc) the transforms read and write the user's arrays; in NCHW a slab of pixels with one
 vector of channels each, small enough for L1, lies in between.
 
-What is infinite or NaN in the input spreads over a tile in the transforms, and finite numbers may
-overflow in them. So post watches its sums, and those that are not finite are computed again as
-direct sums. Which ones those are depends on no block, segment or team, as the sums do not.
+The transforms spread an infinity or NaN of the input over a tile, and finite numbers may overflow
+in them. So post watches its sums, and computes those that are not finite again as direct sums. No
+block, segment or team decides which ones: the sums do not depend on these.
 """
 
 from libc.stdint cimport int64_t
@@ -172,7 +172,7 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
         for panel in range(ceil_div(oc_end - oc_begin, j.nr)):
             oc = oc_begin + panel * j.nr
             g.b = u + oc * j.ic_packed * j.shape.size.weight
-            # M is padded to whole panels: nothing of it is narrower.
+            # M is padded to whole panels, so no panel is narrower.
             g.n = j.nr
             for piece in range(ceil_div(tiles, j.mr)):
                 row = piece * j.mr

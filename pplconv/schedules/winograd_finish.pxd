@@ -1,4 +1,4 @@
-"""The last step of Winograd's loops: tiles transformed back, and what that spoils made good."""
+"""The last step of Winograd's loops: tiles are transformed back, and spoiled sums repaired."""
 
 from libc.stdint cimport int64_t
 
@@ -54,15 +54,15 @@ cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t gr
 cdef inline void finish_tiles(const WinogradJob *j, const Tensors *t, int64_t group,
                               int64_t channel, const Piece *p,
                               pplconv_winograd_output_args *a) noexcept nogil:
-    # Transform M back; what that makes infinite or NaN is computed as the direct sum has it.
+    # Transform M back; outputs that become infinite or NaN are computed again as direct sums.
     cdef int64_t spoiled = 0, i
     cdef pplconv_winograd_output_args tile
     a.spoiled = &spoiled
     j.output(a)
     if not spoiled:
         return
-    # Rare, so one tile after the other, from M once more and over it: a tile is read whole before
-    # the first of its sums is stored.
+    # This is rare, so it goes tile by tile, from M once more and into M: a tile is read whole
+    # before its first sum is stored.
     tile = a[0]
     tile.dst_rs = j.n * j.m_position
     tile.dst_ps = j.m_position

@@ -19,8 +19,8 @@ cdef struct WinogradJob:
     # Scratch of one thread: V[position][tile][ic], M[position][tile][oc], and a slab of pixels
     # with `lanes` channels each, where the user's channels are not neighbours.
     int64_t v_row, v_position, m_row, m_position, m_offset, slab_offset, slab_tiles, slab_row
-    # Where arrays are converted: planes of one vector's channels, on their way into the slab or
-    # out of it. Whatever the layout is, pixels pass through the slab then.
+    # For arrays that are converted: planes of one vector's channels, on their way into or out of
+    # the slab. In every layout pixels then pass through the slab.
     int64_t stage_offset
     # Packed weights U[group][position][panel][ic][nr].
     int64_t u_position, u_group
