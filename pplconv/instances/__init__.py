@@ -8,7 +8,7 @@
 ``arguments.py``       checks of the pool's arguments
 ``requests.py``        requests and their bounded queue; `QueueFull`, `PoolClosed`
 ``dispatcher.py``      the thread of an instance: takes requests, has them run, answers them
-``worker.py``          `Worker`: what a dispatcher has run them; `WorkerDied`
+``worker.py``          `Worker`: runs requests for a dispatcher; `WorkerDied`
 ``threaded.py``        workers of thread mode: the model of their node, called in the thread
 ``process.py``         workers of process mode: started, replaced, ended, their memory freed
 ``process_worker.py``  one of them as the parent sees it; ``child.py`` is what runs in it
@@ -19,9 +19,9 @@
 ``lifetime.py``        pools at the end of the interpreter, and in forked children
 =====================  =========================================================================
 
-The way of a request: `submit` puts it in the queue, which wakes one dispatcher; that calls
-`Worker.run` and sets the future.  Nothing else is between the caller and the model: no thread
-that hands on, no lock but the queue's and the future's own.
+A request goes like this: `submit` puts it in the queue, which wakes one dispatcher; that calls
+`Worker.run` and sets the future. Nothing else is between the caller and the model: no thread that
+passes it on, no lock but the queue's and the future's own.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ class Flat:
     Attributes
     ----------
     at, length : int
-        Where what is told of them will lie, behind them, in bytes.
+        Place and size of their description, which is written behind them, in bytes.
     size : int
-        Bytes of it all.
+        Bytes of arrays and description.
     """
 
     at: int
@@ -39,8 +39,8 @@ def flatten(obj: object) -> Flat | None:
     Returns
     -------
     Flat or None
-        None where `obj` is anything else, and must be pickled: arrays of other types than
-        numbers, of a subclass, empty ones, such as do not lie as in C, one that comes twice.
+        None if `obj` is anything else, and must be pickled: so must arrays that hold no numbers,
+        are of a subclass, are empty, are not C-contiguous, or come twice.
     """
 
 def read_flat(block: NDArray[uint8], at: int, own: bool) -> object:
@@ -49,15 +49,15 @@ def read_flat(block: NDArray[uint8], at: int, own: bool) -> object:
     Parameters
     ----------
     block : ndarray
-        What they were written into.
+        The memory that they were written into.
     at : int
         `Flat.at`.
     own : bool
-        In memory of their own, which begins on a cache line, unless they are small; otherwise
-        where they lie, but for small ones. Who keeps one of these keeps `block`.
+        True: arrays get memory of their own, which begins on a cache line unless they are small.
+        False: all but small ones stay where they lie; whoever keeps one keeps `block`.
 
     Returns
     -------
     object
-        As it was taken apart; what was read-only is.
+        Like the object that was taken apart; read-only arrays are read-only again.
     """

@@ -1,8 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Arrays laid out in memory for another process, without pickling them.
 
-Most requests are an array or a few, and so are most answers. What is to be told of them, shapes
-and types, is a few numbers; pickling them takes five times as long, on either side.
+Most requests and answers are one array or a few. Their description, shapes and types, is a few
+numbers; pickling them takes five times as long, on either side.
 """
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
@@ -21,12 +21,13 @@ cdef object generic = np.generic
 
 cdef enum:
     LINE = 64
-    # Arrays, dimensions: what has more of either is pickled.
+    # Arrays, dimensions: objects with more of either are pickled.
     MOST = 16
     DIMS = 8
-    # Of an array: type, whether it is read-only, place, bytes, dimensions, each of them.
+    # The row of an array: type, whether it is read-only, place, bytes, number of dimensions,
+    # dimensions.
     ROW = 5 + DIMS
-    # Bytes below which an array is copied in any case, and from which on without the GIL.
+    # An array of fewer bytes is always copied; from the second number on, without the GIL.
     SMALL = 16384
 
 cdef enum:
@@ -121,7 +122,7 @@ def flatten(obj):
     else:
         return None
     count = len(arrays)
-    # What comes twice must be one object there as well, which pickle sees to.
+    # An array that comes twice must be one object there as well; pickle takes care of that.
     if not 1 <= count <= MOST or (count > 1 and len({id(array) for array in arrays}) < count):
         return None
     flat = Flat.__new__(Flat)

@@ -16,7 +16,7 @@ class Outbox:
     Parameters
     ----------
     memory : ndarray
-        `BYTES` bytes that begin on a cache line, zeros before either end was made.
+        `BYTES` bytes that begin on a cache line, all zero before the first end is made.
     """
 
     def __new__(cls, memory: NDArray[uint8]) -> Outbox: ...
@@ -30,7 +30,7 @@ class Outbox:
         """Give the number of the reader's sleep if it must be woken; 0 if not."""
 
     def rang(self, nap: int) -> None:
-        """Take note that the reader was woken from that sleep."""
+        """Note that the reader was woken from that sleep."""
 
 class Inbox:
     """The reader's end of a mailbox.
@@ -50,7 +50,7 @@ class Inbox:
         first : float
             Seconds to watch for a sign of one.
         then : float
-            Seconds to watch for the message itself, from where it was announced.
+            Seconds to watch for the message itself, from its announcement on.
 
         Returns
         -------
@@ -59,10 +59,10 @@ class Inbox:
         """
 
     def nap(self) -> bool:
-        """Say that this sleeps from now on; whether it may, as there is no message."""
+        """Announce that this end goes to sleep; True if it may, as there is no message."""
 
     def wake(self) -> None:
-        """Say that this is awake."""
+        """Announce that this end is awake."""
 
     def take(self) -> tuple[int, int, int, int, int, float]:
         """Take the message out.
@@ -70,8 +70,8 @@ class Inbox:
         Returns
         -------
         tuple
-            The numbers, and when the message was announced, or left if it was not, in seconds of
-            `time.monotonic`.
+            The numbers, and the time at which the message was announced, or left if it was not
+            announced, in seconds of `time.monotonic`.
 
         Raises
         ------

@@ -1,12 +1,12 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Short messages from one process to another, through memory that both see.
 
-A mailbox holds one message, a few numbers. Its writer counts up by two for each message, by one
-when it begins to prepare it and by one when it is there, so that a reader sees from the first
-that waiting pays. The reader looks for some time, without the interpreter's lock, since to be
-woken by the system takes tens of microseconds; then it says that it goes to sleep, and looks once
-more. A writer that has left a message, and finds the reader asleep after that, has to wake it. So
-one of the two sees what the other did, whoever is first. How a reader sleeps is its own matter.
+A mailbox holds one message, a few numbers. Its writer counts up by one when it begins to prepare a
+message and by one when the message is there, so the first step tells a reader that waiting pays.
+The reader looks for some time, without the interpreter's lock, since a wake-up by the system takes
+tens of microseconds; then it announces that it goes to sleep, and looks once more. A writer that
+finds the reader asleep after leaving a message has to wake it. So one of the two sees what the
+other did, whoever is first. The mailbox does not say how a reader sleeps.
 
 Nothing here waits for the other process: one that is killed at any step leaves a message that is
 there, or none.
@@ -93,7 +93,7 @@ cdef extern from *:
 
 NOTHING, ANNOUNCED, THERE = 0, 1, 2
 BYTES = sizeof(Box)
-"""Of a mailbox, whose memory begins as zeros."""
+"""Size of a mailbox, whose memory begins as zeros."""
 
 
 cdef Box *box_in(object memory, View *view) except NULL:

@@ -1,4 +1,4 @@
-"""Checks of a pool's arguments; every message names its argument.  And the factory's call."""
+"""Checks of a pool's arguments, named in every message, and the call of the factory."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["check_factory", "integer", "make_model", "number_or_auto", "one_of",
 
 
 def check_factory(factory: object) -> None:
-    """Refuse what cannot be called without arguments, as most models in a factory's place."""
+    """Refuse a factory that needs arguments: most likely it is a model."""
     if not callable(factory):
         raise TypeError(f"factory must be callable, got {type(factory).__name__}")
     try:
         signature = inspect.signature(factory)
-    except (TypeError, ValueError):  # some of C have none that can be read
+    except (TypeError, ValueError):  # some C functions have no readable signature
         return
     try:
         signature.bind()
@@ -41,7 +41,7 @@ def make_model(factory: Callable[[], object]) -> Callable[..., Any]:
     except TypeError as error:
         if inspect.isroutine(factory) or inspect.isclass(factory):
             raise
-        # An object with a signature that says nothing, as those of many models.
+        # The signature of many models tells nothing.
         raise _no_factory(factory, error) from error
     if not callable(model):
         raise TypeError(f"factory must return a callable, got {type(model).__name__}")

@@ -26,12 +26,12 @@ __all__ = ["Failure", "Handle", "Order", "Ready", "serve"]
 
 
 class Handle:
-    """A descriptor that a process takes along when it is started.
+    """A descriptor that a process receives when it is started.
 
     Parameters
     ----------
     fd : int
-        In this process.
+        Its number in this process.
     """
 
     def __init__(self, fd: int) -> None:
@@ -47,12 +47,12 @@ def _received(passed: Any) -> Handle:
 
 @dataclass(frozen=True)
 class Order:
-    """What a worker is to be.
+    """All that a worker needs to know at its start.
 
     Attributes
     ----------
     mailboxes : Handle
-        Of the memory that both ends of the channel see.
+        Descriptor of the memory that both ends of the channel see.
     segment : Handle
         Of the model.
     size : int
@@ -60,13 +60,13 @@ class Order:
     laid : Laid
         Where the model lies there.
     is_factory : bool
-        What lies there makes the model.
+        Whether a factory lies there, which makes the model.
     threads : int
         The team of a call.
     cores : tuple of int
         Logical CPUs to be bound to; empty for none.
     tolerance : float or None
-        Error that a call may spend which names none; None for that of the environment.
+        Error that a call without ``tolerance=`` may spend; None for the environment's.
     """
 
     mailboxes: Handle
@@ -88,7 +88,7 @@ class Ready:
     cores : tuple of int
         Logical CPUs that it is bound to.
     trouble : str or None
-        Why it is not bound, where it should be.
+        Why it is not bound although it should be.
     """
 
     cores: tuple[int, ...]
@@ -115,11 +115,11 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Take down what was raised."""
+        """Record what was raised."""
         text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         summary = "".join(traceback.format_exception_only(type(error), error)).strip()
         try:
-            # What ends a process that raises it itself is only news to another one.
+            # An exception that would end this process must not end the parent.
             pickled = pickle.dumps(error) if isinstance(error, Exception) else None
         except Exception:
             pickled = None
@@ -127,17 +127,17 @@ class Failure:
 
 
 def serve(sock: socket.socket, order: Order) -> None:
-    """Be a worker until the parent closes the channel, or ends.
+    """Work until the parent closes the channel, or ends.
 
     Parameters
     ----------
     sock : socket.socket
-        The way to the parent.
+        The connection to the parent.
     order : Order
-        What to be.
+        All that the worker needs to know.
     """
-    # Ctrl-C goes to every process of a terminal; what it means, the parent decides. It is blocked
-    # since before this process began.
+    # Ctrl-C goes to every process of a terminal, and the parent decides what it means. It has been
+    # blocked since before this process began.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _end_with_parent()
@@ -175,7 +175,7 @@ def _answer_all(channel: Channel, order: Order) -> None:
 def _answer(
     channel: Channel, laid: Laid, model: Callable[..., object]
 ) -> tuple[Laid, weakref.ref[Bytes] | None]:
-    """Answer one request; what it used of the request's memory ends with this function."""
+    """Answer one request; its arrays in the request's memory end with this function."""
     block = None
     try:
         request: Any
@@ -221,7 +221,7 @@ def _bind(cores: tuple[int, ...]) -> Ready:
 
 
 def _end_with_parent() -> None:
-    """End when the parent does, whatever this process does at that time."""
+    """End this process when the parent ends, whatever it is doing then."""
     parent = parent_process()
     assert parent is not None
     sentinel: Any = parent.sentinel

@@ -4,8 +4,8 @@ Two pools of this process never hold the same core.  Other processes are told by
 core, bound to a name that all processes of the system see (Linux: an abstract name, which is no
 file).  The system takes a name once and frees it when its process ends, however that ends; so
 processes that start at the same time find different cores.  What other programs bind is read from
-the affinity masks of their threads.  None of this can make a pool fail: where the system does not
-tell, or every core is busy, cores that others use are taken as well.
+the affinity masks of their threads.  None of this can make a pool fail: if the system does not
+tell, or every core is busy, the pool also takes cores that others use.
 """
 
 from __future__ import annotations
@@ -117,13 +117,13 @@ def claim(
                 break
             for own, _ in told.values():
                 _close(own)
-            busy |= met  # which grows each time, so that there is a last time
+            busy |= met  # it grows each time, so the loop ends
         _held.update((cores[cpu], own) for cpu, (own, _) in told.items())
     return found, Hold(cores)
 
 
 def _tell(core: int) -> tuple[socket.socket | None, bool]:
-    """Tell other processes of a core: what keeps it told, and whether another one has it."""
+    """Claim a core before other processes: the socket that holds it, and whether another has it."""
     if sys.platform != "linux":
         return None, False
     try:
@@ -144,7 +144,7 @@ def _close(own: socket.socket | None) -> None:
 
 
 def _in_child() -> None:
-    """The parent's pools are closed here; open sockets would hold their cores beyond its end."""
+    """Close the sockets of the parent's pools: open, they would hold cores beyond its end."""
     for own in list(_held.values()):
         _close(own)
     _held.clear()

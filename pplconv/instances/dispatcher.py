@@ -13,11 +13,11 @@ from .requests import Request, RequestQueue
 from .statistics import InstanceStatistics, Record
 from .worker import Worker, WorkerDied
 
-# What concurrent.futures uses for callbacks that raise.
+# The logger that concurrent.futures uses for callbacks that raise.
 _LOGGER = logging.getLogger("concurrent.futures")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
-"""Seconds for which an instance without a worker leaves the requests to others."""
+"""Seconds for which an instance without a worker leaves requests to other instances."""
 
 
 class Dispatcher:
@@ -34,9 +34,9 @@ class Dispatcher:
     threads : int
         Size of the team, for the statistics.
     closing : Closing
-        What the pool says of its end.
+        What the dispatchers know of the pool's end.
     retries : int
-        How often a request is run again whose worker died before it had answered.
+        How often a request is run again if its worker dies before the answer.
     release : callable
         Gives back the cores of the instance; called when its thread has ended.
     """
@@ -112,7 +112,7 @@ class Dispatcher:
             if self._worker is not None:
                 pause = _FIRST_PAUSE
             elif not self._closing.event.is_set() and not self._replaced():
-                # Requests that come to this instance would fail, and those of others might not.
+                # Requests would fail here, but might succeed in other instances.
                 self._closing.event.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
@@ -121,7 +121,7 @@ class Dispatcher:
         try:
             if not future.set_running_or_notify_cancel():
                 return
-        except InvalidStateError:  # set by whom it does not belong to
+        except InvalidStateError:  # set by somebody else
             return
         self.current = request
         result, failure = None, None
@@ -139,7 +139,7 @@ class Dispatcher:
         """Have a request run, and again if the worker dies, as often as the pool allows."""
         again = self._retries
         if self._worker is not None and self._worker.ended and not self._closing.abandoned:
-            self._drop(1.0)  # it knows nothing of this request, so that none is run twice
+            self._drop(1.0)  # that worker has not seen this request, so no request runs twice
         while True:
             if self._worker is None:
                 self._replace()
@@ -156,7 +156,7 @@ class Dispatcher:
                 self._record.retried += 1
 
     def _given_up(self) -> str:
-        """What to say of a request that is not run again."""
+        """Message for a request that is not run again."""
         if self._retries == 0:
             then = "which is not run again (retries=0)"
         elif self._retries == 1:
@@ -225,7 +225,7 @@ class Closing:
 
 
 def answer(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:
-    """Set a future that may be answered already, with callbacks that may raise anything."""
+    """Set a future; it may be answered already, and its callbacks may raise anything."""
     try:
         if error is not None:
             future.set_exception(error)
@@ -234,5 +234,5 @@ def answer(future: Future[Any], result: Any = None, error: BaseException | None 
     except InvalidStateError:
         pass  # given up when the pool was closed: the first answer stays
     except BaseException:
-        # Of callbacks, the future itself catches no more than Exception.
+        # The future itself only catches an Exception of its callbacks.
         _LOGGER.critical("exception calling callback for %r", future, exc_info=True)

@@ -20,7 +20,7 @@ _pools: weakref.WeakSet[_Pool] = weakref.WeakSet()
 
 
 def watch(pool: _Pool) -> None:
-    """Have `pool` told when the interpreter ends, and in children that are forked."""
+    """Tell `pool` when the interpreter ends, and in forked children."""
     with _lock:
         _pools.add(pool)
 
@@ -33,7 +33,7 @@ def _at_exit() -> None:
 
 
 def _in_child() -> None:
-    # Whoever held the lock does not exist here, and neither does any other thread.
+    # No other thread exists here, and so none that held the lock.
     global _lock
     _lock = threading.Lock()
     for pool in list(_pools):

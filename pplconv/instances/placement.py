@@ -14,8 +14,8 @@ class Placement:
     node : int or None
         The NUMA node of its cores, None where it has none.
     cores : tuple of int
-        Logical CPUs it is to be bound to, one for each thread of its team; empty where none are
-        its own: the instance then runs wherever the system puts it.
+        Logical CPUs to bind it to, one for each thread of its team. Empty if it has no cores of its
+        own: it then runs wherever the system puts it.
     """
 
     node: int | None

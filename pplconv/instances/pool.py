@@ -38,7 +38,7 @@ class InstancePool(Generic[_Result]):
         packed weights, or with `pin` one for each NUMA node: the model must be safe to call
         from several threads, as `Conv2d` is. In process mode it must be picklable.
     instances, threads : int or "auto", optional
-        Instances, and the team of each: what calls of pplconv inside the model use that name no
+        Instances, and the team of each: pplconv calls inside the model use it unless they name
         ``threads=``. Auto fills the share of the process: ``PPLCONV_NUM_THREADS``, else
         ``OMP_NUM_THREADS``, else the physical cores that affinity mask and CPU quota leave; if
         both are left to it, with one instance of one thread each, which gives the highest
@@ -58,8 +58,8 @@ class InstancePool(Generic[_Result]):
     shutdown_timeout : float, optional
         Seconds that `close` takes at most where it is not told otherwise.
     retries : int, optional
-        How often a request is run again whose worker process died of it, or of something else,
-        before it had answered. **By default once**, so a model that changes something outside
+        How often a request is run again if its worker process dies before the answer, for whatever
+        reason. **By default once**, so a model that changes something outside
         its process (a database, a file) may do so twice; 0 runs no request twice. The future of
         a request that is given up holds `WorkerDied`.
 
@@ -78,8 +78,8 @@ class InstancePool(Generic[_Result]):
 
     See Also
     --------
-    pplconv.runtime.team : how the model's calls get to know their team.
-    pplconv.runtime.tolerance : of the code that makes the pool, it holds for the model's calls.
+    pplconv.runtime.team : tells the model's calls their team.
+    pplconv.runtime.tolerance : around the code that makes the pool, it holds for the model's calls.
 
     Notes
     -----
@@ -96,9 +96,9 @@ class InstancePool(Generic[_Result]):
     the pool is closed: its threads exist in the parent only.
 
     In process mode, a process that waits for its next message may keep a core busy for up to half a
-    millisecond before it sleeps. It does so while messages come one soon after the other, and
-    while running requests leave at least one core over; so a request need not wait for a
-    processor to be woken. Idle pools use no processor.
+    millisecond before it sleeps. It does so while messages follow one another quickly and running
+    requests leave at least one core idle; so a request need not wait for a processor to wake. Idle
+    pools use no processor.
 
     Examples
     --------
@@ -150,13 +150,13 @@ class InstancePool(Generic[_Result]):
             for index, placement in enumerate(divided.placements)
         )  # fmt: skip
         lifetime.watch(self)
-        # Their threads know nothing of the pool, so that it can be dropped while they run.
+        # Their threads hold no reference to the pool, so it can be dropped while they run.
         self._dropped = weakref.finalize(self, self._queue.stop_unlocked, count)
         self._dropped.atexit = False
         self._start()
 
     def _start(self) -> None:
-        """Have every instance make its worker, at once, and wait until all have."""
+        """Let all instances make their workers at the same time, and wait for all of them."""
         started = []
         try:
             for dispatcher in self._dispatchers:
@@ -168,7 +168,7 @@ class InstancePool(Generic[_Result]):
             self._queue.stop(len(self._dispatchers))
             self._join(time.monotonic() + self._timeout)
             for dispatcher in self._dispatchers:
-                if dispatcher.thread.ident is None:  # none to give its cores back at its end
+                if dispatcher.thread.ident is None:  # no thread will give its cores back
                     dispatcher.release()
             raise
 
@@ -368,7 +368,7 @@ _Maker = Callable[[Callable[[], Any], Sequence[Placement], int], Callable[[int],
 
 
 def _maker(mode: str) -> _Maker:
-    """What makes the workers of a mode, imported where it is used: each needs much of its own."""
+    """The function that makes a mode's workers, imported on demand: each mode imports a lot."""
     name = {"thread": "threaded", "process": "process"}[mode]
     maker: _Maker = getattr(
         importlib.import_module(f".{name}", __package__),
@@ -378,9 +378,9 @@ def _maker(mode: str) -> _Maker:
 
 
 def _cancel(future: Future[Any]) -> None:
-    """Cancel a future that nobody else holds back, and tell those who wait for several."""
+    """Cancel a future unless somebody else has set it, and tell those who wait for several."""
     future.cancel()
     try:
         future.set_running_or_notify_cancel()
-    except concurrent.futures.InvalidStateError:  # set by whom it does not belong to
+    except concurrent.futures.InvalidStateError:  # set by somebody else
         return

@@ -2,9 +2,9 @@
 
 ``factory()`` is called once, here.  The model is pickled with its arrays left out of band; these
 lie in a segment of shared memory, one for each NUMA node, and every worker's model is unpickled on
-top of it.  A `Conv2d` brings its plans and packed weights along, for every input shape that it has
-been prepared for (``input_shape=``, or a call): those are neither planned nor packed again.  What
-a worker writes to an array of its model stays in that worker.
+top of it.  A `Conv2d` brings its plans and packed weights along, for every input shape that it was
+prepared for (``input_shape=``, or a call): workers neither plan nor pack those again. If a worker
+writes to an array of its model, only that worker sees it.
 
 A model that cannot be pickled is made in each worker, by ``factory`` itself, and shares nothing.
 """
@@ -96,7 +96,7 @@ class ProcessWorkers:
         machine = current_machine()
         share = process_threads(config.current(), machine)
         self._spare = SpareCores(min(share, usable_cores(machine)), threads)
-        # Of the code that makes the pool, which the workers do not run in.
+        # The tolerance around the code that makes the pool: workers do not run inside it.
         self._tolerance = scoped_tolerance()
         parcel, self._is_factory = _take_apart(factory, threads)
         self._laid = parcel.laid
@@ -179,7 +179,7 @@ class ProcessWorkers:
         process = multiprocessing.get_context("spawn").Process(
             target=serve, args=(theirs, order), name="pplconv-instance", daemon=True
         )
-        # Blocked until the worker ignores it: Ctrl-C must not end it on its way there.
+        # Blocked until the worker ignores it: Ctrl-C must not end a worker that is still starting.
         masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
@@ -198,7 +198,7 @@ class ProcessWorkers:
 
 
 class _Held:
-    """What must be let go of at the end, whoever brings it about."""
+    """Processes and memory that must be freed at the end, whatever causes the end."""
 
     def __init__(self) -> None:
         self.segments: dict[int | None, int] = {}
@@ -223,7 +223,7 @@ class _Held:
 
 
 def _take_apart(factory: Callable[[], object], threads: int) -> tuple[Parcel, bool]:
-    """Take the model apart or, where that cannot be, the factory; and which it is."""
+    """Take the model apart or, if that fails, the factory; return which one it was, too."""
     model = make_model(factory)
     try:
         return Parcel(model, threads=threads), False

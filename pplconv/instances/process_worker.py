@@ -18,9 +18,9 @@ from .worker import Worker, WorkerDied
 
 __all__ = ["ProcessWorker"]
 
-# For the system to end a process that was killed.
+# Seconds for the system to end a process that was killed.
 _KILL_SECONDS = 10.0
-# No longer does poll wait for sure.
+# The longest time that poll is sure to accept.
 _A_WEEK = 604800.0
 
 
@@ -35,9 +35,9 @@ class ProcessWorker(Worker):
     process : SpawnProcess
         Started.
     sock : socket.socket
-        The way to it.
+        The connection to it.
     mailboxes : ndarray
-        Memory that it sees as well; see `Channel`.
+        Memory shared with it; see `Channel`.
     spare : SpareCores
         Shared with other workers of the machine.
     node : int or None
@@ -60,8 +60,8 @@ class ProcessWorker(Worker):
         self._dead = False
         self._running = threading.Lock()
         self._ended: int | None = None
-        # Readable at the end of the process, and not only at that of what it has started, which
-        # may hold its pipes open.
+        # It becomes readable when the process ends. Its pipes may stay open longer, in processes
+        # that it has started.
         with suppress(AttributeError, OSError):
             self._ended = os.pidfd_open(process.pid or 0)
         ended = process.sentinel if self._ended is None else self._ended
@@ -88,7 +88,7 @@ class ProcessWorker(Worker):
         return self._process.pid
 
     def bound_to(self, cores: tuple[int, ...]) -> None:
-        """Take note of what the process says it is bound to."""
+        """Note the CPUs that the process says it is bound to."""
         self._cores = cores
 
     def run(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -137,7 +137,7 @@ class ProcessWorker(Worker):
             self._dead = True
             raise WorkerDied(f"the worker process {self.pid} has ended: {gone}") from None
         except BaseException:
-            # Interrupted: an answer may come that nobody could tell from the next one's.
+            # Interrupted: the answer may still come, and would be taken for the next request's.
             self.abandon()
             raise
         return self._channel.copy(laid)
@@ -159,7 +159,7 @@ class ProcessWorker(Worker):
                 self._process.kill()
 
     def close(self, timeout: float) -> None:
-        """End the process: by itself if it is done within `timeout` seconds, else by force.
+        """Let the process end if it is done within `timeout` seconds, else kill it.
 
         Parameters
         ----------

@@ -19,7 +19,7 @@ class PoolClosed(RuntimeError):
 
 
 class Request:
-    """One call of the model that was asked for.
+    """One requested call of the model.
 
     Parameters
     ----------
@@ -65,8 +65,8 @@ class RequestQueue:
         Raises
         ------
         QueueFull
-            If there was none in time; at once in a thread that takes from the queue, as it could
-            be the one that everybody waits for.
+            If there was no room in time; at once in a thread that takes from the queue, as
+            everybody might be waiting for it.
         PoolClosed
             If the queue was stopped.
         """
@@ -78,7 +78,7 @@ class RequestQueue:
             self._items.put(request)
 
     def take(self) -> Request | None:
-        """Wait for a request; None means that there are to be no more."""
+        """Wait for a request; None means that no more will come."""
         request = self._items.get()
         with self._mutex:
             if self._waiting:
@@ -92,7 +92,7 @@ class RequestQueue:
             self._room.notify_all()
 
     def stop_unlocked(self, takers: int) -> None:
-        """The same where nobody can be putting requests in.
+        """Do the same, at a time when nobody can add requests.
 
         A pool may be garbage-collected in a thread that holds any lock.
         """
@@ -102,7 +102,7 @@ class RequestQueue:
                 self._items.put(None)
 
     def drain(self) -> list[Request]:
-        """Take out what waits in a queue that was stopped, for who answers it otherwise."""
+        """Take out the requests of a stopped queue, so that the caller can answer them."""
         requests, ends = [], 0
         try:
             while True:
@@ -129,7 +129,7 @@ class RequestQueue:
                     raise QueueFull(f"{self.size} requests wait already")
                 self._room.wait(None if math.isinf(left) else min(left, threading.TIMEOUT_MAX))
         except BaseException:
-            self._room.notify()  # we may have been the one whom a taker woke
+            self._room.notify()  # a taker may have woken this thread
             raise
         finally:
             self._waiting -= 1

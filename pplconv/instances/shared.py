@@ -37,7 +37,7 @@ def create(name: str, size: int) -> int:
     Parameters
     ----------
     name : str
-        For those who look at a process's mappings; need not be unique.
+        Shown in a process's list of mappings; it need not be unique.
     size : int
         Bytes.
 
@@ -77,8 +77,8 @@ def map_segment(fd: int, size: int, access: int = mmap.ACCESS_WRITE) -> Bytes:
     size : int
         Bytes.
     access : int
-        ``mmap.ACCESS_WRITE``: shared; ``mmap.ACCESS_COPY``: what is written here stays here, and
-        what is not is shared.
+        ``mmap.ACCESS_WRITE``: all is shared; ``mmap.ACCESS_COPY``: pages that this process writes
+        to become its own, all others are shared.
 
     Returns
     -------
@@ -100,14 +100,14 @@ def seal(fd: int) -> None:
 
 
 class Laid(NamedTuple):
-    """Where an object lies in a segment: all that its reader must be told.
+    """Where an object lies in a segment; its reader needs to know no more.
 
     Attributes
     ----------
     at, length : int
-        Of the pickle, in bytes; the table of the buffers follows it.
+        Place and size of the pickle, in bytes; the table of the buffers follows it.
     buffers : int
-        How many; `FLAT` if no pickle lies there, but what `pplconv.instances._flat` writes.
+        Their number; `FLAT` if `pplconv.instances._flat` has written there, not pickle.
     """
 
     at: int
@@ -116,7 +116,7 @@ class Laid(NamedTuple):
 
 
 class _Pickler(pickle.Pickler):
-    """Leaves the memory of arrays out, and takes more than a pickle would from some objects."""
+    """Leaves the memory of arrays out, and keeps more of some objects than a pickle would."""
 
     def __init__(
         self, file: io.BytesIO, keep: Callable[[pickle.PickleBuffer], bool], threads: int | None
@@ -125,7 +125,7 @@ class _Pickler(pickle.Pickler):
         self._threads = threads
 
     def reducer_override(self, obj: Any) -> Any:
-        """Reduce what knows a better way than its own ``__reduce_ex__``."""
+        """Reduce objects that have a better way than their own ``__reduce_ex__``."""
         if type(obj) is np.ndarray and not obj.flags.forc and not obj.dtype.hasobject:
             # NumPy would take it to pieces in the stream, several times over.
             return obj.copy().__reduce_ex__(5)
@@ -135,7 +135,7 @@ class _Pickler(pickle.Pickler):
 
 
 class Parcel:
-    """An object taken apart: what there is to write, before there is a place for it.
+    """An object taken apart and ready to be written, before there is a place for it.
 
     Parameters
     ----------
@@ -144,8 +144,8 @@ class Parcel:
     inline : int
         Buffers below so many bytes go with the pickle.
     threads : int, optional
-        The object goes to a process with teams of this size, for good: what is prepared for
-        quick use goes with it (`Conv2d.__reduce_prepared__`).
+        The object goes for good to a process with teams of this size, so all that it has prepared
+        goes with it (`Conv2d.__reduce_prepared__`).
 
     Raises
     ------
@@ -196,7 +196,7 @@ def unpack(block: Bytes, laid: Laid, place: Callable[[Bytes], Bytes] | None = No
     Parameters
     ----------
     block : ndarray
-        The segment; what the object keeps of it, it holds.
+        The segment; the object holds the parts that it keeps.
     laid : Laid
         Where the object lies there.
     place : callable, optional

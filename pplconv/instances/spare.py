@@ -1,4 +1,4 @@
-"""Cores that requests leave over, for those who wait for messages."""
+"""Cores that requests leave idle, for threads that wait for messages."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ __all__ = ["SpareCores"]
 class SpareCores:
     """Counts running requests, of all workers that share it.
 
-    Who watches for a message rather than sleep keeps a core busy. One that computes is slowed
-    down by that, unless there is another.
+    A reader that watches for a message instead of sleeping keeps a core busy. That slows down a
+    thread that computes, unless another core is idle.
 
     Parameters
     ----------
     cores : float
-        That there are.
+        Number of cores.
     threads : int
-        That a request computes in.
+        Threads that one request computes with.
     """
 
     def __init__(self, cores: float, threads: int) -> None:
@@ -28,7 +28,7 @@ class SpareCores:
         self._lock = threading.Lock()
 
     def begin(self) -> bool:
-        """Count one request more; whether a core is left over beside those that run."""
+        """Count one request more; return whether a core is idle beside the running ones."""
         with self._lock:
             self._running += 1
             return self._running * self._threads + 1 <= self._cores

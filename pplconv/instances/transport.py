@@ -2,14 +2,14 @@
 
 Each direction has a segment that its sender makes, makes anew when an object does not fit, and
 fills again with the next object, and a mailbox that says where the object lies.  A socket carries
-what memory cannot: descriptors of new segments, and a byte that wakes who sleeps.  One message is
-under way at a time: whoever has sent waits for the answer.
+what memory cannot: descriptors of new segments, and a byte that wakes a sleeping reader. One
+message is under way at a time: the sender waits for the answer.
 
-To be woken can take as long as to copy a megabyte. So where cores are left over, which one end
-knows and tells the other, a reader whose last message came soon watches the mailbox before it
-sleeps, for twice the time that being woken has taken: at worst, it uses a processor for half a
-millisecond after its last message. And a sender announces a message before it copies, so that a
-reader that does sleep is awake when the copy is there.
+A wake-up can take as long as copying a megabyte. So if cores are idle (one end knows and tells the
+other), a reader whose last message came soon watches the mailbox before it sleeps, for twice the
+time of a wake-up: at worst, it uses a processor for half a millisecond after its last message. A
+sender announces a message before it copies, so that a sleeping reader is awake when the copy is
+there.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = ["MAILBOXES", "Channel", "Gone"]
 
 # Seconds for which a reader watches, at least and at most.
 _SHORTEST_WATCH, _LONGEST_WATCH = 20e-6, 500e-6
-# What a wake-up takes before one was timed, in seconds.
+# Assumed seconds of a wake-up, until one is timed.
 _WAKING = 50e-6
-# Seconds for a message that was announced: what a megabyte or two take to be copied.
+# Seconds to wait for an announced message: copying a megabyte or two takes as long.
 _WATCH_ANNOUNCED = 250e-6
-# Seconds longer for each byte that was sent, which the other end copies before it answers.
+# More seconds for each byte that was sent: the other end copies it before it answers.
 _COPYING = 100e-12
 
 MAILBOXES = 2 * _mailbox.BYTES
@@ -47,7 +47,7 @@ MAILBOXES = 2 * _mailbox.BYTES
 # Flags of a message.
 _KEPT_BY_READER, _WATCH = 1, 2
 
-# What goes through the socket.
+# Bytes that go through the socket.
 _WAKE, _SEGMENT = b"\0", b"\1"
 
 # A buffer below this costs less in the pickle than apart from it.
@@ -81,8 +81,8 @@ class Channel:
     side : int
         0 at one end, 1 at the other.
     process : int, optional
-        A descriptor that is readable once the process at the other end has ended: what that
-        process has started may keep its socket open.
+        A descriptor that is readable once the process at the other end has ended; the socket may
+        stay open in processes that it has started.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Channel:
         self._outbox = _mailbox.Outbox(boxes[side])
         self._inbox = _mailbox.Inbox(boxes[1 - side])
         self.watches = False
-        """Whether there is a core for who waits; goes with each message to the other end."""
+        """Whether a core is idle for a reader that watches; each message tells the other end."""
         self._soon = False  # whether the last message came soon
         self._copying = 0.0  # seconds for the other end to take what was sent
         self._waking = _WAKING
@@ -154,7 +154,7 @@ class Channel:
             self._unsent = None
 
     def send(self, laid: Laid) -> None:
-        """Tell the other end of what was written last.
+        """Tell the other end about the object written last.
 
         Raises
         ------
@@ -165,8 +165,8 @@ class Channel:
         size = self._out.nbytes if self._unsent is not None else 0
         try:
             if self._unsent is not None:
-                # So short a message goes in one piece; and first, so that who reads of the
-                # segment can have it.
+                # So short a message goes in one piece. It goes first, so that the reader has the
+                # segment when it reads of it.
                 socket.send_fds(self._sock, [_SEGMENT], [self._unsent])
             flags = self._flags | (_WATCH if self.watches else 0)
             self._outbox.post(laid.at, laid.length, laid.buffers, size, flags)
@@ -198,7 +198,7 @@ class Channel:
         watch = min(max(2.0 * self._waking, _SHORTEST_WATCH), _LONGEST_WATCH) + self._copying
         first = watch if self.watches and self._soon else 0.0
         then = _WATCH_ANNOUNCED if self.watches else 0.0
-        begin = time.monotonic()  # of all processes the same
+        begin = time.monotonic()  # one clock for all processes
         sleeps = []
         while self._inbox.look(first, then) != THERE:
             slept = time.monotonic()
@@ -206,7 +206,7 @@ class Channel:
             sleeps.append((slept, time.monotonic()))
             first = 0.0
         at, length, buffers, size, flags, since = self._inbox.take()
-        # Had nobody slept, it would have come sooner.
+        # Without a sleep it would have come sooner.
         self._soon = since - begin < 2.0 * watch
         for slept, woke in sleeps:
             if slept < since < woke:
@@ -230,7 +230,7 @@ class Channel:
             try:
                 self._read_socket()
             except Gone:
-                if self._inbox.look() != THERE:  # no last words
+                if self._inbox.look() != THERE:  # no last message
                     raise
         finally:
             self._inbox.wake()
@@ -263,7 +263,7 @@ class Channel:
         self._lost |= len(handles) < chunk.count(_SEGMENT)
 
     def copy(self, laid: Laid) -> object:
-        """What was received, in memory of its own: arrays begin on a cache line."""
+        """The received object, in memory of its own: arrays begin on a cache line."""
         assert self._in is not None
         try:
             if laid.buffers == FLAT:
@@ -274,9 +274,9 @@ class Channel:
                 self._in = None
 
     def view(self, laid: Laid) -> tuple[object, weakref.ref[Bytes]]:
-        """What was received, where it lies, and what `done_with` asks for once it is used."""
+        """The received object where it lies, and the reference that `done_with` takes after use."""
         assert self._in is not None
-        # What arrays on it hold is this array, since NumPy sees no array behind it.
+        # Arrays on it hold this array, since NumPy sees no array behind it.
         block = np.frombuffer(self._in.data, np.uint8)
         if laid.buffers == FLAT:
             return read_flat(block, laid.at, False), weakref.ref(block)
@@ -285,7 +285,7 @@ class Channel:
     def done_with(self, block: weakref.ref[Bytes]) -> None:
         """Let the other end write again where a `view` was, unless somebody has kept part of it.
 
-        Who keeps an array keeps the segment, and the next message comes in another one.
+        Whoever keeps an array keeps the segment; the next message then comes in another one.
         """
         assert self._in is not None
         if block() is not None:
@@ -295,7 +295,7 @@ class Channel:
             self._in = None
 
     def finish(self) -> None:
-        """Send nothing any more: the other end comes to an end when it has answered."""
+        """Stop sending: the other end ends when it has answered."""
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
 

@@ -1,4 +1,4 @@
-"""What stands behind an instance: something that runs one request at a time."""
+"""The part of an instance that runs requests, one at a time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 
 class WorkerDied(RuntimeError):
-    """What ran the request is gone, and did not answer it.
+    """The worker that ran the request has ended without an answer.
 
     The pool makes another worker and runs the request again, once by default and never with
     ``retries=0``, before the future holds this.  A worker raises it only while no answer has come
@@ -53,7 +53,7 @@ class Worker(ABC):
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended already, so that it would not even begin with a request."""
+        """Whether it has ended already, and could not even begin a request."""
         return False
 
     @property

@@ -2,7 +2,7 @@
 
 =====================  =========================================================================
 ``arrays``             arrays taken, checked and held as plain memory; aligned new ones
-``array_like``         what is no plain `ndarray`, as one: tensors, lists, exporters of memory
+``array_like``         tensors, lists and exporters of memory, taken as plain `ndarray`s
 ``dtypes``             NumPy's type for each name of a type
 ``workspace``          aligned scratch, borrowed and given back
 =====================  =========================================================================

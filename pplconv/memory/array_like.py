@@ -1,4 +1,4 @@
-"""What is no plain ndarray, as one: lists, tensors of other libraries, exporters of memory.
+"""Lists, tensors of other libraries and exporters of memory, taken as plain ndarrays.
 
 Other libraries' errors name neither the argument nor what to do here; those raised here do both.
 """
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-# How objects say that they are no arrays. Anything else that they raise is their own affair.
+# Errors by which objects say that they are no arrays; any other error is passed on.
 _REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
 _CPU = 1  # DLPack's number for it
 
@@ -27,7 +27,7 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     name : str
         Of the argument.
     dtype : data-type, optional
-        What Python numbers become, float64 by default.
+        Type that Python numbers become, float64 by default.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     Raises
     ------
     TypeError, ValueError
-        If that cannot be, or would lose a mask.
+        If it cannot be an array, or would lose a mask.
     """
     if isinstance(value, np.ndarray):
         refuse_mask(value, name)
@@ -45,7 +45,7 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     detach = getattr(value, "detach", None)
     if getattr(value, "requires_grad", False) and callable(detach):
         value = detach()
-    # What has both is asked by NumPy's own protocol, which may copy where DLPack may not.
+    # An object with both is taken by NumPy's own protocol, which may copy where DLPack may not.
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         return _through_dlpack(value, name)
     try:
@@ -54,7 +54,7 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(_advice(value, name) or f"{name} is no array: {error}") from error
     if array.dtype.kind in "iuf" and _holds_python_numbers(value):
-        # What is beside them may be of a type that is refused later.
+        # The other arrays may have a type that is refused later.
         known = dtype is not None and dtype.kind == "f"
         array = array.astype(dtype if known else np.float64, copy=False)
     return array
@@ -89,9 +89,9 @@ def _through_dlpack(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def _holds_python_numbers(value: Any) -> bool:
-    """Whether what NumPy made an array of are ints and floats of Python's.
+    """Whether NumPy made the array from Python's own ints and floats.
 
-    The first tells for all: NumPy's scalars have a type of their own, and nobody mixes the two.
+    The first element tells for all: NumPy's scalars have their own type, and nobody mixes the two.
     """
     while type(value) in (list, tuple):
         if not value:
@@ -101,7 +101,7 @@ def _holds_python_numbers(value: Any) -> bool:
 
 
 def _advice(value: Any, name: str) -> str | None:
-    """What hinders a tensor from being an array, and what helps; None if that is not known."""
+    """Why a tensor cannot be an array, and what helps; None if that is not known."""
     device = getattr(value, "device", None)
     where = getattr(device, "type", "cpu")
     if where == "meta" or getattr(value, "is_meta", False) is True:
@@ -112,7 +112,7 @@ def _advice(value: Any, name: str) -> str | None:
     if isinstance(where, str) and where != "cpu":
         return f"{name} must be in CPU memory, got device {device}: use .cpu()"
     dtype = str(getattr(value, "dtype", ""))
-    # Not asked of NumPy, which knows bfloat16 once another package has told it of that.
+    # NumPy is not asked: it knows bfloat16 if another package has registered it.
     known = dtype.rpartition(".")[2] in ("float16", "float32", "float64")
     if "float" in dtype and not known:
         return f"{name} must be float16, float32 or float64, got {dtype}: use .float()"

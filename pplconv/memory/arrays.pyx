@@ -20,10 +20,10 @@ cdef object ndarray = np.ndarray
 cdef object empty = np.empty
 cdef object uint8 = np.dtype(np.uint8)
 
-# What an array begins at a multiple of: a cache line, and the longest vector.
+# Arrays begin at a multiple of this: a cache line, and the longest vector.
 cdef enum:
     LINE = 64
-    # Bytes of an array that is written before finding it such a place would pay.
+    # Bytes of an array below which finding such a place costs more than it saves.
     SMALL = 16384
 cdef dict DTYPE_NAMES = NAMES
 
@@ -45,7 +45,7 @@ cdef str dtype_name(object array, str name):
 
 
 cdef str conversion(object dtype, object wanted):
-    """What to do with numbers of a type that is not taken; nothing where they are no real ones."""
+    """Advice for numbers of a type that is not taken; empty if they are not real numbers."""
     # The names of types that other packages define, such as bfloat16, tell more than their kind.
     if dtype.kind in "biuf" or "float" in dtype.name:
         return f": use .astype(np.{np.dtype(wanted).name})"
@@ -162,7 +162,7 @@ cdef object aligned(tuple shape, object dtype, object nbytes):
 
 
 cdef object new_array(tuple shape, object dtype):
-    """An array for a result: vectors are stored into it that had better not cross lines."""
+    """An array for a result, aligned so that the vectors stored into it do not cross lines."""
     nbytes = math.prod(shape) * dtype.itemsize
     if nbytes < SMALL:
         return empty(shape, dtype)
@@ -174,8 +174,8 @@ def empty_aligned(shape, dtype=np.float32):
 
     NumPy's own arrays begin at any multiple of 16 bytes, and then vectors that are stored into
     them cross from one cache line into the next: a convolution with a short sum, such as the
-    first of a network, takes up to a tenth longer. Results that pplconv makes itself always
-    lie well; this is for those that are given as `out`, and for inputs.
+    first of a network, takes up to a tenth longer. Results that pplconv makes itself are always
+    aligned; this is for arrays that you pass as `out`, and for inputs.
 
     Parameters
     ----------

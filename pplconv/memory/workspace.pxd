@@ -6,7 +6,8 @@ from libc.stdint cimport int64_t
 cdef class Buffer:
     cdef char *data
     cdef readonly size_t size
-    # Whose memory it prefers, -1 for none: such a buffer is a mapping of its own.
+    # The node whose memory it prefers, -1 for none. With a node, the buffer is a mapping of its
+    # own.
     cdef readonly int node
 
 

@@ -4,9 +4,9 @@ Fresh pages cost a fault each, which for scratch of a megabyte is as much as ten
 FMAs; so what a call borrows goes back to a small pool. The pool holds few buffers and
 bounded bytes; a buffer is used by one call at a time.
 
-The pool is guarded by a flag that is taken for the few instructions that look and change, and
-that nobody waits for long: who does not get it does without the pool. So a child forked while
-another thread had it, which can only be without the GIL, computes on, with a new pool.
+A flag guards the pool; it is held for a few instructions only, and nobody waits for it long: a call
+that does not get it does without the pool. So a child forked while another thread held it (possible
+only without the GIL) computes on, with a new pool.
 
 Under `pplconv.runtime.pin` on a machine of several NUMA nodes, a buffer prefers the memory of
 the caller's node, and serves callers of that node only. It is a mapping of its own, so that the
@@ -96,12 +96,12 @@ cdef enum:
 cdef PyObject *pool[POOL_BUFFERS]
 cdef int pooled = 0
 cdef size_t pool_bytes = 0
-# Which of the next allocations fails; 0: none does.
+# The number of the allocation that fails, from now on; 0: none fails.
 cdef size_t failing = 0
 
 
 cdef char *allocate(int64_t size, int node) noexcept:
-    """Memory of a buffer, of its own pages if it prefers a node; NULL if it fails."""
+    """Allocate a buffer's memory, as a mapping if it prefers a node; NULL if that fails."""
     global failing
     cdef char *data
     if not pplconv_addressable(size):
@@ -158,7 +158,8 @@ cdef class Buffer:
             raise MemoryError(f"cannot allocate {size} bytes")
         self.size = <size_t> size
         if self.node >= 0:
-            # A pin asks the system first. Refused later, pages come from where they are touched.
+            # A pin has asked the system before. If this is refused all the same, pages come from
+            # the node that touches them first.
             prefer_node(self.data, self.size if size else 1, self.node)
 
     def __dealloc__(self):
@@ -209,7 +210,7 @@ cdef Buffer borrow(int64_t size):
 cdef void give_back(Buffer buffer) noexcept:
     """Return a borrowed buffer; the oldest are dropped when the pool is full."""
     global pooled, pool_bytes
-    # Dropped after the flag is left: the system may take its time to unmap them.
+    # They are dropped after the flag is released: the system may take its time to unmap them.
     cdef PyObject *dropped[POOL_BUFFERS]
     cdef int i, count = 0
     if buffer.size > POOL_BYTES or not pplconv_pool_take():
@@ -227,7 +228,7 @@ cdef void give_back(Buffer buffer) noexcept:
 
 
 def _in_child():
-    """Start anew if a thread that is not there any more has the flag."""
+    """Start anew if a thread that does not exist here holds the flag."""
     global pooled, pool_bytes
     if not pplconv_pool_take():
         pooled = 0
