@@ -23,13 +23,13 @@ from .plan import Plan
 from .starting import LEAST, team_start
 from .target import Target, here
 
-# A further thread pays where its share takes so many times as long as starting it.
+# One more thread pays if its share takes this many times as long as its start.
 STARTS_PER_SHARE = 2
 # The OpenMP runtime ends the process if it cannot start a thread, so no wish goes further.
 LARGEST_TEAM = 1024
 
-# Even the best loops are a little above their floor: an algorithm whose floor is just below
-# the best estimate would not win.
+# Even the best loops are a little above their floor, so an algorithm whose floor is just below the
+# best estimate would not win.
 FLOOR_MARGIN = 1.06
 
 # A whole method further behind the best than this is of no interest to a search.
@@ -84,7 +84,8 @@ def _context(
 def default_context(dtype: str) -> PlanContext:
     """Kernels and team of a call that names neither, as the environment stands now.
 
-    The arrays are of `dtype`, and computed in what every machine can compute them in.
+    The arrays are of `dtype`; the type of the arithmetic is the one that every machine has for
+    them.
     """
     settings, target = config.current(), here()
     (computed,) = default_permission(dtype)
@@ -105,7 +106,7 @@ def best_isa(numerics: Numerics) -> str | None:
 
 
 def default_tolerance() -> float:
-    """Error that a call may spend which names none, as the environment stands now."""
+    """Error that a call without ``tolerance=`` may spend, as the environment stands now."""
     return tolerance_of(config.current())
 
 
@@ -122,7 +123,7 @@ def share(threads: int | None) -> int:
 def least_share(around: PlanContext, start: int) -> float:
     """Floating-point operations of a thread's share below which the thread does not pay.
 
-    Counted at the peak of one core, so a method far below it could do with less.
+    It is counted at the peak rate of one core; a method far below the peak needs less.
 
     Parameters
     ----------
@@ -145,7 +146,7 @@ def team(problem: ConvProblem, around: PlanContext, settings: config.Settings) -
     threads : int
         Size of the team.
     start : int
-        Microseconds that starting it costs; where no team could pay, it is not measured.
+        Microseconds that starting it costs; not measured if no team could pay.
     """
     threads = min(around.threads, LARGEST_TEAM)
     if threads <= 1 or problem.flops < 2 * least_share(around, LEAST):
@@ -205,7 +206,7 @@ class Request:
         return (self.target or here()).machine
 
     def contexts(self) -> list[PlanContext]:
-        """What the machine gives, with the team that the work justifies.
+        """The contexts that the machine gives, with the team that the work justifies.
 
         Returns
         -------
@@ -242,14 +243,14 @@ class Request:
     def ranked(
         self, threads: int | None = None, names: Iterable[str] = (), slack: float = 1.0
     ) -> list[Ranked]:
-        """Rank what serves the problem within tolerance and workspace, best first.
+        """Rank the candidates that serve the problem within tolerance and workspace, best first.
 
         Parameters
         ----------
         threads : int, optional
             Size of the team; by default the one that the work justifies.
         names : iterable of str
-            Algorithms to ask; what the request allows if empty.
+            Algorithms to ask; if empty, those that the request allows.
         slack : float
             An algorithm is left out if its floor, the least that any of its candidates could
             cost, is `slack` times the best estimate or more.
@@ -298,7 +299,7 @@ class Request:
         return sorted(found, key=lambda r: r.total)
 
     def _fits(self, candidate: Candidate) -> bool:
-        # One thread's scratch decides, so that the team has no say in what is computed.
+        # The scratch of one thread decides, so that the team does not influence the choice.
         return self.max_workspace is None or candidate.scratch_bytes <= self.max_workspace
 
     def _too_imprecise(self, name: str, around: PlanContext) -> str:
@@ -317,16 +318,15 @@ class Request:
 def estimate_plan(request: Request, slack: float = 1.0) -> tuple[list[Ranked], list[Ranked]]:
     """Rank the candidates by the cost model.
 
-    What decides the bits is chosen by the ranking for one thread; the team's own ranking then
-    chooses among candidates of those bits.
+    The ranking for one thread chooses the bits; the team's own ranking then chooses among
+    candidates of those bits.
 
     Parameters
     ----------
     request : Request
         What is to be planned.
     slack : float
-        How far behind the best an algorithm may be and still be ranked; a search wants more
-        than the best.
+        Algorithms up to this factor behind the best are ranked; a search wants more than the best.
 
     Returns
     -------
@@ -363,7 +363,7 @@ def plan_of(
     runners_up: tuple[str, ...] = (),
     seconds: float | None = None,
 ) -> tuple[Plan, dict[str, Any]]:
-    """Make a candidate into a plan and into what the loops take."""
+    """Turn a candidate into a plan, and into the fields that the loops take."""
     candidate, problem = best.candidate, request.problem
     around = next(c for c in request.contexts() if c.numerics == candidate.numerics)
     threads, target = request.team_for(candidate, around.threads), request.target or here()

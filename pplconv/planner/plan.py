@@ -35,7 +35,7 @@ class _Fixed(Mapping[str, _Value]):
         return repr(self._items)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, _Value]:
-        """Give a dict, which is the copier's own to change."""
+        """Give a dict, which the caller may change."""
         return dict(self._items)
 
 
@@ -53,7 +53,7 @@ class Plan:
     dtype, layout : str
         Of input and output; a blocked layout with its block, ``"NCHW16c"``.
     compute : str
-        What is computed in: `dtype`, or of ``"f16"`` and ``"f32"`` the other one.
+        Type of the arithmetic: `dtype`, or the other one of ``"f16"`` and ``"f32"``.
     algorithm : str
         A name that ``algorithm=`` takes.
     bits : str
@@ -112,13 +112,13 @@ class Plan:
         object.__setattr__(self, "cost", _Fixed(self.cost))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # As dicts, which pickles of other versions have as well.
+        # Mappings travel as dicts, as in the pickles of other versions.
         values = (getattr(self, name) for name in self.__dataclass_fields__)
         return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 
     @property
     def numerics(self) -> Numerics:
-        """The types that it is computed with."""
+        """The types that the plan computes with."""
         return numerics_of(self.dtype, self.compute)
 
     def __str__(self) -> str:

@@ -69,7 +69,7 @@ def make_plan(
     epilogue: str = "none",
     progress: Progress | None = None,
 ) -> tuple[Plan, dict[str, Any]]:
-    """Plan one problem: `plan_problem` for who wants the plan only.
+    """Plan one problem: `plan_problem` for callers that only want the plan.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def make_plan(
     algorithm, threads, max_workspace
         See `Request`.
     tolerance : float or None
-        See `Request`; that of a call which names none if None.
+        See `Request`; None: the default tolerance of a call.
     search, search_seconds, epilogue, progress
         See `plan_problem`.
 
@@ -121,8 +121,9 @@ def plan_problem(
     request : Request
         What is to be planned.
     search : str
-        ``"estimate"``; ``"measure"``: time what the estimate thinks near, unless that is known
-        already; ``"exhaustive"``: time everything, unless everything was timed before.
+        ``"estimate"``; ``"measure"``: time the candidates that the estimate puts near the best,
+        unless the choice is known already; ``"exhaustive"``: time all, unless all were timed
+        before.
     search_seconds : float
         Time that a search may spend.
     epilogue : str
@@ -149,10 +150,10 @@ def plan_problem(
         search = "estimate"
     entries: list[wisdom.Entry] = []
     if not (again and search != "estimate"):
-        # Whoever searches wants to know it of this very case; an estimate takes any hint.
+        # A search needs an entry for exactly this case; an estimate takes any hint.
         found = map(wisdom.lookup, keys if search == "estimate" else keys[:1])
         entries = [entry for entry in found if entry is not None]
-    # What was measured may be what the estimate would leave out.
+    # The estimate might leave out what was measured.
     slack = math.inf if search == "exhaustive" else PRUNE_METHODS
     if search == "estimate" and not entries:
         slack = 1.0
@@ -172,7 +173,7 @@ def plan_problem(
         )
     if known is None:
         return Planned(*plan_of(request, teamed[0], "estimate", _runners_up(single, teamed[0])))
-    # Another team has measured the method; the estimate divides the work for this one.
+    # Another team has measured the method; the estimate divides the work for this team.
     method = next(r.candidate for r in single if r.candidate.bits == known.bits)
     divisions = rank_team(request, method, single)
     return Planned(*plan_of(request, divisions[0], "wisdom", _runners_up(single, divisions[0])))
@@ -190,8 +191,8 @@ def _measured(
     )
     best, candidate = found.best, found.best.ranked.candidate
     threads = request.context().threads
-    # What ran with fewer threads than it should (in a forked child, under a limit, beside other
-    # calls) has timed something else.
+    # A run with fewer threads than planned (in a forked child, under a limit, beside other calls)
+    # has timed something else.
     if found.whole and largest_team(threads) == threads:
         # Algorithms may share their bits, and teams may then differ in the algorithm.
         choice, blocks = {"bits": candidate.bits}, _flat(candidate.blocks, candidate.algorithm)
@@ -207,15 +208,15 @@ def _measured(
 
 
 def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
-    """Where to look, this very case first; that is where a search's finding goes."""
+    """Keys to look up, exactly this case first; a search stores its result under that one."""
     problem = request.problem
     asked = ""
     if request.algorithm != "auto":
         asked += f" algorithm={request.algorithm}"
     if request.max_workspace is not None:
         asked += f" max_workspace={request.max_workspace}"
-    # What was found with a free choice may serve a restricted one, and what was found with
-    # nothing behind the sums is a good guess where something follows.
+    # A result with a free choice may serve a restricted one, and a result without an epilogue is a
+    # good guess for one with an epilogue.
     classes = dict.fromkeys((epilogue + asked, epilogue, COST_CLASSES[0]))
     cpu, around = wisdom.cpu_model(request.machine), request.context()
     tolerance = float(min(request.tolerance, 1e30))
@@ -266,6 +267,6 @@ def _runners_up(ranked: list[Ranked], chosen: Ranked) -> tuple[str, ...]:
             seen.setdefault(name, r.total)
         if total is not None and len(seen) == RUNNERS_UP:
             break
-    # Of a team's choice there may be no such candidate for one thread.
+    # A team's choice may have no counterpart among the candidates for one thread.
     total = max(ranked[0].total if total is None else total, 1.0)
     return tuple(f"{name} x{other / total:.2f}" for name, other in seen.items())

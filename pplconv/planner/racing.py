@@ -1,6 +1,6 @@
 """Timing candidates in turns: which are worth it, for how long, and which one wins.
 
-Pure of any convolution: what runs and what the time is are handed in.
+It knows nothing of convolutions: the caller hands in the runs and the clock.
 
 Machines drift, so a candidate's time is the best of several rounds, each of which runs every
 candidate once. The estimate's own choice is in every round, and it stays the choice unless
@@ -16,21 +16,21 @@ from dataclasses import dataclass
 
 from .estimating import PRUNE_METHODS, Ranked
 
-# Estimates are rarely further off than this, as a factor: what looks slower is not measured.
+# Estimates are rarely off by more than this factor; candidates that look slower are not measured.
 PRUNE = 1.7
 MOST_MEASURED = 24
 # Rounds after which slow candidates drop out, and what counts as slow.
 CUTS = {1: 1.5, 2: 1.2, 4: 1.06, 8: 1.02}
 LEAST_ROUNDS = 3
 MOST_ROUNDS = 200  # more teach nothing
-# Share of the time for the first round, so that what leads after it is timed again.
+# Share of the time for the first round, so that its leaders are timed again.
 FIRST_SHARE = 0.6
 # A first run this short is repeated at once: it may have paid for cold caches and fresh pages.
 SHORT_SECONDS = 5e-3
 # A short problem runs several times a turn, so that a turn outlasts the clock.
 TURN_SECONDS = 2e-4
 MOST_RUNS = 16
-# What another choice must gain on the estimate's, and what after fewer rounds than the least.
+# What another choice must gain on the estimate's; then, the same after fewer rounds than the least.
 CLEARLY = 0.99
 CLEARLY_AT_ONCE = 0.95
 
@@ -53,7 +53,7 @@ def pruned(ranked: list[Ranked], effort: str) -> list[Ranked]:
     if effort == "exhaustive":
         return ranked
     near = [r for r in ranked if r.total <= PRUNE * ranked[0].total][:MOST_MEASURED]
-    # One of each method, should the estimate be wrong about a whole method.
+    # Keep one of each method, in case the estimate is wrong about a whole method.
     methods = {(r.candidate.algorithm, r.candidate.bits) for r in near}
     for r in ranked:
         method = (r.candidate.algorithm, r.candidate.bits)
@@ -106,9 +106,9 @@ def race(
 ) -> list[Timed]:
     """Time candidates in turns.
 
-    It ends when the time is up, or when nothing is left to compare. The time may be exceeded by
-    what is being prepared and run just then, and by so many as `keep` names and at least two:
-    these are timed once, however long that takes.
+    It ends when the time is up, or when nothing is left to compare. The candidate in progress may
+    exceed the time. So may the candidates of `keep`, at least two: they are timed once, however
+    long that takes.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def race(
             progress(min((clock() - begin) / seconds, 1.0), text)
 
     def cut(limit: float) -> None:
-        # What is slow lets go of its memory at once.
+        # Slow candidates free their memory at once.
         nonlocal running
         limit *= min(runner.best for runner in running)
         for runner in running:

@@ -33,7 +33,7 @@ class Bench:
     problem : ConvProblem
         What is computed.
     isas : mapping of Numerics to str
-        Instruction set of the kernels, by what is computed in.
+        Instruction set of the kernels, by the types that are computed with.
     epilogue : str
         Class of what follows the sums.
     """
@@ -53,7 +53,7 @@ class Bench:
         self.y: NDArray[Any] = empty_aligned(problem.output_shape, dtype)
         self.y.fill(1)  # its pages are there before the first run is timed
         self._packed: OrderedDict[tuple[str, str], Trial] = OrderedDict()
-        self.whole = True  # every run has had the team that it was to be timed with
+        self.whole = True  # whether every run had its full team
 
     def prepare(self, candidate: Candidate, threads: int) -> Runs:
         """Make a candidate ready to be run."""
@@ -83,8 +83,8 @@ class Found:
     best : Timed
         The choice.
     own : Timed
-        What the estimate would have chosen. For a team its method may be another than that of
-        `best`, as methods are compared on one thread.
+        What the estimate would have chosen. For a team, its method may differ from that of `best`,
+        as methods are compared on one thread.
     timed : list of Timed
         What else could have been chosen for this team, fastest first.
     whole : bool
@@ -124,7 +124,7 @@ def search_plan(
     epilogue : str
         Class of what follows the sums.
     bits : str, optional
-        What was chosen before, for another team: only candidates of these bits are chosen from.
+        Bits chosen before, for another team: only candidates with these bits can be chosen.
     progress : callable, optional
         Called with the share that is done and a text.
     clock : callable

@@ -9,9 +9,9 @@ from ..config import Settings
 from ..runtime import ForkableLock
 from ..schedules.team import largest_team, time_start
 
-# Microseconds. Below the least, what a core computes meanwhile is less than the smallest task. Two
-# threads of an idle machine need no more than the most; what takes longer was timed while others
-# computed, such as the workers of a BLAS that spin on after its last product.
+# Microseconds. In less than the least, a core computes less than the smallest task. Two threads of
+# an idle machine need no more than the most; longer times were taken while other threads computed,
+# such as workers of a BLAS that still spin after its last product.
 LEAST = 1
 MOST = 4
 
@@ -22,7 +22,7 @@ _measured: int | None = None
 def team_start(settings: Settings, measure: Callable[[], int] = time_start) -> int:
     """Microseconds from the start of a team of two to its end, if it has nothing to do.
 
-    It is what each further thread of a team has to save. ``PPLCONV_TEAM_START_US`` says it;
+    Each additional thread of a team has to save this time. ``PPLCONV_TEAM_START_US`` says it;
     else it is measured when it is first asked for, as the best of a few dozen empty parallel
     regions, and kept. A team of two is timed whatever the team to be planned: that makes one
     thread and not one for each CPU.
@@ -30,8 +30,8 @@ def team_start(settings: Settings, measure: Callable[[], int] = time_start) -> i
     Plans are to be alike from one process to the next although no two measurements are. So the
     time is rounded to a power of two, which most processes of a machine have in common, and it
     decides only how many threads a problem of a few MFLOP gets: never the bits of a result,
-    which are chosen as one thread would choose them. Who wants the same team everywhere sets the
-    variable.
+    which are chosen as one thread would choose them. Set the variable to get the same team
+    everywhere.
 
     Parameters
     ----------

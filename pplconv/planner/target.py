@@ -1,7 +1,7 @@
 """What plans are made for: a machine, and the kernels that are built for it.
 
-Nearly always the machine of this process. Another one can be planned for as well, as long as it
-is described: plans name kernels, and only who runs them needs their addresses.
+Nearly always the machine of this process. Plans can also be made for another machine that is
+described: they name kernels, and only running them needs addresses.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from ..config import Settings
 from ..machine import Machine
 from ..machine import current as current_machine
 
-# Microseconds: what is assumed of a machine on which nothing can be timed. Those at hand
-# measure 2 to 8.
+# Microseconds assumed for a machine on which nothing can be timed; measured machines take 2 to 8.
 NOMINAL_START = 4
 NOMINAL_SETTINGS = Settings(team_start_us=NOMINAL_START)
 
@@ -38,8 +37,9 @@ class Target:
     settings : Settings
         What its environment asks for; in it, what starting a team costs.
     symbols : mapping of (str, str, str, int, int) to str
-        Symbol of each kernel, by operation, type, instruction set and tile. Of variants it is that
-        of the machine's kind of cores, which runs in place of the general one.
+        Symbol of each kernel, by operation, type, instruction set and tile. Where there are
+        variants, it is the one for the machine's kind of cores, which runs in place of the general
+        one.
     """
 
     machine: Machine
@@ -73,7 +73,7 @@ class Target:
         """
         found: dict[tuple[str, str, int], tuple[int, int]] = {}
         symbols: dict[tuple[str, str, str, int, int], str] = {}
-        # Variants after what they stand in for.
+        # Variants follow the kernels that they replace.
         for row in sorted(rows, key=lambda row: str(row["tuning"])):
             op, dtype, isa = row["op"], row["dtype"], row["isa"]
             if row["tuning"] in ("", machine.tuning):
@@ -96,7 +96,7 @@ class Target:
         return rows[0][4] if rows else 0, {nr: mr for _, _, nr, mr, _ in rows}
 
     def symbol(self, kernel: KernelKey, dtype: str, isa: str) -> str:
-        """Symbol of the kernel that runs on `isa`, maybe that of a level below it.
+        """Symbol of the kernel that runs on `isa`; it may belong to a level below `isa`.
 
         Raises
         ------

@@ -10,7 +10,7 @@
 ``openmp.py``        `openmp_runtimes`: which OpenMP libraries this process has loaded
 ===================  ===========================================================================
 
-It changes no setting of any other library, and no thread's CPUs unless `pin` asks for it.
+This room changes no setting of other libraries, and no thread's CPUs unless `pin` asks for it.
 """
 
 from __future__ import annotations

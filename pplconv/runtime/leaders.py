@@ -17,7 +17,7 @@ _here = threading.local()
 
 
 class Pinned(Protocol):
-    """What a leader wants to know of a `Pin`: its cores, and what binds threads to them."""
+    """The part of a `Pin` that a leader needs: its cores, and the binding to them."""
 
     cores: Cores
     binding: _binding.Binding
@@ -29,16 +29,15 @@ class Leader:
     def __init__(self) -> None:
         self.number = next(_numbers)
         self.pin: Pinned | None = None
-        # What the thread has entered. Only the thread itself replaces it: its loops may be
-        # reading there while another thread ends the pin.
+        # The binding that the thread has entered. Only the thread itself replaces it: its loops may
+        # be reading it while another thread ends the pin.
         self.entered: _binding.Binding | None = None
-        # For each pin that it has followed and that goes on: its first place and the largest
-        # of its teams.
+        # For each active pin that it has followed: its first place and the largest of its teams.
         self.first: dict[Pinned, int] = {}
         self.team = 1
 
     def follow(self, pin: Pinned | None, team: int) -> int:
-        """Have the calling thread, which is this one, and its teams bound by `pin`.
+        """Bind the calling thread, which is this leader, and its teams by `pin`.
 
         Returns
         -------
@@ -59,7 +58,7 @@ class Leader:
         return error
 
     def place_in(self, pin: Pinned) -> int:
-        """Where this leader's team begins: where the teams of others leave most room."""
+        """First place of this leader's team: where the teams of others leave most room."""
         if pin not in self.first:
             places = len(pin.cores)
             load = [0] * places

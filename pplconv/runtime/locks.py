@@ -6,7 +6,7 @@ import os
 import threading
 from types import TracebackType
 
-# How often this process descends from another by fork, and who may give a lock up as lost.
+# How many forks lie behind this process, and the lock for giving another lock up as lost.
 _generation = 0
 _guard = threading.Lock()
 
@@ -43,8 +43,8 @@ class ForkableLock:
         with _guard:
             if self._born == _generation:
                 return
-            # Nobody takes it before this is done, so who holds it is the thread that forked,
-            # which may be this one, or a thread of the parent's.
+            # Nobody takes it before this is done, so its holder is the thread that forked, which
+            # may be this one, or another thread of the parent.
             if self._lock.acquire(blocking=False):
                 self._lock.release()
             else:

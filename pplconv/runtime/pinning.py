@@ -116,7 +116,7 @@ class Pin:
         return f"<Pin: node {self.node}, {len(self.cores)} cores, {state}>"
 
     def serves(self, leader: Leader) -> bool:
-        """Whether teams of `leader` are meant."""
+        """Whether this pin applies to teams of `leader`."""
         return self._owner is None or self._owner is leader
 
     def complain(self, what: str, stacklevel: int) -> None:
@@ -181,10 +181,10 @@ def pin(
 
     Notes
     -----
-    *Whose threads.*  The first thread of a team is the caller's own: all that it does while it
-    is bound, it does on its core.  Threads and processes that it starts meanwhile inherit its
-    CPUs, as on Linux they do; those that then lead or join a team of pplconv are bound and put
-    back like others, all others are never touched, neither now nor by `Pin.unpin`.  The other
+    *Whose threads.*  The first thread of a team is the caller's own: while it is bound, everything
+    it does runs on its core. Threads and processes that it starts meanwhile inherit its CPUs, as
+    usual on Linux. Those that then lead or join a team of pplconv are bound and put back like
+    others; all others are never touched, not even by `Pin.unpin`.  The other
     threads of a team belong to the libgomp that this process has loaded, which keeps them for
     the next team of the same Python thread.  A library that uses the same copy of libgomp and
     is called from the same Python thread has the very same workers and finds them bound.  (Most
@@ -202,7 +202,7 @@ def pin(
     ...     len(pin.cores)
     1
     """
-    # Read before anything is bound, for a bound thread would find one core in its mask.
+    # Read this before binding: a bound thread would find one core in its mask.
     places = choose_places(current_machine(), node, cores)
     made = Pin(places, None if everyone else this_leader())
     trouble = [places.complaint] if places.complaint else []
@@ -262,7 +262,7 @@ def pinned_cores() -> int | None:
 
 
 def _begin(pin: Pin, places: Places) -> list[str]:
-    """Start a pin; what the system refused, in words."""
+    """Start a pin; return what the system refused, in words."""
     trouble = []
     with _lock:
         try:
@@ -291,7 +291,7 @@ def _begin(pin: Pin, places: Places) -> list[str]:
 
 
 def _end(pin: Pin) -> int:
-    """End a pin that goes on; 0, or the errno for which a thread could not be put back."""
+    """End an active pin; return 0, or the errno if a thread could not be put back."""
     with _lock:
         if pin not in _pins:
             return 0
@@ -310,7 +310,7 @@ def _end(pin: Pin) -> int:
 
 
 def _serving(leader: Leader) -> Pin | None:
-    """The pin that a leader's teams are bound by: its own before everyone's, the latest of each."""
+    """The pin that binds a leader's teams: its latest own pin, else the latest of everyone's."""
     serving = [pin for pin in _pins if pin.serves(leader)]
     own = [pin for pin in serving if pin._owner is not None]
     chosen = own or serving
@@ -325,7 +325,7 @@ def _threads_of_process() -> list[int]:
 
 
 def _in_child() -> None:
-    """The C side has put the calling thread back; nothing else is left to be bound."""
+    """Forget all pins: the C side has put the calling thread back, and no other exists."""
     global _lock
     _lock = threading.RLock()  # another thread of the parent may hold it
     for pin in _pins:

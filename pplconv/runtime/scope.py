@@ -1,4 +1,4 @@
-"""Defaults of a piece of code: what a call that names no team or no tolerance finds there."""
+"""Defaults for a block of code: team and tolerance of calls in it that name none."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 DEFAULT_TOLERANCE = 1e-5
-"""Error that may be spent where nobody says: what direct sums of float32 err by in layers of a
-thousand channels anyway."""
+"""Error that may be spent by default: direct sums of float32 err as much in layers of a thousand
+channels."""
 
 
 class Scope(NamedTuple):
@@ -38,8 +38,8 @@ thread has its own, and so has each task of an event loop. One for everything, a
 `conv2d` reads it."""
 
 _TOKENS: ContextVar[tuple[Token[Scope | None], ...]] = ContextVar("pplconv_blocks", default=())
-"""How to leave the blocks of this context. Not in `Block` itself, which several threads may be
-in at once."""
+"""How to leave the blocks of this context. It is not kept in `Block`, as several threads may be
+inside one at once."""
 
 
 class Block(ContextDecorator):

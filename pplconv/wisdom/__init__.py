@@ -11,11 +11,11 @@ A search finds two things, and wisdom keeps them apart. The *choice* (algorithm 
 decides the bits of a result, so it is kept once for a problem, whatever the team. The *division*
 of the work (block sizes) changes no bit, and is kept for each size of team.
 
-A process sees the file as it was when the process first asked, and what it found out itself: what
-others write meanwhile goes on in the file and changes no plan here. The file is written at once,
+A process sees the file as it was when the process first asked, and its own findings: what others
+write later stays in the file and changes no plan here. The file is written at once,
 whole or not at all, and merged with what others wrote. It is data that a stranger may have
-damaged: every entry is checked when it is read, holds nothing but names, numbers and booleans,
-and says only what to try first; who plans by it builds the plan anew and checks that it can.
+damaged: every entry is checked when it is read, holds nothing but names, numbers and booleans, and
+says only what to try first; the planner builds the plan anew, and checks that it can.
 
 For the planner:
 
@@ -36,7 +36,7 @@ For the planner:
 ``api.py``           the functions above, on the store that the environment names
 ===================  ===========================================================================
 
-Importing this room loads none of them; the first use does, which the import of pplconv is spared.
+Importing this room loads none of them, which keeps the import of pplconv short; the first use does.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from .entries import Division, Entry, Key, Scalar, check_team
 from .store import Store, read_file, warn
 
 _guard = threading.Lock()
-# One store at a time: who changes the environment gets another file and an empty memory.
+# There is one store at a time: a change of the environment gives another file and an empty memory.
 _current: tuple[str | None, Store] | None = None
 
 
@@ -107,8 +107,7 @@ def clear(*, disk: bool = False) -> None:
     Raises
     ------
     TypeError
-        If `disk` is no bool: it says whether, not which; a file of another name is the caller's
-        own to remove.
+        If `disk` is no bool, for example a path: it does not name the file to remove.
     OSError
         If the file cannot be removed.
 
@@ -150,9 +149,8 @@ def remember(
 ) -> None:
     """Add what a search found out, here and in the file.
 
-    For the choice that was known before, the team is added to those that were measured; another
-    choice starts afresh and drops them. A search for a further team therefore looks up the
-    choice and keeps to it.
+    If the choice is the known one, the team is added to its measured teams; another choice drops
+    them and starts afresh. A search for another team therefore looks up the choice and keeps to it.
 
     Parameters
     ----------

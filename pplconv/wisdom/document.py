@@ -19,7 +19,7 @@ MAX_BYTES = 4 << 20
 _HEADER = f'{{\n"format": "{FORMAT}"'
 # At the start of a file, whatever a newer version may have made of the rest.
 _NEWER = re.compile(rb'"version": ([0-9]{1,9})\b')
-# Longer numbers than any that is valid, which take long to convert, are not converted.
+# Numbers longer than any valid one are not converted, as that takes long.
 _LONGEST_NUMBER = 40
 
 
@@ -95,7 +95,7 @@ def parse(data: bytes) -> tuple[dict[Key, Entry], int]:
     if not data:  # made beforehand, by touch or mktemp
         return {}, 0
     header = _HEADER.encode("ascii")
-    # A file of zeros is what a file system may leave of one that was written when the power failed.
+    # A file system may leave a file of zeros if the power fails during a write.
     ours = data.startswith(header) or header.startswith(data) or not data.strip(b"\0")
     try:
         # What is too long, infinite or not a number becomes null, and so an invalid entry.
@@ -133,7 +133,7 @@ def from_dict(value: object) -> tuple[dict[Key, Entry], int]:
         except (TypeError, ValueError):
             continue
         valid += 1
-        entries.pop(key, None)  # of two for one problem the later, in the later's place
+        entries.pop(key, None)  # of two entries for one problem the later counts
         entries[key] = entry
     dropped = len(items) - valid
     for key in list(entries)[: max(0, len(entries) - MAX_ENTRIES)]:

@@ -1,4 +1,4 @@
-"""Reading, replacing and locking files: what does not know what is in them."""
+"""Reading, replacing and locking files, whatever is in them."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def locked(path: str, seconds: float) -> Iterator[None]:
         if fd in _held:
             _held.discard(fd)
             if _LOCKS:
-                # Closing would not do, if a child that was forked meanwhile has it open too.
+                # Closing is not enough if a child forked meanwhile has the file open too.
                 with suppress(OSError):
                     fcntl.flock(fd, fcntl.LOCK_UN)
             os.close(fd)

@@ -25,7 +25,7 @@ class WisdomWarning(RuntimeWarning):
 
 
 def warn(text: str | None) -> None:
-    """Warn, if there is a text, of the line outside of pplconv that led here; never under a lock.
+    """Warn, if there is a text, at the line outside pplconv that led here; never under a lock.
 
     A filter may make an exception of the warning, and a hook may do anything.
     """
@@ -34,7 +34,7 @@ def warn(text: str | None) -> None:
 
 
 def _levels_to_caller() -> int:
-    """Give the ``stacklevel`` for who calls this: planner, search or user may be any way up."""
+    """Give the ``stacklevel`` of the first caller outside pplconv, however far up it is."""
     frame, levels = sys._getframe(1), 1
     while frame.f_back and _is_own(frame):
         frame, levels = frame.f_back, levels + 1
@@ -220,7 +220,7 @@ class Store:
     def _complete(
         self, batch: Mapping[Key, Entry], on_disk: Mapping[Key, Entry]
     ) -> dict[Key, Entry]:
-        """Add what else is known here of the choices that will replace those of the file."""
+        """Add to the choices that will replace the file's what else is known of them here."""
         known = self._memory or {}
         return {
             key: merge(known.get(key), entry)
