@@ -1,4 +1,4 @@
-"""Files that are there in full or not at all."""
+"""Files that are written in full or not at all."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ LONGEST = 4
 _MEAN = 0.5
 _DEVIATION = 0.5
 
-# Two in turn, for regions of curved lines overlap.
+# Two colours in turn, as regions of curved lines overlap.
 _COLOURS = ((214, 40, 40), (30, 90, 200))
 _FILL_OPACITY = 40
 _READABLE = 1200

@@ -43,7 +43,7 @@ IMPLEMENTERS = {
 
 @dataclass(frozen=True, slots=True)
 class ArmCore:
-    """What the planner needs to know of a core and no system tells.
+    """Facts of a core that the planner needs and that no system tells.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Cache sizes: sysfs, else CPUID, else sysctl, else what the core is known for, else defaults.
 
-Level by level, except that a system which describes some caches has no L3 that it does not.
+Each level is looked up by itself, but if a system describes some caches and no L3, there is none.
 """
 
 from __future__ import annotations

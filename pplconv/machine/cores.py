@@ -1,8 +1,8 @@
 """Which logical CPUs are one core, one cluster, one package.
 
-sysfs tells on Linux.  Without it, /proc/cpuinfo tells on x86, and elsewhere there are only
-counts: of those that number their CPUs, such systems (Windows, macOS) give the hardware threads
-of a core adjacent numbers, and the cores with two threads the first ones.
+sysfs tells on Linux.  Without it, /proc/cpuinfo tells on x86. Elsewhere (Windows, macOS) there are
+only counts: such systems give the hardware threads of a core adjacent numbers, and number the cores
+with two threads first.
 
 Source: Linux documentation, admin-guide/cputopology.
 """
@@ -58,14 +58,14 @@ def read(root: str, cpus: tuple[int, ...], ask: Sysctl, threads_per_core: int) -
     # The kernel renamed the first of each pair to the second; the first is still there.
     cores, alone = _grouped(root, cpus, "thread_siblings_list", "core_cpus_list")
     packages, others = _grouped(root, cpus, "core_siblings_list", "package_cpus_list")
-    # Older kernels and many machines have none: one look tells, rather than one for each CPU.
+    # Older kernels and many machines have none: one look tells, so not every CPU is asked.
     clusters = _grouped(root, cpus, "cluster_cpus_list")[0] if _clustered(root, cpus[0]) else ()
     if cores:
         cores = _ordered([*cores, *((cpu,) for cpu in alone)])
     else:
         cores = _cores_elsewhere(root, cpus, ask, threads_per_core)
     if packages:
-        # A list names all CPUs of a package, so those that none names are not among them.
+        # A list names all CPUs of a package, so CPUs that no list names are a package of their own.
         packages = _ordered([*packages, others] if others else packages)
     else:
         packages = _by_id(_cpuinfo(root), cpus, "physical id") or (cpus,)

@@ -124,7 +124,7 @@ def current() -> Machine:
 
 
 def _own(name: str) -> Any:
-    """What asks the CPU and the system of this very process."""
+    """The function that asks the CPU or the system of this process."""
     from pplconv import _kernels
 
     return getattr(_kernels, name)

@@ -5,7 +5,7 @@ of Linux's /proc/cpuinfo.  That file itself is not read: below user-mode emulati
 host.
 
 Source: Linux documentation, arch/arm64/elf_hwcaps, and uapi/asm/hwcap.h of arm64 and arm for the
-bits (to programs of 32 bits a kernel of 64 announces those of arm);
+bits (a 64-bit kernel announces those of arm to 32-bit programs);
 getauxval(3); Apple's documentation of ``sysctlbyname``, "Determining instruction set
 characteristics", for the names that macOS 12 has and those of earlier releases.
 """
@@ -48,8 +48,8 @@ _SYSCTLS = {
     "bf16": ("hw.optional.arm.FEAT_BF16",),
     "sme": ("hw.optional.arm.FEAT_SME",),
 }
-# Programs for AArch64 pass floating-point arguments in vector registers, so that a system that
-# says nothing has these at least.
+# Programs for AArch64 pass floating-point arguments in vector registers, so every system has at
+# least these.
 _FLOOR = ("asimd",)
 
 

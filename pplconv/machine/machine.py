@@ -17,7 +17,7 @@ class CacheLevel:
     Parameters
     ----------
     bytes : int
-        Size of the cache, the part of other CPUs included; 0 where there is none.
+        Size of the whole cache, including the part that other CPUs use; 0 where there is none.
     cpus : int
         Logical CPUs that share it, at least 1.
     """
@@ -113,7 +113,7 @@ class Machine:
     features: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     core_kinds: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    # Out of the hash only because mappings have none; equality does look at it.
+    # Left out of the hash only because mappings have none; equality compares it.
     fma_per_cycle: Mapping[str, int] = field(default_factory=lambda: {"portable": 1}, hash=False)
     fma_latency: int = 4
     loads_per_cycle: float = 2.0
@@ -158,8 +158,8 @@ class Machine:
     def tuning(self) -> str:
         """Kind of cores whose kernels suit this one best: ``"inorder"``, or empty for any.
 
-        The variant is scheduled for the Cortex-A55 and its successors. By the model of the older
-        Cortex-A53, which load half a vector at a time, it is slower there than the general one.
+        The variant is scheduled for the Cortex-A55 and its successors. On the older Cortex-A53,
+        which loads half a vector at a time, a model says that it is slower than the general one.
         """
         return "inorder" if self.in_order and "asimdhp" in self.features else ""
 

@@ -49,11 +49,11 @@ def read(root: str, cpus: tuple[int, ...], register: Midr) -> dict[int, int]:
     Returns
     -------
     dict of int to int
-        CPUs of which nothing tells are not in it.
+        It leaves out CPUs whose register is unknown.
     """
     found = _sysfs(root, cpus) or _cpuinfo(root, cpus)
     own = register()
-    # Files that do not know the very core that asks are another machine's: below emulation.
+    # Files that do not list the asking core belong to another machine: this one is emulated.
     return found if own in (0, *found.values()) else dict.fromkeys(cpus, own)
 
 

@@ -16,7 +16,7 @@ Cores = tuple[tuple[int, ...], ...]
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What a pin gets of what it asked for.
+    """The part of its wishes that a pin gets.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def check_cores(cores: object) -> int | tuple[int, ...] | None:
     Raises
     ------
     TypeError, ValueError
-        If it is nothing of these, or the ids are none, negative or repeated.
+        If it is none of these, or there are no ids, or ids are negative or repeated.
     """
     expected = "an int, a sequence of CPU ids, or None"
     if cores is None:

@@ -133,7 +133,7 @@ def from_dict(value: object) -> tuple[dict[Key, Entry], int]:
         except (TypeError, ValueError):
             continue
         valid += 1
-        entries.pop(key, None)  # of two entries for one problem the later counts
+        entries.pop(key, None)  # the later of two counts, in its own place
         entries[key] = entry
     dropped = len(items) - valid
     for key in list(entries)[: max(0, len(entries) - MAX_ENTRIES)]:
