@@ -189,8 +189,7 @@ search, search_seconds, max_workspace, threads
         arguments.check_weight_shape(array.shape, self.groups)
         self.stride = arguments.pair("stride", stride, 1)
         self.dilation = arguments.pair("dilation", dilation, 1)
-        # What a word such as "same" means depends on the input; a wrong word or stride is refused
-        # here.
+        # What a word such as "same" means depends on the input; wrong words are refused here.
         explicit = arguments.explicit_padding(padding, (1, 1), (1, 1), self.stride, self.dilation)
         self.padding = padding if isinstance(padding, str) else explicit
         self.activation = kept_activation(activation, array.shape[0])
