@@ -1,7 +1,7 @@
 """`Numerics`: the types that one way to compute works with, from the input to the output.
 
 A problem names the type of its arrays and the types that it may be computed in; a candidate has one
-`Numerics`. It answers for all that follows from types: sizes, kernels, error bounds, core, keys of
+`Numerics`. It answers for all that follows from types: sizes, kernels, error bounds, rates, keys of
 wisdom.
 """
 

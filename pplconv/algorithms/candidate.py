@@ -184,11 +184,6 @@ class Candidate(ABC):
         """Stated bound of the error, relative to the output's largest magnitude."""
 
     @property
-    def is_direct_sum(self) -> bool:
-        """Whether each output is one plain sum of products, which any tolerance allows."""
-        return True
-
-    @property
     @abstractmethod
     def kernel(self) -> KernelKey:
         """The main microkernel."""

@@ -68,11 +68,6 @@ class WinogradBlocking(Candidate):
         return f"F({self.n}x{self.n},{self.r}x{self.r})"
 
     @property
-    def is_direct_sum(self) -> bool:
-        """No: tolerance has to allow it."""
-        return False
-
-    @property
     def error_bound(self) -> float:
         """The measured error with a margin; see `error_bounds`."""
         p = self.problem
