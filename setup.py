@@ -155,6 +155,7 @@ setup(
         extension("schedules.team_loop", openmp=True),
         extension("schedules.execute"),
         extension("schedules.gemm"),
+        extension("schedules.gemm_checks"),
         extension("schedules.direct"),
         extension("schedules.winograd"),
         extension("schedules.depthwise"),

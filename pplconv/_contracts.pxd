@@ -110,6 +110,8 @@ cdef extern from "pplconv_kernels.h" nogil:
 
     struct pplconv_pack_weights_args:
         const void *src
+        int64_t src_os
+        int64_t src_ks
         void *dst
         int64_t oc_begin
         int64_t oc_end

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from .geometry import Geometry, Memory, Strides
+from .matrix_problem import MatrixProblem
 from .numerics import TYPES, Numerics, default_permission, numerics_of
 
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")
@@ -186,6 +189,75 @@ class ConvProblem:
         )
 
     @property
+    def geometry(self) -> Geometry:
+        """Sizes of image and windows."""
+        (top, _), (left, _) = self.padding
+        return Geometry(
+            self.ih, self.iw, self.oh, self.ow, self.kh, self.kw,
+            *self.stride, *self.dilation, top, left,
+        )  # fmt: skip
+
+    @property
+    def input_pixels(self) -> int:
+        """Pixels of one image."""
+        return self.ih * self.iw
+
+    @property
+    def output_pixels(self) -> int:
+        """Pixels of one image."""
+        return self.oh * self.ow
+
+    @property
+    def matrix(self) -> MatrixProblem:
+        """The matrix problem that this convolution is: rows of A are the pixels' windows.
+
+        B are the weights. In NHWC pixels run on from one image to the next, so that all are one.
+        Of A, only a pointwise convolution has it in memory: `a` is how its channels lie.
+        """
+        oc, ic = self.oc // self.groups, self.ic // self.groups
+        inputs, outputs = self.input_pixels, self.output_pixels
+        b = Strides(0, oc * self.k, 1, self.k)
+        if self.layout == "NCHW":
+            a = Strides(self.ic * inputs, ic * inputs, 1, inputs)
+            c = Strides(self.oc * outputs, oc * outputs, 1, outputs)
+        else:
+            a = Strides(self.ic * inputs, ic, self.ic, 1)
+            c = Strides(self.oc * outputs, oc, self.oc, 1)
+        images, m, in_rows = self.batch, outputs, self.layout != "NCHW"
+        if self.layout == "NHWC":
+            images, m = 1, self.batch * outputs
+        return MatrixProblem(
+            m, oc, self.k, images, self.groups, self.dtype, self.permitted, a, b, c,
+            in_rows, in_rows,
+        )  # fmt: skip
+
+    def input_memory(self, element: int) -> Memory:
+        """How the input lies, given the bytes of an element."""
+        return self.memory(element, self.ic, self.ih, self.iw)
+
+    def output_memory(self, element: int) -> Memory:
+        """How the output lies, given the bytes of an element."""
+        return self.memory(element, self.oc, self.oh, self.ow)
+
+    def memory(self, element: int, channels: int, height: int, width: int) -> Memory:
+        """How an array of images lies in this layout, given the bytes of an element."""
+        if self.layout == "NCHW":
+            plane = height * width * element
+            return Memory(channels * plane, plane, width * element, element, 1)
+        if self.layout == "NHWC":
+            pixel = channels * element
+            return Memory(height * width * pixel, 0, width * pixel, pixel, max(channels, 1))
+        pixel = self.block * element
+        plane = height * width * pixel
+        blocks = -(-channels // self.block)
+        return Memory(blocks * plane, plane, width * pixel, pixel, self.block)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        return self.oc, self.ic // self.groups, self.kh, self.kw
+
+    @property
     def layout_text(self) -> str:
         """The layout with its block, as oneDNN writes it in capitals: ``"NCHW16c"``."""
         return f"NCHW{self.block}c" if self.layout == "NCHWc" else self.layout
@@ -242,3 +314,7 @@ def _fields(sizes: str) -> dict[str, int]:
 def _out(padded: int, reach: int, stride: int) -> int:
     """Output size; 0 if the kernel does not fit."""
     return max((padded - reach) // stride + 1, 0)
+
+
+# What can be planned.
+Problem: TypeAlias = ConvProblem | MatrixProblem

@@ -33,9 +33,10 @@ LAYERS = [
     {"machine"},
     {"memory"},
     {"_binding", "config", "epilogue", "problem", "_version"},
+    {"matrix_problem"},
     {"numerics"},
     {"_kernels"},
-    {"_checks", "_contracts", "architecture"},
+    {"_checks", "_contracts", "architecture", "geometry"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # The leaves may not even use everything that lies below them.
@@ -50,10 +51,12 @@ LEAVES = {
     "architecture": set(),
     "config": {"architecture"},  # whose instruction sets a cap may name
     "epilogue": {"_kernels"},  # which says what the contract calls each activation
+    "geometry": set(),
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
     "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
     "numerics": {"_kernels"},  # which says how long its chains are
-    "problem": {"numerics"},
+    "matrix_problem": {"geometry", "numerics"},
+    "problem": {"geometry", "matrix_problem", "numerics"},
     "runtime": {"_binding", "_checks", "config", "machine"},
     "wisdom": {"_checks", "_version", "config", "machine"},
 }
@@ -253,7 +256,6 @@ LONGEST_FILE = 420
 # Those that are longer today, with their lines: they may shrink only.
 LONGER_FILES = {
     "pplconv/schedules/direct.pyx": 556,
-    "pplconv/schedules/gemm.pyx": 669,
 }
 
 

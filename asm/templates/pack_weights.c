@@ -1,6 +1,6 @@
 /* Weights (oc, ic, taps) into panels of output channels, k down and channels across: what a
  * microkernel walks in order. Source rows are read as forward streams, LANES of them at a
- * time, and transposed on the way. */
+ * time, and transposed on the way. A matrix (k, oc), whose channels are neighbours, is copied. */
 #include "lanes.h"
 #include "transpose.h"
 
@@ -93,21 +93,56 @@ static void pack_piece(const struct pplconv_pack_weights_args *a, const char *sr
     }
 }
 
+/* Panels that are filled from the same rows of a matrix (k, oc): enough to read some lines of each
+ * row at once, and few enough to follow their streams. */
+enum { PANELS = 4 };
+
+/* `channels` elements of one row into its place in a panel, and zeros behind them. */
+static inline void copy_row(element *dst, const element *src, int64_t channels, int64_t width) {
+    int64_t i = 0;
+    for (; i + LANES <= channels; i += LANES) {
+        *(unaligned_vector *)(dst + i) = *(const unaligned_vector *)(src + i);
+    }
+    if (i < channels) store_lanes(dst + i, load_lanes(src + i, channels - i), channels - i);
+    if (channels < width) clear(dst + channels, width - channels);
+}
+
+/* Rows of a matrix (k, oc): in a panel, each is the next row. */
+OUTLINE void copy_rows(const struct pplconv_pack_weights_args *a) {
+    const int64_t size = sizeof(element), width = a->panel_width, k = a->ic, step = k * width;
+    for (int64_t o = a->oc_begin; o < a->oc_end; o += PANELS * width) {
+        const int64_t end = least(a->oc_end, o + PANELS * width);
+        const char *src = AT_CONST(char, a->src, o * size);
+        element *row = (element *)a->dst + o * k;
+        for (int64_t i = 0; i < k; i++, src += a->src_ks, row += width) {
+            const element *from = (const element *)src;
+            element *to = row;
+            for (int64_t c = o; c < end; c += width, from += width, to += step) {
+                copy_row(to, from, least(end - c, width), width);
+            }
+        }
+    }
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_pack_weights_args *a = argument;
     const int64_t size = sizeof(element), taps = a->taps, width = a->panel_width;
     const int64_t together = a->channel_block, k = a->ic * taps;
     const int64_t whole = a->ic / together * together, left = a->ic - whole;
-    const int64_t packed_k = (whole + (left ? together : 0)) * taps;
+    const int64_t packed_k = (whole + (left ? together : 0)) * taps, step = a->src_os;
 
+    if (a->src_ks != size) {
+        copy_rows(a);
+        return;
+    }
     for (int64_t o = a->oc_begin; o < a->oc_end; o += width) {
         element *panel = (element *)a->dst + o * packed_k;
-        const char *src = AT_CONST(char, a->src, o * k * size);
+        const char *src = AT_CONST(char, a->src, o * step);
         for (int64_t k0 = 0; k0 < k; k0 += PIECE) {
             int64_t place[PIECE];
             const int64_t count = least(k - k0, PIECE);
             find_places(place, a, k0, count);
-            pack_piece(a, src + k0 * size, k * size, least(a->oc_end - o, width), count, panel,
+            pack_piece(a, src + k0 * size, step, least(a->oc_end - o, width), count, panel,
                        place);
         }
         for (int64_t t = 0; left && t < taps; t++) { /* channels that the last block lacks */

@@ -6,7 +6,8 @@
 ``direct.py``            any convolution without im2col
 ``pointwise.py``         1x1 as a matrix product on the user's array
 ``im2col.py``            any convolution, tiles of pixels packed into scratch
-``tiled.py``             the candidates of both: tiles, blocks, segments
+``gemm.py``              the matrix product
+``tiled.py``             the candidates of these three: tiles, blocks, segments
 ``nest.py``              one candidate of the GEMM nest
 ``*_blocking.py``        tile, blocks and segments of one candidate, with their memory
 ``*_cost.py``            what such a candidate costs
@@ -16,16 +17,43 @@
 ``error_bounds.py``      how far each method may be from float64
 =======================  =======================================================================
 
-To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised first.
+To add an algorithm, add a module and name it in `ALGORITHMS`, most specialised first, or in
+`MATRIX_ALGORITHMS`.
 """
 
 from __future__ import annotations
 
-from . import depthwise, direct, im2col, pointwise, winograd
+from types import ModuleType
+
+from ..matrix_problem import MatrixProblem
+from ..problem import Problem
+from . import depthwise, direct, gemm, im2col, pointwise, winograd
 from .candidate import Candidate, KernelKey
 from .context import PlanContext
 from .core_model import CoreModel
 
+# For convolutions; `algorithm=` takes these names.
 ALGORITHMS = {module.NAME: module for module in (depthwise, pointwise, winograd, direct, im2col)}
+# For matrix products.
+MATRIX_ALGORITHMS = {gemm.NAME: gemm}
 
-__all__ = ["ALGORITHMS", "Candidate", "CoreModel", "KernelKey", "PlanContext"]
+
+def serving(problem: Problem) -> dict[str, ModuleType]:
+    """Return the algorithms that may be chosen for a problem without being asked for, by name."""
+    if isinstance(problem, MatrixProblem):
+        return dict(MATRIX_ALGORITHMS)
+    found: dict[str, ModuleType] = dict(ALGORITHMS)
+    if not winograd.volunteers(problem):
+        del found[winograd.NAME]
+    return found
+
+
+__all__ = [
+    "ALGORITHMS",
+    "MATRIX_ALGORITHMS",
+    "Candidate",
+    "CoreModel",
+    "KernelKey",
+    "PlanContext",
+    "serving",
+]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..numerics import Numerics
-from ..problem import ConvProblem
+from ..problem import Problem
 from .core_model import CoreModel
 
 LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
@@ -93,28 +93,6 @@ def team_pieces(total: int, multiple: int, threads: int, cycles: float) -> int:
     return threads
 
 
-def memory(
-    problem: ConvProblem, element: int, channels: int, height: int, width: int
-) -> tuple[int, ...]:
-    """Describe how an array lies in the problem's layout, given the bytes of an element.
-
-    Returns
-    -------
-    tuple of int
-        Bytes from one image, block of channels, row and pixel to the next, and how many
-        channels are neighbours in memory (elements): 1 in NCHW, all in NHWC.
-    """
-    if problem.layout == "NCHW":
-        plane = height * width * element
-        return channels * plane, plane, width * element, element, 1
-    if problem.layout == "NHWC":
-        pixel = channels * element
-        return height * width * pixel, 0, width * pixel, pixel, max(channels, 1)
-    pixel = problem.block * element
-    plane = height * width * pixel
-    return ceil_div(channels, problem.block) * plane, plane, width * pixel, pixel, problem.block
-
-
 def ragged_groups(problem: ConvProblem) -> str | None:
     """Say why groups that end inside a block of channels are refused; None if none does."""
     if problem.layout == "NCHWc" and problem.groups > 1:
@@ -129,7 +107,7 @@ class Candidate(ABC):
 
     Attributes
     ----------
-    problem : ConvProblem
+    problem : Problem
         What is computed.
     numerics : Numerics
         The types that it computes with.
@@ -139,7 +117,7 @@ class Candidate(ABC):
         Which module of ``schedules`` runs it.
     """
 
-    problem: ConvProblem
+    problem: Problem
     numerics: Numerics
     algorithm: str
     loops: str
@@ -209,21 +187,15 @@ class Candidate(ABC):
         }
 
 
-def shape_fields(p: ConvProblem, numerics: Numerics) -> Mapping[str, Any]:
+def shape_fields(p: Problem, numerics: Numerics) -> Mapping[str, Any]:
     """Describe the problem to the loops: its geometry and how the user's arrays lie."""
-    (top, _), (left, _) = p.padding
     return {
-        "geometry": (
-            *(p.ih, p.iw, p.oh, p.ow, p.kh, p.kw),
-            *p.stride,
-            *p.dilation,
-            *(top, left),
-        ),
+        "geometry": p.geometry,
         "numerics": numerics,
         "batch": p.batch,
         "groups": p.groups,
         "ic": p.ic // p.groups,
         "oc": p.oc // p.groups,
-        "x": memory(p, numerics.source_bytes, p.ic, p.ih, p.iw),
-        "y": memory(p, numerics.destination_bytes, p.oc, p.oh, p.ow),
+        "x": p.input_memory(numerics.source_bytes),
+        "y": p.output_memory(numerics.destination_bytes),
     }

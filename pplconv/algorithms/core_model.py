@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..problem import ConvProblem
+from ..problem import Problem
 from .context import PlanContext
 
 CALL_CYCLES = 40.0  # a microkernel: its arguments, its tail masks, the call
@@ -84,15 +84,15 @@ def streams_cycles(mr: int) -> float:
     return mr * STREAM_CYCLES if mr > MOST_STREAMS else 0.0
 
 
-def direct_sum_floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
+def direct_sum_floor(problem: Problem, lanes: int, core: CoreModel) -> float:
     """Least cycles of any direct sum on one thread: its FMAs at the peak rate."""
     return problem.flops / 2 / (lanes * core.fma_per_cycle)
 
 
-def conversion_cycles(problem: ConvProblem, lanes: int, reads: float) -> float:
+def conversion_cycles(problem: Problem, lanes: int, reads: float) -> float:
     """Cycles to convert the input, `reads` times, and the output once."""
     p = problem
-    inputs, outputs = p.ic * p.ih * p.iw, p.oc * p.oh * p.ow
+    inputs, outputs = p.ic * p.input_pixels, p.oc * p.output_pixels
     cycles = reads * inputs * CONVERT_IN_CYCLES + outputs * CONVERT_OUT_CYCLES
     return p.batch * cycles / lanes
 

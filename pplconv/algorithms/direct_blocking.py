@@ -12,7 +12,7 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, KernelKey, ceil_div, memory, round_up, thread_scratch
+from .candidate import LINE, Candidate, KernelKey, ceil_div, round_up, thread_scratch
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 
@@ -310,6 +310,6 @@ class DirectBlocking(Candidate):
         if not self.flat:
             return {}
         p = self.problem
-        x = memory(p, self.numerics.source_bytes, p.ic, *self.geometry[:2])
-        y = memory(p, self.numerics.destination_bytes, p.oc, *self.geometry[2:4])
+        x = p.memory(self.numerics.source_bytes, p.ic, *self.geometry[:2])
+        y = p.memory(self.numerics.destination_bytes, p.oc, *self.geometry[2:4])
         return {"x": x, "y": y}

@@ -1,7 +1,8 @@
-"""The GEMM nest that ``pointwise`` and ``im2col`` share: blocks, segments and their memory.
+"""The GEMM nest that ``pointwise``, ``im2col`` and ``gemm`` share: blocks, segments, their memory.
 
 A `NestBlocking` is one candidate: everything that the loops of ``schedules.gemm`` need besides the
-problem. Block sizes follow the register and cache formulas in MegEngine's and OpenPPL's documents:
+problem. It works on a `MatrixProblem`: that of a convolution has output pixels for rows, output
+channels for columns, and windows of the image for A. Block sizes follow the register and cache formulas in MegEngine's and OpenPPL's documents:
 the number of registers gives the tile, L1 the block of K and one operand's panel, L2 the packed
 pixels of a task.
 """
@@ -12,9 +13,19 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from ..geometry import Geometry
+from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
-from ..problem import ConvProblem
-from .candidate import LINE, Candidate, KernelKey, ceil_div, odd_lines, round_up, thread_scratch
+from ..problem import Problem
+from .candidate import (
+    LINE,
+    Candidate,
+    KernelKey,
+    ceil_div,
+    odd_lines,
+    round_up,
+    thread_scratch,
+)
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 
@@ -23,7 +34,7 @@ PREFETCH_STEPS = 24
 SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they stay in L1
 
 
-def block_panel(problem: ConvProblem, nr: int) -> int:
+def block_panel(problem: Problem, nr: int) -> int:
     """Output channels of a tile of `nr` columns in NCHWc: blocks are divided as evenly as possible.
 
     A tile stores into one block, so panels wider than a block would be cut.
@@ -31,7 +42,7 @@ def block_panel(problem: ConvProblem, nr: int) -> int:
     widest = next(
         width for width in range(min(problem.block, nr), 0, -1) if problem.block % width == 0
     )
-    return max(min(widest, problem.oc // problem.groups), 1)
+    return max(min(widest, problem.matrix.n), 1)
 
 
 @dataclass(frozen=True)
@@ -40,12 +51,12 @@ class NestBlocking(Candidate):
 
     Parameters
     ----------
-    problem : ConvProblem
+    problem : Problem
         What is computed.
     numerics : Numerics
         The types that it is computed with.
     algorithm : str
-        ``"pointwise"`` or ``"im2col"``.
+        ``"pointwise"``, ``"im2col"`` or ``"gemm"``.
     packed : bool
         Whether pixels are packed into scratch before the product.
     orientation : str
@@ -58,7 +69,7 @@ class NestBlocking(Candidate):
         Whether the loop over the task's pixels is the inner one.
     """
 
-    problem: ConvProblem
+    problem: Problem
     numerics: Numerics
     algorithm: str
     packed: bool
@@ -77,13 +88,18 @@ class NestBlocking(Candidate):
     @property
     def bits(self) -> str:
         """The order of the sum: channel by channel in NCHW, else tap by tap."""
-        order = "kh, kw, c" if self.channels_last else "c, kh, kw"
+        if self.problem is self.matrix:
+            return f"sum over k{self.numerics.order}"
+        order = "kh, kw, c" if self.x_in_rows else "c, kh, kw"
         return f"sum over {order}{self.numerics.order}"
 
     @property
     def blocks(self) -> dict[str, int | str]:
         """Orientation, tile, blocks and segments."""
-        return {
+        own: dict[str, int | str] = {}
+        if self.problem is self.matrix:  # of convolutions, the algorithm says it
+            own["rows"] = "packed" if self.packed else "in place"
+        return own | {
             "orientation": self.orientation,
             "mr": self.mr,
             "nr": self.nr,
@@ -97,7 +113,7 @@ class NestBlocking(Candidate):
     @property
     def error_bound(self) -> float:
         """Bound of one chain of FMAs."""
-        return direct_error_bound(self.problem.k, self.numerics)
+        return direct_error_bound(self.matrix.k, self.numerics)
 
     @property
     def kernel(self) -> KernelKey:
@@ -105,42 +121,58 @@ class NestBlocking(Candidate):
         return KernelKey("gemm", self.mr, self.nr)
 
     @lazy
-    def channels_last(self) -> bool:
-        """Whether channels of a pixel are neighbours in the user's arrays, maybe only in blocks."""
-        return self.problem.layout != "NCHW"
+    def matrix(self) -> MatrixProblem:
+        """The matrices that are multiplied."""
+        return self.problem.matrix
 
     @lazy
-    def one_image(self) -> bool:
-        """Whether pixels run on from one image to the next."""
-        return self.problem.layout == "NHWC"
+    def geometry(self) -> Geometry:
+        """The images that the rows of A are windows of."""
+        return self.problem.geometry
+
+    @lazy
+    def x_in_rows(self) -> bool:
+        """Whether channels of an input pixel are neighbours in memory, maybe only in blocks."""
+        return self.matrix.a_in_rows
+
+    @lazy
+    def y_in_rows(self) -> bool:
+        """The same of an output pixel; if not, tiles of channels are stored transposed."""
+        return self.matrix.c_in_rows
+
+    @lazy
+    def ic(self) -> int:
+        """Input channels of one group."""
+        return self.problem.ic // self.problem.groups
 
     @lazy
     def oc(self) -> int:
         """Output channels of one group."""
-        return self.problem.oc // self.problem.groups
+        return self.matrix.n
 
     @lazy
     def images(self) -> int:
         """Images that the loops treat separately."""
-        return 1 if self.one_image else self.problem.batch
+        return self.matrix.images
 
     @lazy
     def pixels(self) -> int:
         """Output pixels as the loops count them."""
-        area = self.problem.oh * self.problem.ow
-        return area * self.problem.batch if self.one_image else area
+        return self.matrix.m
 
     @lazy
     def panel_width(self) -> int:
         """Output channels in one panel of packed weights."""
-        if self.problem.layout == "NCHWc":
+        if self.problem.block:
             return block_panel(self.problem, self.nr)
         return self.nr if self.orientation == "channels" else self.mr
 
     @property
     def packing(self) -> str:
         """Format of the packed weights; weights of one format serve every plan that has it."""
-        order = "khkwc" if self.channels_last else "ckhkw"
+        if self.problem is self.matrix:
+            return f"panels of {self.panel_width}"
+        order = "khkwc" if self.x_in_rows else "ckhkw"
         return f"panels of {self.panel_width}, k = {order}"
 
     @lazy
@@ -156,13 +188,13 @@ class NestBlocking(Candidate):
     @lazy
     def tasks(self) -> int:
         """Iterations of the parallel loop."""
-        groups = ceil_div(self.problem.groups, self.group_segment)
+        groups = ceil_div(self.matrix.groups, self.group_segment)
         return groups * self.images * self.hw_segments * self.oc_segments
 
     @property
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
-        p = self.problem
+        p = self.matrix
         width = round_up(self.oc, self.panel_width)
         return p.groups * width * p.k * self.numerics.weight_bytes
 
@@ -174,17 +206,16 @@ class NestBlocking(Candidate):
     @property
     def flat(self) -> bool:
         """Whether an image's output pixels are its input pixels, row upon row."""
-        p = self.problem
-        return p.is_pointwise and not self.channels_last and not self.numerics.converts
+        return self.problem.is_pointwise and not self.x_in_rows and not self.numerics.converts
 
     @property
     def most_runs(self) -> int:
         """Most runs of the table: one ends with a vector, a row, a panel, or the segment."""
-        p = self.problem
+        g = self.geometry
         pixels = min(self.hw_segment, self.pixels)
-        row = p.oh * p.ow if self.flat else p.ow
+        row = g.oh * g.ow if self.flat else g.ow
         rows, panels = ceil_div(pixels, row) + 1, ceil_div(pixels, self.pixel_panel)
-        return p.kh * p.kw * (ceil_div(pixels, self.lanes) + rows + 2 * panels)
+        return g.kh * g.kw * (ceil_div(pixels, self.lanes) + rows + 2 * panels)
 
     @property
     def b_ahead(self) -> int:
@@ -201,7 +232,7 @@ class NestBlocking(Candidate):
 
         For planes that are converted into scratch as they lie: from one channel to the next.
         """
-        if not self.packed and not self.channels_last:
+        if not self.packed and not self.x_in_rows:
             return odd_lines(self.hw_segment * self.numerics.operand_bytes)
         return odd_lines(self.k_block * self.numerics.operand_bytes)
 
@@ -213,21 +244,21 @@ class NestBlocking(Candidate):
         wide and stays in L1; with several it must hold all panels between blocks.
         """
         columns = self.oc_segment if self.orientation == "channels" else self.hw_segment
-        width = self.nr if self.k_block >= self.problem.k else round_up(columns, self.nr)
+        width = self.nr if self.k_block >= self.matrix.k else round_up(columns, self.nr)
         return odd_lines(width * self.numerics.sum_bytes)
 
     @lazy
     def slab(self) -> tuple[int, int]:
         """Rows and channels of the input that are converted together before packing."""
-        p = self.problem
+        g = self.geometry
         if not (self.numerics.converts and self.packed):
             return 0, 0
-        spanned = min(ceil_div(max(self.hw_segment - 1, 0), max(p.ow, 1)) + 1, p.oh)
-        rows = min((spanned - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1, p.ih)
-        ic = p.ic // p.groups
-        if self.channels_last:
-            return rows, min(ic, p.block or ic)
-        return rows, min(max(SLAB_BYTES // (rows * p.iw * self.numerics.operand_bytes), 1), ic)
+        spanned = min(ceil_div(max(self.hw_segment - 1, 0), max(g.ow, 1)) + 1, g.oh)
+        rows = min((spanned - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
+        ic = self.ic
+        if self.x_in_rows:
+            return rows, min(ic, self.problem.block or ic)
+        return rows, min(max(SLAB_BYTES // (rows * g.iw * self.numerics.operand_bytes), 1), ic)
 
     @property
     def plane_row(self) -> int:
@@ -238,17 +269,17 @@ class NestBlocking(Candidate):
     def memory(self) -> tuple[int, int, int, int, int]:
         """Offsets of the run table, of the tile, and of planes and slab; bytes of one thread."""
         element = self.numerics.operand_bytes
-        transposed = self.orientation == "channels" and not self.channels_last
+        transposed = self.orientation == "channels" and not self.y_in_rows
         size = 0
-        if self.packed and self.channels_last:
+        if self.packed and self.x_in_rows:
             size = self.hw_segment * self.packed_row
         elif self.packed:
             size = round_up(self.hw_segment, self.pixel_panel) * self.k_block * element
         elif self.numerics.converts:
-            size = (self.hw_segment if self.channels_last else self.k_block) * self.packed_row
+            size = (self.hw_segment if self.x_in_rows else self.k_block) * self.packed_row
         runs = round_up(size, LINE)
         size = runs
-        if self.packed and not self.channels_last:
+        if self.packed and not self.x_in_rows:
             size += self.most_runs * RUN_BYTES
         tile = round_up(size, LINE)
         size = tile
@@ -262,13 +293,13 @@ class NestBlocking(Candidate):
             if transposed:
                 size += self.nr * self.plane_row
             slab = round_up(size, LINE)
-            size = slab + math.prod(self.slab) * self.problem.iw * element
+            size = slab + math.prod(self.slab) * self.geometry.iw * element
         return runs, tile, planes, slab, thread_scratch(size)
 
     @property
     def _tile_rows(self) -> int:
         """Rows of one tile that is converted from scratch, or of all that wait for their sums."""
-        if self.k_block >= self.problem.k:
+        if self.k_block >= self.matrix.k:
             return self.mr
         return self.hw_segment if self.orientation == "channels" else self.oc_segment
 
@@ -279,13 +310,20 @@ class NestBlocking(Candidate):
 
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.gemm.GemmSchedule`` takes."""
-        p = self.problem
+        g, p = self.geometry, self.matrix
         runs, tile, planes, slab, _ = self.memory
         slab_rows, slab_channels = self.slab
         fields: dict[str, Any] = {
             "images": self.images,
             "pixels": self.pixels,
-            "channels_last": self.channels_last,
+            "x_in_rows": self.x_in_rows,
+            "y_in_rows": self.y_in_rows,
+            "in_blocks": self.problem.block != 0,
+            "x_group": p.a.group * self.numerics.source_bytes,
+            "y_group": p.c.group * self.numerics.destination_bytes,
+            "weights_group": p.b.group * self.numerics.source_bytes,
+            "weights_column": p.b.column * self.numerics.source_bytes,
+            "weights_row": p.b.row * self.numerics.source_bytes,
             "channels_in_vectors": self.orientation == "channels",
             "packed": self.packed,
             "pixels_inner": self.pixels_inner,
@@ -309,6 +347,5 @@ class NestBlocking(Candidate):
             "tile_offset": tile,
         }
         if self.flat:
-            rows = (1, p.ih * p.iw, 1, p.oh * p.ow, 1, 1, 1, 1, 1, 1, 0, 0)
-            fields["geometry"] = rows
+            fields["geometry"] = Geometry(1, g.ih * g.iw, 1, g.oh * g.ow)
         return fields

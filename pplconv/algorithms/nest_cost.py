@@ -52,7 +52,7 @@ CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
 def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, float]:
     """Cycles of `nest` on `threads` threads, by term."""
-    p, numerics = nest.problem, nest.numerics
+    p, numerics = nest.matrix, nest.numerics
     by_pixels = nest.orientation == "pixels"
     rows, columns = (nest.oc, nest.pixels) if by_pixels else (nest.pixels, nest.oc)
     row_segment = nest.oc_segment if by_pixels else nest.hw_segment
@@ -86,18 +86,17 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         "stream": _stream(nest, core) * repeat,
         "store": 0.0,
     }
-    if not by_pixels and not nest.channels_last:
-        pages = min(p.oh * p.ow * numerics.sum_bytes / PAGE_BYTES, 1.0)
+    if not by_pixels and not nest.y_in_rows:
+        pages = min(nest.problem.output_pixels * numerics.sum_bytes / PAGE_BYTES, 1.0)
         across = STORE_TRANSPOSED_CYCLES + NEW_PAGE_CYCLES * pages
         work["store"] = repeat * nest.oc * nest.pixels * across / nest.lanes
     if numerics.converts:
         # If segments share rows of the image, each segment converts them.
         reads = nest.oc_segments * 1.0
         if nest.packed:
-            reads *= (
-                nest.hw_segments * nest.slab[0] / max(p.ih * (p.batch if nest.one_image else 1), 1)
-            )
-        work["convert"] = conversion_cycles(p, nest.lanes, reads)
+            images = nest.problem.batch // max(nest.images, 1)
+            reads *= nest.hw_segments * nest.slab[0] / max(nest.geometry.ih * images, 1)
+        work["convert"] = conversion_cycles(nest.problem, nest.lanes, reads)
     work["tile"] += nest.tasks * TASK_CYCLES
     largest = (
         min(1.0, nest.hw_segment / nest.pixels)
@@ -125,20 +124,20 @@ def _cut_panels(nest: NestBlocking) -> float:
 
 def _pack(nest: NestBlocking, core: CoreModel) -> float:
     """Cycles to pack the pixels, once for each segment of output channels."""
-    p = nest.problem
+    p, g = nest.matrix, nest.geometry
     vectors = p.groups * nest.images * p.k * nest.pixels / nest.lanes
-    if p.layout == "NCHWc":
-        per_vector = 1.5 + COPY_CYCLES * nest.lanes / max(min(p.ic // p.groups, p.block), 1)
-    elif nest.channels_last:
-        per_vector = 1.5 + 4.0 * nest.lanes / min(p.ic // p.groups * p.kw, 4 * nest.lanes)
-    elif p.stride[1] <= 2:
+    if block := nest.problem.block:
+        per_vector = 1.5 + COPY_CYCLES * nest.lanes / max(min(nest.ic, block), 1)
+    elif nest.x_in_rows:
+        per_vector = 1.5 + 4.0 * nest.lanes / max(min(nest.ic * g.kw, 4 * nest.lanes), 1)
+    elif g.stride_w <= 2:
         # A run ends with its row or panel; strided rows also bring what they skip from L3.
-        runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * p.ow)
+        runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * g.ow)
         # Packed pixels that fill L2 are written back line by line while they are packed.
-        block = nest.k_block * min(nest.hw_segment, nest.pixels) * nest.numerics.operand_bytes
-        per_vector = (5.0 if block > core.l2_bytes // 4 else 3.0) * runs
-        if p.stride[1] == 2:
-            per_vector += 4.0 * runs + 16.0 / (p.kh * p.kw)
+        packed = nest.k_block * min(nest.hw_segment, nest.pixels) * nest.numerics.operand_bytes
+        per_vector = (5.0 if packed > core.l2_bytes // 4 else 3.0) * runs
+        if g.stride_w == 2:
+            per_vector += 4.0 * runs + 16.0 / (g.kh * g.kw)
     else:
         per_vector = 2.0 * nest.lanes
     return vectors * per_vector * nest.oc_segments
@@ -146,7 +145,7 @@ def _pack(nest: NestBlocking, core: CoreModel) -> float:
 
 def _stream(nest: NestBlocking, core: CoreModel) -> float:
     """Cycles to bring the tiles' operands closer, beyond what hides behind FMAs."""
-    p, numerics = nest.problem, nest.numerics
+    p, numerics = nest.matrix, nest.numerics
     by_pixels = nest.orientation == "pixels"
     weight_row, pixel_row = (
         nest.k_block * size for size in (numerics.weight_bytes, numerics.operand_bytes)
@@ -173,16 +172,17 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
         row = nest.panel_width * numerics.weight_bytes / L3_BYTES
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panel_width)
         stalls = panels * p.k * max(0.0, row - 0.7 * step)
-    if nest.channels_last:
+    if nest.x_in_rows:
         # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB
         # apart also fall into one set of it.
         reads = nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr)
         stalls += reads / nest.mr * streams_cycles(nest.mr)
-        aliased = nest.mr * math.gcd(p.ic * numerics.operand_bytes, L1_WAY_BYTES)
+        apart = p.a.row * numerics.operand_bytes
+        aliased = nest.mr * math.gcd(apart, L1_WAY_BYTES)
         # The weights pass through one way.
         if not nest.packed and aliased >= core.l1_bytes:
             stalls += reads * CONFLICT_CYCLES
-    if not nest.packed and not nest.channels_last:
+    if not nest.packed and not nest.x_in_rows:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
-        far = 0.25 * (p.ic // p.groups) * nest.pixels * numerics.operand_bytes
+        far = 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
     return (near / core.l2_rate + far / L3_BYTES) * (1.0 - HIDDEN) + stalls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..problem import ConvProblem
+from ..problem import Problem
 from .candidate import balanced, ceil_div, round_up, team_pieces
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
@@ -31,18 +31,18 @@ def widths(channels: int, around: PlanContext) -> Iterator[tuple[int, int]]:
 
 
 def candidates(
-    problem: ConvProblem, around: PlanContext, algorithm: str, packed: bool
+    problem: Problem, around: PlanContext, algorithm: str, packed: bool
 ) -> Iterator[Nest]:
     """Yield the nests worth an estimate."""
     frame = _Frame(problem, around, algorithm, packed)
     panels = set()
     for nr, largest in sorted(around.tiles.items()):
-        if problem.layout == "NCHWc":
+        if problem.block:
             # A wider tile that cuts blocks into as many panels has fewer rows.
             if (panel := block_panel(problem, nr)) in panels:
                 continue
             panels.add(panel)
-        if problem.layout == "NCHW":
+        if not (frame.matrix.a_in_rows or frame.matrix.c_in_rows):
             yield from frame.by_pixels(nr, largest)
         yield from frame.by_channels(nr, largest)
 
@@ -51,7 +51,7 @@ class _Frame:
     """The numbers that all candidates of one problem and algorithm share."""
 
     def __init__(
-        self, problem: ConvProblem, around: PlanContext, algorithm: str, packed: bool
+        self, problem: Problem, around: PlanContext, algorithm: str, packed: bool
     ) -> None:
         self.problem, self.around = problem, around
         self.algorithm, self.packed = algorithm, packed
@@ -59,16 +59,18 @@ class _Frame:
         self.element = numerics.operand_bytes
         self.weight = numerics.weight_bytes
         self.sum = numerics.sum_bytes
-        self.one_image = problem.layout == "NHWC"
-        self.oc = problem.oc // problem.groups
-        area = problem.oh * problem.ow
-        self.pixels = max(1, area * problem.batch if self.one_image else area)
-        images = 1 if self.one_image else max(1, problem.batch)
-        self.share = images * problem.groups
+        self.matrix = matrix = problem.matrix
+        self.in_rows = matrix.a_in_rows and matrix.c_in_rows and not problem.block
+        self.oc = matrix.n
+        self.pixels = max(1, matrix.m)
+        self.share = max(1, matrix.images) * matrix.groups
         # K is cut between channels where packed k runs through the taps of each channel, and
         # between taps where their channels are gathered from blocks.
-        cuts = {"NCHW": problem.kh * problem.kw, "NCHWc": problem.ic // problem.groups}
-        self.whole = max(cuts.get(problem.layout, 1), 1) if packed else 1
+        self.whole = 1
+        if packed and problem.block:
+            self.whole = max(problem.ic // problem.groups, 1)
+        elif packed and not matrix.a_in_rows:
+            self.whole = problem.geometry.kh * problem.geometry.kw
         core = CoreModel.of(around)
         self.cycles = direct_sum_floor(problem, around.lanes, core) / self.share
         self.l1 = around.machine.l1d_bytes
@@ -76,7 +78,7 @@ class _Frame:
 
     def block_of_k(self, budget: int) -> int:
         """All of K, or equal blocks of about `budget` bytes for one row of weights."""
-        k, longest = self.problem.k, max(budget // self.weight, 1)
+        k, longest = self.matrix.k, max(budget // self.weight, 1)
         if self.numerics.chain is not None:
             return k  # sums of chains would be rounded between blocks
         # A sum that is a little too long is better left whole: cut, it needs two passes over C.
@@ -86,7 +88,7 @@ class _Frame:
 
     def panel(self, nr: int) -> int:
         """Output channels of a tile whose vectors run over channels."""
-        return block_panel(self.problem, nr) if self.problem.layout == "NCHWc" else nr
+        return block_panel(self.problem, nr) if self.problem.block else nr
 
     def pieces(self) -> tuple[int, ...]:
         """Numbers of pieces to cut the pixels into for the team: one if groups and images suffice.
@@ -99,7 +101,7 @@ class _Frame:
 
     def finer(self, pieces: int, multiple: int) -> int:
         """Several pieces for each thread, if the weights, which each piece reads, stay near."""
-        if pieces == 1 or self.oc * self.problem.k * self.weight > self.l2 // 4:
+        if pieces == 1 or self.oc * self.matrix.k * self.weight > self.l2 // 4:
             return pieces
         return team_pieces(self.pixels, multiple, pieces, self.cycles)
 
@@ -112,13 +114,13 @@ class _Frame:
         if tasks < threads:
             width = mr if orientation == "pixels" else self.panel(nr)
             oc_segment = balanced(self.oc, oc_segment, width, ceil_div(threads, tasks))
-        groups = self.problem.groups
+        groups = self.matrix.groups
         group_segment = balanced(groups, max(1, groups // (4 * threads)), 1)
         # Pixels innermost keeps a panel of weights in L1 while pixels stream by. The other order
         # suits NHWC as long as the weights stay in L2: it finishes whole pixels of the output one
         # after the other.
-        weights = self.oc * self.problem.k * self.weight
-        pixels_inner = not self.one_image or weights > self.l2
+        weights = self.oc * self.matrix.k * self.weight
+        pixels_inner = not self.in_rows or weights > self.l2
         return Nest(
             self.problem, self.numerics, self.algorithm, self.packed, orientation,
             self.around.lanes, mr, nr, k_block, oc_segment, hw_segment, group_segment, pixels_inner,
@@ -132,7 +134,7 @@ class _Frame:
         """
         k_block = self.block_of_k(self.l1 // 24)
         most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
-        if self.numerics.converts and k_block < self.problem.k:
+        if self.numerics.converts and k_block < self.matrix.k:
             # Sums wait in scratch for the next block of K; L2 has to hold them.
             most_pixels = min(most_pixels, max(self.l2 // 4 // (self.oc * self.sum), nr))
         pieces = self.finer(self.pieces()[0], nr)
@@ -145,9 +147,9 @@ class _Frame:
 
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
-        whole, panel = self.problem.k, self.panel(nr)
+        whole, panel = self.matrix.k, self.panel(nr)
         blocks = {self.block_of_k(self.l1 // 24), whole}
-        if self.numerics.converts and self.packed and self.problem.layout != "NCHW":
+        if self.numerics.converts and self.packed and self.matrix.a_in_rows:
             # Each block of K converts the segment's slab anew, so there is only one block.
             blocks = {whole}
         for k_block in blocks:
@@ -155,7 +157,7 @@ class _Frame:
             # Packed pixels share L2 with the weights on their way through.
             most_pixels = max(self.l2 // 4 // row, 1)
             oc_segment = round_up(self.oc, panel)
-            if self.problem.layout == "NCHW" or (self.numerics.converts and k_block < whole):
+            if not self.matrix.c_in_rows or (self.numerics.converts and k_block < whole):
                 # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.
                 waiting = nr if k_block == whole else oc_segment
                 room = self.l1 if k_block == whole else self.l2 // 4

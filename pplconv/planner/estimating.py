@@ -7,15 +7,23 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 from .. import config
-from ..algorithms import ALGORITHMS, Candidate, CoreModel, PlanContext, winograd
+from ..algorithms import (
+    ALGORITHMS,
+    MATRIX_ALGORITHMS,
+    Candidate,
+    CoreModel,
+    PlanContext,
+    serving,
+)
 from ..algorithms.core_model import CYCLES_PER_MICROSECOND
 from ..machine import Machine
 from ..machine import current as current_machine
 from ..numerics import Numerics, default_permission, numerics_of
-from ..problem import ConvProblem
+from ..problem import Problem
 from ..runtime import default_threads, process_threads
 from ..runtime import default_tolerance as tolerance_of
 from ..runtime.scope import DEFAULT_TOLERANCE
@@ -34,6 +42,8 @@ FLOOR_MARGIN = 1.06
 
 # A whole method further behind the best than this is of no interest to a search.
 PRUNE_METHODS = 3.0
+
+_MODULES: dict[str, ModuleType] = {**ALGORITHMS, **MATRIX_ALGORITHMS}
 
 SEARCHES = ("estimate", "measure", "exhaustive")
 
@@ -138,7 +148,7 @@ def least_share(around: PlanContext, start: int) -> float:
     return STARTS_PER_SHARE * start * CYCLES_PER_MICROSECOND * flops_per_cycle
 
 
-def team(problem: ConvProblem, around: PlanContext, settings: config.Settings) -> tuple[int, int]:
+def team(problem: Problem, around: PlanContext, settings: config.Settings) -> tuple[int, int]:
     """Cut a team down to what the work justifies.
 
     Returns
@@ -179,7 +189,7 @@ class Request:
 
     Parameters
     ----------
-    problem : ConvProblem
+    problem : Problem
         What is to be computed.
     algorithm : str
         A name, or ``"auto"``.
@@ -193,7 +203,7 @@ class Request:
         Another machine that the plan is for; this one if None.
     """
 
-    problem: ConvProblem
+    problem: Problem
     algorithm: str = "auto"
     tolerance: float = DEFAULT_TOLERANCE
     threads: int | None = None
@@ -261,9 +271,7 @@ class Request:
             If nothing serves the problem; the message says why.
         """
         if not names:
-            names = list(ALGORITHMS) if self.algorithm == "auto" else [self.algorithm]
-            if self.algorithm == "auto" and not winograd.volunteers(self.problem):
-                names.remove(winograd.NAME)
+            names = serving(self.problem) if self.algorithm == "auto" else [self.algorithm]
         contexts = self.contexts()
         if threads is not None:
             contexts = [replace(around, threads=threads) for around in contexts]
@@ -272,7 +280,7 @@ class Request:
         reasons: dict[str, None] = {}
         best = math.inf
         for name, around in itertools.product(names, contexts):
-            module = ALGORITHMS[name]
+            module = _MODULES[name]
             core = CoreModel.of(around)
             unfit = module.supports(self.problem, around.numerics)
             reason = None if unfit is None else f": {unfit}"
@@ -303,7 +311,7 @@ class Request:
         return self.max_workspace is None or candidate.scratch_bytes <= self.max_workspace
 
     def _too_imprecise(self, name: str, around: PlanContext) -> str:
-        every = ALGORITHMS[name].candidates(self.problem, replace(around, tolerance=math.inf))
+        every = _MODULES[name].candidates(self.problem, replace(around, tolerance=math.inf))
         least = min(c.error_bound for c in every)
         return f" with tolerance={self.tolerance}: its stated error is {least:.1e}"
 

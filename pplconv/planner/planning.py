@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
 from ..epilogue import COST_CLASSES
-from ..problem import ConvProblem
+from ..problem import Problem
 from ..schedules.team import largest_team
 from .estimating import (
     PRUNE_METHODS,
@@ -58,7 +58,7 @@ class _Known:
 
 
 def make_plan(
-    problem: ConvProblem,
+    problem: Problem,
     *,
     algorithm: str = "auto",
     tolerance: float | None = None,
@@ -73,7 +73,7 @@ def make_plan(
 
     Parameters
     ----------
-    problem : ConvProblem
+    problem : Problem
         What is to be computed.
     algorithm, threads, max_workspace
         See `Request`.

@@ -17,7 +17,7 @@ from ..algorithms import Candidate
 from ..memory.arrays import empty_aligned
 from ..memory.dtypes import DTYPES
 from ..numerics import Numerics
-from ..problem import ConvProblem
+from ..problem import Problem
 from .estimating import Ranked, Request, rank_team
 from .racing import Progress, Runs, Timed, choose, pruned, race
 
@@ -30,7 +30,7 @@ class Bench:
 
     Parameters
     ----------
-    problem : ConvProblem
+    problem : Problem
         What is computed.
     isas : mapping of Numerics to str
         Instruction set of the kernels, by the types that are computed with.
@@ -38,7 +38,7 @@ class Bench:
         Class of what follows the sums.
     """
 
-    def __init__(self, problem: ConvProblem, isas: Mapping[Numerics, str], epilogue: str) -> None:
+    def __init__(self, problem: Problem, isas: Mapping[Numerics, str], epilogue: str) -> None:
         rng = np.random.default_rng(0)
         dtype = DTYPES[problem.dtype]
         drawn = np.promote_types(dtype, np.float32)  # halves cannot be drawn
@@ -47,8 +47,7 @@ class Bench:
         self.x: NDArray[Any] = empty_aligned(problem.input_shape, dtype)
         self.x[...] = rng.random(problem.input_shape, drawn)
         self.x -= dtype.type(0.5)
-        shape = (problem.oc, problem.ic // problem.groups, problem.kh, problem.kw)
-        self.weight = rng.random(shape, drawn).astype(dtype)
+        self.weight = rng.random(problem.weight_shape, drawn).astype(dtype)
         self.weight -= dtype.type(0.5)
         self.y: NDArray[Any] = empty_aligned(problem.output_shape, dtype)
         self.y.fill(1)  # its pages are there before the first run is timed

@@ -384,15 +384,16 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     cdef const DirectJob *j = <const DirectJob *> job
     cdef pplconv_pack_weights_args p
     cdef int64_t group, panels = ceil_div(j.shape.oc, j.panel)
-    cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.size.weight
     p.oc_begin = panels * index // pieces * j.panel
     p.oc_end = least(panels * (index + 1) // pieces * j.panel, j.shape.oc)
     p.ic = j.shape.ic
     p.taps = j.shape.taps
     p.panel_width = j.panel
     p.channel_block = j.channels
+    p.src_ks = j.shape.size.weight
+    p.src_os = j.shape.ic * j.shape.taps * p.src_ks
     for group in range(j.shape.groups):
-        p.src = weights + group * filters
+        p.src = weights + group * j.shape.oc * p.src_os
         p.dst = packed + group * j.weights_group
         j.pack_weights(&p)
 

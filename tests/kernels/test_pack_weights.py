@@ -34,20 +34,36 @@ def test_blocks_of_vectors(checker, row, block, rng):
                 check(checker, row, rng, oc, ic, taps, width, block)
 
 
-def check(checker, row, rng, oc, ic, taps, panel_width, channel_block):
-    """Pack a random part of the panels; the others must stay as they are."""
+@every_kernel
+@pytest.mark.parametrize("panel_width", [1, 2, 5, 8, 14, 16, 32, 48])
+def test_matrix_whose_channels_are_neighbours(checker, row, panel_width, rng):
+    for oc in (1, panel_width, panel_width + 1, 5 * panel_width - 1, int(rng.integers(1, 300))):
+        for k in (1, 2, int(rng.integers(1, 40))):
+            for channel_block in (1, k):
+                check(checker, row, rng, oc, k, 1, panel_width, channel_block, across=True)
+
+
+def check(checker, row, rng, oc, ic, taps, panel_width, channel_block, across=False):
+    """Pack a random part of the panels; the others must stay as they are.
+
+    `across`: output channels are neighbours, and rows may have gaps.
+    """
     call = PackingCall(checker, row, rng)
     size, panels = call.dtype.itemsize, -(-oc // panel_width)
     blocks = -(-ic // channel_block)
     k = blocks * channel_block * taps
     begin = int(rng.integers(0, panels))
     end = int(rng.integers(begin, panels)) + 1
-    src = call.place_input("src", (oc, ic, taps), (ic * taps * size, taps * size, size))
+    gap = int(rng.integers(0, 4))
+    src_os, src_ks = (size, (oc + gap) * size) if across else ((ic * taps + gap) * size, size)
+    src = call.place_input("src", (oc, ic, taps), (src_os, taps * src_ks, src_ks))
     strides = (k * panel_width * size, panel_width * size, size)
     call.place_output("dst", (end - begin, k, panel_width), strides)
     # The kernel counts panels from the first, wherever it begins.
     call.values["dst"] -= begin * strides[0]
     call.values |= {
+        "src_os": src_os,
+        "src_ks": src_ks,
         "oc_begin": begin * panel_width,
         "oc_end": min(end * panel_width, oc),
         "ic": ic,

@@ -1,0 +1,146 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Which plans the GEMM nest refuses: those that it could not carry out inside their memory."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_run
+from pplconv.schedules.base cimport ceil_div, check_tile, least, most
+from pplconv.schedules.gemm_job cimport GemmFields, GemmJob
+
+
+cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1:
+    """Refuse scratch in which packed pixels, runs and tile overlap or do not fit."""
+    cdef const GemmFields *f = &j.plan
+    cdef int64_t e = j.shape.size.operand, packed = 0, runs = 0, tile = 0, width, entries
+    if f.runs_offset % e or f.tile_offset % e or f.packed_row % e or f.tile_row % e:
+        raise ValueError("offsets are whole elements")
+    if f.packed and f.x_in_rows:
+        if f.packed_row < least(f.k_block, j.k) * e:
+            raise ValueError("rows of the scratch are shorter than what goes into them")
+        packed = f.hw_segment * f.packed_row
+    elif f.packed:
+        # Runs end with whole vectors; vectors over pixels are read up to a tile's width.
+        width = ceil_div(f.hw_segment, j.lanes) * j.lanes
+        if f.pixel_panel < width if f.channels_in_vectors else f.pixel_panel != f.nr:
+            raise ValueError("panels of pixels are not as wide as what reads them")
+        packed = ceil_div(f.hw_segment, f.pixel_panel) * f.pixel_panel * f.k_block
+        if packed >= 1 << 31:
+            raise ValueError("packed pixels of a task are counted in 32 bits")
+        packed *= e
+        # A run ends with a vector, a row, a panel or the segment.
+        entries = least(f.hw_segment, f.pixels)
+        entries = (ceil_div(entries, j.lanes) + ceil_div(entries, j.shape.geometry.ow) + 1
+                   + 2 * ceil_div(entries, f.pixel_panel)) if entries else 0
+        runs = j.shape.taps * entries * sizeof(pplconv_run)
+    if f.channels_in_vectors and not f.y_in_rows:
+        width = 1 if f.k_block >= j.k else ceil_div(least(f.oc_segment, j.shape.oc), f.nr)
+        width *= f.nr
+        if f.tile_row < width * j.shape.size.sum:
+            raise ValueError("rows of the tile are shorter than what goes into them")
+        tile = f.hw_segment * f.tile_row
+    if (f.runs_offset < packed or f.tile_offset < f.runs_offset + runs
+            or (tasks and thread_scratch < f.tile_offset + tile)):
+        raise ValueError("the scratch is too small")
+    if j.shape.converts:
+        check_converted(j, tasks, thread_scratch, tile)
+    return 0
+
+
+cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch,
+                         int64_t tile) except -1:
+    """Refuse scratch in which converted arrays overlap or do not fit.
+
+    `tile` is the size of the tile that is stored transposed.
+    """
+    cdef const GemmFields *f = &j.plan
+    cdef int64_t e = j.shape.size.operand, rows, columns, spanned
+    cdef int64_t block = 0, planes = 0, slab = 0
+    g = &j.shape.geometry
+    if f.slab_offset % e or f.plane_offset % e or f.plane_row % e:
+        raise ValueError("offsets are whole elements")
+    if not f.packed:
+        rows, columns = f.hw_segment, least(f.k_block, j.k)
+        if not f.x_in_rows:
+            rows, columns = columns, rows
+        if f.packed_row < columns * e:
+            raise ValueError("rows of the scratch are shorter than what goes into them")
+        block = rows * f.packed_row
+    else:
+        spanned = least(ceil_div(f.hw_segment - 1, most(g.ow, 1)) + 1, g.oh)
+        spanned = (spanned - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
+        if f.slab_rows < least(spanned, g.ih):
+            raise ValueError("the slab has fewer rows than what goes into it")
+        if f.slab_channels < 1 or (f.x_in_rows and f.slab_channels < least(
+                j.shape.ic, j.shape.x.width)):
+            raise ValueError("the slab has fewer channels than what goes into it")
+        slab = f.slab_channels * f.slab_rows * g.iw * e
+    if f.channels_in_vectors and not f.y_in_rows:
+        if f.plane_row < f.hw_segment * j.shape.size.sum:
+            raise ValueError("planes are smaller than what goes into them")
+        planes = f.nr * f.plane_row
+    else:
+        rows, columns = f.oc_segment, f.hw_segment
+        if f.channels_in_vectors:
+            rows, columns = columns, rows
+        if f.k_block >= j.k:
+            rows, columns = f.mr, f.nr
+        if f.tile_row < columns * j.shape.size.sum:
+            raise ValueError("rows of the tile are shorter than what goes into them")
+        tile = rows * f.tile_row
+    if tasks and (f.runs_offset < block or f.plane_offset < f.tile_offset + tile
+                  or f.slab_offset < f.plane_offset + planes
+                  or thread_scratch < f.slab_offset + slab):
+        raise ValueError("the scratch is too small")
+    return 0
+
+
+cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch,
+                    int64_t weight_bytes) except -1:
+    """Refuse a plan that the loops could not carry out inside its memory."""
+    cdef const GemmFields *f = &j.plan
+    cdef int64_t panels, e = j.shape.size.weight
+    g = &j.shape.geometry
+    check_tile(&j.gemm, f.mr, f.nr)
+    if (not f.x_in_rows and (j.shape.x.width != 1 or j.shape.x.block == 0)
+            or not f.y_in_rows and (j.shape.y.width != 1 or j.shape.y.block == 0)):
+        raise ValueError("x_in_rows or y_in_rows says otherwise than the arrays")
+    if f.in_blocks and not (f.x_in_rows and f.y_in_rows):
+        raise ValueError("in blocks, channels of a pixel are neighbours")
+    if f.images != j.shape.batch and (
+            f.images != 1 or not f.x_in_rows or not f.y_in_rows
+            or j.shape.x.image != g.ih * j.shape.x.row or j.shape.x.row != g.iw * j.shape.x.pixel
+            or j.shape.y.image != g.oh * j.shape.y.row or j.shape.y.row != g.ow * j.shape.y.pixel):
+        raise ValueError("pixels run on from image to image only where rows do")
+    if f.images * f.pixels != j.shape.batch * g.oh * g.ow:
+        raise ValueError("images and pixels are not those of the geometry")
+    if f.in_blocks and not f.packed:
+        raise ValueError("channels in blocks must be packed")
+    if not f.packed and (j.shape.taps != 1 or g.ih != g.oh or g.iw != g.ow or g.pad_top
+                         or g.pad_left or g.stride_h != 1 or g.stride_w != 1):
+        raise ValueError("only pixels of a 1x1 kernel are used as they lie")
+    if min(f.k_block, f.oc_segment, f.hw_segment, f.group_segment) < 1:
+        raise ValueError("blocks and segments are at least 1")
+    if f.panel_width < 1 or f.panel_width > f.nr if f.in_blocks else (
+            f.panel_width != (f.nr if f.channels_in_vectors else f.mr)):
+        raise ValueError("panels of weights are not as wide as the tile that reads them")
+    if f.channels_in_vectors and not f.y_in_rows and not f.pixels_inner:
+        raise ValueError("a panel that is stored transposed has its pixels innermost")
+    if not f.channels_in_vectors and (f.x_in_rows or f.y_in_rows):
+        raise ValueError("where channels are neighbours, vectors run over output channels")
+    if f.oc_segment % f.panel_width and f.oc_segment < j.shape.oc:
+        raise ValueError("oc_segment must be whole panels")
+    if not f.channels_in_vectors and f.hw_segment % j.lanes and f.hw_segment < f.pixels:
+        raise ValueError("hw_segment must be whole vectors")
+    if f.packed and not f.x_in_rows and f.k_block % j.shape.taps:
+        raise ValueError("k_block must be whole channels")
+    if f.in_blocks and f.k_block < j.k and f.k_block % j.shape.ic:
+        raise ValueError("k_block must be whole taps")
+    check_scratch(j, tasks, thread_scratch)
+    panels = ceil_div(j.shape.oc, f.panel_width)
+    if weight_bytes < j.shape.groups * panels * f.panel_width * j.k * e:
+        raise ValueError("packed weights are larger than their memory")
+    if tasks != (f.images * ceil_div(j.shape.oc, f.oc_segment)
+                 * ceil_div(f.pixels, f.hw_segment)
+                 * ceil_div(j.shape.groups, f.group_segment)):
+        raise ValueError("the tasks are not those of the segments")
+    return 0

@@ -1,0 +1,78 @@
+"""What the GEMM nest knows of a plan and of a task: see ``gemm.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport GemmFamily, pplconv_kernel
+from pplconv.schedules.base cimport Shape, Tensors, ceil_div, channel_offset
+
+
+cdef struct GemmFields:
+    # The candidate's decisions. Members have the names of its `own_fields`, from which Cython fills
+    # them by name.
+    # Pixels are counted over one image, or over all where they run on (NHWC).
+    int64_t images, pixels
+    # Whether channels of a pixel are neighbours in input and output: all of them, or a block
+    # (NCHWc). In planes, the pixels of a channel are.
+    bint x_in_rows, y_in_rows, in_blocks
+    # Bytes from one group to the next, where channels do not lie in blocks.
+    int64_t x_group, y_group
+    # The weights before packing: bytes from one group, output channel and k to the next.
+    int64_t weights_group, weights_column, weights_row
+    # Which operand runs in vectors, whether pixels are packed, and which loop is the inner one.
+    bint channels_in_vectors, packed, pixels_inner
+    int64_t mr, nr, panel_width
+    int64_t k_block, oc_segment, hw_segment, group_segment
+    int64_t b_ahead
+    # Layout of the scratch: pixels in a panel, bytes of a packed row and of a tile's row.
+    int64_t pixel_panel, packed_row, tile_row
+    # For arrays that are converted. Pixels that are not packed are converted into the place of
+    # packed ones, a block of K at a time (rows of `packed_row` bytes). Pixels to be packed are
+    # first converted into a slab: the rows of the image that the segment sees, some channels at a
+    # time. Panels that are stored transposed pass through planes.
+    int64_t slab_rows, slab_channels, slab_offset, plane_offset, plane_row
+    # Scratch of one thread: packed pixels, runs, and the tile to be stored transposed.
+    int64_t runs_offset, tile_offset
+
+
+cdef struct GemmJob:
+    Shape shape
+    GemmFields plan
+    int64_t k, vectors, lanes
+    # How the work is divided: task = (group segment, image, hw segment, oc segment).
+    int64_t oc_segments, hw_segments
+    GemmFamily gemm
+    pplconv_kernel pack_pixels, pack_rows, store_transposed, pack_weights
+
+
+cdef struct Tile:
+    # What a task works on: one image and group, a segment of pixels and of channels.
+    int64_t image, group, pixel, pixels, channel, channels
+    int64_t k_begin, k_end, run_count
+    bint first, last
+
+
+cdef inline const char *input_at(const GemmJob *j, const Tensors *t,
+                                 const Tile *tile) noexcept nogil:
+    # The first pixel and channel of the tile's image and group; channels do not lie in blocks.
+    return t.x + tile.image * j.shape.x.image + tile.group * j.plan.x_group
+
+
+cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel,
+                             int64_t pixel) noexcept nogil:
+    # `channel` within the group, `pixel` as the job counts pixels
+    cdef int64_t offset = tile.image * j.shape.y.image + pixel * j.shape.y.pixel
+    if j.plan.in_blocks:
+        channel += tile.group * j.shape.oc
+    else:
+        offset += tile.group * j.plan.y_group
+    return offset + channel_offset(&j.shape.y, j.shape.size.destination, channel)
+
+
+cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
+                                   const Tile *tile) noexcept nogil:
+    # Panels lie one after another, each K x panel_width.
+    cdef int64_t padded = ceil_div(j.shape.oc, j.plan.panel_width) * j.plan.panel_width
+    cdef int64_t column = tile.channel % j.plan.panel_width
+    return t.weights + (
+        (tile.group * padded + tile.channel - column) * j.k + tile.k_begin * j.plan.panel_width + column
+    ) * j.shape.size.weight
