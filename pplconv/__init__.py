@@ -3,6 +3,8 @@
 ================  ================================================================================
 ``conv2d``        convolve once: weights are packed in the call
 ``Conv2d``        convolve often: weights are packed once
+``matmul``        matrix product, as `numpy.matmul`, with an epilogue
+``Linear``        product with a matrix of weights that is packed once
 ``to_blocked``    NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
 ``empty_aligned`` an array that kernels store into fastest, for `out=` and for inputs
 ``InstancePool``  several instances of a model behind one queue; ``QueueFull``, ``PoolClosed``,
@@ -26,6 +28,8 @@ from ._version import __version__
 from .api.blocked import from_blocked, to_blocked
 from .api.conv import Conv2d
 from .api.function import conv2d
+from .api.linear import Linear
+from .api.matmul import matmul
 from .commands.info import show_config
 from .memory.arrays import empty_aligned
 from .planner import Plan
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Conv2d",
     "InstancePool",
+    "Linear",
     "Plan",
     "PoolClosed",
     "QueueFull",
@@ -44,6 +49,7 @@ __all__ = [
     "conv2d",
     "empty_aligned",
     "from_blocked",
+    "matmul",
     "runtime",
     "show_config",
     "to_blocked",

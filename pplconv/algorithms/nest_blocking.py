@@ -319,11 +319,14 @@ class NestBlocking(Candidate):
             "x_in_rows": self.x_in_rows,
             "y_in_rows": self.y_in_rows,
             "in_blocks": self.problem.block != 0,
-            "x_group": p.a.group * self.numerics.source_bytes,
-            "y_group": p.c.group * self.numerics.destination_bytes,
-            "weights_group": p.b.group * self.numerics.source_bytes,
-            "weights_column": p.b.column * self.numerics.source_bytes,
-            "weights_row": p.b.row * self.numerics.source_bytes,
+            # Bytes of input and output from one group to the next, of the weights before packing from
+            # one group, output channel and k to the next; channels with a bias of their own.
+            "matrices": (
+                p.a.group * self.numerics.source_bytes,
+                p.c.group * self.numerics.destination_bytes,
+                *(b * self.numerics.source_bytes for b in (p.b.group, p.b.column, p.b.row)),
+                0 if self.problem is p else self.oc,
+            ),
             "channels_in_vectors": self.orientation == "channels",
             "packed": self.packed,
             "pixels_inner": self.pixels_inner,

@@ -19,22 +19,21 @@ from pplconv.memory.arrays cimport (
     lies_plain,
 )
 from pplconv.api.prepared cimport Operands, hold_nothing, release_all, run
-from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias, read_only
+from pplconv.api.layer cimport Layer
+from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
 
 from dataclasses import replace
-
-import numpy as np
+from functools import partial
 
 from pplconv.api import arguments, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
-from pplconv.api.call_signature import CallSignature
-from pplconv.api.settings import PICKLED, SETTINGS, checked, state_of
+from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import pinned_cores
 
 
-cdef class Conv2d:
+cdef class Conv2d(Layer):
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
 layout='NCHW', algorithm='auto', tolerance=None, precision=None, input_shape=None, \
 search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
@@ -150,13 +149,10 @@ search, search_seconds, max_workspace, threads
     (1, 8, 32, 32)
     """
 
-    cdef readonly object weight, bias, stride, padding, dilation, activation, dtype, precision
+    cdef readonly object stride, padding, dilation
     cdef readonly str layout
     cdef readonly int64_t groups
-    cdef str dtype_name
-    cdef dict settings
     cdef bint blocked  # layout NCHWc
-    cdef ReadyPlans plans
 
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
                  activation=None, layout="NCHW", algorithm="auto", tolerance=None,
@@ -169,11 +165,7 @@ search, search_seconds, max_workspace, threads
                           "search_seconds": search_seconds, "max_workspace": max_workspace,
                           "threads": threads, "precision": precision,
                       })
-        if self.bias is not None:
-            self.bias = read_only(np.array(self.bias, self.dtype, order="C"))
-        # Calls compute with packed copies, so writing to the array that is shown would do nothing.
-        self.weight = read_only(np.array(self.weight, self.dtype, order="C", copy=True))
-        self.plans.keep_arrays(self.weight, self.bias)
+        self.keep_copies()
         if input_shape is not None:
             self.plans.make(shapes.full_shape(input_shape, self.layout, self.in_channels))
 
@@ -199,17 +191,12 @@ search, search_seconds, max_workspace, threads
         self.settings = {**checked(settings), "epilogue": described.epilogue}
         self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
         self.weight = array
-        self.plans = ReadyPlans(described, {
-            "dtype": self.dtype_name, "stride": self.stride, "padding": self.padding,
-            "dilation": self.dilation, "groups": self.groups, "layout": self.layout,
-            "permitted": permitted}, self.settings)
+        self.plans = ReadyPlans(described, partial(
+            arguments.make_problem, weight_shape=array.shape, dtype=self.dtype_name,
+            stride=self.stride, padding=self.padding, dilation=self.dilation, groups=self.groups,
+            layout=self.layout, permitted=permitted), self.settings)
         self.plans.keep_arrays(self.weight, self.bias)
         return 0
-
-    cdef inline ReadyPlans made(self):
-        if self.plans is None:  # C would follow the pointer
-            raise TypeError(f"{type(self).__name__} was made without Conv2d.__init__")
-        return self.plans
 
     def plan_for(self, input_shape):
         """Show how inputs of one shape are computed.
@@ -238,11 +225,6 @@ search, search_seconds, max_workspace, threads
         return replace(plan, threads=cores)
 
     @property
-    def weight_shape(self):
-        """Shape of the weights, (oc, ic / groups, kh, kw)."""
-        return self.weight.shape
-
-    @property
     def in_channels(self):
         """Channels of inputs, over all groups."""
         return self.weight.shape[1] * self.groups
@@ -266,28 +248,6 @@ search, search_seconds, max_workspace, threads
     def tolerance(self):
         """As it was asked for."""
         return self.settings["tolerance"]
-
-    @property
-    def search(self):
-        """As it was asked for."""
-        return self.settings["search"]
-
-    @property
-    def search_seconds(self):
-        """As it was asked for."""
-        return self.settings["search_seconds"]
-
-    @property
-    def max_workspace(self):
-        """As it was asked for."""
-        return self.settings["max_workspace"]
-
-    @property
-    def threads(self):
-        """The requested team; `plan_for` tells how many threads run."""
-        return self.settings["threads"]
-
-    __signature__ = CallSignature()
 
     def __call__(self, input, residual=None, out=None):
         """Convolve.
@@ -363,37 +323,8 @@ search, search_seconds, max_workspace, threads
                 self.activation, self.layout, *(self.settings[name] for name in SETTINGS),
                 self.precision)
 
-    def __reduce__(self):
-        values = self.pickled()
-        if type(self) is Conv2d:
-            return _unpickle, values
-        return _unpickle_subclass, (type(self), *values), state_of(self)
-
-    def __reduce_prepared__(self, threads):
-        """Reduce for a process of this machine and version that shares memory with this one.
-
-        Unlike an ordinary pickle it carries the plans and the packed weights, as buffers that
-        protocol 5 can leave out of band; `_unpickle_prepared` uses all arrays where they lie.
-
-        Parameters
-        ----------
-        threads : int
-            Team of the other process: plans are made for it, unless `threads` was given to the
-            constructor.
-
-        Returns
-        -------
-        tuple
-            As from `object.__reduce__`.
-        """
-        # A subclass with its own way of pickling is pickled that way.
-        if (type(self).__reduce__ is not Conv2d.__reduce__
-                or type(self).__reduce_ex__ is not Conv2d.__reduce_ex__):
-            return self.__reduce_ex__(5)
-        values = (self.pickled(), *self.made().for_other_process(threads))
-        if type(self) is Conv2d:
-            return _unpickle_prepared, values
-        return _unpickle_prepared, (*values, type(self)), state_of(self)
+    cdef tuple pickling(self):
+        return Conv2d, _unpickle, _unpickle_subclass, _unpickle_prepared
 
 
 def _unpickle(*values):

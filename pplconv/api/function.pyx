@@ -13,6 +13,7 @@ from pplconv.memory.arrays cimport (
     dtype_name,
     hold_plain,
 )
+from pplconv.api.keys cimport is_plain, is_plain_activation, is_prelu
 from pplconv.api.prepared cimport (
     Activation,
     Operands,
@@ -37,35 +38,6 @@ from pplconv.runtime import ForkableLock
 # Bound of the cache: plans are small (a few hundred bytes each, no tables).
 cdef enum:
     CONV2D_PLANS = 256
-
-
-cdef inline bint is_plain(object value) noexcept:
-    """Whether equal values of these exact types mean the same argument (True is not 1)."""
-    kind = type(value)
-    if kind is int or kind is str or value is None:
-        return True
-    if kind is tuple:
-        for item in <tuple> value:
-            if not is_plain(item):
-                return False
-        return True
-    return False
-
-
-cdef inline bint is_plain_activation(object value) noexcept:
-    """The same for an activation, where 6 and 6.0 mean one bound but True is an error."""
-    if type(value) is not tuple:
-        return is_plain(value)
-    for item in <tuple> value:
-        if type(item) is not float and type(item) is not int and type(item) is not str:
-            return False
-    return True
-
-
-cdef inline bint is_prelu(object value) noexcept:
-    """Whether an activation has the form of a PReLU with slopes in an array."""
-    return (type(value) is tuple and len(<tuple> value) == 2 and type(value[0]) is str
-            and value[0] == "prelu")
 
 
 cdef dict conv2d_plans = {}

@@ -1,4 +1,4 @@
-"""Plans made ready for one `Conv2d`; see ``ready.pyx``."""
+"""Plans made ready for one `Layer`; see ``ready.pyx``."""
 
 from libc.stdint cimport int64_t
 
@@ -14,8 +14,8 @@ cdef class Ready:
 
 
 cdef class ReadyPlans:
-    cdef object weight, bias, described
-    cdef dict settings, problem
+    cdef object weight, bias, described, problem_of
+    cdef dict settings
     cdef bint free_team, free_tolerance
     cdef object lock
     # Maps an input shape, with the scope if it has a say, to a Ready. `last` is the latest one;

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""What a `Conv2d` has ready: a plan for each input shape, and weights in each packing."""
+"""What a `Layer` has ready: a plan for each input shape, and weights in each packing."""
 
 cimport cython
 from cpython.contextvars cimport get_value
@@ -13,14 +13,13 @@ from pickle import PickleBuffer
 import numpy as np
 
 from pplconv import planner
-from pplconv.api import arguments
 from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import ForkableLock
 from pplconv.runtime.scope import SCOPE
 
 # Bound of a cache: plans are small (a few hundred bytes each, no tables).
 cdef enum:
-    PLANS_PER_CONV = 16
+    PLANS_PER_LAYER = 16
 
 
 cdef object plain_bias(object bias, int64_t oc, object dtype):
@@ -76,21 +75,21 @@ cdef class Ready:
 
 
 cdef class ReadyPlans:
-    """The plans of one `Conv2d`, found or made, with what they share.
+    """The plans of one `Layer`, found or made, with what they share.
 
     Parameters
     ----------
     described : pplconv.api.activation.Activation
         The activation, checked.
-    problem : dict
-        The arguments of `arguments.make_problem`, except for the shape of the input.
+    problem_of : callable
+        Makes the problem for a shape of the input.
     settings : dict
         As `planner.make_plan` takes them.
     """
 
-    def __cinit__(self, described, dict problem, dict settings):
+    def __cinit__(self, described, problem_of, dict settings):
         self.described = described
-        self.problem = problem
+        self.problem_of = problem_of
         self.settings = settings
         self.free_team = settings["threads"] is None
         self.free_tolerance = settings["tolerance"] is None
@@ -132,9 +131,8 @@ cdef class ReadyPlans:
         with self.lock:
             ready = self.plans.get(key)
             if ready is None:
-                problem = arguments.make_problem(shape, self.weight.shape, **self.problem)
-                ready = self.join(prepare(problem, self.settings), None, scope)
-                while len(self.plans) >= PLANS_PER_CONV:
+                ready = self.join(prepare(self.problem_of(shape), self.settings), None, scope)
+                while len(self.plans) >= PLANS_PER_LAYER:
                     del self.plans[next(iter(self.plans))]
                 self.plans[key] = ready
         self.keep_latest(ready)

@@ -24,7 +24,7 @@ from .estimating import (
     share,
 )
 from .plan import Plan
-from .planning import SEARCH_SECONDS, Planned, make_plan, plan_problem
+from .planning import SEARCH_SECONDS, Planned, make_cheapest_plan, make_plan, plan_problem
 from .target import Target
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "check_search",
     "default_context",
     "default_tolerance",
+    "make_cheapest_plan",
     "make_plan",
     "plan_problem",
     "share",

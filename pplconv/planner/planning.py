@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
+from ..algorithms.gemm import packing_cycles
 from ..epilogue import COST_CLASSES
+from ..matrix_problem import MatrixProblem
 from ..problem import Problem
 from ..schedules.team import largest_team
 from .estimating import (
@@ -101,6 +104,38 @@ def make_plan(
         request, search=search, search_seconds=search_seconds, epilogue=epilogue, progress=progress
     )
     return planned.plan, planned.fields
+
+
+def make_cheapest_plan(
+    problems: Sequence[MatrixProblem], *, threads: int | None = None, epilogue: str = "none"
+) -> tuple[int, Plan, dict[str, Any]]:
+    """Plan the problem of several that costs least, packing included: all give the same result.
+
+    Parameters
+    ----------
+    problems : sequence of MatrixProblem
+        Different ways to see one product, of the same bits.
+    threads : int or None
+        See `Request`.
+    epilogue : str
+        See `plan_problem`.
+
+    Returns
+    -------
+    index : int
+        Of the chosen problem.
+    plan, fields
+        As from `make_plan`.
+    """
+    best: tuple[float, int, Planned] | None = None
+    for index, problem in enumerate(problems):
+        request = Request(problem, tolerance=0.0, threads=threads)
+        planned = plan_problem(request, epilogue=epilogue)
+        cycles = sum(planned.plan.cost.values()) + packing_cycles(problem, request.context())
+        if best is None or cycles < best[0]:
+            best = cycles, index, planned
+    assert best is not None
+    return best[1], best[2].plan, best[2].fields
 
 
 def plan_problem(

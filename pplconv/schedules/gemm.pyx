@@ -102,10 +102,10 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
             if j.shape.converts:
                 finish_converted(&j.shape, t, <char *> g.c, g.c_rs,
                                  p.y + i * p.y_down + k * p.y_across, p.y_rs, m, g.n,
-                                 tile.group * j.shape.oc + channel, not j.plan.channels_in_vectors)
+                                 tile.group * j.bias_group + channel, not j.plan.channels_in_vectors)
             elif t.activation:
                 activate(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
-                         tile.group * j.shape.oc + channel, not j.plan.channels_in_vectors)
+                         tile.group * j.bias_group + channel, not j.plan.channels_in_vectors)
 
 
 cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -123,7 +123,7 @@ cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *t
         g.flags |= PPLCONV_ACCUMULATE
     p.c = t.y + offset
     p.residual = t.residual + offset
-    p.bias = t.bias + (tile.group * j.shape.oc + tile.channel) * j.shape.size.bias
+    p.bias = t.bias + (tile.group * j.bias_group + tile.channel) * j.shape.size.bias
     # One orientation has its pixels in rows, the other in columns.
     p.rows_inner = j.plan.pixels_inner == j.plan.channels_in_vectors
     p.y = offset
@@ -261,7 +261,7 @@ cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int6
     s.dst_rs = j.shape.y.block
     s.rows = tile.pixels
     s.columns = channels
-    s.bias = t.bias + (tile.group * j.shape.oc + channel) * j.shape.size.bias
+    s.bias = t.bias + (tile.group * j.bias_group + channel) * j.shape.size.bias
     s.residual = t.residual + offset
     s.residual_rs = s.dst_rs
     s.clip = t.clip
@@ -272,10 +272,10 @@ cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int6
     j.store_transposed(&s)
     if j.shape.converts:
         finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, channels,
-                         tile.pixels, tile.group * j.shape.oc + channel, True)
+                         tile.pixels, tile.group * j.bias_group + channel, True)
     elif t.activation:
         activate(&j.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
-                 tile.group * j.shape.oc + channel, True)
+                 tile.group * j.bias_group + channel, True)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
@@ -337,12 +337,12 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.taps = j.shape.taps
     p.panel_width = j.plan.panel_width
     p.channel_block = j.shape.ic if j.plan.x_in_rows else 1
-    p.src_os, p.src_ks = j.plan.weights_column, j.plan.weights_row
+    p.src_os, p.src_ks = j.weights_column, j.weights_row
     if j.shape.converts:  # what was converted is dense
         p.src_os, p.src_ks = j.k * j.shape.size.weight, j.shape.size.weight
     for group in range(j.shape.groups):
         p.src = weights + group * (j.shape.oc * p.src_os if j.shape.converts
-                                   else j.plan.weights_group)
+                                   else j.weights_group)
         p.dst = packed + group * padded * j.k * j.shape.size.weight
         j.pack_weights(&p)
 
@@ -362,6 +362,8 @@ cdef class GemmSchedule(Schedule):
         j.store_transposed = find("store_transposed", dtype, isa)
         j.k = j.shape.ic * j.shape.taps
         j.plan = fields
+        (j.x_group, j.y_group, j.weights_group, j.weights_column, j.weights_row,
+         j.bias_group) = fields["matrices"]
         j.lanes = j.gemm.lanes
         j.vectors = j.plan.nr // j.lanes
         check_plan(j, self.tasks, self.thread_scratch, self.weight_bytes)

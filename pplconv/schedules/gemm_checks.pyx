@@ -104,8 +104,9 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch,
     if (not f.x_in_rows and (j.shape.x.width != 1 or j.shape.x.block == 0)
             or not f.y_in_rows and (j.shape.y.width != 1 or j.shape.y.block == 0)):
         raise ValueError("x_in_rows or y_in_rows says otherwise than the arrays")
-    if f.in_blocks and not (f.x_in_rows and f.y_in_rows):
-        raise ValueError("in blocks, channels of a pixel are neighbours")
+    if (f.in_blocks != (f.x_in_rows and j.shape.x.block != 0)
+            or f.in_blocks != (f.y_in_rows and j.shape.y.block != 0)):
+        raise ValueError("in_blocks says otherwise than the arrays")
     if f.images != j.shape.batch and (
             f.images != 1 or not f.x_in_rows or not f.y_in_rows
             or j.shape.x.image != g.ih * j.shape.x.row or j.shape.x.row != g.iw * j.shape.x.pixel

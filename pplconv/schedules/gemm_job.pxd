@@ -14,10 +14,6 @@ cdef struct GemmFields:
     # Whether channels of a pixel are neighbours in input and output: all of them, or a block
     # (NCHWc). In planes, the pixels of a channel are.
     bint x_in_rows, y_in_rows, in_blocks
-    # Bytes from one group to the next, where channels do not lie in blocks.
-    int64_t x_group, y_group
-    # The weights before packing: bytes from one group, output channel and k to the next.
-    int64_t weights_group, weights_column, weights_row
     # Which operand runs in vectors, whether pixels are packed, and which loop is the inner one.
     bint channels_in_vectors, packed, pixels_inner
     int64_t mr, nr, panel_width
@@ -37,6 +33,10 @@ cdef struct GemmFields:
 cdef struct GemmJob:
     Shape shape
     GemmFields plan
+    # How the user's arrays lie besides: bytes from one group to the next, where channels do not lie
+    # in blocks; of the weights from one group, output channel and k to the next; elements of bias
+    # and slopes from one group to the next.
+    int64_t x_group, y_group, weights_group, weights_column, weights_row, bias_group
     int64_t k, vectors, lanes
     # How the work is divided: task = (group segment, image, hw segment, oc segment).
     int64_t oc_segments, hw_segments
@@ -54,7 +54,7 @@ cdef struct Tile:
 cdef inline const char *input_at(const GemmJob *j, const Tensors *t,
                                  const Tile *tile) noexcept nogil:
     # The first pixel and channel of the tile's image and group; channels do not lie in blocks.
-    return t.x + tile.image * j.shape.x.image + tile.group * j.plan.x_group
+    return t.x + tile.image * j.shape.x.image + tile.group * j.x_group
 
 
 cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel,
@@ -64,7 +64,7 @@ cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel
     if j.plan.in_blocks:
         channel += tile.group * j.shape.oc
     else:
-        offset += tile.group * j.plan.y_group
+        offset += tile.group * j.y_group
     return offset + channel_offset(&j.shape.y, j.shape.size.destination, channel)
 
 

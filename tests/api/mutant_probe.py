@@ -49,7 +49,7 @@ CASES = [
     (8, (1, 2, 22, 38, (6, 7), (1, 1), 2, 0, 1)),
 ]
 # Fields that say what is computed, which only the arrays could contradict; all others say how.
-DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y"}
+DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y", "matrices"}
 # No memory is a refusal too: more than is needed may be asked for.
 REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
 

@@ -1,0 +1,285 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""`Linear`: a product with a matrix of weights that is packed once."""
+
+from cpython.buffer cimport PyBUF_ND
+from libc.stdint cimport int64_t
+
+from pplconv.memory.arrays cimport (
+    as_array,
+    check_operand,
+    conversion,
+    dtype_name,
+    hold,
+    hold_plain,
+    lies_plain,
+    refuse_out,
+)
+from pplconv.api.layer cimport Layer
+from pplconv.api.prepared cimport Operands, hold_nothing, release_all, run
+from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
+
+from dataclasses import replace
+from functools import partial
+import math
+
+import numpy as np
+
+from pplconv.api import arguments, matrices, shapes
+from pplconv.api.activation import activation_of, activation_text, kept_activation
+from pplconv.api.settings import checked
+from pplconv.memory.dtypes import DTYPES
+from pplconv.runtime import pinned_cores
+
+# Order of the pickles.
+SETTINGS = ("search", "search_seconds", "max_workspace", "threads")
+
+
+cdef class Linear(Layer):
+    """Linear(weight, bias=None, *, activation=None, precision=None, input_shape=None, \
+search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
+--
+
+    A fully connected layer, ``activation(x @ weight.T + bias)``, with its weights packed once.
+
+    Safe to call from many threads at once; the GIL is released while it computes. Picklable
+    (the weights travel, plans are made again).
+
+    Parameters
+    ----------
+    weight : array_like, shape (out_features, in_features)
+        float16, float32 or float64, as in ``torch.nn.Linear``. Copied: later changes to the array
+        have no effect.
+    bias : array_like, shape (out_features,), optional
+        Same dtype as `weight`. Copied.
+    activation : optional
+        Applied last, as in `Conv2d`; the slopes of ``("prelu", slope)`` are one for each output
+        feature, or one for all.
+    precision : {None, "fp32", "fp16"}, optional
+        Precision of the computation, as in `Conv2d`.
+    input_shape : tuple of int, optional
+        Prepare for inputs of this shape now rather than at the first call.
+    search : {"estimate", "measure", "exhaustive"}, optional
+        How plans are made, as in `Conv2d`.
+    search_seconds : float, optional
+        How long a search may take for each number of rows.
+    max_workspace : int, optional
+        Bytes of scratch memory that a call may use, the whole team's together.
+    threads : int, optional
+        Size of the team, as in `Conv2d`. The result's bits do not depend on it.
+
+    Attributes
+    ----------
+    weight, bias : ndarray
+        The copies, read-only; `bias` is None if there is none.
+    weight_shape, in_features, out_features
+        Taken from the shape of the weights; named as in ``torch.nn.Linear``.
+    dtype : numpy.dtype
+        That of the weights.
+    activation, precision, search, search_seconds, max_workspace, threads
+        The parameters after the checks. All are read-only.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described; the message names it.
+    MemoryError
+        If memory for the weights cannot be had.
+
+    See Also
+    --------
+    matmul : the same as a function of two matrices, either of which may change.
+    Conv2d : a convolution; one with 1x1 kernels in layout NHWC is the same product.
+
+    Notes
+    -----
+    Every sum is one chain of multiply-adds in ascending order of k, in float64 or float32 (float16
+    as in `conv2d`), however many threads there are and however the work is blocked. The blocks
+    follow the formulas of MegEngine's document on matrix products: the tile fills the registers,
+    one operand's panel stays in L1, and rows of the input in L2.
+
+    Examples
+    --------
+    >>> import numpy as np, pplconv
+    >>> layer = pplconv.Linear(np.ones((8, 3), np.float32), activation="relu")
+    >>> layer(np.ones((2, 5, 3), np.float32)).shape
+    (2, 5, 8)
+    """
+
+    def __init__(self, weight, bias=None, *, activation=None, precision=None, input_shape=None,
+                 search="estimate", search_seconds=0.5, max_workspace=None, threads=None):
+        matrices.check_weight_is_no_size(weight)
+        self.describe(as_array(weight, "weight"), bias, activation, precision, {
+            "search": search, "search_seconds": search_seconds, "max_workspace": max_workspace,
+            "threads": threads})
+        self.keep_copies()
+        if input_shape is not None:
+            self.plans.make(self.matrix_shape(shapes.dimensions_of(input_shape), "input_shape"))
+
+    cdef int describe(self, object array, object bias, object activation, object precision,
+                      dict settings) except -1:
+        """Check and keep every argument; the arrays are kept as they are."""
+        self.dtype_name = dtype_name(array, "weight")
+        self.dtype = DTYPES[self.dtype_name]
+        self.precision = precision
+        permitted = arguments.check_precision(precision, self.dtype_name)
+        matrices.check_weight_shape(array.shape)
+        self.activation = kept_activation(activation, array.shape[0])
+        described = activation_of(self.activation, array.shape[0])
+        # All plans are direct sums, which any tolerance allows.
+        self.settings = {"algorithm": "auto", "tolerance": 0.0, **checked(settings),
+                         "epilogue": described.epilogue}
+        self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
+        self.weight = array
+        self.plans = ReadyPlans(described, partial(
+            matrices.linear_problem, weight_shape=array.shape, dtype=self.dtype_name,
+            permitted=permitted), self.settings)
+        self.plans.keep_arrays(self.weight, self.bias)
+        return 0
+
+    cdef tuple matrix_shape(self, tuple shape, str name):
+        """The shape of the matrix whose rows are all rows of an input."""
+        if len(shape) == 0 or shape[len(shape) - 1] != self.weight.shape[1]:
+            raise ValueError(f"{name} must have {self.in_features} elements in its last dimension, "
+                             f"like weight of shape {self.weight.shape}, got shape {shape}")
+        return math.prod(shape[:len(shape) - 1]), self.weight.shape[1]
+
+    def plan_for(self, input_shape):
+        """Show how inputs of one shape are computed.
+
+        Parameters
+        ----------
+        input_shape : tuple of int
+            (..., in_features)
+
+        Returns
+        -------
+        Plan
+            Under a pin (`pplconv.runtime.pin`) with no more threads than it has cores.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an input of this shape could not be computed.
+        """
+        shape = self.matrix_shape(shapes.dimensions_of(input_shape), "input_shape")
+        plan = self.made().make(shape).prepared.plan
+        cores = pinned_cores()
+        if cores is None or plan.threads <= cores:
+            return plan
+        return replace(plan, threads=cores)
+
+    @property
+    def in_features(self):
+        """Elements of a row of the input."""
+        return self.weight.shape[1]
+
+    @property
+    def out_features(self):
+        """Elements of a row of the output."""
+        return self.weight.shape[0]
+
+    def __call__(self, input, residual=None, out=None):
+        """Multiply.
+
+        Parameters
+        ----------
+        input : array_like, shape (..., in_features)
+            Same dtype as the weights. Anything that `numpy.asarray` or DLPack on the CPU takes.
+        residual : array_like, shape (..., out_features), optional
+            Added before the activation.
+        out : ndarray, optional
+            Written and returned; C-contiguous, native, and apart from every operand.
+
+        Returns
+        -------
+        ndarray, shape (..., out_features)
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument does not fit; `out` is untouched then.
+        MemoryError
+            If memory for the output or the scratch cannot be had.
+        """
+        cdef ReadyPlans plans = self.made()
+        cdef Ready ready = plans.latest()
+        cdef Operands o
+        cdef object x, y, shape = None, scope = plans.scope()
+        cdef bint is_matrix
+        hold_nothing(&o)
+        try:
+            if not lies_plain(input, self.dtype, &o.x):
+                input = as_array(input, "input", self.dtype)
+                if dtype_name(input, "input") != self.dtype_name:
+                    raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}"
+                                    f"{conversion(input.dtype, self.dtype)}")
+            x = input if o.x.held else None
+            is_matrix = x is not None and o.x.buffer.ndim == 2
+            if (not is_matrix or ready is None
+                    or ready.scope is not scope and ready.scope != scope
+                    or o.x.buffer.shape[0] != ready.prepared.input_dims[0]
+                    or o.x.buffer.shape[1] != ready.prepared.input_dims[1]):
+                ready = plans.of_shape(self.matrix_shape(input.shape, "input"), scope)
+                if x is None:
+                    x = hold_plain(input, self.dtype, &o.x)
+            if ready.bias is not None:
+                hold(ready.bias, &o.bias, PyBUF_ND)
+            if o.x.buffer.ndim != 2:
+                shape = (*input.shape[:-1], self.weight.shape[0])
+                if residual is not None:
+                    residual = as_array(residual, "residual", self.dtype)
+                    check_operand(residual, "residual", shape, self.dtype)
+                    residual = residual.reshape(ready.prepared.output_shape)
+                if out is not None:
+                    refuse_out(out, shape, self.dtype)
+                    y = out.reshape(ready.prepared.output_shape)
+                else:
+                    y = None
+            else:
+                y = out
+            y = run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared),
+                    ready.packed.filters, None, None, residual, ready.activation, y, True)
+            if shape is None:
+                return y
+            return y.reshape(shape) if out is None else out
+        finally:
+            release_all(&o)
+
+    def __repr__(self):
+        bias = None if self.bias is None else f"<{self.dtype} array of shape {self.bias.shape}>"
+        settings = ", ".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
+        return (
+            f"{type(self).__name__}(<{self.dtype} array of shape {self.weight.shape}>, "
+            f"bias={bias}, activation={activation_text(self.activation)}, "
+            f"precision={self.precision!r}, {settings})"
+        )
+
+    cdef tuple pickled(self):
+        return (self.weight, self.bias, self.activation, self.precision,
+                *(self.settings[name] for name in SETTINGS))
+
+    cdef tuple pickling(self):
+        return Linear, _unpickle, _unpickle_subclass, _unpickle_prepared
+
+
+def _unpickle(*values):
+    """Rebuild a `Linear`."""
+    return _unpickle_subclass(Linear, *values)
+
+
+def _unpickle_subclass(kind, *values):
+    """Rebuild an object of a subclass, whose constructor may take anything."""
+    cdef Linear layer = Linear.__new__(kind)
+    weight, bias, activation, precision, *settings = values
+    Linear.__init__(layer, weight, bias, activation=activation, precision=precision,
+                    **dict(zip(SETTINGS, settings)))
+    return layer
+
+
+def _unpickle_prepared(tuple values, list plans, dict packed, double tolerance, kind=Linear):
+    """Rebuild a `Linear` on read-only arrays, with plans and packed weights."""
+    cdef Linear layer = Linear.__new__(kind)
+    weight, bias, activation, precision = values[:4]
+    layer.describe(weight, bias, activation, precision, dict(zip(SETTINGS, values[4:])))
+    layer.plans.take_over(plans, packed, tolerance)
+    return layer

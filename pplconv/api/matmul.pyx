@@ -1,0 +1,317 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""`matmul`: from the caller's arrays to the GEMM nest and back, with a cache of plans."""
+
+from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
+from libc.stdint cimport int64_t, uintptr_t
+
+from pplconv.memory.arrays cimport (
+    as_array,
+    check_operand,
+    check_overlap,
+    dtype_name,
+    hold,
+    hold_out,
+    hold_plain,
+    new_array,
+)
+from pplconv.api.keys cimport is_plain, is_plain_activation, is_prelu
+from pplconv.api.prepared cimport (
+    Activation,
+    Operands,
+    Prepared,
+    hold_nothing,
+    release_all,
+)
+from pplconv.api.ready cimport computed_bias, plain_bias, scope_around
+from pplconv.memory.workspace cimport Buffer, borrow, give_back
+from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.execute cimport execute
+from pplconv.schedules.team cimport leave_team, take_team
+
+import numpy as np
+
+from pplconv import planner
+from pplconv.api import arguments, matrices
+from pplconv.api.activation import activation_of
+from pplconv.memory.dtypes import DTYPES
+from pplconv.runtime import ForkableLock
+
+cdef enum:
+    # Bound of the cache.
+    PLANS = 256
+    # Dimensions of an array, as NumPy limits them.
+    MOST_DIMENSIONS = 64
+
+
+cdef class Multiplication:
+    """A product of arrays of certain shapes and strides, made ready."""
+
+    cdef Prepared prepared
+    cdef Activation activation  # None: it has slopes, which each call brings anew
+    cdef bint swapped  # whether a is what is packed
+    # None, or what has to be copied first ("a", "b" or "b.T"), and the product of the copy.
+    cdef object copied
+    cdef tuple shape
+    cdef int64_t dims[MOST_DIMENSIONS]
+    # Elements from the beginning of a, b and out, for each of the runs.
+    cdef tuple offsets
+
+    def __cinit__(self, tuple shape, copied):
+        cdef int i
+        self.shape, self.copied = shape, copied
+        for i in range(len(shape)):
+            self.dims[i] = shape[i]
+
+
+cdef dict known = {}
+cdef object PRELU = object()  # in keys: a PReLU with any slopes
+cdef object UNKNOWN = object()
+cdef object lock = ForkableLock()
+
+
+cdef object elements(tuple strides, int64_t size):
+    return tuple([stride // size for stride in strides])
+
+
+cdef object usable(object array, object dtype):
+    """The array, or a copy if its elements are not native, aligned and whole elements apart."""
+    cdef int64_t size = dtype.itemsize
+    cdef object stride
+    if array.dtype is not dtype or not array.flags.aligned:
+        return np.require(array, dtype=dtype, requirements=("A", "C"))
+    for stride in array.strides:
+        if stride % size:
+            return np.ascontiguousarray(array)
+    return array
+
+
+cdef object copy_of(object array, str how):
+    if how == "b.T":
+        if array.ndim == 1:
+            return np.ascontiguousarray(array)
+        return np.ascontiguousarray(array.swapaxes(-1, -2)).swapaxes(-1, -2)
+    return np.ascontiguousarray(array)
+
+
+cdef Multiplication make(object a, object b, str dtype, object activation, bint with_bias,
+                         object threads):
+    """Plan a product of `a` and `b`, of the same dtype."""
+    cdef Multiplication made, inner
+    cdef int64_t size = a.dtype.itemsize
+    permitted = arguments.check_precision(None, dtype)
+    # Bias and slopes follow the columns of the result; packed a has them along its vectors' rows.
+    columns = b.shape[len(b.shape) - 1] if len(b.shape) > 1 else 1
+    described = activation_of(activation, columns)
+    found = matrices.product_of(
+        a.shape, elements(a.strides, size), b.shape, elements(b.strides, size), dtype, permitted,
+        may_swap=not with_bias and described.kind != "prelu")
+    if type(found) is str:
+        copy = copy_of(a if found == "a" else b, found)
+        if found == "a":
+            inner = make(copy, b, dtype, activation, with_bias, threads)
+        else:
+            inner = make(a, copy, dtype, activation, with_bias, threads)
+        made = Multiplication(inner.shape, (found, inner))
+        return made
+    made = Multiplication(found.shape, None)
+    if found.options:
+        index, plan, fields = planner.make_cheapest_plan(
+            [option.problem for option in found.options], threads=threads,
+            epilogue=described.epilogue)
+        option = found.options[index]
+        made.prepared = Prepared(option.problem, plan, fields, planner.share(threads))
+        made.swapped, made.offsets = option.swapped, option.offsets
+        if described.kind != "prelu":
+            made.activation = Activation(described, made.prepared.bias_type)
+    return made
+
+
+def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads=None):
+    """Multiply matrices, as `numpy.matmul`, maybe with an epilogue in the same pass.
+
+    ``activation(a @ b + bias + residual)``. It packs one of the operands at each call and keeps
+    only plans; a program that multiplies by the same matrix again should make a `Linear`.
+
+    Parameters
+    ----------
+    a : array_like, shape (..., m, k) or (k,)
+        float16, float32 or float64. Anything that `numpy.asarray` or DLPack on the CPU takes.
+        Transposed views, rows with gaps and broadcast batches are read where they lie.
+    b : array_like, shape (..., k, n) or (k,)
+        As `a`. Where the dtypes differ, the one that does not hold the other's numbers is
+        converted.
+    bias : array_like, shape (n,), optional
+        Of the result's dtype; added to each row.
+    residual : array_like, optional
+        Of the result's shape and dtype; added before the activation.
+    activation : optional
+        Applied last, as in `conv2d`; the slopes of ``("prelu", slope)`` are one for each column, or
+        one for all.
+    out : ndarray, optional
+        Written and returned; C-contiguous, native, and apart from every operand.
+    threads : int, optional
+        Size of the team, as in `conv2d`. The result's bits do not depend on it.
+
+    Returns
+    -------
+    ndarray, shape (..., m, n)
+        Without m if `a` is a vector, without n if `b` is one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described; the message names it, and `out` is untouched.
+    MemoryError
+        If memory for the output, the packed matrix or the scratch cannot be had.
+
+    See Also
+    --------
+    Linear : the same with the second matrix packed once.
+
+    Notes
+    -----
+    Every sum is one chain of multiply-adds in ascending order of k, in float64 or float32, or for
+    float16 as in `conv2d`. An infinity or NaN reaches just the results whose row or column has it.
+
+    The product is a pointwise convolution, and runs through the same loops: the method, and the
+    formulas for its blocks, are those of MegEngine's document on matrix products.
+
+    Examples
+    --------
+    >>> import numpy as np, pplconv
+    >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    >>> pplconv.matmul(a, b, bias=np.ones(4, np.float32))[0]
+    array([4., 4., 4., 4.], dtype=float32)
+    """
+    cdef Multiplication found = None
+    cdef Activation activated
+    cdef object x, y, kind, key = None, form, scope, original_a, original_b
+    cdef str dtype
+    if type(a) is list or type(a) is tuple:
+        y = as_array(b, "b")
+        x = as_array(a, "a", y.dtype)
+    else:
+        x = as_array(a, "a")
+        y = as_array(b, "b", x.dtype)
+    dtype = dtype_name(x, "a")
+    if x.dtype is not y.dtype:
+        dtype_name(y, "b")
+        dtype = dtype_name(np.empty(0, np.promote_types(x.dtype, y.dtype)), "a")
+    kind = DTYPES[dtype]
+    original_a, original_b = x, y
+    x, y = usable(x, kind), usable(y, kind)
+    scope = scope_around(True, False)
+    if scope is not None and threads is None:
+        threads = (<tuple> scope)[0]
+    # No key holds slopes: each call reads them anew, and plans do not depend on them.
+    if is_prelu(activation):
+        form = PRELU
+    elif is_plain_activation(activation):
+        form = activation
+    else:
+        form = UNKNOWN
+    if form is not UNKNOWN and is_plain(threads):
+        key = (x.shape, x.strides, y.shape, y.strides, dtype, bias is None, form, threads)
+        found = known.get(key)
+    if found is None:
+        if len(x.shape) and len(y.shape) and x.shape[len(x.shape) - 1] == 0:
+            return of_nothing(x, y, bias, residual, activation, out, threads)
+        found = make(x, y, dtype, activation, bias is not None, arguments.check_threads(threads))
+        if key is not None:
+            with lock:
+                while len(known) >= PLANS:
+                    del known[next(iter(known))]
+                known[key] = found
+    while found.copied is not None:
+        how, found = found.copied
+        if how == "a":
+            x = copy_of(x, how)
+        else:
+            y = copy_of(y, how)
+    activated = None
+    if found.prepared is not None:
+        activated = found.activation
+        if activated is None:
+            activated = Activation(
+                activation_of(activation, found.shape[len(found.shape) - 1]),
+                found.prepared.bias_type)
+    return run(found, x, y, original_a, original_b, bias, residual, activated, out, kind)
+
+
+cdef object of_nothing(object x, object y, object bias, object residual, object activation,
+                       object out, object threads):
+    """A product of matrices without k, whose sums are zero: that of zeros with a k of 1."""
+    return matmul(np.zeros((*x.shape[:-1], 1), x.dtype),
+                  np.zeros((*y.shape[:-2], 1, *y.shape[-1:]) if y.ndim > 1 else 1, y.dtype),
+                  bias=bias, residual=residual, activation=activation, out=out, threads=threads)
+
+
+cdef object run(Multiplication m, object x, object y, object original_a, object original_b,
+                object bias, object residual, Activation activation, object out, object dtype):
+    """Check bias, residual and `out`, then compute."""
+    cdef Operands o
+    cdef Tensors t
+    cdef Buffer packed
+    cdef Prepared prepared = m.prepared
+    cdef Schedule schedule
+    cdef int64_t size = dtype.itemsize
+    cdef int team
+    cdef object plain_bias_, plain_residual = None, wanted, offset
+    hold_nothing(&o)
+    try:
+        if bias is not None:
+            bias = plain_bias(bias, y.shape[len(y.shape) - 1] if len(y.shape) > 1 else 1, dtype)
+            if prepared is not None:
+                wanted = DTYPES[prepared.bias_type]
+                plain_bias_ = hold_plain(computed_bias(bias, wanted), wanted, &o.bias)
+        if residual is not None:
+            residual = as_array(residual, "residual", dtype)
+            check_operand(residual, "residual", m.shape, dtype)
+            plain_residual = hold_plain(residual, dtype, &o.residual)
+        if out is None:
+            out = new_array(m.shape, dtype)
+            hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
+        else:
+            hold_out(out, m.shape, m.dims, <int> len(m.shape), dtype, &o.y)
+            check_overlap(out, &o.y, original_a, NULL, "a")
+            check_overlap(out, &o.y, original_b, NULL, "b")
+            if bias is not None:
+                check_overlap(out, &o.y, bias, NULL, "bias")
+            if residual is not None:
+                check_overlap(out, &o.y, residual,
+                              &o.residual if plain_residual is residual else NULL, "residual")
+        if prepared is None:  # no element to compute
+            return out
+        hold(x, &o.x, PyBUF_STRIDES)
+        hold(y, &o.weight, PyBUF_STRIDES)
+        schedule = prepared.schedule
+        t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
+        t.clip = activation.clip
+        t.slope = activation.slope
+        t.activation = activation.kind
+        t.filters = NULL
+        packed = borrow(schedule.packed_bytes())
+        try:
+            t.weights = packed.data
+            for offset in m.offsets:
+                t.x = <const char *> o.x.buffer.buf + <int64_t> (<tuple> offset)[0] * size
+                t.filters = (<const char *> o.weight.buffer.buf
+                             + <int64_t> (<tuple> offset)[1] * size)
+                if m.swapped:
+                    t.x, t.filters = t.filters, t.x
+                t.y = <char *> o.y.buffer.buf + <int64_t> (<tuple> offset)[2] * size
+                t.residual = NULL
+                if o.residual.held:
+                    t.residual = (<const char *> o.residual.buffer.buf
+                                  + <int64_t> (<tuple> offset)[2] * size)
+                team = take_team(prepared.threads, prepared.most)
+                try:
+                    schedule.pack_weights(t.filters, packed.data, team)
+                finally:
+                    leave_team(team)
+                execute(schedule, &t, prepared.threads, prepared.most, 1, NULL)
+        finally:
+            give_back(packed)
+        return out
+    finally:
+        release_all(&o)
