@@ -27,6 +27,7 @@ from functools import partial
 
 from pplconv.api import arguments, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
+from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
@@ -248,6 +249,8 @@ search, search_seconds, max_workspace, threads
     def tolerance(self):
         """As it was asked for."""
         return self.settings["tolerance"]
+
+    __signature__ = CallSignature()
 
     def __call__(self, input, residual=None, out=None):
         """Convolve.

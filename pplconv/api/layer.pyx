@@ -3,7 +3,6 @@
 
 import numpy as np
 
-from pplconv.api.call_signature import CallSignature
 from pplconv.api.ready cimport read_only
 from pplconv.api.settings import state_of
 
@@ -50,8 +49,6 @@ cdef class Layer:
     def threads(self):
         """The requested team; `plan_for` tells how many threads run."""
         return self.settings["threads"]
-
-    __signature__ = CallSignature()
 
     cdef tuple pickled(self):
         """The arguments of the function that rebuilds it."""

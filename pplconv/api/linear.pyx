@@ -26,6 +26,7 @@ import numpy as np
 
 from pplconv.api import arguments, matrices, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
+from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import checked
 from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import pinned_cores
@@ -177,6 +178,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     def out_features(self):
         """Elements of a row of the output."""
         return self.weight.shape[0]
+
+    __signature__ = CallSignature()
 
     def __call__(self, input, residual=None, out=None):
         """Multiply.

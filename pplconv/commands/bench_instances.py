@@ -22,7 +22,7 @@ from ..instances.statistics import percentile
 from ..machine import current as current_machine
 from ..memory.dtypes import DTYPES
 from ..problem import ConvProblem
-from .layers import read_layers
+from .layers import read_convolutions
 from .progress import Progress
 
 DESCRIPTION = """\
@@ -243,7 +243,7 @@ def _measure(pool: InstancePool[Any], first: ConvProblem, seconds: float) -> Mea
 
 def _problems(options: argparse.Namespace) -> list[tuple[ConvProblem, int]]:
     problems = []
-    for name, problem in read_layers(options.shapes, options.dtype):
+    for name, problem in read_convolutions(options.shapes, options.dtype):
         count = _COUNT.search(name)
         placed = ConvProblem.parse(str(problem), options.dtype, options.layout)
         problems.append((placed, int(count[1]) if count else 1))

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from ..problem import ConvProblem, split_name
+from ..matrix_problem import MatrixProblem
+from ..problem import ConvProblem, Problem, split_name
 
 
-def read_layers(shapes: list[str], dtype: str) -> list[tuple[str, ConvProblem]]:
+def read_convolutions(shapes: list[str], dtype: str) -> list[tuple[str, ConvProblem]]:
+    """Do what `read_layers` does, and refuse matrix products.
+
+    Raises
+    ------
+    OSError, ValueError
+        As `read_layers`.
+    """
+    found = []
+    for name, problem in read_layers(shapes, dtype):
+        if not isinstance(problem, ConvProblem):
+            raise ValueError(f"{name!r} is a matrix product: expected convolutions")
+        found.append((name, problem))
+    return found
+
+
+def read_layers(shapes: list[str], dtype: str) -> list[tuple[str, Problem]]:
     """Read layers and files of layers.
 
     Parameters
     ----------
     shapes : list of str
-        Layers as oneDNN's benchdnn writes them, or files with one in each line, blank lines and
+        Convolutions as oneDNN's benchdnn writes them and matrix products such as m64n512k256, or
+        files with one in each line, blank lines and
         lines that begin with # left out.
     dtype : str
         Of all of them.
 
     Returns
     -------
-    list of (str, ConvProblem)
+    list of (str, Problem)
         Names, the sizes where a layer has none, and problems.
 
     Raises
@@ -51,6 +70,8 @@ def read_layers(shapes: list[str], dtype: str) -> list[tuple[str, ConvProblem]]:
     return found
 
 
-def _layer(text: str, dtype: str) -> tuple[str, ConvProblem]:
+def _layer(text: str, dtype: str) -> tuple[str, Problem]:
     sizes, name = split_name(text)
+    if re.fullmatch(r"(?:mb\d+)?(?:g\d+)?m\d.*", sizes):  # no field of a convolution is called m
+        return name or sizes, MatrixProblem.parse(sizes, dtype)
     return name or sizes, ConvProblem.parse(text, dtype)

@@ -14,7 +14,7 @@ from .. import planner, wisdom
 from ..api import arguments
 from ..epilogue import COST_CLASSES
 from ..numerics import TYPES
-from ..problem import LAYOUTS, ConvProblem
+from ..problem import LAYOUTS, ConvProblem, Problem
 from .layers import read_layers
 from .progress import Progress
 
@@ -24,7 +24,8 @@ DESCRIPTION = """\
 Time ways to compute each layer, and remember the best for every later plan.
 
 A layer is written as oneDNN's benchdnn writes it: mb1ic64ih56oc64oh56kh3ph1, maybe with a name
-behind it, n"net:layer". SHAPES are such layers, or files with one in each line, blank lines and
+behind it, n"net:layer". A fully connected layer (Linear) is written m64n512k256: 64 rows of 256
+elements, 512 features out. SHAPES are such layers, or files with one in each line, blank lines and
 lines that begin with # left out. What was found before is kept unless --again is given, so a
 search that was interrupted goes on where it was."""
 
@@ -34,7 +35,7 @@ class _Job:
     """One search: a layer in one layout for one team."""
 
     name: str
-    problem: ConvProblem
+    problem: Problem
     threads: int
 
     def __str__(self) -> str:
@@ -155,6 +156,8 @@ def _search(
     tolerance = options.tolerance
     if tolerance is None:
         tolerance = planner.default_tolerance()
+    if not isinstance(job.problem, ConvProblem):
+        tolerance = 0.0  # as a `Linear` asks
     request = planner.Request(job.problem, tolerance=tolerance, threads=job.threads)
     return planner.plan_problem(
         request,
@@ -229,6 +232,9 @@ def _jobs(options: argparse.Namespace) -> list[_Job]:
     around = planner.default_context(options.dtype)
     jobs = []
     for name, problem in read_layers(options.shapes, options.dtype):
+        if not isinstance(problem, ConvProblem):
+            jobs += [_Job(name, problem, n) for n in options.threads or [around.threads]]
+            continue
         for layout in options.layout:
             block = around.lanes if layout == "NCHWc" else 0
             full = replace(problem, layout=layout, block=block)

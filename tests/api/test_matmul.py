@@ -1,0 +1,231 @@
+"""`matmul`: NumPy's shapes, any strides, every epilogue, and nothing outside the operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pplconv
+from pplconv import planner
+from pplconv.api.matrices import product_of
+
+DTYPES = ["float16", "float32", "float64"]
+EPS = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+def check(result, expected, dtype, k):
+    """Hold a result to the bound of sums of `k` numbers of about 1, rounded once."""
+    assert result.dtype == dtype
+    assert result.shape == expected.shape
+    if expected.size:
+        scale = max(float(np.abs(expected).max()), 3.0 * max(k, 1) ** 0.5)
+        error = float(np.abs(result.astype(np.float64) - expected).max())
+        assert error <= EPS[str(np.dtype(dtype))] * (2 + k**0.5) * scale
+
+
+def drawn(rng, shape, dtype):
+    """A random array in one of many orders."""
+    how = int(rng.integers(0, 7))
+    plain = rng.standard_normal(shape).astype(dtype)
+    if len(shape) < 2 or how < 2:
+        return plain if how else np.repeat(plain, 3, axis=-1)[..., ::3]
+    if how == 2:
+        return np.ascontiguousarray(plain.swapaxes(-1, -2)).swapaxes(-1, -2)
+    if how == 3:  # rows with gaps
+        return np.concatenate([plain, plain], axis=-1)[..., : shape[-1]]
+    if how == 4:  # a transposed matrix with gaps
+        wide = np.concatenate([plain, plain], axis=-2).swapaxes(-1, -2)
+        return np.ascontiguousarray(wide).swapaxes(-1, -2)[..., : shape[-2], :]
+    if how == 5:  # the batch lies inside the rows
+        return np.moveaxis(np.ascontiguousarray(np.moveaxis(plain, -2, 0)), 0, -2)
+    return np.ascontiguousarray(plain[..., ::-1])[..., ::-1]
+
+
+sizes = st.sampled_from([1, 1, 2, 3, 5, 8, 13, 16, 17, 31, 33, 64, 100])
+
+
+@given(
+    st.sampled_from(DTYPES), sizes, sizes, sizes,
+    st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()), max_size=3),
+    st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_any_shape_and_strides(dtype, m, n, k, batch, seed):
+    rng = np.random.default_rng(seed)
+    a = drawn(rng, (*(size if both else 1 for size, both, _ in batch), m, k), dtype)
+    b = drawn(rng, (*(size if both else 1 for size, _, both in batch), k, n), dtype)
+    keywords = {}
+    expected = np.matmul(a.astype(np.float64), b.astype(np.float64))
+    if seed % 3 == 0:
+        keywords["bias"] = rng.standard_normal(n).astype(dtype)
+        expected = expected + keywords["bias"]
+    if seed % 5 < 2:
+        keywords["residual"] = drawn(rng, expected.shape, dtype)
+        expected = expected + keywords["residual"].astype(np.float64)
+    if seed % 7 < 3:
+        slope = rng.uniform(0.1, 0.9, n).astype(dtype)
+        keywords["activation"], factor = [
+            ("relu", 0.0), (("leaky_relu", 0.25), 0.25), (("prelu", slope), slope.astype(float)),
+        ][seed % 7]  # fmt: skip
+        expected = np.where(expected < 0, factor * expected, expected)
+    check(pplconv.matmul(a, b, threads=1 + seed % 3, **keywords), expected, dtype, k)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3,)), ((3,), (5, 3, 4)),
+        ((5, 2, 3), (3, 4)), ((2, 3), (5, 3, 4)), ((5, 2, 3), (5, 3, 4)), ((1, 2, 3), (5, 3, 4)),
+        ((2, 1, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (1, 5, 3, 4)), ((2, 5, 2, 3), (5, 3, 4)),
+        ((2, 1, 3, 2, 3), (5, 1, 3, 4)), ((2, 3, 1, 2, 3), (2, 1, 5, 3, 4)),
+        ((0, 3), (3, 4)), ((2, 3), (3, 0)), ((2, 0), (0, 4)), ((0, 2, 3), (3, 4)), ((0,), (0,)),
+        ((0,), (0, 2)), ((5, 2, 0), (0, 4)),
+    ],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_shapes_are_numpys(shapes, dtype, rng):
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+    expected = np.matmul(a.astype(np.float64), b.astype(np.float64))
+    check(pplconv.matmul(a, b), np.asarray(expected), dtype, a.shape[-1])
+    n = b.shape[-1] if b.ndim > 1 else 1
+    bias = rng.standard_normal(n).astype(dtype)
+    with_bias = expected + (bias if b.ndim > 1 else bias[0])
+    check(pplconv.matmul(a, b, bias=bias), np.asarray(with_bias), dtype, a.shape[-1])
+
+
+@pytest.mark.parametrize("left", DTYPES)
+@pytest.mark.parametrize("right", DTYPES)
+def test_result_types_are_numpys(left, right, rng):
+    a, b = rng.standard_normal((4, 5)).astype(left), rng.standard_normal((5, 6)).astype(right)
+    wanted = np.promote_types(left, right)
+    check(pplconv.matmul(a, b), a.astype(float) @ b.astype(float), wanted, 5)
+
+
+def test_lists_and_byte_orders(rng):
+    a, b = rng.standard_normal((4, 5)), rng.standard_normal((5, 6))
+    np.testing.assert_allclose(pplconv.matmul(a.tolist(), b.tolist()), a @ b, rtol=1e-12)
+    assert pplconv.matmul(a.tolist(), b.astype(np.float32)).dtype == np.float32
+    swapped = a.astype(a.dtype.newbyteorder())
+    np.testing.assert_allclose(pplconv.matmul(swapped, b), a @ b, rtol=1e-12)
+    odd = np.frombuffer(b"\0" + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(a.shape)
+    np.testing.assert_allclose(pplconv.matmul(odd, b), a @ b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(1, 70, 900), (37, 129, 300), (200, 8, 64), (64, 1000, 33)])
+def test_one_path_one_order_of_sums(dtype, shape, rng):
+    """Pointwise convolution, Linear and matmul in every order of operands: the same bits."""
+    m, n, k = shape
+    a, w = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (n, k)))
+    b = np.ascontiguousarray(w.T)
+    expected = pplconv.matmul(a, b, threads=1)
+    results = {
+        "two threads": pplconv.matmul(a, b, threads=2),
+        "five threads": pplconv.matmul(a, b, threads=5),
+        "b transposed": pplconv.matmul(a, w.T),
+        "a transposed": pplconv.matmul(np.asfortranarray(a), b),
+        "both": pplconv.matmul(np.asfortranarray(a), w.T, threads=3),
+        "with a bias": pplconv.matmul(a, b, bias=np.zeros(n, dtype)),
+        "Linear": pplconv.Linear(w)(a),
+        "NHWC": pplconv.conv2d(
+            a.reshape(1, 1, m, k), w.reshape(n, k, 1, 1), layout="NHWC", algorithm="pointwise"
+        ),
+        "NCHW": pplconv.conv2d(
+            b.reshape(1, k, 1, n), a.reshape(m, k, 1, 1), algorithm="pointwise"
+        ),
+    }
+    for name, result in results.items():
+        assert result.tobytes() == expected.tobytes(), name
+
+
+def test_both_ways_to_see_a_product_are_taken():
+    """Few rows times a matrix that is not packed; a bias is for the other way."""
+
+    def chosen(may_swap):
+        found = product_of(
+            (2, 512), (512, 1), (512, 512), (512, 1), "f32", ("f32",), may_swap=may_swap
+        )
+        problems = [option.problem for option in found.options]
+        index, _, _ = planner.make_cheapest_plan(problems, threads=1)
+        return found.options[index].swapped
+
+    assert chosen(True)
+    assert not chosen(False)
+
+
+def test_infinities_and_nan_stay_in_their_row_and_column(rng):
+    a, b = rng.standard_normal((30, 40)).astype("f4"), rng.standard_normal((40, 50)).astype("f4")
+    a[3, 7], b[5, 11] = np.nan, np.inf
+    for left in (a, np.asfortranarray(a)):
+        for right in (b, np.asfortranarray(b)):
+            finite = np.isfinite(pplconv.matmul(left, right))
+            expected = np.ones((30, 50), bool)
+            expected[3], expected[:, 11] = False, False
+            np.testing.assert_array_equal(finite, expected)
+
+
+A, B = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "a", "b", "keywords"),
+    [
+        ("a", np.ones((2, 3), int), B, {}),
+        ("a", np.float32(1), B, {}),
+        ("a", np.ones((2, 3), complex), B, {}),
+        ("b", A, np.ones((3, 4), int), {}),
+        ("b", A, np.ones((4, 4), np.float32), {}),
+        ("b", A, np.ones(4, np.float32), {}),
+        ("b", A, np.float32(1), {}),
+        ("b", np.ones((2, 2, 3), np.float32), np.ones((3, 3, 4), np.float32), {}),
+        ("bias", A, B, {"bias": np.ones(3, np.float32)}),
+        ("bias", A, B, {"bias": np.ones(4)}),
+        ("residual", A, B, {"residual": np.ones((2, 3), np.float32)}),
+        ("residual", A, B, {"residual": np.ones((2, 4))}),
+        ("activation", A, B, {"activation": "softmax"}),
+        ("activation", A, B, {"activation": ("prelu", np.ones(3))}),
+        ("activation", A, B, {"activation": ("clip", False, True)}),
+        ("threads", A, B, {"threads": 0}),
+        ("threads", A, B, {"threads": True}),
+    ],
+)  # fmt: skip
+def test_errors_name_the_argument_and_write_nothing(name, a, b, keywords):
+    out = np.full((2, 4), 7, np.float32)
+    pplconv.matmul(A, B, activation=("clip", 0, 1), threads=1)  # equal keys are no excuse
+    with pytest.raises((TypeError, ValueError), match=rf"^{name}\b"):
+        pplconv.matmul(a, b, out=out, **keywords)
+    assert (out == 7).all()
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.ones((2, 5), np.float32),
+        np.ones((2, 4)),
+        np.ones((2, 4), np.float32, order="F"),
+        [[0] * 4] * 2,
+    ],
+    ids=["shape", "dtype", "order", "list"],
+)
+def test_out_is_checked(out):
+    with pytest.raises((TypeError, ValueError), match="^out must"):
+        pplconv.matmul(A, B, out=out)
+
+
+@pytest.mark.parametrize("name", ["a", "b", "residual"])
+def test_out_may_not_overlap(name):
+    arrays = {key: np.ones((4, 4), np.float32) for key in ("a", "b", "residual")}
+    before = arrays[name].copy()
+    with pytest.raises(ValueError, match=f"^out must not overlap {name}"):
+        pplconv.matmul(
+            arrays["a"], arrays["b"], residual=arrays["residual"], out=arrays[name]
+        )
+    np.testing.assert_array_equal(arrays[name], before)
+
+
+def test_huge_shapes_are_refused():
+    row = np.broadcast_to(np.float32(1), (2**31, 1))
+    with pytest.raises((ValueError, MemoryError)):
+        pplconv.matmul(row, np.broadcast_to(np.float32(1), (1, 2**31)))
