@@ -31,6 +31,7 @@ from .lazy import lazy
 
 RUN_BYTES = 16  # struct pplconv_run
 PREFETCH_STEPS = 24
+FEW_ROWS = 2
 SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they stay in L1
 
 
@@ -221,6 +222,8 @@ class NestBlocking(Candidate):
     def b_ahead(self) -> int:
         """How far ahead a tile prefetches its vector operand, in bytes."""
         if self.orientation == "channels":
+            if self.pixels <= FEW_ROWS:
+                return 0  # the loads alone keep the line buffers busy; a prefetch takes their slots
             return PREFETCH_STEPS * self.panel_width * self.numerics.weight_bytes
         if self.packed:
             return PREFETCH_STEPS * self.nr * self.numerics.operand_bytes

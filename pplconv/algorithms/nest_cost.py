@@ -162,7 +162,9 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
     near = 0.0
     if whole_inner + outer > core.l1_bytes:
         near += calls * inner
-    if outer + inner > core.l1_bytes:
+    # An outer operand that only one tile reads comes from beyond, and is counted there.
+    again = segment > nest.mr or not nest.pixels_inner or by_pixels
+    if outer + inner > core.l1_bytes and again:
         near += calls * outer
     far = stalls = 0.0
     if nest.oc * p.k * numerics.weight_bytes + segment * pixel_row > core.l2_bytes:

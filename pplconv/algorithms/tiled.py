@@ -86,6 +86,27 @@ class _Frame:
             return k
         return round_up(balanced(k, longest, self.whole), self.whole)
 
+    def blocks_of_k(self, panel: int, one_tile: bool) -> set[int]:
+        """Blocks of K worth trying where vectors run over channels: for L1, and the largest for L2.
+
+        Parameters
+        ----------
+        panel : int
+            Output channels of a panel, which stays in L2 with 64 pixels.
+        one_tile : bool
+            Whether all pixels fit into one tile: weights then pass but once, best in one stream.
+        """
+        whole, block = self.matrix.k, self.block_of_k(self.l1 // 24)
+        if self.numerics.converts and self.packed and self.matrix.a_in_rows:
+            # Each block of K converts the segment's slab anew, so there is only one block.
+            return {whole}
+        longest = self.l2 * 3 // 4 // ((panel + 64) * self.element)
+        if whole <= longest or one_tile:
+            return {block, whole}
+        if block >= longest:
+            return {block}
+        return {block, round_up(balanced(whole, longest, self.whole), self.whole)}
+
     def panel(self, nr: int) -> int:
         """Output channels of a tile whose vectors run over channels."""
         return block_panel(self.problem, nr) if self.problem.block else nr
@@ -148,11 +169,7 @@ class _Frame:
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
         whole, panel = self.matrix.k, self.panel(nr)
-        blocks = {self.block_of_k(self.l1 // 24), whole}
-        if self.numerics.converts and self.packed and self.matrix.a_in_rows:
-            # Each block of K converts the segment's slab anew, so there is only one block.
-            blocks = {whole}
-        for k_block in blocks:
+        for k_block in self.blocks_of_k(panel, self.pixels <= largest):
             row = k_block * self.element
             # Packed pixels share L2 with the weights on their way through.
             most_pixels = max(self.l2 // 4 // row, 1)
@@ -162,12 +179,6 @@ class _Frame:
                 waiting = nr if k_block == whole else oc_segment
                 room = self.l1 if k_block == whole else self.l2 // 4
                 most_pixels = min(most_pixels, max(room // (waiting * self.sum), 64))
-            if (
-                len(blocks) > 1
-                and k_block > self.block_of_k(self.l1 // 24)
-                and row * (panel + 64) > self.l2 * 3 // 4
-            ):
-                continue
             for pieces in self.pieces():
                 share = ceil_div(self.pixels, pieces)
                 for mr in row_tiles(min(share, most_pixels), largest):

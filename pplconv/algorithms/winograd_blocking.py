@@ -17,7 +17,7 @@ from .lazy import lazy
 
 PREFETCH_STEPS = 24
 LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
-UNBOUNDED = 1 << 40
+UNBOUNDED = (1 << 31) - 1  # tiles: the largest count that loops take
 
 
 def tiles_of(problem: ConvProblem, n: int) -> int:

@@ -1,3 +1,4 @@
+# cython: cdivision=True
 """What a compiled plan is to the modules that run one, and what all loops share."""
 
 from libc.stdint cimport int64_t
@@ -191,6 +192,7 @@ cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t row
 
 
 cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1
+cdef int check_offsets(dict offsets, int64_t element) except -1
 
 
 cdef class Schedule:

@@ -1,6 +1,8 @@
-"""Types of a compiled plan; everything but the constructor is for C callers."""
+"""Types of a compiled plan; everything but the constructor and its limits is for C callers."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 class Schedule:
+    sizes: ClassVar[frozenset[str]]
+
     def __new__(cls, fields: dict[str, Any], isa: str) -> Schedule: ...

@@ -21,21 +21,27 @@ cdef enum:
 
 # Products of two counts, and of a size with the positions of a tile, must fit 64 bits.
 COUNT, SIZE = 1 << 31, 1 << 47
-SIZES = frozenset((
-    "b_ahead", "m_offset", "m_position", "packed_weight_bytes", "pixels", "run_offset",
-    "runs_offset", "scratch_bytes", "slab_offset", "slab_tiles", "tasks", "tile_offset",
-    "v_position",
-))
 
 
-def check_numbers(dict fields):
-    """Refuse numbers that the checks of the loops could not compute with."""
+def check_numbers(dict fields, frozenset sizes):
+    """Refuse numbers that the checks of the loops could not compute with.
+
+    All are counts but those whose names are in `sizes`.
+    """
     for name, value in fields.items():
         if isinstance(value, int):
             if value < 0:
                 raise ValueError(f"{name} is negative: {value}")
-            if value >= (SIZE if name in SIZES else COUNT):
+            if value >= (SIZE if name in sizes else COUNT):
                 raise MemoryError(f"{name} is beyond what the loops can address: {value}")
+
+
+cdef int check_offsets(dict offsets, int64_t element) except -1:
+    """Refuse places in the scratch, the members of a struct, where no element may begin."""
+    for offset in offsets.values():
+        if offset % element:
+            raise ValueError("offsets are whole elements")
+    return 0
 
 
 cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
@@ -106,11 +112,15 @@ cdef class Schedule:
         If the loops could not carry it out inside its memory.
     """
 
+    # The numbers that may be as large as a size, in all plans. Loops add the members of a struct of
+    # theirs.
+    sizes = frozenset(("packed_weight_bytes", "scratch_bytes", "tasks"))
+
     def __cinit__(self, dict fields, str isa):
         cdef Shape *s = &self.shape
         numerics = fields["numerics"]
         cdef str dtype = numerics.operand
-        check_numbers(fields)
+        check_numbers(fields, self.sizes)
         # Sizes other than those of the kernels would lead outside arrays.
         if numerics_of(numerics.source, dtype) != numerics:
             raise ValueError(f"no loops compute with {numerics}")
@@ -132,6 +142,8 @@ cdef class Schedule:
         s.taps = g.kh * g.kw
         s.x.image, s.x.block, s.x.row, s.x.pixel, s.x.width = fields["x"]
         s.y.image, s.y.block, s.y.row, s.y.pixel, s.y.width = fields["y"]
+        if s.x.width < 1 or s.y.width < 1:
+            raise ValueError("at least one channel is a neighbour of itself")
         s.activate = find("activate", dtype, isa)
         s.zero_lanes = find("zero_lanes", dtype, isa)
         if s.converts:

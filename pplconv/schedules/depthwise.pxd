@@ -7,19 +7,25 @@ from pplconv.schedules.base cimport Schedule, Shape
 
 
 cdef struct DepthwiseFields:
-    # The candidate's decisions. Members have the names of its `own_fields`, from which Cython fills
+    # The candidate's decisions: members have the names of its `own_fields`, from which Cython fills
     # them by name.
     int64_t width
     # Task = (image, channel segment, row segment).
     int64_t channel_segment, row_segment
     # For arrays that are converted: the channels and rows of outputs that are computed together,
     # and the rows of the input in the scratch.
-    int64_t channel_chunk, row_chunk, slab_rows, slab_offset, out_offset
+    int64_t channel_chunk, row_chunk, slab_rows
+
+
+cdef struct DepthwiseOffsets:
+    # The same for its places in the scratch, which are whole elements: converted input and outputs.
+    int64_t slab_offset, out_offset
 
 
 cdef struct DepthwiseJob:
     Shape shape
     DepthwiseFields plan
+    DepthwiseOffsets at
     # Output channels; `multiplier` of them share an input channel.
     int64_t channels, multiplier
     int64_t channel_segments, row_segments

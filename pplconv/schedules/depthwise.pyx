@@ -23,6 +23,7 @@ from pplconv.schedules.base cimport (
     activate,
     ceil_div,
     channel_offset,
+    check_offsets,
     epilogue_flags,
     finish_converted,
     least,
@@ -87,13 +88,13 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     cdef Rows r = rows_seen(j, p.row, p.row_end)
     row = j.shape.geometry.iw * e
     a.src_cs = j.plan.slab_rows * row
-    a.src = scratch + j.plan.slab_offset - r.top * row
+    a.src = scratch + j.at.slab_offset - r.top * row
     convert_in(&j.shape, t.x + p.image * j.shape.x.image + channel * j.shape.x.block
-               + r.top * j.shape.x.row, j.shape.x.block, scratch + j.plan.slab_offset, a.src_cs,
+               + r.top * j.shape.x.row, j.shape.x.block, scratch + j.at.slab_offset, a.src_cs,
                channels, (r.bottom - r.top) * j.shape.geometry.iw)
     row = j.shape.geometry.ow * j.shape.size.sum
     a.dst_cs = (p.row_end - p.row) * row
-    a.dst = scratch + j.plan.out_offset - p.row * row
+    a.dst = scratch + j.at.out_offset - p.row * row
     a.weights = t.weights + p.channel * j.shape.taps * j.shape.size.weight
     a.first_row = p.row
     a.rows = p.row_end - p.row
@@ -107,7 +108,7 @@ cdef void run_planes_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     a.geometry = &j.shape.geometry
     j.by_pixels(&a)
     offset = (p.image * j.shape.y.image + p.channel * j.shape.y.block + p.row * j.shape.y.row)
-    finish_converted(&j.shape, t, scratch + j.plan.out_offset, a.dst_cs, offset, j.shape.y.block,
+    finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_cs, offset, j.shape.y.block,
                      a.channels, a.rows * j.shape.geometry.ow, p.channel, True)
 
 
@@ -162,17 +163,17 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
                           + channel_offset(&j.shape.x, j.shape.size.source, channel))
     a.src_ps = channels * e
     a.src_rs = j.shape.geometry.iw * a.src_ps
-    a.src = scratch + j.plan.slab_offset - r.top * a.src_rs
+    a.src = scratch + j.at.slab_offset - r.top * a.src_rs
     if j.shape.x.pixel == channels * j.shape.size.source:
-        convert_in(&j.shape, x, 0, scratch + j.plan.slab_offset, 0, 1,
+        convert_in(&j.shape, x, 0, scratch + j.at.slab_offset, 0, 1,
                    (r.bottom - r.top) * j.shape.geometry.iw * channels)
     else:
-        convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.plan.slab_offset, a.src_ps,
+        convert_in(&j.shape, x, j.shape.x.pixel, scratch + j.at.slab_offset, a.src_ps,
                    (r.bottom - r.top) * j.shape.geometry.iw, channels)
     a.channels = p.channel_end - p.channel
     a.dst_ps = a.channels * j.shape.size.sum
     a.dst_rs = j.shape.geometry.ow * a.dst_ps
-    a.dst = scratch + j.plan.out_offset - p.row * a.dst_rs
+    a.dst = scratch + j.at.out_offset - p.row * a.dst_rs
     a.weights = t.weights + p.channel * j.shape.size.weight
     a.weights_ts = j.plan.width * j.shape.size.weight
     a.first_row = p.row
@@ -188,7 +189,7 @@ cdef void run_pixels_converted(const DepthwiseJob *j, const Tensors *t, const Pa
     j.by_channels(&a)
     offset = (p.image * j.shape.y.image
               + channel_offset(&j.shape.y, j.shape.size.destination, p.channel))
-    finish_converted(&j.shape, t, scratch + j.plan.out_offset, a.dst_ps,
+    finish_converted(&j.shape, t, scratch + j.at.out_offset, a.dst_ps,
                      offset + p.row * j.shape.y.row, j.shape.y.pixel,
                      a.rows * j.shape.geometry.ow, a.channels, p.channel, False)
 
@@ -260,8 +261,15 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     j.pack_depthwise(&p)
 
 
+# For the names of its members.
+cdef DepthwiseOffsets no_offsets
+
+
 cdef class DepthwiseSchedule(Schedule):
     """A candidate of ``algorithms.depthwise`` compiled."""
+
+    # All members of the struct may be as large as a size.
+    sizes = Schedule.sizes.union(no_offsets)
 
     def __cinit__(self, dict fields, str isa):
         cdef str dtype = fields["numerics"].operand
@@ -275,6 +283,8 @@ cdef class DepthwiseSchedule(Schedule):
         j.channels = j.shape.groups * j.shape.oc
         # Each member by its name, from the numbers that `check_numbers` has seen.
         j.plan = fields
+        j.at = fields
+        check_offsets(j.at, j.shape.size.operand)
         self.check()
         j.channel_segments = ceil_div(j.channels, j.plan.channel_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.plan.row_segment)
@@ -316,11 +326,9 @@ cdef class DepthwiseSchedule(Schedule):
         rows = (f.row_chunk - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
         if f.slab_rows < least(rows, g.ih):
             raise ValueError("the slab has fewer rows than what goes into it")
-        if f.slab_offset % e or f.out_offset % e:
-            raise ValueError("offsets are whole elements")
         if self.tasks and (
-                f.out_offset < f.slab_offset + f.channel_chunk * f.slab_rows * g.iw * e
-                or self.thread_scratch < (f.out_offset + f.channel_chunk * f.row_chunk * g.ow
+                j.at.out_offset < j.at.slab_offset + f.channel_chunk * f.slab_rows * g.iw * e
+                or self.thread_scratch < (j.at.out_offset + f.channel_chunk * f.row_chunk * g.ow
                                           * j.shape.size.sum)):
             raise ValueError("the scratch is too small for what is converted")
         return 0

@@ -23,7 +23,6 @@ from pplconv._kernels cimport (
     find_gemm_family,
     pplconv_gemm_args,
     pplconv_kernel,
-    pplconv_pack_channels_args,
     pplconv_pack_weights_args,
     pplconv_segment,
     pplconv_store_transposed_args,
@@ -35,21 +34,16 @@ from pplconv.schedules.base cimport (
     activate,
     ceil_div,
     channel_offset,
-    check_tile,
+    check_offsets,
     epilogue_flags,
     finish_converted,
     least,
     most,
-    convert_in,
     zero_tail,
 )
-
-
-cdef struct Part:
-    # What a task works on; `x` is where pixel (0, 0) of the image would lie.
-    int64_t image, group, row, row_end, oc, oc_end
-    const char *x
-    char *scratch
+from pplconv.schedules.direct_checks cimport check_plan
+from pplconv.schedules.direct_job cimport DirectFields, DirectJob, DirectOffsets, Part, Range
+from pplconv.schedules.direct_slab cimport make_slab
 
 
 cdef struct Rectangle:
@@ -70,99 +64,28 @@ cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
     place.offset = channel_offset(&j.shape.y, j.shape.size.destination, channel)
     place.left = INT64_MAX
     if j.shape.y.block:
-        place.left = j.block_panels - channel % j.shape.y.width // j.panel
+        place.left = j.block_panels - channel % j.shape.y.width // j.plan.panel
     return place
 
 
 cdef inline void next_panel(const DirectJob *j, Place *place) noexcept nogil:
     """Go on to the next panel, which may be in another block."""
-    place.offset += j.panel * j.shape.size.destination
+    place.offset += j.plan.panel * j.shape.size.destination
     place.left -= 1
     if place.left == 0:
         place.left = j.block_panels
         place.offset += j.block_step
 
 
-cdef const char *make_slab(const DirectJob *j, const Tensors *t, const Part *part) noexcept nogil:
-    """Lay the rows that a task needs into the slab, channels side by side."""
-    cdef pplconv_pack_channels_args c
-    cdef int64_t step = j.shape.geometry.stride_h, top, bottom
-    top = part.row * step - j.shape.geometry.pad_top
-    bottom = ((part.row_end - 1) * step - j.shape.geometry.pad_top
-              + (j.shape.geometry.kh - 1) * j.shape.geometry.dilation_h + 1)
-    top = most(top, 0)
-    bottom = least(bottom, j.shape.geometry.ih)
-    c.dst = part.scratch + j.slab_offset
-    if top < bottom:
-        c.src = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
-                 + part.group * j.shape.ic * j.shape.x.block)
-        c.src_cs = j.shape.x.block
-        c.src_rs = j.shape.x.row
-        c.dst_rs = j.x.row
-        c.dst_ps = j.x.pixel
-        c.rows = bottom - top
-        c.columns = j.shape.geometry.iw
-        c.channels = j.shape.ic
-        c.fill = j.shape.ic
-        if not j.shape.converts:
-            j.pack_channels(&c)
-        elif j.slab:
-            convert_planes(j, t, part, top, &c)
-        else:
-            convert_rows(j, t, part, top, bottom - top, <char *> c.dst)
-    return <const char *> c.dst - top * j.x.row
-
-
-cdef void convert_planes(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
-                         pplconv_pack_channels_args *c) noexcept nogil:
-    """Lay rows of an array of another type into the slab, a few channels of a row at a time."""
-    cdef int64_t rows = c.rows, row, channel
-    cdef char *slab = <char *> c.dst
-    cdef char *stage = part.scratch + j.stage_offset
-    cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
-                          + part.group * j.shape.ic * j.shape.x.block)
-    c.src = stage
-    c.src_cs = c.src_rs = j.shape.geometry.iw * j.shape.size.operand
-    c.rows = 1
-    for row in range(rows):
-        channel = 0
-        while channel < j.shape.ic:
-            c.channels = c.fill = least(j.stage_channels, j.shape.ic - channel)
-            convert_in(&j.shape, x + row * j.shape.x.row + channel * j.shape.x.block,
-                       j.shape.x.block, stage, c.src_cs, c.channels, j.shape.geometry.iw)
-            c.dst = slab + row * j.x.row + channel * j.shape.size.operand
-            j.pack_channels(c)
-            channel += c.channels
-    c.dst = slab
-
-
-cdef void convert_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
-                       int64_t rows, char *slab) noexcept nogil:
-    """The same where channels are neighbours in the image already, all of them or in blocks."""
-    cdef int64_t _block, row, columns = j.x.pixel // j.shape.size.operand
-    cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
-                          + channel_offset(&j.shape.x, j.shape.size.source,
-                                           part.group * j.shape.ic))
-    for _block in range(j.channel_blocks):
-        if j.shape.x.pixel == columns * j.shape.size.source:
-            convert_in(&j.shape, x, j.shape.x.row, slab, j.x.row, rows,
-                       columns * j.shape.geometry.iw)
-        else:
-            for row in range(rows):
-                convert_in(&j.shape, x + row * j.shape.x.row, j.shape.x.pixel, slab + row * j.x.row,
-                           j.x.pixel, j.shape.geometry.iw, columns)
-        x += j.shape.x.block
-        slab += j.x.block
-
-
 cdef void list_segments(const DirectJob *j, const Range *rows, const Range *columns,
                         Rectangle *r, char *scratch) noexcept nogil:
     """List the segments that a rectangle's outputs sum over, in the order of packed weights."""
     cdef pplconv_segment *s = <pplconv_segment *> scratch
-    cdef int64_t block, kh, kw, piece, step, weights = j.channels * j.panel * j.shape.size.weight
+    cdef int64_t block, kh, kw, piece, step
+    cdef int64_t weights = j.plan.channels * j.plan.panel * j.shape.size.weight
     # Taps of one row of the kernel that touch in memory are one segment.
-    step = columns.high - columns.low if j.taps_touch else 1
-    r.k = step * j.channels
+    step = columns.high - columns.low if j.plan.taps_touch else 1
+    r.k = step * j.plan.channels
     r.segments = 0
     if step == 0:
         r.k = 0
@@ -183,51 +106,52 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                     int64_t oc_begin, int64_t oc_end) noexcept nogil:
     """The tiles of one rectangle, for panels of output channels."""
     cdef pplconv_gemm_args g
+    cdef const DirectFields *f = &j.plan
     cdef int64_t e = j.shape.size.operand, panel, line, run, at, m
     cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef int64_t channels = oc_end - oc_begin, channel = part.group * j.shape.oc + oc_begin
-    cdef int64_t panels = ceil_div(channels, j.panel), last_n = channels - (panels - 1) * j.panel
-    cdef int64_t whole = ceil_div(j.panel, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
+    cdef int64_t panels = ceil_div(channels, f.panel), last_n = channels - (panels - 1) * f.panel
+    cdef int64_t whole = ceil_div(f.panel, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
     cdef int64_t height = r.row_end - r.row, width = r.column_end - r.column
     cdef int64_t lines, length, pieces, size, offset
     cdef bint down
     cdef const char *origin
     cdef const char *weights = (t.weights + part.group * j.weights_group
-                                + oc_begin // j.panel * j.panel_bytes)
+                                + oc_begin // f.panel * j.panel_bytes)
     cdef const char *bias = t.bias + channel * j.shape.size.bias
     cdef Place place, first = place_of(j, channel)
     cdef pplconv_kernel kernel
     memset(&g, 0, sizeof(g))
     # Narrow rectangles, such as the left border, are walked down instead of along.
-    down = not j.slab and ceil_div(width, j.mr) * height > ceil_div(height, j.mr) * width
+    down = not f.slab and ceil_div(width, f.mr) * height > ceil_div(height, f.mr) * width
     lines, length = (width, height) if down else (height, width)
-    pieces = ceil_div(length, j.mr)
+    pieces = ceil_div(length, f.mr)
     size = ceil_div(length, pieces)
     g.k = r.k
     g.segments = part.scratch
     g.segment_count = r.segments
     g.a_ks = e
-    g.b_ks = j.panel * j.shape.size.weight
-    g.b_ahead = j.b_ahead
+    g.b_ks = f.panel * j.shape.size.weight
+    g.b_ahead = f.b_ahead
     g.a_rs = (j.shape.geometry.stride_h * j.x.row if down
               else j.shape.geometry.stride_w * j.x.pixel)
     g.clip = t.clip
-    if j.slab:
-        g.c_rs = j.nr * j.shape.size.sum
+    if f.slab:
+        g.c_rs = f.nr * j.shape.size.sum
         g.c_vs = j.lanes * j.shape.size.sum
         g.flags = 0
     else:
         g.c_rs = j.shape.y.row if down else j.shape.y.pixel
         # In blocked arrays each vector of a wide tile goes to a block of its own.
-        g.c_vs = (j.shape.y.block if j.shape.y.block and j.panel > j.shape.y.width
+        g.c_vs = (j.shape.y.block if j.shape.y.block and f.panel > j.shape.y.width
                   else j.lanes * j.shape.size.destination)
         g.residual_rs = g.c_rs
         g.residual_vs = g.c_vs
         g.flags = flags
         if j.shape.converts:
-            g.c_rs = j.nr * j.shape.size.sum
+            g.c_rs = f.nr * j.shape.size.sum
             g.c_vs = j.lanes * j.shape.size.sum
-    if j.panel == j.nr:
+    if f.panel == f.nr:
         g.flags |= PPLCONV_B_PADDED
     for line in range(lines):
         for run in range(pieces):
@@ -244,30 +168,30 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
             # A tile of short sums takes a few hundred cycles, so this loop must not divide.
             g.b = weights
             g.bias = bias
-            g.n = j.panel
+            g.n = f.panel
             kernel = j.gemm.tile[whole][m - 1]
             place = first
             for panel in range(panels):
                 if panel == panels - 1:
                     g.n = last_n
                     kernel = j.gemm.tile[last][m - 1]
-                if j.slab:
+                if f.slab:
                     # A run of pixels is stored transposed when it is whole.
-                    g.c = part.scratch + j.run_offset + at * g.c_rs
+                    g.c = part.scratch + j.at.run_offset + at * g.c_rs
                 elif j.shape.converts:
-                    g.c = part.scratch + j.run_offset
+                    g.c = part.scratch + j.at.run_offset
                 else:
                     g.c = t.y + offset + place.offset
                     g.residual = t.residual + offset + place.offset
                 kernel(&g)
-                if j.shape.converts and not j.slab:
-                    convert_tile(j, t, &g, m, channel + panel * j.panel, offset + place.offset)
-                elif t.activation and not j.slab:
-                    finish(j, t, &g, m, channel + panel * j.panel)
+                if j.shape.converts and not f.slab:
+                    convert_tile(j, t, &g, m, channel + panel * f.panel, offset + place.offset)
+                elif t.activation and not f.slab:
+                    finish(j, t, &g, m, channel + panel * f.panel)
                 g.b = <const char *> g.b + j.panel_bytes
-                g.bias = <const char *> g.bias + j.panel * j.shape.size.bias
+                g.bias = <const char *> g.bias + f.panel * j.shape.size.bias
                 next_panel(j, &place)
-        if j.slab:
+        if f.slab:
             store_run(j, t, part, r, line, oc_begin, oc_end, flags)
 
 
@@ -309,8 +233,8 @@ cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef int64_t channel = part.group * j.shape.oc + oc_begin
     cdef int64_t offset = (part.image * j.shape.y.image + (r.row + line) * j.shape.y.row
                            + r.column * j.shape.y.pixel + channel * j.shape.y.block)
-    s.src = part.scratch + j.run_offset
-    s.src_rs = j.nr * j.shape.size.sum
+    s.src = part.scratch + j.at.run_offset
+    s.src_rs = j.plan.nr * j.shape.size.sum
     s.dst = t.y + offset
     s.dst_rs = j.shape.y.block
     s.rows = r.column_end - r.column
@@ -321,8 +245,8 @@ cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, cons
     s.clip = t.clip
     s.flags = flags
     if j.shape.converts:
-        s.dst = part.scratch + j.stage_offset
-        s.dst_rs = j.run_pixels * j.shape.size.sum
+        s.dst = part.scratch + j.at.stage_offset
+        s.dst_rs = j.plan.run_pixels * j.shape.size.sum
     j.store_transposed(&s)
     if j.shape.converts:
         finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
@@ -353,26 +277,26 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef Part part
     cdef int64_t panel, oc, rest = task
     part.scratch = scratch
-    part.oc = rest % j.oc_segments * j.oc_segment
+    part.oc = rest % j.oc_segments * j.plan.oc_segment
     rest = rest // j.oc_segments
-    part.row = rest % j.row_segments * j.row_segment
+    part.row = rest % j.row_segments * j.plan.row_segment
     rest = rest // j.row_segments
     part.group = rest % j.shape.groups
     part.image = rest // j.shape.groups
-    part.oc_end = least(part.oc + j.oc_segment, j.shape.oc)
-    part.row_end = least(part.row + j.row_segment, j.shape.geometry.oh)
-    if j.slab or j.shape.converts:
+    part.oc_end = least(part.oc + j.plan.oc_segment, j.shape.oc)
+    part.row_end = least(part.row + j.plan.row_segment, j.shape.geometry.oh)
+    if j.plan.slab or j.shape.converts:
         part.x = make_slab(j, t, &part)
     else:
         part.x = (t.x + part.image * j.shape.x.image
                   + channel_offset(&j.shape.x, j.shape.size.source, part.group * j.shape.ic))
-    if j.pixels_inner or j.slab:
-        for panel in range(ceil_div(part.oc_end - part.oc, j.panel)):
-            oc = part.oc + panel * j.panel
-            run_rectangles(j, t, &part, oc, least(oc + j.panel, part.oc_end))
+    if j.plan.pixels_inner or j.plan.slab:
+        for panel in range(ceil_div(part.oc_end - part.oc, j.plan.panel)):
+            oc = part.oc + panel * j.plan.panel
+            run_rectangles(j, t, &part, oc, least(oc + j.plan.panel, part.oc_end))
     else:
         run_rectangles(j, t, &part, part.oc, part.oc_end)
-    if not j.slab:
+    if not j.plan.slab:
         zero_tail(&j.shape, part.group * j.shape.oc + part.oc_end,
                   t.y + part.image * j.shape.y.image + part.row * j.shape.y.row,
                   part.row_end - part.row, j.shape.geometry.ow)
@@ -383,13 +307,13 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     """Pack piece `index` of `pieces` of every group's panels."""
     cdef const DirectJob *j = <const DirectJob *> job
     cdef pplconv_pack_weights_args p
-    cdef int64_t group, panels = ceil_div(j.shape.oc, j.panel)
-    p.oc_begin = panels * index // pieces * j.panel
-    p.oc_end = least(panels * (index + 1) // pieces * j.panel, j.shape.oc)
+    cdef int64_t group, panels = ceil_div(j.shape.oc, j.plan.panel)
+    p.oc_begin = panels * index // pieces * j.plan.panel
+    p.oc_end = least(panels * (index + 1) // pieces * j.plan.panel, j.shape.oc)
     p.ic = j.shape.ic
     p.taps = j.shape.taps
-    p.panel_width = j.panel
-    p.channel_block = j.channels
+    p.panel_width = j.plan.panel
+    p.channel_block = j.plan.channels
     p.src_ks = j.shape.size.weight
     p.src_os = j.shape.ic * j.shape.taps * p.src_ks
     for group in range(j.shape.groups):
@@ -398,32 +322,15 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
         j.pack_weights(&p)
 
 
-cdef int check_ranges(const Range *ranges, int64_t count, int64_t outputs, int64_t inputs,
-                      int64_t kernel, int64_t stride, int64_t dilation, int64_t pad) except -1:
-    """Refuse ranges that miss an output or a tap inside the image, or see a tap outside it."""
-    cdef int64_t i, first, last, at = 0
-    for i in range(count):
-        r = &ranges[i]
-        if (r.begin != at or not at < r.end <= outputs
-                or not 0 <= r.low <= r.high <= kernel):
-            raise ValueError("ranges of outputs do not follow one another")
-        at = r.end
-        # Where tap 0 of the first and of the last output lies.
-        first = r.begin * stride - pad
-        last = (r.end - 1) * stride - pad
-        if r.low < r.high and (first + r.low * dilation < 0
-                               or last + (r.high - 1) * dilation >= inputs):
-            raise ValueError("a range sees taps outside the image")
-        if ((r.low > 0 and last + (r.low - 1) * dilation >= 0)
-                or (r.high < kernel and first + r.high * dilation < inputs)):
-            raise ValueError("a range leaves out taps inside the image")
-    if at != outputs:
-        raise ValueError("ranges do not cover the outputs")
-    return 0
+# For the names of its members.
+cdef DirectOffsets no_offsets
 
 
 cdef class DirectSchedule(Schedule):
     """A candidate of ``algorithms.direct`` compiled."""
+
+    # All members of the struct may be as large as a size.
+    sizes = Schedule.sizes.union(no_offsets)
 
     def __cinit__(self, dict fields, str isa):
         cdef str dtype = fields["numerics"].operand
@@ -437,34 +344,22 @@ cdef class DirectSchedule(Schedule):
         j.pack_weights = find("pack_weights", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
         j.lanes = j.gemm.lanes
-        j.slab = fields["slab"]
+        # Each member by its name, from the numbers that `check_numbers` has seen.
+        j.plan = fields
+        j.at = fields
+        check_offsets(j.at, j.shape.size.operand)
         j.x = self.shape.x
-        j.run_pixels = fields["run_pixels"]
-        j.stage_channels = fields["stage_channels"]
-        j.stage_offset = fields["stage_offset"]
-        if j.slab or j.shape.converts:
-            j.x.pixel = fields["slab_pixel"]
-            j.x.row = fields["slab_row"]
-            if not j.slab:
-                j.x.block = fields["slab_rows"] * j.x.row
-        j.channels = fields["channels"]
-        j.panel = fields["panel"]
-        if j.channels < 1 or j.panel < 1:
+        if j.plan.slab or j.shape.converts:
+            j.x.pixel = j.plan.slab_pixel
+            j.x.row = j.plan.slab_row
+            if not j.plan.slab:
+                j.x.block = j.plan.slab_rows * j.x.row
+        if j.plan.channels < 1 or j.plan.panel < 1:
             raise ValueError("blocks and panels are at least 1")
-        j.channel_blocks = ceil_div(j.shape.ic, j.channels)
-        j.taps_touch = fields["taps_touch"]
-        j.pixels_inner = fields["pixels_inner"]
-        j.mr = fields["mr"]
-        j.nr = fields["nr"]
-        j.vectors = j.nr // j.lanes
-        j.b_ahead = fields["b_ahead"]
-        j.row_segment = fields["row_segment"]
-        j.oc_segment = fields["oc_segment"]
-        j.slab_offset = fields["slab_offset"]
-        j.run_offset = fields["run_offset"]
-        j.panel_bytes = (j.channel_blocks * j.channels * j.shape.taps * j.panel
+        j.channel_blocks = ceil_div(j.shape.ic, j.plan.channels)
+        j.panel_bytes = (j.channel_blocks * j.plan.channels * j.shape.taps * j.plan.panel
                          * j.shape.size.weight)
-        j.weights_group = ceil_div(j.shape.oc, j.panel) * j.panel_bytes
+        j.weights_group = ceil_div(j.shape.oc, j.plan.panel) * j.panel_bytes
         rows, columns = fields["rows"], fields["columns"]
         j.row_count, j.column_count = len(rows), len(columns)
         self.ranges = Buffer((len(rows) + len(columns)) * sizeof(Range))
@@ -473,84 +368,13 @@ cdef class DirectSchedule(Schedule):
             ranges[i].begin, ranges[i].end, ranges[i].low, ranges[i].high = begin, end, low, high
         j.rows = ranges
         j.columns = ranges + j.row_count
-        self.check(fields["slab_rows"])
+        check_plan(self, j)
         if j.shape.y.block:
-            j.block_panels = most(j.shape.y.width // j.panel, 1)
-            j.block_step = (most(j.panel // j.shape.y.width, 1) * j.shape.y.block
-                            - j.block_panels * j.panel * j.shape.size.destination)
-        j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
-        j.row_segments = ceil_div(j.shape.geometry.oh, j.row_segment)
+            j.block_panels = most(j.shape.y.width // j.plan.panel, 1)
+            j.block_step = (most(j.plan.panel // j.shape.y.width, 1) * j.shape.y.block
+                            - j.block_panels * j.plan.panel * j.shape.size.destination)
+        j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
+        j.row_segments = ceil_div(j.shape.geometry.oh, j.plan.row_segment)
         self.job = j
         self.task = run_task
         self.pack = pack_range
-
-    cdef int check(self, int64_t slab_rows) except -1:
-        """Refuse a plan that the loops could not carry out inside its memory."""
-        cdef DirectJob *j = &self.own
-        cdef int64_t e = j.shape.size.operand, i, rows, longest = 0
-        g = &j.shape.geometry
-        check_tile(&j.gemm, j.mr, j.nr)
-        if min(j.row_segment, j.oc_segment) < 1:
-            raise ValueError("segments are at least 1")
-        if j.panel > j.nr:
-            raise ValueError("a panel is no wider than the tile")
-        if j.oc_segment % j.panel and j.oc_segment < j.shape.oc:
-            raise ValueError("oc_segment must be whole panels")
-        check_ranges(j.rows, j.row_count, g.oh, g.ih, g.kh, g.stride_h, g.dilation_h, g.pad_top)
-        check_ranges(j.columns, j.column_count, g.ow, g.iw, g.kw, g.stride_w, g.dilation_w,
-                     g.pad_left)
-        for i in range(j.column_count):
-            longest = most(longest, j.columns[i].end - j.columns[i].begin)
-        rows = least((j.row_segment - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
-        if (j.slab or j.shape.converts) and (
-                slab_rows < rows or j.x.row < g.iw * j.x.pixel
-                or j.x.pixel < (j.shape.ic if j.shape.x.block == 0 or j.slab
-                                else j.shape.x.width) * e):
-            raise ValueError("the slab is smaller than what goes into it")
-        if j.slab and (j.shape.x.width != 1 or j.shape.y.width != 1):
-            raise ValueError("a slab is laid from planes and stored into planes")
-        if j.x.pixel % e or j.x.row % e or j.slab_offset % e or j.run_offset % e:
-            raise ValueError("offsets are whole elements")
-        if not j.slab and j.shape.y.width == 1 and least(j.panel, j.shape.oc) > 1:
-            raise ValueError("channels that lie apart need a slab")
-        if j.channels != (j.shape.ic if j.slab else least(j.x.width, j.shape.ic)):
-            raise ValueError("blocks of channels are those of the array")
-        if j.taps_touch and g.kw > 1 and (g.dilation_w != 1 or j.x.pixel != j.channels * e):
-            raise ValueError("taps do not touch where they lie apart")
-        if (j.shape.y.block and not j.slab and j.shape.y.width % j.panel
-                and (j.shape.y.width != j.lanes or j.panel % j.lanes)):
-            raise ValueError("vectors of output channels must not cross blocks of the array")
-        if self.tasks and (
-                j.slab_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
-                or (j.slab and (longest > j.run_pixels
-                                or j.run_offset < j.slab_offset + slab_rows * j.x.row
-                                or self.thread_scratch
-                                < j.run_offset + j.run_pixels * j.nr * j.shape.size.sum))
-                or self.thread_scratch < j.slab_offset):
-            raise ValueError("the scratch is too small")
-        if self.tasks and j.shape.converts:
-            self.check_converted(slab_rows)
-        if self.tasks != (j.shape.batch * j.shape.groups * ceil_div(g.oh, j.row_segment)
-                          * ceil_div(j.shape.oc, j.oc_segment)):
-            raise ValueError("the tasks are not those of the segments")
-        if self.weight_bytes < j.shape.groups * j.weights_group:
-            raise ValueError("packed weights are larger than their memory")
-        return 0
-
-    cdef int check_converted(self, int64_t slab_rows) except -1:
-        """Refuse scratch in which converted arrays overlap or do not fit."""
-        cdef DirectJob *j = &self.own
-        cdef int64_t e = j.shape.size.operand, sum = j.shape.size.sum, stage = 0
-        cdef int64_t run = j.mr * j.nr * sum
-        if j.stage_offset % e:
-            raise ValueError("offsets are whole elements")
-        if j.slab:
-            if j.stage_channels < 1:
-                raise ValueError("planes are converted at least one at a time")
-            run = j.run_pixels * j.nr * sum
-            stage = most(j.stage_channels * j.shape.geometry.iw * e, j.nr * j.run_pixels * sum)
-        if (j.run_offset < j.slab_offset + j.channel_blocks * slab_rows * j.x.row
-                or j.stage_offset < j.run_offset + run
-                or self.thread_scratch < j.stage_offset + stage):
-            raise ValueError("the scratch is too small for what is converted")
-        return 0

@@ -42,7 +42,7 @@ from pplconv.schedules.base cimport (
     zero_tail,
 )
 from pplconv.schedules.gemm_checks cimport check_plan
-from pplconv.schedules.gemm_job cimport GemmJob, Tile, input_at, weights_at, y_offset
+from pplconv.schedules.gemm_job cimport GemmJob, GemmOffsets, Tile, input_at, weights_at, y_offset
 from pplconv.schedules.gemm_pixels cimport convert_block, gather_block, pack_block
 
 
@@ -134,7 +134,7 @@ cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p
                                   pplconv_gemm_args *g, char *scratch) noexcept nogil:
     """Put C into the scratch; each tile is converted from there when its sum is whole."""
     p.y_rs, p.y_down, p.y_across = g.c_rs, p.c_down, p.c_across
-    p.c = scratch + j.plan.tile_offset
+    p.c = scratch + j.at.tile_offset
     g.c_rs = j.plan.tile_row
     if tile.first and tile.last:
         p.c_down = p.c_across = 0
@@ -216,7 +216,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
         g.c_rs = j.shape.y.pixel
     else:
         p.transposed = True
-        p.c = scratch + j.plan.tile_offset
+        p.c = scratch + j.at.tile_offset
         p.c_across = j.plan.nr * j.shape.size.sum
         if tile.first and tile.last:
             # A panel whose sum is whole is stored at once, and the next panel takes its place.
@@ -267,7 +267,7 @@ cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int6
     s.clip = t.clip
     s.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     if j.shape.converts:
-        s.dst = scratch + j.plan.plane_offset
+        s.dst = scratch + j.at.plane_offset
         s.dst_rs = j.plan.plane_row
     j.store_transposed(&s)
     if j.shape.converts:
@@ -298,7 +298,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         # All channels and groups of the segment share the table.
         tile.run_count = make_pixel_runs(
             &j.shape.geometry, tile.pixel, tile.pixels, j.lanes, j.plan.pixel_panel,
-            j.plan.k_block * j.plan.pixel_panel, <pplconv_run *> (scratch + j.plan.runs_offset))
+            j.plan.k_block * j.plan.pixel_panel, <pplconv_run *> (scratch + j.at.runs_offset))
     for group in range(group_begin, least(group_begin + j.plan.group_segment, j.shape.groups)):
         tile.group = group
         tile.k_begin = 0
@@ -347,8 +347,15 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
         j.pack_weights(&p)
 
 
+# For the names of its members.
+cdef GemmOffsets no_offsets
+
+
 cdef class GemmSchedule(Schedule):
     """A `Nest` of ``algorithms.nest`` compiled."""
+
+    # All members of the struct may be as large as a size; so may pixels, of all images together.
+    sizes = Schedule.sizes.union(no_offsets, ("b_ahead", "pixels"))
 
     def __cinit__(self, dict fields, str isa):
         cdef str dtype = fields["numerics"].operand
@@ -362,6 +369,7 @@ cdef class GemmSchedule(Schedule):
         j.store_transposed = find("store_transposed", dtype, isa)
         j.k = j.shape.ic * j.shape.taps
         j.plan = fields
+        j.at = fields
         (j.x_group, j.y_group, j.weights_group, j.weights_column, j.weights_row,
          j.bias_group) = fields["matrices"]
         j.lanes = j.gemm.lanes

@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_run
-from pplconv.schedules.base cimport ceil_div, check_tile, least, most
+from pplconv.schedules.base cimport ceil_div, check_offsets, check_tile, least, most
 from pplconv.schedules.gemm_job cimport GemmFields, GemmJob
 
 
@@ -12,7 +12,8 @@ cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) 
     """Refuse scratch in which packed pixels, runs and tile overlap or do not fit."""
     cdef const GemmFields *f = &j.plan
     cdef int64_t e = j.shape.size.operand, packed = 0, runs = 0, tile = 0, width, entries
-    if f.runs_offset % e or f.tile_offset % e or f.packed_row % e or f.tile_row % e:
+    check_offsets(j.at, e)
+    if f.packed_row % e or f.tile_row % e:
         raise ValueError("offsets are whole elements")
     if f.packed and f.x_in_rows:
         if f.packed_row < least(f.k_block, j.k) * e:
@@ -38,8 +39,8 @@ cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) 
         if f.tile_row < width * j.shape.size.sum:
             raise ValueError("rows of the tile are shorter than what goes into them")
         tile = f.hw_segment * f.tile_row
-    if (f.runs_offset < packed or f.tile_offset < f.runs_offset + runs
-            or (tasks and thread_scratch < f.tile_offset + tile)):
+    if (j.at.runs_offset < packed or j.at.tile_offset < j.at.runs_offset + runs
+            or (tasks and thread_scratch < j.at.tile_offset + tile)):
         raise ValueError("the scratch is too small")
     if j.shape.converts:
         check_converted(j, tasks, thread_scratch, tile)
@@ -56,7 +57,7 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
     cdef int64_t e = j.shape.size.operand, rows, columns, spanned
     cdef int64_t block = 0, planes = 0, slab = 0
     g = &j.shape.geometry
-    if f.slab_offset % e or f.plane_offset % e or f.plane_row % e:
+    if f.plane_row % e:
         raise ValueError("offsets are whole elements")
     if not f.packed:
         rows, columns = f.hw_segment, least(f.k_block, j.k)
@@ -87,9 +88,9 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
         if f.tile_row < columns * j.shape.size.sum:
             raise ValueError("rows of the tile are shorter than what goes into them")
         tile = rows * f.tile_row
-    if tasks and (f.runs_offset < block or f.plane_offset < f.tile_offset + tile
-                  or f.slab_offset < f.plane_offset + planes
-                  or thread_scratch < f.slab_offset + slab):
+    if tasks and (j.at.runs_offset < block or j.at.plane_offset < j.at.tile_offset + tile
+                  or j.at.slab_offset < j.at.plane_offset + planes
+                  or thread_scratch < j.at.slab_offset + slab):
         raise ValueError("the scratch is too small")
     return 0
 

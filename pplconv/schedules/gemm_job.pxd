@@ -1,3 +1,4 @@
+# cython: cdivision=True
 """What the GEMM nest knows of a plan and of a task: see ``gemm.pyx``."""
 
 from libc.stdint cimport int64_t
@@ -25,14 +26,19 @@ cdef struct GemmFields:
     # packed ones, a block of K at a time (rows of `packed_row` bytes). Pixels to be packed are
     # first converted into a slab: the rows of the image that the segment sees, some channels at a
     # time. Panels that are stored transposed pass through planes.
-    int64_t slab_rows, slab_channels, slab_offset, plane_offset, plane_row
-    # Scratch of one thread: packed pixels, runs, and the tile to be stored transposed.
-    int64_t runs_offset, tile_offset
+    int64_t slab_rows, slab_channels, plane_row
+
+
+cdef struct GemmOffsets:
+    # Places in one thread's scratch, in bytes; packed pixels come first. The tile is the one that is
+    # stored transposed.
+    int64_t runs_offset, tile_offset, plane_offset, slab_offset
 
 
 cdef struct GemmJob:
     Shape shape
     GemmFields plan
+    GemmOffsets at
     # How the user's arrays lie besides: bytes from one group to the next, where channels do not lie
     # in blocks; of the weights from one group, output channel and k to the next; elements of bias
     # and slopes from one group to the next.

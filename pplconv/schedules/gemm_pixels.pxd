@@ -1,3 +1,4 @@
+# cython: cdivision=True
 """The pixels of a task: packed, gathered from blocks or converted into scratch, by block of K."""
 
 from libc.stdint cimport int64_t
@@ -42,7 +43,7 @@ cdef inline void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile
     p.dst = scratch
     p.dst_cs = j.shape.taps * j.plan.pixel_panel * j.shape.size.operand
     p.channels = channels
-    p.runs = scratch + j.plan.runs_offset
+    p.runs = scratch + j.at.runs_offset
     p.run_count = tile.run_count
     p.stride = j.shape.geometry.stride_w
     if not j.shape.converts:
@@ -50,10 +51,10 @@ cdef inline void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile
         return
     r = rows_seen(j, tile.pixel, tile.pixels)
     p.src_cs = j.plan.slab_rows * j.shape.geometry.iw * j.shape.size.operand
-    p.src = scratch + j.plan.slab_offset - r.top * j.shape.geometry.iw * j.shape.size.operand
+    p.src = scratch + j.at.slab_offset - r.top * j.shape.geometry.iw * j.shape.size.operand
     while done < channels:
         p.channels = least(j.plan.slab_channels, channels - done)
-        convert_in(&j.shape, src + r.top * row + done * plane, plane, scratch + j.plan.slab_offset,
+        convert_in(&j.shape, src + r.top * row + done * plane, plane, scratch + j.at.slab_offset,
                    p.src_cs, p.channels, (r.bottom - r.top) * j.shape.geometry.iw)
         j.pack_pixels(&p)
         p.dst = <char *> p.dst + p.channels * p.dst_cs
@@ -113,7 +114,7 @@ cdef inline void gather_block(const GemmJob *j, const Tensors *t, const Tile *ti
         packed += r.channels
         channel += r.channels
         if j.shape.converts:
-            gather_converted(j, <const char *> r.src, &r, scratch + j.plan.slab_offset)
+            gather_converted(j, <const char *> r.src, &r, scratch + j.at.slab_offset)
         else:
             j.pack_rows(&r)
 

@@ -37,6 +37,7 @@ from pplconv.schedules.base cimport (
     activate,
     ceil_div,
     channel_offset,
+    check_offsets,
     check_tile,
     epilogue_flags,
     finish_converted,
@@ -46,7 +47,7 @@ from pplconv.schedules.base cimport (
     zero_tail,
 )
 from pplconv.schedules.winograd_finish cimport finish_tiles
-from pplconv.schedules.winograd_job cimport Piece, WinogradJob
+from pplconv.schedules.winograd_job cimport Piece, WinogradFields, WinogradJob, WinogradOffsets
 
 
 cdef inline Piece piece_at(const WinogradJob *j, int64_t tile, int64_t end) noexcept nogil:
@@ -56,9 +57,9 @@ cdef inline Piece piece_at(const WinogradJob *j, int64_t tile, int64_t end) noex
     p.image = tile // j.tiles_image
     rest = tile - p.image * j.tiles_image
     column = rest % j.tiles_w
-    p.y = rest // j.tiles_w * j.n
-    p.x = column * j.n
-    p.tiles = least(least(end - tile, j.tiles_w - column), j.slab_tiles)
+    p.y = rest // j.tiles_w * j.plan.n
+    p.x = column * j.plan.n
+    p.tiles = least(least(end - tile, j.tiles_w - column), j.plan.slab_tiles)
     p.first = tile
     return p
 
@@ -72,8 +73,8 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
     cdef int64_t width = j.shape.x.width
     cdef const char *image
     cdef Piece p
-    a.dst_ts = j.v_row
-    a.dst_ps = j.v_position
+    a.dst_ts = j.plan.v_row
+    a.dst_ps = j.at.v_position
     while tile < tile_end:
         p = piece_at(j, tile, tile_end)
         top = p.y - j.shape.geometry.pad_top
@@ -81,14 +82,14 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
         a.row_begin = least(most(0, -top), j.t)
         a.row_end = most(least(j.t, j.shape.geometry.ih - top), a.row_begin)
         a.column_begin = most(0, -left)
-        a.column_end = least(j.shape.geometry.iw - left, p.tiles * j.n + j.r - 1)
+        a.column_end = least(j.shape.geometry.iw - left, p.tiles * j.plan.n + j.plan.r - 1)
         a.column_end = most(a.column_end, a.column_begin)
         a.tiles = p.tiles
         image = t.x + p.image * j.shape.x.image + top * j.shape.x.row + left * j.shape.x.pixel
         channel = ic_begin
         while channel < ic_end:
             count = ic_end - channel
-            a.dst = scratch + (tile - tile_begin) * j.v_row + (channel - ic_begin) * e
+            a.dst = scratch + (tile - tile_begin) * j.plan.v_row + (channel - ic_begin) * e
             a.src = image + channel_offset(&j.shape.x, j.shape.size.source,
                                            group * j.shape.ic + channel)
             a.src_rs = j.shape.x.row
@@ -101,14 +102,14 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
                          + a.column_begin * a.src_ps)
                 c.src_cs = j.shape.x.block
                 c.src_rs = a.src_rs
-                c.dst = scratch + j.slab_offset
-                c.dst_rs = j.slab_row
+                c.dst = scratch + j.at.slab_offset
+                c.dst_rs = j.plan.slab_row
                 c.dst_ps = j.lanes * e
                 c.channels = count
                 c.fill = count
                 if c.rows > 0 and c.columns > 0:
                     if j.shape.converts:
-                        stage_planes(j, &c, scratch + j.stage_offset)
+                        stage_planes(j, &c, scratch + j.at.stage_offset)
                     j.pack_channels(&c)
                 a.src_rs = c.dst_rs
                 a.src_ps = c.dst_ps
@@ -119,7 +120,7 @@ cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t til
                 count = least(count, width - (group * j.shape.ic + channel) % width)
                 if j.shape.converts:
                     count = least(count, j.lanes)
-                    convert_pixels(j, &a, count, scratch + j.slab_offset)
+                    convert_pixels(j, &a, count, scratch + j.at.slab_offset)
             a.channels = count
             j.input(&a)
             channel += count
@@ -145,8 +146,8 @@ cdef void convert_pixels(const WinogradJob *j, pplconv_winograd_input_args *a, i
     cdef int64_t pixel = j.lanes * j.shape.size.operand
     for row in range(a.row_begin, a.row_end):
         convert_in(&j.shape, <const char *> a.src + row * a.src_rs + a.column_begin * a.src_ps,
-                   a.src_ps, slab + (row - a.row_begin) * j.slab_row, pixel, columns, channels)
-    a.src_rs = j.slab_row
+                   a.src_ps, slab + (row - a.row_begin) * j.plan.slab_row, pixel, columns, channels)
+    a.src_rs = j.plan.slab_row
     a.src_ps = pixel
     a.src = slab - a.row_begin * a.src_rs - a.column_begin * a.src_ps
 
@@ -160,26 +161,26 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
     cdef const char *u
     memset(&g, 0, sizeof(g))
     g.k = ic_end - ic_begin
-    g.a_rs = j.v_row
+    g.a_rs = j.plan.v_row
     g.a_ks = e
-    g.b_ks = j.nr * j.shape.size.weight
-    g.b_ahead = j.b_ahead
-    g.c_rs = j.m_row
+    g.b_ks = j.plan.nr * j.shape.size.weight
+    g.b_ahead = j.plan.b_ahead
+    g.c_rs = j.plan.m_row
     g.c_vs = j.lanes * j.shape.size.sum
     g.flags = PPLCONV_B_PADDED if ic_begin == 0 else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
     for position in range(j.positions):
         u = t.weights + group * j.u_group + position * j.u_position + ic_begin * g.b_ks
-        for panel in range(ceil_div(oc_end - oc_begin, j.nr)):
-            oc = oc_begin + panel * j.nr
+        for panel in range(ceil_div(oc_end - oc_begin, j.plan.nr)):
+            oc = oc_begin + panel * j.plan.nr
             g.b = u + oc * j.ic_packed * j.shape.size.weight
             # M is padded to whole panels, so no panel is narrower.
-            g.n = j.nr
-            for piece in range(ceil_div(tiles, j.mr)):
-                row = piece * j.mr
-                g.a = scratch + position * j.v_position + row * j.v_row
-                g.c = (scratch + j.m_offset + position * j.m_position + row * j.m_row
+            g.n = j.plan.nr
+            for piece in range(ceil_div(tiles, j.plan.mr)):
+                row = piece * j.plan.mr
+                g.a = scratch + position * j.at.v_position + row * j.plan.v_row
+                g.c = (scratch + j.at.m_offset + position * j.at.m_position + row * j.plan.m_row
                        + (oc - oc_begin) * j.shape.size.sum)
-                j.gemm.tile[j.vectors - 1][least(j.mr, tiles - row) - 1](&g)
+                j.gemm.tile[j.vectors - 1][least(j.plan.mr, tiles - row) - 1](&g)
 
 
 cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
@@ -192,31 +193,31 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
     cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef Piece p
     memset(&a, 0, sizeof(a))
-    a.src_ts = j.m_row
-    a.src_ps = j.m_position
+    a.src_ts = j.plan.m_row
+    a.src_ps = j.at.m_position
     a.clip = t.clip
     while tile < tile_end:
         p = piece_at(j, tile, tile_end)
         a.tiles = p.tiles
-        a.rows = least(j.n, j.shape.geometry.oh - p.y)
-        a.columns = least(p.tiles * j.n, j.shape.geometry.ow - p.x)
+        a.rows = least(j.plan.n, j.shape.geometry.oh - p.y)
+        a.columns = least(p.tiles * j.plan.n, j.shape.geometry.ow - p.x)
         image = p.image * j.shape.y.image + p.y * j.shape.y.row + p.x * j.shape.y.pixel
         channel = oc_begin
         while channel < oc_end:
             count = oc_end - channel
             offset = image + channel_offset(&j.shape.y, j.shape.size.destination,
                                             group * j.shape.oc + channel)
-            a.src = (scratch + j.m_offset + (tile - tile_begin) * j.m_row
+            a.src = (scratch + j.at.m_offset + (tile - tile_begin) * j.plan.m_row
                      + (channel - oc_begin) * e)
             if width == 1:
                 count = least(count, j.lanes)
-                a.dst = scratch + j.slab_offset
-                a.dst_rs = j.slab_row
+                a.dst = scratch + j.at.slab_offset
+                a.dst_rs = j.plan.slab_row
                 a.dst_ps = j.lanes * e
                 a.flags = 0
                 a.channels = count
                 finish_tiles(j, t, group, channel, &p, &a)
-                store_slab(j, t, group, channel, offset, &a, flags, scratch + j.stage_offset)
+                store_slab(j, t, group, channel, offset, &a, flags, scratch + j.at.stage_offset)
             else:
                 count = least(count, width - (group * j.shape.oc + channel) % width)
                 a.dst = t.y + offset
@@ -229,8 +230,8 @@ cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t ti
                 a.flags = flags
                 if j.shape.converts:
                     count = least(count, j.lanes)
-                    a.dst = scratch + j.slab_offset
-                    a.dst_rs = j.slab_row
+                    a.dst = scratch + j.at.slab_offset
+                    a.dst_rs = j.plan.slab_row
                     a.dst_ps = j.lanes * e
                 a.channels = count
                 finish_tiles(j, t, group, channel, &p, &a)
@@ -283,18 +284,18 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef int64_t oc_index = task % j.oc_segments, rest = task // j.oc_segments
     cdef int64_t group = rest % j.shape.groups
-    cdef int64_t tile_begin = rest // j.shape.groups * j.tile_block
-    cdef int64_t tile_end = least(tile_begin + j.tile_block, j.tiles)
-    cdef int64_t oc_begin = oc_index * j.oc_segment
-    cdef int64_t oc_end = least(oc_begin + j.oc_segment, j.shape.oc)
+    cdef int64_t tile_begin = rest // j.shape.groups * j.plan.tile_block
+    cdef int64_t tile_end = least(tile_begin + j.plan.tile_block, j.tiles)
+    cdef int64_t oc_begin = oc_index * j.plan.oc_segment
+    cdef int64_t oc_end = least(oc_begin + j.plan.oc_segment, j.shape.oc)
     cdef int64_t i, ic, ic_end, o, oc, oc_stop
-    for i in range(ceil_div(j.shape.ic, j.ic_segment)):
-        ic = i * j.ic_segment
-        ic_end = least(ic + j.ic_segment, j.shape.ic)
+    for i in range(ceil_div(j.shape.ic, j.plan.ic_segment)):
+        ic = i * j.plan.ic_segment
+        ic_end = least(ic + j.plan.ic_segment, j.shape.ic)
         pre(j, t, group, tile_begin, tile_end, ic, ic_end, scratch)
-        for o in range(ceil_div(oc_end - oc_begin, j.oc_block)):
-            oc = oc_begin + o * j.oc_block
-            oc_stop = least(oc + j.oc_block, oc_end)
+        for o in range(ceil_div(oc_end - oc_begin, j.plan.oc_block)):
+            oc = oc_begin + o * j.plan.oc_block
+            oc_stop = least(oc + j.plan.oc_block, oc_end)
             product(j, t, group, tile_end - tile_begin, ic, ic_end, oc, oc_stop, scratch)
             if ic_end == j.shape.ic:
                 post(j, t, group, tile_begin, tile_end, oc, oc_stop, scratch)
@@ -305,14 +306,14 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     """Transform and pack piece `index` of `pieces` of every group's panels."""
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef pplconv_winograd_weights_args p
-    cdef int64_t group, panels = ceil_div(j.shape.oc, j.nr)
+    cdef int64_t group, panels = ceil_div(j.shape.oc, j.plan.nr)
     cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.size.weight
     p.dst_ps = j.u_position
-    p.oc_begin = panels * index // pieces * j.nr
-    p.oc_end = least(panels * (index + 1) // pieces * j.nr, j.shape.oc)
+    p.oc_begin = panels * index // pieces * j.plan.nr
+    p.oc_end = least(panels * (index + 1) // pieces * j.plan.nr, j.shape.oc)
     p.ic = j.shape.ic
     p.ic_padded = j.ic_packed
-    p.panel_width = j.nr
+    p.panel_width = j.plan.nr
     if p.oc_begin >= p.oc_end:
         return
     for group in range(j.shape.groups):
@@ -321,50 +322,44 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
         j.weights(&p)
 
 
+# For the names of its members.
+cdef WinogradOffsets no_offsets
+
+
 cdef class WinogradSchedule(Schedule):
     """A candidate of ``algorithms.winograd`` compiled."""
+
+    # All members of the struct may be as large as a size.
+    sizes = Schedule.sizes.union(no_offsets)
 
     def __cinit__(self, dict fields, str isa):
         cdef str dtype = fields["numerics"].operand
         cdef WinogradJob *j = &self.own
         memset(j, 0, sizeof(WinogradJob))
         j.shape = self.shape
-        j.n = fields["n"]
-        j.r = fields["r"]
-        j.t = j.n + j.r - 1
+        # Each member by its name, from the numbers that `check_numbers` has seen.
+        j.plan = fields
+        j.at = fields
+        check_offsets(j.at, j.shape.size.operand)
+        j.t = j.plan.n + j.plan.r - 1
         j.positions = j.t * j.t
         find_gemm_family(dtype, isa, &j.gemm)
-        j.input = find("winograd_input", dtype, isa, j.n, j.r)
-        j.output = find("winograd_output", dtype, isa, j.n, j.r)
-        j.weights = find("winograd_weights", dtype, isa, j.n, j.r)
+        j.input = find("winograd_input", dtype, isa, j.plan.n, j.plan.r)
+        j.output = find("winograd_output", dtype, isa, j.plan.n, j.plan.r)
+        j.weights = find("winograd_weights", dtype, isa, j.plan.n, j.plan.r)
         j.direct_sums = find("direct_sums", dtype, isa)
         j.pack_channels = find("pack_channels", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
         j.lanes = j.gemm.lanes
-        j.tiles_w = ceil_div(j.shape.geometry.ow, j.n)
-        j.tiles_image = j.tiles_w * ceil_div(j.shape.geometry.oh, j.n)
+        j.tiles_w = ceil_div(j.shape.geometry.ow, j.plan.n)
+        j.tiles_image = j.tiles_w * ceil_div(j.shape.geometry.oh, j.plan.n)
         j.tiles = j.tiles_image * j.shape.batch
-        j.tile_block = fields["tile_block"]
-        j.ic_segment = fields["ic_segment"]
-        j.oc_block = fields["oc_block"]
-        j.oc_segment = fields["oc_segment"]
-        j.mr = fields["mr"]
-        j.nr = fields["nr"]
-        j.vectors = j.nr // j.lanes
-        j.b_ahead = fields["b_ahead"]
+        j.vectors = j.plan.nr // j.lanes
         j.ic_packed = j.shape.ic
-        j.v_row = fields["v_row"]
-        j.v_position = fields["v_position"]
-        j.m_row = fields["m_row"]
-        j.m_position = fields["m_position"]
-        j.m_offset = fields["m_offset"]
-        j.slab_offset = fields["slab_offset"]
-        j.slab_tiles = fields["slab_tiles"]
-        j.slab_row = fields["slab_row"]
-        j.stage_offset = fields["stage_offset"]
         self.check()
-        j.oc_segments = ceil_div(j.shape.oc, j.oc_segment)
-        j.u_position = ceil_div(j.shape.oc, j.nr) * j.nr * j.ic_packed * j.shape.size.weight
+        j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
+        j.u_position = (ceil_div(j.shape.oc, j.plan.nr) * j.plan.nr * j.ic_packed
+                        * j.shape.size.weight)
         j.u_group = j.positions * j.u_position
         self.job = j
         self.task = run_task
@@ -373,44 +368,45 @@ cdef class WinogradSchedule(Schedule):
     cdef int check(self) except -1:
         """Refuse a plan that the loops could not carry out inside its memory."""
         cdef WinogradJob *j = &self.own
+        cdef WinogradFields *f = &j.plan
+        cdef WinogradOffsets *at = &j.at
         cdef int64_t e = j.shape.size.operand, slab = 0
         g = &j.shape.geometry
-        if (g.kh != j.r or g.kw != j.r or g.stride_h != 1 or g.stride_w != 1
+        if (g.kh != f.r or g.kw != f.r or g.stride_h != 1 or g.stride_w != 1
                 or g.dilation_h != 1 or g.dilation_w != 1):
             raise ValueError("Winograd's tiles do not fit this kernel, stride or dilation")
-        check_tile(&j.gemm, j.mr, j.nr)
-        if min(j.tile_block, j.ic_segment, j.oc_block, j.oc_segment, j.slab_tiles) < 1:
+        check_tile(&j.gemm, f.mr, f.nr)
+        if min(f.tile_block, f.ic_segment, f.oc_block, f.oc_segment, f.slab_tiles) < 1:
             raise ValueError("blocks and segments are at least 1")
-        if (j.oc_segment % j.nr and j.oc_segment < j.shape.oc) or j.oc_block % j.nr:
+        if (f.oc_segment % f.nr and f.oc_segment < j.shape.oc) or f.oc_block % f.nr:
             raise ValueError("oc_segment and oc_block must be whole panels")
-        if j.ic_segment < j.shape.ic and j.oc_block < least(j.oc_segment, j.shape.oc):
+        if f.ic_segment < j.shape.ic and f.oc_block < least(f.oc_segment, j.shape.oc):
             raise ValueError("M must hold the whole segment where ic is cut")
-        if 1 < j.shape.x.width < j.shape.ic and j.ic_segment % j.shape.x.width \
-                and j.ic_segment < j.shape.ic:
+        if 1 < j.shape.x.width < j.shape.ic and f.ic_segment % j.shape.x.width \
+                and f.ic_segment < j.shape.ic:
             raise ValueError("ic_segment must be whole blocks of channels")
-        if (j.v_row % e or j.v_position % e or j.m_row % e or j.m_position % e or j.m_offset % e
-                or j.slab_offset % e or j.slab_row % e):
+        if f.v_row % e or f.m_row % e or f.slab_row % e:
             raise ValueError("offsets are whole elements")
-        if j.v_row < least(j.ic_segment, j.shape.ic) * e or j.m_row < j.oc_block * e:
+        if f.v_row < least(f.ic_segment, j.shape.ic) * e or f.m_row < f.oc_block * e:
             raise ValueError("rows of the scratch are shorter than what goes into them")
-        if (j.v_position < j.tile_block * j.v_row or j.m_position < j.tile_block * j.m_row
-                or j.m_offset < j.positions * j.v_position
-                or j.slab_offset < j.m_offset + j.positions * j.m_position):
+        if (at.v_position < f.tile_block * f.v_row or at.m_position < f.tile_block * f.m_row
+                or at.m_offset < j.positions * at.v_position
+                or at.slab_offset < at.m_offset + j.positions * at.m_position):
             raise ValueError("positions of the scratch overlap")
         if j.shape.x.width == 1 or j.shape.y.width == 1 or j.shape.converts:
-            if j.slab_row < (j.slab_tiles * j.n + j.r - 1) * j.lanes * e:
+            if f.slab_row < (f.slab_tiles * f.n + f.r - 1) * j.lanes * e:
                 raise ValueError("rows of the slab are too short")
-            slab = j.t * j.slab_row
+            slab = j.t * f.slab_row
         if j.shape.converts:
-            if j.stage_offset % e or j.stage_offset < j.slab_offset + slab:
+            if at.stage_offset < at.slab_offset + slab:
                 raise ValueError("planes overlap the slab")
-            slab += j.stage_offset - j.slab_offset
-        if self.tasks and self.thread_scratch < j.slab_offset + slab:
+            slab += at.stage_offset - at.slab_offset
+        if self.tasks and self.thread_scratch < at.slab_offset + slab:
             raise ValueError("the scratch is too small")
-        if self.tasks != (ceil_div(j.tiles, j.tile_block) * j.shape.groups
-                          * ceil_div(j.shape.oc, j.oc_segment)):
+        if self.tasks != (ceil_div(j.tiles, f.tile_block) * j.shape.groups
+                          * ceil_div(j.shape.oc, f.oc_segment)):
             raise ValueError("the tasks are not those of the segments")
-        if self.weight_bytes < (j.shape.groups * j.positions * ceil_div(j.shape.oc, j.nr) * j.nr
+        if self.weight_bytes < (j.shape.groups * j.positions * ceil_div(j.shape.oc, f.nr) * f.nr
                                 * j.ic_packed * j.shape.size.weight):
             raise ValueError("packed weights are larger than their memory")
         return 0

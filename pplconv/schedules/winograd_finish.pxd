@@ -16,7 +16,7 @@ cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t gr
     cdef pplconv_direct_sums_args d
     cdef const Memory *x = &j.shape.x
     cdef int64_t top = p.y - j.shape.geometry.pad_top
-    cdef int64_t left = p.x + index * j.n - j.shape.geometry.pad_left
+    cdef int64_t left = p.x + index * j.plan.n - j.shape.geometry.pad_left
     d.sums = sums.dst
     d.sums_rs = sums.dst_rs
     d.sums_ps = sums.dst_ps
@@ -34,16 +34,16 @@ cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t gr
     d.weights = (t.filters + (group * j.shape.oc + channel) * j.shape.ic * j.shape.taps
                  * j.shape.size.source)
     d.ic = j.shape.ic
-    d.side = j.r
+    d.side = j.plan.r
     d.halves = j.shape.converts
-    d.dst = <char *> a.dst + index * j.n * a.dst_ps
+    d.dst = <char *> a.dst + index * j.plan.n * a.dst_ps
     d.dst_rs = a.dst_rs
     d.dst_ps = a.dst_ps
     d.rows = sums.rows
     d.columns = sums.columns
     d.channels = a.channels
     d.bias = a.bias
-    d.residual = <const char *> a.residual + index * j.n * a.residual_ps
+    d.residual = <const char *> a.residual + index * j.plan.n * a.residual_ps
     d.residual_rs = a.residual_rs
     d.residual_ps = a.residual_ps
     d.clip = a.clip
@@ -64,14 +64,14 @@ cdef inline void finish_tiles(const WinogradJob *j, const Tensors *t, int64_t gr
     # This is rare, so it goes tile by tile, from M once more and into M: a tile is read whole
     # before its first sum is stored.
     tile = a[0]
-    tile.dst_rs = j.n * j.m_position
-    tile.dst_ps = j.m_position
+    tile.dst_rs = j.plan.n * j.at.m_position
+    tile.dst_ps = j.at.m_position
     tile.tiles = 1
     tile.flags = 0
     for i in range(a.tiles):
         tile.src = <const char *> a.src + i * a.src_ts
         tile.dst = <void *> tile.src
-        tile.columns = least(a.columns - i * j.n, j.n)
+        tile.columns = least(a.columns - i * j.plan.n, j.plan.n)
         spoiled = 0
         j.output(&tile)
         if spoiled:

@@ -1,0 +1,61 @@
+"""What direct convolution's loops know of a plan: see ``direct.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport GemmFamily, pplconv_kernel
+from pplconv.schedules.base cimport Memory, Shape
+
+
+cdef struct DirectFields:
+    # The candidate's decisions: members have the names of its `own_fields`, from which Cython fills
+    # them by name. `slab` says that channels lie apart, so that pixels pass through a slab.
+    bint slab, taps_touch, pixels_inner
+    # Input channels that are neighbours, in one segment of the sum.
+    int64_t channels
+    # The tile, and the output channels of a panel of weights: fewer than `nr` if a block has fewer.
+    int64_t mr, nr, panel, b_ahead
+    # Task = (image, group, row segment, oc segment).
+    int64_t row_segment, oc_segment
+    # The slab's pixels and rows in bytes, and its rows; outputs of the longest run; channels of a
+    # row that are converted at a time on their way into the slab.
+    int64_t slab_pixel, slab_row, slab_rows, run_pixels, stage_channels
+
+
+cdef struct DirectOffsets:
+    # The same for its places in the scratch of a thread, which are whole elements: behind the list
+    # of segments the slab, a run of the output, and the stage, where planes are converted: it holds
+    # some channels of a row on their way into the slab, or those of a run of the output on their
+    # way out.
+    int64_t slab_offset, run_offset, stage_offset
+
+
+cdef struct Range:
+    # Output rows or columns `begin` to `end` see the taps `low` to `high` of the kernel.
+    int64_t begin, end, low, high
+
+
+cdef struct DirectJob:
+    Shape shape
+    DirectFields plan
+    DirectOffsets at
+    # How pixels lie as the kernels read them, in the user's array or the slab.
+    Memory x
+    # Blocks of `plan.channels`.
+    int64_t channel_blocks
+    int64_t row_count, column_count
+    const Range *rows
+    const Range *columns
+    int64_t lanes
+    int64_t row_segments, oc_segments
+    int64_t panel_bytes, weights_group
+    # Panels in a block of output channels, and bytes from its end to the next; 0 if unblocked.
+    int64_t block_panels, block_step
+    GemmFamily gemm
+    pplconv_kernel pack_channels, pack_weights, store_transposed
+
+
+cdef struct Part:
+    # What a task works on; `x` is where pixel (0, 0) of the image would lie.
+    int64_t image, group, row, row_end, oc, oc_end
+    const char *x
+    char *scratch
