@@ -30,6 +30,7 @@ from .core_model import (
     CALL_CYCLES,
     HIDDEN,
     L3_BYTES,
+    MOST_STREAMS,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
@@ -186,5 +187,10 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
             stalls += reads * CONFLICT_CYCLES
     if not nest.packed and not nest.x_in_rows:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
-        far = 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
+        planes = nest.ic * nest.pixels * numerics.operand_bytes
+        far = 0.25 * planes
+        if by_pixels and nest.oc <= nest.mr and planes > core.l2_bytes:
+            # They pass but once: as a few long streams, or, cut by tiles, at half the rate.
+            far = 0.0
+            stalls += planes / L3_BYTES * (0.5 if nest.k_block <= MOST_STREAMS else 1.0)
     return (near / core.l2_rate + far / L3_BYTES) * (1.0 - HIDDEN) + stalls

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..problem import Problem
-from .candidate import balanced, ceil_div, round_up, team_pieces
+from .candidate import LINE, balanced, ceil_div, round_up, team_pieces
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
 from .nest import Nest
 from .nest_blocking import block_panel
+
+# Planes that are read at once: as many streams as prefetchers follow well.
+PLANE_STREAMS = 8
 
 
 def row_tiles(rows: int, largest: int) -> set[int]:
@@ -44,7 +47,8 @@ def candidates(
             panels.add(panel)
         if not (frame.matrix.a_in_rows or frame.matrix.c_in_rows):
             yield from frame.by_pixels(nr, largest)
-        yield from frame.by_channels(nr, largest)
+        if not frame.is_narrow(nr, largest):
+            yield from frame.by_channels(nr, largest)
 
 
 class _Frame:
@@ -107,6 +111,18 @@ class _Frame:
             return {block}
         return {block, round_up(balanced(whole, longest, self.whole), self.whole)}
 
+    def is_narrow(self, nr: int, largest: int) -> bool:
+        """Whether weights that pass but once would come a line at a time: too few at once."""
+        wider = self.oc > nr and nr < max(self.around.tiles)
+        weights = self.oc * self.matrix.k * self.weight
+        return (
+            wider
+            and nr * self.weight <= LINE
+            and self.pixels <= largest
+            and weights > self.l2
+            and not self.problem.block
+        )
+
     def panel(self, nr: int) -> int:
         """Output channels of a tile whose vectors run over channels."""
         return block_panel(self.problem, nr) if self.problem.block else nr
@@ -165,6 +181,16 @@ class _Frame:
             hw_segment = balanced(self.pixels, most_pixels, self.around.lanes, pieces)
         for mr in row_tiles(self.oc, largest):
             yield self.nest("pixels", mr, nr, k_block, hw_segment, round_up(self.oc, mr))
+        if not self.passes_once(largest) or self.packed or self.numerics.converts:
+            return
+        # Planes that pass but once do so best as a few long streams.
+        hw_segment = balanced(self.pixels, self.l2 // 4 // (self.oc * self.sum), nr, pieces)
+        yield self.nest("pixels", self.oc, nr, PLANE_STREAMS, hw_segment, self.oc)
+
+    def passes_once(self, largest: int) -> bool:
+        """Whether one tile has all output channels, and planes come from beyond L2."""
+        planes = self.matrix.k * self.pixels * self.element
+        return self.oc <= largest and planes > self.l2 and self.matrix.k > PLANE_STREAMS
 
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
