@@ -146,7 +146,7 @@ def time_kind(
             timings = interleave(
                 calls,
                 options.settings_of(chosen, threads),
-                on_round=(lambda turn: peak.read()) if kind != "random" else None,
+                on_round=(lambda turn: _read(peak)) if kind != "random" else None,
             )
         best = {name: timing.best for name, timing in timings.items()}
         peers = {name: t for name, t in best.items() if name not in (LINEAR, MATMUL, "read")}
@@ -162,6 +162,10 @@ def time_kind(
             }
         )  # fmt: skip
     return _table(kind, dtype, threads, rows), rows
+
+
+def _read(peak: Peak) -> None:
+    peak.read()
 
 
 def _table(kind: str, dtype: str, threads: int, rows: Sequence[dict[str, Any]]) -> Table:

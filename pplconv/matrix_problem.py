@@ -1,7 +1,7 @@
 """The matrix problem: products of matrices, one of which is packed; what pointwise convolution is.
 
-`matmul` and `Linear` are such problems from the start; a convolution that runs through the GEMM nest
-says by `ConvProblem.matrix` which one it is.
+`matmul` and `Linear` are such problems from the start; a convolution that runs through the GEMM
+nest says by `ConvProblem.matrix` which one it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from .numerics import TYPES, Numerics, default_permission, numerics_of
 
 __all__ = ["MatrixProblem"]
 
-_FIELDS = re.compile(r"(?:mb([0-9]{1,18}))?(?:g([0-9]{1,18}))?m([0-9]{1,18})n([0-9]{1,18})k([0-9]{1,18})")
+_SIZE = r"([0-9]{1,18})"
+_FIELDS = re.compile(rf"(?:mb{_SIZE})?(?:g{_SIZE})?m{_SIZE}n{_SIZE}k{_SIZE}")
+
+# Stands for the strides of dense matrices, which follow from the sizes.
+_DENSE = Strides(-1, -1, -1, -1)
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,9 @@ class MatrixProblem:
     groups: int = 1
     dtype: str = "f32"
     permitted: tuple[str, ...] = ()
-    a: Strides = Strides(-1, -1, -1, -1)
-    b: Strides = Strides(-1, -1, -1, -1)
-    c: Strides = Strides(-1, -1, -1, -1)
+    a: Strides = _DENSE
+    b: Strides = _DENSE
+    c: Strides = _DENSE
     a_in_rows: bool = True
     c_in_rows: bool = True
 
@@ -64,7 +68,7 @@ class MatrixProblem:
             ("b", Strides(0, n * k, 1, k)),
             ("c", Strides(groups * m * n, m * n, n, 1)),
         ):
-            if getattr(self, name).image < 0:
+            if getattr(self, name) is _DENSE:
                 object.__setattr__(self, name, dense)
 
     @classmethod
@@ -104,9 +108,7 @@ class MatrixProblem:
 
         ``"mk.nk.mn"`` is dense: A (m, k), B (n, k), C (m, n).
         """
-        dense = replace(
-            self, a=Strides(-1, -1, -1, -1), b=Strides(-1, -1, -1, -1), c=Strides(-1, -1, -1, -1)
-        )
+        dense = replace(self, a=_DENSE, b=_DENSE, c=_DENSE)
         order = ".".join(
             (
                 "mk" if self.a_in_rows else "km",

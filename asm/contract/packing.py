@@ -67,8 +67,10 @@ PACK_WEIGHTS = Contract(
         Field("src", CONST_POINTER, "weights of the group's first output channel"),
         Field("src_os", INT, "src: from one output channel to the next"),
         Field(
-            "src_ks", INT, "src: from one (ic, tap) to the next; more than an element, where "
-            "output channels are neighbours, only without taps and in one block of channels"
+            "src_ks",
+            INT,
+            "src: from one (ic, tap) to the next; more than an element, where "
+            "output channels are neighbours, only without taps and in one block of channels",
         ),
         Field("dst", POINTER, "panels of ceil(ic / channel_block) * channel_block * taps rows"),
         Field("oc_begin", INT, "first output channel to pack, a multiple of panel_width"),

@@ -112,7 +112,7 @@ OUTLINE void copy_rows(const struct pplconv_pack_weights_args *a) {
     const int64_t size = sizeof(element), width = a->panel_width, k = a->ic, step = k * width;
     for (int64_t o = a->oc_begin; o < a->oc_end; o += PANELS * width) {
         const int64_t end = least(a->oc_end, o + PANELS * width);
-        const char *src = AT_CONST(char, a->src, o * size);
+        const char *src = AT_CONST(char, a->src, o *size);
         element *row = (element *)a->dst + o * k;
         for (int64_t i = 0; i < k; i++, src += a->src_ks, row += width) {
             const element *from = (const element *)src;
@@ -137,13 +137,12 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     }
     for (int64_t o = a->oc_begin; o < a->oc_end; o += width) {
         element *panel = (element *)a->dst + o * packed_k;
-        const char *src = AT_CONST(char, a->src, o * step);
+        const char *src = AT_CONST(char, a->src, o *step);
         for (int64_t k0 = 0; k0 < k; k0 += PIECE) {
             int64_t place[PIECE];
             const int64_t count = least(k - k0, PIECE);
             find_places(place, a, k0, count);
-            pack_piece(a, src + k0 * size, step, least(a->oc_end - o, width), count, panel,
-                       place);
+            pack_piece(a, src + k0 * size, step, least(a->oc_end - o, width), count, panel, place);
         }
         for (int64_t t = 0; left && t < taps; t++) { /* channels that the last block lacks */
             clear(panel + (whole * taps + t * together + left) * width, (together - left) * width);

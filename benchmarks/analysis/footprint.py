@@ -93,11 +93,11 @@ def sizes(candidate: Candidate) -> tuple[int, int]:
         return _near(nr, mr, int(blocks["ic_segment"]), e), candidate.scratch_bytes
     if candidate.loops == "gemm":
         k = int(blocks["k_block"])
-        pixels = min(int(blocks["hw_segment"]), p.oh * p.ow * p.batch) * k
+        pixels = min(int(blocks["hw_segment"]), p.output_pixels * p.batch) * k
     else:
-        k = p.k
-        rows = (int(blocks["row_segment"]) - 1) * p.stride[0] + p.kh
-        pixels = min(rows, p.ih) * p.iw * ic
+        k, g = p.matrix.k, p.geometry
+        rows = (int(blocks["row_segment"]) - 1) * g.stride_h + g.kh
+        pixels = min(rows, g.ih) * g.iw * ic
     weights = min(int(blocks["oc_segment"]), oc) * k
     of_weights, of_pixels = (mr, nr) if blocks.get("orientation") == "pixels" else (nr, mr)
     if blocks["innermost"] == "pixels":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..numerics import Numerics
-from ..problem import Problem
+from ..problem import ConvProblem, Problem
 from .core_model import CoreModel
 
 LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)

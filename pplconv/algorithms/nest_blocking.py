@@ -2,9 +2,9 @@
 
 A `NestBlocking` is one candidate: everything that the loops of ``schedules.gemm`` need besides the
 problem. It works on a `MatrixProblem`: that of a convolution has output pixels for rows, output
-channels for columns, and windows of the image for A. Block sizes follow the register and cache formulas in MegEngine's and OpenPPL's documents:
-the number of registers gives the tile, L1 the block of K and one operand's panel, L2 the packed
-pixels of a task.
+channels for columns, and windows of the image for A. Block sizes follow the register and cache
+formulas in MegEngine's and OpenPPL's documents: the number of registers gives the tile, L1 the
+block of K and one operand's panel, L2 the packed pixels of a task.
 """
 
 from __future__ import annotations
@@ -322,8 +322,8 @@ class NestBlocking(Candidate):
             "x_in_rows": self.x_in_rows,
             "y_in_rows": self.y_in_rows,
             "in_blocks": self.problem.block != 0,
-            # Bytes of input and output from one group to the next, of the weights before packing from
-            # one group, output channel and k to the next; channels with a bias of their own.
+            # Bytes of input and output from one group to the next, of the weights before packing
+            # from one group, output channel and k to the next; channels with biases of their own.
             "matrices": (
                 p.a.group * self.numerics.source_bytes,
                 p.c.group * self.numerics.destination_bytes,

@@ -54,9 +54,7 @@ def candidates(
 class _Frame:
     """The numbers that all candidates of one problem and algorithm share."""
 
-    def __init__(
-        self, problem: Problem, around: PlanContext, algorithm: str, packed: bool
-    ) -> None:
+    def __init__(self, problem: Problem, around: PlanContext, algorithm: str, packed: bool) -> None:
         self.problem, self.around = problem, around
         self.algorithm, self.packed = algorithm, packed
         self.numerics = numerics = around.numerics

@@ -2,7 +2,6 @@
 """`Linear`: a product with a matrix of weights that is packed once."""
 
 from cpython.buffer cimport PyBUF_ND
-from libc.stdint cimport int64_t
 
 from pplconv.memory.arrays cimport (
     as_array,
@@ -21,8 +20,6 @@ from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
 from dataclasses import replace
 from functools import partial
 import math
-
-import numpy as np
 
 from pplconv.api import arguments, matrices, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation

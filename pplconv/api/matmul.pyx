@@ -2,7 +2,7 @@
 """`matmul`: from the caller's arrays to the GEMM nest and back, with a cache of plans."""
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
-from libc.stdint cimport int64_t, uintptr_t
+from libc.stdint cimport int64_t
 
 from pplconv.memory.arrays cimport (
     as_array,
@@ -256,14 +256,14 @@ cdef object run(Multiplication m, object x, object y, object original_a, object 
     cdef Schedule schedule
     cdef int64_t size = dtype.itemsize
     cdef int team
-    cdef object plain_bias_, plain_residual = None, wanted, offset
+    cdef object plain_residual = None, wanted, offset
     hold_nothing(&o)
     try:
         if bias is not None:
             bias = plain_bias(bias, y.shape[len(y.shape) - 1] if len(y.shape) > 1 else 1, dtype)
             if prepared is not None:
                 wanted = DTYPES[prepared.bias_type]
-                plain_bias_ = hold_plain(computed_bias(bias, wanted), wanted, &o.bias)
+                hold_plain(computed_bias(bias, wanted), wanted, &o.bias)
         if residual is not None:
             residual = as_array(residual, "residual", dtype)
             check_operand(residual, "residual", m.shape, dtype)

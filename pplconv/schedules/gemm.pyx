@@ -70,8 +70,9 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
     If K is short, a tile takes a few hundred cycles and hides nothing, so this loop must not
     divide.
     """
-    cdef int64_t tall = ceil_div(p.rows, j.plan.mr), wide = ceil_div(p.columns, j.plan.nr)
-    cdef int64_t last_m = p.rows - (tall - 1) * j.plan.mr, last_n = p.columns - (wide - 1) * j.plan.nr
+    cdef int64_t mr = j.plan.mr, nr = j.plan.nr
+    cdef int64_t tall = ceil_div(p.rows, mr), wide = ceil_div(p.columns, nr)
+    cdef int64_t last_m = p.rows - (tall - 1) * mr, last_n = p.columns - (wide - 1) * nr
     cdef int64_t last_vectors = ceil_div(last_n, j.lanes)
     cdef int64_t outer, inner, i, k, m, vectors, offset, channel
     cdef int64_t outer_count = wide if p.rows_inner else tall
@@ -79,7 +80,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
     for outer in range(outer_count):
         for inner in range(inner_count):
             i, k = (inner, outer) if p.rows_inner else (outer, inner)
-            m, vectors, g.n = j.plan.mr, j.vectors, j.plan.nr
+            m, vectors, g.n = mr, j.vectors, nr
             if i == tall - 1:
                 m = last_m
             if k == wide - 1:
@@ -95,14 +96,15 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                 continue
             if p.transposed:
                 if i == tall - 1:
-                    store_panel(j, t, tile, tile.channel + k * j.plan.nr, g.n, p.c + k * p.c_across,
+                    store_panel(j, t, tile, tile.channel + k * nr, g.n, p.c + k * p.c_across,
                                 g.c_rs, scratch)
                 continue
-            channel = tile.channel + (k * j.plan.nr if j.plan.channels_in_vectors else i * j.plan.mr)
+            channel = tile.channel + (k * nr if j.plan.channels_in_vectors else i * mr)
             if j.shape.converts:
                 finish_converted(&j.shape, t, <char *> g.c, g.c_rs,
                                  p.y + i * p.y_down + k * p.y_across, p.y_rs, m, g.n,
-                                 tile.group * j.bias_group + channel, not j.plan.channels_in_vectors)
+                                 tile.group * j.bias_group + channel,
+                                 not j.plan.channels_in_vectors)
             elif t.activation:
                 activate(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
                          tile.group * j.bias_group + channel, not j.plan.channels_in_vectors)

@@ -30,8 +30,8 @@ cdef struct GemmFields:
 
 
 cdef struct GemmOffsets:
-    # Places in one thread's scratch, in bytes; packed pixels come first. The tile is the one that is
-    # stored transposed.
+    # Places in one thread's scratch, in bytes, behind the packed pixels. The tile is the one that
+    # is stored transposed.
     int64_t runs_offset, tile_offset, plane_offset, slab_offset
 
 
@@ -80,5 +80,6 @@ cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
     cdef int64_t padded = ceil_div(j.shape.oc, j.plan.panel_width) * j.plan.panel_width
     cdef int64_t column = tile.channel % j.plan.panel_width
     return t.weights + (
-        (tile.group * padded + tile.channel - column) * j.k + tile.k_begin * j.plan.panel_width + column
+        (tile.group * padded + tile.channel - column) * j.k + tile.k_begin * j.plan.panel_width
+        + column
     ) * j.shape.size.weight

@@ -122,7 +122,7 @@ def test_pickles(rng):
 
 
 def test_instances_share_the_packed_weights(rng):
-    """A process of the pool computes with plans and packed weights that travel beside the pickle."""
+    """A process of a pool computes with plans and packed weights that come beside the pickle."""
     layer = pplconv.Linear(rng.standard_normal((64, 40)).astype("f4"), input_shape=(6, 40))
     x = rng.standard_normal((6, 40)).astype("f4")
     rebuild, values, *_ = layer.__reduce_prepared__(1)

@@ -132,9 +132,7 @@ def test_one_path_one_order_of_sums(dtype, shape, rng):
         "NHWC": pplconv.conv2d(
             a.reshape(1, 1, m, k), w.reshape(n, k, 1, 1), layout="NHWC", algorithm="pointwise"
         ),
-        "NCHW": pplconv.conv2d(
-            b.reshape(1, k, 1, n), a.reshape(m, k, 1, 1), algorithm="pointwise"
-        ),
+        "NCHW": pplconv.conv2d(b.reshape(1, k, 1, n), a.reshape(m, k, 1, 1), algorithm="pointwise"),
     }
     for name, result in results.items():
         assert result.tobytes() == expected.tobytes(), name
@@ -210,7 +208,7 @@ def test_errors_name_the_argument_and_write_nothing(name, a, b, keywords):
     ids=["shape", "dtype", "order", "list"],
 )
 def test_out_is_checked(out):
-    with pytest.raises((TypeError, ValueError), match="^out must"):
+    with pytest.raises((TypeError, ValueError), match=r"^out must"):
         pplconv.matmul(A, B, out=out)
 
 
@@ -219,9 +217,7 @@ def test_out_may_not_overlap(name):
     arrays = {key: np.ones((4, 4), np.float32) for key in ("a", "b", "residual")}
     before = arrays[name].copy()
     with pytest.raises(ValueError, match=f"^out must not overlap {name}"):
-        pplconv.matmul(
-            arrays["a"], arrays["b"], residual=arrays["residual"], out=arrays[name]
-        )
+        pplconv.matmul(arrays["a"], arrays["b"], residual=arrays["residual"], out=arrays[name])
     np.testing.assert_array_equal(arrays[name], before)
 
 
