@@ -76,9 +76,9 @@ def _template_text(kernel: Kernel) -> str:
         names |= CONSTANTS[kernel.op]("f32" if half else kernel.dtype)
         names["PPLCONV_F16"] = 0
         if half:
-            names["PPLCONV_STORED_F16"] = 1
+            names["PPLCONV_STORAGE_F16"] = 1
     if kernel.op in CONVERSION_OPERATIONS:
-        names[f"PPLCONV_STORED_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
+        names[f"PPLCONV_STORAGE_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:
         names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())

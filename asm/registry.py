@@ -198,8 +198,8 @@ C_OPERATIONS = {
     "fma_peak": ("portable",),
 }
 
-# Conversions between arrays and scratch, listed by the type that is computed in; the arrays are of
-# the other one of the two types.
+# Conversions between arrays and scratch, listed by the compute type, that of the arithmetic; the
+# arrays' storage type is the other one of the two.
 CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
 

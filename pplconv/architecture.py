@@ -15,13 +15,12 @@ __all__ = ["INSTRUCTION_SETS", "LADDERS", "canonical", "here", "ladder", "of_pro
 
 LADDERS = {
     "x86_64": ("portable", "avx2", "avx512"),
-    "aarch64": ("portable", "neon", "fp16", "dotprod", "i8mm", "bf16", "sve"),
+    "aarch64": ("portable", "neon", "fp16"),
     "armv7l": ("portable", "neon32", "half32"),
 }
 """Instruction sets that ``PPLCONV_MAX_ISA`` may name, lowest first, by architecture.
 
-On x86_64 each includes those before it, and so on armv7l.  On aarch64 each is an extension by
-itself, which a CPU may have without its neighbours; a cap allows what stands at or below it.
+Each includes those before it; a cap allows what stands at or below it.
 """
 
 _FLOOR = ("portable",)

@@ -134,32 +134,32 @@ class Numerics:
         return TYPES[self.bias].bytes
 
 
-def _floating(stored: str, computed: str) -> Numerics:
-    """Arrays of `stored`, all arithmetic in `computed`."""
+def _floating(storage: str, compute: str) -> Numerics:
+    """Arrays of type `storage`, all arithmetic in type `compute`."""
     conversion = 0.0
-    if stored == "f16" != computed:
+    if storage == "f16" != compute:
         # The result is rounded once, by half an ulp. The error is relative to the largest output,
         # so the bound holds for subnormal results too; results beyond 65504 are infinite.
         conversion = TYPES["f16"].roundoff
-    elif computed == "f16" != stored:
+    elif compute == "f16" != storage:
         conversion = 2 * TYPES["f16"].roundoff  # the roundings of input and weights
     return Numerics(
-        name=stored if stored == computed else stored + computed,
-        source=stored,
-        operand=computed,
-        weights=computed,
-        accumulator=computed,
-        destination=stored,
-        bias=computed,
-        chain=HALF_CHAIN if computed == "f16" else None,
+        name=storage if storage == compute else storage + compute,
+        source=storage,
+        operand=compute,
+        weights=compute,
+        accumulator=compute,
+        destination=storage,
+        bias=compute,
+        chain=HALF_CHAIN if compute == "f16" else None,
         conversion=conversion,
     )
 
 
-# For arrays of each type, the `Numerics` by the type of the arithmetic.
+# The `Numerics` by storage type and compute type.
 _NUMERICS = {
-    (stored, computed): _floating(stored, computed)
-    for stored, computed in (
+    (storage, compute): _floating(storage, compute)
+    for storage, compute in (
         ("f16", "f16"),
         ("f16", "f32"),
         ("f32", "f32"),
@@ -169,20 +169,20 @@ _NUMERICS = {
 }
 
 
-def numerics_of(stored: str, computed: str) -> Numerics:
-    """Return the `Numerics` for arrays of type `stored` and arithmetic in type `computed`.
+def numerics_of(storage: str, compute: str) -> Numerics:
+    """Return the `Numerics` for arrays of type `storage` and arithmetic in type `compute`.
 
     Raises
     ------
     ValueError
         If there are none.
     """
-    found = _NUMERICS.get((stored, computed))
+    found = _NUMERICS.get((storage, compute))
     if found is None:
-        raise ValueError(f"arrays of {stored!r} cannot be computed in {computed!r}")
+        raise ValueError(f"arrays of {storage!r} cannot be computed in {compute!r}")
     return found
 
 
-def default_permission(stored: str) -> tuple[str, ...]:
-    """Types that every machine can compute arrays of type `stored` in."""
-    return ("f32",) if stored == "f16" else (stored,)
+def default_permission(storage: str) -> tuple[str, ...]:
+    """Types that every machine can compute arrays of type `storage` in."""
+    return ("f32",) if storage == "f16" else (storage,)

@@ -25,8 +25,6 @@ def machine(
         node_ids=tuple(nodes),
         cores=tuple(cpus[i : i + smt] for i in range(0, len(cpus), smt)),
         affinity=cpus if affinity is None else affinity,
-        online_cpus=len(cpus),
-        physical_cores=len(cpus) // smt,
     )
 
 

@@ -38,8 +38,6 @@ XEON = Machine(
     l2_cpus=2,
     l3_bytes=39424 << 10,
     l3_cpus=16,
-    physical_cores=8,
-    online_cpus=16,
     cores=tuple((cpu, cpu + 8) for cpu in range(8)),
     packages=((*range(4), *range(8, 12)), (*range(4, 8), *range(12, 16))),
     affinity=(0, 1, 2, 3, 8),
@@ -154,8 +152,6 @@ def test_other_machines_show(xeon: pytest.MonkeyPatch) -> None:
     machine = Machine(
         features=("asimd", "asimddp"),
         cores=((0, 1), (2,), (3,)),
-        physical_cores=3,
-        online_cpus=4,
         efficiency_cores=(2, 3),
         affinity=(0, 1, 2, 3),
         numa_nodes=((0, 1), (2, 3)),

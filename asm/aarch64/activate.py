@@ -78,7 +78,7 @@ class _Activate(Block):
     def join_rows(self) -> None:
         """Rows without a gap are one row, where the slope does not count rows."""
         w = self.w
-        w(f"lsl x10, x4, #{self.stored.size.bit_length() - 1}")
+        w(f"lsl x10, x4, #{self.storage.size.bit_length() - 1}")
         w("cmp x10, x2")
         w("b.ne .Lrows_apart")
         w("mul x4, x4, x3")
@@ -102,7 +102,7 @@ class _Activate(Block):
 
         def row_slope() -> None:
             one_slope()
-            w(f"add x5, x5, #{self.stored.size}")
+            w(f"add x5, x5, #{self.storage.size}")
 
         def body(count: int, tail: bool) -> None:
             vectors = self.vectors(count)

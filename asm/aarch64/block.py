@@ -32,10 +32,10 @@ class Block:
         self.kernel = kernel
         self.half = kernel.dtype == "f16"
         self.v = Vector("f32" if self.half else kernel.dtype, kernel.isa)
-        self.stored = Vector(kernel.dtype, kernel.isa)
-        self.step = self.v.lanes * self.stored.size  # bytes of a vector in memory
+        self.storage = Vector(kernel.dtype, kernel.isa)
+        self.step = self.v.lanes * self.storage.size  # bytes of a vector in memory
         self.w = Writer()
-        self.partial = Partial(self.w, self.stored, self.v.lanes)
+        self.partial = Partial(self.w, self.storage, self.v.lanes)
         self.pools: dict[str, list[int]] = {}
 
     def vectors(self, count: int) -> list[list[int]]:

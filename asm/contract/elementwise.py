@@ -30,13 +30,13 @@ ZERO_LANES = Contract(
 
 CONVERT_IN = Contract(
     "convert_in",
-    "arrays of halves that are computed in float, or the other way round, rounded to the nearest: "
-    "dst[i, j] = src[i, j] for 0 <= i < rows, 0 <= j < columns; with ACCUMULATE it is added to "
-    "what dst holds",
+    "arrays of the storage type to the compute type, float and half in either order, rounded to "
+    "the nearest: dst[i, j] = src[i, j] for 0 <= i < rows, 0 <= j < columns; with ACCUMULATE it is "
+    "added to what dst holds",
     (
-        Field("src", CONST_POINTER, "rows of the other type"),
+        Field("src", CONST_POINTER, "rows of the storage type"),
         Field("src_rs", INT, "src: from one row to the next"),
-        Field("dst", POINTER, "rows of elements"),
+        Field("dst", POINTER, "rows of the compute type"),
         Field("dst_rs", INT, "dst: from one row to the next"),
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements in a row, >= 0"),
@@ -46,13 +46,13 @@ CONVERT_IN = Contract(
 
 CONVERT_OUT = Contract(
     "convert_out",
-    "what was computed in float to arrays of halves, or the other way round, rounded to the "
-    "nearest, ties to even: dst[i, j] = epilogue(src[i, j]) for 0 <= i < rows, 0 <= j < columns, "
-    "and zero for columns <= j < fill",
+    "what was computed to arrays of the storage type, float and half in either order, rounded to "
+    "the nearest, ties to even: dst[i, j] = epilogue(src[i, j]) for 0 <= i < rows, "
+    "0 <= j < columns, and zero for columns <= j < fill",
     (
-        Field("src", CONST_POINTER, "rows of elements"),
+        Field("src", CONST_POINTER, "rows of the compute type"),
         Field("src_rs", INT, "src: from one row to the next"),
-        Field("dst", POINTER, "rows of the other type"),
+        Field("dst", POINTER, "rows of the storage type"),
         Field("dst_rs", INT, "dst: from one row to the next"),
         Field("rows", INT, "rows, >= 0"),
         Field("columns", INT, "elements in a row of src, >= 0"),

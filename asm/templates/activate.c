@@ -2,7 +2,7 @@
  * SiLU are computed, asm/exponential.py where the EXP_* constants come from; here each product
  * and each sum is rounded on its own, so that more is kept apart for longer: what the reduction
  * rounds off r, all of exp(r) - 1 but r itself, and in SiLU y + y * s instead of y * (1 + s). */
-#include "stored.h"
+#include "storage.h"
 
 /* Shifts that drop high bits are defined for unsigned numbers only. */
 #if PPLCONV_F64
@@ -71,25 +71,25 @@ static inline vector activated(int64_t kind, vector x, vector slope) {
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_activate_args *a = argument;
     const int by_column = a->kind == PPLCONV_ACTIVATE_PRELU_COLUMN;
-    const stored *slopes = a->slope;
+    const storage *slopes = a->slope;
     vector slope = {0};
     if (a->columns <= 0) return;
     for (int64_t i = 0; i < a->rows; i++) {
-        stored *row = AT(stored, a->data, i * a->row_stride);
+        storage *row = AT(storage, a->data, i * a->row_stride);
         int64_t j = 0;
         if (a->kind == PPLCONV_ACTIVATE_LEAKY)
-            slope = (vector){0} + load_stored_lanes(slopes, 1)[0];
+            slope = (vector){0} + load_storage_lanes(slopes, 1)[0];
         if (a->kind == PPLCONV_ACTIVATE_PRELU_ROW)
-            slope = (vector){0} + load_stored_lanes(slopes + i, 1)[0];
+            slope = (vector){0} + load_storage_lanes(slopes + i, 1)[0];
         for (; j + LANES <= a->columns; j += LANES) {
-            if (by_column) slope = load_stored(slopes + j);
-            store_stored(row + j, activated(a->kind, load_stored(row + j), slope));
+            if (by_column) slope = load_storage(slopes + j);
+            store_storage(row + j, activated(a->kind, load_storage(row + j), slope));
         }
         if (j < a->columns) {
             const int64_t n = a->columns - j;
-            if (by_column) slope = load_stored_lanes(slopes + j, n);
-            store_stored_lanes(row + j, activated(a->kind, load_stored_lanes(row + j, n), slope),
-                               n);
+            if (by_column) slope = load_storage_lanes(slopes + j, n);
+            store_storage_lanes(row + j, activated(a->kind, load_storage_lanes(row + j, n), slope),
+                                n);
         }
     }
 }

@@ -1,21 +1,21 @@
-/* Convert rows of an array into scratch, to the type that is computed in. They replace what is
- * there, or are added to it. */
-#include "stored.h"
+/* Convert rows of an array into scratch, from the storage type to the compute type. They replace
+ * what is there, or are added to it. */
+#include "storage.h"
 
 static inline __attribute__((always_inline)) void
 convert_in(const struct pplconv_convert_in_args *a, int accumulate) {
     const int64_t columns = a->columns;
     for (int64_t r = 0; r < a->rows; r++) {
-        const stored *src = AT_CONST(stored, a->src, r * a->src_rs);
+        const storage *src = AT_CONST(storage, a->src, r * a->src_rs);
         element *dst = AT(element, a->dst, r * a->dst_rs);
         int64_t i = 0;
         for (; i + LANES <= columns; i += LANES) {
-            vector v = load_stored(src + i);
+            vector v = load_storage(src + i);
             if (accumulate) v += *(const unaligned_vector *)(dst + i);
             *(unaligned_vector *)(dst + i) = v;
         }
         if (i < columns) {
-            vector v = load_stored_lanes(src + i, columns - i);
+            vector v = load_storage_lanes(src + i, columns - i);
             if (accumulate) v += load_lanes(dst + i, columns - i);
             store_lanes(dst + i, v, columns - i);
         }

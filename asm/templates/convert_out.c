@@ -1,6 +1,6 @@
-/* Do what is left of the epilogue on rows of scratch, and convert them to rows of an array of
- * another type. */
-#include "stored.h"
+/* Do what is left of the epilogue on rows of scratch, and convert them to rows of an array, from
+ * the compute type to the storage type. */
+#include "storage.h"
 
 /* What one call's epilogue needs. */
 struct epilogue {
@@ -20,21 +20,21 @@ convert_out(const struct pplconv_convert_out_args *a, const struct epilogue *e) 
     const vector zero = {0};
     for (int64_t r = 0; r < a->rows; r++) {
         const element *src = AT_CONST(element, a->src, r * a->src_rs);
-        const stored *residual = AT_CONST(stored, a->residual, r * a->residual_rs);
-        stored *dst = AT(stored, a->dst, r * a->dst_rs);
+        const storage *residual = AT_CONST(storage, a->residual, r * a->residual_rs);
+        storage *dst = AT(storage, a->dst, r * a->dst_rs);
         int64_t i = 0;
         for (; i + LANES <= columns; i += LANES) {
             const vector v = *(const unaligned_vector *)(src + i);
-            store_stored(dst + i, finished(v, e, e->residual ? load_stored(residual + i) : zero));
+            store_storage(dst + i, finished(v, e, e->residual ? load_storage(residual + i) : zero));
         }
         if (i < columns) {
             const int64_t n = columns - i;
-            const vector more = e->residual ? load_stored_lanes(residual + i, n) : zero;
-            store_stored_lanes(dst + i, finished(load_lanes(src + i, n), e, more), n);
+            const vector more = e->residual ? load_storage_lanes(residual + i, n) : zero;
+            store_storage_lanes(dst + i, finished(load_lanes(src + i, n), e, more), n);
             i = columns;
         }
         for (; i < a->fill; i += LANES) {
-            store_stored_lanes(dst + i, zero, a->fill - i < LANES ? a->fill - i : LANES);
+            store_storage_lanes(dst + i, zero, a->fill - i < LANES ? a->fill - i : LANES);
         }
     }
 }

@@ -51,7 +51,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
         vector w[LARGEST_SIZE * LARGEST_SIZE], sum[ROWS][COLUMNS] = {0};
         const element *p = weights;
         UNROLL for (int k = 0; k < size * size; k++) {
-            w[k] = load_part(p, n, tail);
+            w[k] = load_channels(p, n, tail);
             /* 25 do not fit into the registers, and may stay in memory. */
             if (size == 3) w[k] = in_register(w[k]);
             p = AT_CONST(element, p, ts);
@@ -65,7 +65,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
                     if (j < left || j >= inputs - right) continue;
                     if (checked && !(column_bits >> j & 1)) continue;
                     p = AT_CONST(element, from, near[j % 5]);
-                    const vector x = in_register(load_part(p, n, tail));
+                    const vector x = in_register(load_channels(p, n, tail));
                     UNROLL for (int r = 0; r < ROWS; r++) {
                         const int kh = i - r * stride;
                         if (kh < 0 || kh >= size) continue;
@@ -79,7 +79,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
             }
             line = AT_CONST(element, line, rs);
         }
-        if (bias) e.bias = load_part(bias, n, tail);
+        if (bias) e.bias = load_channels(bias, n, tail);
         UNROLL for (int r = 0; r < ROWS; r++) {
             UNROLL for (int c = 0; c < columns; c++)
                 sum[r][c] += e.bias;
@@ -89,7 +89,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
                 UNROLL for (int c = 0; c < columns; c++) {
                     if (r >= b->rows || (checked && c >= b->columns)) break;
                     const int64_t to = r * s->residual_rs + c * s->residual_ps;
-                    sum[r][c] += load_part(AT_CONST(element, residual, to), n, tail);
+                    sum[r][c] += load_channels(AT_CONST(element, residual, to), n, tail);
                 }
             }
         }
@@ -100,7 +100,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
             element *to = AT(element, dst, r * dst_rs);
             UNROLL for (int c = 0; c < columns; c++) {
                 if (checked && c >= b->columns) break;
-                store_part(AT(element, to, out[c]), sum[r][c], n, tail);
+                store_channels(AT(element, to, out[c]), sum[r][c], n, tail);
             }
         }
         begin += LANES;

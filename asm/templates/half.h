@@ -14,19 +14,14 @@ typedef uint16_t half;
 
 #if PPLCONV_VECTOR_BYTES == 64
 
-static inline vector load_half(const half *p) {
-    return (vector)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
-}
-static inline vector load_half_lanes(const half *p, int64_t n) {
-    return (vector)_mm512_cvtph_ps(_mm256_maskz_loadu_epi16(first_lanes(n), p));
-}
+static inline vector widened(__m256i halves) { return (vector)_mm512_cvtph_ps(halves); }
 static inline __m256i narrowed(vector v) {
     return _mm512_cvtps_ph((__m512)v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-static inline void store_half(half *p, vector v) { _mm256_storeu_si256((__m256i *)p, narrowed(v)); }
-static inline void store_half_lanes(half *p, vector v, int64_t n) {
-    _mm256_mask_storeu_epi16(p, first_lanes(n), narrowed(v));
+static inline vector load_half(const half *p) {
+    return widened(_mm256_loadu_si256((const __m256i *)p));
 }
+static inline void store_half(half *p, vector v) { _mm256_storeu_si256((__m256i *)p, narrowed(v)); }
 
 #elif PPLCONV_VECTOR_BYTES == 32
 

@@ -166,6 +166,17 @@ static inline vector load_between(const element *p, int64_t begin, int64_t end) 
 }
 #endif
 
+/* The same as load_lanes and store_lanes for tails that few calls have, in kernels with many places
+ * for them: where lanes go one by one, the loop is one function instead of a copy in each place,
+ * most of which the compiler took long for. */
+#if PPLCONV_VECTOR_BYTES == 16 && !PPLCONV_NEON
+#define SELDOM static __attribute__((noinline, unused))
+#else
+#define SELDOM static inline
+#endif
+SELDOM vector load_tail(const element *p, int64_t n) { return load_lanes(p, n); }
+SELDOM void store_tail(element *p, vector v, int64_t n) { store_lanes(p, v, n); }
+
 /* Zeros in n elements. */
 static inline void clear(element *dst, int64_t n) {
     const vector zero = {0};

@@ -36,7 +36,12 @@ INLINE vector load_kept(const element *p, int64_t n, lane_set s) {
 #else
 typedef int64_t lane_set;
 INLINE lane_set lanes_up_to(int64_t n) { return n; }
-INLINE vector load_set(const element *p, lane_set s) { return load_lanes(p, s); }
+/* Where not all of the lanes are in use, most often none are. */
+INLINE vector load_set(const element *p, lane_set s) {
+    const vector zero = {0};
+    if (s == LANES) return *(const unaligned_vector *)p;
+    return s ? load_tail(p, s) : zero;
+}
 #endif
 
 #if WINOGRAD_F64

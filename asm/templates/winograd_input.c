@@ -48,7 +48,7 @@ INLINE void transform_patch(const char *src, int64_t src_rs, int64_t src_ps,
         UNROLL for (int c = 0; c < PATCH; c++) {
             element *to = (element *)visit(&dst, r * PATCH + c, dst_ps);
             if (all) *(unaligned_vector *)to = y[c];
-            else store_lanes(to, y[c], channels);
+            else store_tail(to, y[c], channels);
         }
     }
 }

@@ -26,7 +26,7 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
         UNROLL for (int c = 0; c < PATCH; c++) {
             const char *from = visit_const(&src, r * PATCH + c, src_ps);
             if (all_lanes) x[c] = *(const unaligned_vector *)from;
-            else x[c] = load_lanes((const element *)from, channels);
+            else x[c] = load_tail((const element *)from, channels);
         }
         transform_output(x, y);
         UNROLL for (int c = 0; c < TILE; c++)
@@ -47,14 +47,14 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
             if (e->flags & PPLCONV_RESIDUAL) {
                 const char *added = from + r * residual_rs;
                 if (all_lanes) out += *(const unaligned_vector *)added;
-                else out += load_lanes((const element *)added, channels);
+                else out += load_tail((const element *)added, channels);
             }
             if (e->flags & PPLCONV_CLIP) out = at_most(at_least(out, e->low), e->high);
             char *pixel = visit(&to, r, dst_rs);
             /* Lines of the next block of channels come while there is time. */
             __builtin_prefetch(pixel + AHEAD, 1);
             if (all_lanes) *(unaligned_vector *)pixel = out;
-            else store_lanes((element *)pixel, out, channels);
+            else store_tail((element *)pixel, out, channels);
         }
     }
 }

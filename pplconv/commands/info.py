@@ -78,9 +78,9 @@ def config() -> dict[str, Any]:
         },
         "cores": {
             "sockets": len(machine.packages),
-            "physical": machine.physical_cores,
+            "physical": len(machine.cores),
             "efficiency": _cores_among(machine.cores, machine.efficiency_cores),
-            "logical": machine.online_cpus,
+            "logical": sum(map(len, machine.cores)),
             "usable": len(machine.usable_cores()),
         },
         "affinity": list(machine.affinity),

@@ -12,7 +12,7 @@
 ``caches.py``        cache sizes and who shares them: sysfs, else CPUID, sysctl, defaults
 ``topology.py``      CPUs and memory, put together from the five below
 ``affinity.py``      CPUs that this process may run on: affinity mask and cpuset
-``cores.py``         which CPUs are one core, one cluster, one package
+``cores.py``         which CPUs are one core, one package
 ``hybrid.py``        which cores are efficiency cores
 ``nodes.py``         NUMA nodes and their memory
 ``neighbours.py``    CPUs that threads of any process are bound to

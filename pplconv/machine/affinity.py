@@ -1,7 +1,7 @@
 """Which CPUs this process may run on: its affinity mask, and the cpuset around it.
 
 The kernel keeps a mask inside the cpuset, so the mask alone is the answer.  The cpuset answers
-where a sandbox forbids the call, and tells how far a mask could be widened.
+where a sandbox forbids the call.
 
 Source: Linux documentation, admin-guide/cgroup-v2 and admin-guide/cgroup-v1/cpusets;
 sched_setaffinity(2); proc(5) for ``Cpus_allowed_list``.
@@ -45,15 +45,13 @@ def cpuset(root: str) -> tuple[int, ...]:
     return ()
 
 
-def mask(root: str, allowed: tuple[int, ...]) -> tuple[int, ...]:
+def mask(root: str) -> tuple[int, ...]:
     """CPU ids that this process may run on; () if nothing tells.
 
     Parameters
     ----------
     root : str
-        Directory that holds ``proc``.
-    allowed : tuple of int
-        What `cpuset` found: the answer where the system gives none.
+        Directory that holds ``proc`` and the control group file systems.
 
     Returns
     -------
@@ -62,11 +60,11 @@ def mask(root: str, allowed: tuple[int, ...]) -> tuple[int, ...]:
     """
     ask = getattr(os, "sched_getaffinity", None)
     if ask is None:
-        return tuple(sorted(set(host.affinity()))) or allowed
+        return tuple(sorted(set(host.affinity()))) or cpuset(root)
     try:
         return tuple(sorted(ask(0)))
     except OSError:  # sandboxes may forbid the call
-        return _from_status(root) or allowed
+        return _from_status(root) or cpuset(root)
 
 
 def _from_status(root: str) -> tuple[int, ...]:

@@ -19,14 +19,10 @@ from .sysctl import Sysctl, number, text
 ISA_FEATURES = {
     "neon": ("asimd",),
     "fp16": ("asimd", "fphp", "asimdhp"),
-    "dotprod": ("asimd", "asimddp"),
-    "i8mm": ("asimd", "i8mm"),
-    "bf16": ("asimd", "bf16"),
-    "sve": ("asimd", "sve"),
     "neon32": ("neon", "vfpv4"),
     "half32": ("neon", "vfpv4", "fphp", "asimdhp"),
 }
-"""What each instruction set of the ladders needs; none needs the one before it."""
+"""What each instruction set of the ladders needs."""
 
 _OF_V8_0 = frozenset({"asimd", "neon", "vfpv4"})
 _UNKNOWN = ArmCore("")
@@ -61,12 +57,13 @@ class Arm:
 
     def fields(self) -> dict[str, Any]:
         """What `Machine` says of Arm cores and of no others, by its names."""
-        core = {"portable": 1, "sve": self.core.sve[1] or self.core.fma}
         return {
             "features": self.features,
             "denied": self.denied,
             "core_kinds": self.kinds,
-            "fma_per_cycle": {isa: core.get(isa, self.core.fma) for isa in self.identity.isas},
+            "fma_per_cycle": {
+                isa: 1 if isa == "portable" else self.core.fma for isa in self.identity.isas
+            },
             "fma_latency": self.core.latency,
             "loads_per_cycle": self.core.loads,
             "in_order": self.core.in_order,

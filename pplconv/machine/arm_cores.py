@@ -61,8 +61,6 @@ class ArmCore:
         CPUs that share an L2; an L3 is shared by all.
     line : int
         Cache line in bytes.
-    sve : tuple of int
-        Bytes of an SVE vector, and FMAs of such vectors that start in a cycle; zeros without SVE.
     v8_2 : bool
         Whether the core is of ARMv8.2 or later: no earlier one has a vector extension.
     in_order : bool
@@ -78,7 +76,6 @@ class ArmCore:
     l3: int = 0
     l2_cpus: int = 1
     line: int = 64
-    sve: tuple[int, int] = (0, 0)
     v8_2: bool = True
     in_order: bool = False
 
@@ -103,7 +100,7 @@ _A75 = ArmCore("Cortex-A75", 1, 4, 1, 64, 256, 1024)
 _A76 = ArmCore("Cortex-A76", 2, 2, 2, 64, 512, 2048)
 _A77 = ArmCore("Cortex-A77", 2, 2, 2, 64, 512, 4096)
 _X1 = ArmCore("Cortex-X1", 4, 2, 2, 64, 1024, 4096)
-_N2 = ArmCore("Neoverse-N2", 2, 2, 2, 64, 1024, 32768, sve=(16, 2))
+_N2 = ArmCore("Neoverse-N2", 2, 2, 2, 64, 1024, 32768)
 _FIRE = ArmCore("Firestorm", 4, 4, 3, 128, 12288, l2_cpus=4, line=128)
 _ICE = ArmCore("Icestorm", 2, 4, 2, 64, 4096, l2_cpus=4, line=128)
 _AVALANCHE = ArmCore("Avalanche", 4, 4, 3, 128, 16384, l2_cpus=4, line=128)
@@ -130,27 +127,27 @@ _CORES = {
         0xD0C: ArmCore("Neoverse-N1", 2, 2, 2, 64, 1024, 32768),
         0xD0D: _A77,
         0xD0E: ArmCore("Cortex-A76AE", 2, 2, 2, 64, 512, 2048),
-        0xD40: ArmCore("Neoverse-V1", 4, 2, 2, 64, 1024, 32768, sve=(32, 2)),
+        0xD40: ArmCore("Neoverse-V1", 4, 2, 2, 64, 1024, 32768),
         0xD41: ArmCore("Cortex-A78", 2, 2, 2, 64, 512, 4096),
         0xD42: ArmCore("Cortex-A78AE", 2, 2, 2, 64, 256, 2048),
         0xD44: _X1,
-        0xD46: ArmCore("Cortex-A510", 1, 4, 1, 32, 128, sve=(16, 1), l2_cpus=2, in_order=True),
-        0xD47: ArmCore("Cortex-A710", 2, 2, 2, 64, 512, 4096, sve=(16, 2)),
-        0xD48: ArmCore("Cortex-X2", 4, 2, 2, 64, 1024, 4096, sve=(16, 4)),
+        0xD46: ArmCore("Cortex-A510", 1, 4, 1, 32, 128, l2_cpus=2, in_order=True),
+        0xD47: ArmCore("Cortex-A710", 2, 2, 2, 64, 512, 4096),
+        0xD48: ArmCore("Cortex-X2", 4, 2, 2, 64, 1024, 4096),
         0xD49: _N2,
         0xD4B: ArmCore("Cortex-A78C", 2, 2, 2, 64, 512, 4096),
         0xD4C: ArmCore("Cortex-X1C", 4, 2, 2, 64, 1024, 4096),
-        0xD4D: ArmCore("Cortex-A715", 2, 2, 2, 64, 512, 4096, sve=(16, 2)),
-        0xD4E: ArmCore("Cortex-X3", 4, 2, 2, 64, 1024, 4096, sve=(16, 4)),
-        0xD4F: ArmCore("Neoverse-V2", 4, 2, 2, 64, 1024, 36864, sve=(16, 4)),
-        0xD80: ArmCore("Cortex-A520", 1, 4, 1, 32, 128, sve=(16, 1), l2_cpus=2, in_order=True),
-        0xD81: ArmCore("Cortex-A720", 2, 2, 2, 64, 512, 4096, sve=(16, 2)),
-        0xD82: ArmCore("Cortex-X4", 4, 2, 2, 64, 1024, 4096, sve=(16, 4)),
-        0xD84: ArmCore("Neoverse-V3", 4, 2, 2, 64, 2048, 32768, sve=(16, 4)),
-        0xD8E: ArmCore("Neoverse-N3", 2, 2, 2, 64, 1024, 32768, sve=(16, 2)),
+        0xD4D: ArmCore("Cortex-A715", 2, 2, 2, 64, 512, 4096),
+        0xD4E: ArmCore("Cortex-X3", 4, 2, 2, 64, 1024, 4096),
+        0xD4F: ArmCore("Neoverse-V2", 4, 2, 2, 64, 1024, 36864),
+        0xD80: ArmCore("Cortex-A520", 1, 4, 1, 32, 128, l2_cpus=2, in_order=True),
+        0xD81: ArmCore("Cortex-A720", 2, 2, 2, 64, 512, 4096),
+        0xD82: ArmCore("Cortex-X4", 4, 2, 2, 64, 1024, 4096),
+        0xD84: ArmCore("Neoverse-V3", 4, 2, 2, 64, 2048, 32768),
+        0xD8E: ArmCore("Neoverse-N3", 2, 2, 2, 64, 1024, 32768),
     },
     0x43: {0x0AF: ArmCore("ThunderX2", 2, 6, 2, 32, 256, 32768, v8_2=False)},
-    0x46: {0x001: ArmCore("A64FX", 2, 9, 2, 64, 8192, l2_cpus=12, line=256, sve=(64, 2))},
+    0x46: {0x001: ArmCore("A64FX", 2, 9, 2, 64, 8192, l2_cpus=12, line=256)},
     0x48: {
         0xD01: ArmCore("Kunpeng 920 (TaiShan v110)", 2, 5, 2, 64, 512, 32768),
         0xD40: _A76,  # of the Kirin 980
@@ -180,7 +177,7 @@ _CORES = {
         **dict.fromkeys((0x030, 0x032, 0x034, 0x038), _BLIZZARD),
         **dict.fromkeys((0x031, 0x033, 0x035, 0x039), _AVALANCHE),
     },
-    0x6D: {0xD49: ArmCore("Cobalt 100 (Neoverse-N2)", 2, 2, 2, 64, 1024, 32768, sve=(16, 2))},
+    0x6D: {0xD49: ArmCore("Cobalt 100 (Neoverse-N2)", 2, 2, 2, 64, 1024, 32768)},
     0xC0: {0xAC3: ArmCore("Ampere-1", 2, 5, 2, 64, 2048, 65536)},
 }
 # fmt: on

@@ -81,35 +81,6 @@ def read(
     return Caches(levels[1], levels[2], levels[3], line or _DEFAULT_LINE)
 
 
-def l3_groups(root: str, cpus: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Group the CPUs that share a level-3 cache.
-
-    Parameters
-    ----------
-    root : str
-        Directory that holds ``sys``.
-    cpus : tuple of int
-        CPU ids that are online, ascending.
-
-    Returns
-    -------
-    tuple of tuple of int
-        CPUs without such a cache are in none; () where sysfs describes none.
-    """
-    left = set(cpus)
-    groups = []
-    for cpu in cpus:
-        if cpu not in left:
-            continue
-        # The kernel lists L1 data, L1 instructions, L2, L3.
-        entry = under(root, f"{_CPU_DIR}/cpu{cpu}/cache/index3")
-        if read_int(os.path.join(entry, "level")) == 3:
-            group = left & {cpu, *read_list(os.path.join(entry, "shared_cpu_list"))}
-            left -= group
-            groups.append(tuple(sorted(group)))
-    return tuple(groups)
-
-
 def _from_sysfs(root: str, cpu: int) -> tuple[dict[int, CacheLevel], int]:
     base = under(root, f"{_CPU_DIR}/cpu{cpu}/cache")
     levels: dict[int, CacheLevel] = {}

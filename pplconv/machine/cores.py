@@ -1,4 +1,4 @@
-"""Which logical CPUs are one core, one cluster, one package.
+"""Which logical CPUs are one core, one package.
 
 sysfs tells on Linux.  Without it, /proc/cpuinfo tells on x86. Elsewhere (Windows, macOS) there are
 only counts: such systems give the hardware threads of a core adjacent numbers, and number the cores
@@ -27,7 +27,6 @@ class Cores:
     """Online CPUs by what they share; fields as in `Machine`."""
 
     cores: Groups
-    clusters: Groups
     packages: Groups
 
 
@@ -53,13 +52,11 @@ def read(root: str, cpus: tuple[int, ...], ask: Sysctl, threads_per_core: int) -
     Returns
     -------
     Cores
-        Cores and packages hold each of `cpus` once; clusters only those that the system names.
+        Cores and packages hold each of `cpus` once.
     """
     # The kernel renamed the first of each pair to the second; the first is still there.
     cores, alone = _grouped(root, cpus, "thread_siblings_list", "core_cpus_list")
     packages, others = _grouped(root, cpus, "core_siblings_list", "package_cpus_list")
-    # Older kernels and many machines have none: one look tells, so not every CPU is asked.
-    clusters = _grouped(root, cpus, "cluster_cpus_list")[0] if _clustered(root, cpus[0]) else ()
     if cores:
         cores = _ordered([*cores, *((cpu,) for cpu in alone)])
     else:
@@ -69,7 +66,7 @@ def read(root: str, cpus: tuple[int, ...], ask: Sysctl, threads_per_core: int) -
         packages = _ordered([*packages, others] if others else packages)
     else:
         packages = _by_id(_cpuinfo(root), cpus, "physical id") or (cpus,)
-    return Cores(cores, clusters, packages)
+    return Cores(cores, packages)
 
 
 def _grouped(root: str, cpus: tuple[int, ...], *names: str) -> tuple[Groups, tuple[int, ...]]:
@@ -86,10 +83,6 @@ def _grouped(root: str, cpus: tuple[int, ...], *names: str) -> tuple[Groups, tup
             left -= group
             groups.append(tuple(sorted(group)))
     return _ordered(groups), tuple(sorted(left))
-
-
-def _clustered(root: str, cpu: int) -> bool:
-    return os.path.exists(os.path.join(_topology(root, cpu), "cluster_cpus_list"))
 
 
 def _topology(root: str, cpu: int) -> str:

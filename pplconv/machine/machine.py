@@ -66,27 +66,15 @@ class Machine:
         Logical CPUs that share that cache.
     line_bytes : int
         Cache line in bytes.
-    physical_cores : int
-        Cores of the whole machine that are online.
-    online_cpus : int
-        Logical CPUs of the whole machine that are online.
     cores : tuple of tuple of int
         Ids of the logical CPUs (hardware threads) of each online core of the whole machine,
-        ascending.
-    clusters : tuple of tuple of int
-        CPU ids of each cluster of cores that the system names: cores that share an L2, or the
-        tags of their L3; () if it names none.
-    l3_groups : tuple of tuple of int
-        CPU ids that share an L3; () if there is none or the system does not list it.
+        ascending; each online CPU is in one.
     packages : tuple of tuple of int
         Online CPU ids of each package (socket) of the whole machine.
     efficiency_cores : tuple of int
         CPU ids of efficiency cores, ascending; () where all cores are of one kind.
     affinity : tuple of int
         Ids of the logical CPUs that this process may run on, ascending, at least one.
-    cpuset : tuple of int
-        CPU ids that the control groups allow, ascending; () if they do not say.  The affinity
-        mask lies inside and may be smaller.
     quota : float or None
         CPUs' worth of time that the control groups grant; None if unlimited.
     numa_nodes : tuple of tuple of int
@@ -125,15 +113,10 @@ class Machine:
     l3_bytes: int = 0
     l3_cpus: int = 1
     line_bytes: int = 64
-    physical_cores: int = 1
-    online_cpus: int = 1
     cores: tuple[tuple[int, ...], ...] = ((0,),)
-    clusters: tuple[tuple[int, ...], ...] = ()
-    l3_groups: tuple[tuple[int, ...], ...] = ()
     packages: tuple[tuple[int, ...], ...] = ((0,),)
     efficiency_cores: tuple[int, ...] = ()
     affinity: tuple[int, ...] = (0,)
-    cpuset: tuple[int, ...] = ()
     quota: float | None = None
     numa_nodes: tuple[tuple[int, ...], ...] = ((0,),)
     node_ids: tuple[int, ...] = ()
@@ -168,24 +151,12 @@ class Machine:
         return self.fma_per_cycle.get(f"{isa}/{kind}", self.fma_per_cycle[isa])
 
     @property
-    def logical_cpus(self) -> int:
-        """Logical CPUs that this process may run on."""
-        return len(self.affinity)
-
-    @property
     def l2_share(self) -> int:
         """Bytes of L2 for each core that shares it; hardware threads of a core share its L1, too.
 
         Groups of cores around one L2 (A64FX, Apple, many boards) compute side by side.
         """
         return self.l2_bytes // max(1, self.l2_cpus // self.l1d_cpus)
-
-    @property
-    def usable_nodes(self) -> tuple[tuple[int, ...], ...]:
-        """The part of each NUMA node inside the affinity mask, empty parts left out."""
-        mask = set(self.affinity)
-        parts = (tuple(cpu for cpu in node if cpu in mask) for node in self.numa_nodes)
-        return tuple(part for part in parts if part)
 
     def node_of(self, cpu: int) -> int | None:
         """Number of the NUMA node of the logical CPU `cpu`; None if it is in none."""

@@ -21,10 +21,8 @@ class Topology:
     """CPUs and memory; fields as in `Machine`, and the ids of the CPUs that are online."""
 
     affinity: tuple[int, ...]
-    cpuset: tuple[int, ...]
     online: tuple[int, ...]
     cores: tuple[tuple[int, ...], ...]
-    clusters: tuple[tuple[int, ...], ...]
     packages: tuple[tuple[int, ...], ...]
     efficiency_cores: tuple[int, ...]
     numa_nodes: tuple[tuple[int, ...], ...]
@@ -57,9 +55,8 @@ def read(
     -------
     Topology
     """
-    allowed = affinities.cpuset(root)
     listed = core_lists.online(root)
-    mask = affinities.mask(root, allowed) if affinity is None else tuple(sorted(set(affinity)))
+    mask = affinities.mask(root) if affinity is None else tuple(sorted(set(affinity)))
     if affinity is None and not mask:
         mask = listed or tuple(range(os.cpu_count() or 1))
     # /proc and a cpuset also name CPUs that are off.
@@ -70,10 +67,8 @@ def read(
     found = nodes.read(root, online, memory)
     return Topology(
         affinity=mask,
-        cpuset=_within(allowed, listed),
         online=online,
         cores=groups.cores,
-        clusters=groups.clusters,
         packages=groups.packages,
         efficiency_cores=hybrid.efficiency_cores(root, groups.cores, groups.packages, ask),
         numa_nodes=tuple(node.cpus for node in found),

@@ -25,7 +25,7 @@ class Tile:
         self.row, self.rng, self.flags = row, rng, flags
         self.call = call = PackingCall(checker, row, rng)
         size = call.dtype.itemsize
-        self.stored = np.dtype(np.float16) if halves else DTYPES[row["dtype"]]
+        self.storage = np.dtype(np.float16) if halves else DTYPES[row["dtype"]]
         shape = (*pixels, channels)
         strides = spaced(rng, row["dtype"], *shape)
         self.sums = call.place_input("sums", shape, strides)
@@ -52,18 +52,18 @@ class Tile:
 
     def place(self, name, shape, strides=None):
         """Make an input of the type of the arrays, of normal numbers."""
-        size = self.stored.itemsize
+        size = self.storage.itemsize
         if strides is None:
-            strides = np.empty(shape, self.stored).strides
+            strides = np.empty(shape, self.storage).strides
         extent = extent_of(shape, strides, size)
         buffer = self.call._buffer(name, extent, writable=False, unit=size)
-        array = buffer.array(shape, self.stored, strides)
+        array = buffer.array(shape, self.storage, strides)
         array[...] = self.rng.standard_normal(shape)
         return array
 
     def place_image(self, ic, block, patch):
         """Make the part of the patch that is inside an image, and what is beside it."""
-        rng, values, size = self.rng, self.call.values, self.stored.itemsize
+        rng, values, size = self.rng, self.call.values, self.storage.itemsize
         begin = [int(rng.integers(-2, 2)) for _ in patch]
         shape = [int(rng.integers(1, p + 3)) for p in patch]
         blocks = -(-ic // block)

@@ -91,7 +91,7 @@ class Call:
 
 
 def types(row):
-    """Give the types of elements and of arrays."""
+    """Give the compute type and the storage type."""
     pair = np.dtype(np.float32), np.dtype(np.float16)
     return pair if row["dtype"] == FLOAT else pair[::-1]
 
@@ -166,55 +166,55 @@ def test_every_rounding(checker, row, rng):
 
 @pytest.mark.parametrize("row", IN, ids=symbol)
 def test_tails_on_the_way_in(checker, row, rng):
-    element, stored = types(row)
+    compute, storage = types(row)
     for count, columns, gap, other in shapes(row, rng):
         call = Call(checker, row, rng)
-        numbers = (100 * rng.standard_normal((count, columns))).astype(stored)
-        held = rng.standard_normal((count, columns)).astype(element)
-        call.put("src", numbers, stored.itemsize * (columns + gap))
-        call.put("dst", held, element.itemsize * (columns + other), writable=True)
+        numbers = (100 * rng.standard_normal((count, columns))).astype(storage)
+        held = rng.standard_normal((count, columns)).astype(compute)
+        call.put("src", numbers, storage.itemsize * (columns + gap))
+        call.put("dst", held, compute.itemsize * (columns + other), writable=True)
         got = call.run(rows=count, columns=columns, flags=0)
-        np.testing.assert_array_equal(got, numbers.astype(element))
+        np.testing.assert_array_equal(got, numbers.astype(compute))
         got = call.run(flags=FLAGS["ACCUMULATE"])
-        np.testing.assert_array_equal(got, held + numbers.astype(element))
+        np.testing.assert_array_equal(got, held + numbers.astype(compute))
 
 
 @pytest.mark.parametrize("row", OUT, ids=symbol)
 def test_tails_and_epilogues_on_the_way_out(checker, row, rng):
-    element, stored = types(row)
+    compute, storage = types(row)
     for count, columns, gap, other in shapes(row, rng):
         call = Call(checker, row, rng)
         fill = columns + int(rng.integers(-1, 40))
-        sums = (100 * rng.standard_normal((count, columns))).astype(element)
-        residual = rng.standard_normal((count, columns)).astype(stored)
-        bounds = np.array([[-2.5, 40.0]], element)
-        call.put("src", sums, element.itemsize * (columns + gap))
-        call.put("residual", residual, stored.itemsize * (columns + gap))
+        sums = (100 * rng.standard_normal((count, columns))).astype(compute)
+        residual = rng.standard_normal((count, columns)).astype(storage)
+        bounds = np.array([[-2.5, 40.0]], compute)
+        call.put("src", sums, compute.itemsize * (columns + gap))
+        call.put("residual", residual, storage.itemsize * (columns + gap))
         call.put("clip", bounds, 0)
         del call.values["clip_rs"]
         written = max(fill, columns)
-        empty = np.full((count, written), np.nan, stored)
-        call.put("dst", empty, stored.itemsize * (written + other), writable=True)
+        empty = np.full((count, written), np.nan, storage)
+        call.put("dst", empty, storage.itemsize * (written + other), writable=True)
         for flags in (0, FLAGS["RESIDUAL"], FLAGS["CLIP"], FLAGS["RESIDUAL"] | FLAGS["CLIP"]):
             right = sums
             if flags & FLAGS["RESIDUAL"]:
-                right = right + residual.astype(element)
+                right = right + residual.astype(compute)
             if flags & FLAGS["CLIP"]:
                 right = np.clip(right, *bounds[0])
             got = call.run(rows=count, columns=columns, fill=fill, flags=flags)
-            np.testing.assert_array_equal(got[:, :columns], right.astype(stored))
+            np.testing.assert_array_equal(got[:, :columns], right.astype(storage))
             assert not got[:, columns:].tobytes().strip(b"\0")
 
 
 @pytest.mark.parametrize("row", OUT, ids=symbol)
 def test_pointers_without_a_flag_are_not_followed(checker, row, rng):
-    element, stored = types(row)
+    compute, storage = types(row)
     call = Call(checker, row, rng)
-    sums = np.array([[1.0, np.nan, -np.inf]], element)
+    sums = np.array([[1.0, np.nan, -np.inf]], compute)
     call.put("src", sums, 0)
-    call.put("dst", np.zeros((1, 3), stored), 0, writable=True)
+    call.put("dst", np.zeros((1, 3), storage), 0, writable=True)
     got = call.run(rows=1, columns=3, fill=0, flags=0)
-    np.testing.assert_array_equal(got, sums.astype(stored))
+    np.testing.assert_array_equal(got, sums.astype(storage))
 
 
 @pytest.mark.parametrize("row", [*IN, *OUT], ids=symbol)
@@ -230,11 +230,11 @@ def test_nothing_is_touched_where_there_is_nothing(checker, row, shape):
 
 @pytest.mark.parametrize("row", OUT, ids=symbol)
 def test_nan_passes_through_a_clip(checker, row, rng):
-    element, stored = types(row)
+    compute, storage = types(row)
     call = Call(checker, row, rng)
-    call.put("src", np.array([[np.nan, np.inf, -np.inf]], element), 0)
-    call.put("clip", np.array([[0, 6]], element), 0)
+    call.put("src", np.array([[np.nan, np.inf, -np.inf]], compute), 0)
+    call.put("clip", np.array([[0, 6]], compute), 0)
     del call.values["clip_rs"]
-    call.put("dst", np.zeros((1, 3), stored), 0, writable=True)
+    call.put("dst", np.zeros((1, 3), storage), 0, writable=True)
     got = call.run(rows=1, columns=3, fill=0, flags=FLAGS["CLIP"])
     np.testing.assert_array_equal(got, [[np.nan, 6, 0]])

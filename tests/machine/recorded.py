@@ -52,7 +52,6 @@ class Recording:
     kinds: list[tuple[list[int], Kind]]  # CPUs of each kind
     l2_groups: Groups  # CPUs that share an L2
     l3: tuple[Groups, int]  # CPUs that share an L3, and its KiB
-    clusters: Groups = field(default_factory=list)
     lines: tuple[int, int] = (64, 64)  # bytes: L1 and L2, L3
     package_ids: list[int] = field(default_factory=lambda: [0, 1])
     total_kib: int = 0
@@ -123,8 +122,6 @@ class Recording:
         yield f"{at}/topology/core_siblings_list", self._list(self.packages[package])
         yield f"{at}/topology/package_cpus_list", self._list(self.packages[package])
         yield f"{at}/topology/physical_package_id", str(self.package_ids[package])
-        if self.clusters:
-            yield f"{at}/topology/cluster_cpus_list", self._around(self.clusters, cpu)
         if kind.khz:
             yield f"{at}/cpufreq/cpuinfo_max_freq", str(kind.khz)
         if kind.capacity:
@@ -173,7 +170,6 @@ def virtual_machine() -> Recording:
         kinds=[([0, 1], Kind(48, 32, 2048, capacity=1024))],
         l2_groups=each,
         l3=([[0, 1]], 266240),
-        clusters=each,
         cpu="skylake_x",
         cpu_changes={"signature": 0x000C06F2, "brand": "Intel(R) Xeon(R) Processor"},
         files={
@@ -201,7 +197,6 @@ def kunpeng() -> Recording:
         kinds=[(list(range(128)), Kind(64, 64, 512, khz=2600000))],
         l2_groups=blocks(128, 1),
         l3=(blocks(4, 32), 32768),
-        clusters=blocks(32, 4),
         lines=(64, 128),
         arch="aarch64",
         cpuinfo=(
@@ -270,7 +265,6 @@ def laptop() -> Recording:
         ],
         l2_groups=modules,
         l3=([large + small], 24576),
-        clusters=modules,
         cpu="haswell",
         cpu_changes={
             "signature": 0x000906A3,

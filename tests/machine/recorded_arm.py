@@ -113,7 +113,7 @@ class ArmCpu:
         )
 
 
-ALL = "neon fp16 dotprod"
+ALL = "neon fp16"
 
 CPUS: dict[str, ArmCpu] = {
     "kunpeng_920": ArmCpu(
@@ -139,7 +139,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x411FD401, range(64)),),
         "ARM",
         "Neoverse-V1",
-        f"{ALL} i8mm bf16 sve",
+        ALL,
         (4, 2, 2.0),
         ((64, 1), (1024, 1), (32768, 64)),
     ),
@@ -148,7 +148,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x410FD4F1, range(96)),),
         "ARM",
         "Neoverse-V2",
-        f"{ALL} i8mm bf16 sve",
+        ALL,
         (4, 2, 2.0),
         ((64, 1), (1024, 1), (36864, 96)),
     ),
@@ -166,7 +166,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x460F0010, range(48)),),
         "Fujitsu",
         "A64FX",
-        "neon fp16 sve",
+        ALL,
         (2, 9, 2.0),
         ((64, 1), (8192, 12), (0, 1)),
         line=256,
@@ -243,7 +243,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x6D0FD490, range(96)),),
         "Microsoft",
         "Cobalt 100 (Neoverse-N2)",
-        f"{ALL} i8mm bf16 sve",
+        ALL,
         (2, 2, 2.0),
         ((64, 1), (1024, 1), (32768, 96)),
     ),

