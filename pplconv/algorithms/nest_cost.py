@@ -187,10 +187,12 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
             stalls += reads * CONFLICT_CYCLES
     if not nest.packed and not nest.x_in_rows:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
-        planes = nest.ic * nest.pixels * numerics.operand_bytes
-        far = 0.25 * planes
-        if by_pixels and nest.oc <= nest.mr and planes > core.l2_bytes:
-            # They pass but once: as a few long streams, or, cut by tiles, at half the rate.
-            far = 0.0
-            stalls += planes / L3_BYTES * (0.5 if nest.k_block <= MOST_STREAMS else 1.0)
+        far = 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
+    planes = nest.ic * nest.pixels * numerics.operand_bytes
+    if by_pixels and nest.oc <= MOST_STREAMS and planes > core.l2_bytes:
+        # They pass but once, with little to hide behind: as a few long streams, or, cut by tiles,
+        # at half the rate.
+        streams = not nest.packed and nest.k_block <= MOST_STREAMS
+        far = 0.0
+        stalls += planes / L3_BYTES * (0.5 if streams else 1.0)
     return (near / core.l2_rate + far / L3_BYTES) * (1.0 - HIDDEN) + stalls

@@ -11,7 +11,8 @@ from .core_model import CoreModel, direct_sum_floor
 from .nest import Nest
 from .nest_blocking import block_panel
 
-# Planes that are read at once: as many streams as prefetchers follow well.
+# Planes that are read at once: as many streams as prefetchers follow well. Twice as many have half
+# of the passes over C, which counts where there are more channels.
 PLANE_STREAMS = 8
 
 
@@ -183,12 +184,13 @@ class _Frame:
             return
         # Planes that pass but once do so best as a few long streams.
         hw_segment = balanced(self.pixels, self.l2 // 4 // (self.oc * self.sum), nr, pieces)
-        yield self.nest("pixels", self.oc, nr, PLANE_STREAMS, hw_segment, self.oc)
+        streams = PLANE_STREAMS if self.oc <= 2 else 2 * PLANE_STREAMS
+        yield self.nest("pixels", self.oc, nr, streams, hw_segment, self.oc)
 
     def passes_once(self, largest: int) -> bool:
         """Whether one tile has all output channels, and planes come from beyond L2."""
         planes = self.matrix.k * self.pixels * self.element
-        return self.oc <= largest and planes > self.l2 and self.matrix.k > PLANE_STREAMS
+        return self.oc <= largest and planes > self.l2 and self.matrix.k > 2 * PLANE_STREAMS
 
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
