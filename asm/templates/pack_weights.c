@@ -97,14 +97,23 @@ static void pack_piece(const struct pplconv_pack_weights_args *a, const char *sr
  * row at once, and few enough to follow their streams. */
 enum { PANELS = 4 };
 
-/* `channels` elements of one row into its place in a panel, and zeros behind them. */
+/* `channels` elements of one row into its place in a panel, and zeros behind them. Whole vectors
+ * are stored wherever they fit: a store of some lanes costs many times as much. */
 static inline void copy_row(element *dst, const element *src, int64_t channels, int64_t width) {
     int64_t i = 0;
     for (; i + LANES <= channels; i += LANES) {
         *(unaligned_vector *)(dst + i) = *(const unaligned_vector *)(src + i);
     }
-    if (i < channels) store_lanes(dst + i, load_lanes(src + i, channels - i), channels - i);
-    if (channels < width) clear(dst + channels, width - channels);
+    if (i < channels) {
+        const vector last = load_lanes(src + i, channels - i);
+        if (i + LANES <= width) {
+            *(unaligned_vector *)(dst + i) = last;
+        } else {
+            store_lanes(dst + i, last, width - i);
+        }
+        i += LANES;
+    }
+    if (i < width) clear(dst + i, width - i);
 }
 
 /* Rows of a matrix (k, oc): in a panel, each is the next row. */

@@ -12,15 +12,18 @@ from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
 from .context import PlanContext
-from .core_model import L3_BYTES, direct_sum_floor
+from .core_model import direct_sum_floor
 from .nest import Nest
 from .tiled import candidates as tiled_candidates
 
 NAME = "gemm"
-# To pack B: a vector that is copied, one that is transposed.
-COPIED_CYCLES = 1.5
-TRANSPOSED_CYCLES = 2.5
+# To pack B: a vector that is copied, one that is transposed, and bytes a cycle beyond L2.
+COPIED_CYCLES = 7.0
+TRANSPOSED_CYCLES = 8.0
+PACKED_BYTES = 20.0
 PACKING_CYCLES = 200.0  # beside: memory borrowed, a team counted in
+# Bytes a cycle at which what one core has just written comes to another.
+CORE_TO_CORE_BYTES = 1.5
 floor = direct_sum_floor
 
 
@@ -37,13 +40,14 @@ def candidates(problem: Problem, around: PlanContext) -> Iterator[Nest]:
         yield from tiled_candidates(problem, around, NAME, packed=True)
 
 
-def packing_cycles(problem: MatrixProblem, around: PlanContext) -> float:
-    """Cycles to pack B before the product, on one thread."""
+def packing_cycles(problem: MatrixProblem, around: PlanContext, threads: int) -> float:
+    """Cycles to pack B on one thread, and to bring it to the other `threads` that read it."""
     elements = problem.groups * problem.n * problem.k
     in_place = TRANSPOSED_CYCLES if problem.b.row == 1 else COPIED_CYCLES
     cycles = PACKING_CYCLES + elements / around.lanes * in_place
     size = elements * around.numerics.weight_bytes
     if size > around.machine.l2_share:
-        # It is read, and written to lines that are read before.
-        cycles += 3 * size / L3_BYTES
+        cycles += size / PACKED_BYTES
+    if threads > 1:
+        cycles += size / CORE_TO_CORE_BYTES
     return cycles

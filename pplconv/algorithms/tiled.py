@@ -133,6 +133,8 @@ class _Frame:
         which suits small images with many weights.
         """
         threads = self.around.threads
+        if self.problem is self.matrix and not self.matrix.c_in_rows and self.oc >= 16 * threads:
+            return (1,)  # pieces of columns would meet in the lines of every row
         return (1,) if self.share % threads == 0 else (threads, 1)
 
     def finer(self, pieces: int, multiple: int) -> int:
@@ -207,6 +209,8 @@ class _Frame:
                 most_pixels = min(most_pixels, max(room // (waiting * self.sum), 64))
             for pieces in self.pieces():
                 share = ceil_div(self.pixels, pieces)
+                if pieces > 1 and not self.matrix.c_in_rows and 2 * share * self.sum <= LINE:
+                    continue  # threads would write to the same lines
                 for mr in row_tiles(min(share, most_pixels), largest):
                     finer = self.finer(pieces, mr)
                     hw_segment = balanced(self.pixels, most_pixels, mr, finer)

@@ -2,9 +2,10 @@
 """`matmul`: from the caller's arrays to the GEMM nest and back, with a cache of plans."""
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uintptr_t
 
 from pplconv.memory.arrays cimport (
+    View,
     as_array,
     check_operand,
     check_overlap,
@@ -51,14 +52,15 @@ cdef class Multiplication:
     cdef bint swapped  # whether a is what is packed
     # None, or what has to be copied first ("a", "b" or "b.T"), and the product of the copy.
     cdef object copied
+    cdef object dtype  # of the result, and of both operands as they are computed with
     cdef tuple shape
     cdef int64_t dims[MOST_DIMENSIONS]
     # Elements from the beginning of a, b and out, for each of the runs.
     cdef tuple offsets
 
-    def __cinit__(self, tuple shape, copied):
+    def __cinit__(self, tuple shape, copied, dtype):
         cdef int i
-        self.shape, self.copied = shape, copied
+        self.shape, self.copied, self.dtype = shape, copied, dtype
         for i in range(len(shape)):
             self.dims[i] = shape[i]
 
@@ -66,6 +68,7 @@ cdef class Multiplication:
 cdef dict known = {}
 cdef object PRELU = object()  # in keys: a PReLU with any slopes
 cdef object UNKNOWN = object()
+cdef object MISALIGNED = object()
 cdef object lock = ForkableLock()
 
 
@@ -73,31 +76,45 @@ cdef object elements(tuple strides, int64_t size):
     return tuple([stride // size for stride in strides])
 
 
-cdef object usable(object array, object dtype):
-    """The array, or a copy if its elements are not native, aligned and whole elements apart."""
-    cdef int64_t size = dtype.itemsize
-    cdef object stride
-    if array.dtype is not dtype or not array.flags.aligned:
-        return np.require(array, dtype=dtype, requirements=("A", "C"))
+cdef bint is_whole(object array):
+    """Whether elements are whole numbers of elements apart."""
+    cdef int64_t size = array.dtype.itemsize
     for stride in array.strides:
         if stride % size:
-            return np.ascontiguousarray(array)
-    return array
+            return False
+    return True
 
 
-cdef object copy_of(object array, str how):
+cdef object copy_of(object array, str how, object dtype):
+    """A copy in the type of the computation, in C order or, for "b.T", with dense columns."""
+    array = np.require(array, dtype=dtype, requirements=("A", "C"))
     if how == "b.T":
         if array.ndim == 1:
             return np.ascontiguousarray(array)
         return np.ascontiguousarray(array.swapaxes(-1, -2)).swapaxes(-1, -2)
-    return np.ascontiguousarray(array)
+    return array
+
+
+cdef Multiplication copied_first(object a, object b, str how, str dtype, object activation,
+                                 bint with_bias, object threads):
+    """Plan a product of which one operand is copied at each call."""
+    cdef Multiplication inner
+    copy = copy_of(a if how == "a" else b, how, DTYPES[dtype])
+    if how == "a":
+        inner = make(copy, b, dtype, activation, with_bias, threads)
+    else:
+        inner = make(a, copy, dtype, activation, with_bias, threads)
+    return Multiplication(inner.shape, (how, inner), DTYPES[dtype])
 
 
 cdef Multiplication make(object a, object b, str dtype, object activation, bint with_bias,
                          object threads):
-    """Plan a product of `a` and `b`, of the same dtype."""
-    cdef Multiplication made, inner
-    cdef int64_t size = a.dtype.itemsize
+    """Plan a product of `a` and `b`; one that is not of `dtype` is converted at each call."""
+    cdef Multiplication made
+    cdef int64_t size = DTYPES[dtype].itemsize
+    for name, operand in (("a", a), ("b", b)):
+        if operand.dtype is not DTYPES[dtype] or not is_whole(operand):
+            return copied_first(a, b, name, dtype, activation, with_bias, threads)
     permitted = arguments.check_precision(None, dtype)
     # Bias and slopes follow the columns of the result; packed a has them along its vectors' rows.
     columns = b.shape[len(b.shape) - 1] if len(b.shape) > 1 else 1
@@ -106,14 +123,8 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
         a.shape, elements(a.strides, size), b.shape, elements(b.strides, size), dtype, permitted,
         may_swap=not with_bias and described.kind != "prelu")
     if type(found) is str:
-        copy = copy_of(a if found == "a" else b, found)
-        if found == "a":
-            inner = make(copy, b, dtype, activation, with_bias, threads)
-        else:
-            inner = make(a, copy, dtype, activation, with_bias, threads)
-        made = Multiplication(inner.shape, (found, inner))
-        return made
-    made = Multiplication(found.shape, None)
+        return copied_first(a, b, found, dtype, activation, with_bias, threads)
+    made = Multiplication(found.shape, None, DTYPES[dtype])
     if found.options:
         index, plan, fields = planner.make_cheapest_plan(
             [option.problem for option in found.options], threads=threads,
@@ -185,7 +196,7 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     """
     cdef Multiplication found = None
     cdef Activation activated
-    cdef object x, y, kind, key = None, form, scope, original_a, original_b
+    cdef object x, y, key = None, form, scope, original_a, original_b
     cdef str dtype
     if type(a) is list or type(a) is tuple:
         y = as_array(b, "b")
@@ -193,13 +204,6 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     else:
         x = as_array(a, "a")
         y = as_array(b, "b", x.dtype)
-    dtype = dtype_name(x, "a")
-    if x.dtype is not y.dtype:
-        dtype_name(y, "b")
-        dtype = dtype_name(np.empty(0, np.promote_types(x.dtype, y.dtype)), "a")
-    kind = DTYPES[dtype]
-    original_a, original_b = x, y
-    x, y = usable(x, kind), usable(y, kind)
     scope = scope_around(True, False)
     if scope is not None and threads is None:
         threads = (<tuple> scope)[0]
@@ -211,23 +215,29 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     else:
         form = UNKNOWN
     if form is not UNKNOWN and is_plain(threads):
-        key = (x.shape, x.strides, y.shape, y.strides, dtype, bias is None, form, threads)
+        key = (x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype, bias is None, form,
+               threads)
         found = known.get(key)
     if found is None:
-        if len(x.shape) and len(y.shape) and x.shape[len(x.shape) - 1] == 0:
+        if x.ndim and y.ndim and x.shape[x.ndim - 1] == 0:
             return of_nothing(x, y, bias, residual, activation, out, threads)
+        dtype = dtype_name(x, "a")
+        if x.dtype is not y.dtype:
+            dtype_name(y, "b")
+            dtype = dtype_name(np.empty(0, np.promote_types(x.dtype, y.dtype)), "a")
         found = make(x, y, dtype, activation, bias is not None, arguments.check_threads(threads))
         if key is not None:
             with lock:
                 while len(known) >= PLANS:
                     del known[next(iter(known))]
                 known[key] = found
+    original_a, original_b = x, y
     while found.copied is not None:
         how, found = found.copied
         if how == "a":
-            x = copy_of(x, how)
+            x = copy_of(x, how, found.dtype)
         else:
-            y = copy_of(y, how)
+            y = copy_of(y, how, found.dtype)
     activated = None
     if found.prepared is not None:
         activated = found.activation
@@ -235,7 +245,11 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
             activated = Activation(
                 activation_of(activation, found.shape[len(found.shape) - 1]),
                 found.prepared.bias_type)
-    return run(found, x, y, original_a, original_b, bias, residual, activated, out, kind)
+    product = run(found, x, y, original_a, original_b, bias, residual, activated, out)
+    if product is not MISALIGNED:
+        return product
+    return matmul(np.require(x, requirements=("A", "C")), np.require(y, requirements=("A", "C")),
+                  bias=bias, residual=residual, activation=activation, out=out, threads=threads)
 
 
 cdef object of_nothing(object x, object y, object bias, object residual, object activation,
@@ -246,19 +260,28 @@ cdef object of_nothing(object x, object y, object bias, object residual, object 
                   bias=bias, residual=residual, activation=activation, out=out, threads=threads)
 
 
+cdef bint hold_aligned(object array, View *view) except -1:
+    """Hold an array's memory; tell whether its elements are aligned."""
+    hold(array, view, PyBUF_STRIDES)
+    return <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize == 0
+
+
 cdef object run(Multiplication m, object x, object y, object original_a, object original_b,
-                object bias, object residual, Activation activation, object out, object dtype):
+                object bias, object residual, Activation activation, object out):
     """Check bias, residual and `out`, then compute."""
     cdef Operands o
     cdef Tensors t
     cdef Buffer packed
     cdef Prepared prepared = m.prepared
     cdef Schedule schedule
+    cdef object dtype = m.dtype
     cdef int64_t size = dtype.itemsize
     cdef int team
     cdef object plain_residual = None, wanted, offset
     hold_nothing(&o)
     try:
+        if not (hold_aligned(x, &o.x) and hold_aligned(y, &o.weight)):
+            return MISALIGNED
         if bias is not None:
             bias = plain_bias(bias, y.shape[len(y.shape) - 1] if len(y.shape) > 1 else 1, dtype)
             if prepared is not None:
@@ -282,8 +305,6 @@ cdef object run(Multiplication m, object x, object y, object original_a, object 
                               &o.residual if plain_residual is residual else NULL, "residual")
         if prepared is None:  # no element to compute
             return out
-        hold(x, &o.x, PyBUF_STRIDES)
-        hold(y, &o.weight, PyBUF_STRIDES)
         schedule = prepared.schedule
         t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
         t.clip = activation.clip
