@@ -22,6 +22,7 @@ HIDDEN = 0.8
 CYCLES_PER_MICROSECOND = 3000.0  # nominal: turns measured times into cycles
 LATE = 0.05  # of a task: how long a team waits for its last thread
 MOST_STREAMS = 16  # rows of A that a core can follow as streams
+FEW_CHANNELS = 8  # whose products leave little to hide a stream of planes behind
 STREAM_CYCLES = 0.08  # a broadcast, where there are more streams
 
 # Vector bytes of instruction sets that can multiply by one element of a vector: a load of A then

@@ -28,6 +28,7 @@ import math
 from .candidate import ceil_div
 from .core_model import (
     CALL_CYCLES,
+    FEW_CHANNELS,
     HIDDEN,
     L3_BYTES,
     MOST_STREAMS,
@@ -189,7 +190,7 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far = 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
     planes = nest.ic * nest.pixels * numerics.operand_bytes
-    if by_pixels and nest.oc <= MOST_STREAMS and planes > core.l2_bytes:
+    if by_pixels and nest.oc <= FEW_CHANNELS and planes > core.l2_bytes:
         # They pass but once, with little to hide behind: as a few long streams, or, cut by tiles,
         # at half the rate.
         streams = not nest.packed and nest.k_block <= MOST_STREAMS

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..problem import Problem
 from .candidate import LINE, balanced, ceil_div, round_up, team_pieces
 from .context import PlanContext
-from .core_model import CoreModel, direct_sum_floor
+from .core_model import FEW_CHANNELS, CoreModel, direct_sum_floor
 from .nest import Nest
 from .nest_blocking import block_panel
 
@@ -182,17 +182,17 @@ class _Frame:
             hw_segment = balanced(self.pixels, most_pixels, self.around.lanes, pieces)
         for mr in row_tiles(self.oc, largest):
             yield self.nest("pixels", mr, nr, k_block, hw_segment, round_up(self.oc, mr))
-        if not self.passes_once(largest) or self.packed or self.numerics.converts:
+        if not self.passes_once() or self.packed or self.numerics.converts:
             return
         # Planes that pass but once do so best as a few long streams.
         hw_segment = balanced(self.pixels, self.l2 // 4 // (self.oc * self.sum), nr, pieces)
         streams = PLANE_STREAMS if self.oc <= 2 else 2 * PLANE_STREAMS
         yield self.nest("pixels", self.oc, nr, streams, hw_segment, self.oc)
 
-    def passes_once(self, largest: int) -> bool:
-        """Whether one tile has all output channels, and planes come from beyond L2."""
+    def passes_once(self) -> bool:
+        """Whether planes come from beyond L2, for one tile of few output channels."""
         planes = self.matrix.k * self.pixels * self.element
-        return self.oc <= largest and planes > self.l2 and self.matrix.k > 2 * PLANE_STREAMS
+        return self.oc <= FEW_CHANNELS and planes > self.l2 and self.matrix.k > 2 * PLANE_STREAMS
 
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
