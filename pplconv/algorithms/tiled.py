@@ -187,10 +187,11 @@ class _Frame:
         # Planes that pass but once do so best as a few long streams.
         hw_segment = balanced(self.pixels, self.l2 // 4 // (self.oc * self.sum), nr, pieces)
         streams = PLANE_STREAMS if self.oc <= 2 else 2 * PLANE_STREAMS
-        yield self.nest("pixels", self.oc, nr, streams, hw_segment, self.oc)
+        mr = min(row_tiles(self.oc, largest))
+        yield self.nest("pixels", mr, nr, streams, hw_segment, round_up(self.oc, mr))
 
     def passes_once(self) -> bool:
-        """Whether planes come from beyond L2, for one tile of few output channels."""
+        """Whether planes come from beyond L2, for few output channels."""
         planes = self.matrix.k * self.pixels * self.element
         return self.oc <= FEW_CHANNELS and planes > self.l2 and self.matrix.k > 2 * PLANE_STREAMS
 
