@@ -117,11 +117,12 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
             return copied_first(a, b, name, dtype, activation, with_bias, threads)
     permitted = arguments.check_precision(None, dtype)
     # Bias and slopes follow the columns of the result; packed a has them along its vectors' rows.
+    # One plan serves all PReLUs, those with one slope for all columns too.
     columns = b.shape[len(b.shape) - 1] if len(b.shape) > 1 else 1
     described = activation_of(activation, columns)
     found = matrices.product_of(
         a.shape, elements(a.strides, size), b.shape, elements(b.strides, size), dtype, permitted,
-        may_swap=not with_bias and described.kind != "prelu")
+        may_swap=not with_bias and not is_prelu(activation))
     if type(found) is str:
         return copied_first(a, b, found, dtype, activation, with_bias, threads)
     made = Multiplication(found.shape, None, DTYPES[dtype])
@@ -132,7 +133,7 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
         option = found.options[index]
         made.prepared = Prepared(option.problem, plan, fields, planner.share(threads))
         made.swapped, made.offsets = option.swapped, option.offsets
-        if described.kind != "prelu":
+        if not is_prelu(activation):
             made.activation = Activation(described, made.prepared.bias_type)
     return made
 
@@ -243,7 +244,7 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
         activated = found.activation
         if activated is None:
             activated = Activation(
-                activation_of(activation, found.shape[len(found.shape) - 1]),
+                activation_of(activation, y.shape[y.ndim - 1] if y.ndim > 1 else 1),
                 found.prepared.bias_type)
     product = run(found, x, y, original_a, original_b, bias, residual, activated, out)
     if product is not MISALIGNED:
@@ -255,6 +256,7 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
 cdef object of_nothing(object x, object y, object bias, object residual, object activation,
                        object out, object threads):
     """A product of matrices without k, whose sums are zero: that of zeros with a k of 1."""
+    matrices.matrix_shapes(x.shape, y.shape)
     return matmul(np.zeros((*x.shape[:-1], 1), x.dtype),
                   np.zeros((*y.shape[:-2], 1, *y.shape[-1:]) if y.ndim > 1 else 1, y.dtype),
                   bias=bias, residual=residual, activation=activation, out=out, threads=threads)

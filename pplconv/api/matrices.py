@@ -151,8 +151,8 @@ class Product:
     options: tuple[Option, ...]
 
 
-def _matrix_shapes(a: Shape, b: Shape) -> tuple[Shape, Shape]:
-    """The shapes with both matrix dimensions, checked to fit.
+def matrix_shapes(a: Shape, b: Shape) -> tuple[Shape, Shape]:
+    """Return the shapes with both matrix dimensions, checked to fit.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def product_of(
     ValueError
         If the shapes do not fit, or are too large.
     """
-    wide, tall = _matrix_shapes(a_shape, b_shape)
+    wide, tall = matrix_shapes(a_shape, b_shape)
     try:
         batch = np.broadcast_shapes(wide[:-2], tall[:-2])
     except ValueError:

@@ -153,6 +153,20 @@ def test_both_ways_to_see_a_product_are_taken():
     assert not chosen(False)
 
 
+def test_prelus_with_other_slopes_are_not_mixed_up(rng):
+    """They share a plan; the one that comes first must not leave its slopes in it."""
+    a, b = rng.standard_normal((3, 40)).astype("f4"), rng.standard_normal((40, 600)).astype("f4")
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    for slope in (0.25, 0.5, np.linspace(0.1, 0.9, 600, dtype="f4"), 0.75):
+        result = pplconv.matmul(a, b, activation=("prelu", slope))
+        check(result, np.where(exact < 0, slope * exact, exact), "float32", 40)
+    vector = pplconv.matmul(a[0], b, activation=("prelu", np.linspace(0, 1, 600, dtype="f4")))
+    expected = np.where(exact[0] < 0, np.linspace(0, 1, 600) * exact[0], exact[0])
+    check(vector, expected, "float32", 40)
+    column = pplconv.matmul(a, b[:, 0], activation=("prelu", np.full(1, 0.5, "f4")))
+    check(column, np.where(exact[:, 0] < 0, 0.5 * exact[:, 0], exact[:, 0]), "float32", 40)
+
+
 def test_infinities_and_nan_stay_in_their_row_and_column(rng):
     a, b = rng.standard_normal((30, 40)).astype("f4"), rng.standard_normal((40, 50)).astype("f4")
     a[3, 7], b[5, 11] = np.nan, np.inf
@@ -176,6 +190,7 @@ A, B = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
         ("b", A, np.ones((3, 4), int), {}),
         ("b", A, np.ones((4, 4), np.float32), {}),
         ("b", A, np.ones(4, np.float32), {}),
+        ("b", np.ones((2, 0), np.float32), B, {}),
         ("b", A, np.float32(1), {}),
         ("b", np.ones((2, 2, 3), np.float32), np.ones((3, 3, 4), np.float32), {}),
         ("bias", A, B, {"bias": np.ones(3, np.float32)}),
