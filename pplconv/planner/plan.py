@@ -49,9 +49,11 @@ class Plan:
     Parameters
     ----------
     problem : str
-        The problem in one line, as oneDNN's benchdnn writes it.
+        The problem in one line: a convolution as oneDNN's benchdnn writes it, a matrix product as
+        ``"m64n512k256"``.
     dtype, layout : str
-        Of input and output; a blocked layout with its block, ``"NCHW16c"``.
+        Of input and output; a blocked layout with its block, ``"NCHW16c"``. For a matrix product
+        which index runs fastest in each matrix: ``"mk.nk.mn"`` is that of `Linear`.
     compute : str
         Type of the arithmetic: `dtype`, or the other one of ``"f16"`` and ``"f32"``.
     algorithm : str

@@ -47,9 +47,9 @@ class Key:
     Parameters
     ----------
     problem : str
-        ``str(ConvProblem)``.
+        ``str(ConvProblem)`` or ``str(MatrixProblem)``.
     dtype, layout : str
-        Of the problem; a blocked layout with its block (``"NCHW16c"``).
+        Of the problem; a blocked layout with its block (``"NCHW16c"``); the order of matrices.
     epilogue : str
         Class of what happens in the store, for example ``"none"``, ``"clip"``, ``"exp"``.
     tolerance : float
