@@ -22,7 +22,6 @@ from pplconv.api.prepared cimport Operands, hold_nothing, release_all, run
 from pplconv.api.layer cimport Layer
 from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
 
-from dataclasses import replace
 from functools import partial
 
 from pplconv.api import arguments, shapes
@@ -31,7 +30,6 @@ from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
-from pplconv.runtime import pinned_cores
 
 
 cdef class Conv2d(Layer):
@@ -219,11 +217,7 @@ search, search_seconds, max_workspace, threads
             If an input of this shape could not be computed.
         """
         shape = shapes.full_shape(input_shape, self.layout, self.in_channels)
-        plan = self.made().make(shape).prepared.plan
-        cores = pinned_cores()
-        if cores is None or plan.threads <= cores:
-            return plan
-        return replace(plan, threads=cores)
+        return self.shown_plan(shape)
 
     @property
     def in_channels(self):
@@ -310,12 +304,10 @@ search, search_seconds, max_workspace, threads
             release_all(&o)
 
     def __repr__(self):
-        bias = None if self.bias is None else f"<{self.dtype} array of shape {self.bias.shape}>"
         settings = ", ".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
         return (
-            f"{type(self).__name__}(<{self.dtype} array of shape {self.weight.shape}>, "
-            f"bias={bias}, stride={self.stride}, padding={self.padding!r}, "
-            f"dilation={self.dilation}, groups={self.groups}, "
+            f"{type(self).__name__}({self.arrays_text()}, stride={self.stride}, "
+            f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
             f"activation={activation_text(self.activation)}, layout={self.layout!r}, {settings}, "
             f"precision={self.precision!r})"
         )

@@ -15,5 +15,7 @@ cdef class Layer:
         return self.plans
 
     cdef int keep_copies(self) except -1
+    cdef object shown_plan(self, tuple shape)
+    cdef str arrays_text(self)
     cdef tuple pickled(self)
     cdef tuple pickling(self)

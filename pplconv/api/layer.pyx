@@ -1,10 +1,13 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What `Conv2d` and `Linear` have in common: weights kept and packed once, settings, pickles."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from pplconv.api.ready cimport read_only
 from pplconv.api.settings import state_of
+from pplconv.runtime import pinned_cores
 
 
 cdef class Layer:
@@ -24,6 +27,19 @@ cdef class Layer:
         self.weight = read_only(np.array(self.weight, self.dtype, order="C", copy=True))
         self.plans.keep_arrays(self.weight, self.bias)
         return 0
+
+    cdef object shown_plan(self, tuple shape):
+        """The plan for one shape of the problem; under a pin with no more threads than cores."""
+        plan = self.made().make(shape).prepared.plan
+        cores = pinned_cores()
+        if cores is None or plan.threads <= cores:
+            return plan
+        return replace(plan, threads=cores)
+
+    cdef str arrays_text(self):
+        """Weights and bias as `repr` shows them."""
+        bias = None if self.bias is None else f"<{self.dtype} array of shape {self.bias.shape}>"
+        return f"<{self.dtype} array of shape {self.weight.shape}>, bias={bias}"
 
     @property
     def weight_shape(self):

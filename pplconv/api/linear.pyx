@@ -17,7 +17,6 @@ from pplconv.api.layer cimport Layer
 from pplconv.api.prepared cimport Operands, hold_nothing, release_all, run
 from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
 
-from dataclasses import replace
 from functools import partial
 import math
 
@@ -26,7 +25,6 @@ from pplconv.api.activation import activation_of, activation_text, kept_activati
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import checked
 from pplconv.memory.dtypes import DTYPES
-from pplconv.runtime import pinned_cores
 
 # Order of the pickles.
 SETTINGS = ("search", "search_seconds", "max_workspace", "threads")
@@ -160,11 +158,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             If an input of this shape could not be computed.
         """
         shape = self.matrix_shape(shapes.dimensions_of(input_shape), "input_shape")
-        plan = self.made().make(shape).prepared.plan
-        cores = pinned_cores()
-        if cores is None or plan.threads <= cores:
-            return plan
-        return replace(plan, threads=cores)
+        return self.shown_plan(shape)
 
     @property
     def in_features(self):
@@ -246,11 +240,10 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             release_all(&o)
 
     def __repr__(self):
-        bias = None if self.bias is None else f"<{self.dtype} array of shape {self.bias.shape}>"
         settings = ", ".join(f"{name}={self.settings[name]!r}" for name in SETTINGS)
         return (
-            f"{type(self).__name__}(<{self.dtype} array of shape {self.weight.shape}>, "
-            f"bias={bias}, activation={activation_text(self.activation)}, "
+            f"{type(self).__name__}({self.arrays_text()}, "
+            f"activation={activation_text(self.activation)}, "
             f"precision={self.precision!r}, {settings})"
         )
 
