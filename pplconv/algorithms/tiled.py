@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ..problem import Problem
@@ -14,6 +15,9 @@ from .nest_blocking import block_panel
 # Planes that are read at once: as many streams as prefetchers follow well. Twice as many have half
 # of the passes over C, which counts where there are more channels.
 PLANE_STREAMS = 8
+# Pixels of the busiest thread, as a share of those that tasks of whole tiles give it, from which
+# other tasks are worth an estimate.
+FEWER_PIXELS = 0.99
 
 
 def row_tiles(rows: int, largest: int) -> set[int]:
@@ -143,6 +147,31 @@ class _Frame:
             return pieces
         return team_pieces(self.pixels, multiple, pieces, self.cycles)
 
+    def segments(self, segment: int, unit: int) -> Iterator[int]:
+        """Yield `segment`, of whole tiles, and one that shares the pixels out more evenly, if any.
+
+        Parameters
+        ----------
+        segment : int
+            Pixels of a task.
+        unit : int
+            What the other one is a multiple of.
+        """
+        yield segment
+        threads, count = self.around.threads, ceil_div(self.pixels, segment)
+        if threads == 1 or count == 1:
+            return
+        # The least number of pieces, of all images, that is a multiple of the team.
+        pieces = round_up(count, threads // math.gcd(self.share, threads))
+        even = round_up(ceil_div(self.pixels, pieces), unit)
+        if self.busiest(even) < FEWER_PIXELS * self.busiest(segment):
+            yield even
+
+    def busiest(self, segment: int) -> int:
+        """Pixels of the busiest thread, in tasks of `segment` pixels."""
+        tasks = self.share * ceil_div(self.pixels, segment)
+        return ceil_div(tasks, self.around.threads) * segment
+
     def nest(
         self, orientation: str, mr: int, nr: int, k_block: int, hw_segment: int, oc_segment: int
     ) -> Nest:
@@ -181,7 +210,8 @@ class _Frame:
             # Shares of the team, equal up to a vector rather than a tile.
             hw_segment = balanced(self.pixels, most_pixels, self.around.lanes, pieces)
         for mr in row_tiles(self.oc, largest):
-            yield self.nest("pixels", mr, nr, k_block, hw_segment, round_up(self.oc, mr))
+            for segment in self.segments(hw_segment, self.around.lanes):
+                yield self.nest("pixels", mr, nr, k_block, segment, round_up(self.oc, mr))
         if not self.passes_once() or self.packed or self.numerics.converts:
             return
         # Planes that pass but once do so best as a few long streams.
@@ -208,6 +238,7 @@ class _Frame:
                 waiting = nr if k_block == whole else oc_segment
                 room = self.l1 if k_block == whole else self.l2 // 4
                 most_pixels = min(most_pixels, max(room // (waiting * self.sum), 64))
+            seen = set()
             for pieces in self.pieces():
                 share = ceil_div(self.pixels, pieces)
                 if pieces > 1 and not self.matrix.c_in_rows and 2 * share * self.sum <= LINE:
@@ -215,4 +246,7 @@ class _Frame:
                 for mr in row_tiles(min(share, most_pixels), largest):
                     finer = self.finer(pieces, mr)
                     hw_segment = balanced(self.pixels, most_pixels, mr, finer)
-                    yield self.nest("channels", mr, nr, k_block, hw_segment, oc_segment)
+                    for segment in self.segments(hw_segment, 1):
+                        if (mr, segment) not in seen:
+                            seen.add((mr, segment))
+                            yield self.nest("channels", mr, nr, k_block, segment, oc_segment)
