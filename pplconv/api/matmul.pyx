@@ -2,6 +2,7 @@
 """`matmul`: from the caller's arrays to the GEMM nest and back, with a cache of plans."""
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
+from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uintptr_t
 
 from pplconv.memory.arrays cimport (
@@ -14,6 +15,7 @@ from pplconv.memory.arrays cimport (
     hold_out,
     hold_plain,
     new_array,
+    release,
 )
 from pplconv.api.keys cimport is_plain, is_plain_activation, is_prelu
 from pplconv.api.prepared cimport (
@@ -66,10 +68,36 @@ cdef class Multiplication:
 
 
 cdef dict known = {}
+# The types whose arrays are read where they lie. (Each is one object, however an array came by it,
+# but for rare ones, which are copied.)
+cdef object F16 = DTYPES["f16"], F32 = DTYPES["f32"], F64 = DTYPES["f64"]
 cdef object PRELU = object()  # in keys: a PReLU with any slopes
 cdef object UNKNOWN = object()
-cdef object MISALIGNED = object()
 cdef object lock = ForkableLock()
+
+
+cdef bint hold_own(object array, object dtype, View *view) except -1:
+    """Hold the memory of an array of one of the types above; tell whether it is one."""
+    if dtype is F32 or dtype is F64 or dtype is F16:
+        hold(array, view, PyBUF_STRIDES)
+        return True
+    return False
+
+
+cdef bytes places(const View *a, const View *b):
+    """Shapes and strides of both, for a key."""
+    cdef int64_t numbers[1 + 4 * MOST_DIMENSIONS]
+    cdef const View *view = a
+    cdef int i, end = 1
+    numbers[0] = a.buffer.ndim
+    while True:
+        for i in range(view.buffer.ndim):
+            numbers[end] = view.buffer.shape[i]
+            numbers[end + 1] = view.buffer.strides[i]
+            end += 2
+        if view == b:
+            return PyBytes_FromStringAndSize(<char *> numbers, <Py_ssize_t> sizeof(int64_t) * end)
+        view = b
 
 
 cdef object elements(tuple strides, int64_t size):
@@ -195,9 +223,20 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     >>> pplconv.matmul(a, b, bias=np.ones(4, np.float32))[0]
     array([4., 4., 4., 4.], dtype=float32)
     """
+    cdef Operands o
+    hold_nothing(&o)
+    try:
+        return multiply(&o, a, b, bias, residual, activation, out, threads)
+    finally:
+        release_all(&o)
+
+
+cdef object multiply(Operands *o, object a, object b, object bias, object residual,
+                     object activation, object out, object threads):
+    """Find or make the plan, and run it. `o` holds nothing yet; the caller releases it."""
     cdef Multiplication found = None
     cdef Activation activated
-    cdef object x, y, key = None, form, scope, original_a, original_b
+    cdef object x, y, key = None, form, scope, original_a, original_b, x_dtype, y_dtype, layout
     cdef str dtype
     if type(a) is list or type(a) is tuple:
         y = as_array(b, "b")
@@ -215,17 +254,21 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
         form = activation
     else:
         form = UNKNOWN
+    x_dtype, y_dtype = x.dtype, y.dtype
+    if hold_own(x, x_dtype, &o.x) and hold_own(y, y_dtype, &o.weight):
+        layout = places(&o.x, &o.weight)
+    else:
+        layout = (x.shape, x.strides, y.shape, y.strides)
     if form is not UNKNOWN and is_plain(threads):
-        key = (x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype, bias is None, form,
-               threads)
+        key = (layout, x_dtype, y_dtype, bias is None, form, threads)
         found = known.get(key)
     if found is None:
         if x.ndim and y.ndim and x.shape[x.ndim - 1] == 0:
             return of_nothing(x, y, bias, residual, activation, out, threads)
         dtype = dtype_name(x, "a")
-        if x.dtype is not y.dtype:
+        if x_dtype is not y_dtype:
             dtype_name(y, "b")
-            dtype = dtype_name(np.empty(0, np.promote_types(x.dtype, y.dtype)), "a")
+            dtype = dtype_name(np.empty(0, np.promote_types(x_dtype, y_dtype)), "a")
         found = make(x, y, dtype, activation, bias is not None, arguments.check_threads(threads))
         if key is not None:
             with lock:
@@ -236,8 +279,10 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     while found.copied is not None:
         how, found = found.copied
         if how == "a":
+            release(&o.x)
             x = copy_of(x, how, found.dtype)
         else:
+            release(&o.weight)
             y = copy_of(y, how, found.dtype)
     activated = None
     if found.prepared is not None:
@@ -246,9 +291,8 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
             activated = Activation(
                 activation_of(activation, y.shape[y.ndim - 1] if y.ndim > 1 else 1),
                 found.prepared.bias_type)
-    product = run(found, x, y, original_a, original_b, bias, residual, activated, out)
-    if product is not MISALIGNED:
-        return product
+    if hold_aligned(x, &o.x) and hold_aligned(y, &o.weight):
+        return run(found, o, x, y, original_a, original_b, bias, residual, activated, out)
     return matmul(np.require(x, requirements=("A", "C")), np.require(y, requirements=("A", "C")),
                   bias=bias, residual=residual, activation=activation, out=out, threads=threads)
 
@@ -263,15 +307,15 @@ cdef object of_nothing(object x, object y, object bias, object residual, object 
 
 
 cdef bint hold_aligned(object array, View *view) except -1:
-    """Hold an array's memory; tell whether its elements are aligned."""
-    hold(array, view, PyBUF_STRIDES)
+    """Hold an array's memory, if it is not held yet; tell whether its elements are aligned."""
+    if not view.held:
+        hold(array, view, PyBUF_STRIDES)
     return <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize == 0
 
 
-cdef object run(Multiplication m, object x, object y, object original_a, object original_b,
-                object bias, object residual, Activation activation, object out):
-    """Check bias, residual and `out`, then compute."""
-    cdef Operands o
+cdef object run(Multiplication m, Operands *o, object x, object y, object original_a,
+                object original_b, object bias, object residual, Activation activation, object out):
+    """Check bias, residual and `out`, then compute. `o` holds `x` and `y` already."""
     cdef Tensors t
     cdef Buffer packed
     cdef Prepared prepared = m.prepared
@@ -280,61 +324,55 @@ cdef object run(Multiplication m, object x, object y, object original_a, object 
     cdef int64_t size = dtype.itemsize
     cdef int team
     cdef object plain_residual = None, wanted, offset
-    hold_nothing(&o)
-    try:
-        if not (hold_aligned(x, &o.x) and hold_aligned(y, &o.weight)):
-            return MISALIGNED
+    if bias is not None:
+        bias = plain_bias(bias, y.shape[len(y.shape) - 1] if len(y.shape) > 1 else 1, dtype)
+        if prepared is not None:
+            wanted = DTYPES[prepared.bias_type]
+            hold_plain(computed_bias(bias, wanted), wanted, &o.bias)
+    if residual is not None:
+        residual = as_array(residual, "residual", dtype)
+        check_operand(residual, "residual", m.shape, dtype)
+        plain_residual = hold_plain(residual, dtype, &o.residual)
+    if out is None:
+        out = new_array(m.shape, dtype)
+        hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
+    else:
+        hold_out(out, m.shape, m.dims, <int> len(m.shape), dtype, &o.y)
+        check_overlap(out, &o.y, original_a, &o.x if x is original_a else NULL, "a")
+        check_overlap(out, &o.y, original_b, &o.weight if y is original_b else NULL, "b")
         if bias is not None:
-            bias = plain_bias(bias, y.shape[len(y.shape) - 1] if len(y.shape) > 1 else 1, dtype)
-            if prepared is not None:
-                wanted = DTYPES[prepared.bias_type]
-                hold_plain(computed_bias(bias, wanted), wanted, &o.bias)
+            check_overlap(out, &o.y, bias, NULL, "bias")
         if residual is not None:
-            residual = as_array(residual, "residual", dtype)
-            check_operand(residual, "residual", m.shape, dtype)
-            plain_residual = hold_plain(residual, dtype, &o.residual)
-        if out is None:
-            out = new_array(m.shape, dtype)
-            hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
-        else:
-            hold_out(out, m.shape, m.dims, <int> len(m.shape), dtype, &o.y)
-            check_overlap(out, &o.y, original_a, NULL, "a")
-            check_overlap(out, &o.y, original_b, NULL, "b")
-            if bias is not None:
-                check_overlap(out, &o.y, bias, NULL, "bias")
-            if residual is not None:
-                check_overlap(out, &o.y, residual,
-                              &o.residual if plain_residual is residual else NULL, "residual")
-        if prepared is None:  # no element to compute
-            return out
-        schedule = prepared.schedule
-        t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
-        t.clip = activation.clip
-        t.slope = activation.slope
-        t.activation = activation.kind
-        t.filters = NULL
-        packed = borrow(schedule.packed_bytes())
-        try:
-            t.weights = packed.data
-            for offset in m.offsets:
-                t.x = <const char *> o.x.buffer.buf + <int64_t> (<tuple> offset)[0] * size
-                t.filters = (<const char *> o.weight.buffer.buf
-                             + <int64_t> (<tuple> offset)[1] * size)
-                if m.swapped:
-                    t.x, t.filters = t.filters, t.x
-                t.y = <char *> o.y.buffer.buf + <int64_t> (<tuple> offset)[2] * size
-                t.residual = NULL
-                if o.residual.held:
-                    t.residual = (<const char *> o.residual.buffer.buf
-                                  + <int64_t> (<tuple> offset)[2] * size)
-                team = take_team(prepared.threads, prepared.most)
-                try:
-                    schedule.pack_weights(t.filters, packed.data, team)
-                finally:
-                    leave_team(team)
-                execute(schedule, &t, prepared.threads, prepared.most, 1, NULL)
-        finally:
-            give_back(packed)
+            check_overlap(out, &o.y, residual,
+                          &o.residual if plain_residual is residual else NULL, "residual")
+    if prepared is None:  # no element to compute
         return out
+    schedule = prepared.schedule
+    t.bias = <const char *> o.bias.buffer.buf if o.bias.held else NULL
+    t.clip = activation.clip
+    t.slope = activation.slope
+    t.activation = activation.kind
+    t.filters = NULL
+    packed = borrow(schedule.packed_bytes())
+    try:
+        t.weights = packed.data
+        for offset in m.offsets:
+            t.x = <const char *> o.x.buffer.buf + <int64_t> (<tuple> offset)[0] * size
+            t.filters = (<const char *> o.weight.buffer.buf
+                         + <int64_t> (<tuple> offset)[1] * size)
+            if m.swapped:
+                t.x, t.filters = t.filters, t.x
+            t.y = <char *> o.y.buffer.buf + <int64_t> (<tuple> offset)[2] * size
+            t.residual = NULL
+            if o.residual.held:
+                t.residual = (<const char *> o.residual.buffer.buf
+                              + <int64_t> (<tuple> offset)[2] * size)
+            team = take_team(prepared.threads, prepared.most)
+            try:
+                schedule.pack_weights(t.filters, packed.data, team)
+            finally:
+                leave_team(team)
+            execute(schedule, &t, prepared.threads, prepared.most, 1, NULL)
     finally:
-        release_all(&o)
+        give_back(packed)
+    return out

@@ -132,14 +132,32 @@ cdef int hold_out(object out, tuple shape, const int64_t *dims, int ndim, object
     raise ValueError("out must be a plain writeable array")
 
 
+cdef void find_extent(const View *view, uintptr_t *begin, uintptr_t *end) noexcept:
+    """Find the first byte of an array, and the one behind its last."""
+    cdef uintptr_t span
+    cdef int i
+    begin[0] = <uintptr_t> view.buffer.buf
+    end[0] = begin[0] + <uintptr_t> view.buffer.len
+    if view.buffer.strides == NULL or view.buffer.len == 0:
+        return
+    end[0] = begin[0] + <uintptr_t> view.buffer.itemsize
+    for i in range(view.buffer.ndim):
+        # Unsigned, as addresses are: it wraps around for a negative stride, and back when added.
+        span = <uintptr_t> (view.buffer.shape[i] - 1) * <uintptr_t> view.buffer.strides[i]
+        if view.buffer.strides[i] < 0:
+            begin[0] += span
+        else:
+            end[0] += span
+
+
 cdef int check_overlap(object out, const View *out_view, object other, const View *other_view,
                        str name) except -1:
-    """Refuse an `out` that shares memory with an operand (`other_view`: its memory, if plain)."""
+    """Refuse an `out` that shares memory with an operand (`other_view`: its memory, if held)."""
+    cdef uintptr_t out_begin, out_end, begin, end
     if other_view != NULL and other_view.held and type(other) is ndarray:
-        low, high = <uintptr_t> out_view.buffer.buf, <uintptr_t> other_view.buffer.buf
-        if low + <uintptr_t> out_view.buffer.len <= high:
-            return 0
-        if high + <uintptr_t> other_view.buffer.len <= low:
+        find_extent(out_view, &out_begin, &out_end)
+        find_extent(other_view, &begin, &end)
+        if out_end <= begin or end <= out_begin:
             return 0
     if isinstance(other, ndarray) and np.may_share_memory(out, other):
         try:

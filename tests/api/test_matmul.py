@@ -236,6 +236,35 @@ def test_out_may_not_overlap(name):
     np.testing.assert_array_equal(arrays[name], before)
 
 
+@pytest.mark.parametrize("step", [1, 2, -1, -2])
+@pytest.mark.parametrize("where", ["before", "first", "last", "behind"])
+def test_out_beside_or_inside_an_operand_with_strides(step, where):
+    """Of an operand with gaps, or backwards, all of its extent counts, and nothing else does."""
+    memory = np.zeros(256, np.float32)
+    first = 64 if step > 0 else 192
+    a = np.lib.stride_tricks.as_strided(memory[first:], (8, 8), (32 * step, 4 * step))
+    corners = [a[i:, j:].ctypes.data for i in (0, -1) for j in (0, -1)]
+    begin, end = ((edge - memory.ctypes.data) // 4 for edge in (min(corners), max(corners) + 4))
+    at = {"before": begin - 16, "first": begin - 15, "last": end - 1, "behind": end}[where]
+    out = memory[at : at + 16].reshape(8, 2)
+    b = np.ones((8, 2), np.float32)
+    if where in ("before", "behind"):
+        assert pplconv.matmul(a, b, out=out) is out
+    else:
+        with pytest.raises(ValueError, match=r"^out must not overlap a"):
+            pplconv.matmul(a, b, out=out)
+
+
+def test_out_between_the_rows_of_an_operand():
+    """They share an extent and no element."""
+    memory = np.arange(64, dtype=np.float32)
+    a, out = memory.reshape(4, 16)[:, :4], memory[4:12].reshape(4, 2)
+    b = np.ones((4, 2), np.float32)
+    expected = a.copy() @ b
+    pplconv.matmul(a, b, out=out)
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_huge_shapes_are_refused():
     row = np.broadcast_to(np.float32(1), (2**31, 1))
     with pytest.raises((ValueError, MemoryError)):
