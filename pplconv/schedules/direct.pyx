@@ -313,6 +313,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.ic = j.shape.ic
     p.taps = j.shape.taps
     p.panel_width = j.plan.panel
+    p.kr = 1
     p.channel_block = j.plan.channels
     p.src_ks = j.shape.size.weight
     p.src_os = j.shape.ic * j.shape.taps * p.src_ks

@@ -338,6 +338,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.ic = j.shape.ic
     p.taps = j.shape.taps
     p.panel_width = j.plan.panel_width
+    p.kr = 1
     p.channel_block = j.shape.ic if j.plan.x_in_rows else 1
     p.src_os, p.src_ks = j.weights_column, j.weights_row
     if j.shape.converts:  # what was converted is dense
