@@ -146,7 +146,7 @@ OUTLINE void pack_groups(const struct pplconv_pack_weights_args *a) {
         for (int64_t row = 0; row < k; row++) {
             const int64_t c = row / (together * taps) * together + row % together;
             const int64_t t = row / together % taps;
-            const char *src = AT_CONST(char, a->src, o *a->src_os + (c * taps + t) * a->src_ks);
+            const char *src = AT_CONST(char, a->src, o * a->src_os + (c * taps + t) * a->src_ks);
             element *dst = panel + row / kr * kr * width + row % kr;
             for (int64_t i = 0; i < channels && c < a->ic; i++) {
                 dst[i * kr] = *AT_CONST(element, src, i * a->src_os);
