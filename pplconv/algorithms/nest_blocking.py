@@ -196,9 +196,9 @@ class NestBlocking(Candidate):
         p = self.matrix
         return p.groups * self.panels.bytes(self.oc, p.k, self.numerics.weight_bytes)
 
-    @property
+    @lazy
     def pixel_panels(self) -> Panels:
-        """How packed NCHW pixels lie: as rows of tiles, whole segments beside one another."""
+        """How packed NCHW pixels lie; as rows of tiles, all of a segment in one panel."""
         if self.orientation == "pixels":
             return Panels.of_columns(self.kernel)
         return Panels(round_up(self.hw_segment, self.lanes), self.kernel.kr)
