@@ -118,6 +118,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t ic
         int64_t taps
         int64_t panel_width
+        int64_t kr
         int64_t channel_block
 
     struct pplconv_store_transposed_args:

@@ -15,11 +15,13 @@ cdef enum:
 cdef struct GemmFamily:
     # [vectors - 1][rows - 1]; NULL where the registry has no such tile
     pplconv_kernel tile[MAX_VECTORS][MAX_MR]
-    int lanes
+    # Sums in a vector, and neighbouring k that all these kernels take together.
+    int lanes, kr
 
 
-cdef pplconv_kernel find(str op, str dtype, str isa, int mr=*, int nr=*) except NULL
-cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1
+cdef pplconv_kernel find(str op, str dtype, str isa, int mr=*, int nr=*,
+                         int kr=*) except NULL
+cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except -1
 cdef int64_t make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
                              int64_t lanes, int64_t width, int64_t panel_elements,
                              pplconv_run *runs) noexcept nogil

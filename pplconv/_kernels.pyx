@@ -78,13 +78,13 @@ def tune(str tuning):
 
 
 cdef const pplconv_kernel_row *_find(bytes op, bytes dtype, bytes isa,
-                                     int mr=0, int nr=0) except? NULL:
+                                     int mr=0, int nr=0, int kr=0) except? NULL:
     cdef int32_t i
     cdef const pplconv_kernel_row *row
     for i in range(pplconv_kernel_count):
         row = &pplconv_kernel_table[i]
         if row.op == op and row.dtype == dtype and row.isa == isa:
-            if row.mr == mr and row.nr == nr and row.tuning == b"":
+            if row.mr == mr and row.nr == nr and row.kr == kr and row.tuning == b"":
                 return row
     return NULL
 
@@ -99,11 +99,11 @@ cdef bytes _below(bytes isa):
 
 
 cdef const pplconv_kernel_row *_find_down(bytes op, bytes dtype, bytes isa, int mr,
-                                          int nr) except? NULL:
+                                          int nr, int kr) except? NULL:
     """The kernel of `isa`, or of the next level below it that has one."""
     cdef const pplconv_kernel_row *row = NULL
     while isa and row == NULL:
-        row = _find(op, dtype, isa, mr, nr)
+        row = _find(op, dtype, isa, mr, nr, kr)
         isa = _below(isa)
     return row
 
@@ -118,7 +118,7 @@ def ladder(str isa):
     return found
 
 
-def serving(str op, str dtype, str isa, int mr=0, int nr=0):
+def serving(str op, str dtype, str isa, int mr=0, int nr=0, int kr=0):
     """Symbol of the kernel that `isa` calls; it may belong to a level below `isa`.
 
     Raises
@@ -127,28 +127,30 @@ def serving(str op, str dtype, str isa, int mr=0, int nr=0):
         If no level has one.
     """
     cdef const pplconv_kernel_row *row = _find_down(op.encode(), dtype.encode(), isa.encode(),
-                                                    mr, nr)
+                                                    mr, nr, kr)
     if row == NULL:
-        raise LookupError(_lack(op, dtype, mr, nr))
+        raise LookupError(_lack(op, dtype, mr, nr, kr))
     return row.symbol.decode()
 
 
-cdef str _lack(str op, str dtype, int mr, int nr):
+cdef str _lack(str op, str dtype, int mr, int nr, int kr):
     tile = f" {mr}x{nr}" if mr else ""
-    return f"no kernel for {op}{tile} in {dtype}"
+    depth = f" of kr {kr}" if kr > 1 else ""
+    return f"no kernel for {op}{tile}{depth} in {dtype}"
 
 
-cdef pplconv_kernel find(str op, str dtype, str isa, int mr=0, int nr=0) except NULL:
+cdef pplconv_kernel find(str op, str dtype, str isa, int mr=0, int nr=0,
+                         int kr=0) except NULL:
     """Find the kernel with this tile (0: no tile), from `isa` down the ladder."""
     cdef const pplconv_kernel_row *row = _find_down(op.encode(), dtype.encode(), isa.encode(),
-                                                    mr, nr)
+                                                    mr, nr, kr)
     if row == NULL:
-        raise LookupError(_lack(op, dtype, mr, nr))
+        raise LookupError(_lack(op, dtype, mr, nr, kr))
     return row.function
 
 
-cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
-    """Fill `family` with every GEMM tile of one dtype and ISA."""
+cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except -1:
+    """Fill `family` with every GEMM tile of one dtype, ISA and KR."""
     cdef int32_t i, v, m
     cdef const pplconv_kernel_row *row
     cdef bytes wanted_dtype = dtype.encode(), wanted_isa = isa.encode()
@@ -156,9 +158,12 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
         for m in range(MAX_MR):
             family.tile[v][m] = NULL
     family.lanes = 0
+    family.kr = kr
     for i in range(pplconv_kernel_count):
         row = &pplconv_kernel_table[i]
         if row.op != b"gemm" or row.dtype != wanted_dtype or row.isa != wanted_isa:
+            continue
+        if row.kr != kr:
             continue
         # Variants follow the kernels that they stand in for.
         if row.tuning != b"" and row.tuning != _tuning:
@@ -169,7 +174,7 @@ cdef int find_gemm_family(str dtype, str isa, GemmFamily *family) except -1:
             raise LookupError(f"{row.symbol.decode()} is larger than MAX_VECTORS x MAX_MR")
         family.tile[v - 1][row.mr - 1] = row.function
     if family.lanes == 0:
-        raise LookupError(f"no GEMM kernels for {dtype} on {isa}")
+        raise LookupError(f"no GEMM kernels of kr {kr} for {dtype} on {isa}")
     # A row narrower than any tile is computed as a tail of the next wider tile.
     for v in range(MAX_VECTORS - 2, -1, -1):
         for m in range(MAX_MR):

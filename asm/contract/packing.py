@@ -60,9 +60,9 @@ PACK_CHANNELS = Contract(
 
 PACK_WEIGHTS = Contract(
     "pack_weights",
-    "one group's weights (oc, ic, taps) into dst[panel][k][panel_width], tails zero; "
+    "one group's weights (oc, ic, taps) into dst[panel][k / kr][panel_width][kr], tails zero; "
     "k = (block of input channels, tap, channel within the block); channels that the last block "
-    "lacks are zero",
+    "lacks are zero, and so is what k lacks of a multiple of kr",
     (
         Field("src", CONST_POINTER, "weights of the group's first output channel"),
         Field("src_os", INT, "src: from one output channel to the next"),
@@ -72,12 +72,18 @@ PACK_WEIGHTS = Contract(
             "src: from one (ic, tap) to the next; more than an element, where "
             "output channels are neighbours, only without taps and in one block of channels",
         ),
-        Field("dst", POINTER, "panels of ceil(ic / channel_block) * channel_block * taps rows"),
+        Field(
+            "dst",
+            POINTER,
+            "panel 0; panels have ceil(ic / channel_block) * channel_block * taps rows, rounded "
+            "up to a multiple of kr",
+        ),
         Field("oc_begin", INT, "first output channel to pack, a multiple of panel_width"),
         Field("oc_end", INT, "one past the last output channel to pack"),
         Field("ic", INT, "input channels of the group"),
         Field("taps", INT, "kh * kw"),
         Field("panel_width", INT, "output channels in a panel"),
+        Field("kr", INT, "neighbouring k of one channel that lie side by side, >= 1"),
         Field(
             "channel_block", INT, "input channels in a block, >= 1: 1 is (ic, tap), ic (tap, ic)"
         ),

@@ -133,6 +133,28 @@ OUTLINE void copy_rows(const struct pplconv_pack_weights_args *a) {
     }
 }
 
+/* One channel's kr neighbouring weights side by side, for kernels that multiply kr of them at once:
+ * element by element, over zeros. */
+OUTLINE void pack_groups(const struct pplconv_pack_weights_args *a) {
+    const int64_t taps = a->taps, together = a->channel_block, width = a->panel_width, kr = a->kr;
+    const int64_t k = (a->ic + together - 1) / together * together * taps;
+    const int64_t depth = (k + kr - 1) / kr * kr;
+    for (int64_t o = a->oc_begin; o < a->oc_end; o += width) {
+        element *panel = (element *)a->dst + o * depth;
+        const int64_t channels = least(a->oc_end - o, width);
+        clear(panel, depth * width);
+        for (int64_t row = 0; row < k; row++) {
+            const int64_t c = row / (together * taps) * together + row % together;
+            const int64_t t = row / together % taps;
+            const char *src = AT_CONST(char, a->src, o * a->src_os + (c * taps + t) * a->src_ks);
+            element *dst = panel + row / kr * kr * width + row % kr;
+            for (int64_t i = 0; i < channels && c < a->ic; i++) {
+                dst[i * kr] = *AT_CONST(element, src, i * a->src_os);
+            }
+        }
+    }
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_pack_weights_args *a = argument;
     const int64_t size = sizeof(element), taps = a->taps, width = a->panel_width;
@@ -140,6 +162,10 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int64_t whole = a->ic / together * together, left = a->ic - whole;
     const int64_t packed_k = (whole + (left ? together : 0)) * taps, step = a->src_os;
 
+    if (a->kr != 1) {
+        pack_groups(a);
+        return;
+    }
     if (a->src_ks != size) {
         copy_rows(a);
         return;

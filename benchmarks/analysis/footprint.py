@@ -64,7 +64,7 @@ def target_of(core: Core) -> Target:
     rows: list[dict[str, Any]] = [
         {
             name: getattr(kernel, name)
-            for name in ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "lanes")
+            for name in ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "kr", "lanes")
         }
         for kernel in kernels(core.arch)
     ]

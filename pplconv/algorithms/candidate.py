@@ -22,13 +22,15 @@ class KernelKey(NamedTuple):
     ----------
     op : str
         Operation, as the registry names it.
-    mr, nr : int
-        Tile; 0 where the operation has none.
+    mr, nr, kr : int
+        Tile: rows, columns, and the neighbouring k that it takes together; 0 where the operation
+        has none.
     """
 
     op: str
     mr: int = 0
     nr: int = 0
+    kr: int = 0
 
     @property
     def tile(self) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import Candidate, balanced, ceil_div, ragged_groups, round_up, team_pieces
+from .candidate import Candidate, KernelKey, balanced, ceil_div, ragged_groups, team_pieces
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
-from .direct_blocking import DirectBlocking, panel_width, ranges
+from .direct_blocking import DirectBlocking, ranges, weight_panels
 from .direct_cost import estimate
 from .tiled import row_tiles, widths
 
@@ -55,11 +55,10 @@ def candidates(problem: ConvProblem, around: PlanContext, name: str = NAME) -> I
     oc = problem.oc // problem.groups
     for nr, largest in widths(oc, around):
         # No vector of the tile should be idle, but at least one tile must be left.
-        if (
-            problem.layout != "NCHWc"
-            or nr == min(around.tiles)
-            or panel_width(problem.block, around.lanes, nr) > nr - around.lanes
-        ):
+        panels = weight_panels(
+            problem, KernelKey("gemm", largest, nr, around.numerics.kr), around.lanes
+        )
+        if nr == min(around.tiles) or panels.width > nr - around.lanes:
             yield from _with_tile(problem, around, name, nr, largest)
 
 
@@ -69,9 +68,9 @@ def _with_tile(
     numerics, l2 = around.numerics, around.machine.l2_share
     oc = problem.oc // problem.groups
     threads = around.threads
-    frame = Direct(problem, numerics, name, around.lanes, 1, nr, 1, round_up(oc, nr), True)
+    frame = Direct(problem, numerics, name, around.lanes, 1, nr, 1, oc, True)
     rows, width = max(frame.geometry[2], 1), max(frame.geometry[3], 1)
-    weights = round_up(oc, frame.panel) * frame.k_packed * numerics.weight_bytes
+    weights = frame.panels.bytes(oc, frame.k_packed, numerics.weight_bytes)
     share = frame.images * problem.groups
     row_bytes = max(frame.geometry[1] * frame.ic * numerics.operand_bytes * problem.stride[0], 1)
     reach = problem.kh * problem.dilation[0]
@@ -89,9 +88,9 @@ def _with_tile(
     inside = max((end - begin for begin, end, _, _ in frame.columns), default=width)
     for row_segment in options:
         tasks = max(share, 1) * ceil_div(rows, row_segment)
-        oc_segment = round_up(oc, frame.panel)
+        oc_segment = frame.panels.padded(oc)
         if tasks < threads:
-            oc_segment = balanced(oc, oc_segment, frame.panel, ceil_div(threads, tasks))
+            oc_segment = balanced(oc, oc_segment, frame.panels.width, ceil_div(threads, tasks))
         orders = {True} if frame.slab else {True, weights > l2}
         for pixels_inner in orders:
             for mr in row_tiles(inside, largest):

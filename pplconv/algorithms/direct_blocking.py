@@ -15,8 +15,8 @@ from ..problem import ConvProblem
 from .candidate import LINE, Candidate, KernelKey, ceil_div, round_up, thread_scratch
 from .error_bounds import direct_error_bound
 from .lazy import lazy
+from .panels import Panels
 
-PREFETCH_STEPS = 24
 STAGE_CHANNELS = 16
 SEGMENT_BYTES = 16  # struct pplconv_segment
 SHORT = 14  # pixels: fewer do not fill a tile's rows
@@ -53,15 +53,16 @@ def ranges(
     return tuple(found)
 
 
-def panel_width(block: int, lanes: int, nr: int) -> int:
-    """Output channels that a tile of `nr` columns computes where channels lie in blocks.
+def weight_panels(problem: ConvProblem, kernel: KernelKey, lanes: int) -> Panels:
+    """Panels of weights, whose output channels are the columns of a tile.
 
-    No vector may cross into another block, so a panel divides the block. If a block is one vector,
-    each vector of the tile goes to a block of its own.
+    No vector may cross into another block of channels, so a panel divides the block. If a block is
+    one vector, each vector of the tile goes to a block of its own.
     """
-    if block == lanes:
-        return nr
-    return next(width for width in range(min(block, nr), 0, -1) if block % width == 0)
+    panels = Panels.of_columns(kernel)
+    if problem.layout != "NCHWc" or problem.block == lanes:
+        return panels
+    return panels.inside(problem.block)
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ class DirectBlocking(Candidate):
     @property
     def kernel(self) -> KernelKey:
         """The GEMM microkernel."""
-        return KernelKey("gemm", self.mr, self.nr)
+        return KernelKey("gemm", self.mr, self.nr, self.numerics.kr)
 
     @property
     def slab(self) -> bool:
@@ -188,29 +189,28 @@ class DirectBlocking(Candidate):
         return p.dilation[1] == 1 and whole
 
     @lazy
-    def panel(self) -> int:
-        """Output channels in one panel of packed weights."""
-        p = self.problem
-        return panel_width(p.block, self.lanes, self.nr) if p.layout == "NCHWc" else self.nr
+    def panels(self) -> Panels:
+        """How packed weights lie."""
+        return weight_panels(self.problem, self.kernel, self.lanes)
 
     @property
     def k_packed(self) -> int:
-        """Length of a packed sum: blocks of channels are whole."""
+        """Length of a packed sum: blocks of channels are whole, and each begins a group of k."""
         p = self.problem
-        return round_up(self.ic, self.channels) * p.kh * p.kw
+        blocks = ceil_div(self.ic, self.channels)
+        return blocks * self.panels.depth(self.channels) * p.kh * p.kw
 
     @property
     def packing(self) -> str:
         """Format of the packed weights, the order of the OpenPPL slides' 6-D weights."""
         order = f"c/{self.channels},kh,kw,c" if self.problem.layout == "NCHWc" else "khkwc"
-        return f"panels of {self.panel}, k = {order}"
+        return f"{self.panels.name}, k = {order}"
 
     @property
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
-        p = self.problem
-        width = round_up(self.oc, self.panel)
-        return p.groups * width * self.k_packed * self.numerics.weight_bytes
+        size = self.panels.bytes(self.oc, self.k_packed, self.numerics.weight_bytes)
+        return self.problem.groups * size
 
     @property
     def tasks(self) -> int:
@@ -297,8 +297,8 @@ class DirectBlocking(Candidate):
             "pixels_inner": self.pixels_inner,
             "mr": self.mr,
             "nr": self.nr,
-            "panel": self.panel,
-            "b_ahead": PREFETCH_STEPS * self.panel * self.numerics.weight_bytes,
+            **self.panels.fields,
+            "b_ahead": self.panels.ahead(self.numerics.weight_bytes),
             "row_segment": self.row_segment,
             "oc_segment": self.oc_segment,
             "rows": self.rows,

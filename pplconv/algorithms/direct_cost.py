@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .candidate import ceil_div, round_up
+from .candidate import ceil_div
 from .core_model import (
     CALL_CYCLES,
     HIDDEN,
@@ -32,8 +32,8 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     p, e = direct.problem, direct.numerics.operand_bytes
     weight = direct.numerics.weight_bytes
     fma = calls = stores = segments = 0.0
-    panels = ceil_div(direct.oc, direct.panel)
-    tail = direct.oc - (panels - 1) * direct.panel
+    panels = ceil_div(direct.oc, direct.panels.width)
+    tail = direct.oc - (panels - 1) * direct.panels.width
     blocks = ceil_div(direct.ic, direct.channels)
     vectors = direct.nr // direct.lanes
     for row, row_end, low, high in direct.rows:
@@ -57,17 +57,16 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
             stores += lines * length * ceil_div(direct.oc, direct.lanes)
     share = p.groups * direct.images
     tile = calls * CALL_CYCLES + segments * SEGMENT_CYCLES + stores * STORE_CYCLES
-    weights = round_up(direct.oc, direct.panel) * direct.k_packed * weight
+    panel = direct.panels.bytes(1, direct.k_packed, weight)
+    weights = panels * panel
     row_tasks = ceil_div(max(direct.geometry[2], 1), direct.row_segment)
     pixels = direct.slab_rows * direct.geometry[1] * direct.ic * e
     stream = 0.0
     if direct.pixels_inner or direct.slab:
         # A task reads each panel of weights once, and its pixels once for each panel.
         stream += row_tasks * panels * pixels / core.l2_rate * (1.0 - HIDDEN)
-        if direct.panel * direct.k_packed * weight > core.l1_bytes:
-            stream += (
-                calls * direct.panel * direct.k_packed * weight / core.l2_rate * (1.0 - HIDDEN)
-            )
+        if panel > core.l1_bytes:
+            stream += calls * panel / core.l2_rate * (1.0 - HIDDEN)
         if weights + pixels > core.l2_bytes:
             far = row_tasks * weights / L3_BYTES
             stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
@@ -77,9 +76,7 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
             stream += p.oh * p.ow * direct.oc * direct.numerics.sum_bytes * APART_CYCLES
     else:
         if weights > core.l1_bytes // 2:
-            stream += (
-                calls * direct.panel * direct.k_packed * weight / core.l2_rate * (1.0 - HIDDEN)
-            )
+            stream += calls * panel / core.l2_rate * (1.0 - HIDDEN)
         if weights > core.l2_bytes:
             stream += calls / panels * weights / L3_BYTES
     pack = store = 0.0

@@ -28,22 +28,22 @@ from .candidate import (
 )
 from .error_bounds import direct_error_bound
 from .lazy import lazy
+from .panels import Panels
 
 RUN_BYTES = 16  # struct pplconv_run
-PREFETCH_STEPS = 24
 FEW_ROWS = 2
 SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they stay in L1
 
 
-def block_panel(problem: Problem, nr: int) -> int:
-    """Output channels of a tile of `nr` columns in NCHWc: blocks are divided as evenly as possible.
+def weight_panels(problem: Problem, kernel: KernelKey, orientation: str) -> Panels:
+    """Panels of weights: output channels are the rows of a tile, or its columns.
 
-    A tile stores into one block, so panels wider than a block would be cut.
+    In NCHWc a tile stores into one block, and a few channels need no wider panels.
     """
-    widest = next(
-        width for width in range(min(problem.block, nr), 0, -1) if problem.block % width == 0
-    )
-    return max(min(widest, problem.matrix.n), 1)
+    if problem.block:
+        panels = Panels.of_columns(kernel).inside(problem.block)
+        return panels._replace(width=max(min(panels.width, problem.matrix.n), 1))
+    return Panels.of_columns(kernel) if orientation == "channels" else Panels.of_rows(kernel)
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class NestBlocking(Candidate):
     @property
     def kernel(self) -> KernelKey:
         """The GEMM microkernel."""
-        return KernelKey("gemm", self.mr, self.nr)
+        return KernelKey("gemm", self.mr, self.nr, self.numerics.kr)
 
     @lazy
     def matrix(self) -> MatrixProblem:
@@ -162,19 +162,17 @@ class NestBlocking(Candidate):
         return self.matrix.m
 
     @lazy
-    def panel_width(self) -> int:
-        """Output channels in one panel of packed weights."""
-        if self.problem.block:
-            return block_panel(self.problem, self.nr)
-        return self.nr if self.orientation == "channels" else self.mr
+    def panels(self) -> Panels:
+        """How packed weights lie."""
+        return weight_panels(self.problem, self.kernel, self.orientation)
 
     @property
     def packing(self) -> str:
         """Format of the packed weights; weights of one format serve every plan that has it."""
         if self.problem is self.matrix:
-            return f"panels of {self.panel_width}"
+            return self.panels.name
         order = "khkwc" if self.x_in_rows else "ckhkw"
-        return f"panels of {self.panel_width}, k = {order}"
+        return f"{self.panels.name}, k = {order}"
 
     @lazy
     def oc_segments(self) -> int:
@@ -196,13 +194,14 @@ class NestBlocking(Candidate):
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
         p = self.matrix
-        width = round_up(self.oc, self.panel_width)
-        return p.groups * width * p.k * self.numerics.weight_bytes
+        return p.groups * self.panels.bytes(self.oc, p.k, self.numerics.weight_bytes)
 
-    @property
-    def pixel_panel(self) -> int:
-        """Pixels in one panel of packed NCHW pixels."""
-        return self.nr if self.orientation == "pixels" else round_up(self.hw_segment, self.lanes)
+    @lazy
+    def pixel_panels(self) -> Panels:
+        """How packed NCHW pixels lie; as rows of tiles, all of a segment in one panel."""
+        if self.orientation == "pixels":
+            return Panels.of_columns(self.kernel)
+        return Panels(round_up(self.hw_segment, self.lanes), self.kernel.kr)
 
     @property
     def flat(self) -> bool:
@@ -215,7 +214,7 @@ class NestBlocking(Candidate):
         g = self.geometry
         pixels = min(self.hw_segment, self.pixels)
         row = g.oh * g.ow if self.flat else g.ow
-        rows, panels = ceil_div(pixels, row) + 1, ceil_div(pixels, self.pixel_panel)
+        rows, panels = ceil_div(pixels, row) + 1, ceil_div(pixels, self.pixel_panels.width)
         return g.kh * g.kw * (ceil_div(pixels, self.lanes) + rows + 2 * panels)
 
     @property
@@ -224,9 +223,9 @@ class NestBlocking(Candidate):
         if self.orientation == "channels":
             if self.pixels <= FEW_ROWS:
                 return 0  # the loads alone keep the line buffers busy; a prefetch takes their slots
-            return PREFETCH_STEPS * self.panel_width * self.numerics.weight_bytes
+            return self.panels.ahead(self.numerics.weight_bytes)
         if self.packed:
-            return PREFETCH_STEPS * self.nr * self.numerics.operand_bytes
+            return self.pixel_panels.ahead(self.numerics.operand_bytes)
         return self.nr * self.numerics.operand_bytes
 
     @property
@@ -277,7 +276,7 @@ class NestBlocking(Candidate):
         if self.packed and self.x_in_rows:
             size = self.hw_segment * self.packed_row
         elif self.packed:
-            size = round_up(self.hw_segment, self.pixel_panel) * self.k_block * element
+            size = self.pixel_panels.bytes(self.hw_segment, self.k_block, element)
         elif self.numerics.converts:
             size = (self.hw_segment if self.x_in_rows else self.k_block) * self.packed_row
         runs = round_up(size, LINE)
@@ -335,13 +334,13 @@ class NestBlocking(Candidate):
             "pixels_inner": self.pixels_inner,
             "mr": self.mr,
             "nr": self.nr,
-            "panel_width": self.panel_width,
+            **self.panels.fields,
             "k_block": self.k_block,
             "oc_segment": self.oc_segment,
             "hw_segment": self.hw_segment,
             "group_segment": self.group_segment,
             "b_ahead": self.b_ahead,
-            "pixel_panel": self.pixel_panel,
+            "pixel_panel": self.pixel_panels.width,
             "packed_row": self.packed_row,
             "tile_row": self.tile_row,
             "slab_rows": slab_rows,

@@ -69,7 +69,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
             tile_rows[m] = tile_rows.get(m, 0) + n * count
     tile_columns: dict[int, float] = {}
     for segment, count in parts(columns, column_segment):
-        for c, n in parts(segment, nest.nr if by_pixels else nest.panel_width):
+        for c, n in parts(segment, nest.nr if by_pixels else nest.panels.width):
             vectors = ceil_div(c, nest.lanes)
             tile_columns[vectors] = tile_columns.get(vectors, 0.0) + n * count * cut
     for m, m_count in tile_rows.items():
@@ -120,8 +120,8 @@ def _cut_panels(nest: NestBlocking) -> float:
     if block == 0:
         return 1.0
     # Groups begin at all multiples of `apart`; a border inside the panel makes two of it.
-    apart = math.gcd(nest.oc, block, nest.panel_width)
-    return 1.0 + (nest.panel_width - apart) / block if nest.problem.groups > 1 else 1.0
+    apart = math.gcd(nest.oc, block, nest.panels.width)
+    return 1.0 + (nest.panels.width - apart) / block if nest.problem.groups > 1 else 1.0
 
 
 def _pack(nest: NestBlocking, core: CoreModel) -> float:
@@ -156,7 +156,7 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
     weights = (nest.mr if by_pixels else nest.nr) * weight_row
     pixels = (nest.nr if by_pixels else nest.mr) * pixel_row
     calls = nest.hw_segments * ceil_div(p.k, nest.k_block)
-    calls *= ceil_div(nest.oc, nest.panel_width)
+    calls *= ceil_div(nest.oc, nest.panels.width)
     calls *= ceil_div(segment, nest.nr if by_pixels else nest.mr)
     # The inner operand changes with every tile; the outer one stays in L1 if it has room there.
     inner, outer = (pixels, weights) if nest.pixels_inner else (weights, pixels)
@@ -173,8 +173,8 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
         # When a panel of weights is first touched, it comes from L3, a row for each step of k. Most
         # of the step's time hides that.
         step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
-        row = nest.panel_width * numerics.weight_bytes / L3_BYTES
-        panels = nest.hw_segments * ceil_div(nest.oc, nest.panel_width)
+        row = nest.panels.width * numerics.weight_bytes / L3_BYTES
+        panels = nest.hw_segments * ceil_div(nest.oc, nest.panels.width)
         stalls = panels * p.k * max(0.0, row - 0.7 * step)
     if nest.x_in_rows:
         # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterator
 
 from ..problem import Problem
-from .candidate import LINE, balanced, ceil_div, round_up, team_pieces
+from .candidate import LINE, KernelKey, balanced, ceil_div, round_up, team_pieces
 from .context import PlanContext
 from .core_model import FEW_CHANNELS, CoreModel, direct_sum_floor
 from .nest import Nest
-from .nest_blocking import block_panel
+from .nest_blocking import weight_panels
+from .panels import Panels
 
 # Planes that are read at once: as many streams as prefetchers follow well. Twice as many have half
 # of the passes over C, which counts where there are more channels.
@@ -47,7 +48,7 @@ def candidates(
     for nr, largest in sorted(around.tiles.items()):
         if problem.block:
             # A wider tile that cuts blocks into as many panels has fewer rows.
-            if (panel := block_panel(problem, nr)) in panels:
+            if (panel := frame.panels("channels", largest, nr)) in panels:
                 continue
             panels.add(panel)
         if not (frame.matrix.a_in_rows or frame.matrix.c_in_rows):
@@ -78,6 +79,7 @@ class _Frame:
             self.whole = max(problem.ic // problem.groups, 1)
         elif packed and not matrix.a_in_rows:
             self.whole = problem.geometry.kh * problem.geometry.kw
+        self.whole = math.lcm(self.whole, numerics.kr)
         core = CoreModel.of(around)
         self.cycles = direct_sum_floor(problem, around.lanes, core) / self.share
         self.l1 = around.machine.l1d_bytes
@@ -126,9 +128,9 @@ class _Frame:
             and not self.problem.block
         )
 
-    def panel(self, nr: int) -> int:
-        """Output channels of a tile whose vectors run over channels."""
-        return block_panel(self.problem, nr) if self.problem.block else nr
+    def panels(self, orientation: str, mr: int, nr: int) -> Panels:
+        """How weights are packed for a tile."""
+        return weight_panels(self.problem, KernelKey("gemm", mr, nr, self.numerics.kr), orientation)
 
     def pieces(self) -> tuple[int, ...]:
         """Numbers of pieces to cut the pixels into for the team: one if groups and images suffice.
@@ -179,7 +181,7 @@ class _Frame:
         threads = self.around.threads
         tasks = self.share * ceil_div(self.pixels, hw_segment) * ceil_div(self.oc, oc_segment)
         if tasks < threads:
-            width = mr if orientation == "pixels" else self.panel(nr)
+            width = self.panels(orientation, mr, nr).width
             oc_segment = balanced(self.oc, oc_segment, width, ceil_div(threads, tasks))
         groups = self.matrix.groups
         group_segment = balanced(groups, max(1, groups // (4 * threads)), 1)
@@ -210,15 +212,17 @@ class _Frame:
             # Shares of the team, equal up to a vector rather than a tile.
             hw_segment = balanced(self.pixels, most_pixels, self.around.lanes, pieces)
         for mr in row_tiles(self.oc, largest):
+            oc_segment = self.panels("pixels", mr, nr).padded(self.oc)
             for segment in self.segments(hw_segment, self.around.lanes):
-                yield self.nest("pixels", mr, nr, k_block, segment, round_up(self.oc, mr))
+                yield self.nest("pixels", mr, nr, k_block, segment, oc_segment)
         if not self.passes_once() or self.packed or self.numerics.converts:
             return
         # Planes that pass but once do so best as a few long streams.
         hw_segment = balanced(self.pixels, self.l2 // 4 // (self.oc * self.sum), nr, pieces)
         streams = PLANE_STREAMS if self.oc <= 2 else 2 * PLANE_STREAMS
         mr = min(row_tiles(self.oc, largest))
-        yield self.nest("pixels", mr, nr, streams, hw_segment, round_up(self.oc, mr))
+        oc_segment = self.panels("pixels", mr, nr).padded(self.oc)
+        yield self.nest("pixels", mr, nr, streams, hw_segment, oc_segment)
 
     def passes_once(self) -> bool:
         """Whether planes come from beyond L2, for few output channels."""
@@ -227,12 +231,12 @@ class _Frame:
 
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""
-        whole, panel = self.matrix.k, self.panel(nr)
-        for k_block in self.blocks_of_k(panel, self.pixels <= largest):
+        whole, panels = self.matrix.k, self.panels("channels", largest, nr)
+        for k_block in self.blocks_of_k(panels.width, self.pixels <= largest):
             row = k_block * self.element
             # Packed pixels share L2 with the weights on their way through.
             most_pixels = max(self.l2 // 4 // row, 1)
-            oc_segment = round_up(self.oc, panel)
+            oc_segment = panels.padded(self.oc)
             if not self.matrix.c_in_rows or (self.numerics.converts and k_block < whole):
                 # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.
                 waiting = nr if k_block == whole else oc_segment

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import Candidate, balanced, ceil_div, ragged_groups, round_up
+from .candidate import Candidate, KernelKey, balanced, ceil_div, ragged_groups, round_up
 from .context import PlanContext
 from .core_model import CoreModel
 from .error_bounds import winograd_error
+from .panels import Panels
 from .tiled import row_tiles, widths
 from .winograd_blocking import WinogradBlocking, tiles_of
 from .winograd_cost import estimate
@@ -55,6 +56,8 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
         return "it needs a 3x3 or 5x5 kernel"
     if numerics.chain is not None:
         return "it has no kernels in half precision"
+    if numerics.kr > 1:
+        return "its transforms do not pack groups of neighbouring k"
     return ragged_groups(problem)
 
 
@@ -83,7 +86,8 @@ def _blockings(
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
     tiles = max(tiles_of(problem, n), 1)
     budget = around.machine.l2_share * 5 // 8 // (positions * e)  # channels of V and M
-    whole = nr if oc <= nr else round_up(min(oc, max(64, nr)), nr)
+    panels = Panels.of_columns(KernelKey("gemm", largest, nr, around.numerics.kr))
+    whole = panels.width if oc <= nr else panels.padded(min(oc, max(64, nr)))
     multiple = problem.block if problem.layout == "NCHWc" else around.lanes
     seen = set()
     enough = False
@@ -92,7 +96,7 @@ def _blockings(
         ic_segment = min(ic_segment, ic) if segments == 1 else ic_segment
         if segments > 1 and (ic_segment >= ic or enough):
             continue
-        oc_block = whole if segments == 1 else round_up(oc, nr)
+        oc_block = whole if segments == 1 else panels.padded(oc)
         most = max(budget // (ic_segment + oc_block), 1)
         # Sums are cut only where V of all input channels would leave room for too few tiles.
         enough = most >= min(tiles, ENOUGH_TILES)
@@ -107,9 +111,10 @@ def _blockings(
                     if ceil_div(tiles, rounded) == ceil_div(tiles, tile_block) or rounded <= most:
                         block = rounded
                 shares = ceil_div(tiles, block) * problem.groups
-                oc_segment = round_up(oc, nr)
+                oc_segment = panels.padded(oc)
                 if shares < around.threads:
-                    oc_segment = balanced(oc, oc_segment, nr, ceil_div(around.threads, shares))
+                    cuts = ceil_div(around.threads, shares)
+                    oc_segment = balanced(oc, oc_segment, panels.width, cuts)
                 key = (mr, block, ic_segment, oc_segment)
                 if key in seen:
                     continue

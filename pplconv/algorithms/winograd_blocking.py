@@ -14,8 +14,8 @@ from ..problem import ConvProblem
 from .candidate import LINE, Candidate, KernelKey, ceil_div, odd_lines, round_up, thread_scratch
 from .error_bounds import winograd_error_bound
 from .lazy import lazy
+from .panels import Panels
 
-PREFETCH_STEPS = 24
 LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
 UNBOUNDED = (1 << 31) - 1  # tiles: the largest count that loops take
 
@@ -89,7 +89,7 @@ class WinogradBlocking(Candidate):
     @property
     def kernel(self) -> KernelKey:
         """The GEMM microkernel."""
-        return KernelKey("gemm", self.mr, self.nr)
+        return KernelKey("gemm", self.mr, self.nr, self.numerics.kr)
 
     @property
     def t(self) -> int:
@@ -116,17 +116,21 @@ class WinogradBlocking(Candidate):
         """Tiles of all images."""
         return tiles_of(self.problem, self.n)
 
+    @lazy
+    def panels(self) -> Panels:
+        """How packed weights lie, those of each position by themselves."""
+        return Panels.of_columns(self.kernel)
+
     @property
     def packing(self) -> str:
         """Transformed weights, position by position, in panels."""
-        return f"{self.bits} panels of {self.nr}, k = c"
+        return f"{self.bits} {self.panels.name}, k = c"
 
     @property
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights: larger than the weights by positions / r^2."""
-        p = self.problem
-        size = self.positions * round_up(self.oc, self.nr) * self.ic
-        return p.groups * size * self.numerics.weight_bytes
+        position = self.panels.bytes(self.oc, self.ic, self.numerics.weight_bytes)
+        return self.problem.groups * self.positions * position
 
     @property
     def tasks(self) -> int:
@@ -206,6 +210,7 @@ class WinogradBlocking(Candidate):
             "oc_segment": self.oc_segment,
             "mr": self.mr,
             "nr": self.nr,
-            "b_ahead": PREFETCH_STEPS * self.nr * self.numerics.weight_bytes,
+            **self.panels.fields,
+            "b_ahead": self.panels.ahead(self.numerics.weight_bytes),
             "slab_tiles": self.slab_tiles,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .candidate import ceil_div, round_up
+from .candidate import ceil_div
 from .core_model import (
     HIDDEN,
     L2_WRITE_BYTES,
@@ -40,7 +40,7 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     for size, count in ((winograd.tile_block, whole), (rest, 1)):
         if size:
             products += count * matrix_cycles(
-                core, size, round_up(winograd.oc, winograd.nr), winograd.mr, winograd.nr,
+                core, size, winograd.panels.padded(winograd.oc), winograd.mr, winograd.nr,
                 winograd.lanes, winograd.ic, ic_segments,
             )  # fmt: skip
     fma = products * winograd.positions
@@ -59,12 +59,12 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     # further segment of input channels loads and stores it once more.
     m_moves = 0.5 * write + (ic_segments - 1) * (write + read)
     post = m_vectors * (m_moves + read + TRANSFORM_CYCLES + 2.0 * arrive)
-    u_bytes = winograd.positions * winograd.ic * round_up(winograd.oc, winograd.nr) * e
+    u_bytes = winograd.positions * winograd.panels.bytes(winograd.oc, winograd.ic, e)
     scratch = (
         winograd.positions * winograd.tile_block * (winograd.ic_segment + winograd.oc_block) * e
     )
     stream = 0.0
-    panels = ceil_div(winograd.oc, winograd.nr)
+    panels = ceil_div(winograd.oc, winograd.panels.width)
     if u_bytes + scratch > core.l2_bytes:
         # The weights pass by once for each block of tiles, a row of a panel for each step of
         # the first register tile, which hides what it has time for.

@@ -84,10 +84,10 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
 def _context(
     numerics: Numerics, threads: int, settings: config.Settings, target: Target
 ) -> PlanContext | None:
-    isas = target.isas(numerics.operand, settings.max_isa)
+    isas = target.isas(numerics.operand, settings.max_isa, numerics.kr)
     if not isas:
         return None
-    lanes, found = target.tiles(numerics.operand, isas[-1])
+    lanes, found = target.tiles(numerics.operand, isas[-1], numerics.kr)
     return PlanContext(target.machine, numerics, isas[-1], found, lanes, threads)
 
 
@@ -111,7 +111,7 @@ def best_isa(numerics: Numerics) -> str | None:
 
     None if this machine, or what the environment leaves of it, has no kernels for them.
     """
-    isas = here().isas(numerics.operand, config.current().max_isa)
+    isas = here().isas(numerics.operand, config.current().max_isa, numerics.kr)
     return isas[-1] if isas else None
 
 

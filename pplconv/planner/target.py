@@ -32,20 +32,20 @@ class Target:
     ----------
     machine : Machine
         Caches, cores, rates.
-    gemm : tuple of (str, str, int, int, int)
-        Type, instruction set, NR, largest MR and lanes of a vector, of the GEMM kernels.
+    gemm : tuple of (str, str, int, int, int, int)
+        Type, instruction set, KR, NR, largest MR and lanes of a vector, of the GEMM kernels.
     settings : Settings
         What its environment asks for; in it, what starting a team costs.
-    symbols : mapping of (str, str, str, int, int) to str
-        Symbol of each kernel, by operation, type, instruction set and tile. Where there are
+    symbols : mapping of (str, str, str, int, int, int) to str
+        Symbol of each kernel, by operation, type, instruction set, MR, NR and KR. Where there are
         variants, it is the one for the machine's kind of cores, which runs in place of the general
         one.
     """
 
     machine: Machine
-    gemm: tuple[tuple[str, str, int, int, int], ...]
+    gemm: tuple[tuple[str, str, int, int, int, int], ...]
     settings: Settings = NOMINAL_SETTINGS
-    symbols: Mapping[tuple[str, str, str, int, int], str] = field(default_factory=dict)
+    symbols: Mapping[tuple[str, str, str, int, int, int], str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -61,8 +61,8 @@ class Target:
         machine : Machine
             Caches, cores, rates.
         rows : iterable of mapping
-            Of each kernel ``symbol``, ``op``, ``dtype``, ``isa``, ``tuning``, ``mr``, ``nr`` and
-            ``lanes``.
+            Of each kernel ``symbol``, ``op``, ``dtype``, ``isa``, ``tuning``, ``mr``, ``nr``,
+            ``kr`` and ``lanes``.
         settings : Settings, optional
             Those of an empty environment by default.  What starting a team costs should be in
             them: else it is measured here, as if it were there.
@@ -71,29 +71,29 @@ class Target:
         -------
         Target
         """
-        found: dict[tuple[str, str, int], tuple[int, int]] = {}
-        symbols: dict[tuple[str, str, str, int, int], str] = {}
+        found: dict[tuple[str, str, int, int], tuple[int, int]] = {}
+        symbols: dict[tuple[str, str, str, int, int, int], str] = {}
         # Variants follow the kernels that they replace.
         for row in sorted(rows, key=lambda row: str(row["tuning"])):
             op, dtype, isa = row["op"], row["dtype"], row["isa"]
             if row["tuning"] in ("", machine.tuning):
-                symbols[op, dtype, isa, row["mr"], row["nr"]] = row["symbol"]
+                symbols[op, dtype, isa, row["mr"], row["nr"], row["kr"]] = row["symbol"]
             if op == "gemm":
-                key = dtype, isa, row["nr"]
+                key = dtype, isa, row["kr"], row["nr"]
                 largest = max(row["mr"], found.get(key, (0, 0))[0])
                 found[key] = largest, row["lanes"]
         gemm = tuple((*key, *value) for key, value in found.items())
         return cls(machine, gemm, settings, symbols)
 
-    def isas(self, dtype: str, cap: str | None = None) -> tuple[str, ...]:
+    def isas(self, dtype: str, cap: str | None = None, kr: int = 1) -> tuple[str, ...]:
         """Instruction sets that CPU, system, build and `cap` allow for a type, lowest first."""
-        built = {isa for kind, isa, *_ in self.gemm if kind == dtype}
+        built = {isa for kind, isa, depth, *_ in self.gemm if (kind, depth) == (dtype, kr)}
         return tuple(isa for isa in self.machine.usable_isas(cap) if isa in built)
 
-    def tiles(self, dtype: str, isa: str) -> tuple[int, Tiles]:
+    def tiles(self, dtype: str, isa: str, kr: int = 1) -> tuple[int, Tiles]:
         """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
-        rows = [row for row in self.gemm if row[:2] == (dtype, isa)]
-        return rows[0][4] if rows else 0, {nr: mr for _, _, nr, mr, _ in rows}
+        rows = [row for row in self.gemm if row[:3] == (dtype, isa, kr)]
+        return rows[0][5] if rows else 0, {nr: mr for *_, nr, mr, _ in rows}
 
     def symbol(self, kernel: KernelKey, dtype: str, isa: str) -> str:
         """Symbol of the kernel that runs on `isa`; it may belong to a level below `isa`.
@@ -103,12 +103,14 @@ class Target:
         LookupError
             If the machine has none.
         """
+        tile = kernel.mr, kernel.nr, kernel.kr
         levels = self.machine.isas[: self.machine.isas.index(isa) + 1]
         for level in reversed(levels):
-            found = self.symbols.get((kernel.op, dtype, level, kernel.mr, kernel.nr))
+            found = self.symbols.get((kernel.op, dtype, level, *tile))
             if found is not None:
                 return found
-        raise LookupError(f"no kernel for {kernel.op} {kernel.tile} in {dtype} on {isa}")
+        depth = f" of kr {kernel.kr}" if kernel.kr > 1 else ""
+        raise LookupError(f"no kernel for {kernel.op} {kernel.tile}{depth} in {dtype} on {isa}")
 
 
 @lru_cache(maxsize=1)

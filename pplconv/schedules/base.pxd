@@ -207,5 +207,6 @@ cdef class Schedule:
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1
     cdef void pack_pieces(self, const char *weights, char *converted, char *packed,
                           int team) noexcept nogil
+    cdef int check_weights(self, int64_t size) except -1
     cdef int64_t packed_bytes(self) noexcept nogil
     cdef int64_t scratch_bytes(self) noexcept nogil

@@ -194,6 +194,12 @@ cdef class Schedule:
         else:
             run_team(phases, 2, NULL, NULL, 0, pieces)
 
+    cdef int check_weights(self, int64_t size) except -1:
+        """Refuse memory that `size` bytes of packed weights do not fit."""
+        if self.weight_bytes < size:
+            raise ValueError("packed weights are larger than their memory")
+        return 0
+
     cdef int64_t packed_bytes(self) noexcept nogil:
         return self.weight_bytes
 

@@ -307,8 +307,7 @@ cdef class DepthwiseSchedule(Schedule):
         if self.tasks != (j.shape.batch * ceil_div(j.channels, f.channel_segment)
                           * ceil_div(j.shape.geometry.oh, f.row_segment)):
             raise ValueError("the tasks are not those of the segments")
-        if self.weight_bytes < f.width * j.shape.taps * j.shape.size.weight:
-            raise ValueError("packed weights are larger than their memory")
+        self.check_weights(f.width * j.shape.taps * j.shape.size.weight)
         if j.shape.converts:
             self.check_converted()
         return 0

@@ -35,6 +35,7 @@ from pplconv.schedules.base cimport (
     ceil_div,
     channel_offset,
     check_offsets,
+    check_tile,
     epilogue_flags,
     finish_converted,
     least,
@@ -44,6 +45,15 @@ from pplconv.schedules.base cimport (
 from pplconv.schedules.direct_checks cimport check_plan
 from pplconv.schedules.direct_job cimport DirectFields, DirectJob, DirectOffsets, Part, Range
 from pplconv.schedules.direct_slab cimport make_slab
+from pplconv.schedules.panels cimport (
+    Share,
+    bytes_of,
+    check_panels,
+    depth,
+    offset_in,
+    panels_of,
+    share_of,
+)
 
 
 cdef struct Rectangle:
@@ -64,13 +74,13 @@ cdef inline Place place_of(const DirectJob *j, int64_t channel) noexcept nogil:
     place.offset = channel_offset(&j.shape.y, j.shape.size.destination, channel)
     place.left = INT64_MAX
     if j.shape.y.block:
-        place.left = j.block_panels - channel % j.shape.y.width // j.plan.panel
+        place.left = j.block_panels - channel % j.shape.y.width // j.panels.width
     return place
 
 
 cdef inline void next_panel(const DirectJob *j, Place *place) noexcept nogil:
     """Go on to the next panel, which may be in another block."""
-    place.offset += j.plan.panel * j.shape.size.destination
+    place.offset += j.panels.width * j.shape.size.destination
     place.left -= 1
     if place.left == 0:
         place.left = j.block_panels
@@ -82,7 +92,7 @@ cdef void list_segments(const DirectJob *j, const Range *rows, const Range *colu
     """List the segments that a rectangle's outputs sum over, in the order of packed weights."""
     cdef pplconv_segment *s = <pplconv_segment *> scratch
     cdef int64_t block, kh, kw, piece, step
-    cdef int64_t weights = j.plan.channels * j.plan.panel * j.shape.size.weight
+    cdef int64_t weights = bytes_of(&j.panels, j.plan.channels)
     # Taps of one row of the kernel that touch in memory are one segment.
     step = columns.high - columns.low if j.plan.taps_touch else 1
     r.k = step * j.plan.channels
@@ -107,17 +117,17 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     """The tiles of one rectangle, for panels of output channels."""
     cdef pplconv_gemm_args g
     cdef const DirectFields *f = &j.plan
-    cdef int64_t e = j.shape.size.operand, panel, line, run, at, m
+    cdef int64_t e = j.shape.size.operand, panel, line, run, at, m, across = j.panels.width
     cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
     cdef int64_t channels = oc_end - oc_begin, channel = part.group * j.shape.oc + oc_begin
-    cdef int64_t panels = ceil_div(channels, f.panel), last_n = channels - (panels - 1) * f.panel
-    cdef int64_t whole = ceil_div(f.panel, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
+    cdef int64_t panels = ceil_div(channels, across), last_n = channels - (panels - 1) * across
+    cdef int64_t whole = ceil_div(across, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
     cdef int64_t height = r.row_end - r.row, width = r.column_end - r.column
     cdef int64_t lines, length, pieces, size, offset
     cdef bint down
     cdef const char *origin
-    cdef const char *weights = (t.weights + part.group * j.weights_group
-                                + oc_begin // f.panel * j.panel_bytes)
+    cdef const char *weights = (t.weights + part.group * j.panels.bytes
+                                + offset_in(&j.panels, oc_begin, 0))
     cdef const char *bias = t.bias + channel * j.shape.size.bias
     cdef Place place, first = place_of(j, channel)
     cdef pplconv_kernel kernel
@@ -131,7 +141,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     g.segments = part.scratch
     g.segment_count = r.segments
     g.a_ks = e
-    g.b_ks = f.panel * j.shape.size.weight
+    g.b_ks = j.panels.down
     g.b_ahead = f.b_ahead
     g.a_rs = (j.shape.geometry.stride_h * j.x.row if down
               else j.shape.geometry.stride_w * j.x.pixel)
@@ -143,7 +153,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     else:
         g.c_rs = j.shape.y.row if down else j.shape.y.pixel
         # In blocked arrays each vector of a wide tile goes to a block of its own.
-        g.c_vs = (j.shape.y.block if j.shape.y.block and f.panel > j.shape.y.width
+        g.c_vs = (j.shape.y.block if j.shape.y.block and across > j.shape.y.width
                   else j.lanes * j.shape.size.destination)
         g.residual_rs = g.c_rs
         g.residual_vs = g.c_vs
@@ -151,7 +161,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
         if j.shape.converts:
             g.c_rs = f.nr * j.shape.size.sum
             g.c_vs = j.lanes * j.shape.size.sum
-    if f.panel == f.nr:
+    if across == f.nr:
         g.flags |= PPLCONV_B_PADDED
     for line in range(lines):
         for run in range(pieces):
@@ -168,7 +178,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
             # A tile of short sums takes a few hundred cycles, so this loop must not divide.
             g.b = weights
             g.bias = bias
-            g.n = f.panel
+            g.n = across
             kernel = j.gemm.tile[whole][m - 1]
             place = first
             for panel in range(panels):
@@ -185,11 +195,11 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                     g.residual = t.residual + offset + place.offset
                 kernel(&g)
                 if j.shape.converts and not f.slab:
-                    convert_tile(j, t, &g, m, channel + panel * f.panel, offset + place.offset)
+                    convert_tile(j, t, &g, m, channel + panel * across, offset + place.offset)
                 elif t.activation and not f.slab:
-                    finish(j, t, &g, m, channel + panel * f.panel)
-                g.b = <const char *> g.b + j.panel_bytes
-                g.bias = <const char *> g.bias + f.panel * j.shape.size.bias
+                    finish(j, t, &g, m, channel + panel * across)
+                g.b = <const char *> g.b + j.panels.panel_bytes
+                g.bias = <const char *> g.bias + across * j.shape.size.bias
                 next_panel(j, &place)
         if f.slab:
             store_run(j, t, part, r, line, oc_begin, oc_end, flags)
@@ -291,9 +301,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         part.x = (t.x + part.image * j.shape.x.image
                   + channel_offset(&j.shape.x, j.shape.size.source, part.group * j.shape.ic))
     if j.plan.pixels_inner or j.plan.slab:
-        for panel in range(ceil_div(part.oc_end - part.oc, j.plan.panel)):
-            oc = part.oc + panel * j.plan.panel
-            run_rectangles(j, t, &part, oc, least(oc + j.plan.panel, part.oc_end))
+        for panel in range(ceil_div(part.oc_end - part.oc, j.panels.width)):
+            oc = part.oc + panel * j.panels.width
+            run_rectangles(j, t, &part, oc, least(oc + j.panels.width, part.oc_end))
     else:
         run_rectangles(j, t, &part, part.oc, part.oc_end)
     if not j.plan.slab:
@@ -307,18 +317,18 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     """Pack piece `index` of `pieces` of every group's panels."""
     cdef const DirectJob *j = <const DirectJob *> job
     cdef pplconv_pack_weights_args p
-    cdef int64_t group, panels = ceil_div(j.shape.oc, j.plan.panel)
-    p.oc_begin = panels * index // pieces * j.plan.panel
-    p.oc_end = least(panels * (index + 1) // pieces * j.plan.panel, j.shape.oc)
+    cdef Share share = share_of(&j.panels, index, pieces)
+    cdef int64_t group
+    p.oc_begin, p.oc_end = share.begin, share.end
     p.ic = j.shape.ic
     p.taps = j.shape.taps
-    p.panel_width = j.plan.panel
-    p.channel_block = j.plan.channels
+    p.panel_width, p.kr = j.panels.width, j.panels.kr
+    p.channel_block = depth(j.plan.channels, j.panels.kr)
     p.src_ks = j.shape.size.weight
     p.src_os = j.shape.ic * j.shape.taps * p.src_ks
     for group in range(j.shape.groups):
         p.src = weights + group * j.shape.oc * p.src_os
-        p.dst = packed + group * j.weights_group
+        p.dst = packed + group * j.panels.bytes
         j.pack_weights(&p)
 
 
@@ -339,7 +349,7 @@ cdef class DirectSchedule(Schedule):
         cdef int64_t i
         memset(j, 0, sizeof(DirectJob))
         j.shape = self.shape
-        find_gemm_family(dtype, isa, &j.gemm)
+        find_gemm_family(dtype, isa, fields["numerics"].kr, &j.gemm)
         j.pack_channels = find("pack_channels", dtype, isa)
         j.pack_weights = find("pack_weights", dtype, isa)
         j.store_transposed = find("store_transposed", dtype, isa)
@@ -354,12 +364,16 @@ cdef class DirectSchedule(Schedule):
             j.x.row = j.plan.slab_row
             if not j.plan.slab:
                 j.x.block = j.plan.slab_rows * j.x.row
-        if j.plan.channels < 1 or j.plan.panel < 1:
-            raise ValueError("blocks and panels are at least 1")
+        if j.plan.channels < 1:
+            raise ValueError("blocks are at least 1")
         j.channel_blocks = ceil_div(j.shape.ic, j.plan.channels)
-        j.panel_bytes = (j.channel_blocks * j.plan.channels * j.shape.taps * j.plan.panel
-                         * j.shape.size.weight)
-        j.weights_group = ceil_div(j.shape.oc, j.plan.panel) * j.panel_bytes
+        check_tile(&j.gemm, j.plan.mr, j.plan.nr)
+        check_panels(j.plan.panel_width, j.plan.kr, &j.gemm, j.plan.nr,
+                     j.plan.slab or j.shape.y.block == 0)
+        j.panels = panels_of(
+            j.plan.panel_width, j.plan.kr, j.shape.oc,
+            j.channel_blocks * depth(j.plan.channels, j.plan.kr) * j.shape.taps,
+            j.shape.size.weight)
         rows, columns = fields["rows"], fields["columns"]
         j.row_count, j.column_count = len(rows), len(columns)
         self.ranges = Buffer((len(rows) + len(columns)) * sizeof(Range))
@@ -370,9 +384,9 @@ cdef class DirectSchedule(Schedule):
         j.columns = ranges + j.row_count
         check_plan(self, j)
         if j.shape.y.block:
-            j.block_panels = most(j.shape.y.width // j.plan.panel, 1)
-            j.block_step = (most(j.plan.panel // j.shape.y.width, 1) * j.shape.y.block
-                            - j.block_panels * j.plan.panel * j.shape.size.destination)
+            j.block_panels = most(j.shape.y.width // j.panels.width, 1)
+            j.block_step = (most(j.panels.width // j.shape.y.width, 1) * j.shape.y.block
+                            - j.block_panels * j.panels.width * j.shape.size.destination)
         j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.plan.row_segment)
         self.job = j

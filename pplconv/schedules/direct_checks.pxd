@@ -4,8 +4,9 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_segment
-from pplconv.schedules.base cimport Schedule, ceil_div, check_tile, least, most
+from pplconv.schedules.base cimport Schedule, ceil_div, least, most
 from pplconv.schedules.direct_job cimport DirectFields, DirectJob, DirectOffsets, Range
+from pplconv.schedules.panels cimport depth
 
 
 cdef inline int check_ranges(const Range *ranges, int64_t count, int64_t outputs, int64_t inputs,
@@ -39,12 +40,9 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
     cdef const DirectOffsets *at = &j.at
     cdef int64_t e = j.shape.size.operand, i, rows, longest = 0
     g = &j.shape.geometry
-    check_tile(&j.gemm, f.mr, f.nr)
     if min(f.row_segment, f.oc_segment) < 1:
         raise ValueError("segments are at least 1")
-    if f.panel > f.nr:
-        raise ValueError("a panel is no wider than the tile")
-    if f.oc_segment % f.panel and f.oc_segment < j.shape.oc:
+    if f.oc_segment % f.panel_width and f.oc_segment < j.shape.oc:
         raise ValueError("oc_segment must be whole panels")
     check_ranges(j.rows, j.row_count, g.oh, g.ih, g.kh, g.stride_h, g.dilation_h, g.pad_top)
     check_ranges(j.columns, j.column_count, g.ow, g.iw, g.kw, g.stride_w, g.dilation_w,
@@ -61,14 +59,17 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
         raise ValueError("a slab is laid from planes and stored into planes")
     if j.x.pixel % e or j.x.row % e:
         raise ValueError("offsets are whole elements")
-    if not f.slab and j.shape.y.width == 1 and least(f.panel, j.shape.oc) > 1:
+    if not f.slab and j.shape.y.width == 1 and least(f.panel_width, j.shape.oc) > 1:
         raise ValueError("channels that lie apart need a slab")
     if f.channels != (j.shape.ic if f.slab else least(j.x.width, j.shape.ic)):
         raise ValueError("blocks of channels are those of the array")
-    if f.taps_touch and g.kw > 1 and (g.dilation_w != 1 or j.x.pixel != f.channels * e):
+    if depth(f.channels, f.kr) != f.channels and j.channel_blocks > 1:
+        raise ValueError("blocks of channels must be whole groups of kr")
+    if f.taps_touch and g.kw > 1 and (
+            g.dilation_w != 1 or j.x.pixel != depth(f.channels, f.kr) * e):
         raise ValueError("taps do not touch where they lie apart")
-    if (j.shape.y.block and not f.slab and j.shape.y.width % f.panel
-            and (j.shape.y.width != j.lanes or f.panel % j.lanes)):
+    if (j.shape.y.block and not f.slab and j.shape.y.width % f.panel_width
+            and (j.shape.y.width != j.lanes or f.panel_width % j.lanes)):
         raise ValueError("vectors of output channels must not cross blocks of the array")
     if schedule.tasks and (
             at.slab_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
@@ -83,8 +84,7 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
     if schedule.tasks != (j.shape.batch * j.shape.groups * ceil_div(g.oh, f.row_segment)
                           * ceil_div(j.shape.oc, f.oc_segment)):
         raise ValueError("the tasks are not those of the segments")
-    if schedule.weight_bytes < j.shape.groups * j.weights_group:
-        raise ValueError("packed weights are larger than their memory")
+    schedule.check_weights(j.shape.groups * j.panels.bytes)
     return 0
 
 

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport GemmFamily, pplconv_kernel
 from pplconv.schedules.base cimport Memory, Shape
+from pplconv.schedules.panels cimport Panels
 
 
 cdef struct DirectFields:
@@ -13,7 +14,7 @@ cdef struct DirectFields:
     # Input channels that are neighbours, in one segment of the sum.
     int64_t channels
     # The tile, and the output channels of a panel of weights: fewer than `nr` if a block has fewer.
-    int64_t mr, nr, panel, b_ahead
+    int64_t mr, nr, panel_width, kr, b_ahead
     # Task = (image, group, row segment, oc segment).
     int64_t row_segment, oc_segment
     # The slab's pixels and rows in bytes, and its rows; outputs of the longest run; channels of a
@@ -38,6 +39,8 @@ cdef struct DirectJob:
     Shape shape
     DirectFields plan
     DirectOffsets at
+    # How the weights of a group are packed.
+    Panels panels
     # How pixels lie as the kernels read them, in the user's array or the slab.
     Memory x
     # Blocks of `plan.channels`.
@@ -47,7 +50,6 @@ cdef struct DirectJob:
     const Range *columns
     int64_t lanes
     int64_t row_segments, oc_segments
-    int64_t panel_bytes, weights_group
     # Panels in a block of output channels, and bytes from its end to the next; 0 if unblocked.
     int64_t block_panels, block_step
     GemmFamily gemm

@@ -44,6 +44,7 @@ from pplconv.schedules.base cimport (
 from pplconv.schedules.gemm_checks cimport check_plan
 from pplconv.schedules.gemm_job cimport GemmJob, GemmOffsets, Tile, input_at, weights_at, y_offset
 from pplconv.schedules.gemm_pixels cimport convert_block, gather_block, pack_block
+from pplconv.schedules.panels cimport Share, panels_of, share_of
 
 
 cdef struct Product:
@@ -153,12 +154,11 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
     """Vectors over pixels, weights broadcast; NCHW."""
     cdef pplconv_gemm_args g
     cdef Product p = product_of(j, t, tile, &g)
-    cdef int64_t e = j.shape.size.operand, w = j.shape.size.weight
-    cdef int64_t plane = j.shape.y.block
+    cdef int64_t e = j.shape.size.operand, plane = j.shape.y.block
     p.rows = tile.channels
     p.columns = tile.pixels
     p.a = weights_at(j, t, tile)
-    p.a_down = j.plan.mr * j.k * w
+    p.a_down = j.panels.panel_bytes
     p.b_across = j.plan.nr * e
     p.c_across = j.plan.nr * j.shape.size.destination
     p.c_down = j.plan.mr * plane
@@ -166,16 +166,16 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
     if j.plan.packed:
         g.flags |= PPLCONV_B_PADDED
         p.b = scratch
-        p.b_across *= j.plan.k_block
-        g.b_ks = j.plan.nr * e
+        p.b_across = j.pixels.panel_bytes
+        g.b_ks = j.pixels.down
     elif j.shape.converts:
         p.b = scratch
         g.b_ks = j.plan.packed_row
     else:
         g.b_ks = j.shape.x.block
         p.b = input_at(j, t, tile) + tile.k_begin * g.b_ks + tile.pixel * e
-    g.a_rs = w
-    g.a_ks = j.plan.panel_width * w
+    g.a_rs = j.panels.across
+    g.a_ks = j.panels.down
     g.c_rs = g.residual_rs = plane
     if tile.last:
         g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
@@ -192,23 +192,23 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     """
     cdef pplconv_gemm_args g
     cdef Product p = product_of(j, t, tile, &g)
-    cdef int64_t e = j.shape.size.operand, w = j.shape.size.weight
+    cdef int64_t e = j.shape.size.operand
     p.rows = tile.pixels
     p.columns = tile.channels
     p.b = weights_at(j, t, tile)
-    p.b_across = j.plan.nr * j.k * w
+    p.b_across = j.panels.panel_bytes
     p.c_across = j.plan.nr * j.shape.size.destination
     p.bias_across = j.plan.nr * j.shape.size.bias
-    if j.plan.panel_width == j.plan.nr and tile.channel % j.plan.panel_width == 0:
+    if j.panels.width == j.plan.nr and tile.channel % j.panels.width == 0:
         g.flags |= PPLCONV_B_PADDED
-    g.b_ks = j.plan.panel_width * w
+    g.b_ks = j.panels.down
     p.a = input_at(j, t, tile) + tile.pixel * j.shape.x.pixel
     if j.plan.x_in_rows:
         g.a_rs = j.plan.packed_row if j.plan.packed or j.shape.converts else j.shape.x.pixel
         g.a_ks = e
     else:
         g.a_rs = e
-        g.a_ks = j.plan.pixel_panel * e if j.plan.packed else j.shape.x.block
+        g.a_ks = j.pixels.down if j.plan.packed else j.shape.x.block
         if j.shape.converts and not j.plan.packed:
             g.a_ks = j.plan.packed_row
     p.a += tile.k_begin * g.a_ks
@@ -241,7 +241,7 @@ cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
     cdef int64_t end = tile.channel + tile.channels, width = j.shape.y.width, left
     while part.channel < end:
         left = width - (tile.group * j.shape.oc + part.channel) % width
-        left = least(left, j.plan.panel_width - part.channel % j.plan.panel_width)
+        left = least(left, j.panels.width - part.channel % j.panels.width)
         part.channels = least(left, end - part.channel)
         gemm_channels(j, t, &part, scratch)
         part.channel += part.channels
@@ -299,8 +299,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     if j.plan.packed and not j.plan.x_in_rows:
         # All channels and groups of the segment share the table.
         tile.run_count = make_pixel_runs(
-            &j.shape.geometry, tile.pixel, tile.pixels, j.lanes, j.plan.pixel_panel,
-            j.plan.k_block * j.plan.pixel_panel, <pplconv_run *> (scratch + j.at.runs_offset))
+            &j.shape.geometry, tile.pixel, tile.pixels, j.lanes, j.pixels.width,
+            j.pixels.panel_bytes // j.shape.size.operand,
+            <pplconv_run *> (scratch + j.at.runs_offset))
     for group in range(group_begin, least(group_begin + j.plan.group_segment, j.shape.groups)):
         tile.group = group
         tile.k_begin = 0
@@ -331,13 +332,12 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     """Pack piece `index` of `pieces` of every group's panels."""
     cdef const GemmJob *j = <const GemmJob *> job
     cdef pplconv_pack_weights_args p
-    cdef int64_t group, panels = ceil_div(j.shape.oc, j.plan.panel_width)
-    cdef int64_t padded = panels * j.plan.panel_width
-    p.oc_begin = panels * index // pieces * j.plan.panel_width
-    p.oc_end = least(panels * (index + 1) // pieces * j.plan.panel_width, j.shape.oc)
+    cdef Share share = share_of(&j.panels, index, pieces)
+    cdef int64_t group
+    p.oc_begin, p.oc_end = share.begin, share.end
     p.ic = j.shape.ic
     p.taps = j.shape.taps
-    p.panel_width = j.plan.panel_width
+    p.panel_width, p.kr = j.panels.width, j.panels.kr
     p.channel_block = j.shape.ic if j.plan.x_in_rows else 1
     p.src_os, p.src_ks = j.weights_column, j.weights_row
     if j.shape.converts:  # what was converted is dense
@@ -345,7 +345,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     for group in range(j.shape.groups):
         p.src = weights + group * (j.shape.oc * p.src_os if j.shape.converts
                                    else j.weights_group)
-        p.dst = packed + group * padded * j.k * j.shape.size.weight
+        p.dst = packed + group * j.panels.bytes
         j.pack_weights(&p)
 
 
@@ -364,7 +364,7 @@ cdef class GemmSchedule(Schedule):
         cdef GemmJob *j = &self.own
         memset(j, 0, sizeof(GemmJob))
         j.shape = self.shape
-        find_gemm_family(dtype, isa, &j.gemm)
+        find_gemm_family(dtype, isa, fields["numerics"].kr, &j.gemm)
         j.pack_pixels = find("pack_pixels", dtype, isa)
         j.pack_rows = find("pack_rows", dtype, isa)
         j.pack_weights = find("pack_weights", dtype, isa)
@@ -376,7 +376,12 @@ cdef class GemmSchedule(Schedule):
          j.bias_group) = fields["matrices"]
         j.lanes = j.gemm.lanes
         j.vectors = j.plan.nr // j.lanes
-        check_plan(j, self.tasks, self.thread_scratch, self.weight_bytes)
+        check_plan(j, self.tasks, self.thread_scratch)
+        j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.shape.oc, j.k, j.shape.size.weight)
+        if j.plan.packed and not j.plan.x_in_rows:
+            j.pixels = panels_of(j.plan.pixel_panel, j.plan.kr, j.plan.hw_segment, j.plan.k_block,
+                                 j.shape.size.operand)
+        self.check_weights(j.shape.groups * j.panels.bytes)
         j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
         j.hw_segments = ceil_div(j.plan.pixels, j.plan.hw_segment)
         self.job = j

@@ -5,5 +5,4 @@ from libc.stdint cimport int64_t
 from pplconv.schedules.gemm_job cimport GemmJob
 
 
-cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch,
-                    int64_t weight_bytes) except -1
+cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1

@@ -6,6 +6,7 @@ from libc.stdint cimport int64_t
 from pplconv._kernels cimport pplconv_run
 from pplconv.schedules.base cimport ceil_div, check_offsets, check_tile, least, most
 from pplconv.schedules.gemm_job cimport GemmFields, GemmJob
+from pplconv.schedules.panels cimport check_panels, panels_of
 
 
 cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1:
@@ -24,7 +25,7 @@ cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) 
         width = ceil_div(f.hw_segment, j.lanes) * j.lanes
         if f.pixel_panel < width if f.channels_in_vectors else f.pixel_panel != f.nr:
             raise ValueError("panels of pixels are not as wide as what reads them")
-        packed = ceil_div(f.hw_segment, f.pixel_panel) * f.pixel_panel * f.k_block
+        packed = panels_of(f.pixel_panel, f.kr, f.hw_segment, f.k_block, 1).bytes
         if packed >= 1 << 31:
             raise ValueError("packed pixels of a task are counted in 32 bits")
         packed *= e
@@ -95,11 +96,9 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
     return 0
 
 
-cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch,
-                    int64_t weight_bytes) except -1:
+cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1:
     """Refuse a plan that the loops could not carry out inside its memory."""
     cdef const GemmFields *f = &j.plan
-    cdef int64_t panels, e = j.shape.size.weight
     g = &j.shape.geometry
     check_tile(&j.gemm, f.mr, f.nr)
     if (not f.x_in_rows and (j.shape.x.width != 1 or j.shape.x.block == 0)
@@ -122,9 +121,8 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch,
         raise ValueError("only pixels of a 1x1 kernel are used as they lie")
     if min(f.k_block, f.oc_segment, f.hw_segment, f.group_segment) < 1:
         raise ValueError("blocks and segments are at least 1")
-    if f.panel_width < 1 or f.panel_width > f.nr if f.in_blocks else (
-            f.panel_width != (f.nr if f.channels_in_vectors else f.mr)):
-        raise ValueError("panels of weights are not as wide as the tile that reads them")
+    check_panels(f.panel_width, f.kr, &j.gemm, f.nr if f.channels_in_vectors else f.mr,
+                 not f.in_blocks)
     if f.channels_in_vectors and not f.y_in_rows and not f.pixels_inner:
         raise ValueError("a panel that is stored transposed has its pixels innermost")
     if not f.channels_in_vectors and (f.x_in_rows or f.y_in_rows):
@@ -137,10 +135,9 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch,
         raise ValueError("k_block must be whole channels")
     if f.in_blocks and f.k_block < j.k and f.k_block % j.shape.ic:
         raise ValueError("k_block must be whole taps")
+    if f.k_block < j.k and f.k_block % f.kr:
+        raise ValueError("k_block must be whole groups of kr")
     check_scratch(j, tasks, thread_scratch)
-    panels = ceil_div(j.shape.oc, f.panel_width)
-    if weight_bytes < j.shape.groups * panels * f.panel_width * j.k * e:
-        raise ValueError("packed weights are larger than their memory")
     if tasks != (f.images * ceil_div(j.shape.oc, f.oc_segment)
                  * ceil_div(f.pixels, f.hw_segment)
                  * ceil_div(j.shape.groups, f.group_segment)):

@@ -4,7 +4,8 @@
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport GemmFamily, pplconv_kernel
-from pplconv.schedules.base cimport Shape, Tensors, ceil_div, channel_offset
+from pplconv.schedules.base cimport Shape, Tensors, channel_offset
+from pplconv.schedules.panels cimport Panels, offset_in
 
 
 cdef struct GemmFields:
@@ -17,7 +18,7 @@ cdef struct GemmFields:
     bint x_in_rows, y_in_rows, in_blocks
     # Which operand runs in vectors, whether pixels are packed, and which loop is the inner one.
     bint channels_in_vectors, packed, pixels_inner
-    int64_t mr, nr, panel_width
+    int64_t mr, nr, panel_width, kr
     int64_t k_block, oc_segment, hw_segment, group_segment
     int64_t b_ahead
     # Layout of the scratch: pixels in a panel, bytes of a packed row and of a tile's row.
@@ -39,6 +40,9 @@ cdef struct GemmJob:
     Shape shape
     GemmFields plan
     GemmOffsets at
+    # How the weights of a group are packed, and the pixels of a block of K where they come from
+    # planes.
+    Panels panels, pixels
     # How the user's arrays lie besides: bytes from one group to the next, where channels do not lie
     # in blocks; of the weights from one group, output channel and k to the next; elements of bias
     # and slopes from one group to the next.
@@ -76,10 +80,5 @@ cdef inline int64_t y_offset(const GemmJob *j, const Tile *tile, int64_t channel
 
 cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,
                                    const Tile *tile) noexcept nogil:
-    # Panels lie one after another, each K x panel_width.
-    cdef int64_t padded = ceil_div(j.shape.oc, j.plan.panel_width) * j.plan.panel_width
-    cdef int64_t column = tile.channel % j.plan.panel_width
-    return t.weights + (
-        (tile.group * padded + tile.channel - column) * j.k + tile.k_begin * j.plan.panel_width
-        + column
-    ) * j.shape.size.weight
+    return (t.weights + tile.group * j.panels.bytes
+            + offset_in(&j.panels, tile.channel, tile.k_begin))

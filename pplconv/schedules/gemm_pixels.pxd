@@ -41,7 +41,7 @@ cdef inline void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile
     p.src = src
     p.src_cs = plane
     p.dst = scratch
-    p.dst_cs = j.shape.taps * j.plan.pixel_panel * j.shape.size.operand
+    p.dst_cs = j.shape.taps * j.pixels.down
     p.channels = channels
     p.runs = scratch + j.at.runs_offset
     p.run_count = tile.run_count

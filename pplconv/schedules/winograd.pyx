@@ -46,6 +46,7 @@ from pplconv.schedules.base cimport (
     convert_in,
     zero_tail,
 )
+from pplconv.schedules.panels cimport Share, check_panels, offset_in, panels_of, share_of
 from pplconv.schedules.winograd_finish cimport finish_tiles
 from pplconv.schedules.winograd_job cimport Piece, WinogradFields, WinogradJob, WinogradOffsets
 
@@ -157,29 +158,30 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
                   char *scratch) noexcept nogil:
     """M of a block of output channels, position by position."""
     cdef pplconv_gemm_args g
-    cdef int64_t e = j.shape.size.operand, position, panel, oc, piece, row
+    cdef int64_t e = j.shape.size.operand, position, panel, piece, row
+    cdef int64_t first = offset_in(&j.panels, oc_begin, ic_begin)
+    cdef int64_t group_bytes = j.positions * j.panels.bytes
     cdef const char *u
     memset(&g, 0, sizeof(g))
     g.k = ic_end - ic_begin
     g.a_rs = j.plan.v_row
     g.a_ks = e
-    g.b_ks = j.plan.nr * j.shape.size.weight
+    g.b_ks = j.panels.down
     g.b_ahead = j.plan.b_ahead
     g.c_rs = j.plan.m_row
     g.c_vs = j.lanes * j.shape.size.sum
     g.flags = PPLCONV_B_PADDED if ic_begin == 0 else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
     for position in range(j.positions):
-        u = t.weights + group * j.u_group + position * j.u_position + ic_begin * g.b_ks
+        u = t.weights + group * group_bytes + position * j.panels.bytes + first
         for panel in range(ceil_div(oc_end - oc_begin, j.plan.nr)):
-            oc = oc_begin + panel * j.plan.nr
-            g.b = u + oc * j.ic_packed * j.shape.size.weight
+            g.b = u + panel * j.panels.panel_bytes
             # M is padded to whole panels, so no panel is narrower.
             g.n = j.plan.nr
             for piece in range(ceil_div(tiles, j.plan.mr)):
                 row = piece * j.plan.mr
                 g.a = scratch + position * j.at.v_position + row * j.plan.v_row
                 g.c = (scratch + j.at.m_offset + position * j.at.m_position + row * j.plan.m_row
-                       + (oc - oc_begin) * j.shape.size.sum)
+                       + panel * j.plan.nr * j.shape.size.sum)
                 j.gemm.tile[j.vectors - 1][least(j.plan.mr, tiles - row) - 1](&g)
 
 
@@ -306,19 +308,19 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     """Transform and pack piece `index` of `pieces` of every group's panels."""
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef pplconv_winograd_weights_args p
-    cdef int64_t group, panels = ceil_div(j.shape.oc, j.plan.nr)
+    cdef Share share = share_of(&j.panels, index, pieces)
+    cdef int64_t group
     cdef int64_t filters = j.shape.oc * j.shape.ic * j.shape.taps * j.shape.size.weight
-    p.dst_ps = j.u_position
-    p.oc_begin = panels * index // pieces * j.plan.nr
-    p.oc_end = least(panels * (index + 1) // pieces * j.plan.nr, j.shape.oc)
+    p.dst_ps = j.panels.bytes
+    p.oc_begin, p.oc_end = share.begin, share.end
     p.ic = j.shape.ic
-    p.ic_padded = j.ic_packed
-    p.panel_width = j.plan.nr
+    p.ic_padded = j.shape.ic
+    p.panel_width = j.panels.width
     if p.oc_begin >= p.oc_end:
         return
     for group in range(j.shape.groups):
         p.src = weights + group * filters
-        p.dst = packed + group * j.u_group
+        p.dst = packed + group * j.positions * j.panels.bytes
         j.weights(&p)
 
 
@@ -343,7 +345,7 @@ cdef class WinogradSchedule(Schedule):
         check_offsets(j.at, j.shape.size.operand)
         j.t = j.plan.n + j.plan.r - 1
         j.positions = j.t * j.t
-        find_gemm_family(dtype, isa, &j.gemm)
+        find_gemm_family(dtype, isa, fields["numerics"].kr, &j.gemm)
         j.input = find("winograd_input", dtype, isa, j.plan.n, j.plan.r)
         j.output = find("winograd_output", dtype, isa, j.plan.n, j.plan.r)
         j.weights = find("winograd_weights", dtype, isa, j.plan.n, j.plan.r)
@@ -355,12 +357,12 @@ cdef class WinogradSchedule(Schedule):
         j.tiles_image = j.tiles_w * ceil_div(j.shape.geometry.oh, j.plan.n)
         j.tiles = j.tiles_image * j.shape.batch
         j.vectors = j.plan.nr // j.lanes
-        j.ic_packed = j.shape.ic
+        check_tile(&j.gemm, j.plan.mr, j.plan.nr)
+        check_panels(j.plan.panel_width, j.plan.kr, &j.gemm, j.plan.nr, True)
+        j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.shape.oc, j.shape.ic,
+                             j.shape.size.weight)
         self.check()
         j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
-        j.u_position = (ceil_div(j.shape.oc, j.plan.nr) * j.plan.nr * j.ic_packed
-                        * j.shape.size.weight)
-        j.u_group = j.positions * j.u_position
         self.job = j
         self.task = run_task
         self.pack = pack_range
@@ -375,10 +377,10 @@ cdef class WinogradSchedule(Schedule):
         if (g.kh != f.r or g.kw != f.r or g.stride_h != 1 or g.stride_w != 1
                 or g.dilation_h != 1 or g.dilation_w != 1):
             raise ValueError("Winograd's tiles do not fit this kernel, stride or dilation")
-        check_tile(&j.gemm, f.mr, f.nr)
         if min(f.tile_block, f.ic_segment, f.oc_block, f.oc_segment, f.slab_tiles) < 1:
             raise ValueError("blocks and segments are at least 1")
-        if (f.oc_segment % f.nr and f.oc_segment < j.shape.oc) or f.oc_block % f.nr:
+        if ((f.oc_segment % f.panel_width and f.oc_segment < j.shape.oc)
+                or f.oc_block % f.panel_width):
             raise ValueError("oc_segment and oc_block must be whole panels")
         if f.ic_segment < j.shape.ic and f.oc_block < least(f.oc_segment, j.shape.oc):
             raise ValueError("M must hold the whole segment where ic is cut")
@@ -406,7 +408,5 @@ cdef class WinogradSchedule(Schedule):
         if self.tasks != (ceil_div(j.tiles, f.tile_block) * j.shape.groups
                           * ceil_div(j.shape.oc, f.oc_segment)):
             raise ValueError("the tasks are not those of the segments")
-        if self.weight_bytes < (j.shape.groups * j.positions * ceil_div(j.shape.oc, f.nr) * f.nr
-                                * j.ic_packed * j.shape.size.weight):
-            raise ValueError("packed weights are larger than their memory")
+        self.check_weights(j.shape.groups * j.positions * j.panels.bytes)
         return 0

@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport GemmFamily, pplconv_kernel
 from pplconv.schedules.base cimport Shape
+from pplconv.schedules.panels cimport Panels
 
 
 cdef struct WinogradFields:
@@ -12,7 +13,7 @@ cdef struct WinogradFields:
     int64_t n, r
     # Blocks and segments, in tiles and channels: task = (tile block, group, oc segment).
     int64_t tile_block, ic_segment, oc_block, oc_segment
-    int64_t mr, nr, b_ahead
+    int64_t mr, nr, panel_width, kr, b_ahead
     # Bytes of the scratch from tile to tile and, in a slab of some tiles, from row to row.
     int64_t v_row, m_row, slab_row, slab_tiles
 
@@ -34,12 +35,10 @@ cdef struct WinogradJob:
     # Tiles come from patches of t x t inputs; t * t positions.
     int64_t t, positions
     int64_t tiles_w, tiles_image, tiles
-    # Packed input channels of a group.
-    int64_t ic_packed
     int64_t vectors, lanes
     int64_t oc_segments
-    # Packed weights U[group][position][panel][ic][nr].
-    int64_t u_position, u_group
+    # Packed weights U[group][position] in panels.
+    Panels panels
     GemmFamily gemm
     pplconv_kernel input, output, weights, pack_channels, store_transposed, direct_sums
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from candidates import context_of, conv_problem, every_candidate
+from candidates import all_contexts, context_of, conv_problem, describe, every_candidate
 from pplconv.schedules import SCHEDULES, Schedule, compile_plan
 from problems import Problem
 
@@ -61,3 +61,48 @@ def test_a_place_in_the_scratch_may_be_far_and_is_whole_elements(loops):
     for name in places:
         with pytest.raises(ValueError, match="offsets are whole elements"):
             compile_plan(fields | {name: (1 << 31) + 2}, isa)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("loops", ["direct", "gemm", "winograd"])
+def test_panels_are_those_of_the_kernels(loops, layout):
+    """Neither width nor kr is the plan's to choose: the kernels read what they read."""
+    fields, isa, _ = fields_for(loops, layout)
+    assert fields["kr"] == 1
+    for kr in (0, 2, 4):
+        with pytest.raises(ValueError, match=f"kr is {kr}, but the kernels take 1"):
+            compile_plan(fields | {"kr": kr}, isa)
+    width = fields["panel_width"]
+    for other in (0, width // 2, width - 1, width + 1, 2 * width):
+        with pytest.raises(ValueError, match=f"panel_width is {other}, but the tile .* {width}"):
+            compile_plan(fields | {"panel_width": other}, isa)
+
+
+@pytest.mark.parametrize("block", [8, 16, 24])
+@pytest.mark.parametrize("shape", [SHAPES["direct"], (2, 3, 21, 30, (7, 6), (3, 3), 1, 1, 1)])
+def test_panels_inside_blocks_are_no_wider_than_the_tile(shape, block):
+    problem = conv_problem(Problem("float32", "NCHW", *shape, seed=7), block)
+    around = context_of(problem.numerics[0], 1)
+    for candidate in every_candidate(problem, around):
+        fields, kernel = candidate.fields(1), candidate.kernel
+        for width in (0, kernel.nr + 1):
+            with pytest.raises(ValueError, match=f"panel_width is {width}, but the tile"):
+                compile_plan(fields | {"panel_width": width}, around.isa)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("layout", "block"), [("NCHW", 0), ("NHWC", 0), ("NCHW", 8), ("NCHW", 16), ("NCHW", 24)]
+)
+def test_packed_weights_fit_their_memory_to_the_byte(layout, block, dtype):
+    """What plans say of its size is what the loops count, in every candidate."""
+    for shape in (*SHAPES.values(), (2, 3, 21, 30, (7, 6), (3, 3), 1, 1, 1)):
+        problem = conv_problem(Problem(dtype, layout, *shape, seed=7), block)
+        for around in all_contexts(problem.numerics[0]):
+            for candidate in every_candidate(problem, around):
+                fields = candidate.fields(around.threads)
+                compile_plan(fields, around.isa)
+                less = {"packed_weight_bytes": fields["packed_weight_bytes"] - 1}
+                with pytest.raises(ValueError, match="packed weights are larger"):
+                    compile_plan(fields | less, around.isa)
+                    pytest.fail(str(describe(candidate)))

@@ -218,24 +218,34 @@ def test_a_level_below_asks_for_nothing_else(monkeypatch):
 
 def test_a_missing_kernel_is_that_of_the_next_level():
     """Each tile of each operation, asked for on each level that is built."""
-    built = {(r.op, r.dtype, r.isa, r.mr, r.nr): r.symbol for r in kernels(MACHINE) if not r.tuning}
-    levels = list(dict.fromkeys(isa for _, _, isa, _, _ in built))
+    rows = [row for row in kernels(MACHINE) if not row.tuning]
+    built = {(r.op, r.dtype, r.isa, r.mr, r.nr, r.kr): r.symbol for r in rows}
+    levels = list(dict.fromkeys(isa for _, _, isa, *_ in built))
     lower = 0
     for isa in levels:
         ladder = [isa]
         while (next_one := below(ladder[-1])) is not None:
             ladder.append(next_one)
         assert _kernels.ladder(isa) == ladder
-        for op, dtype, mr, nr in {(op, dtype, mr, nr) for op, dtype, _, mr, nr in built}:
-            found = [built[key] for at in ladder if (key := (op, dtype, at, mr, nr)) in built]
+        for op, dtype, *tile in {(op, dtype, *tile) for op, dtype, _, *tile in built}:
+            found = [built[key] for at in ladder if (key := (op, dtype, at, *tile)) in built]
             if found:
-                assert _kernels.serving(op, dtype, isa, mr, nr) == found[0]
+                assert _kernels.serving(op, dtype, isa, *tile) == found[0]
                 lower += f"_{isa}" not in found[0]
             else:
                 with pytest.raises(LookupError, match=f"no kernel for {op}"):
-                    _kernels.serving(op, dtype, isa, mr, nr)
+                    _kernels.serving(op, dtype, isa, *tile)
     # Such as a tile of three narrower vectors, which is none of wider ones.
     assert lower or len(levels) == 1
+
+
+def test_a_kernel_of_another_kr_is_another_kernel():
+    kernel = next(row for row in kernels(MACHINE) if row.op == "gemm" and not row.tuning)
+    asked = "gemm", kernel.dtype, kernel.isa, kernel.mr, kernel.nr
+    assert _kernels.serving(*asked, kernel.kr) == kernel.symbol
+    for kr in (0, 2, 4):
+        with pytest.raises(LookupError, match="no kernel for gemm .*" + ("of kr" if kr else "")):
+            _kernels.serving(*asked, kr)
 
 
 def test_no_level_is_missing():

@@ -1,4 +1,4 @@
-"""Weights into panels: every order of k, whole or in parts, tails zero."""
+"""Weights into panels: every order of k, whole or in parts, in groups of k, tails zero."""
 
 from __future__ import annotations
 
@@ -43,7 +43,21 @@ def test_matrix_whose_channels_are_neighbours(checker, row, panel_width, rng):
                 check(checker, row, rng, oc, k, 1, panel_width, channel_block, across=True)
 
 
-def check(checker, row, rng, oc, ic, taps, panel_width, channel_block, across=False):
+@every_kernel
+@pytest.mark.parametrize("kr", [1, 2, 4])
+@pytest.mark.parametrize("panel_width", [1, 5, 8, 16])
+def test_groups_of_k(checker, row, kr, panel_width, rng):
+    """Each rest of k and of the channels, in each order of k."""
+    for oc in (1, panel_width, panel_width + 1, 3 * panel_width - 1):
+        for ic, taps in ((1, 1), (kr, 1), (kr + 1, 1), (3, 9), (2 * kr + 3, 3), (5, 5), (7, 2)):
+            for channel_block in {1, ic, kr, 3, ic + 2}:
+                check(checker, row, rng, oc, ic, taps, panel_width, channel_block, kr)
+        for k in range(1, 2 * kr + 2):
+            for channel_block in (1, k):
+                check(checker, row, rng, oc, k, 1, panel_width, channel_block, kr, across=True)
+
+
+def check(checker, row, rng, oc, ic, taps, panel_width, channel_block, kr=1, across=False):
     """Pack a random part of the panels; the others must stay as they are.
 
     `across`: output channels are neighbours, and rows may have gaps.
@@ -52,13 +66,14 @@ def check(checker, row, rng, oc, ic, taps, panel_width, channel_block, across=Fa
     size, panels = call.dtype.itemsize, -(-oc // panel_width)
     blocks = -(-ic // channel_block)
     k = blocks * channel_block * taps
+    groups = -(-k // kr)
     begin = int(rng.integers(0, panels))
     end = int(rng.integers(begin, panels)) + 1
     gap = int(rng.integers(0, 4))
     src_os, src_ks = (size, (oc + gap) * size) if across else ((ic * taps + gap) * size, size)
     src = call.place_input("src", (oc, ic, taps), (src_os, taps * src_ks, src_ks))
-    strides = (k * panel_width * size, panel_width * size, size)
-    call.place_output("dst", (end - begin, k, panel_width), strides)
+    strides = tuple(n * size for n in (groups * panel_width * kr, panel_width * kr, kr, 1))
+    call.place_output("dst", (end - begin, groups, panel_width, kr), strides)
     # The kernel counts panels from the first, wherever it begins.
     call.values["dst"] -= begin * strides[0]
     call.values |= {
@@ -69,12 +84,14 @@ def check(checker, row, rng, oc, ic, taps, panel_width, channel_block, across=Fa
         "ic": ic,
         "taps": taps,
         "panel_width": panel_width,
+        "kr": kr,
         "channel_block": channel_block,
     }
     padded = np.zeros((panels * panel_width, blocks * channel_block, taps), call.dtype)
     padded[:oc, :ic] = src
     padded = padded.reshape(-1, blocks, channel_block, taps)
-    expected = padded.transpose(0, 1, 3, 2).reshape(-1, k)
-    expected = expected.reshape(panels, panel_width, k).transpose(0, 2, 1)[begin:end]
+    rows = np.zeros((panels * panel_width, groups * kr), call.dtype)
+    rows[:, :k] = padded.transpose(0, 1, 3, 2).reshape(-1, k)
+    expected = rows.reshape(panels, panel_width, groups, kr).transpose(0, 2, 1, 3)[begin:end]
     context = (f"{oc=}", call.values)
     call.same_bits(call.run(context), expected, context)

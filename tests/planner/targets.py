@@ -32,7 +32,7 @@ TARGETS = (*MACHINES, "apple_m1")
 def table(arch: str) -> Iterator[dict[str, Any]]:
     """Rows of the kernel table of another architecture, without its addresses."""
     for kernel in kernels(arch):
-        names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "lanes")
+        names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "kr", "lanes")
         yield {name: getattr(kernel, name) for name in names}
 
 

@@ -14,7 +14,7 @@ import pytest
 import pplconv
 from asm.registry import ISAS
 from benchmarks.problems import load_nets
-from pplconv.algorithms import Candidate, CoreModel
+from pplconv.algorithms import Candidate, CoreModel, KernelKey
 from pplconv.algorithms.core_model import step_cycles
 from pplconv.config import Settings
 from pplconv.planner import Request, Target, plan_problem
@@ -79,13 +79,13 @@ def check_nest(nest: Any, core: CoreModel) -> None:
     """
     e, blocks = nest.numerics.operand_bytes, nest.blocks
     by_pixels = nest.orientation == "pixels"
-    panel = nest.panel_width * blocks["k_block"] * e
+    panel = nest.panels.width * blocks["k_block"] * e
     passing = WINDOW * blocks["nr"] * e if by_pixels else blocks["mr"] * LINE
     if panel + passing > core.l1_bytes:
         assert blocks["k_block"] == nest.problem.k
         assert panel <= core.l2_bytes // 4
         step = step_cycles(core, blocks["mr"], blocks["nr"] // nest.lanes)
-        assert nest.panel_width * e / core.l2_rate <= step
+        assert nest.panels.width * e / core.l2_rate <= step
     if nest.packed:
         packed = min(blocks["hw_segment"], nest.pixels) * blocks["k_block"] * e
         assert packed <= core.l2_bytes // (2 if by_pixels else 4)
@@ -100,7 +100,7 @@ def check_direct(direct: Any, core: CoreModel) -> None:
     rows = direct.slab_rows * direct.geometry[1] * direct.ic * e
     if direct.row_segment > 1:
         l2 = core.l2_bytes
-        assert direct.panel * direct.k_packed * e + min(rows, l2 // 2) <= l2
+        assert direct.panels.width * direct.k_packed * e + min(rows, l2 // 2) <= l2
         assert rows <= l2 // 2 or not direct.slab
 
 
@@ -142,6 +142,24 @@ def test_blocks_fit_caches_and_registers(target: Target, layout: str) -> None:
 
 
 SYMBOLS = {row["symbol"] for row in TABLE}
+
+
+def test_kernels_of_another_kr_are_others(target: Target) -> None:
+    """Such as those of integers, which take four k together."""
+    fours = [
+        row | {"kr": 4, "symbol": f"{row['symbol']}_4"}
+        for row in TABLE
+        if (row["op"], row["dtype"], row["isa"]) == ("gemm", "f32", "neon") and row["mr"] <= 4
+    ]
+    both = Target.of(target.machine, [*TABLE, *fours])
+    assert both.tiles("f32", "neon") == target.tiles("f32", "neon")
+    assert both.tiles("f32", "neon", 4) == (4, dict.fromkeys((4, 8, 12, 16), 4))
+    assert both.isas("f32", kr=4) == ("neon",)
+    key = KernelKey("gemm", 4, 8, 1)
+    assert both.symbol(key, "f32", "neon") == target.symbol(key, "f32", "neon")
+    assert both.symbol(key._replace(kr=4), "f32", "neon") in {row["symbol"] for row in fours}
+    with pytest.raises(LookupError, match="no kernel for gemm 4x8 of kr 4 in f32"):
+        target.symbol(key._replace(kr=4), "f32", "neon")
 
 
 @pytest.mark.parametrize("text", ["mb1ic64ih56oc64kh3ph1", "mb1ic256ih14oc1024kh1"])

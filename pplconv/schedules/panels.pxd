@@ -1,0 +1,72 @@
+# cython: cdivision=True
+"""How packed operands lie: in panels, as the kernel that reads them wants them.
+
+What ``algorithms/panels.py`` counts for plans, for the loops: packing, reading and checks ask here.
+"""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport GemmFamily
+from pplconv.schedules.base cimport ceil_div, least
+
+
+cdef struct Panels:
+    # `n` rows or columns of a product in panels [panel][k / kr][width][kr], with zeros where either
+    # ends: `kr` neighbouring k of one row or column lie side by side.
+    int64_t width, kr, n
+    # Bytes from one row or column of a panel to the next, from one group of k to the next and from
+    # one panel to the next; of all panels.
+    int64_t across, down, panel_bytes, bytes
+
+
+cdef struct Share:
+    # Rows or columns that one thread packs: whole panels.
+    int64_t begin, end
+
+
+cdef inline int64_t depth(int64_t k, int64_t kr) noexcept nogil:
+    # k in whole groups.
+    return ceil_div(k, kr) * kr
+
+
+cdef inline int64_t bytes_of(const Panels *p, int64_t k) noexcept nogil:
+    # What k takes of a panel.
+    return ceil_div(k, p.kr) * p.down
+
+
+cdef inline int64_t offset_in(const Panels *p, int64_t index, int64_t k) noexcept nogil:
+    # Bytes before a row or column, at the first k of a group.
+    return (index // p.width * p.panel_bytes + index % p.width * p.across
+            + k // p.kr * p.down)
+
+
+cdef inline Share share_of(const Panels *p, int64_t piece, int64_t pieces) noexcept nogil:
+    # Where a thread packs one of several pieces.
+    cdef Share s
+    cdef int64_t panels = ceil_div(p.n, p.width)
+    s.begin = panels * piece // pieces * p.width
+    s.end = least(panels * (piece + 1) // pieces * p.width, p.n)
+    return s
+
+
+cdef inline int check_panels(int64_t width, int64_t kr, const GemmFamily *gemm, int64_t side,
+                             bint whole) except -1:
+    # Refuse panels that the kernels do not read: `side` is that of the tile, which a panel has all
+    # of if it is `whole`.
+    if kr != gemm.kr:
+        raise ValueError(f"kr is {kr}, but the kernels take {gemm.kr} k together")
+    if width < 1 or width > side or whole and width != side:
+        raise ValueError(f"panel_width is {width}, but the tile that reads it has {side}")
+    return 0
+
+
+cdef inline Panels panels_of(int64_t width, int64_t kr, int64_t n, int64_t k,
+                             int64_t element) noexcept nogil:
+    # Panels that `check_panels` has seen: `n` rows or columns of `k` elements.
+    cdef Panels p
+    p.width, p.kr, p.n = width, kr, n
+    p.across = kr * element
+    p.down = width * p.across
+    p.panel_bytes = bytes_of(&p, k)
+    p.bytes = ceil_div(n, width) * p.panel_bytes
+    return p
