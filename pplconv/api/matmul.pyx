@@ -77,10 +77,16 @@ cdef object elements(tuple strides, int64_t size):
 
 
 cdef bint is_whole(object array):
-    """Whether elements are whole numbers of elements apart."""
+    """Whether elements are whole numbers of elements apart.
+
+    Strides of an array without elements, or along which there is but one, are anything, and stay
+    so when it is copied: NumPy takes such an array to be in order already.
+    """
     cdef int64_t size = array.dtype.itemsize
-    for stride in array.strides:
-        if stride % size:
+    if not array.size:
+        return True
+    for length, stride in zip(array.shape, array.strides):
+        if length > 1 and stride % size:
             return False
     return True
 
@@ -120,9 +126,11 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
     # One plan serves all PReLUs, those with one slope for all columns too.
     columns = b.shape[len(b.shape) - 1] if len(b.shape) > 1 else 1
     described = activation_of(activation, columns)
+    # Other sequences than tuples may be a PReLU too.
+    prelu = is_prelu(activation) or described.kind == "prelu"
     found = matrices.product_of(
         a.shape, elements(a.strides, size), b.shape, elements(b.strides, size), dtype, permitted,
-        may_swap=not with_bias and not is_prelu(activation))
+        may_swap=not with_bias and not prelu)
     if type(found) is str:
         return copied_first(a, b, found, dtype, activation, with_bias, threads)
     made = Multiplication(found.shape, None, DTYPES[dtype])
@@ -239,16 +247,17 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
             x = copy_of(x, how, found.dtype)
         else:
             y = copy_of(y, how, found.dtype)
-    activated = None
-    if found.prepared is not None:
-        activated = found.activation
-        if activated is None:
-            activated = Activation(
-                activation_of(activation, y.shape[y.ndim - 1] if y.ndim > 1 else 1),
-                found.prepared.bias_type)
+    activated = found.activation
+    if activated is None and form is PRELU:
+        described = activation_of(activation, y.shape[y.ndim - 1] if y.ndim > 1 else 1)
+        if found.prepared is not None:
+            activated = Activation(described, found.prepared.bias_type)
     product = run(found, x, y, original_a, original_b, bias, residual, activated, out)
     if product is not MISALIGNED:
         return product
+    if isinstance(out, np.ndarray):  # below, the operands are copies
+        check_overlap(out, NULL, original_a, NULL, "a")
+        check_overlap(out, NULL, original_b, NULL, "b")
     return matmul(np.require(x, requirements=("A", "C")), np.require(y, requirements=("A", "C")),
                   bias=bias, residual=residual, activation=activation, out=out, threads=threads)
 
@@ -263,9 +272,10 @@ cdef object of_nothing(object x, object y, object bias, object residual, object 
 
 
 cdef bint hold_aligned(object array, View *view) except -1:
-    """Hold an array's memory; tell whether its elements are aligned."""
+    """Hold an array's memory; tell whether its elements, if it has any, are aligned."""
     hold(array, view, PyBUF_STRIDES)
-    return <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize == 0
+    return (view.buffer.len == 0
+            or <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize == 0)
 
 
 cdef object run(Multiplication m, object x, object y, object original_a, object original_b,
