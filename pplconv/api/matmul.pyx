@@ -122,6 +122,7 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
         if operand.dtype is not DTYPES[dtype] or not is_whole(operand):
             return copied_first(a, b, name, dtype, activation, with_bias, threads)
     permitted = arguments.check_precision(None, dtype)
+    matrices.matrix_shapes(a.shape, b.shape)  # else slopes might be blamed for the shape of b
     # Bias and slopes follow the columns of the result; packed a has them along its vectors' rows.
     # One plan serves all PReLUs, those with one slope for all columns too.
     columns = b.shape[len(b.shape) - 1] if len(b.shape) > 1 else 1

@@ -234,6 +234,7 @@ A, B = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
         ("b", A, np.ones(4, np.float32), {}),
         ("b", np.ones((2, 0), np.float32), B, {}),
         ("b", A, np.float32(1), {}),
+        ("b", A, np.float32(1), {"activation": ("prelu", np.ones(4))}),
         ("b", np.ones((2, 2, 3), np.float32), np.ones((3, 3, 4), np.float32), {}),
         ("bias", A, B, {"bias": np.ones(3, np.float32)}),
         ("bias", A, B, {"bias": np.ones(4)}),
