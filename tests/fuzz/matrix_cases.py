@@ -106,10 +106,13 @@ class MatrixCase(Case):
         As for all cases.
     forced : bool
         Whether `matmul` has a plan drawn from all that could serve, not the cheapest.
+    again : bool
+        Whether a call of the same plan, with other numbers, comes before.
     """
 
     problem: Product
     forced: bool = False
+    again: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -180,7 +183,10 @@ class MatrixCase(Case):
         self, operands: dict[str, Any], arguments: dict[str, Any], out: Any
     ) -> tuple[np.ndarray, pplconv.Plan | None]:
         """As all cases."""
+        again = self.again and self.spoiled is None
         if self.call == "matmul":
+            if again:
+                pplconv.matmul(**self._others(operands, arguments))
             return pplconv.matmul(**operands, **arguments, out=out), None
         operands = dict(operands)
         x, residual = operands.pop("input"), operands.pop("residual")
@@ -188,8 +194,19 @@ class MatrixCase(Case):
         if self.call == "Linear, prepared":
             arguments["input_shape"] = shape
         layer = pplconv.Linear(**operands, **arguments)
+        if again:
+            layer(np.ones(shape, self.problem.dtype))
         y = layer(x, residual, out)
         return y, layer.plan_for(shape)
+
+    def _others(self, operands: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call of the same plan, whose bias and slopes are others."""
+        others = {**operands, **arguments, "residual": None}
+        if others["bias"] is not None:
+            others["bias"] = np.ones(self.problem.columns, self.problem.dtype)
+        if self.problem.activation == "prelu":
+            others["activation"] = ("prelu", np.full(self.problem.columns, 0.5))
+        return others
 
     def plan(self, **changes: Any) -> pplconv.Plan | None:
         """As all cases; `matmul` shows none."""
@@ -251,12 +268,13 @@ class MatrixCase(Case):
             f"{name} {self.plain[name].shape} {self.plain[name].dtype}" for name in (first, second)
         )
         arguments = (f"{name}={value!r}" for name, value in self.arguments.items())
-        forced = " with any plan" if self.forced else ""
+        forced = (" with any plan" if self.forced else "") + (" again" if self.again else "")
         return f"{self.call} on {', '.join(factors)}{forced}, {', '.join(arguments)}"
 
     def simpler(self) -> Iterator[Case]:
         """As all cases."""
         yield replace(self, forced=False)
+        yield replace(self, again=False)
         yield from super().simpler()
 
     def smaller_problems(self) -> Iterator[Product]:
@@ -393,6 +411,7 @@ def draw_product(seed: int, r: Random) -> MatrixCase:
         call=call,
         out=r.choice((None, 0, 1, 3, 16)),
         forced=is_matmul and r.random() < 0.3,
+        again=r.random() < 0.3,
         **wrong,
         **draws.surroundings(r),
     )

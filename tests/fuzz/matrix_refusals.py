@@ -72,7 +72,7 @@ def spoil(
         operands["a"] = np.ones((2, *np.shape(operands["a"])[-2:]), p.types[0])
         changed = np.ones((3, *array.shape[-2:]), array.dtype)
     elif of == "dimensions":
-        changed = array[0]
+        changed = np.ones(array.shape[1:], array.dtype)
     elif of == "size":
         changed, error = 8, TypeError
     else:
