@@ -1,26 +1,24 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """`matmul`: from the caller's arrays to the GEMM nest and back, with a cache of plans."""
 
-from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
+from cpython.buffer cimport PyBUF_STRIDES
 from libc.stdint cimport int64_t, uintptr_t
 
 from pplconv.memory.arrays cimport (
     View,
     as_array,
-    check_operand,
     check_overlap,
     dtype_name,
     hold,
-    hold_out,
     hold_plain,
-    new_array,
 )
-from pplconv.api.keys cimport is_plain, is_plain_activation, is_prelu
+from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.api.prepared cimport (
     Activation,
     Operands,
     Prepared,
     hold_nothing,
+    hold_results,
     release_all,
 )
 from pplconv.api.ready cimport computed_bias, plain_bias, scope_around
@@ -37,10 +35,8 @@ from pplconv.api.activation import activation_of
 from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import ForkableLock
 
+# Dimensions of an array, as NumPy limits them.
 cdef enum:
-    # Bound of the cache.
-    PLANS = 256
-    # Dimensions of an array, as NumPy limits them.
     MOST_DIMENSIONS = 64
 
 
@@ -238,9 +234,7 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
         found = make(x, y, dtype, activation, bias is not None, arguments.check_threads(threads))
         if key is not None:
             with lock:
-                while len(known) >= PLANS:
-                    del known[next(iter(known))]
-                known[key] = found
+                keep_plan(known, key, found, PLANS)
     original_a, original_b = x, y
     while found.copied is not None:
         how, found = found.copied
@@ -290,7 +284,7 @@ cdef object run(Multiplication m, object x, object y, object original_a, object 
     cdef object dtype = m.dtype
     cdef int64_t size = dtype.itemsize
     cdef int team
-    cdef object plain_residual = None, wanted, offset
+    cdef object wanted, offset
     hold_nothing(&o)
     try:
         if not (hold_aligned(x, &o.x) and hold_aligned(y, &o.weight)):
@@ -300,22 +294,8 @@ cdef object run(Multiplication m, object x, object y, object original_a, object 
             if prepared is not None:
                 wanted = DTYPES[prepared.bias_type]
                 hold_plain(computed_bias(bias, wanted), wanted, &o.bias)
-        if residual is not None:
-            residual = as_array(residual, "residual", dtype)
-            check_operand(residual, "residual", m.shape, dtype)
-            plain_residual = hold_plain(residual, dtype, &o.residual)
-        if out is None:
-            out = new_array(m.shape, dtype)
-            hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
-        else:
-            hold_out(out, m.shape, m.dims, <int> len(m.shape), dtype, &o.y)
-            check_overlap(out, &o.y, original_a, NULL, "a")
-            check_overlap(out, &o.y, original_b, NULL, "b")
-            if bias is not None:
-                check_overlap(out, &o.y, bias, NULL, "bias")
-            if residual is not None:
-                check_overlap(out, &o.y, residual,
-                              &o.residual if plain_residual is residual else NULL, "residual")
+        out = hold_results(&o, residual, out, m.shape, m.dims, <int> len(m.shape), dtype,
+                           original_a, NULL, "a", original_b, "b", bias)
         if prepared is None:  # no element to compute
             return out
         schedule = prepared.schedule
