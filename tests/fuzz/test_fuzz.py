@@ -6,6 +6,7 @@ The seeds are others in each run, as more is found that way; what is found print
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -243,6 +244,31 @@ def test_writing_beside_the_output_is_found(kind, monkeypatch):
 
     monkeypatch.setattr(checking, "_call", broken)
     with pytest.raises(Finding, match="written before the output"):
+        check(case)
+
+
+@pytest.mark.parametrize("call", ["Conv2d", "Linear"])
+def test_an_error_beyond_what_the_plan_states_is_found(call, monkeypatch):
+    case = next(
+        case
+        for case in map(draw, itertools.count())
+        if case.call == call
+        and case.predicted() is None
+        and case.ordinary
+        and not (case.spoiled or case.wisdom)
+        and "max_workspace" not in case.problem.options
+        and case.problem.options.get("tolerance", 1e-5) == 1e-5
+        and np.prod(case.output_shape) >= checking.ENOUGH_FOR_BOUNDS
+    )
+    real = checking._call
+
+    def broken(*arguments):
+        y, plan = real(*arguments)
+        return y, replace(plan, error_bound=1e-12)
+
+    check(case)
+    monkeypatch.setattr(checking, "_call", broken)
+    with pytest.raises(Finding, match="where 1e-12 is stated"):
         check(case)
 
 
