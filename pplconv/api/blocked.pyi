@@ -5,7 +5,7 @@ from typing import Any, SupportsIndex, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from .conv import _Input
+from .layer import _Input
 
 _Float = TypeVar("_Float", np.float16, np.float32, np.float64)
 

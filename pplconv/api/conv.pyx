@@ -5,20 +5,16 @@ One call goes like this: the plan and packed weights of the input's shape are fo
 (``ready``), the arrays become pointers (`memory.arrays`), and ``prepared`` runs the loops.
 """
 
-from cpython.buffer cimport PyBUF_ND
 from libc.stdint cimport int64_t
 
 from pplconv.memory.arrays cimport (
     as_array,
     batched_shape,
-    conversion,
     dtype_name,
     has_dims,
-    hold,
     hold_plain,
-    lies_plain,
 )
-from pplconv.api.prepared cimport Operands, hold_nothing, release_all, run
+from pplconv.api.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.layer cimport Layer
 from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
 
@@ -27,6 +23,7 @@ from functools import partial
 from pplconv.api import arguments, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
+from pplconv.api.layer import rebuild
 from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
@@ -157,7 +154,8 @@ search, search_seconds, max_workspace, threads
                  activation=None, layout="NCHW", algorithm="auto", tolerance=None,
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
                  max_workspace=None, threads=None):
-        shapes.check_weight_is_no_size(weight)
+        shapes.check_weight_is_no_size(
+            weight, "(oc, ic / groups, kh, kw)", "Conv2d", "numbers of channels")
         self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
                       activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
@@ -274,32 +272,23 @@ search, search_seconds, max_workspace, threads
             If memory for the output or the scratch cannot be had.
         """
         cdef ReadyPlans plans = self.made()
-        cdef Ready ready = plans.latest()
+        cdef object x, scope = plans.scope()
+        cdef Ready ready = plans.latest(scope)
         cdef Operands o
-        cdef object x
-        cdef object scope = plans.scope()
         hold_nothing(&o)
         try:
-            if not lies_plain(input, self.dtype, &o.x):
-                input = as_array(input, "input", self.dtype)
-                if dtype_name(input, "input") != self.dtype_name:
-                    raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}"
-                                    f"{conversion(input.dtype, self.dtype)}")
+            input = self.taken(input, &o.x)
             x = input if o.x.held else None
             if self.blocked and input.ndim == 4:
                 shapes.check_is_blocked("input", input.shape, self.in_channels)
             if (x is None or ready is None
-                    or ready.scope is not scope and ready.scope != scope
                     or not has_dims(&o.x, ready.prepared.input_dims, ready.prepared.ndim)):
                 shape = batched_shape(input, "input", dimensions(self.layout))
                 ready = plans.of_shape(shape, scope)
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
-            if ready.bias is not None:
-                hold(ready.bias, &o.bias, PyBUF_ND)
-            return run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared),
-                       ready.packed.filters, None, None, residual, ready.activation, out,
-                       o.x.buffer.ndim == ready.prepared.ndim)
+            return ready.compute(&o, input, x, residual, out,
+                                 o.x.buffer.ndim == ready.prepared.ndim)
         finally:
             release_all(&o)
 
@@ -313,34 +302,25 @@ search, search_seconds, max_workspace, threads
         )
 
     cdef tuple pickled(self):
-        """The arguments of `_unpickle`."""
         return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
                 self.activation, self.layout, *(self.settings[name] for name in SETTINGS),
                 self.precision)
 
-    cdef tuple pickling(self):
-        return Conv2d, _unpickle, _unpickle_subclass, _unpickle_prepared
+    cdef object base(self):
+        return Conv2d
+
+    cdef int construct(self, tuple pickled) except -1:
+        weight, bias, stride, padding, dilation, groups, activation, layout, *settings = pickled
+        Conv2d.__init__(self, weight, bias, stride, padding, dilation, groups,
+                        activation=activation, layout=layout, **dict(zip(PICKLED, settings)))
+        return 0
+
+    cdef int describe_pickled(self, tuple pickled) except -1:
+        weight, bias, stride, padding, dilation, groups, activation, layout, *settings = pickled
+        return self.describe(weight, bias, stride, padding, dilation, groups, activation, layout,
+                             dict(zip(PICKLED, settings)))
 
 
-def _unpickle(*values):
-    """Rebuild a `Conv2d`."""
-    return _unpickle_subclass(Conv2d, *values)
-
-
-def _unpickle_subclass(kind, *values):
-    """Rebuild an object of a subclass, whose constructor may take anything."""
-    cdef Conv2d conv = Conv2d.__new__(kind)
-    weight, bias, stride, padding, dilation, groups, activation, layout, *settings = values
-    Conv2d.__init__(conv, weight, bias, stride, padding, dilation, groups, activation=activation,
-                    layout=layout, **dict(zip(PICKLED, settings)))
-    return conv
-
-
-def _unpickle_prepared(tuple values, list plans, dict packed, double tolerance, kind=Conv2d):
-    """Rebuild a `Conv2d` on read-only arrays, with plans and packed weights."""
-    cdef Conv2d conv = Conv2d.__new__(kind)
-    weight, bias, stride, padding, dilation, groups, activation, layout = values[:8]
-    conv.describe(weight, bias, stride, padding, dilation, groups, activation, layout,
-                  dict(zip(PICKLED, values[8:])))
-    conv.plans.take_over(plans, packed, tolerance)
-    return conv
+def _unpickle(*pickled):
+    """Rebuild a `Conv2d` that version 0.1.0 has pickled."""
+    return rebuild(Conv2d, Conv2d, *pickled)

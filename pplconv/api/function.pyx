@@ -13,7 +13,7 @@ from pplconv.memory.arrays cimport (
     dtype_name,
     hold_plain,
 )
-from pplconv.api.keys cimport is_plain, is_plain_activation, is_prelu
+from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.api.prepared cimport (
     Activation,
     Operands,
@@ -34,11 +34,6 @@ from pplconv.api.settings import checked
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock
-
-# Bound of the cache: plans are small (a few hundred bytes each, no tables).
-cdef enum:
-    CONV2D_PLANS = 256
-
 
 cdef dict conv2d_plans = {}
 cdef object PRELU = object()  # in keys: a PReLU with any slopes
@@ -92,9 +87,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     made = prepared, Activation(described, prepared.bias_type)
     if key is not None:
         with conv2d_lock:
-            while len(conv2d_plans) >= CONV2D_PLANS:
-                del conv2d_plans[next(iter(conv2d_plans))]
-            conv2d_plans[key] = (made[0], None) if prelu else made
+            keep_plan(conv2d_plans, key, (made[0], None) if prelu else made, PLANS)
     return made
 
 

@@ -1,4 +1,16 @@
-"""Keys of caches of plans: which arguments can stand in one."""
+"""Caches of plans: how many they keep, and which arguments can stand in a key."""
+
+# Bound of a function's cache: plans are small (a few hundred bytes each, no tables).
+cdef enum:
+    PLANS = 256
+
+
+cdef inline int keep_plan(dict plans, object key, object made, Py_ssize_t most) except -1:
+    """Keep a plan in the place of the oldest; the caller holds the lock of the cache."""
+    while len(plans) >= most:
+        del plans[next(iter(plans))]
+    plans[key] = made
+    return 0
 
 
 cdef inline bint is_plain(object value) noexcept:

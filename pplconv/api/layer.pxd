@@ -1,6 +1,7 @@
 """What prepared operators have in common; see ``layer.pyx``."""
 
 from pplconv.api.ready cimport ReadyPlans
+from pplconv.memory.arrays cimport View, lies_plain
 
 
 cdef class Layer:
@@ -14,8 +15,17 @@ cdef class Layer:
             raise TypeError(f"{type(self).__name__} was made without its __init__")
         return self.plans
 
+    cdef inline object taken(self, object input, View *view):
+        """The input as an array, which is held already if kernels read it as it lies."""
+        if lies_plain(input, self.dtype, view):
+            return input
+        return self.converted(input)
+
+    cdef object converted(self, object input)
     cdef int keep_copies(self) except -1
     cdef object shown_plan(self, tuple shape)
     cdef str arrays_text(self)
     cdef tuple pickled(self)
-    cdef tuple pickling(self)
+    cdef object base(self)
+    cdef int construct(self, tuple pickled) except -1
+    cdef int describe_pickled(self, tuple pickled) except -1

@@ -1,9 +1,36 @@
-"""Types of what `Conv2d` and `Linear` have in common."""
+"""Types of what `Conv2d` and `Linear` have in common, and of arguments of all calls."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import (
+    Any,
+    Literal,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    TypeAlias,
+    TypeVar,
+    overload,
+)
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from ..planner import Plan
+
+class _SupportsDLPack(Protocol):
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[Any, Any]: ...
+
+_Float = TypeVar("_Float", np.float16, np.float32, np.float64)
+_Input: TypeAlias = ArrayLike | _SupportsDLPack
+_Activation: TypeAlias = (
+    Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
+    | tuple[Literal["clip"], SupportsFloat, SupportsFloat]
+    | tuple[Literal["leaky_relu"], SupportsFloat]
+    | tuple[Literal["prelu"], _Input]
+    | None
+)
+_Precision: TypeAlias = Literal["fp32", "fp16"] | None
 
 class Layer:
     @property
@@ -13,6 +40,10 @@ class Layer:
     @property
     def dtype(self) -> np.dtype[Any]: ...
     @property
+    def activation(self) -> _Activation: ...
+    @property
+    def precision(self) -> _Precision: ...
+    @property
     def search(self) -> str: ...
     @property
     def search_seconds(self) -> float: ...
@@ -20,3 +51,18 @@ class Layer:
     def max_workspace(self) -> int | None: ...
     @property
     def threads(self) -> int | None: ...
+    @overload
+    def __call__(
+        self,
+        input: NDArray[_Float],
+        residual: _Input | None = None,
+        out: NDArray[_Float] | None = None,
+    ) -> NDArray[_Float]: ...
+    @overload
+    def __call__(
+        self,
+        input: _Input,
+        residual: _Input | None = None,
+        out: NDArray[Any] | None = None,
+    ) -> NDArray[Any]: ...
+    def plan_for(self, input_shape: Sequence[SupportsIndex]) -> Plan: ...

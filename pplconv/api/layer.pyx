@@ -1,6 +1,8 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What `Conv2d` and `Linear` have in common: weights kept and packed once, settings, pickles."""
 
+from pplconv.memory.arrays cimport as_array, conversion, dtype_name
+
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +20,14 @@ cdef class Layer:
     weight, bias : ndarray
         The copies, read-only; `bias` is None if there is none.
     """
+
+    cdef object converted(self, object input):
+        """An input that does not lie as kernels read it, as an array of the weights' type."""
+        input = as_array(input, "input", self.dtype)
+        if dtype_name(input, "input") != self.dtype_name:
+            raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}"
+                            f"{conversion(input.dtype, self.dtype)}")
+        return input
 
     cdef int keep_copies(self) except -1:
         """Copy the arrays before the first plan is made."""
@@ -67,19 +77,23 @@ cdef class Layer:
         return self.settings["threads"]
 
     cdef tuple pickled(self):
-        """The arguments of the function that rebuilds it."""
+        """The arguments of `construct` and `describe_pickled`."""
         raise NotImplementedError
 
-    cdef tuple pickling(self):
-        """The class, and three functions that rebuild: it, a subclass, and one with its plans."""
+    cdef object base(self):
+        """The class that pickles itself in this way; objects may be of a subclass."""
+        raise NotImplementedError
+
+    cdef int construct(self, tuple pickled) except -1:
+        """Call the constructor of `base`, with what `pickled` gave."""
+        raise NotImplementedError
+
+    cdef int describe_pickled(self, tuple pickled) except -1:
+        """Keep what `pickled` gave, the arrays as they are."""
         raise NotImplementedError
 
     def __reduce__(self):
-        base, rebuild, rebuild_subclass, _ = self.pickling()
-        values = self.pickled()
-        if type(self) is base:
-            return rebuild, values
-        return rebuild_subclass, (type(self), *values), state_of(self)
+        return rebuild, (self.base(), type(self), *self.pickled()), state_of(self)
 
     def __reduce_prepared__(self, threads):
         """Reduce for a process of this machine and version that shares memory with this one.
@@ -99,12 +113,25 @@ cdef class Layer:
         tuple
             As from `object.__reduce__`.
         """
-        base, _, _, rebuild = self.pickling()
+        base = self.base()
         # A subclass with its own way of pickling is pickled that way.
         if (type(self).__reduce__ is not base.__reduce__
                 or type(self).__reduce_ex__ is not base.__reduce_ex__):
             return self.__reduce_ex__(5)
-        values = (self.pickled(), *self.made().for_other_process(threads))
-        if type(self) is base:
-            return rebuild, values
-        return rebuild, (*values, type(self)), state_of(self)
+        values = (base, type(self), self.pickled(), *self.made().for_other_process(threads))
+        return rebuild_prepared, values, state_of(self)
+
+
+def rebuild(base, kind, *pickled):
+    """Rebuild an object of `kind`: `base`, or a subclass, whose constructor may take anything."""
+    cdef Layer layer = base.__new__(kind)
+    layer.construct(pickled)
+    return layer
+
+
+def rebuild_prepared(base, kind, tuple pickled, list plans, dict packed, double tolerance):
+    """Rebuild the same on read-only arrays, with plans and packed weights."""
+    cdef Layer layer = base.__new__(kind)
+    layer.describe_pickled(pickled)
+    layer.plans.take_over(plans, packed, tolerance)
+    return layer

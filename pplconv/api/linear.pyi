@@ -1,13 +1,9 @@
 """Types of `Linear`. An array of a known dtype gives an array of that dtype."""
 
 from collections.abc import Sequence
-from typing import Any, SupportsFloat, SupportsIndex, overload
+from typing import SupportsFloat, SupportsIndex
 
-from numpy.typing import NDArray
-
-from ..planner import Plan
-from .conv import _Activation, _Float, _Input, _Precision
-from .layer import Layer
+from .layer import Layer, _Activation, _Input, _Precision
 
 class Linear(Layer):
     def __init__(
@@ -29,22 +25,3 @@ class Linear(Layer):
     def in_features(self) -> int: ...
     @property
     def out_features(self) -> int: ...
-    @property
-    def activation(self) -> _Activation: ...
-    @property
-    def precision(self) -> _Precision: ...
-    @overload
-    def __call__(
-        self,
-        input: NDArray[_Float],
-        residual: _Input | None = None,
-        out: NDArray[_Float] | None = None,
-    ) -> NDArray[_Float]: ...
-    @overload
-    def __call__(
-        self,
-        input: _Input,
-        residual: _Input | None = None,
-        out: NDArray[Any] | None = None,
-    ) -> NDArray[Any]: ...
-    def plan_for(self, input_shape: Sequence[SupportsIndex]) -> Plan: ...

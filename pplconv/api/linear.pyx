@@ -1,20 +1,15 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """`Linear`: a product with a matrix of weights that is packed once."""
 
-from cpython.buffer cimport PyBUF_ND
-
 from pplconv.memory.arrays cimport (
     as_array,
     check_operand,
-    conversion,
     dtype_name,
-    hold,
     hold_plain,
-    lies_plain,
     refuse_out,
 )
 from pplconv.api.layer cimport Layer
-from pplconv.api.prepared cimport Operands, hold_nothing, release_all, run
+from pplconv.api.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
 
 from functools import partial
@@ -103,7 +98,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
 
     def __init__(self, weight, bias=None, *, activation=None, precision=None, input_shape=None,
                  search="estimate", search_seconds=0.5, max_workspace=None, threads=None):
-        matrices.check_weight_is_no_size(weight)
+        shapes.check_weight_is_no_size(
+            weight, "(out_features, in_features)", "Linear", "numbers of features")
         self.describe(as_array(weight, "weight"), bias, activation, precision, {
             "search": search, "search_seconds": search_seconds, "max_workspace": max_workspace,
             "threads": threads})
@@ -196,28 +192,21 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
             If memory for the output or the scratch cannot be had.
         """
         cdef ReadyPlans plans = self.made()
-        cdef Ready ready = plans.latest()
-        cdef Operands o
         cdef object x, y, shape = None, scope = plans.scope()
+        cdef Ready ready = plans.latest(scope)
+        cdef Operands o
         cdef bint is_matrix
         hold_nothing(&o)
         try:
-            if not lies_plain(input, self.dtype, &o.x):
-                input = as_array(input, "input", self.dtype)
-                if dtype_name(input, "input") != self.dtype_name:
-                    raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}"
-                                    f"{conversion(input.dtype, self.dtype)}")
+            input = self.taken(input, &o.x)
             x = input if o.x.held else None
             is_matrix = x is not None and o.x.buffer.ndim == 2
             if (not is_matrix or ready is None
-                    or ready.scope is not scope and ready.scope != scope
                     or o.x.buffer.shape[0] != ready.prepared.input_dims[0]
                     or o.x.buffer.shape[1] != ready.prepared.input_dims[1]):
                 ready = plans.of_shape(self.matrix_shape(input.shape, "input"), scope)
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
-            if ready.bias is not None:
-                hold(ready.bias, &o.bias, PyBUF_ND)
             if o.x.buffer.ndim != 2:
                 shape = (*input.shape[:-1], self.weight.shape[0])
                 if residual is not None:
@@ -231,8 +220,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
                     y = None
             else:
                 y = out
-            y = run(ready.prepared, &o, input, x, ready.packed.data_for(ready.prepared),
-                    ready.packed.filters, None, None, residual, ready.activation, y, True)
+            y = ready.compute(&o, input, x, residual, y, True)
             if shape is None:
                 return y
             return y.reshape(shape) if out is None else out
@@ -251,28 +239,15 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         return (self.weight, self.bias, self.activation, self.precision,
                 *(self.settings[name] for name in SETTINGS))
 
-    cdef tuple pickling(self):
-        return Linear, _unpickle, _unpickle_subclass, _unpickle_prepared
+    cdef object base(self):
+        return Linear
 
+    cdef int construct(self, tuple pickled) except -1:
+        weight, bias, activation, precision, *settings = pickled
+        Linear.__init__(self, weight, bias, activation=activation, precision=precision,
+                        **dict(zip(SETTINGS, settings)))
+        return 0
 
-def _unpickle(*values):
-    """Rebuild a `Linear`."""
-    return _unpickle_subclass(Linear, *values)
-
-
-def _unpickle_subclass(kind, *values):
-    """Rebuild an object of a subclass, whose constructor may take anything."""
-    cdef Linear layer = Linear.__new__(kind)
-    weight, bias, activation, precision, *settings = values
-    Linear.__init__(layer, weight, bias, activation=activation, precision=precision,
-                    **dict(zip(SETTINGS, settings)))
-    return layer
-
-
-def _unpickle_prepared(tuple values, list plans, dict packed, double tolerance, kind=Linear):
-    """Rebuild a `Linear` on read-only arrays, with plans and packed weights."""
-    cdef Linear layer = Linear.__new__(kind)
-    weight, bias, activation, precision = values[:4]
-    layer.describe(weight, bias, activation, precision, dict(zip(SETTINGS, values[4:])))
-    layer.plans.take_over(plans, packed, tolerance)
-    return layer
+    cdef int describe_pickled(self, tuple pickled) except -1:
+        weight, bias, activation, precision, *settings = pickled
+        return self.describe(weight, bias, activation, precision, dict(zip(SETTINGS, settings)))

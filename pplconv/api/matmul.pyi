@@ -4,7 +4,7 @@ from typing import Any, SupportsIndex, overload
 
 from numpy.typing import NDArray
 
-from .conv import _Activation, _Float, _Input
+from .layer import _Activation, _Float, _Input
 
 @overload
 def matmul(

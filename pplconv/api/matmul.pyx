@@ -1,28 +1,26 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """`matmul`: from the caller's arrays to the GEMM nest and back, with a cache of plans."""
 
-from cpython.buffer cimport PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
+from cpython.buffer cimport PyBUF_STRIDES
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stdint cimport int64_t, uintptr_t
 
 from pplconv.memory.arrays cimport (
     View,
     as_array,
-    check_operand,
     check_overlap,
     dtype_name,
     hold,
-    hold_out,
     hold_plain,
-    new_array,
     release,
 )
-from pplconv.api.keys cimport is_plain, is_plain_activation, is_prelu
+from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.api.prepared cimport (
     Activation,
     Operands,
     Prepared,
     hold_nothing,
+    hold_results,
     release_all,
 )
 from pplconv.api.ready cimport computed_bias, plain_bias, scope_around
@@ -39,10 +37,8 @@ from pplconv.api.activation import activation_of
 from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import ForkableLock
 
+# Dimensions of an array, as NumPy limits them.
 cdef enum:
-    # Bound of the cache.
-    PLANS = 256
-    # Dimensions of an array, as NumPy limits them.
     MOST_DIMENSIONS = 64
 
 
@@ -105,10 +101,16 @@ cdef object elements(tuple strides, int64_t size):
 
 
 cdef bint is_whole(object array):
-    """Whether elements are whole numbers of elements apart."""
+    """Whether elements are whole numbers of elements apart.
+
+    Strides of an array without elements, or along which there is but one, are anything, and stay
+    so when it is copied: NumPy takes such an array to be in order already.
+    """
     cdef int64_t size = array.dtype.itemsize
-    for stride in array.strides:
-        if stride % size:
+    if not array.size:
+        return True
+    for length, stride in zip(array.shape, array.strides):
+        if length > 1 and stride % size:
             return False
     return True
 
@@ -144,13 +146,16 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
         if operand.dtype is not DTYPES[dtype] or not is_whole(operand):
             return copied_first(a, b, name, dtype, activation, with_bias, threads)
     permitted = arguments.check_precision(None, dtype)
+    matrices.matrix_shapes(a.shape, b.shape)  # else slopes might be blamed for the shape of b
     # Bias and slopes follow the columns of the result; packed a has them along its vectors' rows.
     # One plan serves all PReLUs, those with one slope for all columns too.
     columns = b.shape[len(b.shape) - 1] if len(b.shape) > 1 else 1
     described = activation_of(activation, columns)
+    # Other sequences than tuples may be a PReLU too.
+    prelu = is_prelu(activation) or described.kind == "prelu"
     found = matrices.product_of(
         a.shape, elements(a.strides, size), b.shape, elements(b.strides, size), dtype, permitted,
-        may_swap=not with_bias and not is_prelu(activation))
+        may_swap=not with_bias and not prelu)
     if type(found) is str:
         return copied_first(a, b, found, dtype, activation, with_bias, threads)
     made = Multiplication(found.shape, None, DTYPES[dtype])
@@ -272,9 +277,7 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
         found = make(x, y, dtype, activation, bias is not None, arguments.check_threads(threads))
         if key is not None:
             with lock:
-                while len(known) >= PLANS:
-                    del known[next(iter(known))]
-                known[key] = found
+                keep_plan(known, key, found, PLANS)
     original_a, original_b = x, y
     while found.copied is not None:
         how, found = found.copied
@@ -284,15 +287,16 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
         else:
             release(&o.weight)
             y = copy_of(y, how, found.dtype)
-    activated = None
-    if found.prepared is not None:
-        activated = found.activation
-        if activated is None:
-            activated = Activation(
-                activation_of(activation, y.shape[y.ndim - 1] if y.ndim > 1 else 1),
-                found.prepared.bias_type)
+    activated = found.activation
+    if activated is None and form is PRELU:
+        described = activation_of(activation, y.shape[y.ndim - 1] if y.ndim > 1 else 1)
+        if found.prepared is not None:
+            activated = Activation(described, found.prepared.bias_type)
     if hold_aligned(x, &o.x) and hold_aligned(y, &o.weight):
         return run(found, o, x, y, original_a, original_b, bias, residual, activated, out)
+    if isinstance(out, np.ndarray):  # below, the operands are copies
+        check_overlap(out, NULL, original_a, NULL, "a")
+        check_overlap(out, NULL, original_b, NULL, "b")
     return matmul(np.require(x, requirements=("A", "C")), np.require(y, requirements=("A", "C")),
                   bias=bias, residual=residual, activation=activation, out=out, threads=threads)
 
@@ -310,7 +314,8 @@ cdef bint hold_aligned(object array, View *view) except -1:
     """Hold an array's memory, if it is not held yet; tell whether its elements are aligned."""
     if not view.held:
         hold(array, view, PyBUF_STRIDES)
-    return <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize == 0
+    return (view.buffer.len == 0
+            or <uintptr_t> view.buffer.buf % <uintptr_t> view.buffer.itemsize == 0)
 
 
 cdef object run(Multiplication m, Operands *o, object x, object y, object original_a,
@@ -323,28 +328,15 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
     cdef object dtype = m.dtype
     cdef int64_t size = dtype.itemsize
     cdef int team
-    cdef object plain_residual = None, wanted, offset
+    cdef object wanted, offset
     if bias is not None:
         bias = plain_bias(bias, y.shape[len(y.shape) - 1] if len(y.shape) > 1 else 1, dtype)
         if prepared is not None:
             wanted = DTYPES[prepared.bias_type]
             hold_plain(computed_bias(bias, wanted), wanted, &o.bias)
-    if residual is not None:
-        residual = as_array(residual, "residual", dtype)
-        check_operand(residual, "residual", m.shape, dtype)
-        plain_residual = hold_plain(residual, dtype, &o.residual)
-    if out is None:
-        out = new_array(m.shape, dtype)
-        hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
-    else:
-        hold_out(out, m.shape, m.dims, <int> len(m.shape), dtype, &o.y)
-        check_overlap(out, &o.y, original_a, &o.x if x is original_a else NULL, "a")
-        check_overlap(out, &o.y, original_b, &o.weight if y is original_b else NULL, "b")
-        if bias is not None:
-            check_overlap(out, &o.y, bias, NULL, "bias")
-        if residual is not None:
-            check_overlap(out, &o.y, residual,
-                          &o.residual if plain_residual is residual else NULL, "residual")
+    out = hold_results(o, residual, out, m.shape, m.dims, <int> len(m.shape), dtype,
+                       original_a, &o.x if x is original_a else NULL, "a",
+                       original_b, &o.weight if y is original_b else NULL, "b", bias)
     if prepared is None:  # no element to compute
         return out
     schedule = prepared.schedule

@@ -15,21 +15,6 @@ from ..problem import LARGEST_PLANE, LARGEST_PRODUCT
 Shape = tuple[int, ...]
 
 
-def check_weight_is_no_size(weight: object) -> None:
-    """Tell a caller who passes numbers of features, as to torch.nn.Linear, what `Linear` takes.
-
-    Raises
-    ------
-    TypeError
-        If `weight` is an integer.
-    """
-    if isinstance(weight, (int, np.integer)):
-        raise TypeError(
-            f"weight must be an array of shape (out_features, in_features), got {weight!r}: Linear "
-            "takes the weights themselves, where torch.nn.Linear takes numbers of features"
-        )
-
-
 def check_weight_shape(shape: Shape) -> None:
     """Check the shape (out_features, in_features) of weights by itself.
 

@@ -64,6 +64,10 @@ cdef inline void hold_nothing(Operands *o) noexcept:
 
 
 cdef Prepared prepare(object problem, dict settings)
+cdef object hold_results(Operands *o, object residual, object out, tuple shape,
+                         const int64_t *dims, int ndim, object dtype, object first,
+                         const View *first_view, str first_name, object second,
+                         const View *second_view, str second_name, object bias)
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
                 const char *filters, object weight, object bias, object residual,
                 Activation activation, object out, bint batched)

@@ -165,6 +165,35 @@ cdef class PackedWeights:
         return self.data
 
 
+cdef object hold_results(Operands *o, object residual, object out, tuple shape,
+                         const int64_t *dims, int ndim, object dtype, object first,
+                         const View *first_view, str first_name, object second,
+                         const View *second_view, str second_name, object bias):
+    """Check residual and `out`, and hold their memory; gives `out`, or a new array in its place.
+
+    `out` may overlap neither the residual nor `first`, `second` and `bias`, the last two of which
+    may be None; their views are as in `check_overlap`.
+    """
+    cdef object plain = None
+    if residual is not None:
+        residual = as_array(residual, "residual", dtype)
+        check_operand(residual, "residual", shape, dtype)
+        plain = hold_plain(residual, dtype, &o.residual)
+    if out is None:
+        out = new_array(shape, dtype)
+        hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
+        return out
+    hold_out(out, shape, dims, ndim, dtype, &o.y)
+    check_overlap(out, &o.y, first, first_view, first_name)
+    if second is not None:
+        check_overlap(out, &o.y, second, second_view, second_name)
+    if bias is not None:
+        check_overlap(out, &o.y, bias, NULL, "bias")
+    if residual is not None:
+        check_overlap(out, &o.y, residual, &o.residual if plain is residual else NULL, "residual")
+    return out
+
+
 cdef object run(Prepared prepared, Operands *o, object input, object x, const char *weights,
                 const char *filters, object weight, object bias, object residual,
                 Activation activation, object out, bint batched):
@@ -174,28 +203,10 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     array behind `o.x`: `input`, or a copy of it if one was needed.
     """
     cdef Tensors t
-    cdef object plain
-    if residual is not None:
-        residual = as_array(residual, "residual", prepared.dtype)
-        check_operand(residual, "residual",
-                      prepared.output_shape if batched else prepared.output_shape[1:],
-                      prepared.dtype)
-        plain = hold_plain(residual, prepared.dtype, &o.residual)
-    if out is None:
-        out = new_array(prepared.output_shape if batched else prepared.output_shape[1:],
-                        prepared.dtype)
-        hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
-    else:
-        hold_out(out, prepared.output_shape if batched else prepared.output_shape[1:],
-                 prepared.output_dims, prepared.ndim, prepared.dtype, &o.y)
-        check_overlap(out, &o.y, input, &o.x if x is input else NULL, "input")
-        if weight is not None:
-            check_overlap(out, &o.y, weight, NULL, "weight")
-        if bias is not None:
-            check_overlap(out, &o.y, bias, NULL, "bias")
-        if residual is not None:
-            check_overlap(out, &o.y, residual, &o.residual if plain is residual else NULL,
-                          "residual")
+    out = hold_results(o, residual, out,
+                       prepared.output_shape if batched else prepared.output_shape[1:],
+                       prepared.output_dims, prepared.ndim, prepared.dtype,
+                       input, &o.x if x is input else NULL, "input", weight, NULL, "weight", bias)
     if prepared.input_dims[0] == 0:
         return out
     t.x = <const char *> o.x.buffer.buf

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv.api.prepared cimport Activation, PackedWeights, Prepared
+from pplconv.api.prepared cimport Activation, Operands, PackedWeights, Prepared
 
 
 cdef class Ready:
@@ -11,6 +11,9 @@ cdef class Ready:
     cdef object bias
     cdef Activation activation
     cdef object scope
+
+    cdef object compute(self, Operands *o, object input, object x, object residual, object out,
+                        bint batched)
 
 
 cdef class ReadyPlans:
@@ -24,7 +27,7 @@ cdef class ReadyPlans:
     cdef Ready last
 
     cdef void keep_arrays(self, object weight, object bias) noexcept
-    cdef Ready latest(self)
+    cdef Ready latest(self, object scope)
     cdef void keep_latest(self, Ready ready) noexcept
     cdef object scope(self)
     cdef Ready of_shape(self, tuple shape, object scope)

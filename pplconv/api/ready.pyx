@@ -2,11 +2,13 @@
 """What a `Layer` has ready: a plan for each input shape, and weights in each packing."""
 
 cimport cython
+from cpython.buffer cimport PyBUF_ND
 from cpython.contextvars cimport get_value
 from libc.stdint cimport int64_t
 
-from pplconv.api.prepared cimport Activation, PackedWeights, Prepared, prepare
-from pplconv.memory.arrays cimport as_array, check_operand
+from pplconv.api.keys cimport keep_plan
+from pplconv.api.prepared cimport Activation, Operands, PackedWeights, Prepared, prepare, run
+from pplconv.memory.arrays cimport as_array, check_operand, hold
 
 from pickle import PickleBuffer
 
@@ -17,7 +19,7 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import ForkableLock
 from pplconv.runtime.scope import SCOPE
 
-# Bound of a cache: plans are small (a few hundred bytes each, no tables).
+# Bound of a cache.
 cdef enum:
     PLANS_PER_LAYER = 16
 
@@ -73,6 +75,14 @@ cdef class Ready:
         self.activation = activation
         self.scope = scope
 
+    cdef object compute(self, Operands *o, object input, object x, object residual, object out,
+                        bint batched):
+        """Compute, as `prepared.run`; `o.x` is held already."""
+        if self.bias is not None:
+            hold(self.bias, &o.bias, PyBUF_ND)
+        return run(self.prepared, o, input, x, self.packed.data_for(self.prepared),
+                   self.packed.filters, None, None, residual, self.activation, out, batched)
+
 
 cdef class ReadyPlans:
     """The plans of one `Layer`, found or made, with what they share.
@@ -103,9 +113,14 @@ cdef class ReadyPlans:
         self.bias = bias
 
     # Without the GIL, a reference read while another thread replaces it may be dangling.
-    cdef Ready latest(self):
+    cdef Ready latest(self, object scope):
+        """What the latest call had ready; None if that was made for another scope."""
+        cdef Ready ready
         with cython.critical_section(self):
-            return self.last
+            ready = self.last
+        if ready is None or ready.scope is not scope and ready.scope != scope:
+            return None
+        return ready
 
     cdef void keep_latest(self, Ready ready) noexcept:
         with cython.critical_section(self):
@@ -132,9 +147,7 @@ cdef class ReadyPlans:
             ready = self.plans.get(key)
             if ready is None:
                 ready = self.join(prepare(self.problem_of(shape), self.settings), None, scope)
-                while len(self.plans) >= PLANS_PER_LAYER:
-                    del self.plans[next(iter(self.plans))]
-                self.plans[key] = ready
+                keep_plan(self.plans, key, ready, PLANS_PER_LAYER)
         self.keep_latest(ready)
         return ready
 

@@ -71,8 +71,19 @@ def full_shape(input_shape: Any, layout: str, channels: int) -> tuple[int, ...]:
     return dims
 
 
-def check_weight_is_no_size(weight: object) -> None:
-    """Tell a caller who passes numbers of channels, as to torch.nn.Conv2d, what `Conv2d` takes.
+def check_weight_is_no_size(weight: object, shape: str, layer: str, sizes: str) -> None:
+    """Tell a caller who passes sizes, as to the layer of the same name in torch, what is taken.
+
+    Parameters
+    ----------
+    weight : object
+        The argument.
+    shape : str
+        Of an array of weights.
+    layer : str
+        ``"Conv2d"`` or ``"Linear"``.
+    sizes : str
+        What torch takes.
 
     Raises
     ------
@@ -81,6 +92,6 @@ def check_weight_is_no_size(weight: object) -> None:
     """
     if isinstance(weight, (int, np.integer)):
         raise TypeError(
-            f"weight must be an array of shape (oc, ic / groups, kh, kw), got {weight!r}: Conv2d "
-            "takes the weights themselves, where torch.nn.Conv2d takes numbers of channels"
+            f"weight must be an array of shape {shape}, got {weight!r}: {layer} takes the weights "
+            f"themselves, where torch.nn.{layer} takes {sizes}"
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from pplconv import planner
 from pplconv.api.matrices import product_of
 
 DTYPES = ["float16", "float32", "float64"]
+Pair = namedtuple("Pair", ["name", "slope"])
 EPS = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
@@ -167,6 +170,45 @@ def test_prelus_with_other_slopes_are_not_mixed_up(rng):
     check(column, np.where(exact[:, 0] < 0, 0.5 * exact[:, 0], exact[:, 0]), "float32", 40)
 
 
+@pytest.mark.parametrize("form", [list, Pair._make], ids=["list", "named tuple"])
+@pytest.mark.parametrize("m", [1, 5])
+def test_slopes_belong_to_columns_in_any_sequence(form, m, rng):
+    """Packing `a` would read them by rows, and beyond their end."""
+    a, b = rng.standard_normal((m, 512)), rng.standard_normal((512, 40))
+    exact, slopes = a @ b, np.linspace(0.1, 0.9, 40)
+    result = pplconv.matmul(a, b, activation=form(["prelu", slopes]), threads=1)
+    check(result, np.where(exact < 0, slopes * exact, exact), "float64", 512)
+
+
+def bytes_apart(shape, at=1):
+    """Empty or not, with strides of 5 bytes and an odd address."""
+    memory = np.zeros(1000, np.uint8)
+    return np.ndarray(shape, np.float32, memory, at, (5,) * len(shape))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"), [((1, 1), (1, 4)), ((0, 3), (3, 4)), ((2, 3), (3, 0)), ((0, 2, 3), (0, 3, 4))]
+)
+def test_strides_that_a_copy_keeps(a, b):
+    """NumPy's copy of an empty array is the array, and strides of one element are anything."""
+    expected = np.zeros((*a[:-1], b[-1]), np.float32)
+    for at in (0, 1):
+        np.testing.assert_array_equal(
+            pplconv.matmul(bytes_apart(a, at), np.zeros(b, "f4")), expected
+        )
+        np.testing.assert_array_equal(
+            pplconv.matmul(np.zeros(a, "f4"), bytes_apart(b, at)), expected
+        )
+
+
+def test_slopes_are_checked_where_there_is_nothing_to_compute(rng):
+    a, b = np.zeros((0, 3), "f4"), np.zeros((3, 4), "f4")
+    for _ in range(2):  # the second time the plan is known
+        assert pplconv.matmul(a, b, activation=("prelu", np.ones(4))).shape == (0, 4)
+        with pytest.raises(ValueError, match=r"^activation: .* needs slopes of shape \(4,\)"):
+            pplconv.matmul(a, b, activation=("prelu", np.ones(3)))
+
+
 def test_infinities_and_nan_stay_in_their_row_and_column(rng):
     a, b = rng.standard_normal((30, 40)).astype("f4"), rng.standard_normal((40, 50)).astype("f4")
     a[3, 7], b[5, 11] = np.nan, np.inf
@@ -192,6 +234,7 @@ A, B = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
         ("b", A, np.ones(4, np.float32), {}),
         ("b", np.ones((2, 0), np.float32), B, {}),
         ("b", A, np.float32(1), {}),
+        ("b", A, np.float32(1), {"activation": ("prelu", np.ones(4))}),
         ("b", np.ones((2, 2, 3), np.float32), np.ones((3, 3, 4), np.float32), {}),
         ("bias", A, B, {"bias": np.ones(3, np.float32)}),
         ("bias", A, B, {"bias": np.ones(4)}),
@@ -263,6 +306,17 @@ def test_out_between_the_rows_of_an_operand():
     expected = a.copy() @ b
     pplconv.matmul(a, b, out=out)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("name", ["a", "b"])
+def test_out_may_not_overlap_what_is_not_aligned(name):
+    memory = np.zeros(100, np.uint8)
+    arrays = {key: np.ones((4, 4), np.float32) for key in ("a", "b")}
+    arrays[name] = memory[1:65].view(np.float32).reshape(4, 4)
+    out = memory[:64].view(np.float32).reshape(4, 4)
+    with pytest.raises(ValueError, match=f"^out must not overlap {name}"):
+        pplconv.matmul(**arrays, out=out)
+    assert not memory.any()
 
 
 def test_huge_shapes_are_refused():

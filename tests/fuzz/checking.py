@@ -12,13 +12,10 @@ from typing import Any
 import numpy as np
 
 import pplconv
-from blocks import lanes_of_no_channel, out_of_blocks
 from buffers import GuardedOutput, untouched
 from candidates import TINY
 from fuzz.arrays import dress
-from fuzz.cases import Case
-from fuzz.exact import Expected
-from fuzz.refusals import Spoiled, predicted, spoil
+from fuzz.case import Case, Finding, Spoiled
 from fuzz.wisdom_files import wisdom_file
 from pplconv.planner import estimating
 from problems import stated_by
@@ -26,10 +23,8 @@ from reference import HALF_ULP
 
 # Teams are worth it from so few operations on, or tiny problems would not have any.
 LEAST_SHARE = 2_000.0  # flops of a thread: even small problems have teams
-
-
-class Finding(Exception):
-    """Something that should not be; the text says what."""
+# Outputs from which on the bounds that plans state are promised (docs/accuracy.md).
+ENOUGH_FOR_BOUNDS = 1000
 
 
 @dataclass(frozen=True)
@@ -83,10 +78,9 @@ def check(case: Case) -> Outcome:
     Finding
         If anything about it is not as documented.
     """
-    # A plan of `conv2d` is kept for other calls, which are of this machine.
-    tiny = case.tiny and case.call != "conv2d"
     with ExitStack() as stack:
-        stack.enter_context(_other_machine(tiny))
+        stack.enter_context(_other_machine(case.tiny and not case.keeps_plans))
+        stack.enter_context(case.around())
         try:
             bits = stack.enter_context(wisdom_file(case)) if case.wisdom else None
             return _check(case, bits)
@@ -105,7 +99,7 @@ def _check(case: Case, bits: str | None) -> Outcome:
         guarded = GuardedOutput(case.output_shape, case.problem.dtype, case.out)
     out = None if guarded is None else guarded.array
     arguments = {**case.arguments}
-    spoiled = spoil(case, operands, arguments, out) if case.spoiled else None
+    spoiled = case.spoil(operands, arguments, out) if case.spoiled else None
     if spoiled is not None:
         out = spoiled.out
     inputs = [a for a in operands.values() if hasattr(a, "tobytes")]
@@ -121,7 +115,7 @@ def _check(case: Case, bits: str | None) -> Outcome:
         return Outcome("refused", refusal=_refusal(case, spoiled, error))
     if spoiled is not None:
         raise Finding(f"taken in spite of {case.spoiled}: {spoiled}")
-    if (reason := predicted(case)) is not None:
+    if (reason := case.predicted()) is not None:
         raise Finding(f"taken, but {reason.text}")
     if guarded is not None:
         guarded.assert_margins_intact()
@@ -131,7 +125,7 @@ def _check(case: Case, bits: str | None) -> Outcome:
     if plan is not None and bits is not None and plan.bits != bits:
         raise Finding(f"wisdom says {bits}, the plan {plan.bits}")
     teams = 1
-    if case.other_team is not None and plan is not None:
+    if case.other_team is not None:
         teams = 2
         _check_team(case, operands, y, plan)
     return Outcome("not shown" if plan is None else plan.algorithm, teams=teams)
@@ -140,15 +134,7 @@ def _check(case: Case, bits: str | None) -> Outcome:
 def _call(
     case: Case, operands: dict[str, Any], arguments: dict[str, Any], out: Any
 ) -> tuple[np.ndarray, pplconv.Plan | None]:
-    if case.call == "conv2d":
-        return pplconv.conv2d(**operands, **arguments, out=out), None
-    operands = dict(operands)
-    x, residual = operands.pop("input"), operands.pop("residual")
-    if case.call == "prepared":
-        arguments["input_shape"] = case.input_shape
-    conv = pplconv.Conv2d(**operands, **arguments)
-    y = conv(x, residual, out)
-    return y, conv.plan_for(case.input_shape)
+    return case.make(operands, arguments, out)
 
 
 def _check_result(case: Case, y: np.ndarray, plan: pplconv.Plan | None) -> None:
@@ -158,25 +144,30 @@ def _check_result(case: Case, y: np.ndarray, plan: pplconv.Plan | None) -> None:
         raise Finding("gives an array that is not plain")
     if plan is not None:
         _check_plan(case, plan)
-    if case.block:
-        channels = case.problem.out_channels
-        if lanes_of_no_channel(y, channels).any():  # NaN counts
-            raise Finding("lanes of no channel are not zero")
-        y = out_of_blocks(y, channels)
-    expected = Expected(case.problem, case.plain)
+    y, expected = case.in_order(y), case.expected()
     wrong = expected.difference(y, 0.0)
     if wrong is not None:
         # Most are direct sums: only here is it worth asking for a plan that was not shown.
-        if plan is None:
-            plan = pplconv.Conv2d(case.plain["weight"], **case.arguments).plan_for(case.input_shape)
-        stated = stated_by(plan)
+        plan = plan or case.plan()
+        stated = _stated(plan)
         if not stated or (wrong := expected.difference(y, stated)) is not None:
             raise Finding(f"{wrong}\n{plan}")
+    if plan is not None and case.ordinary and y.size >= ENOUGH_FOR_BOUNDS:
+        error = expected.error(y)
+        if error > plan.error_bound:
+            raise Finding(f"an error of {error:.3g} where {plan.error_bound:.3g} is stated\n{plan}")
+
+
+def _stated(plan: pplconv.Plan | None) -> float:
+    """What a plan says of its error, if its sums are not to be judged by their length."""
+    if plan is None:
+        return 0.0
+    return plan.error_bound if plan.compute == "f16" else stated_by(plan)
 
 
 def _check_plan(case: Case, plan: pplconv.Plan) -> None:
     options = case.problem.options
-    algorithm, most = options["algorithm"], options.get("max_workspace")
+    algorithm, most = options.get("algorithm", "auto"), options.get("max_workspace")
     tolerance = options.get("tolerance", 1e-5)
     if algorithm not in ("auto", plan.algorithm):
         raise Finding(f"computed by {plan.algorithm}")
@@ -190,12 +181,14 @@ def _check_plan(case: Case, plan: pplconv.Plan) -> None:
         raise Finding(f"states an error of {plan.error_bound}")
 
 
-def _check_team(case: Case, operands: dict[str, Any], y: np.ndarray, plan: pplconv.Plan) -> None:
+def _check_team(
+    case: Case, operands: dict[str, Any], y: np.ndarray, plan: pplconv.Plan | None
+) -> None:
     """The same call with another team: the same bits, by plan and by bytes."""
     options = {**case.problem.options, "threads": case.other_team}
     other = replace(case, problem=replace(case.problem, options=options), out=None)
     again, another = _call(other, operands, {**other.arguments}, None)
-    if another.bits != plan.bits:
+    if plan is not None and another is not None and another.bits != plan.bits:
         raise Finding(f"{plan.threads} threads: {plan.bits}; {another.threads}: {another.bits}")
     if again.tobytes() != y.tobytes():
         raise Finding(f"other bytes with another team\n{plan}\n\n{another}")
@@ -204,7 +197,7 @@ def _check_team(case: Case, operands: dict[str, Any], y: np.ndarray, plan: pplco
 def _refusal(case: Case, spoiled: Spoiled | None, error: Exception) -> str:
     """Why a call was refused, if it should have been."""
     text = str(error)
-    reason = predicted(case)
+    reason = case.predicted()
     for fits in (spoiled, reason):
         if (
             fits is not None
@@ -227,10 +220,11 @@ def _refusal(case: Case, spoiled: Spoiled | None, error: Exception) -> str:
 
 def _check_least(case: Case, least: int) -> None:
     """A workspace that is said to be enough must be enough."""
-    conv = pplconv.Conv2d(case.plain["weight"], **{**case.arguments, "max_workspace": least})
     try:
-        found = conv.plan_for(case.input_shape).scratch_bytes
+        plan = case.plan(max_workspace=least)
     except ValueError as error:
         raise Finding(f"max_workspace={least} was said to do, and then: {error}") from error
-    if found > least:
-        raise Finding(f"max_workspace={least} was said to do, and the plan uses {found}")
+    if plan is not None and plan.scratch_bytes > least:
+        raise Finding(
+            f"max_workspace={least} was said to do, and the plan uses {plan.scratch_bytes}"
+        )

@@ -53,8 +53,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def one(seed: int) -> int:
     """Run one seed in this process, with the instruction set that it has."""
+    from fuzz.case import Finding
     from fuzz.cases import draw
-    from fuzz.checking import Finding, check
+    from fuzz.checking import check
     from fuzz.worker import describe, instruction_sets, shrunk
 
     sets = instruction_sets()

@@ -1,11 +1,12 @@
 """The exact result and its bound at once, in one batch of matrix products.
 
-The same as ``tests/reference.py``, to which a test holds it, in a tenth of the time for tiny
-problems: sum and magnitudes are computed side by side from one array of windows.
+For convolutions the same as ``tests/reference.py``, to which a test holds it, in a tenth of the
+time for tiny problems: sum and magnitudes are computed side by side from one array of windows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def _with_magnitude(array: np.ndarray) -> np.ndarray:
     return both
 
 
-def sums(problem: Problem, arrays: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+def sums_of_convolution(problem: Problem, arrays: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
     """Give the sums before the activation, and those of their terms' magnitudes, in NCHW."""
     p = problem
 
@@ -62,12 +63,29 @@ def sums(problem: Problem, arrays: dict[str, Any]) -> tuple[np.ndarray, np.ndarr
          row * stride[0], pixel * stride[1]),
     ).reshape(2, n, g, icg * kh * kw, oh * ow)  # fmt: skip
     weight = _with_magnitude(arrays["weight"]).reshape(2, 1, g, ocg, icg * kh * kw)
-    y = (weight @ windows).reshape(2, n, g * ocg, oh, ow)
+    with np.errstate(all="ignore"):
+        y = (weight @ windows).reshape(2, n, g * ocg, oh, ow)
     if arrays["bias"] is not None:
         y += _with_magnitude(arrays["bias"])[:, np.newaxis, :, np.newaxis, np.newaxis]
     if arrays["residual"] is not None:
-        y += planes("residual")
+        with np.errstate(all="ignore"):
+            y += planes("residual")
     return y[0], y[1]
+
+
+def sums_of_product(
+    a: np.ndarray, b: np.ndarray, addends: tuple[np.ndarray, ...]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give the same of batches of matrices, and of what is added to their product."""
+
+    def total(numbers: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            y = numbers(a) @ numbers(b)
+            for addend in addends:
+                y = y + numbers(addend)
+            return y
+
+    return total(lambda x: x.astype(np.float64)), total(lambda x: np.abs(x.astype(np.float64)))
 
 
 class Expected:
@@ -75,43 +93,52 @@ class Expected:
 
     Parameters
     ----------
-    problem : Problem
-        In NCHW or NHWC.
+    exact, magnitudes : ndarray
+        Sums before the activation, and those of their terms' magnitudes.
     arrays : dict
-        Its operands.
+        The operands.
+    terms : int
+        Products in a sum.
+    dtype : str
+        Of the result.
+    activation : optional
+        As the call takes it.
+    layout : str, optional
+        Where the sums have channels: ``"NCHW"``, or ``"NHWC"`` for the last axis.
     """
 
-    def __init__(self, problem: Problem, arrays: dict[str, Any]) -> None:
-        self._problem = problem
-        with np.errstate(all="ignore"):
-            exact, self._magnitudes = sums(problem, arrays)
-        self._dtype = np.dtype(problem.dtype)
-        self._activation = problem.full_activation
+    def __init__(
+        self, exact: np.ndarray, magnitudes: np.ndarray, arrays: dict[str, Any], *, terms: int,
+        dtype: str, activation: Any, layout: str = "NCHW",
+    ) -> None:  # fmt: skip
+        self._magnitudes = magnitudes
+        self._terms = terms
+        self._dtype = np.dtype(dtype)
+        self._activation = activation
+        self._layout = layout
         # Where sums of numbers overflow follows from their order, which nobody promises.
         self._open = np.zeros(exact.shape, bool)
         if all(a is None or np.isfinite(a).all() for a in arrays.values()):
             room = float(np.finfo(computed_in(self._dtype)).max) / OVERFLOW_MARGIN
             self._open = ~(self._magnitudes < room)
-        self.exact = activate(exact, self._activation, self._dtype)
+        self.exact = activate(exact, activation, self._dtype, layout)
 
     def bound(self, stated: float) -> np.ndarray:
         """How far off a result may be; `stated` is as in ``reference.error_bound``."""
-        p = self._problem
-        terms = p.in_channels // p.groups * p.kernel[0] * p.kernel[1] + 4
-        bound = rounding_bound(self._magnitudes, terms, self._dtype, stated)
-        bound = activated_bound(bound, self.exact, self._activation, self._dtype)
+        bound = rounding_bound(self._magnitudes, self._terms + 4, self._dtype, stated)
+        bound = activated_bound(bound, self.exact, self._activation, self._dtype, self._layout)
         return stored_bound(bound, self.exact, self._dtype)
 
     def judged(self) -> float:
         """Give the share of elements for which something is promised."""
         return 1.0 - float(self._open.mean()) if self._open.size else 1.0
 
+    def error(self, y: np.ndarray) -> float:
+        """Give the largest error, relative to the largest output."""
+        return float(np.max(np.abs(y - self.exact)) / np.max(np.abs(self.exact)))
+
     def difference(self, y: np.ndarray, stated: float) -> str | None:
-        """Say what is wrong with `y`, in the problem's layout; None if nothing is."""
-        if y.ndim == 3:
-            y = y[np.newaxis]
-        if self._problem.layout == "NHWC":
-            y = y.transpose(0, 3, 1, 2)
+        """Say what is wrong with `y`, in the shape of `exact`; None if nothing is."""
         bound = self.bound(stated)
         with np.errstate(invalid="ignore"):
             error = np.abs(y - self.exact)
@@ -126,7 +153,7 @@ class Expected:
         worst = np.argmax(np.where(good, -np.inf, beyond))
         at = tuple(int(i) for i in np.unravel_index(worst, y.shape))
         return (
-            f"{np.count_nonzero(~good)} of {y.size} elements are off; worst at {at} of NCHW: got "
+            f"{np.count_nonzero(~good)} of {y.size} elements are off; worst at {at}: got "
             f"{y[at]!r}, expected {self.exact[at]!r}, error {error[at]:.3g} where "
             f"{bound[at]:.3g} is allowed"
         )

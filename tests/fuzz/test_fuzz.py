@@ -6,6 +6,7 @@ The seeds are others in each run, as more is found that way; what is found print
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import subprocess
@@ -18,19 +19,30 @@ import numpy as np
 import pytest
 
 import pplconv
-from fuzz import checking
-from fuzz.cases import WISDOM, Case, draw
-from fuzz.checking import Finding, check
-from fuzz.exact import Expected
-from fuzz.refusals import predicted
+from fuzz import checking, matrix_cases, matrix_refusals
+from fuzz.case import Finding
+from fuzz.cases import draw
+from fuzz.checking import check
+from fuzz.conv_cases import ConvCase
+from fuzz.draws import WISDOM
+from fuzz.matrix_cases import MatrixCase
 from fuzz.shrinking import shrink
 from fuzz.special import SPECIALS
 from fuzz.tally import Tally
 from fuzz.worker import describe
-from reference import activated_bound, conv2d_reference, error_bound, stored_bound
+from reference import (
+    activate,
+    activated_bound,
+    conv2d_reference,
+    error_bound,
+    rounding_bound,
+    stored_bound,
+)
 
 # What is not broken in a fixed way is tried on cases that are not: the first seeds of each kind.
-CASES = [draw(seed) for seed in range(400)]
+DRAWN = [draw(seed) for seed in range(600)]
+CASES = [case for case in DRAWN if isinstance(case, ConvCase)]
+PRODUCTS = [case for case in DRAWN if isinstance(case, MatrixCase)]
 
 
 def command(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -59,16 +71,34 @@ def test_one_seed_prints_its_call():
 
 
 def test_a_seed_is_one_case():
-    assert [repr(draw(seed)) for seed in range(50)] == [repr(case) for case in CASES[:50]]
-    assert len({repr(replace(case, seed=0)) for case in CASES}) > 390
+    assert [repr(draw(seed)) for seed in range(50)] == [repr(case) for case in DRAWN[:50]]
+    assert len({repr(replace(case, seed=0)) for case in DRAWN}) > 590
 
 
-def of(**wanted) -> Case:
+def product_of(**wanted) -> MatrixCase:
+    """The same for a product of matrices that is no vector."""
+    for case in PRODUCTS:
+        p = case.problem
+        if (
+            case.predicted() is None
+            and not case.spoiled
+            and not case.wisdom
+            and not case.special
+            and "max_workspace" not in p.options
+            and None not in (p.m, p.n)
+            and np.prod(case.output_shape) > 8
+            and all(getattr(case, name) == value for name, value in wanted.items())
+        ):
+            return case
+    raise LookupError(wanted)
+
+
+def of(**wanted) -> ConvCase:
     """The first case that has these attributes, is not spoiled and must be served."""
     for case in CASES:
         options = case.problem.options
         if (
-            predicted(case) is None
+            case.predicted() is None
             and not case.spoiled
             and not case.wisdom
             and not case.special
@@ -84,11 +114,11 @@ def of(**wanted) -> Case:
 @pytest.mark.parametrize("number", range(0, 60))
 def test_the_fast_reference_is_the_plain_one(number):
     case = CASES[number]
-    if predicted(case) is not None:
+    if case.predicted() is not None:
         case = of()
     case = replace(case, special=None)
     arrays, p = case.plain, case.problem
-    expected = Expected(p, arrays)
+    expected = case.expected()
     exact = conv2d_reference(**arrays, **p.parameters)
     sums = {name: value for name, value in p.parameters.items() if name != "activation"}
     bound = error_bound(**arrays, **sums, stated=1e-3)
@@ -101,16 +131,50 @@ def test_the_fast_reference_is_the_plain_one(number):
         np.testing.assert_allclose(ours, plain, rtol=0, atol=1e-11 * largest)
 
 
-@pytest.mark.parametrize("call", ["conv2d", "Conv2d", "prepared"])
+@pytest.mark.parametrize("case", PRODUCTS[:40], ids=lambda case: f"seed {case.seed}")
+def test_expected_products_are_numpys(case):
+    case = replace(case, special=None)
+    p, (a, b, bias, residual) = case.problem, case.plain.values()
+    b = b if case.call == "matmul" else b.T
+
+    def total(numbers):
+        y = np.matmul(numbers(a), numbers(b))
+        if bias is not None:
+            y = y + (numbers(bias) if p.n is not None else numbers(bias)[0])
+        return y if residual is None else y + numbers(residual)
+
+    dtype = np.dtype(p.dtype)
+    exact = activate(total(np.float64), p.full_activation, dtype, "NHWC")
+    magnitudes = total(lambda x: np.abs(np.float64(x)))
+    bound = rounding_bound(magnitudes, p.k + 4, dtype)
+    bound = activated_bound(bound, exact, p.full_activation, dtype, "NHWC")
+    bound = stored_bound(bound, exact, dtype)
+    expected = case.expected()
+    for ours, plain in ((expected.exact, exact), (expected.bound(0.0), bound)):
+        assert plain.shape == case.output_shape
+        largest = np.max(np.abs(plain), initial=0)
+        np.testing.assert_allclose(ours, case.in_order(plain), rtol=0, atol=1e-11 * largest)
+
+
+CALLS = ["conv2d", "Conv2d", "prepared", "matmul", "Linear", "Linear, prepared"]
+
+
+def case_of(call: str, **wanted):
+    """The first case of a call, of either kind."""
+    kind = of if call in CALLS[:3] else product_of
+    return kind(call=call, **wanted)
+
+
+@pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("how", ["one element off", "NaN", "other shape", "raises", "other array"])
 def test_what_is_wrong_is_found(call, how, monkeypatch):
-    case = of(call=call, out=None, other_team=None)
+    case = replace(case_of(call), out=None, other_team=None)
     real = checking._call
 
     def broken(*arguments):
         y, plan = real(*arguments)
         if how == "one element off":
-            y.reshape(-1)[-1 if not case.block else 0] += 1 + abs(y).max()
+            y.reshape(-1)[0 if getattr(case, "block", 0) else -1] += 1 + abs(y).max()
         elif how == "NaN":
             y.reshape(-1)[0] = np.nan
         elif how == "other shape":
@@ -127,11 +191,13 @@ def test_what_is_wrong_is_found(call, how, monkeypatch):
         check(case)
 
 
-@pytest.mark.parametrize("call", ["conv2d", "Conv2d", "prepared"])
+@pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("how", ["NaN for infinity", "infinity for NaN", "other sign", "finite"])
 def test_a_special_number_elsewhere_is_found(call, how, monkeypatch):
     """Of a residual that is special in the first places, so that the output is."""
-    case = of(call=call, out=None, other_team=None, block=0)
+    wanted = {"block": 0} if call in CALLS[:3] else {}
+    case = replace(case_of(call, **wanted), out=None, other_team=None)
+    case = replace(case, forms={**case.forms, "residual": "plain"})
     case = replace(case, problem=replace(case.problem, activation=None, with_residual=True))
     plain = case.plain
     values = plain["residual"].reshape(-1)
@@ -157,16 +223,18 @@ def test_a_special_number_elsewhere_is_found(call, how, monkeypatch):
 
 def test_specials_are_drawn():
     """Each kind, for Winograd too; huge numbers overflow in few sums if any."""
-    kinds = {case.special for case in CASES}
-    assert kinds == {None, *SPECIALS}
-    served = [case for case in CASES if predicted(case) is None]
+    for cases in (CASES, PRODUCTS):
+        assert {case.special for case in cases} == {None, *SPECIALS}
+    served = [case for case in CASES if case.predicted() is None]
     assert any(case.special and case.problem.options["algorithm"] == "winograd" for case in served)
+    served += [case for case in PRODUCTS if case.predicted() is None]
     huge = [case for case in served if case.special == "huge" and np.prod(case.output_shape)]
-    assert np.mean([Expected(case.problem, case.plain).judged() for case in huge]) > 0.9
+    assert np.mean([case.expected().judged() for case in huge]) > 0.9
 
 
-def test_writing_beside_the_output_is_found(monkeypatch):
-    case = of(out=3)
+@pytest.mark.parametrize("kind", [of, product_of])
+def test_writing_beside_the_output_is_found(kind, monkeypatch):
+    case = kind(out=3)
     real = checking._call
 
     def broken(case, operands, arguments, out):
@@ -179,8 +247,34 @@ def test_writing_beside_the_output_is_found(monkeypatch):
         check(case)
 
 
-def test_other_bytes_of_another_team_are_found(monkeypatch):
-    case = replace(of(call="Conv2d", out=None, other_team=None), other_team=2)
+@pytest.mark.parametrize("call", ["Conv2d", "Linear"])
+def test_an_error_beyond_what_the_plan_states_is_found(call, monkeypatch):
+    case = next(
+        case
+        for case in map(draw, itertools.count())
+        if case.call == call
+        and case.predicted() is None
+        and case.ordinary
+        and not (case.spoiled or case.wisdom)
+        and "max_workspace" not in case.problem.options
+        and case.problem.options.get("tolerance", 1e-5) == 1e-5
+        and np.prod(case.output_shape) >= checking.ENOUGH_FOR_BOUNDS
+    )
+    real = checking._call
+
+    def broken(*arguments):
+        y, plan = real(*arguments)
+        return y, replace(plan, error_bound=1e-12)
+
+    check(case)
+    monkeypatch.setattr(checking, "_call", broken)
+    with pytest.raises(Finding, match="where 1e-12 is stated"):
+        check(case)
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_other_bytes_of_another_team_are_found(call, monkeypatch):
+    case = replace(case_of(call), out=None, other_team=2)
     real = checking._call
     calls = []
 
@@ -197,8 +291,9 @@ def test_other_bytes_of_another_team_are_found(monkeypatch):
         check(case)
 
 
-def test_what_should_be_refused_and_is_not_is_found(monkeypatch):
-    case = replace(of(), spoiled="bias shape")
+@pytest.mark.parametrize("kind", [of, product_of])
+def test_what_should_be_refused_and_is_not_is_found(kind, monkeypatch):
+    case = replace(kind(), spoiled="bias shape")
     assert check(case).refusal == "spoiled bias shape"
     monkeypatch.setattr(checking, "_call", lambda *_: (None, None))
     with pytest.raises(Finding, match="taken in spite of bias shape"):
@@ -210,7 +305,8 @@ def test_a_refusal_that_names_nothing_is_found(monkeypatch):
         raise ValueError("no")
 
     monkeypatch.setattr(checking, "_call", refuse)
-    for case in (of(), replace(of(), spoiled="out dtype")):
+    calls = (of(), product_of(call="matmul"), product_of(call="Linear"))
+    for case in (*calls, *(replace(case, spoiled="out dtype") for case in calls)):
         with pytest.raises(Finding, match="refused: ValueError: no"):
             check(case)
 
@@ -219,6 +315,35 @@ def test_a_refusal_that_names_nothing_is_found(monkeypatch):
 def test_every_kind_of_wisdom(kind):
     for case in CASES[:12]:
         check(replace(case, call="Conv2d", wisdom=kind, spoiled=None))
+    for case in [case for case in PRODUCTS if case.call != "matmul"][:12]:
+        check(replace(case, wisdom=kind, spoiled=None))
+
+
+@pytest.mark.parametrize("call", ["matmul", "Linear"])
+def test_every_way_to_spoil_a_product(call):
+    """Each is refused, by the name of the argument, for all cases with which it is possible."""
+    cases = [case for case in PRODUCTS if case.call == call and case.predicted() is None]
+    for what in dict.fromkeys(matrix_refusals.spoiled(call)):
+        found = {check(replace(case, spoiled=what, wisdom=None)).refusal for case in cases[:25]}
+        assert f"spoiled {what}" in found
+        assert found <= {f"spoiled {what}", "max_workspace", None}
+
+
+def test_every_plan_of_a_product_is_drawn(monkeypatch):
+    """Both ways to see it among them, and teams."""
+    seen = set()
+    real = matrix_cases.plan_of
+
+    def seen_plan(request, *arguments):
+        plan, fields = real(request, *arguments)
+        seen.add((request.problem.c_in_rows, plan.threads > 1))
+        return plan, fields
+
+    monkeypatch.setattr(matrix_cases, "plan_of", seen_plan)
+    for case in PRODUCTS:
+        if case.forced:
+            check(case)
+    assert len(seen) == 4
 
 
 def test_a_finding_is_made_smaller(monkeypatch):
@@ -235,7 +360,7 @@ def test_a_finding_is_made_smaller(monkeypatch):
         case
         for case in CASES
         if case.problem.out_channels > 8
-        and predicted(case) is None
+        and case.predicted() is None
         and not case.spoiled
         and case.problem.options["algorithm"] in ("auto", "direct")
         and "max_workspace" not in case.problem.options
@@ -245,6 +370,45 @@ def test_a_finding_is_made_smaller(monkeypatch):
     assert small.problem.out_channels in (3, 4)  # two groups have an even number
     assert small.problem.image == small.problem.kernel == (1, 1)
     assert f"weight ({small.problem.out_channels}, 1, 1, 1)" in describe(small)
+
+
+@pytest.mark.parametrize("how", ["wrong column", "a form"])
+def test_a_wrong_product_is_found_and_made_smaller(how, monkeypatch):
+    """Down to what it needs: five columns, or two rows of `b` with a gap between them."""
+    real = pplconv.matmul
+
+    def broken(a, b, **arguments):
+        y = real(a, b, **arguments)
+        if how == "a form" and not b.flags.c_contiguous:
+            y += 1 + np.abs(y)
+        elif how == "wrong column" and y.ndim and y.shape[-1] > 4:
+            y[..., 4] += 1 + np.abs(y[..., 4])
+        return y
+
+    big = next(
+        case
+        for case in PRODUCTS
+        if case.call == "matmul"
+        and not (case.special or case.spoiled or None in (case.problem.m, case.problem.n))
+        and case.problem.batch
+        and case.problem.n > 8
+        and min(case.problem.m, *case.problem.batch) > 1
+    )
+    if how == "a form":
+        big = replace(big, forms={**big.forms, "b": "gaps"})
+    check(big)
+    monkeypatch.setattr(pplconv, "matmul", broken)
+    with pytest.raises(Finding, match=r"elements are off"):
+        check(big)
+    small, text = shrink(big)
+    assert "elements are off" in text
+    p = small.problem
+    assert (p.batch, p.m) == ((), 1)
+    assert (p.activation, p.with_bias, p.with_residual) == (None, False, False)
+    assert (p.n, p.k) == ((5, 1) if how == "wrong column" else (1, 2))
+    odd = {name for name, form in small.forms.items() if form != "plain"}
+    assert odd == (set() if how == "wrong column" else {"b"})
+    assert f"b {p.b_shape}" in describe(small)
 
 
 def test_figures_count_what_was_run():

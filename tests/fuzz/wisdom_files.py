@@ -13,12 +13,8 @@ from random import Random
 from typing import Any
 
 import pplconv
-from candidates import conv_problem
-from fuzz.cases import Case
-from fuzz.refusals import predicted
-from pplconv.api.activation import activation_of
+from fuzz.case import Case
 from pplconv.planner import planning
-from pplconv.planner.estimating import Request
 from pplconv.wisdom import Division, Entry, WisdomWarning
 from pplconv.wisdom.document import dump
 
@@ -29,37 +25,25 @@ _VALUES: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def _request(case: Case) -> Request:
-    options = case.problem.options
-    return Request(
-        conv_problem(case.problem, case.block),
-        options["algorithm"],
-        options.get("tolerance", 1e-5),
-        options["threads"],
-        options.get("max_workspace"),
-    )
-
-
 def _real(case: Case, r: Random) -> tuple[bytes, str | None]:
     """A file that names any of the candidates, and the bits that a plan must then have."""
-    if predicted(case) is not None:
+    if case.predicted() is not None:
         return dump({}), None
-    request = _request(case)
+    request = case.request()
     around = request.context()
     try:
         ranked = request.ranked(1, slack=float("inf"))
     except ValueError:  # tolerance or workspace leave nothing, with or without wisdom
         return dump({}), None
-    epilogue = activation_of(case.problem.full_activation, case.problem.out_channels).epilogue
     entries = {}
     candidate = None
-    for key in planning._keys(request, epilogue)[::-1]:
+    for key in planning._keys(request, case.epilogue)[::-1]:
         candidate = r.choice(ranked).candidate
         blocks = {"algorithm": candidate.algorithm, **candidate.blocks}
         teams = {team: Division(blocks, 1e-3) for team in {1, 2, around.threads}}
         entries[key] = Entry({"bits": candidate.bits}, teams)
     # A free choice may leave out what is far behind; and a batch of no images is not looked up.
-    forced = request.algorithm != "auto" and case.problem.batch != 0
+    forced = request.algorithm != "auto" and request.problem.batch != 0
     return dump(entries), candidate.bits if forced and candidate is not None else None
 
 
@@ -135,8 +119,8 @@ def wisdom_file(case: Case) -> Iterator[str | None]:
         try:
             pplconv.wisdom.describe()
             yield bits
-            if predicted(case) is None:
-                key = planning._keys(_request(case), "none")[0]
+            if case.predicted() is None:
+                key = planning._keys(case.request(), "none")[0]
                 pplconv.wisdom.remember(key, {"bits": "b"}, 1, {"n": 1}, 1.0)
                 assert pplconv.wisdom.lookup(key) is not None, "what was remembered is not known"
             pplconv.wisdom.load(path)

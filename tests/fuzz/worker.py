@@ -9,8 +9,9 @@ import time
 from collections import Counter
 from typing import Any, TextIO
 
-from fuzz.cases import Case, draw
-from fuzz.checking import Finding, Outcome, check
+from fuzz.case import Case, Finding
+from fuzz.cases import draw
+from fuzz.checking import Outcome, check
 from fuzz.shrinking import shrink
 from pplconv.planner import target
 
@@ -31,7 +32,7 @@ def figures(case: Case, outcome: Outcome, isa: str) -> list[str]:
     found.append(f"dtype: {case.problem.dtype}")
     if outcome.refusal is not None:
         return [*found, f"refused: {outcome.refusal}"]
-    asked = case.problem.options["algorithm"]
+    asked = case.problem.options.get("algorithm", "auto")
     shown = asked if outcome.algorithm == "not shown" else outcome.algorithm
     found.append(f"algorithm: {shown if shown != 'auto' else 'auto, not shown'}")
     found.append(f"asked for: {'auto' if asked == 'auto' else 'an algorithm'}")
@@ -46,15 +47,12 @@ def figures(case: Case, outcome: Outcome, isa: str) -> list[str]:
 
 def describe(case: Case) -> str:
     """Write a case as the call that it is."""
-    p = case.problem
     arrays = [f"{name}={case.forms[name]}" for name, a in case.plain.items() if a is not None]
     lines = [
-        f"{case.call} on {case.input_shape} {p.dtype}, weight "
-        f"{(p.out_channels, p.in_channels // p.groups, *p.kernel)}, "
-        + ", ".join(f"{name}={value!r}" for name, value in case.arguments.items()),
+        case.text,
         f"arrays: {', '.join(arrays)}, out {'not given' if case.out is None else case.out}",
         f"tiny caches: {case.tiny}, other team: {case.other_team}, spoiled: {case.spoiled}, "
-        f"wisdom: {case.wisdom}, input * 2**{case.scale}, special: {case.special}",
+        f"wisdom: {case.wisdom}, first operand * 2**{case.scale}, special: {case.special}",
         repr(case),
     ]
     return "\n".join(lines)

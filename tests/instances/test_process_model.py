@@ -141,12 +141,12 @@ def test_another_cap_on_the_instruction_set_packs_again(rng, monkeypatch):
 def test_memory_that_is_too_small_is_refused(rng):
     conv = pplconv.Conv2d(rng.standard_normal((16, 16, 3, 3)).astype("f"))
     conv.plan_for((1, 16, 20, 20))
-    rebuild, (values, plans, packed, spent) = conv.__reduce_prepared__(1)
+    rebuild, (*values, plans, packed, spent), _ = conv.__reduce_prepared__(1)
     for name, memory in packed.items():
         short = {**packed, name: bytes(memory.raw())[:-1]}
         with pytest.raises(ValueError, match="packed weights of"):
-            rebuild(values, plans, short, spent)
-    assert rebuild(values, plans, packed, spent).plan_for((1, 16, 20, 20)) == plans[0][1]
+            rebuild(*values, plans, short, spent)
+    assert rebuild(*values, plans, packed, spent).plan_for((1, 16, 20, 20)) == plans[0][1]
 
 
 @pytest.mark.parametrize("protocol", range(2, 6))

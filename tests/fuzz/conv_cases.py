@@ -1,0 +1,354 @@
+"""Convolutions: `conv2d`, and `Conv2d` with and without an input shape of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import isqrt, prod
+from random import Random
+from typing import Any
+
+import numpy as np
+
+import pplconv
+from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
+from candidates import conv_problem, shape_in_blocks
+from fuzz import conv_refusals, draws
+from fuzz.case import Case, Finding, Reason, Spoiled
+from fuzz.draws import SPOILED_OUT
+from fuzz.exact import Expected, sums_of_convolution
+from fuzz.special import specialize
+from pplconv.api.activation import activation_of
+from pplconv.planner.estimating import Request
+from problems import CLIPS, CURVES, Problem
+from reference import explicit_padding, pair
+
+KERNELS = ((1, 1), (1, 1), (3, 3), (3, 3), (3, 3), (5, 5), (7, 7), (1, 7), (7, 1), (2, 2))
+BLOCKS = (1, 2, 3, 4, 5, 7, 8, 8, 12, 16, 16, 24, 33, 64)
+ALGORITHMS = ("depthwise", "pointwise", "winograd", "direct", "im2col")
+TOLERANCES = (1e-5, 1e-5, 0.0, 1e-3, 1e-6, 1e-14, float("inf"))
+OPERANDS = ("input", "weight", "bias", "residual")
+SPOILED = (
+    "input dtype", "input dimensions", "weight dtype", "weight dimensions", "bias shape",
+    "bias dtype", "residual shape", "residual dtype", "out overlaps input", *SPOILED_OUT,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ConvCase(Case):
+    """A call of a convolution: ``"conv2d"``, ``"Conv2d"``, or ``"prepared"`` for its input's shape.
+
+    Parameters
+    ----------
+    problem : Problem
+        As for all cases.
+    block : int
+        Channels of a block in NCHWc, in which a problem in NCHW is then computed; 0 otherwise.
+    """
+
+    problem: Problem
+    block: int = 0
+
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """The operands as the reference takes them, in NCHW or NHWC."""
+        arrays = self.problem.arrays()
+        # Half precision has no room for larger results.
+        scale = min(self.scale, 0) if self.problem.dtype == "float16" else self.scale
+        scale = 0 if self.special == "huge" else scale
+        arrays["input"] *= arrays["input"].dtype.type(2.0**scale)
+        if self.special is not None:
+            # Whether a tap on padding gives 0 * inf is left open (docs/accuracy.md).
+            kept = "weight" if self._padded else None
+            specialize(arrays, self.special, self.problem.seed, self._terms, kept)
+        return arrays
+
+    def operands(self) -> dict[str, Any]:
+        """The operands in the layout of the call; lanes of no channel hold what they may."""
+        arrays = dict(self.plain)
+        if self.block:
+            p = self.problem
+            # Lanes of the residual have no effect, so they may be NaN.
+            for name, channels, filler in (
+                ("input", p.in_channels, 7.5),
+                ("residual", p.out_channels, np.nan),
+            ):
+                if arrays[name] is not None:
+                    arrays[name] = in_blocks(arrays[name], self.block)
+                    lanes_of_no_channel(arrays[name], channels)[...] = filler
+        return arrays
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What a call takes besides arrays."""
+        arguments = {**self.problem.parameters, **self.problem.options}
+        arguments["activation"] = self.activation
+        if self.block:
+            arguments["layout"] = "NCHWc"
+        return arguments
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """As the call takes it."""
+        shape = self.problem.input_shape
+        return shape_in_blocks(shape, self.block) if self.block else shape
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """As the call gives it."""
+        shape = self.problem.output_shape
+        return shape_in_blocks(shape, self.block) if self.block else shape
+
+    @property
+    def layout(self) -> str:
+        """For the figures; odd blocks are told from those of a vector."""
+        if not self.block:
+            return self.problem.layout
+        return f"NCHW{self.block}c" if self.block in (4, 8, 16) else "NCHWc, odd"
+
+    @property
+    def _terms(self) -> int:
+        p = self.problem
+        return p.in_channels // p.groups * prod(p.kernel)
+
+    @property
+    def _padded(self) -> bool:
+        p = self.problem
+        pads = explicit_padding(p.padding, p.image, p.kernel, pair(p.stride), pair(p.dilation))
+        return any(any(sides) for sides in pads)
+
+    @property
+    def keeps_plans(self) -> bool:
+        """As all cases."""
+        return self.call == "conv2d"
+
+    def make(
+        self, operands: dict[str, Any], arguments: dict[str, Any], out: Any
+    ) -> tuple[np.ndarray, pplconv.Plan | None]:
+        """As all cases."""
+        if self.call == "conv2d":
+            return pplconv.conv2d(**operands, **arguments, out=out), None
+        operands = dict(operands)
+        x, residual = operands.pop("input"), operands.pop("residual")
+        if self.call == "prepared":
+            arguments["input_shape"] = self.input_shape
+        conv = pplconv.Conv2d(**operands, **arguments)
+        y = conv(x, residual, out)
+        return y, conv.plan_for(self.input_shape)
+
+    def plan(self, **changes: Any) -> pplconv.Plan | None:
+        """As all cases."""
+        conv = pplconv.Conv2d(self.plain["weight"], **{**self.arguments, **changes})
+        return conv.plan_for(self.input_shape)
+
+    def request(self) -> Request:
+        """As all cases."""
+        options = self.problem.options
+        return Request(
+            conv_problem(self.problem, self.block),
+            options["algorithm"],
+            options.get("tolerance", 1e-5),
+            options["threads"],
+            options.get("max_workspace"),
+        )
+
+    @property
+    def epilogue(self) -> str:
+        """As all cases."""
+        return activation_of(self.problem.full_activation, self.problem.out_channels).epilogue
+
+    def expected(self) -> Expected:
+        """As all cases; in NCHW."""
+        p = self.problem
+        return Expected(
+            *sums_of_convolution(p, self.plain), self.plain, terms=self._terms, dtype=p.dtype,
+            activation=p.full_activation,
+        )  # fmt: skip
+
+    def in_order(self, y: np.ndarray) -> np.ndarray:
+        """As all cases; in NCHW."""
+        if self.block:
+            channels = self.problem.out_channels
+            if lanes_of_no_channel(y, channels).any():  # NaN counts
+                raise Finding("lanes of no channel are not zero")
+            y = out_of_blocks(y, channels)
+        if y.ndim == 3:
+            y = y[np.newaxis]
+        return y.transpose(0, 3, 1, 2) if self.problem.layout == "NHWC" else y
+
+    def predicted(self) -> Reason | None:
+        """As all cases."""
+        return conv_refusals.predicted(self)
+
+    def spoil(
+        self, operands: dict[str, Any], arguments: dict[str, Any], out: Any
+    ) -> Spoiled | None:
+        """As all cases."""
+        return conv_refusals.spoil(self, operands, arguments, out)
+
+    @property
+    def text(self) -> str:
+        """As all cases."""
+        p = self.problem
+        return (
+            f"{self.call} on {self.input_shape} {p.dtype}, weight "
+            f"{(p.out_channels, p.in_channels // p.groups, *p.kernel)}, "
+            + ", ".join(f"{name}={value!r}" for name, value in self.arguments.items())
+        )
+
+    def simpler(self) -> Iterator[Case]:
+        """As all cases."""
+        yield replace(self, block=0)
+        yield from super().simpler()
+
+    def smaller_problems(self) -> Iterator[Problem]:
+        """As all cases."""
+        p = self.problem
+        options = p.options
+        yield replace(p, activation=None)
+        yield replace(p, with_bias=False)
+        yield replace(p, with_residual=False)
+        yield replace(p, batch=1)
+        yield replace(p, padding=0)
+        yield replace(p, stride=1)
+        yield replace(p, dilation=1)
+        yield replace(p, options={**options, "threads": 1})
+        for name in ("tolerance", "max_workspace"):
+            yield replace(p, options={k: v for k, v in options.items() if k != name})
+        for shorter in (lambda n: max(n // 2, 1), lambda n: max(n - 1, 1)):
+            height, width = p.image
+            yield replace(p, image=(shorter(height), width))
+            yield replace(p, image=(height, shorter(width)))
+            kh, kw = p.kernel
+            yield replace(p, kernel=(shorter(kh), kw))
+            yield replace(p, kernel=(kh, shorter(kw)))
+            each_in, each_out = p.in_channels // p.groups, p.out_channels // p.groups
+            for groups, ic, oc in (
+                (shorter(p.groups), each_in, each_out),
+                (p.groups, shorter(each_in), each_out),
+                (p.groups, each_in, shorter(each_out)),
+            ):
+                yield replace(p, groups=groups, in_channels=groups * ic, out_channels=groups * oc)
+
+
+_SIDES = (7, 8, 9, 13, 14, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65)
+
+
+def _pair(r: Random, most: int) -> Any:
+    kind = r.random()
+    if kind < 0.5:
+        return 1
+    return r.randint(1, most) if kind < 0.75 else (r.randint(1, most), r.randint(1, most))
+
+
+def _padding(r: Random, strided: bool) -> Any:
+    kind = r.randrange(8)
+    if kind == 0:
+        # With a stride it is refused.
+        words = ("valid", "same_upper", "same_lower", "same")
+        return r.choice(words if r.random() < 0.03 or not strided else words[:3])
+    if kind < 3:
+        return r.randint(0, 1)
+    if kind < 5:
+        return (r.randint(0, 3), r.randint(0, 3))
+    if kind < 7:
+        return ((r.randint(0, 4), r.randint(0, 4)), (r.randint(0, 4), r.randint(0, 4)))
+    return 0
+
+
+def _grouped(r: Random, block: int) -> tuple[int, int, int]:
+    kind = r.random()
+    if kind < 0.6:
+        return 1, draws.width(r), draws.width(r)
+    if kind < 0.8:
+        groups = draws.width(r)
+        return groups, groups, groups * r.randint(1, 3)
+    groups = r.randint(2, 5)
+    # Blocks must be whole in each group, mostly.
+    each = block if 1 < block <= 8 and r.random() < 0.8 else 1
+    return groups, groups * each * r.randint(1, 8 // each), groups * each * r.randint(1, 8 // each)
+
+
+def _algorithm(r: Random, p: dict[str, Any], block: int) -> str:
+    """Any, but mostly one that can serve."""
+    if r.random() < 0.04:
+        return r.choice(ALGORITHMS)
+    fits = ["auto", "auto", "direct", "direct"]
+    if not block:
+        fits += ["im2col"] * 2
+    if p["kernel"] == (1, 1):
+        fits += ["pointwise"] * 2
+    if p["kernel"] in ((3, 3), (5, 5)):
+        fits += ["winograd"] * 5
+    if p["groups"] == p["in_channels"]:
+        fits += ["depthwise"] * 3
+    return r.choice(fits)
+
+
+def draw_convolution(seed: int, r: Random) -> ConvCase:
+    """Give a case."""
+    block = r.choice(BLOCKS) if r.random() < 0.3 else 0
+    groups, in_channels, out_channels = _grouped(r, block)
+    kernel = r.choice(KERNELS) if r.random() < 0.8 else (r.randint(1, 5), r.randint(1, 5))
+    p = {"kernel": kernel, "groups": groups, "in_channels": in_channels}
+    algorithm = _algorithm(r, p, block)
+    dense = algorithm == "winograd" or (algorithm == "pointwise" and r.random() < 0.95)
+    stride = 1 if dense else _pair(r, 3)
+    dilation = 1 if dense else _pair(r, 3)
+    padding = 0 if algorithm == "pointwise" else _padding(r, pair(stride) != (1, 1))
+    batch = r.choice((1, 1, 1, None, 2, 2, 3, 0))
+    budget = draws.products(r)
+    each = max(batch or 1, 1) * in_channels // groups * out_channels * kernel[0] * kernel[1]
+    largest = max(isqrt(budget // max(each, 1)), 1)
+    pads = explicit_padding(padding, (1, 1), kernel, pair(stride), pair(dilation))
+    outgrown = r.random() < 0.01
+    image: list[int] = []
+    fits = True
+    for pad, k, d in zip(pads, kernel, pair(dilation), strict=True):
+        # Any size serves the "same" rules: they pad as much as the kernel needs.
+        least = 1 if str(padding).startswith("same") else max(1, d * (k - 1) + 1 - sum(pad))
+        more = r.randint(0, 11) if r.random() < 0.7 else r.choice(_SIDES)
+        size = max(least - 1, 1) if outgrown else max(least, min(least + more, largest))
+        # What the other words for padding give always fits.
+        fits &= (padding != "valid" and isinstance(padding, str)) or size + sum(pad) > d * (k - 1)
+        image.append(size)
+    options: dict[str, Any] = {"algorithm": algorithm, "threads": r.choice((1, 1, 2, 3, 4, None))}
+    if r.random() < 0.5 or algorithm == "winograd":
+        options["tolerance"] = r.choice(TOLERANCES)
+        if algorithm == "winograd" and r.random() < 0.9:
+            options["tolerance"] = r.choice((1e-3, float("inf"), 1e-4))
+    if r.random() < 0.1:
+        options["max_workspace"] = r.choice((0, 4096, 12288, r.randint(0, 1 << 18)))
+    problem = Problem(
+        dtype=r.choice(("float32", "float32", "float64", "float16")),
+        layout="NCHW" if block else r.choice(("NCHW", "NHWC")),
+        batch=batch,
+        groups=groups,
+        in_channels=in_channels,
+        out_channels=out_channels,
+        image=(image[0], image[1]),
+        kernel=kernel,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        activation=r.choice((None, *CLIPS, *CURVES)),
+        with_bias=r.random() < 0.5,
+        with_residual=r.random() < 0.4 and fits,
+        seed=seed,
+        options=options,
+    )
+    wrong = draws.wrong(r, SPOILED)
+    if not fits:
+        wrong["spoiled"] = None
+    call = r.choice(("conv2d", "Conv2d", "Conv2d", "prepared"))
+    return ConvCase(
+        seed=seed,
+        problem=problem,
+        block=block,
+        call="Conv2d" if wrong.get("wisdom") else call,
+        forms=draws.forms(r, OPERANDS),
+        out=r.choice((None, 0, 1, 3, 16)) if fits else None,
+        **wrong,
+        **draws.surroundings(r),
+    )
