@@ -33,7 +33,7 @@ unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 help: ## show this
 	@echo 'usage: make TARGET [ARGS="..."] [TESTS=tests] [PYTHON=python3] [VENV=.venv]'
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # -I keeps the working directory off the path: it holds the sources, not what was built of them.
 demo: $(STAMPS)/extra-demo ## detect text in a page, with NumPy's Conv and with pplconv

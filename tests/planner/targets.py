@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from typing import Any
 from unittest.mock import patch
 
-from asm.registry import kernels
+from benchmarks.corpus import kernel_rows as table
 from pplconv.machine import Machine, detect, files
 from pplconv.planner import Target
 from recorded import MACHINES
@@ -27,13 +25,6 @@ APPLE_M1 = M1_SYSCTL | {
     "hw.perflevel1.logicalcpu": 4,
 }
 TARGETS = (*MACHINES, "apple_m1")
-
-
-def table(arch: str) -> Iterator[dict[str, Any]]:
-    """Rows of the kernel table of another architecture, without its addresses."""
-    for kernel in kernels(arch):
-        names = ("symbol", "op", "dtype", "isa", "tuning", "mr", "nr", "kr", "lanes")
-        yield {name: getattr(kernel, name) for name in names}
 
 
 @cache
@@ -59,5 +50,4 @@ def recorded(name: str) -> Machine:
 def target_of(name: str) -> Target:
     """Machine and kernels; starting a team costs what an unknown machine is taken to need."""
     machine = recorded(name)
-    arch = {"arm64": "aarch64"}.get(machine.arch, machine.arch)
-    return Target.of(machine, list(table(arch)))
+    return Target.of(machine, list(table(machine.arch)))

@@ -1,0 +1,8 @@
+# What the estimate chooses, judged by machines whose candidates were timed once: benchmarks/measured.
+.PHONY: measure-candidates judge-model
+
+measure-candidates: $(STAMPS)/extra-bench ## time what could serve each layer here; ARGS="--minutes 12 --threads 1,2 --resume"
+	$(BIN)/python -m benchmarks.measure_candidates $(ARGS)
+
+judge-model: $(STAMPS)/extra-bench ## the present model's choices on all recorded machines; times nothing
+	$(BIN)/python -m benchmarks.judge_model $(ARGS)
