@@ -5,21 +5,24 @@ A rate of 0 was not found anywhere, or there are no vectors of that width; then 
 said by ``info`` alone, as yet.  Sources, by column:
 
 numbers
-    Linux, asm/intel-family.h and kernel/cpu/amd.c of x86; the makers' product specifications.
+    Linux, asm/intel-family.h and kernel/cpu/amd.c of x86.  Names of products are not from there.
     Family 6, model 0x55 is Skylake, Cascade Lake or Cooper Lake, which /proc/cpuinfo tells apart by
     the stepping, and which the second digit of a product's number tells, too.
 fma, latency
-    Scheduling models of LLVM (haswell, broadwell, skylake, skylake-avx512, icelake-server, znver3
-    to 5) and OSACA's machine files (icx, spr, zen1 to 5).  Skylake and Cascade Lake Xeons of the
-    series Bronze, Silver and Gold 5000, but for the 5122 and 5222, have one 512-bit unit (product
-    specifications), as have client cores; mobile Zen 5 does no more 512-bit operations than Zen 4
-    (D. Huang on Strix Point).  Gracemont's pipes have 128 bits (hwcooling.net).  Golden Cove of
-    clients has its AVX-512 switched off.
+    Scheduling models of LLVM (haswell to icelake-server, znver1 to 3) and OSACA's machine files
+    (icx, spr, zen4, zen5); FMAs of Zen 1 and of clients' AVX-512 by Agner Fog, *Instruction
+    tables*.  Mobile Zen 5 does no more 512-bit operations than Zen 4 (D. Huang on Strix Point, as
+    reported).  Gracemont's pipes have 128 bits (hwcooling.net).  Golden Cove of clients has its
+    AVX-512 switched off.
+unchecked
+    Common knowledge of product lists that was not looked up: that Skylake and Cascade Lake Xeons of
+    the series Bronze, Silver and Gold 5000 have one 512-bit unit, but for the 5122 and 5222; L2 of
+    Raptor Cove; L3 of Emerald and Granite Rapids, and of compact and mobile Zen.
 loads, stores
     The same models; stores of Ice Lake, Golden Cove and Zen 5 by OSACA, whose two 256-bit stores a
     cycle have to meet in a line.
 l1d, ways, l2, l3_share
-    As such machines report them; AnandTech on Skylake-SP and Ice Lake; product specifications.
+    As such machines report them; AnandTech on Skylake-SP and Ice Lake.
     Where cores share an L3 as a whole (Zen), the share is that of one among all; elsewhere it is
     the slice beside a core.
 l2_read, l2_write, l3_read, memory
