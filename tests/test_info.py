@@ -11,6 +11,7 @@ import sys
 import types
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,11 @@ def test_recorded_machine(xeon: pytest.MonkeyPatch) -> None:
     assert shown() == {
         "pplconv": [pplconv.__version__],
         "Python": [f"{sys.version.split()[0]}, NumPy {numpy.__version__}, {sys.platform}"],
-        "CPU": ["Example CPU", "GenuineIntel, family 0x6, model 0x55, x86_64"],
+        "CPU": [
+            "Example CPU",
+            "GenuineIntel, family 0x6, model 0x55, x86_64",
+            "Skylake server (Xeon Scalable)",
+        ],
         "ISA": [
             "avx512 (available: portable, avx2, avx512; no cap)",
             "FMA/cycle: portable 1, avx2 2, avx512 2",
@@ -211,6 +216,24 @@ def test_kinds_of_arm_cores_show(xeon: pytest.MonkeyPatch) -> None:
         "cpus": [4, 5, 6, 7],
     }
     assert found["isa"]["denied"] == ["fphp", "asimdhp"]
+
+
+def test_an_unknown_x86_core_says_whose_rates_it_has(xeon: pytest.MonkeyPatch) -> None:
+    machine = replace(XEON, model=0xF0)
+    xeon.setattr(information, "current_machine", lambda: machine)
+    text = "unknown core; rates of Skylake server, the nearest by features"
+    assert shown()["CPU"][2:] == [text]
+    found = information.config()
+    assert json.loads(json.dumps(found)) == found
+    core = found["cpu"]["core"]
+    assert (core["text"], core["known"], core["rates"]["fma512"]) == (text, False, 2)
+
+
+def test_a_core_without_kernels_of_its_own_has_no_rates(xeon: pytest.MonkeyPatch) -> None:
+    machine = replace(XEON, model=0x2A, isas=("portable",))
+    xeon.setattr(information, "current_machine", lambda: machine)
+    assert len(shown()["CPU"]) == 2
+    assert information.config()["cpu"]["core"] is None
 
 
 def test_wisdom_shows(xeon: pytest.MonkeyPatch, tmp_path: Path) -> None:

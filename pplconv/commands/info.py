@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any, TextIO
 
 from .. import wisdom
 from ..architecture import INSTRUCTION_SETS, canonical
 from ..config import current as current_settings
-from ..machine import core_name
+from ..machine import Machine, core_name, x86_core
 from ..machine import current as current_machine
 from ..runtime import explain_default_threads, explain_default_tolerance, openmp_runtimes
 
@@ -26,7 +27,8 @@ def config() -> dict[str, Any]:
         Of strings, numbers, lists and dicts only, so that it goes into a JSON report.  Sizes are
         in bytes; ``threads["default"]`` is the team where a call names none, and ``threads["why"]``
         what decided it; ``tolerance`` says the same of the error that may be spent, ``wisdom`` what
-        the file of measured plans holds.
+        the file of measured plans holds.  ``cpu["core"]`` is the row of an x86 core in pplconv's
+        table, None where there is none; its rates are 0 where they are not known.
 
     Raises
     ------
@@ -57,6 +59,7 @@ def config() -> dict[str, Any]:
             "family": machine.family,
             "model": machine.model,
             "arch": machine.arch,
+            "core": _core(machine),
             "kinds": [
                 {"name": core_name(midr), "midr": midr, "cpus": list(cpus)}
                 for midr, cpus in machine.core_kinds
@@ -121,6 +124,13 @@ def show_config(file: TextIO | None = None) -> None:
     print(_render(config()), file=file)
 
 
+def _core(machine: Machine) -> dict[str, Any] | None:
+    found = x86_core(machine)
+    if found is None:
+        return None
+    return {"text": str(found), "known": found.exact, "rates": asdict(found.core)}
+
+
 def _cores_among(cores: Iterable[Iterable[int]], cpus: Iterable[int]) -> int:
     """Cores with a CPU among `cpus`."""
     wanted = set(cpus)
@@ -147,6 +157,7 @@ def _render(found: dict[str, Any]) -> str:
         _line("Python", f"{found['python']}, NumPy {found['numpy']}, {found['platform']}"),
         _line("CPU", cpu["name"] or "(no name)"),
         _line("", _model_text(cpu)),
+        *([_line("", cpu["core"]["text"])] if cpu["core"] else []),
         *(_line("", _kind_text(kind)) for kind in cpu["kinds"]),
         _line("ISA", _isa_text(isa)),
         _line("", "FMA/cycle: " + _pairs(isa["fma_per_cycle"])),

@@ -4,7 +4,8 @@
 ``machine.py``       `Machine`, the frozen description that everyone else is handed
 ``detection.py``     `detect` puts a `Machine` together; `current` is the cached one
 ``cpu.py``           CPUID: vendor, model, and which instruction sets CPU *and* system support
-``throughput.py``    vector FMAs per cycle by x86 model, which no CPU reports
+``throughput.py``    vector FMAs per cycle of x86 CPUs
+``x86_cores.py``     the table of x86 cores: names, rates, which no CPU reports
 ``arm.py``           AArch64: kinds of cores, instruction sets that all of them have
 ``arm_cores.py``     the table of Arm cores: names, core, caches
 ``midr.py``          which core each CPU of an Arm machine is
@@ -34,5 +35,6 @@ from .arm_cores import core_name
 from .detection import current, detect
 from .machine import CacheLevel, Machine
 from .neighbours import bound_cpus
+from .x86_cores import x86_core
 
-__all__ = ["CacheLevel", "Machine", "bound_cpus", "core_name", "current", "detect"]
+__all__ = ["CacheLevel", "Machine", "bound_cpus", "core_name", "current", "detect", "x86_core"]

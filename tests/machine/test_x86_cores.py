@@ -1,0 +1,141 @@
+"""The table of x86 cores: each row plausible, each CPU found, unknown ones told apart."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import pytest
+
+from pplconv.machine import Machine, x86_core
+from pplconv.machine.throughput import fma_per_cycle
+from pplconv.machine.x86_cores import CORES, X86Core, find, nearest
+from recorded_cpuinfo import CPUINFO
+
+KIB, MIB = 1 << 10, 1 << 20
+ALL = ("portable", "avx2", "avx512")
+HYBRID = Machine(
+    arch="x86_64",
+    vendor="GenuineIntel",
+    family=6,
+    model=0x97,
+    isas=ALL[:2],
+    cores=((0, 1), (2,), (3,)),
+    efficiency_cores=(2, 3),
+    affinity=(0, 1, 2, 3),
+)
+
+
+def split(head: str) -> tuple[str, int, int, str]:
+    vendor, family, model, name = head.split(" ", 3)
+    return vendor, int(family), int(model), name
+
+
+def row(name: str) -> X86Core:
+    return next(core for core in CORES if core.name == name)
+
+
+@pytest.mark.parametrize("core", CORES, ids=lambda core: core.name)
+def test_a_row_is_plausible(core: X86Core) -> None:
+    assert core.fma256 in (1, 2)
+    assert core.fma512 in (0, 1, 2)
+    assert core.latency in (0, 4, 5)
+    assert core.loads256 in (1, 2, 3)
+    assert core.stores256 in (0.5, 1, 2)
+    # The halves of a wide vector take no less than two narrow ones that do not share a pipe.
+    assert core.loads512 <= core.loads256
+    assert core.stores512 <= core.stores256
+    if not core.fma512:
+        assert core.loads512 == core.stores512 == core.masked512 == 0
+    assert core.l1d // core.ways == 4, "a way is a page, so that it is indexed by the offset"
+    assert core.l1d < core.l2 <= 4096
+    assert 512 <= core.l3_share <= 8192
+    # Each level is no faster than the one before it, where both are known.
+    l1 = max(32 * core.loads256, 64 * core.loads512)
+    speeds = [l1, core.l2_read, core.l3_read, core.memory]
+    known = [speed for speed in speeds if speed]
+    assert known == sorted(known, reverse=True)
+    assert 0 <= core.l2_write <= 64
+    for cycles in (core.masked256, core.masked512, core.split, core.page):
+        assert cycles == 0 or 1 <= cycles <= 40
+    assert all(getattr(core, entry.name) is not None for entry in fields(core))
+
+
+def test_names_are_told_apart() -> None:
+    names = [core.name for core in CORES]
+    assert len(set(names)) == len(names)
+
+
+def test_what_this_project_measured() -> None:
+    """As its notes say; a virtual machine of each."""
+    assert {core.name for core in CORES if core.measured} == {"Zen 3", "Zen 4"}
+    zen3, zen4 = row("Zen 3"), row("Zen 4")
+    assert (zen3.masked256, zen3.split, zen3.l3_read) == (15, 1, 20)
+    assert (zen4.fma512, zen4.loads512, zen4.stores512, zen4.l2_read) == (1, 1, 0.5, 32)
+
+
+@pytest.mark.parametrize("head", CPUINFO)
+def test_a_cpu_is_found(head: str) -> None:
+    found = find(*split(head))
+    assert found is not None
+    assert found.exact
+    assert str(found) == CPUINFO[head]
+
+
+def test_every_row_is_found() -> None:
+    assert {found.core for head in CPUINFO if (found := find(*split(head)))} == set(CORES)
+
+
+@pytest.mark.parametrize(
+    ("vendor", "isa", "l1d", "l2", "name"),
+    [
+        ("GenuineIntel", "avx512", 32 * KIB, MIB, "Skylake server"),
+        ("GenuineIntel", "avx512", 48 * KIB, 2 * MIB, "Granite Rapids"),
+        ("GenuineIntel", "avx512", 48 * KIB, 512 * KIB, "Rocket Lake"),
+        ("GenuineIntel", "avx2", 48 * KIB, 3 * MIB, "Raptor Cove"),  # Arrow Lake's Lion Cove
+        ("GenuineIntel", "avx2", 32 * KIB, 4 * MIB, "Gracemont"),  # Sierra Forest's Crestmont
+        ("GenuineIntel", "avx2", 32 * KIB, 256 * KIB, "Skylake client"),
+        ("AuthenticAMD", "avx512", 48 * KIB, MIB, "Zen 5"),
+        ("AuthenticAMD", "avx512", 32 * KIB, MIB, "Zen 4"),
+        ("AuthenticAMD", "avx2", 32 * KIB, 512 * KIB, "Zen 3"),
+        ("HygonGenuine", "avx512", 32 * KIB, MIB, "Zen 4"),  # which no row of Hygon's has
+        ("CentaurHauls", "avx2", 32 * KIB, 256 * KIB, "Skylake client"),
+        ("  Shanghai  ", "avx512", 0, 0, "Zen 5"),  # whose caches are unknown, too
+    ],
+)
+def test_an_unknown_core_has_the_nearest_row(
+    vendor: str, isa: str, l1d: int, l2: int, name: str
+) -> None:
+    found = nearest(vendor, isa, l1d, l2)
+    assert found is not None
+    assert (found.core.name, found.exact) == (name, False)
+    assert str(found) == f"unknown core; rates of {name}, the nearest by features"
+
+
+def test_a_set_of_instructions_without_rows() -> None:
+    assert nearest("GenuineIntel", "portable", 32 * KIB, 256 * KIB) is None
+
+
+def test_of_a_machine() -> None:
+    assert x86_core(Machine()) is None
+    assert x86_core(replace(HYBRID, arch="aarch64")) is None
+    assert str(x86_core(HYBRID)) == "Golden Cove (12th Core), efficiency cores Gracemont"
+    # Its efficiency cores may be switched off, or be all that the process may use.
+    off = replace(HYBRID, cores=((0, 1),), efficiency_cores=(), affinity=(0, 1))
+    assert str(x86_core(off)) == "Golden Cove (12th Core)"
+    assert str(x86_core(replace(HYBRID, affinity=(2, 3)))) == "Gracemont (12th Core)"
+    unknown = replace(HYBRID, model=0xC6, l1d_bytes=48 * KIB, l2_bytes=3 * MIB)
+    assert str(x86_core(unknown)) == "unknown core; rates of Raptor Cove, the nearest by features"
+    assert x86_core(replace(unknown, isas=("portable",))) is None
+
+
+@pytest.mark.parametrize("head", CPUINFO)
+def test_plans_take_the_fmas_of_the_row(head: str) -> None:
+    """All but the few that were planned for before they had a row."""
+    vendor, family, model, _ = split(head)
+    found = find(vendor, family, model)
+    assert found is not None
+    core = found.core
+    rates = fma_per_cycle(vendor, family, model, ALL)
+    younger = {"Gracemont": {"avx2": 2}, "Zen 5 mobile": {"avx512": 2}}
+    wanted = {"portable": 1, "avx2": core.fma256, "avx512": core.fma512 or 2}
+    assert rates == wanted | younger.get(core.name, {})
