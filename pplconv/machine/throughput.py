@@ -11,9 +11,6 @@ from . import x86_cores
 # What plans take for cores without a row, and for instruction sets that the row does not have.
 _USUAL = {"avx2": 2, "avx512": 2}
 
-# Cores whose rows are younger than the plans that people have, which were made with two.
-_AS_BEFORE = {("Gracemont", "avx2"), ("Zen 5 mobile", "avx512")}
-
 
 def fma_per_cycle(vendor: str, family: int, model: int, isas: tuple[str, ...]) -> dict[str, int]:
     """Vector FMAs that one core retires per cycle, for each of `isas`.
@@ -35,8 +32,6 @@ def fma_per_cycle(vendor: str, family: int, model: int, isas: tuple[str, ...]) -
     rates = dict(_USUAL)
     found = x86_cores.find(vendor, family, model)
     if found:
-        core = found.core
-        for isa, fma in (("avx2", core.fma256), ("avx512", core.fma512)):
-            if fma and (core.name, isa) not in _AS_BEFORE:
-                rates[isa] = fma
+        known = {"avx2": found.core.fma256, "avx512": found.core.fma512}
+        rates |= {isa: fma for isa, fma in known.items() if fma}
     return {isa: rates.get(isa, 1) for isa in isas}

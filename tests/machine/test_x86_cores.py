@@ -130,12 +130,9 @@ def test_of_a_machine() -> None:
 
 @pytest.mark.parametrize("head", CPUINFO)
 def test_plans_take_the_fmas_of_the_row(head: str) -> None:
-    """All but the few that were planned for before they had a row."""
     vendor, family, model, _ = split(head)
     found = find(vendor, family, model)
     assert found is not None
     core = found.core
     rates = fma_per_cycle(vendor, family, model, ALL)
-    younger = {"Gracemont": {"avx2": 2}, "Zen 5 mobile": {"avx512": 2}}
-    wanted = {"portable": 1, "avx2": core.fma256, "avx512": core.fma512 or 2}
-    assert rates == wanted | younger.get(core.name, {})
+    assert rates == {"portable": 1, "avx2": core.fma256, "avx512": core.fma512 or 2}
