@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from asm.registry import kernels
-from benchmarks.report import write_whole
+from benchmarks.report import read_whole, write_whole
 from pplconv.algorithms import Candidate
 from pplconv.architecture import canonical
 from pplconv.config import Settings
@@ -238,17 +238,7 @@ def load(path: Path) -> Recording:
     CorpusError
         If it cannot be read, or is something else.
     """
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CorpusError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise CorpusError(f"{path} is no JSON: {error}") from None
-    try:
-        return _recording(plain)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise CorpusError(f"{path} holds no measured candidates ({reason})") from None
+    return read_whole(path, _recording, CorpusError, "holds no measured candidates")
 
 
 def load_all(paths: Sequence[Path] = ()) -> dict[str, Recording]:

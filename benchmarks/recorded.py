@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from benchmarks.engines.base import Availability, Engine, Identity
-from benchmarks.report import Head
+from benchmarks.report import Head, read_whole
 from benchmarks.results import LayerResult, from_json, to_json
 
 
@@ -84,17 +83,7 @@ def load(path: Path) -> Run:
     RecordError
         If the file cannot be read, or is something else.
     """
-    try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RecordError(f"{path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise RecordError(f"{path} is no JSON: {error}") from None
-    try:
-        return _run(plain)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise RecordError(f"{path} is no record of a run ({reason})") from None
+    return read_whole(path, _run, RecordError, "is no record of a run")
 
 
 def _run(plain: Mapping[str, Any]) -> Run:

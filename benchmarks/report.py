@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from benchmarks.engines.base import Availability, Engine, Identity
 from benchmarks.figures import figures_table, outcomes
@@ -28,6 +29,8 @@ from benchmarks.standing import (
     stand,
 )
 from benchmarks.tables import NONE, Table, giga, milli, percent, ratio
+
+Built = TypeVar("Built")
 
 # The figure of weights packed at each call is also read against that of weights packed once.
 _PREPARED, _FUNCTION = "pplconv", "pplconv_conv2d"
@@ -299,3 +302,30 @@ def write_whole(path: Path, text: str) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_whole(
+    path: Path, build: Callable[[Any], Built], error: type[ValueError], otherwise: str
+) -> Built:
+    """Read a file of JSON, and build what it describes.
+
+    Parameters
+    ----------
+    path : Path
+    build : callable
+        Takes the plain values.
+    error : type
+        Raised where the file cannot be read, or holds something else.
+    otherwise : str
+        What is said then of a file that `build` cannot take.
+    """
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as reason:
+        raise error(f"{path}: {reason.strerror or reason}") from None
+    except ValueError as reason:
+        raise error(f"{path} is no JSON: {reason}") from None
+    try:
+        return build(plain)
+    except (AttributeError, KeyError, TypeError, ValueError) as reason:
+        raise error(f"{path} {otherwise} ({type(reason).__name__}: {reason})") from None
