@@ -167,6 +167,7 @@ setup(
         extension("instances._mailbox"),
         extension("_trial"),
         extension("api.prepared"),
+        extension("api.border"),
         extension("api.ready"),
         extension("api.layer"),
         extension("api.conv"),

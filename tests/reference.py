@@ -138,6 +138,8 @@ def _sum_of_taps(x, w, stride, pads, dilation, groups):
     (top, bottom), (left, right) = pads
     padded = np.zeros((n, x.shape[1], h + top + bottom, width + left + right))
     padded[:, :, top : top + h, left : left + width] = x
+    inside = np.zeros(padded.shape[2:], bool)
+    inside[top : top + h, left : left + width] = True
     oh = output_size(h, pads[0], kh, stride[0], dilation[0])
     ow = output_size(width, pads[1], kw, stride[1], dilation[1])
     y = np.zeros((n, groups, ocg, oh * ow))
@@ -149,7 +151,8 @@ def _sum_of_taps(x, w, stride, pads, dilation, groups):
             rows = slice(first_row, first_row + (oh - 1) * stride[0] + 1, stride[0])
             columns = slice(first_column, first_column + (ow - 1) * stride[1] + 1, stride[1])
             seen = padded[:, :, rows, columns].reshape(n, groups, icg, oh * ow)
-            y += taps[i, j] @ seen
+            # Left out, not multiplied by zero: the weight may be infinite.
+            y += np.where(inside[rows, columns].reshape(-1), taps[i, j] @ seen, 0)
     return y.reshape(n, oc, oh, ow)
 
 

@@ -5,6 +5,7 @@
 ``conv``               `Conv2d`, and its pickles
 ``ready``              the plans and packed weights that a `Conv2d` has ready
 ``prepared``           a plan made ready, and one run of it
+``border``, ``taps``   outputs at the border, for weights that are infinite or NaN
 ``blocked``            `to_blocked`, `from_blocked`
 ``arguments``          checks of arguments; every message names its argument
 ``settings``           what may be asked of the planner, and its place in pickles

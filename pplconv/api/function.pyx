@@ -13,6 +13,7 @@ from pplconv.memory.arrays cimport (
     dtype_name,
     hold_plain,
 )
+from pplconv.api.border cimport are_finite, compute_border
 from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.api.prepared cimport (
     Activation,
@@ -195,8 +196,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     pass it as (1, ceil(C / block), H, W, block).
 
     NaN and infinities reach the outputs whose windows see them, and no others, whatever the
-    algorithm. Only a tap on padding with an infinite weight or NaN is left open: 0 * inf counts
-    in ``"im2col"`` alone.
+    algorithm. Padding is left out of the sums: it makes no NaN of an infinite weight.
 
     All arrays have one dtype, bias, residual and `out` too; none is ever cast, as in PyTorch and
     ONNX. Only Python numbers, in lists or tuples, have no dtype: they take that of input and
@@ -226,7 +226,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef Schedule schedule
     cdef int team
     cdef bint batched
-    cdef object x, w, b = None, plain_x
+    cdef object x, w, b = None, plain_x, plain_w, plain_b = None
     if type(input) is list or type(input) is tuple:
         w = as_array(weight, "weight")
         x = as_array(input, "input", w.dtype)
@@ -247,10 +247,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     hold_nothing(&o)
     try:
         plain_x = hold_plain(x, prepared.dtype, &o.x)
-        hold_plain(w, prepared.dtype, &o.weight)
+        plain_w = hold_plain(w, prepared.dtype, &o.weight)
         if b is not None:
             wanted = DTYPES[prepared.bias_type]
-            hold_plain(computed_bias(b, wanted), wanted, &o.bias)
+            plain_b = hold_plain(computed_bias(b, wanted), wanted, &o.bias)
         packed = borrow(schedule.packed_bytes())
         try:
             team = take_team(prepared.threads, prepared.most)
@@ -258,10 +258,14 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
                 schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
             finally:
                 leave_team(team)
-            return run(prepared, &o, x, plain_x, packed.data,
-                       <const char *> o.weight.buffer.buf, w, b, residual, activated, out,
-                       batched)
+            out = run(prepared, &o, x, plain_x, packed.data,
+                      <const char *> o.weight.buffer.buf, w, b, residual, activated, out,
+                      batched)
         finally:
             give_back(packed)
+        if prepared.multiplies_padding and not are_finite(
+                <const char *> o.weight.buffer.buf, o.weight.buffer.len, prepared.dtype.itemsize):
+            compute_border(prepared, plain_x, plain_w, plain_b, activated, residual, out)
+        return out
     finally:
         release_all(&o)

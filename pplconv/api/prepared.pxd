@@ -22,6 +22,8 @@ cdef class Prepared:
     # Threads of the plan's team; and the most that may compute at once when this runs.
     cdef int threads, most
     cdef str packing
+    # Whether taps on padding are multiplied, not left out; weights should then be finite.
+    cdef bint multiplies_padding
 
 
 cdef class Activation:

@@ -26,6 +26,7 @@ from pplconv.memory.workspace cimport Buffer
 import numpy as np
 
 from pplconv import planner
+from pplconv.algorithms import im2col
 from pplconv.epilogue import KINDS
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules import compile_plan
@@ -46,6 +47,8 @@ cdef class Prepared:
         self.threads = plan.threads
         self.most = most
         self.packing = f"{plan.packing} of {plan.numerics.weights}"
+        self.multiplies_padding = (
+            plan.algorithm == im2col.NAME and problem.padding != ((0, 0), (0, 0)))
         self.ndim = len(problem.input_shape)
         for i in range(self.ndim):
             self.input_dims[i] = problem.input_shape[i]

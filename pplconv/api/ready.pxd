@@ -11,6 +11,7 @@ cdef class Ready:
     cdef object bias
     cdef Activation activation
     cdef object scope
+    cdef bint border  # whether the border of each output is computed again
 
     cdef object compute(self, Operands *o, object input, object x, object residual, object out,
                         bint batched)

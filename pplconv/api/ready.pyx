@@ -6,6 +6,7 @@ from cpython.buffer cimport PyBUF_ND
 from cpython.contextvars cimport get_value
 from libc.stdint cimport int64_t
 
+from pplconv.api.border cimport are_finite, compute_border
 from pplconv.api.keys cimport keep_plan
 from pplconv.api.prepared cimport Activation, Operands, PackedWeights, Prepared, prepare, run
 from pplconv.memory.arrays cimport as_array, check_operand, hold
@@ -74,14 +75,20 @@ cdef class Ready:
         self.bias = bias
         self.activation = activation
         self.scope = scope
+        self.border = prepared.multiplies_padding and not are_finite(
+            packed.filters, packed.weight.nbytes, packed.weight.itemsize)
 
     cdef object compute(self, Operands *o, object input, object x, object residual, object out,
                         bint batched):
         """Compute, as `prepared.run`; `o.x` is held already."""
         if self.bias is not None:
             hold(self.bias, &o.bias, PyBUF_ND)
-        return run(self.prepared, o, input, x, self.packed.data_for(self.prepared),
-                   self.packed.filters, None, None, residual, self.activation, out, batched)
+        out = run(self.prepared, o, input, x, self.packed.data_for(self.prepared),
+                  self.packed.filters, None, None, residual, self.activation, out, batched)
+        if self.border:
+            compute_border(self.prepared, x, self.packed.weight, self.bias, self.activation,
+                           residual, out)
+        return out
 
 
 cdef class ReadyPlans:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from pplconv import config, machine
+from pplconv import config, machine, planner
 from pplconv.algorithms import ALGORITHMS, Candidate, PlanContext
 from pplconv.api.arguments import make_problem
 from pplconv.numerics import Numerics
@@ -14,6 +14,8 @@ from pplconv.planner import target
 from pplconv.planner.estimating import tiles
 from pplconv.problem import ConvProblem
 from problems import Problem
+
+_make_plan = planner.make_plan
 
 # Caches so small that small problems are cut into blocks and segments as large ones are.
 TINY = {"l1d_bytes": 2 << 10, "l2_bytes": 16 << 10, "l3_bytes": 0}
@@ -71,3 +73,12 @@ def all_contexts(numerics: Numerics) -> list[PlanContext]:
 def describe(candidate: Candidate) -> dict[str, Any]:
     """Say which one it is."""
     return {"algorithm": candidate.algorithm, "bits": candidate.bits, **candidate.blocks}
+
+
+def force_plan(monkeypatch: Any, problem: ConvProblem, forced: tuple[Any, Any]) -> None:
+    """Let a plan, with its fields, be that of a problem; other problems have their own."""
+
+    def make(asked: ConvProblem, **settings: Any) -> tuple[Any, Any]:
+        return forced if asked == problem else _make_plan(asked, **settings)
+
+    monkeypatch.setattr(planner, "make_plan", make)

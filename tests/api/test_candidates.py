@@ -14,9 +14,8 @@ import pytest
 import pplconv
 from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from buffers import GuardedOutput
-from candidates import all_contexts, conv_problem, describe, every_candidate
+from candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
 from emulation import few
-from pplconv import planner
 from pplconv.algorithms import ALGORITHMS
 from pplconv.planner.estimating import Ranked, Request, plan_of
 from problems import Problem, stated_by
@@ -72,7 +71,7 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
             forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
             forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
             forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
-            monkeypatch.setattr(planner, "make_plan", lambda *_, f=forced, **__: f)
+            force_plan(monkeypatch, problem, forced)
             # The curve follows where a clip comes with the store: one of the two will do.
             for case in (epilogues[0], epilogues[1 + len(run) % 2]):
                 case.check(forced[0], describe(candidate))

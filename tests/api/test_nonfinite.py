@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import pplconv
-from candidates import all_contexts, conv_problem, describe, every_candidate
-from emulation import few
-from pplconv import planner
+from candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
+from emulation import few, is_emulated
 from pplconv._trial import Trial
 from pplconv.algorithms import winograd
 from pplconv.planner import estimating
@@ -40,12 +39,10 @@ def plain_weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", WINOGRAD)
 def test_every_candidate_of_special_numbers(shape, layout, dtype, rng, monkeypatch):
-    """In the input, and in weights where no padding meets them: 0 * inf is nobody's promise."""
+    """In the input, and in weights."""
     block = LAYOUTS[layout]
     sizes = SHAPES[shape]
     in_weights = bool(rng.integers(2))
-    if in_weights:
-        sizes = (*sizes[:7], 0, *sizes[8:])
     plain = Problem(dtype, "NCHW" if block else layout, *sizes, seed=len(shape))
     problem = conv_problem(plain, block)
     cases = []
@@ -64,12 +61,64 @@ def test_every_candidate_of_special_numbers(shape, layout, dtype, rng, monkeypat
             forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
             forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
             forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
-            monkeypatch.setattr(planner, "make_plan", lambda *_, f=forced, **__: f)
+            force_plan(monkeypatch, problem, forced)
             for case in (cases[0], cases[1 + len(run) % 2]):
                 case.check(forced[0], describe(candidate))
             run.add(candidate)
     # Groups of channels that begin within a block are not for Winograd.
     assert bool(run) == (winograd.supports(problem, problem.numerics[0]) is None)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [name for name in SHAPES if "1x1" not in name])
+def test_weights_on_padding(shape, layout, dtype, rng, monkeypatch):
+    """Padding is left out, not multiplied: zero times an infinity is no term."""
+    block = LAYOUTS[layout]
+    plain = Problem(dtype, "NCHW" if block else layout, *SHAPES[shape], seed=len(shape))
+    problem = conv_problem(plain, block)
+    cases = []
+    for options in EPILOGUES.values():
+        described = replace(plain, **options)
+        arrays = described.arrays()
+        sprinkle(arrays["weight"], 3, rng)
+        cases.append(Case(described, block, arrays))
+    run = set()
+    for around in all_contexts(problem.numerics[0]):
+        request = Request(problem, tolerance=np.inf, threads=around.threads)
+        first = {}
+        for candidate in every_candidate(problem, around):
+            kind = candidate.algorithm, candidate.blocks.get("orientation"), candidate.bits
+            first.setdefault(kind, candidate)
+        for candidate in few(first.values(), 3):
+            forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
+            forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
+            forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
+            force_plan(monkeypatch, problem, forced)
+            cases[len(run) % 3].check(forced[0], describe(candidate))
+            run.add(candidate.algorithm)
+    assert "im2col" in run or is_emulated()
+
+
+def test_finite_channels_keep_their_bits(rng):
+    """The border is computed again for channels that need it."""
+    x = rng.standard_normal((2, 5, 12, 14)).astype(np.float32)
+    w = rng.standard_normal((20, 5, 3, 3)).astype(np.float32)
+    residual = rng.standard_normal((2, 20, 12, 14)).astype(np.float32)
+    before = pplconv.conv2d(x, w, padding=1, residual=residual, algorithm="im2col")
+    w[7, 2, 0, 1] = np.inf
+    conv = pplconv.Conv2d(w, padding=1, algorithm="im2col")
+    out = np.full_like(before, 7)
+    assert conv(x, residual, out) is out
+    others = np.arange(20) != 7
+    np.testing.assert_array_equal(out[:, others], before[:, others])
+    # The tap above sees no pixel from the first row, and all others see one.
+    below, _ = np.indices((12, 14))
+    np.testing.assert_array_equal(np.isinf(out[:, 7]), [below > 0] * 2)
+    np.testing.assert_allclose(out[:, 7, 0], before[:, 7, 0], rtol=1e-4, atol=1e-5)
+    assert not np.isnan(out).any()
+    alone = pplconv.conv2d(x[0], w, padding=1, residual=residual[0], algorithm="im2col")
+    assert alone.tobytes() == out[0].tobytes()
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "winograd", "direct", "im2col"])

@@ -36,8 +36,9 @@ def one_by_one(x, w, bias, stride, pads, dilation, groups, residual):
                                 r = row * stride[0] + i * dilation[0] - top
                                 q = column * stride[1] + j * dilation[1] - left
                                 inside = 0 <= r < h and 0 <= q < width
-                                value = float(x[n, first_channel + c, r, q]) if inside else 0.0
-                                total += value * float(w[o, c, i, j])
+                                if inside:
+                                    value = float(x[n, first_channel + c, r, q])
+                                    total += value * float(w[o, c, i, j])
                     total += 0.0 if bias is None else float(bias[o])
                     total += 0.0 if residual is None else float(residual[n, o, row, column])
                     y[n, o, row, column] = total

@@ -59,9 +59,7 @@ class ConvCase(Case):
         scale = 0 if self.special == "huge" else scale
         arrays["input"] *= arrays["input"].dtype.type(2.0**scale)
         if self.special is not None:
-            # Whether a tap on padding gives 0 * inf is left open (docs/accuracy.md).
-            kept = "weight" if self._padded else None
-            specialize(arrays, self.special, self.problem.seed, self._terms, kept)
+            specialize(arrays, self.special, self.problem.seed, self._terms)
         return arrays
 
     def operands(self) -> dict[str, Any]:
@@ -111,12 +109,6 @@ class ConvCase(Case):
     def _terms(self) -> int:
         p = self.problem
         return p.in_channels // p.groups * prod(p.kernel)
-
-    @property
-    def _padded(self) -> bool:
-        p = self.problem
-        pads = explicit_padding(p.padding, p.image, p.kernel, pair(p.stride), pair(p.dilation))
-        return any(any(sides) for sides in pads)
 
     @property
     def keeps_plans(self) -> bool:

@@ -53,6 +53,8 @@ def sums_of_convolution(problem: Problem, arrays: dict[str, Any]) -> tuple[np.nd
     _, n, c, h, w = x.shape
     padded = np.zeros((2, n, c, h + top + bottom, w + left + right))
     padded[:, :, :, top : top + h, left : left + w] = x
+    inside = np.zeros((h + top + bottom, w + left + right), bool)
+    inside[top : top + h, left : left + w] = True
     both, image, plane, row, pixel = padded.strides
     kh, kw = p.kernel
     g, icg, ocg = p.groups, c // p.groups, p.out_channels // p.groups
@@ -62,9 +64,19 @@ def sums_of_convolution(problem: Problem, arrays: dict[str, Any]) -> tuple[np.nd
         (both, image, icg * plane, plane, row * dilation[0], pixel * dilation[1],
          row * stride[0], pixel * stride[1]),
     ).reshape(2, n, g, icg * kh * kw, oh * ow)  # fmt: skip
-    weight = _with_magnitude(arrays["weight"]).reshape(2, 1, g, ocg, icg * kh * kw)
+    weight = _with_magnitude(arrays["weight"])
     with np.errstate(all="ignore"):
-        y = (weight @ windows).reshape(2, n, g * ocg, oh, ow)
+        if np.isfinite(weight).all():
+            y = weight.reshape(2, 1, g, ocg, icg * kh * kw) @ windows
+        else:  # taps on padding are left out: zero times infinity is NaN
+            y = np.zeros((2, n, g, ocg, oh * ow))
+            windows = windows.reshape(2, n, g, icg, kh, kw, oh * ow)
+            for i, j in np.ndindex(kh, kw):
+                rows, columns = i * dilation[0], j * dilation[1]
+                seen = inside[rows:, columns:][:: stride[0], :: stride[1]][:oh, :ow].reshape(-1)
+                tap = weight[..., i, j].reshape(2, 1, g, ocg, icg) @ windows[..., i, j, :]
+                y += np.where(seen, tap, 0)
+        y = y.reshape(2, n, g * ocg, oh, ow)
     if arrays["bias"] is not None:
         y += _with_magnitude(arrays["bias"])[:, np.newaxis, :, np.newaxis, np.newaxis]
     if arrays["residual"] is not None:

@@ -14,9 +14,7 @@ _VALUES = (np.nan, np.inf, -np.inf)
 _MOST = 4
 
 
-def specialize(
-    arrays: dict[str, Any], special: str, seed: int, terms: int, kept: str | None = None
-) -> None:
+def specialize(arrays: dict[str, Any], special: str, seed: int, terms: int) -> None:
     """Change the operands of a problem in place.
 
     Parameters
@@ -29,8 +27,6 @@ def specialize(
         Says where, and what.
     terms : int
         Products in a sum.
-    kept : str, optional
-        An operand that stays as it is.
     """
     rng = np.random.default_rng([seed, 2])
     first, second = list(arrays)[:2]
@@ -40,7 +36,7 @@ def specialize(
         return
     name = {"input": first, "weight": second}.get(special, special)
     array = arrays[name]
-    if array is None or not array.size or name == kept:
+    if array is None or not array.size:
         return
     count = int(rng.integers(1, _MOST + 1))
     array.reshape(-1)[rng.integers(0, array.size, count)] = rng.choice(_VALUES, count)
