@@ -159,6 +159,15 @@ class Candidate(ABC):
         """Scratch of one thread."""
 
     @property
+    def shared_bytes(self) -> int:
+        """Scratch that the team shares."""
+        return 0
+
+    def workspace(self, threads: int) -> int:
+        """Scratch of a team."""
+        return self.shared_bytes + threads * self.scratch_bytes
+
+    @property
     @abstractmethod
     def error_bound(self) -> float:
         """Stated bound of the error, relative to the output's largest magnitude."""
@@ -183,6 +192,7 @@ class Candidate(ABC):
             "threads": threads,
             "tasks": self.tasks,
             "scratch_bytes": self.scratch_bytes,
+            "shared_bytes": self.shared_bytes,
             "packed_weight_bytes": self.packed_weight_bytes,
             **shape_fields(self.problem, self.numerics),
             **self.own_fields(),

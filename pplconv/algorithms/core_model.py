@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..machine.x86_cores import x86_core
 from ..problem import Problem
 from .context import PlanContext
 
@@ -15,9 +16,11 @@ CONVERT_OUT_CYCLES = 3.0  # a vector of outputs from scratch, its place in memor
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
 # Bytes a cycle at which a streamed operand arrives, and the share of that time which hides behind
 # FMAs. From L2, no more arrive than the core can load.
+# Those of a core that nobody has measured; `CoreModel` has those of the core.
 L2_BYTES = 48.0
 L2_WRITE_BYTES = 16.0
 L3_BYTES = 10.0
+MEMORY_BYTES = 5.0
 HIDDEN = 0.8
 CYCLES_PER_MICROSECOND = 3000.0  # nominal: turns measured times into cycles
 LATE = 0.05  # of a task: how long a team waits for its last thread
@@ -48,8 +51,12 @@ class CoreModel:
         Vector loads that start in a cycle.
     broadcasts : int
         Elements of A that one load brings.
-    l2_rate : float
-        Bytes a cycle at which a streamed operand arrives from L2.
+    l2_rate, l3_rate, memory_rate : float
+        Bytes a cycle at which a streamed operand arrives from there.
+    l2_write : float
+        Bytes a cycle at which a stream of stores leaves for L2.
+    l3_bytes : int
+        A core's share of L3.
     """
 
     fma_per_cycle: float
@@ -60,17 +67,31 @@ class CoreModel:
     loads_per_cycle: float = 2.0
     broadcasts: int = 1
     l2_rate: float = L2_BYTES
+    l3_rate: float = L3_BYTES
+    memory_rate: float = MEMORY_BYTES
+    l2_write: float = L2_WRITE_BYTES
+    l3_bytes: int = 0
 
     @classmethod
     def of(cls, around: PlanContext) -> CoreModel:
         """Model a core of the context's machine, for its instruction set and numerics."""
         machine, isa = around.machine, around.isa
+        known = x86_core(machine)
+        row = known.core if known else None
+        rates = [row.l2_read, row.l3_read, row.memory, row.l2_write] if row else [0.0] * 4
+        l2, l3, memory, l2_write = (
+            rate or usual
+            for rate, usual in zip(
+                rates, (L2_BYTES, L3_BYTES, MEMORY_BYTES, L2_WRITE_BYTES), strict=True
+            )
+        )
         loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.operand)
         return cls(
             float(fma), machine.l1d_bytes, machine.l2_share,
             around.team_start * CYCLES_PER_MICROSECOND, float(machine.fma_latency), loads,
             around.lanes if isa in BY_ELEMENT else 1,
-            min(L2_BYTES, loads * BY_ELEMENT[isa]) if isa in BY_ELEMENT else L2_BYTES,
+            min(l2, loads * BY_ELEMENT[isa]) if isa in BY_ELEMENT else l2,
+            l3, memory, l2_write, machine.l3_share,
         )  # fmt: skip
 
 

@@ -15,7 +15,6 @@ from ..problem import ConvProblem
 from .candidate import LINE, Candidate, KernelKey, balanced, ceil_div, round_up, thread_scratch
 from .context import PlanContext
 from .core_model import (
-    L3_BYTES,
     TASK_CYCLES,
     CoreModel,
     busiest_share,
@@ -194,7 +193,7 @@ class Depthwise(Candidate):
             "fma": fma * busiest,
             "convert": convert * busiest,
             "tile": (planes * PLANE_CYCLES + self.tasks * TASK_CYCLES) * busiest,
-            "stream": moved / (4 * L3_BYTES) * busiest,
+            "stream": moved / (4 * core.l3_rate) * busiest,
             "team": core.team_cycles if threads > 1 else 0.0,
         }
 

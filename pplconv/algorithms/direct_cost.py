@@ -6,7 +6,6 @@ from .candidate import ceil_div
 from .core_model import (
     CALL_CYCLES,
     HIDDEN,
-    L3_BYTES,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
@@ -68,17 +67,17 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
         if panel > core.l1_bytes:
             stream += calls * panel / core.l2_rate * (1.0 - HIDDEN)
         if weights + pixels > core.l2_bytes:
-            far = row_tasks * weights / L3_BYTES
+            far = row_tasks * weights / core.l3_rate
             stream += max(far - HIDDEN * fma, far * (1.0 - HIDDEN))
         if pixels > core.l2_bytes:
-            stream += row_tasks * panels * pixels / L3_BYTES
+            stream += row_tasks * panels * pixels / core.l3_rate
         if panels > 1 and not direct.slab:
             stream += p.oh * p.ow * direct.oc * direct.numerics.sum_bytes * APART_CYCLES
     else:
         if weights > core.l1_bytes // 2:
             stream += calls * panel / core.l2_rate * (1.0 - HIDDEN)
         if weights > core.l2_bytes:
-            stream += calls / panels * weights / L3_BYTES
+            stream += calls / panels * weights / core.l3_rate
     pack = store = 0.0
     if direct.slab:
         oc_tasks = ceil_div(direct.oc, direct.oc_segment)

@@ -30,7 +30,6 @@ from .core_model import (
     CALL_CYCLES,
     FEW_CHANNELS,
     HIDDEN,
-    L3_BYTES,
     MOST_STREAMS,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
@@ -173,7 +172,7 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
         # When a panel of weights is first touched, it comes from L3, a row for each step of k. Most
         # of the step's time hides that.
         step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
-        row = nest.panels.width * numerics.weight_bytes / L3_BYTES
+        row = nest.panels.width * numerics.weight_bytes / core.l3_rate
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panels.width)
         stalls = panels * p.k * max(0.0, row - 0.7 * step)
     if nest.x_in_rows:
@@ -195,5 +194,5 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
         # at half the rate.
         streams = not nest.packed and nest.k_block <= MOST_STREAMS
         far = 0.0
-        stalls += planes / L3_BYTES * (0.5 if streams else 1.0)
-    return (near / core.l2_rate + far / L3_BYTES) * (1.0 - HIDDEN) + stalls
+        stalls += planes / core.l3_rate * (0.5 if streams else 1.0)
+    return (near / core.l2_rate + far / core.l3_rate) * (1.0 - HIDDEN) + stalls

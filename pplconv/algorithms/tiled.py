@@ -106,15 +106,18 @@ class _Frame:
             Whether all pixels fit into one tile: weights then pass but once, best in one stream.
         """
         whole, block = self.matrix.k, self.block_of_k(self.l1 // 24)
+        larger = self.block_of_k(self.l1 // 6)  # fewer passes over C; weights then stay in L2
         if self.numerics.converts and self.packed and self.matrix.a_in_rows:
             # Each block of K converts the segment's slab anew, so there is only one block.
             return {whole}
         longest = self.l2 * 3 // 4 // ((panel + 64) * self.element)
-        if whole <= longest or one_tile:
+        if one_tile:
             return {block, whole}
+        if whole <= longest:
+            return {block, larger, whole}
         if block >= longest:
             return {block}
-        return {block, round_up(balanced(whole, longest, self.whole), self.whole)}
+        return {block, larger, round_up(balanced(whole, longest, self.whole), self.whole)}
 
     def is_narrow(self, nr: int, largest: int) -> bool:
         """Whether weights that pass but once would come a line at a time: too few at once."""

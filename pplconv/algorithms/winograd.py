@@ -7,6 +7,7 @@ Networks", 2016).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from .error_bounds import winograd_error
 from .panels import Panels
 from .tiled import row_tiles, widths
 from .winograd_blocking import WinogradBlocking, tiles_of
-from .winograd_cost import estimate
+from .winograd_cost import estimate, staged
 
 NAME = "winograd"
 
@@ -27,6 +28,8 @@ NAME = "winograd"
 VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
 
 ENOUGH_TILES = 28  # in a block: fewer make poor use of register tiles and weights
+# In stages, each thread of a team gets so many parts of a transform: others wait for its last one.
+PARTS_EACH = 4
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Winograd(WinogradBlocking):
 
     def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread; see `winograd_cost`."""
-        return estimate(self, core, threads)
+        return (staged if self.staged else estimate)(self, core, threads)
 
 
 def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
@@ -77,6 +80,7 @@ def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]
         if r == problem.kh and bound <= around.tolerance:
             for nr, largest in widths(problem.oc // problem.groups, around):
                 yield from _blockings(problem, around, n, r, nr, largest)
+                yield from _stages(problem, around, n, r, nr, largest)
 
 
 def _blockings(
@@ -122,4 +126,47 @@ def _blockings(
                 yield Winograd(
                     problem, around.numerics, n, r, around.lanes, mr, nr, block, ic_segment,
                     min(oc_block, oc_segment), oc_segment, around.machine.l1d_bytes,
+                )  # fmt: skip
+
+
+def _stages(
+    problem: ConvProblem, around: PlanContext, n: int, r: int, nr: int, largest: int
+) -> Iterator[Candidate]:
+    """Yield blockings whose V and M lie in L3 or beyond, so that weights pass by but once or twice.
+
+    They are for weights that L2 does not hold. A position's V has half of L2, where every panel of
+    weights meets it.
+    """
+    e, positions, threads = around.numerics.operand_bytes, (n + r - 1) ** 2, around.threads
+    ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
+    l2, tiles = around.machine.l2_share, max(tiles_of(problem, n), 1)
+    if positions * ic * oc * around.numerics.weight_bytes <= l2:
+        return
+    panels = Panels.of_columns(KernelKey("gemm", largest, nr, around.numerics.kr))
+    multiple = problem.block if problem.layout == "NCHWc" else around.lanes
+    whole = math.lcm(multiple, around.lanes)
+    near = max(l2 // 2 // (ic * e), 1)
+    room = threads * around.machine.l3_share // (positions * (ic + oc) * e)
+    seen = set()
+    for most in {near, min(near, max(room, 1))}:
+        tile_block = balanced(tiles, most, 1)
+        for mr in row_tiles(tile_block, largest):
+            block = tile_block
+            if tile_block > mr and ceil_div(tiles, round_up(block, mr)) == ceil_div(tiles, block):
+                block = round_up(block, mr)
+            for segments in (1, 2):
+                ic_segment = ic if segments == 1 else balanced(ic, ceil_div(ic, 2), multiple)
+                if (mr, block, ic_segment) in seen:
+                    continue
+                seen.add((mr, block, ic_segment))
+                pieces = ceil_div(PARTS_EACH * threads, positions) if threads > 1 else 1
+                oc_segment = balanced(oc, panels.padded(oc), panels.width, pieces)
+                parts = min(PARTS_EACH * threads, block) if threads > 1 else 1
+                across = ceil_div(2 * threads, parts) if threads > 1 else 1
+                yield Winograd(
+                    problem, around.numerics, n, r, around.lanes, mr, nr, block, ic_segment,
+                    panels.padded(oc), oc_segment, around.machine.l1d_bytes,
+                    tile_part=ceil_div(block, parts),
+                    ic_part=balanced(ic, ic, whole, across),
+                    oc_part=balanced(oc, oc, whole, across),
                 )  # fmt: skip

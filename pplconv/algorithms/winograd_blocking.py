@@ -42,9 +42,13 @@ class WinogradBlocking(Candidate):
     tile_block : int
         Tiles that are transformed, multiplied and transformed back at a time.
     ic_segment, oc_block, oc_segment : int
-        Input channels of V, output channels of M, output channels of a task.
+        Input channels of V, output channels of M, output channels of a task. In stages, V and M
+        have all of them, and a product takes `ic_segment` at a time.
     l1_bytes : int
         Size that a slab of pixels should fit.
+    tile_part, ic_part, oc_part : int
+        In stages: tiles and channels of a task of the transforms; 0 if each task goes from start to
+        finish.
     """
 
     problem: ConvProblem
@@ -59,8 +63,16 @@ class WinogradBlocking(Candidate):
     oc_block: int
     oc_segment: int
     l1_bytes: int
+    tile_part: int = 0
+    ic_part: int = 0
+    oc_part: int = 0
 
     loops = "winograd"
+
+    @property
+    def staged(self) -> bool:
+        """Whether the team shares V and M, and each step is a phase."""
+        return self.tile_part > 0
 
     @property
     def bits(self) -> str:
@@ -76,6 +88,7 @@ class WinogradBlocking(Candidate):
     @property
     def blocks(self) -> dict[str, int | str]:
         """Variant, tile, blocks and segments."""
+        parts = {"tile_part": self.tile_part, "ic_part": self.ic_part, "oc_part": self.oc_part}
         return {
             "n": self.n,
             "mr": self.mr,
@@ -84,6 +97,7 @@ class WinogradBlocking(Candidate):
             "ic_segment": self.ic_segment,
             "oc_block": self.oc_block,
             "oc_segment": self.oc_segment,
+            **(parts if self.staged else {}),
         }
 
     @property
@@ -134,9 +148,25 @@ class WinogradBlocking(Candidate):
 
     @property
     def tasks(self) -> int:
-        """Iterations of the parallel loop."""
+        """Iterations of the parallel loop; in stages of the longest one."""
         oc_segments = ceil_div(self.oc, self.oc_segment)
-        return ceil_div(self.tiles, self.tile_block) * self.problem.groups * oc_segments
+        if self.staged:
+            return max(*self.part_tasks, self.positions * oc_segments) if self.rounds else 0
+        return self.rounds * oc_segments
+
+    @property
+    def rounds(self) -> int:
+        """Blocks of tiles of all groups."""
+        return ceil_div(self.tiles, self.tile_block) * self.problem.groups
+
+    @property
+    def part_tasks(self) -> tuple[int, int]:
+        """Tasks of the first and of the last stage, in each round."""
+        tile_parts = ceil_div(min(self.tile_block, self.tiles), max(self.tile_part, 1))
+        return (
+            tile_parts * ceil_div(self.ic, max(self.ic_part, 1)),
+            tile_parts * ceil_div(self.oc, max(self.oc_part, 1)),
+        )
 
     @property
     def by_planes(self) -> bool:
@@ -163,18 +193,20 @@ class WinogradBlocking(Candidate):
 
     @lazy
     def memory(self) -> dict[str, int]:
-        """Layout of one thread's scratch, in bytes."""
+        """Layout of the scratch, in bytes; in stages V and M lie in the shared one."""
         e = self.numerics.operand_bytes
 
         def row(channels: int) -> int:
             size = round_up(channels * e, LINE)
             return odd_lines(size) if size >= LARGE_ROW else size
 
-        v_row, m_row = row(self.ic_segment), row(self.oc_block)
+        v_row = row(self.ic if self.staged else self.ic_segment)
+        m_row = row(self.panels.padded(self.oc) if self.staged else self.oc_block)
         v_position = odd_lines(self.tile_block * v_row)
         m_position = odd_lines(self.tile_block * m_row)
         m_offset = round_up(self.positions * v_position, 4096)
-        slab_offset = round_up(m_offset + self.positions * m_position, LINE)
+        end = m_offset + self.positions * m_position
+        slab_offset = 0 if self.staged else round_up(end, LINE)
         slab_row = slab = stage = 0
         if self.by_planes:
             slab_row = (self.slab_tiles * self.n + self.r - 1) * self.lanes * e
@@ -191,6 +223,7 @@ class WinogradBlocking(Candidate):
             "slab_row": slab_row,
             "stage_offset": slab_offset + slab,
             "size": thread_scratch(slab_offset + slab + stage),
+            "shared": thread_scratch(end) if self.staged else 0,
         }
 
     @property
@@ -198,10 +231,20 @@ class WinogradBlocking(Candidate):
         """Scratch of one thread."""
         return self.memory["size"]
 
+    @property
+    def shared_bytes(self) -> int:
+        """V and M, in stages."""
+        return self.memory["shared"]
+
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.winograd.WinogradSchedule`` takes."""
-        memory = {name: size for name, size in self.memory.items() if name != "size"}
+        sizes = ("size", "shared")
+        memory = {name: at for name, at in self.memory.items() if name not in sizes}
         return memory | {
+            "staged": int(self.staged),
+            "tile_part": self.tile_part,
+            "ic_part": self.ic_part,
+            "oc_part": self.oc_part,
             "n": self.n,
             "r": self.r,
             "tile_block": self.tile_block,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from .candidate import ceil_div
 from .core_model import (
     HIDDEN,
-    L2_WRITE_BYTES,
-    L3_BYTES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
     CoreModel,
@@ -19,9 +17,107 @@ from .winograd_blocking import WinogradBlocking
 
 # Arithmetic of a transform, without its stores: cycles for each position and vector of channels.
 TRANSFORM_CYCLES = 2.5
-U_BYTES = 12.0  # transformed weights: bytes a cycle from L3, where they are read ahead
+# Transformed weights, which are read ahead, but a row of a panel at a time: bytes a cycle, of those
+# that a plain stream has from L3, and from memory.
+U_L3, U_MEMORY = 1.2, 0.6
 HIDDEN_STEP = 0.6  # of the time of a microkernel's step
 PIECE_CYCLES = 60.0
+# A team waits for its last thread at the end of each stage.
+WAIT_CYCLES = 3000.0
+
+
+def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[str, float]:
+    """Estimate the cycles of the busiest thread where V and M lie beyond L2.
+
+    Terms: ``fma`` products with their calls, ``pre`` and ``post`` transforms with their traffic,
+    ``stream`` weights and V on their way to the products, ``store`` the slabs of NCHW, ``tasks``,
+    ``team`` with its waits.
+    """
+    e = winograd.numerics.operand_bytes
+    vector, rounds = winograd.lanes * e, ceil_div(winograd.tiles, winograd.tile_block)
+    fma = _products(winograd, core)
+    v_vectors, m_vectors = _vectors(winograd)
+    vm_bytes = (v_vectors + m_vectors) * vector
+    u_bytes = winograd.positions * winograd.panels.bytes(winograd.oc, winograd.ic, e)
+    far = vector / (core.l3_rate if vm_bytes / rounds <= core.l3_bytes else core.memory_rate)
+    pre = v_vectors * (TRANSFORM_CYCLES + far)
+    post = m_vectors * (TRANSFORM_CYCLES + far)
+    # Each row of a panel arrives with the first register tile, which hides what it has time for;
+    # V arrives with the first panel.
+    arrive = _weight_rate(u_bytes, core)
+    step = step_cycles(core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes)
+    panels = ceil_div(winograd.oc, winograd.panels.width)
+    stream = (
+        rounds
+        * winograd.positions
+        * panels
+        * winograd.ic
+        * max(winograd.nr * e / arrive - HIDDEN_STEP * step, 0)
+    )
+    stream += (v_vectors + m_vectors) * far * (1.0 - HIDDEN_STEP)
+    stream += v_vectors * vector * panels / core.l2_rate * (1.0 - HIDDEN)
+    tasks = sum(winograd.part_tasks) * TASK_CYCLES
+    tasks += winograd.positions * ceil_div(winograd.oc, winograd.oc_segment) * TASK_CYCLES
+    work = {
+        "fma": fma,
+        "pre": pre,
+        "post": post,
+        "stream": stream,
+        "store": _slabs(winograd, 1),
+        "tasks": rounds * tasks,
+    }
+    if winograd.numerics.converts:
+        p = winograd.problem
+        work["convert"] = conversion_cycles(p, winograd.lanes, winograd.t**2 / winograd.n**2)
+        work["convert"] /= p.groups
+    # The products have most of the work, and the largest tasks.
+    count = winograd.positions * ceil_div(winograd.oc, winograd.oc_segment)
+    busiest = busiest_share(count, threads, 1 / count) * winograd.problem.groups
+    cost = {name: cycles * busiest for name, cycles in work.items()}
+    cost["team"] = 0.0
+    if threads > 1:
+        cost["team"] = core.team_cycles + 3 * winograd.rounds * WAIT_CYCLES
+    return cost
+
+
+def _weight_rate(u_bytes: int, core: CoreModel) -> float:
+    """Bytes a cycle at which transformed weights that outgrow L2 arrive."""
+    near = core.l3_bytes == 0 or u_bytes <= core.l3_bytes
+    return U_L3 * core.l3_rate if near else U_MEMORY * core.memory_rate
+
+
+def _products(winograd: WinogradBlocking, core: CoreModel) -> float:
+    """Cycles of the microkernel in all products of a group."""
+    products = 0.0
+    whole, rest = divmod(winograd.tiles, winograd.tile_block)
+    for size, count in ((winograd.tile_block, whole), (rest, 1)):
+        if size:
+            products += count * matrix_cycles(
+                core, size, winograd.panels.padded(winograd.oc), winograd.mr, winograd.nr,
+                winograd.lanes, winograd.ic, ceil_div(winograd.ic, winograd.ic_segment),
+            )  # fmt: skip
+    return products * winograd.positions
+
+
+def _vectors(winograd: WinogradBlocking) -> tuple[int, int]:
+    """Vectors of V and of M of a group."""
+    tiles = winograd.tiles * winograd.positions
+    return (
+        tiles * ceil_div(winograd.ic, winograd.lanes),
+        tiles * ceil_div(winograd.oc, winograd.lanes),
+    )
+
+
+def _slabs(winograd: WinogradBlocking, repeats: int) -> float:
+    """Cycles to bring a group's pixels into slabs, `repeats` times, and outputs from there."""
+    p = winograd.problem
+    if not winograd.by_planes:
+        return 0.0
+    overlap = (winograd.t / winograd.n) * (
+        1.0 + (winograd.r - 1) / (winograd.slab_tiles * winograd.n)
+    )
+    pixels = p.batch * p.oh * p.ow / winograd.lanes
+    return (overlap * winograd.ic * repeats + winograd.oc) * pixels * STORE_TRANSPOSED_CYCLES
 
 
 def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[str, float]:
@@ -35,25 +131,15 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     ic_segments = ceil_div(winograd.ic, winograd.ic_segment)
     oc_segments = ceil_div(winograd.oc, winograd.oc_segment)
     blocks = ceil_div(winograd.tiles, winograd.tile_block)
-    products = 0.0
-    whole, rest = divmod(winograd.tiles, winograd.tile_block)
-    for size, count in ((winograd.tile_block, whole), (rest, 1)):
-        if size:
-            products += count * matrix_cycles(
-                core, size, winograd.panels.padded(winograd.oc), winograd.mr, winograd.nr,
-                winograd.lanes, winograd.ic, ic_segments,
-            )  # fmt: skip
-    fma = products * winograd.positions
-    v_vectors = (
-        winograd.tiles * ceil_div(winograd.ic, winograd.lanes) * winograd.positions * oc_segments
-    )
-    m_vectors = winograd.tiles * ceil_div(winograd.oc, winograd.lanes) * winograd.positions
-    write = winograd.lanes * e / L2_WRITE_BYTES
+    fma = _products(winograd, core)
+    v_vectors, m_vectors = _vectors(winograd)
+    v_vectors *= oc_segments
+    write = winograd.lanes * e / core.l2_write
     read = winograd.lanes * e / core.l2_rate
     # Images larger than L2 come from L3: the input once, for V; the output there and back.
     shares = winograd.n**2 / winograd.t**2
     image = p.batch * p.ih * p.iw * p.ic * e
-    arrive = shares * winograd.lanes * e / L3_BYTES if image > core.l2_bytes // 2 else 0.0
+    arrive = shares * winograd.lanes * e / core.l3_rate if image > core.l2_bytes // 2 else 0.0
     pre = v_vectors * (TRANSFORM_CYCLES + write + arrive)
     # M is written by the products, which hide half of it, and read by the transform. Each
     # further segment of input channels loads and stores it once more.
@@ -71,29 +157,21 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
         step = step_cycles(
             core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes
         )
-        row = winograd.nr * e / U_BYTES
+        row = winograd.nr * e / _weight_rate(u_bytes, core)
         stream += (
             blocks * winograd.positions * panels * winograd.ic * max(row - HIDDEN_STEP * step, 0)
         )
     else:
         stream += blocks * u_bytes / core.l2_rate * (1.0 - HIDDEN)
     if scratch > core.l2_bytes:
-        stream += (v_vectors + m_vectors) * winograd.lanes * e / L3_BYTES
+        stream += (v_vectors + m_vectors) * winograd.lanes * e / core.l3_rate
     stream += v_vectors * winograd.lanes * e * panels / oc_segments / core.l2_rate * (1.0 - HIDDEN)
-    store = 0.0
-    if winograd.by_planes:
-        overlap = (winograd.t / winograd.n) * (
-            1.0 + (winograd.r - 1) / (winograd.slab_tiles * winograd.n)
-        )
-        pixels = p.batch * p.oh * p.ow / winograd.lanes
-        slabs = overlap * winograd.ic * oc_segments + winograd.oc
-        store = slabs * pixels * STORE_TRANSPOSED_CYCLES
     work = {
         "fma": fma * p.groups,
         "pre": pre * p.groups,
         "post": post * p.groups,
         "stream": stream * p.groups,
-        "store": store * p.groups,
+        "store": _slabs(winograd, oc_segments) * p.groups,
         "tasks": winograd.tasks * (TASK_CYCLES + winograd.positions * PIECE_CYCLES),
     }
     if winograd.numerics.converts:

@@ -158,6 +158,11 @@ class Machine:
         """
         return self.l2_bytes // max(1, self.l2_cpus // self.l1d_cpus)
 
+    @property
+    def l3_share(self) -> int:
+        """Bytes of L3 for each core that shares it; 0 where there is none."""
+        return self.l3_bytes // max(1, self.l3_cpus // self.l1d_cpus)
+
     def node_of(self, cpu: int) -> int | None:
         """Number of the NUMA node of the logical CPU `cpu`; None if it is in none."""
         for number, cpus in zip(self.node_ids, self.numa_nodes, strict=True):

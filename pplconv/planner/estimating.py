@@ -297,7 +297,7 @@ class Request:
             if reason is not None:
                 reasons[f'algorithm="{name}" cannot serve {self.problem}{reason}'] = None
         if not found and too_large:
-            least = min(c.scratch_bytes for c in too_large)
+            least = min(c.workspace(1) for c in too_large)
             raise ValueError(
                 f"max_workspace must be at least {least} bytes for {self.problem}, "
                 f"got {self.max_workspace}"
@@ -308,7 +308,7 @@ class Request:
 
     def _fits(self, candidate: Candidate) -> bool:
         # The scratch of one thread decides, so that the team does not influence the choice.
-        return self.max_workspace is None or candidate.scratch_bytes <= self.max_workspace
+        return self.max_workspace is None or candidate.workspace(1) <= self.max_workspace
 
     def _too_imprecise(self, name: str, around: PlanContext) -> str:
         every = _MODULES[name].candidates(self.problem, replace(around, tolerance=math.inf))
@@ -319,7 +319,8 @@ class Request:
         """Cut the team down to the tasks and to the workspace."""
         threads = max(1, min(threads, candidate.tasks))
         if self.max_workspace is not None and candidate.scratch_bytes:
-            threads = max(1, min(threads, self.max_workspace // candidate.scratch_bytes))
+            left = self.max_workspace - candidate.shared_bytes
+            threads = max(1, min(threads, left // candidate.scratch_bytes))
         return threads
 
 
@@ -389,7 +390,7 @@ def plan_of(
         threads=threads,
         packing=candidate.packing,
         packed_weight_bytes=candidate.packed_weight_bytes,
-        scratch_bytes=threads * candidate.scratch_bytes,
+        scratch_bytes=candidate.workspace(threads),
         error_bound=candidate.error_bound,
         search=search,
         cost=best.cost,

@@ -57,6 +57,8 @@ cdef struct Tensors:
     # reads; PRELU_ROW stands for a slope for each channel, wherever channels lie.
     const char *slope
     int activation
+    # Scratch that the team shares, for plans that have some.
+    char *shared
 
 
 # The first runs one task from start to finish, the second packs piece `index` of `pieces` of the
@@ -65,6 +67,16 @@ ctypedef void (*task_function)(const void *job, const Tensors *t, int64_t task,
                                char *scratch) noexcept nogil
 ctypedef void (*pack_function)(const void *job, const char *weights, char *packed, int64_t index,
                                int64_t pieces) noexcept nogil
+
+
+cdef struct Step:
+    # A phase of a plan.
+    task_function task
+    int64_t tasks
+
+
+cdef enum:
+    MOST_PHASES = 3
 
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -198,13 +210,17 @@ cdef int check_offsets(dict offsets, int64_t element) except -1
 cdef class Schedule:
     cdef Shape shape
     cdef const void *job
-    cdef task_function task
+    # A run: all tasks of a phase, then those of the next one; and all of this `rounds` times.
+    cdef Step[MOST_PHASES] steps
+    cdef int phases
+    cdef int64_t rounds
     cdef pack_function pack
-    cdef int64_t tasks, thread_scratch, weight_bytes
+    cdef int64_t tasks, shared_scratch, thread_scratch, weight_bytes
     cdef int threads
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1
+    cdef void one_phase(self, task_function task) noexcept
     cdef void pack_pieces(self, const char *weights, char *converted, char *packed,
                           int team) noexcept nogil
     cdef int check_weights(self, int64_t size) except -1

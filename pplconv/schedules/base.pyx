@@ -57,7 +57,7 @@ cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
 
 
 cdef struct Run:
-    # All tasks of one run.
+    # All tasks of a phase of one run.
     task_function task
     const void *job
     const Tensors *tensors
@@ -114,7 +114,7 @@ cdef class Schedule:
 
     # The numbers that may be as large as a size, in all plans. Loops add the members of a struct of
     # theirs.
-    sizes = frozenset(("packed_weight_bytes", "scratch_bytes", "tasks"))
+    sizes = frozenset(("packed_weight_bytes", "scratch_bytes", "shared_bytes", "tasks"))
 
     def __cinit__(self, dict fields, str isa):
         cdef Shape *s = &self.shape
@@ -152,18 +152,32 @@ cdef class Schedule:
         self.tasks = fields["tasks"]
         self.threads = fields["threads"]
         self.thread_scratch = fields["scratch_bytes"]
+        self.shared_scratch = fields["shared_bytes"]
+        self.phases = 0
         self.weight_bytes = fields["packed_weight_bytes"]
         if self.threads < 1:
             raise ValueError("a plan has a team of at least 1")
-        if self.thread_scratch % 64:
-            raise ValueError("a thread's scratch is whole lines of cache")
+        if self.thread_scratch % 64 or self.shared_scratch % 64:
+            raise ValueError("scratch is whole lines of cache")
+
+    cdef void one_phase(self, task_function task) noexcept:
+        """All tasks are of one kind, and none waits for another."""
+        self.phases = 1
+        self.rounds = 1
+        self.steps[0].task, self.steps[0].tasks = task, self.tasks
 
     cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil:
-        cdef Run run
-        cdef Phase phase
-        run.task, run.job, run.tensors = self.task, self.job, tensors
-        phase.run, phase.job, phase.tasks = run_one, &run, self.tasks
-        run_team(&phase, 1, flushed(), scratch, self.thread_scratch, team)
+        cdef Run[MOST_PHASES] runs
+        cdef Phase[MOST_PHASES] phases
+        cdef Tensors t = tensors[0]
+        cdef int p
+        t.shared = scratch
+        for p in range(self.phases):
+            runs[p].task, runs[p].job, runs[p].tensors = self.steps[p].task, self.job, &t
+            phases[p].run, phases[p].job = run_one, &runs[p]
+            phases[p].tasks = self.steps[p].tasks
+        run_team(phases, self.phases, self.rounds, flushed(), scratch + self.shared_scratch,
+                 self.thread_scratch, team)
 
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1:
         """Pack contiguous weights; they are first converted to the type that kernels read."""
@@ -190,9 +204,9 @@ cdef class Schedule:
         phases[1].run, phases[1].job, phases[1].tasks = pack_piece, &p, pieces
         # No hooks: packing keeps subnormal numbers as they are.
         if converted == NULL:
-            run_team(&phases[1], 1, NULL, NULL, 0, pieces)
+            run_team(&phases[1], 1, 1, NULL, NULL, 0, pieces)
         else:
-            run_team(phases, 2, NULL, NULL, 0, pieces)
+            run_team(phases, 2, 1, NULL, NULL, 0, pieces)
 
     cdef int check_weights(self, int64_t size) except -1:
         """Refuse memory that `size` bytes of packed weights do not fit."""
@@ -204,4 +218,4 @@ cdef class Schedule:
         return self.weight_bytes
 
     cdef int64_t scratch_bytes(self) noexcept nogil:
-        return self.threads * self.thread_scratch
+        return self.shared_scratch + self.threads * self.thread_scratch

@@ -289,7 +289,7 @@ cdef class DepthwiseSchedule(Schedule):
         j.channel_segments = ceil_div(j.channels, j.plan.channel_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.plan.row_segment)
         self.job = j
-        self.task = run_task
+        self.one_phase(run_task)
         self.pack = pack_range
 
     cdef int check(self) except -1:

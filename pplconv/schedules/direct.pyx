@@ -390,5 +390,5 @@ cdef class DirectSchedule(Schedule):
         j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
         j.row_segments = ceil_div(j.shape.geometry.oh, j.plan.row_segment)
         self.job = j
-        self.task = run_task
+        self.one_phase(run_task)
         self.pack = pack_range

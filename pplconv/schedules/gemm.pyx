@@ -385,5 +385,5 @@ cdef class GemmSchedule(Schedule):
         j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
         j.hw_segments = ceil_div(j.plan.pixels, j.plan.hw_segment)
         self.job = j
-        self.task = run_task
+        self.one_phase(run_task)
         self.pack = pack_range

@@ -199,7 +199,7 @@ cdef void move_all(Move *move, int team) noexcept nogil:
     move.tasks, move.shares = count(move.planes), team
     phase.run, phase.job, phase.tasks = move_share, move, team
     # No hooks: nothing is computed, and subnormal numbers stay as they are.
-    run_team(&phase, 1, NULL, NULL, 0, team)
+    run_team(&phase, 1, 1, NULL, NULL, 0, team)
 
 
 cdef class Relayout:

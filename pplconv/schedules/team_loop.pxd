@@ -3,7 +3,7 @@
 from libc.stdint cimport int64_t, uint64_t
 
 
-# One task from start to finish; `scratch` is the thread's own.
+# One task from start to finish; `scratch` is the thread's own. Tasks are counted over all rounds.
 ctypedef void (*phase_function)(const void *job, int64_t task, char *scratch) noexcept nogil
 
 
@@ -23,5 +23,5 @@ cdef struct Hooks:
 # set it.
 cdef const Hooks *flushed() noexcept nogil
 
-cdef void run_team(const Phase *phases, int count, const Hooks *hooks, char *scratch,
-                   int64_t thread_scratch, int team) noexcept nogil
+cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
+                   char *scratch, int64_t thread_scratch, int team) noexcept nogil

@@ -41,22 +41,25 @@ cdef const Hooks *flushed() noexcept nogil:
     return &FLUSHED
 
 
-cdef void run_alone(const Phase *phases, int count, char *scratch) noexcept nogil:
-    cdef int64_t task
+cdef void run_alone(const Phase *phases, int count, int64_t rounds, char *scratch) noexcept nogil:
+    cdef int64_t task, again
     cdef int p
-    for p in range(count):
-        for task in range(phases[p].tasks):
-            phases[p].run(phases[p].job, task, scratch)
+    for again in range(rounds):
+        for p in range(count):
+            for task in range(phases[p].tasks):
+                phases[p].run(phases[p].job, again * phases[p].tasks + task, scratch)
 
 
-cdef void run_team(const Phase *phases, int count, const Hooks *hooks, char *scratch,
-                   int64_t thread_scratch, int team) noexcept nogil:
+cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
+                   char *scratch, int64_t thread_scratch, int team) noexcept nogil:
     """Run `phases` on `team` threads, each of which has `thread_scratch` bytes of `scratch`.
+
+    All phases are run `rounds` times, one round after the other.
 
     Threads fetch tasks one by one, so that slower cores take fewer. `hooks` are each thread's,
     the caller's included; NULL for none.
     """
-    cdef int64_t task
+    cdef int64_t task, again
     cdef uint64_t entered = 0
     cdef int p = 0
     cdef Lead lead
@@ -64,7 +67,7 @@ cdef void run_team(const Phase *phases, int count, const Hooks *hooks, char *scr
         # No parallel region: the caller's thread does all, and OpenMP is not touched.
         if hooks != NULL:
             entered = hooks.enter()
-        run_alone(phases, count, scratch)
+        run_alone(phases, count, rounds, scratch)
         if hooks != NULL:
             hooks.leave(entered)
         return
@@ -75,10 +78,12 @@ cdef void run_team(const Phase *phases, int count, const Hooks *hooks, char *scr
             entered = hooks.enter()
         if lead.binding != NULL:
             take_place(lead, threadid())
-        for p in range(count):
-            if p > 0:
-                pplconv_wait_for_team()
-            for task in prange(phases[p].tasks, schedule="dynamic", chunksize=1):
-                phases[p].run(phases[p].job, task, scratch + threadid() * thread_scratch)
+        for again in range(rounds):
+            for p in range(count):
+                if p > 0 or again > 0:
+                    pplconv_wait_for_team()
+                for task in prange(phases[p].tasks, schedule="dynamic", chunksize=1):
+                    phases[p].run(phases[p].job, again * phases[p].tasks + task,
+                                  scratch + threadid() * thread_scratch)
         if hooks != NULL:
             hooks.leave(entered)

@@ -8,3 +8,5 @@ cdef class WinogradSchedule(Schedule):
     cdef WinogradJob own
 
     cdef int check(self) except -1
+    cdef int check_parts(self) except -1
+    cdef int set_phases(self) except -1

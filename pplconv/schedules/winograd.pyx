@@ -6,6 +6,11 @@ position by position with the transformed weights (gemm), and transformed back o
 of input channels (post); the same store does the epilogue. A block's V and M stay
 in L2; the transform of the whole image never exists.
 
+Where L2 holds too few tiles, the weights would pass by for every few of them. So there are stages,
+too: V and M of many tiles lie in scratch that the team shares, in L3 or memory, and each step is a
+phase of its own, in which the threads share the tiles (pre, post) or the positions and output
+channels (gemm), so that each weight is read once. The sums are the same.
+
 Everything runs in vectors of channels. Where the user's channels are neighbours (NHWC, a block
 of NCHWc) the transforms read and write the user's arrays; in NCHW a slab of pixels with one
 vector of channels each, small enough for L1, lies in between.
@@ -21,268 +26,71 @@ from libc.string cimport memset
 from pplconv._kernels cimport (
     PPLCONV_ACCUMULATE,
     PPLCONV_B_PADDED,
-    PPLCONV_BIAS_COLUMN,
     find,
     find_gemm_family,
     pplconv_gemm_args,
-    pplconv_pack_channels_args,
-    pplconv_store_transposed_args,
-    pplconv_winograd_input_args,
-    pplconv_winograd_output_args,
     pplconv_winograd_weights_args,
 )
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
-    activate,
     ceil_div,
-    channel_offset,
     check_offsets,
     check_tile,
-    epilogue_flags,
-    finish_converted,
     least,
     most,
-    convert_in,
-    zero_tail,
 )
 from pplconv.schedules.panels cimport Share, check_panels, offset_in, panels_of, share_of
-from pplconv.schedules.winograd_finish cimport finish_tiles
-from pplconv.schedules.winograd_job cimport Piece, WinogradFields, WinogradJob, WinogradOffsets
+from pplconv.schedules.winograd_job cimport (
+    Place,
+    WinogradFields,
+    WinogradJob,
+    WinogradOffsets,
+    place_of,
+)
+from pplconv.schedules.winograd_post cimport post
+from pplconv.schedules.winograd_pre cimport pre
 
 
-cdef inline Piece piece_at(const WinogradJob *j, int64_t tile, int64_t end) noexcept nogil:
-    """The longest piece that begins at `tile` and ends before `end`."""
-    cdef Piece p
-    cdef int64_t rest, column
-    p.image = tile // j.tiles_image
-    rest = tile - p.image * j.tiles_image
-    column = rest % j.tiles_w
-    p.y = rest // j.tiles_w * j.plan.n
-    p.x = column * j.plan.n
-    p.tiles = least(least(end - tile, j.tiles_w - column), j.plan.slab_tiles)
-    p.first = tile
-    return p
-
-
-cdef void pre(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
-              int64_t tile_end, int64_t ic_begin, int64_t ic_end, char *scratch) noexcept nogil:
-    """V of a block of tiles and a segment of input channels."""
-    cdef pplconv_winograd_input_args a
-    cdef pplconv_pack_channels_args c
-    cdef int64_t e = j.shape.size.operand, tile = tile_begin, channel, count, top, left
-    cdef int64_t width = j.shape.x.width
-    cdef const char *image
-    cdef Piece p
-    a.dst_ts = j.plan.v_row
-    a.dst_ps = j.at.v_position
-    while tile < tile_end:
-        p = piece_at(j, tile, tile_end)
-        top = p.y - j.shape.geometry.pad_top
-        left = p.x - j.shape.geometry.pad_left
-        a.row_begin = least(most(0, -top), j.t)
-        a.row_end = most(least(j.t, j.shape.geometry.ih - top), a.row_begin)
-        a.column_begin = most(0, -left)
-        a.column_end = least(j.shape.geometry.iw - left, p.tiles * j.plan.n + j.plan.r - 1)
-        a.column_end = most(a.column_end, a.column_begin)
-        a.tiles = p.tiles
-        image = t.x + p.image * j.shape.x.image + top * j.shape.x.row + left * j.shape.x.pixel
-        channel = ic_begin
-        while channel < ic_end:
-            count = ic_end - channel
-            a.dst = scratch + (tile - tile_begin) * j.plan.v_row + (channel - ic_begin) * e
-            a.src = image + channel_offset(&j.shape.x, j.shape.size.source,
-                                           group * j.shape.ic + channel)
-            a.src_rs = j.shape.x.row
-            a.src_ps = j.shape.x.pixel
-            if width == 1:
-                count = least(count, j.lanes)
-                c.rows = a.row_end - a.row_begin
-                c.columns = a.column_end - a.column_begin
-                c.src = (<const char *> a.src + a.row_begin * a.src_rs
-                         + a.column_begin * a.src_ps)
-                c.src_cs = j.shape.x.block
-                c.src_rs = a.src_rs
-                c.dst = scratch + j.at.slab_offset
-                c.dst_rs = j.plan.slab_row
-                c.dst_ps = j.lanes * e
-                c.channels = count
-                c.fill = count
-                if c.rows > 0 and c.columns > 0:
-                    if j.shape.converts:
-                        stage_planes(j, &c, scratch + j.at.stage_offset)
-                    j.pack_channels(&c)
-                a.src_rs = c.dst_rs
-                a.src_ps = c.dst_ps
-                a.src = (<const char *> c.dst - a.row_begin * a.src_rs
-                         - a.column_begin * a.src_ps)
-            else:
-                # Up to the end of this block of channels.
-                count = least(count, width - (group * j.shape.ic + channel) % width)
-                if j.shape.converts:
-                    count = least(count, j.lanes)
-                    convert_pixels(j, &a, count, scratch + j.at.slab_offset)
-            a.channels = count
-            j.input(&a)
-            channel += count
-        tile += p.tiles
-
-
-cdef void stage_planes(const WinogradJob *j, pplconv_pack_channels_args *c,
-                       char *stage) noexcept nogil:
-    """Convert planes of halves, so that they can be packed."""
-    cdef int64_t channel, row_bytes = c.columns * j.shape.size.operand
-    for channel in range(c.channels):
-        convert_in(&j.shape, <const char *> c.src + channel * c.src_cs, c.src_rs,
-                   stage + channel * c.rows * row_bytes, row_bytes, c.rows, c.columns)
-    c.src = stage
-    c.src_rs = row_bytes
-    c.src_cs = c.rows * row_bytes
-
-
-cdef void convert_pixels(const WinogradJob *j, pplconv_winograd_input_args *a, int64_t channels,
-                         char *slab) noexcept nogil:
-    """Convert the pixels of a vector's channels into the slab."""
-    cdef int64_t row, columns = a.column_end - a.column_begin
-    cdef int64_t pixel = j.lanes * j.shape.size.operand
-    for row in range(a.row_begin, a.row_end):
-        convert_in(&j.shape, <const char *> a.src + row * a.src_rs + a.column_begin * a.src_ps,
-                   a.src_ps, slab + (row - a.row_begin) * j.plan.slab_row, pixel, columns, channels)
-    a.src_rs = j.plan.slab_row
-    a.src_ps = pixel
-    a.src = slab - a.row_begin * a.src_rs - a.column_begin * a.src_ps
+cdef struct Round:
+    # A block of tiles of one group, and which of its tasks is meant.
+    int64_t group, tile_begin, tile_end, task
 
 
 cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tiles,
-                  int64_t ic_begin, int64_t ic_end, int64_t oc_begin, int64_t oc_end,
-                  char *scratch) noexcept nogil:
-    """M of a block of output channels, position by position."""
+                  int64_t first, int64_t end, int64_t ic_begin, int64_t ic_end, int64_t oc_begin,
+                  int64_t oc_end, const Place *at) noexcept nogil:
+    """M of some positions, from `first` to `end`, and of a block of output channels."""
     cdef pplconv_gemm_args g
-    cdef int64_t e = j.shape.size.operand, position, panel, piece, row
-    cdef int64_t first = offset_in(&j.panels, oc_begin, ic_begin)
+    cdef int64_t position, panel, piece, row
+    cdef int64_t weights = offset_in(&j.panels, oc_begin, ic_begin)
     cdef int64_t group_bytes = j.positions * j.panels.bytes
     cdef const char *u
     memset(&g, 0, sizeof(g))
     g.k = ic_end - ic_begin
     g.a_rs = j.plan.v_row
-    g.a_ks = e
+    g.a_ks = j.shape.size.operand
     g.b_ks = j.panels.down
     g.b_ahead = j.plan.b_ahead
     g.c_rs = j.plan.m_row
     g.c_vs = j.lanes * j.shape.size.sum
     g.flags = PPLCONV_B_PADDED if ic_begin == 0 else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
-    for position in range(j.positions):
-        u = t.weights + group * group_bytes + position * j.panels.bytes + first
+    for position in range(first, end):
+        u = t.weights + group * group_bytes + position * j.panels.bytes + weights
         for panel in range(ceil_div(oc_end - oc_begin, j.plan.nr)):
             g.b = u + panel * j.panels.panel_bytes
             # M is padded to whole panels, so no panel is narrower.
             g.n = j.plan.nr
             for piece in range(ceil_div(tiles, j.plan.mr)):
                 row = piece * j.plan.mr
-                g.a = scratch + position * j.at.v_position + row * j.plan.v_row
-                g.c = (scratch + j.at.m_offset + position * j.at.m_position + row * j.plan.m_row
+                g.a = at.v + position * j.at.v_position + row * j.plan.v_row
+                g.c = (at.m + position * j.at.m_position + row * j.plan.m_row
                        + panel * j.plan.nr * j.shape.size.sum)
                 j.gemm.tile[j.vectors - 1][least(j.plan.mr, tiles - row) - 1](&g)
 
 
-cdef void post(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tile_begin,
-               int64_t tile_end, int64_t oc_begin, int64_t oc_end,
-               char *scratch) noexcept nogil:
-    """The outputs of a block of tiles and of output channels, epilogue included."""
-    cdef pplconv_winograd_output_args a
-    cdef int64_t e = j.shape.size.sum, tile = tile_begin, channel, count, offset, image, row
-    cdef int64_t width = j.shape.y.width
-    cdef int64_t flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
-    cdef Piece p
-    memset(&a, 0, sizeof(a))
-    a.src_ts = j.plan.m_row
-    a.src_ps = j.at.m_position
-    a.clip = t.clip
-    while tile < tile_end:
-        p = piece_at(j, tile, tile_end)
-        a.tiles = p.tiles
-        a.rows = least(j.plan.n, j.shape.geometry.oh - p.y)
-        a.columns = least(p.tiles * j.plan.n, j.shape.geometry.ow - p.x)
-        image = p.image * j.shape.y.image + p.y * j.shape.y.row + p.x * j.shape.y.pixel
-        channel = oc_begin
-        while channel < oc_end:
-            count = oc_end - channel
-            offset = image + channel_offset(&j.shape.y, j.shape.size.destination,
-                                            group * j.shape.oc + channel)
-            a.src = (scratch + j.at.m_offset + (tile - tile_begin) * j.plan.m_row
-                     + (channel - oc_begin) * e)
-            if width == 1:
-                count = least(count, j.lanes)
-                a.dst = scratch + j.at.slab_offset
-                a.dst_rs = j.plan.slab_row
-                a.dst_ps = j.lanes * e
-                a.flags = 0
-                a.channels = count
-                finish_tiles(j, t, group, channel, &p, &a)
-                store_slab(j, t, group, channel, offset, &a, flags, scratch + j.at.stage_offset)
-            else:
-                count = least(count, width - (group * j.shape.oc + channel) % width)
-                a.dst = t.y + offset
-                a.dst_rs = j.shape.y.row
-                a.dst_ps = j.shape.y.pixel
-                a.residual = t.residual + offset
-                a.residual_rs = a.dst_rs
-                a.residual_ps = a.dst_ps
-                a.bias = t.bias + (group * j.shape.oc + channel) * j.shape.size.bias
-                a.flags = flags
-                if j.shape.converts:
-                    count = least(count, j.lanes)
-                    a.dst = scratch + j.at.slab_offset
-                    a.dst_rs = j.plan.slab_row
-                    a.dst_ps = j.lanes * e
-                a.channels = count
-                finish_tiles(j, t, group, channel, &p, &a)
-                if j.shape.converts:
-                    for row in range(a.rows):
-                        finish_converted(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps,
-                                         offset + row * j.shape.y.row, j.shape.y.pixel, a.columns,
-                                         count, group * j.shape.oc + channel, False)
-                elif t.activation:
-                    for row in range(a.rows):
-                        activate(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps, a.columns,
-                                 count, group * j.shape.oc + channel, False)
-                zero_tail(&j.shape, group * j.shape.oc + channel + count,
-                          t.y + image, a.rows, a.columns)
-            channel += count
-        tile += p.tiles
-
-
-cdef void store_slab(const WinogradJob *j, const Tensors *t, int64_t group, int64_t channel,
-                     int64_t offset, const pplconv_winograd_output_args *a,
-                     int64_t flags, char *stage) noexcept nogil:
-    """Store a slab of outputs into channel planes, with the epilogue."""
-    cdef pplconv_store_transposed_args s
-    cdef int64_t row
-    s.src_rs = a.dst_ps
-    s.dst_rs = j.shape.y.block
-    s.rows = a.columns
-    s.columns = a.channels
-    s.bias = t.bias + (group * j.shape.oc + channel) * j.shape.size.bias
-    s.residual_rs = s.dst_rs
-    s.clip = t.clip
-    s.flags = flags
-    for row in range(a.rows):
-        s.src = <const char *> a.dst + row * a.dst_rs
-        s.dst = t.y + offset + row * j.shape.y.row
-        s.residual = t.residual + offset + row * j.shape.y.row
-        if j.shape.converts:
-            s.dst = stage
-            s.dst_rs = a.columns * j.shape.size.sum
-        j.store_transposed(&s)
-        if j.shape.converts:
-            finish_converted(&j.shape, t, stage, s.dst_rs, offset + row * j.shape.y.row,
-                             s.residual_rs, s.columns, s.rows, group * j.shape.oc + channel, True)
-        elif t.activation:
-            activate(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows,
-                     group * j.shape.oc + channel, True)
-
-
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    """A block of tiles and a segment of output channels, from start to finish."""
     cdef const WinogradJob *j = <const WinogradJob *> job
     cdef int64_t oc_index = task % j.oc_segments, rest = task // j.oc_segments
     cdef int64_t group = rest % j.shape.groups
@@ -291,16 +99,70 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef int64_t oc_begin = oc_index * j.plan.oc_segment
     cdef int64_t oc_end = least(oc_begin + j.plan.oc_segment, j.shape.oc)
     cdef int64_t i, ic, ic_end, o, oc, oc_stop
+    cdef Place at = place_of(j, tile_begin, scratch, scratch)
     for i in range(ceil_div(j.shape.ic, j.plan.ic_segment)):
         ic = i * j.plan.ic_segment
         ic_end = least(ic + j.plan.ic_segment, j.shape.ic)
-        pre(j, t, group, tile_begin, tile_end, ic, ic_end, scratch)
+        pre(j, t, group, tile_begin, tile_end, ic, ic_end, &at)
         for o in range(ceil_div(oc_end - oc_begin, j.plan.oc_block)):
             oc = oc_begin + o * j.plan.oc_block
             oc_stop = least(oc + j.plan.oc_block, oc_end)
-            product(j, t, group, tile_end - tile_begin, ic, ic_end, oc, oc_stop, scratch)
+            product(j, t, group, tile_end - tile_begin, 0, j.positions, ic, ic_end, oc, oc_stop,
+                    &at)
             if ic_end == j.shape.ic:
-                post(j, t, group, tile_begin, tile_end, oc, oc_stop, scratch)
+                post(j, t, group, tile_begin, tile_end, oc, oc_stop, &at)
+
+
+cdef inline Round round_of(const WinogradJob *j, int64_t task, int64_t tasks) noexcept nogil:
+    """The block of tiles and the group of a task, of `tasks` in each round."""
+    cdef Round r
+    cdef int64_t index = task // tasks
+    r.task = task - index * tasks
+    r.group = index % j.shape.groups
+    r.tile_begin = index // j.shape.groups * j.plan.tile_block
+    r.tile_end = least(r.tile_begin + j.plan.tile_block, j.tiles)
+    return r
+
+
+cdef void run_pre(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    """V of some tiles and input channels of a round."""
+    cdef const WinogradJob *j = <const WinogradJob *> job
+    cdef Round r = round_of(j, task, j.tile_parts * j.ic_parts)
+    cdef Place at = place_of(j, r.tile_begin, t.shared, scratch)
+    cdef int64_t begin = r.tile_begin + r.task % j.tile_parts * j.plan.tile_part
+    cdef int64_t ic = r.task // j.tile_parts * j.plan.ic_part
+    at.v += ic * j.shape.size.operand
+    pre(j, t, r.group, begin, least(begin + j.plan.tile_part, r.tile_end),
+        ic, least(ic + j.plan.ic_part, j.shape.ic), &at)
+
+
+cdef void run_product(const void *job, const Tensors *t, int64_t task,
+                      char *scratch) noexcept nogil:
+    """M of a round, for one position and a segment of output channels."""
+    cdef const WinogradJob *j = <const WinogradJob *> job
+    cdef Round r = round_of(j, task, j.positions * j.oc_segments)
+    cdef Place at = place_of(j, r.tile_begin, t.shared, scratch)
+    cdef int64_t position = r.task // j.oc_segments
+    cdef int64_t oc = r.task % j.oc_segments * j.plan.oc_segment, ic = 0, ic_end
+    at.m += oc * j.shape.size.sum
+    while ic < j.shape.ic:
+        ic_end = least(ic + j.plan.ic_segment, j.shape.ic)
+        product(j, t, r.group, r.tile_end - r.tile_begin, position, position + 1, ic, ic_end,
+                oc, least(oc + j.plan.oc_segment, j.shape.oc), &at)
+        at.v += (ic_end - ic) * j.shape.size.operand
+        ic = ic_end
+
+
+cdef void run_post(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    """The outputs of some tiles and output channels of a round."""
+    cdef const WinogradJob *j = <const WinogradJob *> job
+    cdef Round r = round_of(j, task, j.tile_parts * j.oc_parts)
+    cdef Place at = place_of(j, r.tile_begin, t.shared, scratch)
+    cdef int64_t begin = r.tile_begin + r.task % j.tile_parts * j.plan.tile_part
+    cdef int64_t oc = r.task // j.tile_parts * j.plan.oc_part
+    at.m += oc * j.shape.size.sum
+    post(j, t, r.group, begin, least(begin + j.plan.tile_part, r.tile_end),
+         oc, least(oc + j.plan.oc_part, j.shape.oc), &at)
 
 
 cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
@@ -362,9 +224,8 @@ cdef class WinogradSchedule(Schedule):
         j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.shape.oc, j.shape.ic,
                              j.shape.size.weight)
         self.check()
-        j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
+        self.set_phases()
         self.job = j
-        self.task = run_task
         self.pack = pack_range
 
     cdef int check(self) except -1:
@@ -389,11 +250,16 @@ cdef class WinogradSchedule(Schedule):
             raise ValueError("ic_segment must be whole blocks of channels")
         if f.v_row % e or f.m_row % e or f.slab_row % e:
             raise ValueError("offsets are whole elements")
-        if f.v_row < least(f.ic_segment, j.shape.ic) * e or f.m_row < f.oc_block * e:
+        if f.staged:
+            self.check_parts()
+        if (f.v_row < (j.shape.ic if f.staged else least(f.ic_segment, j.shape.ic)) * e
+                or f.m_row < (ceil_div(j.shape.oc, f.nr) * f.nr if f.staged else f.oc_block) * e):
             raise ValueError("rows of the scratch are shorter than what goes into them")
         if (at.v_position < f.tile_block * f.v_row or at.m_position < f.tile_block * f.m_row
                 or at.m_offset < j.positions * at.v_position
-                or at.slab_offset < at.m_offset + j.positions * at.m_position):
+                or self.tasks and f.staged
+                and self.shared_scratch < at.m_offset + j.positions * at.m_position
+                or not f.staged and at.slab_offset < at.m_offset + j.positions * at.m_position):
             raise ValueError("positions of the scratch overlap")
         if j.shape.x.width == 1 or j.shape.y.width == 1 or j.shape.converts:
             if f.slab_row < (f.slab_tiles * f.n + f.r - 1) * j.lanes * e:
@@ -405,8 +271,42 @@ cdef class WinogradSchedule(Schedule):
             slab += at.stage_offset - at.slab_offset
         if self.tasks and self.thread_scratch < at.slab_offset + slab:
             raise ValueError("the scratch is too small")
-        if self.tasks != (ceil_div(j.tiles, f.tile_block) * j.shape.groups
-                          * ceil_div(j.shape.oc, f.oc_segment)):
-            raise ValueError("the tasks are not those of the segments")
         self.check_weights(j.shape.groups * j.positions * j.panels.bytes)
+        return 0
+
+    cdef int check_parts(self) except -1:
+        """Refuse parts of a staged plan that do not make the whole."""
+        cdef WinogradFields *f = &self.own.plan
+        if min(f.tile_part, f.ic_part, f.oc_part) < 1:
+            raise ValueError("parts are at least 1")
+        # A block of channels, or a vector of them, is transformed by one task.
+        for part, channels, width in ((f.ic_part, self.own.shape.ic, self.own.shape.x.width),
+                                      (f.oc_part, self.own.shape.oc, self.own.shape.y.width)):
+            if part < channels and (part % self.own.lanes
+                                    or 1 < width < channels and part % width):
+                raise ValueError("parts are whole vectors and blocks of channels")
+        return 0
+
+    cdef int set_phases(self) except -1:
+        """Count the tasks, and compare with what the plan says."""
+        cdef WinogradJob *j = &self.own
+        cdef WinogradFields *f = &j.plan
+        cdef int64_t blocks = ceil_div(j.tiles, f.tile_block) * j.shape.groups, most_tasks
+        j.oc_segments = ceil_div(j.shape.oc, f.oc_segment)
+        if not f.staged:
+            if self.tasks != blocks * j.oc_segments:
+                raise ValueError("the tasks are not those of the segments")
+            self.one_phase(run_task)
+            return 0
+        j.tile_parts = ceil_div(least(f.tile_block, j.tiles), f.tile_part)
+        j.ic_parts = ceil_div(j.shape.ic, f.ic_part)
+        j.oc_parts = ceil_div(j.shape.oc, f.oc_part)
+        self.steps[0].task, self.steps[0].tasks = run_pre, j.tile_parts * j.ic_parts
+        self.steps[1].task, self.steps[1].tasks = run_product, j.positions * j.oc_segments
+        self.steps[2].task, self.steps[2].tasks = run_post, j.tile_parts * j.oc_parts
+        self.phases = 3
+        self.rounds = blocks
+        most_tasks = most(self.steps[1].tasks, most(self.steps[0].tasks, self.steps[2].tasks))
+        if self.tasks != (most_tasks if blocks else 0):
+            raise ValueError("the tasks are not those of the parts")
         return 0
