@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..machine.x86_cores import x86_core
@@ -14,14 +15,15 @@ STORE_CYCLES = 1.0
 CONVERT_IN_CYCLES = 2.0  # a vector of elements into scratch
 CONVERT_OUT_CYCLES = 3.0  # a vector of outputs from scratch, its place in memory included
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
-# Bytes a cycle at which a streamed operand arrives, and the share of that time which hides behind
-# FMAs. From L2, no more arrive than the core can load.
-# Those of a core that nobody has measured; `CoreModel` has those of the core.
+# Bytes a cycle at which a streamed operand arrives at a core that nobody has measured; `CoreModel`
+# has those of the core. From L2, no more arrive than the core can load.
 L2_BYTES = 48.0
 L2_WRITE_BYTES = 16.0
 L3_BYTES = 10.0
 MEMORY_BYTES = 5.0
-HIDDEN = 0.8
+BEYOND_L3 = 1.0  # doublings of a core's share of L3 until nothing of an operand is found there
+BROADCASTS_REACHED = 0.92  # of the loads that a core could start, where each element is one
+HIDDEN = 0.8  # of the time in which they arrive, behind FMAs
 CYCLES_PER_MICROSECOND = 3000.0  # nominal: turns measured times into cycles
 LATE = 0.05  # of a task: how long a team waits for its last thread
 MOST_STREAMS = 16  # rows of A that a core can follow as streams
@@ -72,6 +74,17 @@ class CoreModel:
     l2_write: float = L2_WRITE_BYTES
     l3_bytes: int = 0
 
+    def far_rate(self, size: int) -> float:
+        """Bytes a cycle at which an operand of `size` bytes, too many for L2, is streamed again.
+
+        From L3 as long as a core's share has it; from memory if it is so large that even a core
+        without neighbours finds nothing of it in L3; a part from each in between.
+        """
+        if self.l3_bytes == 0 or size <= self.l3_bytes:
+            return self.l3_rate
+        part = min(math.log2(size / self.l3_bytes) / BEYOND_L3, 1.0)
+        return 1.0 / ((1.0 - part) / self.l3_rate + part / self.memory_rate)
+
     @classmethod
     def of(cls, around: PlanContext) -> CoreModel:
         """Model a core of the context's machine, for its instruction set and numerics."""
@@ -98,6 +111,8 @@ class CoreModel:
 def step_cycles(core: CoreModel, mr: int, vectors: int) -> float:
     """Cycles of one step of k of the microkernel: mr x vectors FMAs."""
     loads = (-(-mr // core.broadcasts) + vectors) / core.loads_per_cycle
+    if core.broadcasts == 1:
+        loads /= BROADCASTS_REACHED
     return max(mr * vectors / core.fma_per_cycle, loads, core.fma_latency)
 
 

@@ -27,7 +27,10 @@ from .lazy import lazy
 NAME = "depthwise"
 floor = direct_sum_floor
 
-GENERIC_CYCLES = 4.0  # a tap of a kernel without a specialisation
+SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5
+MEMORY_CYCLES = 2.0  # the same, if weights are read from memory again and again
+GENERIC_CYCLES = 4.0  # a tap of another kernel
+SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the lanes of a vector
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
 # Sizes of what is converted at a time: vectors of channels, and their pixels as a multiple of L1;
 # or planes.
@@ -167,6 +170,19 @@ class Depthwise(Candidate):
             "row_segment": self.row_segment,
         }
 
+    @property
+    def tap_cycles(self) -> float:
+        """Cycles of a tap, in those of its FMA."""
+        p = self.problem
+        square = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
+        if not self.by_pixels and p.oc > p.groups:
+            return SPREAD_CYCLES
+        if not square:
+            return GENERIC_CYCLES
+        # Sixteen registers have no room for the weights of 25 taps.
+        few = self.isa_lanes * self.numerics.operand_bytes <= 32
+        return MEMORY_CYCLES if self.by_pixels and few and p.kh == 5 else SQUARE_CYCLES
+
     def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread.
 
@@ -177,8 +193,7 @@ class Depthwise(Candidate):
             vectors = p.oc * p.oh * ceil_div(p.ow, self.isa_lanes)
         else:
             vectors = ceil_div(p.oc, self.isa_lanes) * p.oh * p.ow
-        special = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
-        fma = p.batch * vectors * p.k / core.fma_per_cycle * (1.5 if special else GENERIC_CYCLES)
+        fma = p.batch * vectors * p.k / core.fma_per_cycle * self.tap_cycles
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
         read = p.ic * p.ih * p.iw * self.numerics.source_bytes
         moved = p.batch * (read + p.oc * p.oh * p.ow * self.numerics.destination_bytes)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from .candidate import ceil_div
 from .core_model import (
     CALL_CYCLES,
-    HIDDEN,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
@@ -18,6 +17,7 @@ from .core_model import (
 from .direct_blocking import DirectBlocking
 
 SEGMENT_CYCLES = 8.0
+HIDDEN = 0.7  # of the time in which operands arrive
 APART_CYCLES = 0.01  # a byte of outputs, if each pixel is stored in several visits
 
 

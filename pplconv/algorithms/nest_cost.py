@@ -25,11 +25,9 @@ from __future__ import annotations
 
 import math
 
-from .candidate import ceil_div
+from .candidate import LINE, ceil_div
 from .core_model import (
-    CALL_CYCLES,
     FEW_CHANNELS,
-    HIDDEN,
     MOST_STREAMS,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
@@ -48,6 +46,8 @@ COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
 L1_WAY_BYTES = 4096
+CALL_CYCLES = 50.0  # a microkernel with the loop around it
+HIDDEN = 0.6  # of the time of the FMAs, in which operands arrive unnoticed
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
 
@@ -84,7 +84,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         "fma": fma * repeat,
         "tile": tile * repeat,
         "pack": _pack(nest, core) if nest.packed else 0.0,
-        "stream": _stream(nest, core) * repeat,
+        "stream": _stream(nest, core, fma) * repeat,
         "store": 0.0,
     }
     if not by_pixels and not nest.y_in_rows:
@@ -144,8 +144,8 @@ def _pack(nest: NestBlocking, core: CoreModel) -> float:
     return vectors * per_vector * nest.oc_segments
 
 
-def _stream(nest: NestBlocking, core: CoreModel) -> float:
-    """Cycles to bring the tiles' operands closer, beyond what hides behind FMAs."""
+def _stream(nest: NestBlocking, core: CoreModel, fma: float) -> float:
+    """Cycles to bring the tiles' operands closer, beyond what hides behind `fma`."""
     p, numerics = nest.matrix, nest.numerics
     by_pixels = nest.orientation == "pixels"
     weight_row, pixel_row = (
@@ -153,7 +153,11 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
     )
     segment = min(nest.hw_segment, nest.pixels)
     weights = (nest.mr if by_pixels else nest.nr) * weight_row
-    pixels = (nest.nr if by_pixels else nest.mr) * pixel_row
+    wide = nest.nr if by_pixels else nest.mr
+    pixels = wide * pixel_row
+    if not nest.packed and not nest.x_in_rows:
+        # A tile has a piece of each plane, and lines that it has a part of come whole.
+        pixels = nest.k_block * _lines(nest, wide) * LINE
     calls = nest.hw_segments * ceil_div(p.k, nest.k_block)
     calls *= ceil_div(nest.oc, nest.panels.width)
     calls *= ceil_div(segment, nest.nr if by_pixels else nest.mr)
@@ -195,4 +199,13 @@ def _stream(nest: NestBlocking, core: CoreModel) -> float:
         streams = not nest.packed and nest.k_block <= MOST_STREAMS
         far = 0.0
         stalls += planes / core.l3_rate * (0.5 if streams else 1.0)
-    return (near / core.l2_rate + far / core.l3_rate) * (1.0 - HIDDEN) + stalls
+    arrive = near / core.l2_rate + far / core.l3_rate
+    return max(arrive - HIDDEN * fma, 0.0) + stalls
+
+
+def _lines(nest: NestBlocking, pixels: int) -> float:
+    """Cache lines that neighbouring pixels of a plane lie in, on average over the planes."""
+    plane = nest.geometry.ih * nest.geometry.iw * nest.numerics.operand_bytes
+    size = pixels * nest.numerics.operand_bytes
+    step = math.gcd(plane, LINE)  # of the places in a line where a plane begins
+    return ceil_div(size, LINE) if step == LINE else 1.0 + (size - step) / LINE

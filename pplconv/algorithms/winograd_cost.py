@@ -16,11 +16,12 @@ from .core_model import (
 from .winograd_blocking import WinogradBlocking
 
 # Arithmetic of a transform, without its stores: cycles for each position and vector of channels.
-TRANSFORM_CYCLES = 2.5
-# Transformed weights, which are read ahead, but a row of a panel at a time: bytes a cycle, of those
-# that a plain stream has from L3, and from memory.
-U_L3, U_MEMORY = 1.2, 0.6
-HIDDEN_STEP = 0.6  # of the time of a microkernel's step
+TRANSFORM_CYCLES = 1.5
+# V and M may have this share of L2 before the images that pass by drive them out.
+L2_KEPT = 0.45
+# V and M that pass through shared scratch are written to it and read from it, and what they drive
+# out of L2 has to be written, too.
+SHARED = 2.5
 PIECE_CYCLES = 60.0
 # A team waits for its last thread at the end of each stage.
 WAIT_CYCLES = 3000.0
@@ -39,22 +40,15 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     v_vectors, m_vectors = _vectors(winograd)
     vm_bytes = (v_vectors + m_vectors) * vector
     u_bytes = winograd.positions * winograd.panels.bytes(winograd.oc, winograd.ic, e)
-    far = vector / (core.l3_rate if vm_bytes / rounds <= core.l3_bytes else core.memory_rate)
-    pre = v_vectors * (TRANSFORM_CYCLES + far)
-    post = m_vectors * (TRANSFORM_CYCLES + far)
+    far = vector / core.far_rate(vm_bytes // rounds)
+    pre = v_vectors * (TRANSFORM_CYCLES + SHARED * far)
+    post = m_vectors * (TRANSFORM_CYCLES + SHARED * far)
     # Each row of a panel arrives with the first register tile, which hides what it has time for;
     # V arrives with the first panel.
-    arrive = _weight_rate(u_bytes, core)
     step = step_cycles(core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes)
     panels = ceil_div(winograd.oc, winograd.panels.width)
-    stream = (
-        rounds
-        * winograd.positions
-        * panels
-        * winograd.ic
-        * max(winograd.nr * e / arrive - HIDDEN_STEP * step, 0)
-    )
-    stream += (v_vectors + m_vectors) * far * (1.0 - HIDDEN_STEP)
+    stream = rounds * winograd.positions * panels * winograd.ic
+    stream *= max(winograd.nr * e / core.far_rate(u_bytes) - step, 0.0)
     stream += v_vectors * vector * panels / core.l2_rate * (1.0 - HIDDEN)
     tasks = sum(winograd.part_tasks) * TASK_CYCLES
     tasks += winograd.positions * ceil_div(winograd.oc, winograd.oc_segment) * TASK_CYCLES
@@ -78,12 +72,6 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     if threads > 1:
         cost["team"] = core.team_cycles + 3 * winograd.rounds * WAIT_CYCLES
     return cost
-
-
-def _weight_rate(u_bytes: int, core: CoreModel) -> float:
-    """Bytes a cycle at which transformed weights that outgrow L2 arrive."""
-    near = core.l3_bytes == 0 or u_bytes <= core.l3_bytes
-    return U_L3 * core.l3_rate if near else U_MEMORY * core.memory_rate
 
 
 def _products(winograd: WinogradBlocking, core: CoreModel) -> float:
@@ -157,14 +145,12 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
         step = step_cycles(
             core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes
         )
-        row = winograd.nr * e / _weight_rate(u_bytes, core)
-        stream += (
-            blocks * winograd.positions * panels * winograd.ic * max(row - HIDDEN_STEP * step, 0)
-        )
+        row = winograd.nr * e / core.far_rate(u_bytes)
+        stream += blocks * winograd.positions * panels * winograd.ic * max(row - step, 0.0)
     else:
         stream += blocks * u_bytes / core.l2_rate * (1.0 - HIDDEN)
-    if scratch > core.l2_bytes:
-        stream += (v_vectors + m_vectors) * winograd.lanes * e / core.l3_rate
+    driven_out = min(max(scratch / core.l2_bytes - L2_KEPT, 0.0) / (1.0 - L2_KEPT), 1.0)
+    stream += driven_out * (v_vectors + m_vectors) * winograd.lanes * e / core.l3_rate
     stream += v_vectors * winograd.lanes * e * panels / oc_segments / core.l2_rate * (1.0 - HIDDEN)
     work = {
         "fma": fma * p.groups,

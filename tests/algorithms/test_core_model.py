@@ -61,7 +61,7 @@ def test_of_machines(
     [
         (X86, "avx512", 16, (14, 2), 14),  # FMAs
         (X86, "avx512", 16, (1, 1), 4),  # latency
-        (X86, "avx512", 16, (28, 1), 14.5),  # loads: each element of A is broadcast
+        (X86, "avx512", 16, (28, 1), 29 / 2 / 0.92),  # loads: each element of A is broadcast
         (N1, "neon", 4, (8, 3), 12),
         (N1, "neon", 4, (16, 1), 8),  # four loads bring all sixteen elements of A
         (N1, "neon", 4, (1, 1), 2),

@@ -87,7 +87,9 @@ def check_nest(nest: Any, core: CoreModel) -> None:
         step = step_cycles(core, blocks["mr"], blocks["nr"] // nest.lanes)
         assert nest.panels.width * e / core.l2_rate <= step
     if nest.packed:
-        packed = min(blocks["hw_segment"], nest.pixels) * blocks["k_block"] * e
+        # Segments are rounded up to whole register tiles.
+        pixels = min(blocks["hw_segment"], nest.pixels) - (0 if by_pixels else blocks["mr"])
+        packed = pixels * blocks["k_block"] * e
         assert packed <= core.l2_bytes // (2 if by_pixels else 4)
 
 
@@ -105,10 +107,14 @@ def check_direct(direct: Any, core: CoreModel) -> None:
 
 
 def check_winograd(winograd: Any, core: CoreModel) -> None:
-    """V and M in L2, the slab of NCHW in half of L1."""
+    """V and M in L2; in stages V of one position in half of it. The slab of NCHW in half of L1."""
     e, blocks = winograd.numerics.operand_bytes, winograd.blocks
     channels = blocks["ic_segment"] + blocks["oc_block"]
-    assert winograd.positions * blocks["tile_block"] * channels * e <= core.l2_bytes
+    if winograd.staged:
+        tiles = blocks["tile_block"] - blocks["mr"]  # rounded up to whole register tiles
+        assert tiles * winograd.ic * e <= core.l2_bytes // 2
+    else:
+        assert winograd.positions * blocks["tile_block"] * channels * e <= core.l2_bytes
     if winograd.by_planes:
         assert winograd.t * winograd.memory["slab_row"] <= core.l1_bytes
 
