@@ -24,7 +24,7 @@ from pplconv.schedules import compile_plan
 from problems import Problem
 from test_candidates import LAYOUTS, Case
 
-# batch, groups, ic, oc, image, kernel, stride, padding, dilation; weights that TINY's L2 cannot hold
+# batch, groups, ic, oc, image, kernel, stride, padding, dilation; weights beyond TINY's L2
 SHAPES = {
     "3x3": (2, 1, 40, 70, (19, 23), (3, 3), 1, 1, 1),
     "5x5": (1, 1, 33, 50, (14, 11), (5, 5), 1, (2, 1), 1),
