@@ -52,10 +52,8 @@ def side_by_side(
         cold = as_cold(layer)
         cells = [layer.problem.layer or layer.problem.sizes, str(layer.problem.count)]
         for name in names:
-            both = [one.entries[name].seconds if name in one.entries else None for one in (layer, cold)]
-            cells += _trio(*both)
-        both = [_least(one, peers) for one in (layer, cold)]
-        table.add([*cells, *_trio(*both)])
+            cells += _trio(_least(layer, [name]), _least(cold, [name]))
+        table.add([*cells, *_trio(_least(layer, peers), _least(cold, peers))])
     table.rule()
     for hot_sum, cold_sum in zip(sums(layers, peers), cold_sums(layers, peers), strict=True):
         cells = [hot_sum.label, ""]

@@ -297,9 +297,9 @@ def _keys(request: Request, epilogue: str, context: str) -> list[wisdom.Key]:
     contexts = sorted(SEARCH_CONTEXTS, key=lambda name: name != context)
     cpu, around = wisdom.cpu_model(request.machine), request.context()
     tolerance = float(min(request.tolerance, 1e30))
-    types, isa = around.numerics.name, around.isa
+    types, isa, layout = around.numerics.name, around.isa, problem.layout_text
     return [
-        wisdom.Key(str(problem), types, problem.layout_text, name + marks[where], tolerance, cpu, isa)
+        wisdom.Key(str(problem), types, layout, name + marks[where], tolerance, cpu, isa)
         for where in contexts
         for name in classes
     ]

@@ -9,9 +9,11 @@
 #define PPLCONV_LINE 64
 
 /* Write `size` bytes back to memory and take their lines out of every cache of every core. They are
- * in no cache when it returns. Gives 0, and does nothing, where a program has no instruction for it.
+ * in no cache when it returns. Gives 0, and does nothing, where a program has no instruction for
+ * it.
  *
- * The plain instruction, not `clflushopt`: it needs no CPUID, and a search spends its time on runs. */
+ * The plain instruction, not `clflushopt`: it needs no CPUID, and a search spends its time on runs.
+ */
 static inline int pplconv_evict(const char *data, int64_t size) {
 #if defined(__x86_64__) || defined(__aarch64__)
     const char *end = data + size;

@@ -137,9 +137,7 @@ def test_hot_and_cold_visits_take_turns(fake_time):
         order.append(f"before {name}")
 
     calls = {name: partial(call, name, 0.01) for name in "ab"}
-    found = interleave(
-        calls, Settings(rounds=2), fake_time.clock, cold={"b": partial(before, "b")}
-    )
+    found = interleave(calls, Settings(rounds=2), fake_time.clock, cold={"b": partial(before, "b")})
     assert found["a"].cold == ()
     assert len(found["a"].rounds) == len(found["b"].rounds) == len(found["b"].cold) == 2
     # Both are called once to find how many make a sample.
@@ -213,9 +211,11 @@ def layer(text, hot, cold):
     return LayerResult(parse(text), 1, 1e9, entries)
 
 
+POINTWISE = 'mb1ic50ih10oc100kh1n"net:one*2"'
+DEPTHWISE = 'mb1g50ic50ih10oc50kh1n"net:dw"'
 LAYERS = [
-    layer('mb1ic50ih10oc100kh1n"net:one*2"', {"us": 2e-3, "peer": 4e-3}, {"us": 3e-3, "peer": 4e-3}),
-    layer('mb1g50ic50ih10oc50kh1n"net:dw"', {"us": 1e-3, "peer": 2e-3}, {"us": 2e-3, "peer": 5e-3}),
+    layer(POINTWISE, {"us": 2e-3, "peer": 4e-3}, {"us": 3e-3, "peer": 4e-3}),
+    layer(DEPTHWISE, {"us": 1e-3, "peer": 2e-3}, {"us": 2e-3, "peer": 5e-3}),
 ]
 
 
@@ -250,7 +250,7 @@ def test_reports_of_cold_runs_have_two_more_tables():
     ]
     rows = {row[0]: row[1:] for row in made[3].rows}
     assert rows["all"][1:] == ("8.00", "13.00", "13.00")
-    hot = [layer('mb1ic50ih10oc100kh1n"net:one*2"', {"us": 2e-3, "peer": 4e-3}, None)]
+    hot = [layer(POINTWISE, {"us": 2e-3, "peer": 4e-3}, None)]
     assert len(tables("net", hot, engines)) == 2
 
 
@@ -259,7 +259,7 @@ def test_json_has_cold_calls_where_there_were_some():
     assert plain["engines"]["us"]["cold_rounds"] == [3e-3]
     assert plain["engines"]["us"]["cold_seconds"] == 3e-3
     assert from_json(plain) == LAYERS[0]
-    hot = layer('mb1ic50ih10oc100kh1n"net:one*2"', {"us": 2e-3, "peer": 4e-3}, None)
+    hot = layer(POINTWISE, {"us": 2e-3, "peer": 4e-3}, None)
     plain = to_json(hot)
     assert set(plain["engines"]["us"]) == {"status", "detail", "error", "seconds", "rounds"}
     assert from_json(plain) == hot

@@ -190,9 +190,9 @@ def test_a_cold_run_computes_the_same(text, threads):
     trial, bench = trial_of(ConvProblem.parse(text), threads)
     around = np.full(bench.y.size + 34, 3, np.float32)
     y = around[17:-17].reshape(bench.y.shape)  # begins and ends within a line
-    assert 0 < trial.seconds(bench.x, bench.y)
+    assert trial.seconds(bench.x, bench.y) > 0
     y[...] = np.nan
-    assert 0 < trial.seconds(bench.x, y, 3, True)
+    assert trial.seconds(bench.x, y, 3, True) > 0
     np.testing.assert_array_equal(y, bench.y)
     assert (around[:17] == 3).all() and (around[-17:] == 3).all()
 
