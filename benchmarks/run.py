@@ -85,8 +85,8 @@ def _run(
     interrupted = False
     try:
         for threads, problem in steps:
-            evict = evictors.get(threads)
-            layers.append(_step(problem, engines, threads, chosen, peaks, progress, evict))
+            cold = evictors.get(threads)
+            layers.append(_step(problem, engines, threads, chosen, peaks, progress, cold))
     except KeyboardInterrupt:
         interrupted = True
         notes.append(f"interrupted in step {progress.step} of {len(steps)}: figures are partial")
