@@ -9,10 +9,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from benchmarks.engines.base import Engine, Prepared, Unsupported
+from benchmarks.memory import aligned_copy
 from benchmarks.problems import Problem
 from benchmarks.reference import Array32, Array64, error_of, make_data, reference
 
@@ -72,6 +76,36 @@ def prepare_checked(engine: Engine, case: Case, threads: int) -> Candidate:
     except Exception as reason:
         return Candidate(engine, FAILED, f"{type(reason).__name__}: {reason}")
     return _judge(Candidate(engine, OK, error=error, prepared=prepared))
+
+
+def prepare_second(
+    candidate: Candidate, case: Case, threads: int
+) -> tuple[Candidate, Callable[[], Any] | None]:
+    """Prepare the engine of a candidate once more, on other weights and arrays, and check it.
+
+    Returns
+    -------
+    candidate : Candidate
+        As it was; no longer ok if its second instance is not.
+    call : callable or None
+        What the second instance computes; None unless the candidate is ok.
+    """
+    if candidate.prepared is None:
+        return candidate, None
+    engine = candidate.engine
+    # The same sums with the other sign.
+    x, w = aligned_copy(np.negative(case.x)), aligned_copy(case.w)
+    try:
+        with silenced():
+            prepared = engine.prepare_second(case.problem, x, w, threads)
+            prepared.call()
+            error = error_of(prepared.result(), -case.expected)
+    except Exception as reason:
+        detail = f"a second instance: {type(reason).__name__}: {reason}"
+        return Candidate(engine, FAILED, detail), None
+    worst = max(error, candidate.error)
+    judged = _judge(Candidate(engine, OK, error=worst, prepared=candidate.prepared))
+    return judged, prepared.call if judged.prepared is not None else None
 
 
 def check_again(candidate: Candidate, case: Case) -> Candidate:

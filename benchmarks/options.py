@@ -18,6 +18,8 @@ SETTLE_SECONDS = 0.5
 
 # What `pplconv.Conv2d` takes as ``search=``, in the order of what it costs.
 SEARCHES = ("estimate", "measure", "exhaustive")
+# Ways to prepare it; those that end in "-cold" go with ``search_context="cold"``.
+WAYS = ("estimate", "measure", "measure-cold", "exhaustive", "exhaustive-cold")
 
 
 def words(text: str) -> list[str]:
@@ -49,10 +51,10 @@ def batches(text: str) -> list[int]:
 def searches(text: str) -> list[str]:
     """Split ``estimate,measure``."""
     found = words(text)
-    if not found or not set(found) <= set(SEARCHES):
-        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(SEARCHES)}")
+    if not found or not set(found) <= set(WAYS):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(WAYS)}")
     # The estimate first: what is measured after it cannot be its source.
-    return sorted(set(found), key=SEARCHES.index)
+    return sorted(set(found), key=WAYS.index)
 
 
 def tolerances(text: str) -> list[float]:
@@ -105,7 +107,7 @@ def add_variants(parser: argparse.ArgumentParser) -> None:
         "--search",
         type=searches,
         default=[],
-        help=f"pplconv once with each of {','.join(SEARCHES)}, in the same run",
+        help=f"pplconv once with each of {','.join(WAYS)}, in the same run",
     )
     parser.add_argument(
         "--tolerance",

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from benchmarks.engines.base import Availability, Engine, Identity
 from benchmarks.figures import figures_table, outcomes
+from benchmarks.hot_and_cold import cold_sums, has_cold, side_by_side
 from benchmarks.problems import Problem
 from benchmarks.results import LayerResult, Sum, sums
 from benchmarks.standing import (
@@ -114,14 +115,24 @@ def conditions(batch: int, threads: int) -> str:
 def tables(
     net: str, layers: Sequence[LayerResult], engines: Sequence[Engine | Identity]
 ) -> list[Table]:
-    """Make the two tables of a network; `layers` have one batch size and number of threads."""
+    """Make the tables of a network; `layers` have one batch size and number of threads.
+
+    Rates and sums; where cold calls were timed, these beside the others, and their sums.
+    """
     peers = [engine.name for engine in engines if not engine.ours]
     totals = sums(layers, peers)
     where = f"{net}, {conditions(layers[0].problem.mb, layers[0].threads)}"
-    return [
+    made = [
         _rates(f"{where}: GFLOP/s", layers, totals, engines),
         _times(f"{where}: sums over the network, ms", totals, engines),
     ]
+    if has_cold(layers):
+        names = [engine.name for engine in engines]
+        made += [
+            side_by_side(f"{where}: hot and cold, ms", layers, names, peers),
+            _times(f"{where}: sums over the network, cold, ms", cold_sums(layers, peers), engines),
+        ]
+    return made
 
 
 def standings(

@@ -25,17 +25,25 @@ class Entry:
         Largest error, as a fraction of the largest output.
     rounds : tuple of float
         Median time of a call in each visit (seconds); empty unless it was timed.
+    cold : tuple of float
+        The same of calls that find nothing in the caches; empty where none were timed.
     """
 
     status: str
     detail: str = ""
     error: float = float("inf")
     rounds: tuple[float, ...] = ()
+    cold: tuple[float, ...] = ()
 
     @property
     def seconds(self) -> float | None:
         """Time of a call in the best visit (seconds), None if it was not timed."""
         return min(self.rounds) if self.status == OK and self.rounds else None
+
+    @property
+    def cold_seconds(self) -> float | None:
+        """The same of a cold call."""
+        return min(self.cold) if self.status == OK and self.cold else None
 
 
 @dataclass(frozen=True)
@@ -148,10 +156,17 @@ def to_json(layer: LayerResult) -> dict[str, Any]:
                 "error": entry.error if entry.error != float("inf") else None,
                 "seconds": entry.seconds,
                 "rounds": list(entry.rounds),
+                **_cold_json(entry),
             }
             for name, entry in layer.entries.items()
         },
     }
+
+
+def _cold_json(entry: Entry) -> dict[str, Any]:
+    if not entry.cold:
+        return {}
+    return {"cold_seconds": entry.cold_seconds, "cold_rounds": list(entry.cold)}
 
 
 def from_json(plain: Mapping[str, Any]) -> LayerResult:
@@ -167,6 +182,8 @@ def from_json(plain: Mapping[str, Any]) -> LayerResult:
     for engine, one in plain["engines"].items():
         error = float("inf") if one["error"] is None else float(one["error"])
         rounds = tuple(float(time) for time in one["rounds"])
-        entries[engine] = Entry(str(one["status"]), str(one["detail"]), error, rounds)
+        # Records of runs without cold calls have none.
+        cold = tuple(float(time) for time in one.get("cold_rounds", ()))
+        entries[engine] = Entry(str(one["status"]), str(one["detail"]), error, rounds, cold)
     peak = None if plain["peak"] is None else float(plain["peak"])
     return LayerResult(parse(plain["problem"] + name), int(plain["threads"]), peak, entries)

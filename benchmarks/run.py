@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from benchmarks import ceilings, machine, options, wisdom
+from benchmarks.cold import Evictor
 from benchmarks.engines import ENGINES
 from benchmarks.engines.base import Engine
 from benchmarks.peak import Peak, PeakUnavailable, open_peak
@@ -30,6 +31,11 @@ def _parser() -> argparse.ArgumentParser:
     options.add_batch(parser)
     options.add_variants(parser)
     options.add_timing(parser)
+    parser.add_argument(
+        "--cold",
+        action="store_true",
+        help="time calls as well that find neither weights nor arrays in the caches",
+    )
     options.add_output(parser)
     return parser
 
@@ -57,6 +63,13 @@ def _run(
         reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
         parser.error(f"none of the engines is installed: {reasons}")
     peaks, notes = open_peaks(chosen.threads)
+    evictors = {threads: Evictor(threads) for threads in chosen.threads if chosen.cold}
+    for threads, evict in evictors.items():
+        team = "one core reads" if threads == 1 else f"each of {threads} cores reads"
+        notes.append(
+            f"cold, {conditions(1, threads)}: before each call {team} {evict.size >> 20} MiB, "
+            "then a second instance computes once"
+        )
     # Only the record has room for them; reading them takes some seconds and a GiB.
     teams = chosen.threads if chosen.json is not None else []
     roofs = {threads: ceilings.measure(threads) for threads in teams}
@@ -72,7 +85,8 @@ def _run(
     interrupted = False
     try:
         for threads, problem in steps:
-            layers.append(_step(problem, engines, threads, chosen, peaks, progress))
+            cold = evictors.get(threads)
+            layers.append(_step(problem, engines, threads, chosen, peaks, progress, cold))
     except KeyboardInterrupt:
         interrupted = True
         notes.append(f"interrupted in step {progress.step} of {len(steps)}: figures are partial")
@@ -111,11 +125,12 @@ def _step(
     chosen: argparse.Namespace,
     peaks: dict[int, Peak],
     progress: Progress,
+    evict: Evictor | None,
 ) -> LayerResult:
     team = conditions(problem.mb, threads)
     progress.begin(f"{problem.name}, {problem.flops / 1e6:.1f} MFLOP, {team}")
     settings = options.settings_of(chosen, threads)
-    return run_layer(problem, engines, threads, settings, peaks.get(threads), progress)
+    return run_layer(problem, engines, threads, settings, peaks.get(threads), progress, evict)
 
 
 if __name__ == "__main__":

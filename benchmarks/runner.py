@@ -7,12 +7,19 @@ import time
 from collections.abc import Sequence
 from typing import TextIO
 
-from benchmarks.candidates import Candidate, check_again, make_case, prepare_checked
+from benchmarks.candidates import (
+    Candidate,
+    check_again,
+    make_case,
+    prepare_checked,
+    prepare_second,
+)
+from benchmarks.cold import Evictor
 from benchmarks.engines.base import Engine
 from benchmarks.peak import Peak
 from benchmarks.problems import Problem
 from benchmarks.results import Entry, LayerResult
-from benchmarks.timing import Settings, interleave
+from benchmarks.timing import Call, Settings, Timing, interleave
 
 
 class Progress:
@@ -72,6 +79,7 @@ def run_layer(
     settings: Settings,
     peak: Peak | None,
     progress: Progress,
+    evict: Evictor | None = None,
 ) -> LayerResult:
     """Measure every engine on `problem`; only right results are timed.
 
@@ -85,6 +93,8 @@ def run_layer(
     peak : Peak or None
         Read before each round; None where it cannot be measured.
     progress : Progress
+    evict : Evictor, optional
+        If given, cold calls are timed as well, in the same rounds.
 
     Returns
     -------
@@ -93,9 +103,15 @@ def run_layer(
     progress.say("reference")
     case = make_case(problem)
     candidates: dict[str, Candidate] = {}
+    before: dict[str, Call] = {}
     for engine in engines:
         progress.say(f"checking {engine.name}")
-        candidates[engine.name] = prepare_checked(engine, case, threads)
+        candidate = prepare_checked(engine, case, threads)
+        if evict is not None:
+            candidate, second = prepare_second(candidate, case, threads)
+            if second is not None:
+                before[engine.name] = evict.before(second)
+        candidates[engine.name] = candidate
     readings: list[float] = []
 
     def on_round(turn: int) -> None:
@@ -108,10 +124,12 @@ def run_layer(
         for name, candidate in candidates.items()
         if candidate.prepared is not None
     }
-    timings = interleave(calls, settings, on_round=on_round)
+    timings = interleave(calls, settings, on_round=on_round, cold=before)
     entries = {}
     for name, candidate in candidates.items():
         checked = check_again(candidate, case)
-        rounds = timings[name].rounds if checked.prepared is not None else ()
-        entries[name] = Entry(checked.status, checked.detail, checked.error, rounds)
+        timed = timings[name] if checked.prepared is not None else Timing(())
+        entries[name] = Entry(
+            checked.status, checked.detail, checked.error, timed.rounds, timed.cold
+        )
     return LayerResult(problem, threads, max(readings, default=None), entries)

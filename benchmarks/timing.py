@@ -20,6 +20,11 @@ Call = Callable[[], object]
 MIN_SAMPLE_SECONDS = 50e-6
 MIN_SAMPLES = 3
 
+# A cold call is a sample of its own, and what goes before it takes milliseconds.
+COLD_SAMPLES = 5
+# A visit of cold calls lasts no longer than this many times what the timed ones are to add up to.
+_COLD_SHARE = 5.0
+
 # How quiet is looked for: no more than a fifth of one core over some milliseconds.
 _QUIET_STEP_SECONDS = 0.004
 _QUIET_SHARE = 0.2
@@ -64,9 +69,12 @@ class Timing:
     ----------
     rounds : tuple of float
         Median time of a call in each visit (seconds).
+    cold : tuple of float
+        The same of cold calls; empty where none were asked for.
     """
 
     rounds: tuple[float, ...]
+    cold: tuple[float, ...] = ()
 
     @property
     def best(self) -> float:
@@ -157,11 +165,39 @@ def visit(call: Call, number: int, settings: Settings, clock: Clock) -> float:
     return statistics.median(samples)
 
 
+def visit_cold(call: Call, before: Call, settings: Settings, clock: Clock) -> float:
+    """Measure one visit of cold calls: the median time of a call (seconds).
+
+    Parameters
+    ----------
+    call : callable
+        What to time, one call a sample.
+    before : callable
+        Called before each of them, untimed; what it returns is kept while `call` runs.
+    settings : Settings
+        With several threads the process falls quiet between the two: some libraries start threads
+        for each instance, and those of another one would spin on.
+    clock : Clock
+    """
+    samples: list[float] = []
+    total = 0.0
+    end = clock.now() + _COLD_SHARE * settings.min_seconds
+    while len(samples) < COLD_SAMPLES or (total < settings.min_seconds and clock.now() < end):
+        kept = before()
+        settle(settings, clock)
+        taken = time_calls(call, 1, clock)
+        del kept
+        samples.append(taken)
+        total += taken
+    return statistics.median(samples)
+
+
 def interleave(
     calls: Mapping[str, Call],
     settings: Settings,
     clock: Clock | None = None,
     on_round: Callable[[int], None] | None = None,
+    cold: Mapping[str, Call] | None = None,
 ) -> dict[str, Timing]:
     """Measure candidates in turn: A B C, A B C, ….
 
@@ -175,6 +211,9 @@ def interleave(
     on_round : callable, optional
         Called with the number of each round (from 1) before it starts, in a quiet process: for
         progress, and for readings of the peak.
+    cold : mapping of str to callable, optional
+        What goes before each cold call of a candidate (see `visit_cold`). Those named have a visit
+        of cold calls right after the other, in each round.
 
     Returns
     -------
@@ -189,7 +228,9 @@ def interleave(
     if settings.rounds < 1:
         raise ValueError(f"rounds is {settings.rounds}, expected at least 1")
     clock = clock or Clock()
+    cold = cold or {}
     medians: dict[str, list[float]] = {name: [] for name in calls}
+    colds: dict[str, list[float]] = {name: [] for name in calls}
     with no_garbage_collection():
         numbers = {}
         for name, call in calls.items():
@@ -201,4 +242,6 @@ def interleave(
                 on_round(turn)
             for name, call in calls.items():
                 medians[name].append(visit(call, numbers[name], settings, clock))
-    return {name: Timing(tuple(values)) for name, values in medians.items()}
+                if name in cold:
+                    colds[name].append(visit_cold(call, cold[name], settings, clock))
+    return {name: Timing(tuple(medians[name]), tuple(colds[name])) for name in calls}

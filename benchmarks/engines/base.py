@@ -153,3 +153,10 @@ class Engine(ABC):
         Unsupported
             If the engine cannot run such a problem.
         """
+
+    def prepare_second(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
+        """Prepare a second instance on other arrays, right after the first one.
+
+        It computes as the first one does: what was found out for that may be used again.
+        """
+        return self.prepare(problem, x, w, threads)

@@ -56,7 +56,8 @@ class Prepacked(_Pplconv):
     Parameters
     ----------
     search : str, optional
-        Handed to `Conv2d`; if given, it stands in the name.
+        Handed to `Conv2d`, ``"measure-cold"`` as ``"measure"`` with ``search_context="cold"``; if
+        given, it stands in the name.
     asked : float, optional
         Handed to `Conv2d` as ``tolerance=``; if given, it stands in the name. A result may be off
         by as much, or by what every engine may be off, whichever is more.
@@ -93,7 +94,7 @@ class Prepacked(_Pplconv):
             return found
         try:
             weight = np.ones((16, 16, 1, 1), np.float32)
-            self._make(weight, threads=1)
+            self._make(weight, threads=1)  # refuses settings that it does not know
             # A layout may be known before any algorithm takes it.
             shape = self._arrange(np.ones((1, 16, 4, 4), np.float32)).shape
             self._make(weight, threads=1, search=DEFAULT_SEARCH).plan_for(shape)
@@ -104,6 +105,10 @@ class Prepacked(_Pplconv):
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Pack the weights and plan for the shape of `x`, in the layout of this engine."""
         wisdom.forget()
+        return self.prepare_second(problem, x, w, threads)
+
+    def prepare_second(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
+        """Do the same with the plan that the first one found."""
         arranged = aligned_copy(self._arrange(x))
         arguments = {**_geometry(problem), "input_shape": arranged.shape, "threads": threads}
         if self.algorithm:
@@ -125,8 +130,12 @@ class Prepacked(_Pplconv):
             "layout": self.layout,
             "search": self.search,
             "tolerance": self.asked,
+            **arguments,
         }
-        return pplconv.Conv2d(w, **{**settings, **arguments})
+        search, dash, context = settings["search"].partition("-")
+        if dash:
+            settings |= {"search": search, "search_context": context}
+        return pplconv.Conv2d(w, **settings)
 
     def _may_refuse(self, problem: Problem, arranged: Array32) -> bool:
         """Whether pplconv promises nothing for `problem` in this layout."""

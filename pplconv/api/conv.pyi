@@ -38,6 +38,7 @@ class Conv2d(Layer):
         search_seconds: SupportsFloat = 0.5,
         max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
+        search_context: str = "hot",
     ) -> None: ...
     @property
     def weight_shape(self) -> tuple[int, int, int, int]: ...

@@ -32,7 +32,7 @@ from pplconv.problem import dimensions
 cdef class Conv2d(Layer):
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
 layout='NCHW', algorithm='auto', tolerance=None, precision=None, input_shape=None, \
-search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
+search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_context='hot')
 --
 
     A 2-D convolution with its weights packed once.
@@ -102,6 +102,12 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         Size of the team. None: what `pplconv.runtime.team` says around the call, else
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
         affinity mask and the container's CPU quota. The result's bits do not depend on it.
+    search_context : {"hot", "cold"}, optional
+        What a search times. ``"hot"``: runs in a row, which find weights and arrays in the caches.
+        ``"cold"``: runs before each of which weights, input and output have left the caches, as in
+        a network that is larger than they are; fewer of them fit into `search_seconds`. What was
+        found is kept apart; where nothing is known of the one, ``search="estimate"`` follows the
+        other.
 
     Attributes
     ----------
@@ -112,7 +118,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     dtype : numpy.dtype
         That of the weights.
     stride, padding, dilation, groups, activation, layout, algorithm, tolerance, precision, \
-search, search_seconds, max_workspace, threads
+search, search_seconds, search_context, max_workspace, threads
         The parameters after the checks: a number has become a pair. All are read-only.
 
     Raises
@@ -153,7 +159,7 @@ search, search_seconds, max_workspace, threads
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
                  activation=None, layout="NCHW", algorithm="auto", tolerance=None,
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
-                 max_workspace=None, threads=None):
+                 max_workspace=None, threads=None, search_context="hot"):
         shapes.check_weight_is_no_size(
             weight, "(oc, ic / groups, kh, kw)", "Conv2d", "numbers of channels")
         self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
@@ -161,6 +167,7 @@ search, search_seconds, max_workspace, threads
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
                           "search_seconds": search_seconds, "max_workspace": max_workspace,
                           "threads": threads, "precision": precision,
+                          "search_context": search_context,
                       })
         self.keep_copies()
         if input_shape is not None:
@@ -298,13 +305,13 @@ search, search_seconds, max_workspace, threads
             f"{type(self).__name__}({self.arrays_text()}, stride={self.stride}, "
             f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
             f"activation={activation_text(self.activation)}, layout={self.layout!r}, {settings}, "
-            f"precision={self.precision!r})"
+            f"precision={self.precision!r}, search_context={self.search_context!r})"
         )
 
     cdef tuple pickled(self):
         return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
                 self.activation, self.layout, *(self.settings[name] for name in SETTINGS),
-                self.precision)
+                self.precision, self.settings["search_context"])
 
     cdef object base(self):
         return Conv2d

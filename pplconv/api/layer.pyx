@@ -67,6 +67,11 @@ cdef class Layer:
         return self.settings["search_seconds"]
 
     @property
+    def search_context(self):
+        """As it was asked for."""
+        return self.settings["search_context"]
+
+    @property
     def max_workspace(self):
         """As it was asked for."""
         return self.settings["max_workspace"]

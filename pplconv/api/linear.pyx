@@ -22,12 +22,12 @@ from pplconv.api.settings import checked
 from pplconv.memory.dtypes import DTYPES
 
 # Order of the pickles.
-SETTINGS = ("search", "search_seconds", "max_workspace", "threads")
+SETTINGS = ("search", "search_seconds", "max_workspace", "threads", "search_context")
 
 
 cdef class Linear(Layer):
     """Linear(weight, bias=None, *, activation=None, precision=None, input_shape=None, \
-search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
+search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_context='hot')
 --
 
     A fully connected layer, ``activation(x @ weight.T + bias)``, with its weights packed once.
@@ -57,6 +57,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         Bytes of scratch memory that a call may use, the whole team's together.
     threads : int, optional
         Size of the team, as in `Conv2d`. The result's bits do not depend on it.
+    search_context : {"hot", "cold"}, optional
+        Whether a search times runs that find weights and arrays in the caches, as in `Conv2d`.
 
     Attributes
     ----------
@@ -66,7 +68,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
         Taken from the shape of the weights; named as in ``torch.nn.Linear``.
     dtype : numpy.dtype
         That of the weights.
-    activation, precision, search, search_seconds, max_workspace, threads
+    activation, precision, search, search_seconds, search_context, max_workspace, threads
         The parameters after the checks. All are read-only.
 
     Raises
@@ -97,12 +99,13 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None)
     """
 
     def __init__(self, weight, bias=None, *, activation=None, precision=None, input_shape=None,
-                 search="estimate", search_seconds=0.5, max_workspace=None, threads=None):
+                 search="estimate", search_seconds=0.5, max_workspace=None, threads=None,
+                 search_context="hot"):
         shapes.check_weight_is_no_size(
             weight, "(out_features, in_features)", "Linear", "numbers of features")
         self.describe(as_array(weight, "weight"), bias, activation, precision, {
             "search": search, "search_seconds": search_seconds, "max_workspace": max_workspace,
-            "threads": threads})
+            "threads": threads, "search_context": search_context})
         self.keep_copies()
         if input_shape is not None:
             self.plans.make(self.matrix_shape(shapes.dimensions_of(input_shape), "input_shape"))

@@ -13,13 +13,14 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
     "tolerance": arguments.check_tolerance,
     "search": planner.check_search,
     "search_seconds": arguments.check_search_seconds,
+    "search_context": planner.check_search_context,
     "max_workspace": arguments.check_max_workspace,
     "threads": arguments.check_threads,
 }
 
 # The order is that of version 0.1.0, whose pickles end with the fourth setting.
 SETTINGS = ("algorithm", "tolerance", "search", "threads", "search_seconds", "max_workspace")
-PICKLED = (*SETTINGS, "precision")
+PICKLED = (*SETTINGS, "precision", "search_context")
 
 
 def checked(given: dict[str, Any]) -> dict[str, Any]:

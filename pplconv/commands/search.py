@@ -77,6 +77,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="time what the estimate thinks near the best (default), or all there is",
     )
     parser.add_argument(
+        "--cold",
+        action="store_true",
+        help="take weights and arrays out of the caches before each run, as in a large network; "
+        "what is found is kept apart, and serves calls that find nothing else",
+    )
+    parser.add_argument(
         "--seconds",
         type=_checked(arguments.check_search_seconds),
         default=planner.SEARCH_SECONDS,
@@ -163,6 +169,7 @@ def _search(
         request,
         search=options.search,
         search_seconds=options.seconds,
+        search_context="cold" if options.cold else "hot",
         epilogue=options.epilogue,
         again=options.again,
         progress=lambda share, text: progress.update(

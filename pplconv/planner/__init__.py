@@ -24,11 +24,20 @@ from .estimating import (
     share,
 )
 from .plan import Plan
-from .planning import SEARCH_SECONDS, Planned, make_cheapest_plan, make_plan, plan_problem
+from .planning import (
+    SEARCH_CONTEXTS,
+    SEARCH_SECONDS,
+    Planned,
+    check_search_context,
+    make_cheapest_plan,
+    make_plan,
+    plan_problem,
+)
 from .target import Target
 
 __all__ = [
     "SEARCHES",
+    "SEARCH_CONTEXTS",
     "SEARCH_SECONDS",
     "Plan",
     "Planned",
@@ -37,6 +46,7 @@ __all__ = [
     "best_isa",
     "check_algorithm",
     "check_search",
+    "check_search_context",
     "default_context",
     "default_tolerance",
     "make_cheapest_plan",

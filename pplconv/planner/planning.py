@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
@@ -30,6 +30,23 @@ if TYPE_CHECKING:
 
 RUNNERS_UP = 3
 SEARCH_SECONDS = 0.5
+# Where the runs of a search find their operands: in the caches, as calls in a row do, or outside
+# them, as the layers of a network do.
+SEARCH_CONTEXTS = ("hot", "cold")
+
+
+def check_search_context(context: object) -> str:
+    """Return `context` if it is one that a search knows.
+
+    Raises
+    ------
+    ValueError
+        Otherwise.
+    """
+    if not isinstance(context, str) or context not in SEARCH_CONTEXTS:
+        names = ", ".join(SEARCH_CONTEXTS)
+        raise ValueError(f"search_context must be one of {names}, got {context!r}")
+    return context
 
 
 @dataclass(frozen=True)
@@ -68,6 +85,7 @@ def make_plan(
     threads: int | None = None,
     search: str = "estimate",
     search_seconds: float = SEARCH_SECONDS,
+    search_context: str = "hot",
     max_workspace: int | None = None,
     epilogue: str = "none",
     progress: Progress | None = None,
@@ -82,7 +100,7 @@ def make_plan(
         See `Request`.
     tolerance : float or None
         See `Request`; None: the default tolerance of a call.
-    search, search_seconds, epilogue, progress
+    search, search_seconds, search_context, epilogue, progress
         See `plan_problem`.
 
     Returns
@@ -101,8 +119,9 @@ def make_plan(
         tolerance = default_tolerance()
     request = Request(problem, algorithm, tolerance, threads, max_workspace)
     planned = plan_problem(
-        request, search=search, search_seconds=search_seconds, epilogue=epilogue, progress=progress
-    )
+        request, search=search, search_seconds=search_seconds, search_context=search_context,
+        epilogue=epilogue, progress=progress,
+    )  # fmt: skip
     return planned.plan, planned.fields
 
 
@@ -149,6 +168,7 @@ def plan_problem(
     *,
     search: str = "estimate",
     search_seconds: float = SEARCH_SECONDS,
+    search_context: str = "hot",
     epilogue: str = "none",
     again: bool = False,
     progress: Progress | None = None,
@@ -167,6 +187,10 @@ def plan_problem(
         before.
     search_seconds : float
         Time that a search may spend.
+    search_context : str
+        ``"hot"``: a search times runs in a row; ``"cold"``: runs whose arrays and packed weights
+        have left the caches. What is remembered says which; where nothing is known of the one, the
+        other serves an estimate.
     epilogue : str
         One of `COST_CLASSES`.
     again : bool
@@ -186,23 +210,26 @@ def plan_problem(
     """
     if request.target is not None and search != "estimate":
         raise ValueError(f"search is {search!r}: expected 'estimate' for another machine's plan")
-    keys = _keys(request, epilogue)
+    keys = _keys(request, epilogue, search_context)
     if not request.problem.batch:  # nothing to time
         search = "estimate"
-    entries: list[wisdom.Entry] = []
+    entries: list[tuple[wisdom.Key, wisdom.Entry]] = []
     if not (again and search != "estimate"):
         # A search needs an entry for exactly this case; an estimate takes any hint.
-        found = map(wisdom.lookup, keys if search == "estimate" else keys[:1])
-        entries = [entry for entry in found if entry is not None]
+        asked = keys if search == "estimate" else keys[:1]
+        entries = [(key, entry) for key in asked if (entry := wisdom.lookup(key)) is not None]
     # The estimate might leave out what was measured.
     slack = math.inf if search == "exhaustive" else PRUNE_METHODS
     if search == "estimate" and not entries:
         slack = 1.0
     single, teamed = estimate_plan(request, slack)
     known = None
-    for entry in entries:
+    for key, entry in entries:
         known = _find(request, entry, single, search)
         if known is not None:
+            # A time from the other context is not what such a call takes.
+            if key in keys[len(keys) // 2 :]:
+                known = replace(known, seconds=None)
             break
     if known is not None and known.best is not None:
         others = _runners_up(single, known.best)
@@ -210,8 +237,9 @@ def plan_problem(
     if search != "estimate":
         bits = known.bits if known is not None else None
         return _measured(
-            request, keys[0], single, teamed, search, search_seconds, epilogue, bits, progress
-        )
+            request, keys[0], single, teamed, search, search_seconds, epilogue, search_context,
+            bits, progress,
+        )  # fmt: skip
     if known is None:
         return Planned(*plan_of(request, teamed[0], "estimate", _runners_up(single, teamed[0])))
     # Another team has measured the method; the estimate divides the work for this team.
@@ -222,14 +250,16 @@ def plan_problem(
 
 def _measured(
     request: Request, key: wisdom.Key, single: list[Ranked], teamed: list[Ranked],
-    search: str, seconds: float, epilogue: str, bits: str | None, progress: Progress | None,
+    search: str, seconds: float, epilogue: str, context: str, bits: str | None,
+    progress: Progress | None,
 ) -> Planned:  # fmt: skip
     """Search, and remember what was found."""
     from .searching import search_plan
 
     found = search_plan(
-        request, single, teamed, search, seconds, epilogue=epilogue, bits=bits, progress=progress
-    )
+        request, single, teamed, search, seconds, epilogue=epilogue, context=context, bits=bits,
+        progress=progress,
+    )  # fmt: skip
     best, candidate = found.best, found.best.ranked.candidate
     threads = request.context().threads
     # A run with fewer threads than planned (in a forked child, under a limit, beside other calls)
@@ -248,8 +278,11 @@ def _measured(
     return Planned(plan, fields, own)
 
 
-def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
-    """Keys to look up, exactly this case first; a search stores its result under that one."""
+def _keys(request: Request, epilogue: str, context: str) -> list[wisdom.Key]:
+    """Keys to look up, exactly this case first; a search stores its result under that one.
+
+    The first half are those of `context`, the second half the same ones of the other context.
+    """
     problem = request.problem
     asked = ""
     if request.algorithm != "auto":
@@ -259,11 +292,15 @@ def _keys(request: Request, epilogue: str) -> list[wisdom.Key]:
     # A result with a free choice may serve a restricted one, and a result without an epilogue is a
     # good guess for one with an epilogue.
     classes = dict.fromkeys((epilogue + asked, epilogue, COST_CLASSES[0]))
+    # What is hot has no mark: files that know no contexts were measured so.
+    marks = {name: f" search_context={name}" for name in SEARCH_CONTEXTS} | {"hot": ""}
+    contexts = sorted(SEARCH_CONTEXTS, key=lambda name: name != context)
     cpu, around = wisdom.cpu_model(request.machine), request.context()
     tolerance = float(min(request.tolerance, 1e30))
-    types, isa = around.numerics.name, around.isa
+    types, isa, layout = around.numerics.name, around.isa, problem.layout_text
     return [
-        wisdom.Key(str(problem), types, problem.layout_text, name, tolerance, cpu, isa)
+        wisdom.Key(str(problem), types, layout, name + marks[where], tolerance, cpu, isa)
+        for where in contexts
         for name in classes
     ]
 

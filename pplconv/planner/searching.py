@@ -36,13 +36,23 @@ class Bench:
         Instruction set of the kernels, by the types that are computed with.
     epilogue : str
         Class of what follows the sums.
+    context : str
+        ``"hot"``: runs follow one another on the same arrays; ``"cold"``: arrays and packed
+        weights have left the caches before each run.
     """
 
-    def __init__(self, problem: Problem, isas: Mapping[Numerics, str], epilogue: str) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        isas: Mapping[Numerics, str],
+        epilogue: str,
+        context: str = "hot",
+    ) -> None:
         rng = np.random.default_rng(0)
         dtype = DTYPES[problem.dtype]
         drawn = np.promote_types(dtype, np.float32)  # halves cannot be drawn
         self.problem, self.isas, self.epilogue = problem, isas, epilogue
+        self.cold = context == "cold"
         # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
         self.x: NDArray[Any] = empty_aligned(problem.input_shape, dtype)
         self.x[...] = rng.random(problem.input_shape, drawn)
@@ -68,7 +78,7 @@ class Bench:
         return partial(self._seconds, trial)
 
     def _seconds(self, trial: Trial, runs: int) -> float:
-        seconds = trial.seconds(self.x, self.y, runs)
+        seconds = trial.seconds(self.x, self.y, runs, self.cold)
         self.whole &= trial.whole
         return seconds
 
@@ -104,6 +114,7 @@ def search_plan(
     seconds: float,
     *,
     epilogue: str = "none",
+    context: str = "hot",
     bits: str | None = None,
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
@@ -122,6 +133,9 @@ def search_plan(
         Time to spend, preparations included; see `race` for what may exceed it.
     epilogue : str
         Class of what follows the sums.
+    context : str
+        ``"hot"`` or ``"cold"``: where a run finds its arrays and weights (see `Bench`). Taking them
+        out of the caches is part of the time that is spent.
     bits : str, optional
         Bits chosen before, for another team: only candidates with these bits can be chosen.
     progress : callable, optional
@@ -137,7 +151,7 @@ def search_plan(
     contexts = request.contexts()
     threads = contexts[0].threads
     isas = {around.numerics: around.isa for around in contexts}
-    bench = Bench(request.problem, isas, epilogue)
+    bench = Bench(request.problem, isas, epilogue, context)
 
     def left() -> float:
         return max(seconds - (clock() - begin), 0.02 * seconds)

@@ -88,7 +88,7 @@ def test_what_measures_nothing_reads_no_ceilings(capfd, monkeypatch):
     ("arguments", "complaint"),
     [
         (["--batch", "0"], "expected sizes of batches, such as 1,8"),
-        (["--search", "guess"], "expected some of estimate,measure,exhaustive"),
+        (["--search", "guess"], "expected some of estimate,measure,measure-cold,exhaustive"),
         (["--tolerance", "tight"], "expected numbers from 0 to 0.01"),
         (["--tolerance", "-1"], "expected numbers from 0 to 0.01"),
         (["--tolerance", "nan"], "expected numbers from 0 to 0.01"),

@@ -40,6 +40,7 @@ pplconv.conv2d(x, w, groups=2, activation=("prelu", b))
 pplconv.conv2d(x, w, groups=2, activation=("leaky_relu", 0.1))
 pplconv.Conv2d(w, groups=2, activation="silu")
 pplconv.Conv2d(w, groups=2, search="measure", search_seconds=0.01, max_workspace=1 << 24)
+pplconv.Conv2d(w, groups=2, search="measure", search_seconds=0.01, search_context="cold")
 plan: pplconv.Plan = conv.plan_for((1, 4, 8, 8))
 sizes: tuple[int, int, int, int] = conv.weight_shape
 kernel: tuple[int, int] = conv.kernel_size
@@ -139,7 +140,8 @@ SIGNATURES = {
     "conv2d": "input weight bias stride padding dilation groups * activation residual layout "
     "algorithm tolerance precision threads max_workspace out",
     "Conv2d": "weight bias stride padding dilation groups * activation layout algorithm "
-    "tolerance precision input_shape search search_seconds max_workspace threads",
+    "tolerance precision input_shape search search_seconds max_workspace threads "
+    "search_context",
 }
 DEFAULTS = {
     "bias": None,
@@ -159,6 +161,7 @@ DEFAULTS = {
     "search": "estimate",
     "search_seconds": 0.5,
     "max_workspace": None,
+    "search_context": "hot",
 }
 
 

@@ -232,6 +232,42 @@ def test_an_interrupted_conv2d_can_be_used_again(monkeypatch):
     assert conv.plan_for((1, 32, 20, 20)).search == "measure"
 
 
+def test_a_cold_entry_gives_way_to_a_hot_one(monkeypatch):
+    """And serves where nothing else is known; the same the other way round."""
+    first, second = all_bits()[:2]
+    favour(second, monkeypatch)
+    found = plan_of(request(), search="exhaustive", search_context="cold")
+    assert (found.bits, found.seconds) == (second, pytest.approx(1e-3))
+    for context in ("hot", "cold"):
+        plan = plan_of(request(), search_context=context)
+        assert (plan.bits, plan.search) == (second, "wisdom")
+        # How long a cold run takes says nothing of a hot one.
+        assert (plan.seconds is None) == (context == "hot")
+    favour(first, monkeypatch)
+    assert plan_of(request(), search="exhaustive").bits == first
+    assert plan_of(request()).bits == first
+    assert plan_of(request(), search_context="cold").bits == second
+    # A team that was not measured takes the method from its own context, too.
+    assert plan_of(request(2)).bits == first
+    assert plan_of(request(2), search_context="cold").bits == second
+
+
+def test_wisdom_from_before_contexts_is_hot(monkeypatch, tmp_path):
+    """A file that knows none; and what is written for hot searches is still such a file."""
+    first, second = all_bits()[:2]
+    favour(second, monkeypatch)
+    plan_of(request(), search="exhaustive")
+    older = pplconv.wisdom.export(tmp_path / "older.json")
+    (entry,) = older["entries"]
+    assert "context" not in json.dumps(entry)
+    pplconv.wisdom.clear(disk=True)
+    favour(first, monkeypatch)
+    assert plan_of(request(), search="exhaustive", search_context="cold").bits == first
+    assert pplconv.wisdom.load(tmp_path / "older.json") == 1
+    assert plan_of(request()).bits == second
+    assert plan_of(request(), search_context="cold").bits == first
+
+
 def test_a_forked_child_that_leads_no_team_remembers_nothing_of_one(monkeypatch):
     favour(all_bits()[1], monkeypatch)
     monkeypatch.setattr(planning, "largest_team", lambda threads: 1)

@@ -123,7 +123,8 @@ def test_a_finished_search_is_not_repeated(path, capsys, monkeypatch):
 def test_options_reach_the_search(path, monkeypatch, capsys):
     prepared = []
 
-    def bench(problem, isa, epilogue):
+    def bench(problem, isa, epilogue, context):
+        assert context == "hot"
         prepared.append((problem, epilogue))
         return Bench(lambda c, n: 1e-3)
 
@@ -138,6 +139,21 @@ def test_options_reach_the_search(path, monkeypatch, capsys):
         "2": "exhaustive",
         "1": "exhaustive",
     }
+
+
+def test_a_cold_search_is_kept_apart(path, monkeypatch, capsys):
+    contexts = []
+
+    def bench(problem, isa, epilogue, context):
+        contexts.append(context)
+        return Bench(lambda c, n: 1e-3)
+
+    monkeypatch.setattr("pplconv.planner.searching.Bench", bench)
+    for options in ([], ["--cold"], [], ["--cold"]):
+        assert main(["search", TINY, "--threads", "1", *options]) == 0
+    # Each is searched once, and neither takes the other's result for its own.
+    assert contexts == ["hot", "cold"]
+    assert [e["epilogue"] for e in entries(path)] == ["none", "none search_context=cold"]
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,71 @@ def test_a_trial_computes_what_a_call_does(epilogue, dtype):
     np.testing.assert_array_equal(y, expected)
 
 
+# Weights of half a MiB and one pixel: as fast as the weights come. They stay in L2 from run to run.
+STREAM = ConvProblem.parse("mb1ic512ih1oc256kh1")
+
+
+def trial_of(problem, threads=1):
+    asked = request(threads, problem=problem)
+    candidate = estimate_plan(asked, math.inf)[0][0].candidate
+    bench = searching.Bench(problem, {asked.context().numerics: asked.context().isa}, "none")
+    fields = candidate.fields(threads) | {"threads": threads}
+    return Trial(fields, asked.context().isa, bench.weight), bench
+
+
+@pytest.mark.unemulated("emulation has no caches")
+def test_a_cold_run_finds_nothing_in_the_caches():
+    trial, bench = trial_of(STREAM)
+    trial.seconds(bench.x, bench.y, 20)
+    hot, cold = math.inf, math.inf
+    for _ in range(20):  # in turns, as other tests run beside this one
+        hot = min(hot, trial.seconds(bench.x, bench.y, 20))
+        cold = min(cold, trial.seconds(bench.x, bench.y, 5, True))
+    assert cold > 2 * hot
+
+
+@pytest.mark.unemulated("emulation has no caches")
+@pytest.mark.parametrize("context", ["hot", "cold"])
+def test_a_bench_times_its_context(context):
+    """Its runs are as fast as those of a trial that is told the same."""
+    trial, bench = trial_of(STREAM)
+    timed = searching.Bench(STREAM, bench.isas, "none", context)
+    asked = request(problem=STREAM)
+    runs = timed.prepare(estimate_plan(asked, math.inf)[0][0].candidate, 1)
+    best = {"hot": math.inf, "cold": math.inf, "bench": math.inf}
+    for _ in range(20):
+        best["hot"] = min(best["hot"], trial.seconds(bench.x, bench.y, 20))
+        best["cold"] = min(best["cold"], trial.seconds(bench.x, bench.y, 5, True))
+        best["bench"] = min(best["bench"], runs(10))
+    middle = math.sqrt(best["hot"] * best["cold"])
+    assert (best["bench"] > middle) == (context == "cold")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("text", ["mb1ic16ih10oc16kh3ph1", "mb2ic5ih7iw9oc3kh3"])
+def test_a_cold_run_computes_the_same(text, threads):
+    """Lines that are shared with other data are written back, not lost."""
+    trial, bench = trial_of(ConvProblem.parse(text), threads)
+    around = np.full(bench.y.size + 34, 3, np.float32)
+    y = around[17:-17].reshape(bench.y.shape)  # begins and ends within a line
+    assert trial.seconds(bench.x, bench.y) > 0
+    y[...] = np.nan
+    assert trial.seconds(bench.x, y, 3, True) > 0
+    np.testing.assert_array_equal(y, bench.y)
+    assert (around[:17] == 3).all() and (around[-17:] == 3).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_cold_search_keeps_to_its_time(threads):
+    """With what it takes to empty the caches: some MiB for each run here."""
+    asked = request(threads, problem=ConvProblem.parse("mb1ic256ih56oc256kh3ph1"))
+    single, teamed = estimate_plan(asked, math.inf)
+    begin = time.perf_counter()
+    found = search_plan(asked, single, teamed, "measure", 0.5, context="cold")
+    assert time.perf_counter() - begin < 3.0
+    assert 0 < found.best.seconds <= found.own.seconds
+
+
 def test_packed_weights_are_shared_by_format_only(monkeypatch):
     """And fewer are kept than there are formats."""
     monkeypatch.setattr(searching, "PACKED_KEPT", 1)

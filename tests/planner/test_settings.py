@@ -22,6 +22,9 @@ X = np.ones((1, 16, 12, 12), np.float32)
         ({"search": "guess"}, ValueError),
         ({"search": None}, ValueError),
         ({"search": 1}, ValueError),
+        ({"search_context": "warm"}, ValueError),
+        ({"search_context": None}, ValueError),
+        ({"search_context": 1}, ValueError),
         ({"search_seconds": 0}, ValueError),
         ({"search_seconds": -1.0}, ValueError),
         ({"search_seconds": float("nan")}, ValueError),
@@ -64,20 +67,44 @@ def test_kept_plans_tell_workspaces_apart():
 def test_a_pickle_keeps_the_settings():
     conv = pplconv.Conv2d(
         W, algorithm="im2col", search="measure", search_seconds=0.01, max_workspace=1, threads=1,
-        precision="fp32",
+        precision="fp32", search_context="cold",
     )  # fmt: skip
     arguments = conv.__reduce__()[1]
-    assert arguments[-7:] == ("im2col", None, "measure", 1, 0.01, 1, "fp32")
+    assert arguments[-8:] == ("im2col", None, "measure", 1, 0.01, 1, "fp32", "cold")
     with pytest.raises(ValueError, match="max_workspace must be at least"):
         pickle.loads(pickle.dumps(conv)).plan_for(X.shape)
 
 
 def test_a_pickle_of_an_older_version_is_read():
-    """Its function had no arguments for the class, and none for two settings that came later."""
+    """Its function had no arguments for the class, and none for settings that came later."""
     _, arguments, _ = pplconv.Conv2d(W, threads=1).__reduce__()
-    older = _unpickle(*arguments[2:-2])
+    older = _unpickle(*arguments[2:-4])
     assert type(older) is pplconv.Conv2d
+    assert (older.search_seconds, older.max_workspace, older.precision) == (0.5, None, None)
     np.testing.assert_array_equal(older(X), pplconv.Conv2d(W, threads=1)(X))
+
+
+@pytest.mark.parametrize("layer", [pplconv.Conv2d(W), pplconv.Linear(W[:, :, 0, 0])])
+def test_a_pickle_without_a_search_context_is_hot(layer):
+    """As layers were pickled before it could be asked for."""
+    function, arguments, _ = layer.__reduce__()
+    assert arguments[-1] == "hot"
+    older = function(*arguments[:-1])
+    assert older.search_context == "hot"
+    assert repr(older) == repr(layer)
+
+
+@pytest.mark.parametrize("kind", [pplconv.Conv2d, pplconv.Linear])
+def test_a_layer_keeps_its_search_context(kind):
+    weight = W if kind is pplconv.Conv2d else W[:, :, 0, 0]
+    shape = X.shape if kind is pplconv.Conv2d else (3, 16)
+    layer = kind(weight, search="measure", search_seconds=0.01, search_context="cold", threads=1)
+    again = pickle.loads(pickle.dumps(layer))
+    assert again.search_context == layer.search_context == "cold"
+    assert "search_context='cold'" in repr(again)
+    assert again.plan_for(shape).search == "measure"
+    (entry,) = pplconv.wisdom.export()["entries"]
+    assert entry["epilogue"] == "none search_context=cold"
 
 
 @pytest.mark.parametrize(
