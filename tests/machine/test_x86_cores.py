@@ -67,10 +67,11 @@ def test_names_are_told_apart() -> None:
 
 def test_what_this_project_measured() -> None:
     """As its notes say; a virtual machine of each."""
-    assert {core.name for core in CORES if core.measured} == {"Zen 3", "Zen 4"}
-    zen3, zen4 = row("Zen 3"), row("Zen 4")
+    assert {core.name for core in CORES if core.measured} == {"Zen 3", "Zen 4", "Zen 5"}
+    zen3, zen4, zen5 = row("Zen 3"), row("Zen 4"), row("Zen 5")
     assert (zen3.masked256, zen3.split, zen3.l3_read) == (15, 1, 20)
     assert (zen4.fma512, zen4.loads512, zen4.stores512, zen4.l2_read) == (1, 1, 0.5, 32)
+    assert (zen5.masked256, zen5.masked512, zen5.page) == (1, 1, 23)
 
 
 @pytest.mark.parametrize("head", CPUINFO)
