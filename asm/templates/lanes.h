@@ -187,6 +187,21 @@ static inline vector load_between(const element *p, int64_t begin, int64_t end) 
 }
 #endif
 
+/* The first n elements, fewer than LANES, from one place to another. */
+static inline void copy_lanes(element *dst, const element *src, int64_t n) {
+#if PPLCONV_VECTOR_BYTES == 32
+    const int64_t half = LANES / 2;
+    if (n >= half) {
+        const __m128 first = _mm_loadu_ps((const float *)src);
+        const __m128 last = _mm_loadu_ps((const float *)(src + n - half));
+        _mm_storeu_ps((float *)dst, first);
+        _mm_storeu_ps((float *)(dst + n - half), last);
+        return;
+    }
+#endif
+    store_lanes(dst, load_lanes(src, n), n);
+}
+
 /* The same as load_lanes and store_lanes for tails that few calls have, in kernels with many places
  * for them: where lanes go one by one, the loop is one function instead of a copy in each place,
  * most of which the compiler took long for. */
@@ -198,12 +213,19 @@ static inline vector load_between(const element *p, int64_t begin, int64_t end) 
 SELDOM vector load_tail(const element *p, int64_t n) { return load_lanes(p, n); }
 SELDOM void store_tail(element *p, vector v, int64_t n) { store_lanes(p, v, n); }
 
+/* Whether a part of a vector takes more stores than a whole one. Then whole ones pay: at the end of
+ * a row one that reaches back, and elsewhere one whose other lanes the same call writes next. NEON
+ * would have it so, too, where nobody has measured it. */
+enum { PREFER_WHOLE = PPLCONV_VECTOR_BYTES == 32 };
+
 /* Zeros in n elements. */
 static inline void clear(element *dst, int64_t n) {
     const vector zero = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) *(unaligned_vector *)(dst + i) = zero;
-    if (i < n) store_lanes(dst + i, zero, n - i);
+    if (i == n) return;
+    if (PREFER_WHOLE && i) *(unaligned_vector *)(dst + n - LANES) = zero;
+    else store_lanes(dst + i, zero, n - i);
 }
 
 #endif

@@ -33,16 +33,28 @@ static inline void copy_run(element *dst, const element *src, const struct pplco
 
 enum { LARGEST_VECTOR_STRIDE = 1 };
 
+/* The lanes to load, by the highest bit of each: that is all that a load asks. One broadcast of the
+ * run's last bytes and one shift are less than the comparisons of `lanes_between`. */
+static inline lane_mask lanes_of(const struct pplconv_run *run) {
+    element_bits bits;
+    memcpy(&bits, &run->load_mask, sizeof bits);
+#if PPLCONV_F64
+    const __m256i up = _mm256_setr_epi64x(63, 62, 61, 60);
+    return (lane_mask)_mm256_sllv_epi64(_mm256_set1_epi64x(bits), up);
+#else
+    const __m256i up = _mm256_setr_epi32(31, 30, 29, 28, 27, 26, 25, 24);
+    return (lane_mask)_mm256_sllv_epi32(_mm256_set1_epi32(bits), up);
+#endif
+}
+
 static inline void copy_run(element *dst, const element *src, const struct pplconv_run *run,
                             int64_t stride) {
     (void)stride;
     const element *p = src + run->src;
     dst += run->dst;
-    if (run->end - run->begin == LANES) {
-        *(unaligned_vector *)dst = *(const unaligned_vector *)p;
-    } else {
-        store_lanes(dst, load_masked(p, lanes_between(run->begin, run->end)), run->lanes);
-    }
+    const vector x = load_masked(p, lanes_of(run));
+    if (__builtin_expect(run->room == LANES, 1)) *(unaligned_vector *)dst = x;
+    else store_lanes(dst, x, run->lanes);
 }
 
 #elif PPLCONV_NEON

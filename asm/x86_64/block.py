@@ -1,8 +1,8 @@
 """Loops over a block of rows that change it in place, for kernels without a tile.
 
 Several vectors go through each step of the arithmetic together, which covers its latency; the
-rest of a row goes one vector at a time, and what is left of a vector through a mask, or on AVX2, which
-has fast ones for loads alone, in parts.
+rest of a row goes one vector at a time, and what is left of a vector through a mask, or on AVX2,
+which has fast ones for loads alone, in parts.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def test_tile_stays_in_registers(kernel_functions, kernel):
 @pytest.mark.skipif(MACHINE != "x86_64", reason="only AVX2 has such stores")
 def test_no_store_under_a_mask_vector():
     """Cores of AMD take long for them; loads are fine."""
-    texts = [(f.name, t) for f in JUDGE.functions(Path(_kernels.__file__)) for _, t in f.instructions]
+    functions = JUDGE.functions(Path(_kernels.__file__))
+    texts = [(function.name, text) for function in functions for _, text in function.instructions]
     masked = [(name, text) for name, text in texts if re.match(r"vp?maskmov", text)]
     assert masked
     assert [(name, text) for name, text in masked if re.match(r"\S+ +%", text)] == []
