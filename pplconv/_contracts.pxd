@@ -35,7 +35,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         uint8_t begin
         uint8_t end
         uint8_t lanes
-        uint8_t unused
+        uint8_t room
 
     struct pplconv_geometry:
         int64_t ih

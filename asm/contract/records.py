@@ -61,11 +61,13 @@ RUN = Record(
     "pplconv_run",
     "/* One run of output pixels of one image row, for one tap: `lanes` packed elements from\n"
     " * `dst` on, of which those from `begin` up to `end` come from the image and the others are\n"
-    " * padding. Lane i comes from element src + i * stride of the channel plane. */",
+    " * padding. Lane i comes from element src + i * stride of the channel plane. This run\n"
+    " * and those behind it write the first `room` elements from `dst` on, so that those\n"
+    " * beyond `lanes` may hold anything until then. */",
     (
         ("int32_t", ("src", "dst")),
         ("uint16_t", ("load_mask", "store_mask")),
-        ("uint8_t", ("begin", "end", "lanes", "unused")),
+        ("uint8_t", ("begin", "end", "lanes", "room")),
     ),
     size=16,
 )

@@ -1,6 +1,6 @@
 /* Loads and stores of some lanes of a vector that touch nothing beyond them: mask registers on
- * AVX-512, mask vectors on AVX2, pieces on NEON, a copy elsewhere. And the one product that is
- * fused where the machine can. */
+ * AVX-512, on AVX2 mask vectors for loads and two overlapping parts for stores, pieces on NEON, a
+ * copy elsewhere. And the one product that is fused where the machine can. */
 #ifndef PPLCONV_LANES_H
 #define PPLCONV_LANES_H
 
@@ -86,9 +86,6 @@ static inline vector_bits lanes_between(int64_t begin, int64_t end) {
 static inline vector load_masked(const element *p, vector_bits m) {
     return (vector)_mm256_maskload_pd(p, (__m256i)m);
 }
-static inline void store_lanes(element *p, vector v, int64_t n) {
-    _mm256_maskstore_pd(p, (__m256i)lanes_between(0, n), (__m256d)v);
-}
 static inline vector multiply_add(vector a, vector b, vector c) {
     return (vector)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 }
@@ -101,9 +98,6 @@ static inline vector at_most(vector x, vector high) {
 #else
 static inline vector load_masked(const element *p, vector_bits m) {
     return (vector)_mm256_maskload_ps(p, (__m256i)m);
-}
-static inline void store_lanes(element *p, vector v, int64_t n) {
-    _mm256_maskstore_ps(p, (__m256i)lanes_between(0, n), (__m256)v);
 }
 static inline vector multiply_add(vector a, vector b, vector c) {
     return (vector)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
@@ -118,6 +112,33 @@ static inline vector at_most(vector x, vector high) {
 
 static inline vector load_lanes(const element *p, int64_t n) {
     return load_masked(p, lanes_between(0, n));
+}
+
+/* Lane i of the result is lane i + by of v, as far as there is one. */
+static inline __m256 lanes_from(vector v, int64_t by) {
+    const __m256i word = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const int words = (int)by * ((int)sizeof(element) / 4);
+    return _mm256_permutevar8x32_ps((__m256)v, _mm256_add_epi32(word, _mm256_set1_epi32(words)));
+}
+
+/* The first n lanes, any number of them. Up to Zen 3, AMD's cores take as long for a store under a
+ * mask as for some ten plain ones. So the first half of a vector is stored, and the half that ends
+ * with lane n - 1: some lanes twice, but none beyond. Of fewer lanes, quarters. */
+static inline void store_lanes(element *p, vector v, int64_t n) {
+    const int64_t half = LANES / 2;
+    if (n >= LANES) {
+        *(unaligned_vector *)p = v;
+    } else if (n >= half) {
+        _mm_storeu_ps((float *)p, _mm256_castps256_ps128((__m256)v));
+        _mm_storeu_ps((float *)(p + n - half), _mm256_castps256_ps128(lanes_from(v, n - half)));
+#if !PPLCONV_F64
+    } else if (n >= 2) {
+        _mm_storel_pi((__m64 *)p, _mm256_castps256_ps128((__m256)v));
+        _mm_storel_pi((__m64 *)(p + n - 2), _mm256_castps256_ps128(lanes_from(v, n - 2)));
+#endif
+    } else if (n > 0) {
+        *p = v[0];
+    }
 }
 
 #elif PPLCONV_NEON
@@ -166,6 +187,21 @@ static inline vector load_between(const element *p, int64_t begin, int64_t end) 
 }
 #endif
 
+/* The first n elements, fewer than LANES, from one place to another. */
+static inline void copy_lanes(element *dst, const element *src, int64_t n) {
+#if PPLCONV_VECTOR_BYTES == 32
+    const int64_t half = LANES / 2;
+    if (n >= half) {
+        const __m128 first = _mm_loadu_ps((const float *)src);
+        const __m128 last = _mm_loadu_ps((const float *)(src + n - half));
+        _mm_storeu_ps((float *)dst, first);
+        _mm_storeu_ps((float *)(dst + n - half), last);
+        return;
+    }
+#endif
+    store_lanes(dst, load_lanes(src, n), n);
+}
+
 /* The same as load_lanes and store_lanes for tails that few calls have, in kernels with many places
  * for them: where lanes go one by one, the loop is one function instead of a copy in each place,
  * most of which the compiler took long for. */
@@ -177,12 +213,19 @@ static inline vector load_between(const element *p, int64_t begin, int64_t end) 
 SELDOM vector load_tail(const element *p, int64_t n) { return load_lanes(p, n); }
 SELDOM void store_tail(element *p, vector v, int64_t n) { store_lanes(p, v, n); }
 
+/* Whether a part of a vector takes more stores than a whole one. Then whole ones pay: at the end of
+ * a row one that reaches back, and elsewhere one whose other lanes the same call writes next. NEON
+ * would have it so, too, where nobody has measured it. */
+enum { PREFER_WHOLE = PPLCONV_VECTOR_BYTES == 32 };
+
 /* Zeros in n elements. */
 static inline void clear(element *dst, int64_t n) {
     const vector zero = {0};
     int64_t i = 0;
     for (; i + LANES <= n; i += LANES) *(unaligned_vector *)(dst + i) = zero;
-    if (i < n) store_lanes(dst + i, zero, n - i);
+    if (i == n) return;
+    if (PREFER_WHOLE && i) *(unaligned_vector *)(dst + n - LANES) = zero;
+    else store_lanes(dst + i, zero, n - i);
 }
 
 #endif

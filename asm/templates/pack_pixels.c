@@ -31,18 +31,45 @@ static inline void copy_run(element *dst, const element *src, const struct pplco
 
 #elif PPLCONV_VECTOR_BYTES == 32
 
-enum { LARGEST_VECTOR_STRIDE = 1 };
+enum { LARGEST_VECTOR_STRIDE = 2 };
+
+/* Loads ask the highest bit of each lane only, so a shift of the run's bits, one count a lane, is a
+ * mask: less than the comparisons of `lanes_between`. A count as large as the lane gives none. */
+static inline lane_mask by_bit(element_bits bits, vector_bits up) {
+#if PPLCONV_F64
+    return (lane_mask)_mm256_sllv_epi64(_mm256_set1_epi64x(bits), (__m256i)up);
+#else
+    return (lane_mask)_mm256_sllv_epi32(_mm256_set1_epi32(bits), (__m256i)up);
+#endif
+}
 
 static inline void copy_run(element *dst, const element *src, const struct pplconv_run *run,
                             int64_t stride) {
-    (void)stride;
     const element *p = src + run->src;
     dst += run->dst;
-    if (run->end - run->begin == LANES) {
-        *(unaligned_vector *)dst = *(const unaligned_vector *)p;
-    } else {
-        store_lanes(dst, load_masked(p, lanes_between(run->begin, run->end)), run->lanes);
+    element_bits bits;
+    memcpy(&bits, &run->load_mask, sizeof bits);
+    vector x;
+    if (stride == 1) {
+#if PPLCONV_F64
+        const vector_bits up = {63, 62, 61, 60};
+#else
+        const vector_bits up = {31, 30, 29, 28, 27, 26, 25, 24};
+#endif
+        x = load_masked(p, by_bit(bits, up));
+    } else { /* every second element of two neighbouring vectors, and no others are loaded */
+#if PPLCONV_F64
+        const vector_bits low = {63, 64, 62, 64}, high = {61, 64, 60, 64}, even = {0, 2, 4, 6};
+#else
+        const vector_bits low = {31, 32, 30, 32, 29, 32, 28, 32};
+        const vector_bits high = {27, 32, 26, 32, 25, 32, 24, 32};
+        const vector_bits even = {0, 2, 4, 6, 8, 10, 12, 14};
+#endif
+        x = shuffle(load_masked(p, by_bit(bits, low)), load_masked(p + LANES, by_bit(bits, high)),
+                    even);
     }
+    if (__builtin_expect(run->room == LANES, 1)) *(unaligned_vector *)dst = x;
+    else store_lanes(dst, x, run->lanes);
 }
 
 #elif PPLCONV_NEON

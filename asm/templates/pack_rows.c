@@ -8,7 +8,12 @@ static inline void copy(element *dst, const element *src, int64_t n) {
     for (; i + LANES <= n; i += LANES) {
         *(unaligned_vector *)(dst + i) = *(const unaligned_vector *)(src + i);
     }
-    if (i < n) store_lanes(dst + i, load_lanes(src + i, n - i), n - i);
+    if (i == n) return;
+    if (PREFER_WHOLE && i) {
+        *(unaligned_vector *)(dst + n - LANES) = *(const unaligned_vector *)(src + n - LANES);
+    } else {
+        copy_lanes(dst + i, src + i, n - i);
+    }
 }
 
 static inline int64_t clamp(int64_t x, int64_t low, int64_t high) {

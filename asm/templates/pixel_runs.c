@@ -26,7 +26,7 @@ static void set_run(struct pplconv_run *run, int64_t src, int64_t dst, int64_t b
     run->begin = (uint8_t)begin;
     run->end = (uint8_t)end;
     run->lanes = (uint8_t)lanes;
-    run->unused = 0;
+    run->room = (uint8_t)lanes;
 }
 
 /* The runs of one panel for one tap. */
@@ -70,6 +70,12 @@ __attribute__((visibility("hidden"))) int64_t pplconv_pixel_runs(const struct pp
                 run = panel_runs(g, first + done, count, lanes, dst, kh, kw, run);
             }
         }
+    }
+    /* A vector at most: whoever stores one need not know where the next run begins. */
+    for (struct pplconv_run *before = run - 2; before >= runs; before--) {
+        if (before[1].dst != before->dst + before->lanes) continue;
+        const int64_t room = before->lanes + before[1].room;
+        before->room = (uint8_t)(room < lanes ? room : lanes);
     }
     return run - runs;
 }

@@ -9,7 +9,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     char *dst = a->dst;
     for (int64_t i = 0; i < a->pixels; i++) {
         element *pixel = (element *)(dst + i * step);
-        /* Masked stores throughout: of whole vectors the compiler would make a call of memset. */
+        /* By lanes throughout: of whole vectors alone the compiler would make a call of memset. */
         for (int64_t j = 0; j < lanes; j += LANES) {
             store_lanes(pixel + j, zero, lanes - j < LANES ? lanes - j : LANES);
         }

@@ -1,7 +1,8 @@
 """Loops over a block of rows that change it in place, for kernels without a tile.
 
 Several vectors go through each step of the arithmetic together, which covers its latency; the
-rest of a row goes one vector at a time, and what is left of a vector through a mask.
+rest of a row goes one vector at a time, and what is left of a vector through a mask, or on AVX2,
+which has fast ones for loads alone, in parts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from asm.registry import ISAS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import Vector
+from asm.x86_64.lanes import Partial
 
 PER_VECTOR = 5  # registers of one vector under way
 
@@ -21,7 +23,7 @@ class Block:
 
     General registers: r8 row, r9 from one row to the next, rsi rows left, r10 columns, rax
     position in the row, rdx columns left, rcx position in r11's elements, which are counted as
-    columns are; rdi is scratch.
+    columns are; rdi is scratch. In a tail of AVX2, rdx counts bytes.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -32,7 +34,10 @@ class Block:
         free = range(self.unroll * PER_VECTOR, ISAS[kernel.isa].vector_registers)
         # Constants that are not the last operand of their instruction; the tail mask of AVX2.
         self.held = [self.v.reg(r) for r in free[:3]]
-        self.tail_mask = self.v.reg(free[3])
+        self.spare = free[3]
+        self.tail_mask = self.v.reg(self.spare)
+        self.partial = Partial(self.w, self.v)
+        self.tails = 0
         self.constants: dict[str, int] = {}
 
     def vectors(self, count: int) -> list[list[str]]:
@@ -67,6 +72,7 @@ class Block:
         if not v.masked:
             lines.append(".Lmask_window:")
             lines += [f"    {directive} " + ", ".join([x] * v.lanes) for x in ("-1", "0")]
+            lines += self.partial.rodata()
         return lines
 
     def loops(
@@ -118,8 +124,9 @@ class Block:
             w("kmovw k1, edi")
             return
         w(f"lea rdi, [rip + .Lmask_window + {v.bytes}]")
-        w("neg rdx")
-        w(f"vmovups {self.tail_mask}, [rdi + rdx*{v.size}]")
+        w(f"shl rdx, {v.size.bit_length() - 1}")
+        w("sub rdi, rdx")
+        w(f"vmovups {self.tail_mask}, [rdi]")
 
     def load(self, target: str, address: str, *, tail: bool) -> None:
         """Load one vector; of a tail, its first lanes."""
@@ -139,11 +146,27 @@ class Block:
     def store_all(self, results: list[str], *, tail: bool) -> None:
         """Store what became of the vectors under way."""
         w, s = self.w, self.v.suffix
+        if tail and not self.v.masked:
+            self.store_parts(*results)
+            return
+        mask = "{k1}" if tail else ""
         for i, result in enumerate(results):
-            address = f"[rax + {i * self.v.bytes}]"
-            if not tail:
-                w(f"vmovu{s} {address}, {result}")
-            elif self.v.masked:
-                w(f"vmovu{s} {address}{{k1}}, {result}")
-            else:
-                w(f"vmaskmov{s} {address}, {self.tail_mask}, {result}")
+            w(f"vmovu{s} [rax + {i * self.v.bytes}]{mask}, {result}")
+
+    def store_parts(self, result: str) -> None:
+        """Store the first rdx bytes of a vector, whose mask is needed no more."""
+        w, partial = self.w, self.partial
+        self.tails += 1
+        name = f"stored_{self.tails}"
+        for part in partial.parts:
+            certain = part == self.v.size
+            if not certain:
+                w(f"cmp rdx, {part}")
+                w(f"jl .L{name}_less_{part}")
+            partial.pick(part, self.spare, "rdx", "rdi")
+            register, last = int(result[3:]), f"[rax + rdx - {part}]"
+            partial.store(part, register, self.spare, self.spare, "[rax]", last)
+            if not certain:
+                w(f"jmp .L{name}")
+                w.label(f"{name}_less_{part}")
+        w.label(name)

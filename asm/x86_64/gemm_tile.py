@@ -12,6 +12,10 @@ from asm.contract import FLAGS, GEMM
 from asm.registry import ISAS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import Vector
+from asm.x86_64.lanes import Partial
+
+# Addresses of a row's vectors.
+_VECTORS = ("[rax]", "[rax + rsi]", "[rax + rsi*2]", "[rax + rcx]")
 
 RowAction = Callable[[int, int, str, bool], None]  # row, vector, address, tail
 
@@ -39,6 +43,7 @@ class Tile:
             raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
         # Addresses of tail masks on AVX2; AVX-512 has registers of its own for them.
         self.masks: list[str] = []
+        self.partial = Partial(self.w, self.v)
 
     def acc(self, m: int, j: int) -> str:
         """Register of vector `j` of row `m` of C."""
@@ -58,13 +63,15 @@ class Tile:
         if self.v.masked:
             return []
         word = ".long" if self.v.size == 4 else ".quad"
-        ones, zeros = (", ".join([x] * self.v.lanes) for x in ("-1", "0"))
+        # The last vector may begin as many lanes behind n as the vectors before it have.
+        ones, zeros = (", ".join([x] * n) for x, n in (("-1", self.v.lanes), ("0", self.kernel.nr)))
         return [
             ".section .rodata",
             ".p2align 5",
             ".Lmask_window:",
             f"    {word} {ones}",
             f"    {word} {zeros}",
+            *self.partial.rodata(),
         ]
 
     def tail_masks(self) -> None:
@@ -88,11 +95,10 @@ class Tile:
             w(f"mov rax, {self.field('n')}")
             if j:
                 w(f"sub rax, {j * v.lanes}")
-                w(f"mov {r}d, 0")
-                w(f"cmovs rax, {r}")
-            w(f"mov {r}d, {v.lanes}")
-            w(f"cmp rax, {r}")
-            w(f"cmovg rax, {r}")
+            if j + 1 < self.nv:  # the last one has never more lanes within n than it has
+                w(f"mov {r}d, {v.lanes}")
+                w(f"cmp rax, {r}")
+                w(f"cmovg rax, {r}")
             w("neg rax")
             w(f"lea {r}, .Lmask_window[rip + {v.bytes}]")
             w(f"lea {r}, [{r} + rax*{v.size}]")
@@ -108,7 +114,6 @@ class Tile:
     def rows_of(self, matrix: str, action: RowAction) -> None:
         """Run `action(m, j, address, tail)` over the tile: whole rows, else masked ones."""
         w, name = self.w, f"{action.__name__}"
-        vectors = ("[rax]", "[rax + rsi]", "[rax + rsi*2]", "[rax + rcx]")
         w(f"mov rax, {self.field(matrix)}")
         if self.mr > 1:
             w(f"mov rdx, {self.field(f'{matrix}_rs')}")
@@ -118,17 +123,67 @@ class Tile:
             w("lea rcx, [rsi + rsi*2]")
         w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
         w(f"jne .L{name}_tail")
-        for tail in (False, True):
-            if tail:
-                w.label(f"{name}_tail")
-            for m in range(self.mr):
-                for j in range(self.nv):
-                    action(m, j, vectors[j], tail)
-                if m + 1 < self.mr:
-                    w("add rax, rdx")
-            if not tail:
-                w(f"jmp .L{name}_done")
+        self.each_row(lambda m: self.each_vector(m, self.nv, action))
+        w(f"jmp .L{name}_done")
+        w.label(f"{name}_tail")
+        if action == self.store and not self.v.masked:
+            self.store_parts(f"{name}_done")
+        else:
+            self.each_row(lambda m: self.each_vector(m, self.nv, action, tail=True))
         w.label(f"{name}_done")
+
+    def each_row(self, action: Callable[[int], None]) -> None:
+        """Run `action(m)` for each row, of which rax is the address."""
+        for m in range(self.mr):
+            action(m)
+            if m + 1 < self.mr:
+                self.w("add rax, rdx")
+
+    def each_vector(self, m: int, count: int, action: RowAction, *, tail: bool = False) -> None:
+        """Run `action(m, j, address, tail)` for the first vectors of a row."""
+        for j in range(count):
+            action(m, j, _VECTORS[j], tail)
+
+    def store_parts(self, done: str) -> None:
+        """Store rows of C that end within a vector, or with one that is not the tile's last.
+
+        How many vectors are whole, and which parts make up the rest, is found out once a tile.
+        """
+        w, v, partial = self.w, self.v, self.partial
+        index, *temps = [*self.b, *self.temps]
+        w(f"mov rcx, {self.field('n')}")
+        w(f"shl rcx, {v.size.bit_length() - 1}")
+        for whole in range(self.nv):
+            if whole:
+                w.label(f"store_after_{whole}")
+                w(f"sub rcx, {v.bytes}")
+            if whole + 1 < self.nv:
+                w(f"cmp rcx, {v.bytes}")
+                w(f"jge .Lstore_after_{whole + 1}")
+            for part in partial.parts:
+                # One column at least: the smallest part is left where there is nothing else.
+                certain = part == v.size and not whole
+                if not certain:
+                    w(f"cmp rcx, {part}")
+                    w(f"jl .Lstore_less_{whole}_{part}")
+                partial.pick(part, index, "rcx", "rdi")
+                if whole and part > v.size:
+                    w(f"lea rcx, [rcx + rsi*{whole}]")
+
+                def row(m: int, whole: int = whole, part: int = part) -> None:
+                    self.each_vector(m, whole, self.store)
+                    temp = temps[m % len(temps)]
+                    register, last = m * self.nv + whole, f"[rax + rcx - {part}]"
+                    partial.store(part, register, index, temp, _VECTORS[whole], last)
+
+                self.each_row(row)
+                if not certain:
+                    w(f"jmp .L{done}")
+                    w.label(f"store_less_{whole}_{part}")
+            if whole:
+                self.each_row(lambda m, whole=whole: self.each_vector(m, whole, self.store))
+            if whole + 1 < self.nv:
+                w(f"jmp .L{done}")
 
     def masked_load(self, target: str, address: str, j: int) -> None:
         """Load the lanes of vector `j` that are within n, zero the others."""
@@ -196,13 +251,6 @@ class Tile:
             w(f"vadd{v.suffix} {a}, {a}, {t}")
 
     def store(self, m: int, j: int, address: str, tail: bool) -> None:
-        """Store a vector of C."""
-        w, v, a = self.w, self.v, self.acc(m, j)
-        if not tail:
-            w(f"vmovu{v.suffix} {address}, {a}")
-        elif v.masked:
-            w(f"vmovu{v.suffix} {address}{{k{j + 1}}}, {a}")
-        else:
-            t = v.reg(self.b[j])
-            w(f"vmovups {t}, [{self.masks[j]}]")
-            w(f"vmaskmov{v.suffix} {address}, {t}, {a}")
+        """Store a vector of C; on AVX2 `store_parts` has the tail."""
+        mask = f"{{k{j + 1}}}" if tail else ""
+        self.w(f"vmovu{self.v.suffix} {address}{mask}, {self.acc(m, j)}")

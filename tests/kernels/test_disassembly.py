@@ -63,6 +63,16 @@ def test_tile_stays_in_registers(kernel_functions, kernel):
     assert JUDGE.spills(function) == []
 
 
+@pytest.mark.skipif(MACHINE != "x86_64", reason="only AVX2 has such stores")
+def test_no_store_under_a_mask_vector():
+    """Cores of AMD take long for them; loads are fine."""
+    functions = JUDGE.functions(Path(_kernels.__file__))
+    texts = [(function.name, text) for function in functions for _, text in function.instructions]
+    masked = [(name, text) for name, text in texts if re.match(r"vp?maskmov", text)]
+    assert masked
+    assert [(name, text) for name, text in masked if re.match(r"\S+ +%", text)] == []
+
+
 BREACHES_X86 = """
     .intel_syntax noprefix
     .text

@@ -32,8 +32,6 @@ _X86 = (
     (r"mov rax, \[rdi \+ 16\]: left out", 1, "points to C to prefetch"),
     (r"mov (rbp|r14), rax: left out", 1, "points to C to prefetch"),
     (r"add r1[13], rdx: left out", 1, "points to B to prefetch"),
-    (r"cmovg rax, r14: left out", 1, "the last vector has never more lanes within n than it has"),
-    (r"vmovups ymm[678], \[r1\w\]: left out", 3, "the mask that the row above was stored by"),
 )
 _ARM = ((r"tbl v\d+.*: left out", 2 * ROWS, "fewer columns than a vector has stay where they are"),)
 HARMLESS = {"x86_64": _X86, "aarch64": _ARM, "armv7l": ()}

@@ -15,7 +15,7 @@ every_kernel = pytest.mark.parametrize("row", every_row("pack_pixels"), ids=symb
 RUN = np.dtype(
     [(name, "<i4") for name in ("src", "dst")]
     + [(name, "<u2") for name in ("load_mask", "store_mask")]
-    + [(name, "u1") for name in ("begin", "end", "lanes", "unused")]
+    + [(name, "u1") for name in ("begin", "end", "lanes", "room")]
 )
 
 
@@ -110,20 +110,26 @@ def test_every_tail(checker, row, rng):
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 def test_runs_cover_each_packed_pixel_once(lanes, rng):
-    """They read the image only, and their masks say what their bounds say."""
+    """They read the image only, their masks say what their bounds say; room is written later."""
     for _ in range(60):
         g, first, pixels = draw_segment(rng, lanes)
         width = lanes * int(rng.integers(1, 4))
         panels = -(-pixels // width)
         table = make_runs(g, first, pixels, lanes, width, g.taps * width)
         written = np.zeros((panels, g.taps, width), int)
-        for run in np.frombuffer(table, RUN):
+        for run in reversed(np.frombuffer(table, RUN)):
             begin, end, count = (int(run[name]) for name in ("begin", "end", "lanes"))
             assert 0 <= begin <= end <= count <= lanes
             assert int(run["store_mask"]) == (1 << count) - 1
             assert int(run["load_mask"]) == sum(1 << lane for lane in range(begin, end))
             elements = int(run["src"]) + np.arange(begin, end) * g.stride_w
             assert np.all((elements >= 0) & (elements < g.ih * g.iw))
+            place, room = int(run["dst"]), int(run["room"])
+            assert count <= room <= lanes
+            flat = written.reshape(-1)
+            assert np.all(flat[place + count : place + room] == 1)
+            # All of a vector where the runs behind leave no gap.
+            assert room == lanes or np.all(flat[place + room : place + room + 1] == 0)
             written.reshape(-1)[int(run["dst"]) : int(run["dst"]) + count] += 1
         expected = np.arange(panels * width) < -(-pixels // lanes) * lanes
         expected = expected.reshape(panels, 1, width)
