@@ -39,6 +39,8 @@ LARGEST_TEAM = 1024
 # Even the best loops are a little above their floor, so an algorithm whose floor is just below the
 # best estimate would not win.
 FLOOR_MARGIN = 1.06
+# Of the rate of a plain stream from memory: what weights arrive at that a call finds in no cache.
+COLD_RATE = 0.65
 
 # A whole method further behind the best than this is of no interest to a search.
 PRUNE_METHODS = 3.0
@@ -174,11 +176,19 @@ class Ranked:
     cost: dict[str, float]
 
 
-def rank(candidates: Iterable[Candidate], core: CoreModel, threads: int) -> list[Ranked]:
-    """Estimate every candidate for a team, best first."""
+def rank(
+    candidates: Iterable[Candidate], core: CoreModel, threads: int, cold: bool = False
+) -> list[Ranked]:
+    """Estimate every candidate for a team, best first.
+
+    If `cold`, with the term ``cold``: packed weights come from memory, where candidates differ.
+    """
     ranked = []
     for candidate in candidates:
         cost = candidate.cost(core, threads)
+        if cold:
+            rate = COLD_RATE * core.memory_rate * threads
+            cost = cost | {"cold": candidate.packed_weight_bytes / rate}
         ranked.append(Ranked(sum(cost.values()), candidate, cost))
     return sorted(ranked, key=lambda r: r.total)
 
@@ -201,6 +211,8 @@ class Request:
         Bound of the team's scratch, in bytes.
     target : Target or None
         Another machine that the plan is for; this one if None.
+    cold : bool
+        Whether weights are in no cache when a call begins, as in a network that outgrows them.
     """
 
     problem: Problem
@@ -209,6 +221,7 @@ class Request:
     threads: int | None = None
     max_workspace: int | None = None
     target: Target | None = None
+    cold: bool = False
 
     @property
     def machine(self) -> Machine:
@@ -290,7 +303,7 @@ class Request:
                     continue
                 candidates = list(module.candidates(self.problem, around))
                 small = [c for c in candidates if self._fits(c)]
-                found += (own := rank(small, core, around.threads))
+                found += (own := rank(small, core, around.threads, self.cold))
                 best = min([best, *(r.total for r in own[:1])])
                 too_large += candidates if not small else []
                 reason = None if candidates else self._too_imprecise(name, around)
@@ -361,7 +374,7 @@ def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list
         return same
     core = {around.numerics: CoreModel.of(around) for around in contexts}
     alone = (r.candidate for r in single if r.candidate.bits == chosen.bits)
-    ranked = [each for c in alone for each in rank([c], core[c.numerics], threads)]
+    ranked = [each for c in alone for each in rank([c], core[c.numerics], threads, request.cold)]
     return sorted(ranked, key=lambda r: r.total)
 
 

@@ -210,6 +210,7 @@ def plan_problem(
     """
     if request.target is not None and search != "estimate":
         raise ValueError(f"search is {search!r}: expected 'estimate' for another machine's plan")
+    request = replace(request, cold=search_context == "cold")
     keys = _keys(request, epilogue, search_context)
     if not request.problem.batch:  # nothing to time
         search = "estimate"

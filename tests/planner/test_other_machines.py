@@ -267,3 +267,24 @@ def test_a_plan_names_the_variant_that_runs() -> None:
     grouped = ConvProblem.parse("mb1g64ic64ih28oc64kh3ph1")
     plan = plan_problem(Request(grouped, algorithm="depthwise", threads=1, target=target)).plan
     assert plan.kernel in SYMBOLS  # of which there is no variant
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_cold_weights_come_from_memory(target: Target, layout: str) -> None:
+    """Then fewer bytes of them may be better than fewer products; all else is as it was."""
+    saved = 0
+    for text in LAYERS:
+        problem = ConvProblem.parse(text, layout=layout)
+        hot = plan_problem(Request(problem, threads=1, target=target)).plan
+        cold = plan_problem(
+            Request(problem, threads=1, target=target), search_context="cold"
+        ).plan
+        assert "cold" not in hot.cost
+        core = CoreModel.of(Request(problem, target=target).context())
+        arrive = cold.packed_weight_bytes / core.memory_rate
+        assert cold.cost["cold"] >= arrive
+        assert cold.packed_weight_bytes <= hot.packed_weight_bytes
+        saved += hot.packed_weight_bytes - cold.packed_weight_bytes
+        if hot.blocks == cold.blocks:
+            assert hot.cost == {k: v for k, v in cold.cost.items() if k != "cold"}
+    assert saved > 0
