@@ -219,7 +219,6 @@ INLINE void square_block(const struct planes *s, const struct plane *plane,
     const int64_t at = row * ow + c->column;
     element *dst = plane->dst + at;
     const element *residual = plane->residual + at;
-    const int narrow = ow < LANES && 2 * ow >= LANES;
     int64_t n[ROWS];
     UNROLL for (int r = 0; r < count; r++) {
         n[r] = edge ? c->count : LANES;
@@ -231,9 +230,7 @@ INLINE void square_block(const struct planes *s, const struct plane *plane,
     clip_all(e, sum, count);
     UNROLL for (int r = 0; r < count; r++) {
         if (r >= valid) break;
-        /* What a whole vector writes beyond the row, the next row of the block writes anew. */
-        const int spills = PREFER_WHOLE && edge && narrow && r + 1 < count && r + 1 < valid;
-        store_part(dst, sum[r], n[r], edge && !spills);
+        store_part(dst, sum[r], n[r], edge);
         dst += fold * ow;
     }
 }

@@ -213,9 +213,8 @@ static inline void copy_lanes(element *dst, const element *src, int64_t n) {
 SELDOM vector load_tail(const element *p, int64_t n) { return load_lanes(p, n); }
 SELDOM void store_tail(element *p, vector v, int64_t n) { store_lanes(p, v, n); }
 
-/* Whether a part of a vector takes more stores than a whole one. Then whole ones pay: at the end of
- * a row one that reaches back, and elsewhere one whose other lanes the same call writes next. NEON
- * would have it so, too, where nobody has measured it. */
+/* Whether a part of a vector takes more stores than a whole one. Then the end of a row is a whole
+ * one that reaches back. NEON would have it so, too, where nobody has measured it. */
 enum { PREFER_WHOLE = PPLCONV_VECTOR_BYTES == 32 };
 
 /* Zeros in n elements. */

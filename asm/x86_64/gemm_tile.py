@@ -151,6 +151,17 @@ class Tile:
         """
         w, v, partial = self.w, self.v, self.partial
         index, *temps = [*self.b, *self.temps]
+
+        def partial_row(whole: int, part: int = 0) -> Callable[[int], None]:
+            def row(m: int) -> None:
+                self.each_vector(m, whole, self.store)
+                if part:
+                    temp = temps[m % len(temps)]
+                    register, last = m * self.nv + whole, f"[rax + rcx - {part}]"
+                    partial.store(part, register, index, temp, _VECTORS[whole], last)
+
+            return row
+
         w(f"mov rcx, {self.field('n')}")
         w(f"shl rcx, {v.size.bit_length() - 1}")
         for whole in range(self.nv):
@@ -169,19 +180,12 @@ class Tile:
                 partial.pick(part, index, "rcx", "rdi")
                 if whole and part > v.size:
                     w(f"lea rcx, [rcx + rsi*{whole}]")
-
-                def row(m: int, whole: int = whole, part: int = part) -> None:
-                    self.each_vector(m, whole, self.store)
-                    temp = temps[m % len(temps)]
-                    register, last = m * self.nv + whole, f"[rax + rcx - {part}]"
-                    partial.store(part, register, index, temp, _VECTORS[whole], last)
-
-                self.each_row(row)
+                self.each_row(partial_row(whole, part))
                 if not certain:
                     w(f"jmp .L{done}")
                     w.label(f"store_less_{whole}_{part}")
             if whole:
-                self.each_row(lambda m, whole=whole: self.each_vector(m, whole, self.store))
+                self.each_row(partial_row(whole))
             if whole + 1 < self.nv:
                 w(f"jmp .L{done}")
 
