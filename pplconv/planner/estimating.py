@@ -23,7 +23,7 @@ from ..algorithms.core_model import CYCLES_PER_MICROSECOND
 from ..machine import Machine
 from ..machine import current as current_machine
 from ..numerics import Numerics, default_permission, numerics_of
-from ..problem import Problem
+from ..problem import ConvProblem, Problem
 from ..runtime import default_threads, process_threads
 from ..runtime import default_tolerance as tolerance_of
 from ..runtime.scope import DEFAULT_TOLERANCE
@@ -39,6 +39,8 @@ LARGEST_TEAM = 1024
 # Even the best loops are a little above their floor, so an algorithm whose floor is just below the
 # best estimate would not win.
 FLOOR_MARGIN = 1.06
+# How many times as long as its FMAs at their peak rate a depthwise convolution takes at least.
+DEPTHWISE_TIMES = 3
 # Of the rate of a plain stream from memory: what weights arrive at that a call finds in no cache.
 COLD_RATE = 0.65
 
@@ -161,10 +163,13 @@ def team(problem: Problem, around: PlanContext, settings: config.Settings) -> tu
         Microseconds that starting it costs; not measured if no team could pay.
     """
     threads = min(around.threads, LARGEST_TEAM)
-    if threads <= 1 or problem.flops < 2 * least_share(around, LEAST):
+    flops = problem.flops
+    if isinstance(problem, ConvProblem) and problem.ic == problem.groups:
+        flops *= DEPTHWISE_TIMES
+    if threads <= 1 or flops < 2 * least_share(around, LEAST):
         return 1, LEAST
     start = team_start(settings)
-    return max(1, min(threads, int(problem.flops / least_share(around, start)))), start
+    return max(1, min(threads, int(flops / least_share(around, start)))), start
 
 
 @dataclass(frozen=True)
