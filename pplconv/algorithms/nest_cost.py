@@ -154,7 +154,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float) -> float:
     segment = min(nest.hw_segment, nest.pixels)
     weights = (nest.mr if by_pixels else nest.nr) * weight_row
     wide = nest.nr if by_pixels else nest.mr
-    pixels = wide * pixel_row
+    pixels = float(wide * pixel_row)
     if not nest.packed and not nest.x_in_rows:
         # A tile has a piece of each plane, and lines that it has a part of come whole.
         pixels = nest.k_block * _lines(nest, wide) * LINE

@@ -47,7 +47,7 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     # V arrives with the first panel.
     step = step_cycles(core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes)
     panels = ceil_div(winograd.oc, winograd.panels.width)
-    stream = rounds * winograd.positions * panels * winograd.ic
+    stream = float(rounds * winograd.positions * panels * winograd.ic)
     stream *= max(winograd.nr * e / core.far_rate(u_bytes) - step, 0.0)
     stream += v_vectors * vector * panels / core.l2_rate * (1.0 - HIDDEN)
     tasks = sum(winograd.part_tasks) * TASK_CYCLES

@@ -12,7 +12,8 @@ cdef struct WinogradFields:
     # The candidate's decisions: members have the names of its `own_fields`, from which Cython fills
     # them by name. F(n x n, r x r) computes tiles of n x n outputs.
     int64_t n, r
-    # Blocks and segments, in tiles and channels. Not staged: task = (tile block, group, oc segment).
+    # Blocks and segments, in tiles and channels. If not staged: task = (tile block, group, oc
+    # segment).
     # Staged: round = (tile block, group), whose tasks are parts of V, then products of one position
     # and oc segment, then parts of M.
     int64_t staged

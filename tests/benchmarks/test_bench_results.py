@@ -94,7 +94,7 @@ def test_results_page_links_to_every_run():
     linked = {follow(RESULTS, link)[0] for link in links(RESULTS.read_text(encoding="utf-8"))}
     assert RUNS
     assert set(RUNS) <= linked
-    assert len(RESULTS.read_text(encoding="utf-8").splitlines()) < 120, "one page, not the tables"
+    assert len(RESULTS.read_text(encoding="utf-8").splitlines()) < 140, "one page, not the tables"
 
 
 @pytest.mark.parametrize("path", RUNS, ids=lambda path: path.name)

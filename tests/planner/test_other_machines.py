@@ -276,9 +276,7 @@ def test_cold_weights_come_from_memory(target: Target, layout: str) -> None:
     for text in LAYERS:
         problem = ConvProblem.parse(text, layout=layout)
         hot = plan_problem(Request(problem, threads=1, target=target)).plan
-        cold = plan_problem(
-            Request(problem, threads=1, target=target), search_context="cold"
-        ).plan
+        cold = plan_problem(Request(problem, threads=1, target=target), search_context="cold").plan
         assert "cold" not in hot.cost
         core = CoreModel.of(Request(problem, target=target).context())
         arrive = cold.packed_weight_bytes / core.memory_rate
