@@ -46,7 +46,7 @@ COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
 L1_WAY_BYTES = 4096
-CALL_CYCLES = 50.0  # a microkernel with the loop around it
+CALL_CYCLES = 48.0  # a microkernel with the loop around it
 HIDDEN = 0.6  # of the time of the FMAs, in which operands arrive unnoticed
 CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 

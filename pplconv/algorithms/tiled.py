@@ -81,6 +81,7 @@ class _Frame:
             self.whole = problem.geometry.kh * problem.geometry.kw
         self.whole = math.lcm(self.whole, numerics.kr)
         core = CoreModel.of(around)
+        self.broadcasts = core.broadcasts
         self.cycles = direct_sum_floor(problem, around.lanes, core) / self.share
         self.l1 = around.machine.l1d_bytes
         self.l2 = around.machine.l2_share
@@ -106,7 +107,10 @@ class _Frame:
             Whether all pixels fit into one tile: weights then pass but once, best in one stream.
         """
         whole, block = self.matrix.k, self.block_of_k(self.l1 // 24)
-        larger = self.block_of_k(self.l1 // 6)  # fewer passes over C; weights then stay in L2
+        larger = block
+        if self.problem is self.matrix or self.broadcasts == 1:
+            # Fewer passes over C, with weights that stay in L2: measured on x86.
+            larger = self.block_of_k(self.l1 // 6)
         if self.numerics.converts and self.packed and self.matrix.a_in_rows:
             # Each block of K converts the segment's slab anew, so there is only one block.
             return {whole}

@@ -40,7 +40,7 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     v_vectors, m_vectors = _vectors(winograd)
     vm_bytes = (v_vectors + m_vectors) * vector
     u_bytes = winograd.positions * winograd.panels.bytes(winograd.oc, winograd.ic, e)
-    far = vector / core.far_rate(vm_bytes // rounds)
+    far = vector / core.far_rate(vm_bytes // max(rounds, 1))
     pre = v_vectors * (TRANSFORM_CYCLES + SHARED * far)
     post = m_vectors * (TRANSFORM_CYCLES + SHARED * far)
     # Each row of a panel arrives with the first register tile, which hides what it has time for;

@@ -164,7 +164,7 @@ def team(problem: Problem, around: PlanContext, settings: config.Settings) -> tu
     """
     threads = min(around.threads, LARGEST_TEAM)
     flops = problem.flops
-    if isinstance(problem, ConvProblem) and problem.ic == problem.groups:
+    if isinstance(problem, ConvProblem) and 1 < problem.groups == problem.ic:
         flops *= DEPTHWISE_TIMES
     if threads <= 1 or flops < 2 * least_share(around, LEAST):
         return 1, LEAST
@@ -184,15 +184,11 @@ class Ranked:
 def rank(
     candidates: Iterable[Candidate], core: CoreModel, threads: int, cold: bool = False
 ) -> list[Ranked]:
-    """Estimate every candidate for a team, best first.
-
-    If `cold`, with the term ``cold``: packed weights come from memory, where candidates differ.
-    """
-    ranked = []
+    """Estimate every candidate for a team, best first; if `cold`, with what weights then take."""
+    rate, ranked = COLD_RATE * core.memory_rate * threads, []
     for candidate in candidates:
         cost = candidate.cost(core, threads)
         if cold:
-            rate = COLD_RATE * core.memory_rate * threads
             cost = cost | {"cold": candidate.packed_weight_bytes / rate}
         ranked.append(Ranked(sum(cost.values()), candidate, cost))
     return sorted(ranked, key=lambda r: r.total)

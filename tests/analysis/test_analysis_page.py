@@ -58,10 +58,11 @@ def test_osaca_is_asked_about_its_cores_only(recorded):
 
 @pytest.mark.parametrize("core", cores_of("aarch64"), ids=lambda core: core.name)
 def test_packed_panels_fit_the_caches(core):
-    """A panel in L1; of Winograd and of packed pixels, what is read again in L2."""
+    """A panel in L1, or of a sum left whole in a quarter of L2; what is read again in L2."""
     for found in footprint.footprints(core):
         if found.algorithm in ("winograd", "pointwise"):
-            assert 0 < found.l1 <= 1.5 * core.machine.l1d_bytes, found
+            most = max(1.5 * core.machine.l1d_bytes, core.machine.l2_share / 4)
+            assert 0 < found.l1 <= most, found
         if found.algorithm == "winograd":
             assert found.l2 <= core.machine.l2_share, found
 

@@ -37,7 +37,7 @@ def _real(case: Case, r: Random) -> tuple[bytes, str | None]:
         return dump({}), None
     entries = {}
     candidate = None
-    for key in planning._keys(request, case.epilogue)[::-1]:
+    for key in planning._keys(request, case.epilogue, "hot")[::-1]:
         candidate = r.choice(ranked).candidate
         blocks = {"algorithm": candidate.algorithm, **candidate.blocks}
         teams = {team: Division(blocks, 1e-3) for team in {1, 2, around.threads}}
@@ -120,7 +120,7 @@ def wisdom_file(case: Case) -> Iterator[str | None]:
             pplconv.wisdom.describe()
             yield bits
             if case.predicted() is None:
-                key = planning._keys(case.request(), "none")[0]
+                key = planning._keys(case.request(), "none", "hot")[0]
                 pplconv.wisdom.remember(key, {"bits": "b"}, 1, {"n": 1}, 1.0)
                 assert pplconv.wisdom.lookup(key) is not None, "what was remembered is not known"
             pplconv.wisdom.load(path)
