@@ -197,6 +197,7 @@ def test_a_cold_run_computes_the_same(text, threads):
     assert (around[:17] == 3).all() and (around[-17:] == 3).all()
 
 
+@pytest.mark.unemulated("times a search; emulation has no speed")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_cold_search_keeps_to_its_time(threads):
     """With what it takes to empty the caches: some MiB for each run here."""
