@@ -15,12 +15,9 @@ STORE_CYCLES = 1.0
 CONVERT_IN_CYCLES = 2.0  # a vector of elements into scratch
 CONVERT_OUT_CYCLES = 3.0  # a vector of outputs from scratch, its place in memory included
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
-# Bytes a cycle at which a streamed operand arrives at a core that nobody has measured; `CoreModel`
-# has those of the core. From L2, no more arrive than the core can load.
-L2_BYTES = 48.0
-L2_WRITE_BYTES = 16.0
-L3_BYTES = 10.0
-MEMORY_BYTES = 5.0
+# Bytes a cycle of streams from and to the caches of a core that nobody has measured, by the names
+# of `X86Core`; `CoreModel` has those of the core. From L2, no more arrive than the core can load.
+USUAL_RATES = {"l2_read": 48.0, "l3_read": 10.0, "memory": 5.0, "l2_write": 16.0}
 BEYOND_L3 = 1.0  # doublings of a core's share of L3 until nothing of an operand is found there
 BROADCASTS_REACHED = 0.92  # of the loads that a core could start, where each element is one
 HIDDEN = 0.8  # of the time in which they arrive, behind FMAs
@@ -68,10 +65,10 @@ class CoreModel:
     fma_latency: float = 4.0
     loads_per_cycle: float = 2.0
     broadcasts: int = 1
-    l2_rate: float = L2_BYTES
-    l3_rate: float = L3_BYTES
-    memory_rate: float = MEMORY_BYTES
-    l2_write: float = L2_WRITE_BYTES
+    l2_rate: float = USUAL_RATES["l2_read"]
+    l3_rate: float = USUAL_RATES["l3_read"]
+    memory_rate: float = USUAL_RATES["memory"]
+    l2_write: float = USUAL_RATES["l2_write"]
     l3_bytes: int = 0
 
     def far_rate(self, size: int) -> float:
@@ -89,22 +86,16 @@ class CoreModel:
     def of(cls, around: PlanContext) -> CoreModel:
         """Model a core of the context's machine, for its instruction set and numerics."""
         machine, isa = around.machine, around.isa
-        known = x86_core(machine)
-        row = known.core if known else None
-        rates = [row.l2_read, row.l3_read, row.memory, row.l2_write] if row else [0.0] * 4
-        l2, l3, memory, l2_write = (
-            rate or usual
-            for rate, usual in zip(
-                rates, (L2_BYTES, L3_BYTES, MEMORY_BYTES, L2_WRITE_BYTES), strict=True
-            )
-        )
+        rates = USUAL_RATES
+        if found := x86_core(machine):
+            rates = {name: getattr(found.core, name) or usual for name, usual in rates.items()}
         loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.operand)
         return cls(
             float(fma), machine.l1d_bytes, machine.l2_share,
             around.team_start * CYCLES_PER_MICROSECOND, float(machine.fma_latency), loads,
             around.lanes if isa in BY_ELEMENT else 1,
-            min(l2, loads * BY_ELEMENT[isa]) if isa in BY_ELEMENT else l2,
-            l3, memory, l2_write, machine.l3_share,
+            min(rates["l2_read"], loads * BY_ELEMENT.get(isa, math.inf)),
+            rates["l3_read"], rates["memory"], rates["l2_write"], machine.l3_share,
         )  # fmt: skip
 
 

@@ -4,7 +4,8 @@
 ``base``             `Schedule`: tasks; how arrays lie
 ``gemm``             1x1 and tiled im2col through the GEMM microkernel
 ``direct``           convolution on channels-last and blocked arrays as they lie
-``winograd``         pre-processing, products over all positions, post-processing
+``winograd``         pre-processing, products over all positions, post-processing; the first and
+                     the last are in ``winograd_pre.pxd`` and ``winograd_post.pxd``
 ``depthwise``        one input channel for each output channel
 ``relayout``         NCHW to NCHWc and back
 ``team_loop``        the one loop of a team: phases of tasks, hooks of its threads

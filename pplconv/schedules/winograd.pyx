@@ -57,6 +57,11 @@ cdef struct Round:
     int64_t group, tile_begin, tile_end, task
 
 
+cdef struct Part:
+    # Tiles and channels of one task of a transform, in the block of tiles that begins with `first`.
+    int64_t group, first, tile_begin, tile_end, begin, end
+
+
 cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t tiles,
                   int64_t first, int64_t end, int64_t ic_begin, int64_t ic_end, int64_t oc_begin,
                   int64_t oc_end, const Place *at) noexcept nogil:
@@ -124,16 +129,26 @@ cdef inline Round round_of(const WinogradJob *j, int64_t task, int64_t tasks) no
     return r
 
 
+cdef inline Part part_of(const WinogradJob *j, int64_t task, int64_t parts, int64_t part,
+                         int64_t channels) noexcept nogil:
+    """What a transform's task has: `channels` are cut into `parts` of `part`, and so are tiles."""
+    cdef Part p
+    cdef Round r = round_of(j, task, j.tile_parts * parts)
+    p.group, p.first = r.group, r.tile_begin
+    p.tile_begin = r.tile_begin + r.task % j.tile_parts * j.plan.tile_part
+    p.tile_end = least(p.tile_begin + j.plan.tile_part, r.tile_end)
+    p.begin = r.task // j.tile_parts * part
+    p.end = least(p.begin + part, channels)
+    return p
+
+
 cdef void run_pre(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """V of some tiles and input channels of a round."""
     cdef const WinogradJob *j = <const WinogradJob *> job
-    cdef Round r = round_of(j, task, j.tile_parts * j.ic_parts)
-    cdef Place at = place_of(j, r.tile_begin, t.shared, scratch)
-    cdef int64_t begin = r.tile_begin + r.task % j.tile_parts * j.plan.tile_part
-    cdef int64_t ic = r.task // j.tile_parts * j.plan.ic_part
-    at.v += ic * j.shape.size.operand
-    pre(j, t, r.group, begin, least(begin + j.plan.tile_part, r.tile_end),
-        ic, least(ic + j.plan.ic_part, j.shape.ic), &at)
+    cdef Part p = part_of(j, task, j.ic_parts, j.plan.ic_part, j.shape.ic)
+    cdef Place at = place_of(j, p.first, t.shared, scratch)
+    at.v += p.begin * j.shape.size.operand
+    pre(j, t, p.group, p.tile_begin, p.tile_end, p.begin, p.end, &at)
 
 
 cdef void run_product(const void *job, const Tensors *t, int64_t task,
@@ -156,13 +171,10 @@ cdef void run_product(const void *job, const Tensors *t, int64_t task,
 cdef void run_post(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """The outputs of some tiles and output channels of a round."""
     cdef const WinogradJob *j = <const WinogradJob *> job
-    cdef Round r = round_of(j, task, j.tile_parts * j.oc_parts)
-    cdef Place at = place_of(j, r.tile_begin, t.shared, scratch)
-    cdef int64_t begin = r.tile_begin + r.task % j.tile_parts * j.plan.tile_part
-    cdef int64_t oc = r.task // j.tile_parts * j.plan.oc_part
-    at.m += oc * j.shape.size.sum
-    post(j, t, r.group, begin, least(begin + j.plan.tile_part, r.tile_end),
-         oc, least(oc + j.plan.oc_part, j.shape.oc), &at)
+    cdef Part p = part_of(j, task, j.oc_parts, j.plan.oc_part, j.shape.oc)
+    cdef Place at = place_of(j, p.first, t.shared, scratch)
+    at.m += p.begin * j.shape.size.sum
+    post(j, t, p.group, p.tile_begin, p.tile_end, p.begin, p.end, &at)
 
 
 cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
