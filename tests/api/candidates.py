@@ -10,8 +10,8 @@ from pplconv import config, machine, planner
 from pplconv.algorithms import ALGORITHMS, Candidate, PlanContext
 from pplconv.api.arguments import make_problem
 from pplconv.numerics import Numerics
-from pplconv.planner import target
-from pplconv.planner.estimating import tiles
+from pplconv.planner import Plan, target
+from pplconv.planner.estimating import Ranked, Request, plan_of, tiles
 from pplconv.problem import ConvProblem
 from problems import Problem
 
@@ -75,10 +75,18 @@ def describe(candidate: Candidate) -> dict[str, Any]:
     return {"algorithm": candidate.algorithm, "bits": candidate.bits, **candidate.blocks}
 
 
-def force_plan(monkeypatch: Any, problem: ConvProblem, forced: tuple[Any, Any]) -> None:
-    """Let a plan, with its fields, be that of a problem; other problems have their own."""
+def force_plan(monkeypatch: Any, request: Request, candidate: Candidate, isa: str) -> Plan:
+    """Let a candidate be the plan of a request's problem; other problems have their own.
+
+    Gives the plan. Its team is what the request asks for, however small the problem, or as large as
+    the candidate has tasks.
+    """
+    plan, fields = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
+    threads = min(request.threads or 1, max(candidate.tasks, 1))
+    forced = replace(plan, threads=threads, isa=isa), fields | {"threads": threads}
 
     def make(asked: ConvProblem, **settings: Any) -> tuple[Any, Any]:
-        return forced if asked == problem else _make_plan(asked, **settings)
+        return forced if asked == request.problem else _make_plan(asked, **settings)
 
     monkeypatch.setattr(planner, "make_plan", make)
+    return forced[0]

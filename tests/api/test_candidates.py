@@ -17,7 +17,7 @@ from buffers import GuardedOutput
 from candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
 from emulation import few
 from pplconv.algorithms import ALGORITHMS
-from pplconv.planner.estimating import Ranked, Request, plan_of
+from pplconv.planner.estimating import Request
 from problems import Problem, stated_by
 from reference import assert_convolution
 from test_blocked import blocked_arguments
@@ -68,13 +68,10 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
         # How many blocks there are to choose from is the machine's; what can serve is not.
         assert {candidate.algorithm for candidate in found} == serving, around.isa
         for candidate in few(found, 5):
-            forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
-            forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
-            forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
-            force_plan(monkeypatch, problem, forced)
+            plan = force_plan(monkeypatch, request, candidate, around.isa)
             # The curve follows where a clip comes with the store: one of the two will do.
             for case in (epilogues[0], epilogues[1 + len(run) % 2]):
-                case.check(forced[0], describe(candidate))
+                case.check(plan, describe(candidate))
             run.add(candidate)
     assert run
 

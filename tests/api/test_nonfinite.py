@@ -15,7 +15,7 @@ from emulation import few, is_emulated
 from pplconv._trial import Trial
 from pplconv.algorithms import winograd
 from pplconv.planner import estimating
-from pplconv.planner.estimating import Ranked, Request, plan_of
+from pplconv.planner.estimating import Request
 from problems import Problem
 from reference import assert_convolution
 from test_candidates import EPILOGUES, LAYOUTS, SHAPES, Case
@@ -29,6 +29,20 @@ def sprinkle(array: np.ndarray, count: int, rng: np.random.Generator) -> None:
     """Put NaN and infinities into a few places."""
     places = rng.integers(0, array.size, count)
     array.reshape(-1)[places] = rng.choice(SPECIAL, count)
+
+
+def sprinkled(
+    plain: Problem, block: int, counts: dict[str, int], rng: np.random.Generator
+) -> list[Case]:
+    """Give the problem with each epilogue, and with so many special numbers in its operands."""
+    cases = []
+    for options in EPILOGUES.values():
+        described = replace(plain, **options)
+        arrays = described.arrays()
+        for name, count in counts.items():
+            sprinkle(arrays[name], count, rng)
+        cases.append(Case(described, block, arrays))
+    return cases
 
 
 def plain_weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -45,25 +59,15 @@ def test_every_candidate_of_special_numbers(shape, layout, dtype, rng, monkeypat
     in_weights = bool(rng.integers(2))
     plain = Problem(dtype, "NCHW" if block else layout, *sizes, seed=len(shape))
     problem = conv_problem(plain, block)
-    cases = []
-    for options in EPILOGUES.values():
-        described = replace(plain, **options)
-        arrays = described.arrays()
-        sprinkle(arrays["input"], 3, rng)
-        if in_weights:
-            sprinkle(arrays["weight"], 2, rng)
-        cases.append(Case(described, block, arrays))
+    cases = sprinkled(plain, block, {"input": 3} | ({"weight": 2} if in_weights else {}), rng)
     run = set()
     for around in all_contexts(problem.numerics[0]):
         request = Request(problem, tolerance=np.inf, threads=around.threads)
         found = [c for c in every_candidate(problem, around) if c.algorithm == "winograd"]
         for candidate in few(found, 3):
-            forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
-            forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
-            forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
-            force_plan(monkeypatch, problem, forced)
+            plan = force_plan(monkeypatch, request, candidate, around.isa)
             for case in (cases[0], cases[1 + len(run) % 2]):
-                case.check(forced[0], describe(candidate))
+                case.check(plan, describe(candidate))
             run.add(candidate)
     # Groups of channels that begin within a block are not for Winograd.
     assert bool(run) == (winograd.supports(problem, problem.numerics[0]) is None)
@@ -77,12 +81,7 @@ def test_weights_on_padding(shape, layout, dtype, rng, monkeypatch):
     block = LAYOUTS[layout]
     plain = Problem(dtype, "NCHW" if block else layout, *SHAPES[shape], seed=len(shape))
     problem = conv_problem(plain, block)
-    cases = []
-    for options in EPILOGUES.values():
-        described = replace(plain, **options)
-        arrays = described.arrays()
-        sprinkle(arrays["weight"], 3, rng)
-        cases.append(Case(described, block, arrays))
+    cases = sprinkled(plain, block, {"weight": 3}, rng)
     run = set()
     for around in all_contexts(problem.numerics[0]):
         request = Request(problem, tolerance=np.inf, threads=around.threads)
@@ -91,11 +90,8 @@ def test_weights_on_padding(shape, layout, dtype, rng, monkeypatch):
             kind = candidate.algorithm, candidate.blocks.get("orientation"), candidate.bits
             first.setdefault(kind, candidate)
         for candidate in few(first.values(), 3):
-            forced = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
-            forced[1]["threads"] = team = min(around.threads, max(candidate.tasks, 1))
-            forced = replace(forced[0], threads=team, isa=around.isa), forced[1]
-            force_plan(monkeypatch, problem, forced)
-            cases[len(run) % 3].check(forced[0], describe(candidate))
+            plan = force_plan(monkeypatch, request, candidate, around.isa)
+            cases[len(run) % 3].check(plan, describe(candidate))
             run.add(candidate.algorithm)
     assert "im2col" in run or is_emulated()
 

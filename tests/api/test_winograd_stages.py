@@ -62,11 +62,8 @@ def test_every_team_gives_the_bits_of_blocks(shape, layout, dtype, monkeypatch):
         staged = few(stages_of(problem, threads, l3_bytes=threads << 14), 2)
         for candidate in (*(few(whole.values(), 2) if threads == 1 else ()), *staged):
             request = Request(problem, tolerance=np.inf, threads=threads)
-            plan, fields = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
-            fields["threads"] = team = min(threads, max(candidate.tasks, 1))
-            forced = replace(plan, threads=team, isa=around.isa), fields
-            force_plan(monkeypatch, problem, forced)
-            case.check(forced[0], describe(candidate))  # equal bits by what decides them, too
+            plan = force_plan(monkeypatch, request, candidate, around.isa)
+            case.check(plan, describe(candidate))  # equal bits by what decides them, too
             run += candidate.staged
     assert run or not whole  # groups that begin within blocks are not for Winograd
 
