@@ -204,6 +204,7 @@ def text_of(recording: Recording) -> str:
     """Lay a recording out: a line a candidate, so that a change shows where it is."""
     head = {
         "format": FORMAT,
+        "cpu": "{vendor} family {family} model {model}".format(**recording.machine.as_dict()),
         "machine": recording.machine.as_dict(),
         "isa": recording.isa,
         "tolerance": recording.tolerance,
