@@ -45,7 +45,13 @@ INLINE vector in_register(vector x) {
     return x;
 }
 
-#if PPLCONV_VECTOR_BYTES != 64
+#if PPLCONV_VECTOR_BYTES == 64
+/* A mask that many loads share, in a register of its own. */
+INLINE lane_mask in_mask_register(lane_mask m) {
+    __asm__("" : "+Yk"(m));
+    return m;
+}
+#else
 INLINE vector where(lane_mask m, vector yes, vector no) {
     return (vector)((m & (vector_bits)yes) | (~m & (vector_bits)no));
 }

@@ -5,13 +5,18 @@
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_depthwise_pixels_args *a = argument;
     const struct pplconv_geometry *g = a->geometry;
+    const struct epilogue e = epilogue_of(a->flags, a->clip);
+    const int biased = (a->flags & PPLCONV_BIAS_ROW) != 0;
+    static const element none = -(element)0; /* which changes no bit of a sum */
     const struct planes s = {
         .g = *g,
-        .epilogue = epilogue_of(a->flags, a->clip),
+        .epilogue = e,
+        .plain = !e.residual && !e.low_bound && !e.high_bound,
         .src = a->src,
         .residual = a->residual,
         .weights = a->weights,
-        .bias = a->flags & PPLCONV_BIAS_ROW ? a->bias : 0,
+        .bias = biased ? a->bias : &none,
+        .bias_step = biased,
         .dst = a->dst,
         .src_cs = a->src_cs,
         .dst_cs = a->dst_cs,
@@ -25,15 +30,16 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         g->kh == g->kw && g->stride_h == g->stride_w && g->dilation_h == 1 && g->dilation_w == 1;
     const int64_t size = square_taps ? g->kh : 0, stride = g->stride_h;
 #if PPLCONV_VECTOR_BYTES == 64
-    /* Two rows of a small image lie in one vector, if they do so in both images. */
-    if (stride == 1 && g->iw == g->ow && 2 * g->ow <= LANES) {
-        if (size == 3) return square_3_1_2(&s);
-        if (size == 5) return square_5_1_2(&s);
+    if (2 * g->ow <= LANES && a->multiplier == 1) {
+        if (size == 3 && stride == 1) return square_3_1_pairs(&s);
+        if (size == 3 && stride == 2) return square_3_2_pairs(&s);
+        if (size == 5 && stride == 1) return square_5_1_pairs(&s);
+        if (size == 5 && stride == 2) return square_5_2_pairs(&s);
     }
 #endif
-    if (size == 3 && stride == 1) return square_3_1_1(&s);
-    if (size == 3 && stride == 2) return square_3_2_1(&s);
-    if (size == 5 && stride == 1) return square_5_1_1(&s);
-    if (size == 5 && stride == 2) return square_5_2_1(&s);
+    if (size == 3 && stride == 1) return square_3_1(&s);
+    if (size == 3 && stride == 2) return square_3_2(&s);
+    if (size == 5 && stride == 1) return square_5_1(&s);
+    if (size == 5 && stride == 2) return square_5_2(&s);
     any(&s);
 }

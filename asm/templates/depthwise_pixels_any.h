@@ -63,7 +63,7 @@ INLINE void any_stride(const struct planes *s, int64_t stride) {
     for (int64_t channel = 0; channel < s->channels; channel++) {
         const struct plane plane = plane_of(s, channel);
         const element *weights = s->weights + channel * s->g.kh * s->g.kw;
-        if (s->bias) e.bias = broadcast(s->bias[channel]);
+        e.bias = broadcast(s->bias[channel * s->bias_step]);
         for (int64_t row = s->first; row < s->end; row += ANY_ROWS) {
             const int64_t rows = least(s->end - row, ANY_ROWS);
             for (int64_t column = 0; column < s->g.ow; column += LANES) {
