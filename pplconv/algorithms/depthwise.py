@@ -28,8 +28,9 @@ NAME = "depthwise"
 floor = direct_sum_floor
 
 SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5
-MEMORY_CYCLES = 2.0  # the same, if weights are read from memory again and again
+EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels take shuffles
 GENERIC_CYCLES = 4.0  # a tap of another kernel
+CUT_PIXELS = 1.2  # of the FMAs' time, where a pixel's channels are cut for the team
 SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the lanes of a vector
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
 # Sizes of what is converted at a time: vectors of channels, and their pixels as a multiple of L1;
@@ -179,9 +180,17 @@ class Depthwise(Candidate):
             return SPREAD_CYCLES
         if not square:
             return GENERIC_CYCLES
-        # Sixteen registers have no room for the weights of 25 taps.
-        few = self.isa_lanes * self.numerics.operand_bytes <= 32
-        return MEMORY_CYCLES if self.by_pixels and few and p.kh == 5 else SQUARE_CYCLES
+        return EVERY_SECOND_CYCLES if self.by_pixels and p.stride[1] == 2 else SQUARE_CYCLES
+
+    @property
+    def vectors(self) -> int:
+        """Vectors of outputs of an image."""
+        p, lanes = self.problem, self.isa_lanes
+        if not self.by_pixels:
+            return ceil_div(p.oc, lanes) * p.oh * p.ow
+        # A vector of 64 bytes holds narrow rows of two planes.
+        pairs = lanes * self.numerics.operand_bytes == 64 and 2 * p.ow <= lanes and p.ic == p.oc
+        return (ceil_div(p.oc, 2) if pairs else p.oc) * p.oh * ceil_div(p.ow, lanes)
 
     def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
         """Estimate the cycles of the busiest thread.
@@ -189,11 +198,9 @@ class Depthwise(Candidate):
         Terms: ``fma``, ``convert``, ``tile``, ``stream``, ``team``.
         """
         p = self.problem
-        if self.by_pixels:
-            vectors = p.oc * p.oh * ceil_div(p.ow, self.isa_lanes)
-        else:
-            vectors = ceil_div(p.oc, self.isa_lanes) * p.oh * p.ow
-        fma = p.batch * vectors * p.k / core.fma_per_cycle * self.tap_cycles
+        fma = p.batch * self.vectors * p.k / core.fma_per_cycle * self.tap_cycles
+        if not self.by_pixels and self.channel_segment < p.oc:
+            fma *= CUT_PIXELS
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
         read = p.ic * p.ih * p.iw * self.numerics.source_bytes
         moved = p.batch * (read + p.oc * p.oh * p.ow * self.numerics.destination_bytes)

@@ -34,19 +34,20 @@ l2_read, l2_write, l3_read, memory
 masked256, masked512
     Cycles of a store under a mask, ``vmaskmovps`` of 256 bits and AVX-512's of 512.  Haswell:
     measured by lemaitre for WebAssembly's flexible vectors; all others: LLVM (AlderlakeP and Znver4
-    in its llvm-mca tests, where the figures of Zen 4 are those of Zen 3, and so are those of Zen 5,
-    which measurement contradicts: a store under a mask costs what any other does there).
+    in its llvm-mca tests).  Its figures of Zen 3 stand for Zen 4 and 5 too, which measurement
+    contradicts: a store under AVX-512's masks costs what any other does there, and on Zen 5
+    ``vmaskmovps`` as well.
 split
     Cycles of a 256-bit store, of 512 bits on Zen 4, that crosses cache lines: AIDA64's tables of
     unaligned VMOVUPS; that of Haswell agrees with A. Ertl, *Cost of unaligned stores*.
 page
-    Cycles of a store that crosses pages: found for no core but Zen 5.  There it counts what lies
+    Cycles of a store that crosses pages: found for no core but Zen 4 and 5.  They count what lies
     beyond the page even if a mask leaves all of that out.
 measured
     Measured by this project, on the date that the row has: of Zen 3 fma, l2, l3, memory, masked and
-    split, of Zen 4 fma, the loads, stores and split of 512 bits, l2_read, l3 and memory, of Zen 5
-    fma, l2, l3, memory, masked, split and page, each on a virtual machine of 2 cores whose
-    neighbours are not known.
+    split, of Zen 4 fma, the loads, stores and split of 512 bits, l2_read, l3, memory, masked and
+    page, of Zen 5 fma, l2, l3, memory, masked, split and page, each on a virtual machine of 2 cores
+    whose neighbours are not known.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ _ZEN2 = X86Core("Zen 2", 2, 0, 5, 2, 0, 1, 0, 32, 8, 512, 4096, 31.8, 0, 23.0, 9
 _ZEN3 = X86Core("Zen 3", 2, 0, 4, 2, 0, 1, 0, 32, 8, 512, 4096,
                 28, 26, 20, 5, 15, 0, 1, measured="2026-11-22")
 _ZEN4 = X86Core("Zen 4", 2, 1, 4, 2, 1, 1, 0.5, 32, 8, 1024, 4096,
-                32, 32, 27, 8.6, 12, 0, 2.1, measured="2026-11")
+                32, 32, 27, 8.6, 12, 2, 2.1, 34, measured="2026-11-23")
 _ZEN4C = replace(_ZEN4, name="Zen 4c", l3_share=2048, measured="")
 _ZEN5 = X86Core("Zen 5", 2, 2, 4, 2, 2, 2, 1, 48, 12, 1024, 4096,
                 60, 60, 27, 9.5, 1.0, 1.0, 1.4, 23, measured="2026-11-23")

@@ -71,6 +71,7 @@ def test_what_this_project_measured() -> None:
     zen3, zen4, zen5 = row("Zen 3"), row("Zen 4"), row("Zen 5")
     assert (zen3.masked256, zen3.split, zen3.l3_read) == (15, 1, 20)
     assert (zen4.fma512, zen4.loads512, zen4.stores512, zen4.l2_read) == (1, 1, 0.5, 32)
+    assert (zen4.masked256, zen4.masked512, zen4.page) == (12, 2, 34)
     assert (zen5.masked256, zen5.l2_write, zen5.l3_read, zen5.page) == (1, 60, 27, 23)
 
 
