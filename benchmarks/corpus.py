@@ -18,11 +18,10 @@ from asm.registry import kernels
 from benchmarks.report import read_whole, write_whole
 from pplconv.algorithms import Candidate
 from pplconv.architecture import canonical
-from pplconv.config import Settings
+from pplconv.config import TEAM_START_US, Settings
 from pplconv.machine import Machine
 from pplconv.machine.throughput import fma_per_cycle
 from pplconv.planner import Request, Target
-from pplconv.planner.target import NOMINAL_START
 from pplconv.problem import ConvProblem
 
 MEASURED = Path(__file__).resolve().parent / "measured"
@@ -150,7 +149,8 @@ class Recording:
 
     def target(self) -> Target:
         """What plans for it are made for, on any machine."""
-        settings = Settings(max_isa=self.isa, team_start_us=self.team_start or NOMINAL_START)
+        start = self.team_start or TEAM_START_US
+        settings = Settings(max_isa=self.isa, team_start_us=start)
         return Target.of(self.machine, kernel_rows(self.machine.arch), settings)
 
     def request(self, case: Case, target: Target) -> Request:

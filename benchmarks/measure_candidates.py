@@ -46,7 +46,6 @@ from pplconv.machine import current as current_machine
 from pplconv.numerics import Numerics
 from pplconv.planner import Request, default_tolerance
 from pplconv.planner.estimating import Ranked
-from pplconv.planner.starting import team_start
 from pplconv.problem import ConvProblem
 
 LAYOUTS = ("NCHW", "NHWC")
@@ -391,7 +390,7 @@ def _measure_all(
     todo = [one for one in requests if _key(one) not in there]
     peaks, notes = open_peaks(chosen.threads)
     if max(chosen.threads) > 1 and recording.team_start is None:
-        recording.team_start = team_start(config.current())
+        recording.team_start = config.current().team_start_us
     recording.runs.append(_run(chosen, arguments))
     weights = [weight_of(_conv(one), one.threads or 1) for one in todo]
     shares = Shares(60.0 * chosen.minutes, sum(weights))

@@ -236,7 +236,7 @@ def test_the_search_for_readers_finds_them() -> None:
 
 def test_start_of_a_team() -> None:
     assert read({"PPLCONV_TEAM_START_US": " 12 "}).team_start_us == 12
-    assert read({"PPLCONV_TEAM_START_US": ""}).team_start_us is None
+    assert read({"PPLCONV_TEAM_START_US": ""}).team_start_us == read({}).team_start_us == 1
     for text in ("0", "-1", "1.5", "1000001", "fast"):
         with pytest.raises(ValueError) as caught:
             read({"PPLCONV_TEAM_START_US": text})

@@ -36,9 +36,11 @@ INLINE void square(const struct planes *call, strip_function *edge, strip_functi
                    const int size, const int stride, const int planes) {
     const struct planes s = *call;
     const int64_t lanes = LANES / planes, all = s.end - s.first;
-    const int64_t line = s.g.iw * (int64_t)sizeof(element) * stride;
+    /* An image without columns has outputs, if it is padded. */
+    const int64_t line = most(s.g.iw, 1) * (int64_t)sizeof(element) * stride;
     int64_t rows = all, channels = s.channels;
     struct strip left, right;
+    if (all <= 0 || s.g.ow <= 0) return;
     set_columns(&left, &s.g, 0, size, stride, planes);
     /* The last strip reaches back over what the one before has computed. */
     set_columns(&right, &s.g, most(s.g.ow - lanes, 0), size, stride, planes);

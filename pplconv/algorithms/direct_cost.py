@@ -10,6 +10,7 @@ from .core_model import (
     TASK_CYCLES,
     CoreModel,
     busiest_share,
+    conflict_cycles,
     conversion_cycles,
     step_cycles,
     streams_cycles,
@@ -35,6 +36,7 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     tail = direct.oc - (panels - 1) * direct.panels.width
     blocks = ceil_div(direct.ic, direct.channels)
     vectors = direct.nr // direct.lanes
+    pixel = (p.block or p.ic) * e  # bytes to the next one, if there is no slab
     for row, row_end, low, high in direct.rows:
         for column, column_end, left, right in direct.columns:
             height, width = row_end - row, column_end - column
@@ -51,6 +53,9 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
             steps += step_cycles(core, size, ceil_div(tail, direct.lanes))
             fma += tiles * k * steps
             fma += tiles * k * panels * streams_cycles(size)
+            if not direct.slab:
+                step = p.stride[1] * pixel if lines == height else p.stride[0] * p.iw * pixel
+                fma += tiles * k * panels * size * conflict_cycles(core, size, step)
             calls += tiles * panels
             segments += tiles * panels * listed
             stores += lines * length * ceil_div(direct.oc, direct.lanes)

@@ -34,6 +34,7 @@ from .core_model import (
     TASK_CYCLES,
     CoreModel,
     busiest_share,
+    conflict_cycles,
     conversion_cycles,
     parts,
     step_cycles,
@@ -45,10 +46,8 @@ PASS_CYCLES = 2.5
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
-L1_WAY_BYTES = 4096
 CALL_CYCLES = 48.0  # a microkernel with the loop around it
 HIDDEN = 0.6  # of the time of the FMAs, in which operands arrive unnoticed
-CONFLICT_CYCLES = 0.5  # a broadcast that misses L1 because rows share a set
 
 
 def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, float]:
@@ -184,11 +183,9 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float) -> float:
         # apart also fall into one set of it.
         reads = nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr)
         stalls += reads / nest.mr * streams_cycles(nest.mr)
-        apart = p.a.row * numerics.operand_bytes
-        aliased = nest.mr * math.gcd(apart, L1_WAY_BYTES)
-        # The weights pass through one way.
-        if not nest.packed and aliased >= core.l1_bytes:
-            stalls += reads * CONFLICT_CYCLES
+        if not nest.packed:
+            # The weights pass through one way.
+            stalls += reads * conflict_cycles(core, nest.mr, p.a.row * numerics.operand_bytes)
     if not nest.packed and not nest.x_in_rows:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far = 0.25 * nest.ic * nest.pixels * numerics.operand_bytes

@@ -5,7 +5,6 @@
 ``planning.py``      `make_plan`: wisdom first, else the estimate or a search
 ``estimating.py``    candidates, ranked by the cost model
 ``target.py``        `Target`: machine and kernels that plans are made for, if not this process's
-``starting.py``      what starting a team costs
 ``searching.py``     candidates, measured
 ``racing.py``        how measuring goes: turns, time, and who wins
 ===================  ===========================================================================

@@ -28,7 +28,6 @@ from ..runtime import default_threads, process_threads
 from ..runtime import default_tolerance as tolerance_of
 from ..runtime.scope import DEFAULT_TOLERANCE
 from .plan import Plan
-from .starting import LEAST, team_start
 from .target import Target, here
 
 # One more thread pays if its share takes this many times as long as its start.
@@ -152,24 +151,12 @@ def least_share(around: PlanContext, start: int) -> float:
     return STARTS_PER_SHARE * start * CYCLES_PER_MICROSECOND * flops_per_cycle
 
 
-def team(problem: Problem, around: PlanContext, settings: config.Settings) -> tuple[int, int]:
-    """Cut a team down to what the work justifies.
-
-    Returns
-    -------
-    threads : int
-        Size of the team.
-    start : int
-        Microseconds that starting it costs; not measured if no team could pay.
-    """
-    threads = min(around.threads, LARGEST_TEAM)
+def team(problem: Problem, around: PlanContext, start: int) -> int:
+    """Cut a team down to what the work justifies, where starting it costs `start` microseconds."""
     flops = problem.flops
     if isinstance(problem, ConvProblem) and 1 < problem.groups == problem.ic:
         flops *= DEPTHWISE_TIMES
-    if threads <= 1 or flops < 2 * least_share(around, LEAST):
-        return 1, LEAST
-    start = team_start(settings)
-    return max(1, min(threads, int(flops / least_share(around, start)))), start
+    return max(1, min(around.threads, LARGEST_TEAM, int(flops / least_share(around, start))))
 
 
 @dataclass(frozen=True)
@@ -254,7 +241,8 @@ class Request:
         if not found:
             types = ", ".join(self.problem.permitted)
             raise ValueError(f"no kernels here compute arrays of {self.problem.dtype} in {types}")
-        threads, start = team(self.problem, found[0], settings)
+        start = settings.team_start_us
+        threads = team(self.problem, found[0], start)
         return [
             replace(around, threads=threads, tolerance=self.tolerance, team_start=start)
             for around in found

@@ -17,11 +17,9 @@ from ..config import Settings
 from ..machine import Machine
 from ..machine import current as current_machine
 
-# Microseconds assumed for a machine on which nothing can be timed; measured machines take 2 to 8.
-NOMINAL_START = 4
-NOMINAL_SETTINGS = Settings(team_start_us=NOMINAL_START)
-
 Tiles = dict[int, int]
+
+_NO_SETTINGS = Settings()
 
 
 @dataclass(frozen=True, eq=False)  # told apart by identity: a machine is much to compare
@@ -44,7 +42,7 @@ class Target:
 
     machine: Machine
     gemm: tuple[tuple[str, str, int, int, int, int], ...]
-    settings: Settings = NOMINAL_SETTINGS
+    settings: Settings = _NO_SETTINGS
     symbols: Mapping[tuple[str, str, str, int, int, int], str] = field(default_factory=dict)
 
     @classmethod
@@ -52,7 +50,7 @@ class Target:
         cls,
         machine: Machine,
         rows: Iterable[Mapping[str, Any]],
-        settings: Settings = NOMINAL_SETTINGS,
+        settings: Settings = _NO_SETTINGS,
     ) -> Target:
         """Describe a target by rows of a kernel table, as ``_kernels.rows()`` gives them.
 
@@ -64,8 +62,7 @@ class Target:
             Of each kernel ``symbol``, ``op``, ``dtype``, ``isa``, ``tuning``, ``mr``, ``nr``,
             ``kr`` and ``lanes``.
         settings : Settings, optional
-            Those of an empty environment by default.  What starting a team costs should be in
-            them: else it is measured here, as if it were there.
+            Those of an empty environment by default.
 
         Returns
         -------

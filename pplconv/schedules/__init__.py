@@ -10,7 +10,7 @@
 ``relayout``         NCHW to NCHWc and back
 ``team_loop``        the one loop of a team: phases of tasks, hooks of its threads
 ``execute``          runs of a plan, for calls and trials: team, scratch, loops, time
-``team``             how many threads a call gets just now; what starting some costs
+``team``             how many threads a call gets just now
 ===================  ===========================================================================
 
 A plan's ``loops`` names the module that runs it. Only ``team_loop`` divides work over

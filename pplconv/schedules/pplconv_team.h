@@ -54,7 +54,4 @@ static int pplconv_team_unlimited(void) {
     return answer;
 }
 
-/* Without this, the compiler would remove an empty region. */
-static inline void pplconv_team_nothing(void) { __asm__ volatile("" ::: "memory"); }
-
 #endif

@@ -18,17 +18,11 @@ Calls count themselves in and out with one atomic addition each; nobody waits fo
 region of another OpenMP library is not seen, nor are another library's threads counted.
 """
 
-from cython.parallel cimport parallel
-from libc.stdint cimport int64_t
-
 from pplconv._binding cimport pinned
 
 import os
 
 from pplconv.runtime import note_openmp_used, pinned_team, safe_team
-
-cdef extern from "pplconv_schedules.h" nogil:
-    int64_t pplconv_clock()
 
 cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_take(int wanted, int most)
@@ -36,7 +30,6 @@ cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_in_use()
     void pplconv_team_forget()
     int pplconv_team_unlimited()
-    void pplconv_team_nothing()
     int omp_in_parallel()
     int omp_get_max_threads()
 
@@ -118,43 +111,6 @@ cdef class Taken:
     def __exit__(self, kind, error, trace):
         leave_team(self.team)
         self.team = 0
-
-
-cdef void empty_region(int team) noexcept nogil:
-    with parallel(num_threads=team):
-        pplconv_team_nothing()
-
-
-def time_start(int team=2, int regions=32, int64_t most=3_000_000):
-    """Time what it costs to start a team and to wait for its end: the best of empty regions.
-
-    Parameters
-    ----------
-    team : int
-        How many threads.
-    regions : int
-        How often; the first makes the threads.
-    most : int
-        Nanoseconds after which no region begins: on a busy machine each may take milliseconds.
-
-    Returns
-    -------
-    int
-        Nanoseconds.
-    """
-    cdef int64_t begin, took, best = 1 << 62, spent = 0
-    cdef int _i
-    note_openmp_used()
-    with nogil:
-        for _i in range(regions):
-            if spent > most:
-                break
-            begin = pplconv_clock()
-            empty_region(team)
-            took = pplconv_clock() - begin
-            best = min(best, took)
-            spent += took
-    return best
 
 
 def _in_child():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -86,6 +87,24 @@ def test_every_number_of_rows(checker, row, size, rng):
             for count in range(1, g.oh - first + 1):
                 case = Depthwise(g, 2, first=first, rows=count, flags=BIAS[row["op"]])
                 judge(checker, row, rng, replace(case, kind="random"))
+
+
+@every_kernel
+@pytest.mark.parametrize(("shape", "channels"), [((21, 1100), 2), ((40, 40), 11)])
+def test_more_than_caches_are_to_hold(checker, row, shape, channels, rng):
+    """Images that loops cut into bands of rows, and channels that they cut into groups."""
+    for size, stride in few(itertools.product((3, 5), (1, 2)), 2):
+        g = geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
+        judge(checker, row, rng, Depthwise(g, channels, flags=BIAS[row["op"]], kind="random"))
+
+
+@every_kernel
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
+def test_images_without_pixels(checker, row, shape, rng):
+    """Padding alone: outputs are sums of nothing."""
+    for size, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (4, 1)):
+        g = geometry(shape, (size, size), (stride, stride), pads=(20,) * 4)
+        judge(checker, row, rng, Depthwise(g, 3, flags=BIAS[row["op"]], kind="random"))
 
 
 @every_kernel
