@@ -182,7 +182,10 @@ def test_plans_are_those_of_the_calls(rng):
 @pytest.mark.parametrize("algorithm", ["im2col", "direct", "winograd"])
 @pytest.mark.parametrize(("channels", "side"), [(64, 112), (256, 56), (512, 56)])
 def test_scratch_is_far_below_the_im2col_matrix(channels, side, algorithm, layout, dtype):
-    """A thread holds a tile that fits its cache, of a matrix of 29 MB and more."""
+    """A thread holds a tile that fits its cache, of a matrix of 29 MB and more.
+
+    Winograd in stages has V and M of all tiles at most, 4/9 of the matrix each or less.
+    """
     conv = pplconv.Conv2d(
         np.ones((64, channels, 3, 3), dtype), padding=1, layout=layout, algorithm=algorithm,
         threads=1,
@@ -191,7 +194,7 @@ def test_scratch_is_far_below_the_im2col_matrix(channels, side, algorithm, layou
     plan = conv.plan_for(shape)
     assert plan.algorithm == algorithm
     whole = channels * 9 * side * side * np.dtype(dtype).itemsize
-    assert 0 < plan.scratch_bytes < whole / 8
+    assert 0 < plan.scratch_bytes < (whole if "tile_part" in plan.blocks else whole / 8)
 
 
 def test_scratch_grows_with_the_team_not_with_the_image():
