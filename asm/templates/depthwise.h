@@ -61,18 +61,6 @@ INLINE vector multiply_add_where(lane_mask m, vector a, vector b, vector c) {
 }
 #endif
 
-/* The first n lanes if they are a `part` of a vector; all lanes otherwise. */
-INLINE vector load_part(const element *p, int64_t n, const int part) {
-    return part ? load_lanes(p, n) : load(p);
-}
-INLINE void store_part(element *p, vector v, int64_t n, const int part) {
-    if (part) {
-        store_lanes(p, v, n);
-    } else {
-        *(unaligned_vector *)p = v;
-    }
-}
-
 /* A number that the compiler must keep instead of computing it again where it is used. */
 INLINE int64_t kept(int64_t i) {
     __asm__("" : "+r"(i));

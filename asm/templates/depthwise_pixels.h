@@ -4,7 +4,8 @@
 
 #include "depthwise.h"
 
-/* The call by value: members read through a pointer would be read again after every store. */
+/* The call. Loops that store copy what they need of it: members read through a pointer would be
+ * read again after every store. */
 struct planes {
     struct pplconv_geometry g;
     struct epilogue epilogue;

@@ -138,8 +138,10 @@ INLINE vector in_order(vector x) {
 /* Lanes begin .. end - 1 of a vector of sums, of each half if `planes` is 2. */
 static inline lane_mask lanes_of_sums(int64_t begin, int64_t end, int stride, int planes) {
     const int64_t lanes = LANES / planes;
-    lane_mask m = lanes_between(begin, least(end, lanes));
-    if (planes == 2) m |= lanes_between(begin + lanes, least(end, lanes) + lanes);
+    begin = least(begin, lanes);
+    end = least(end, lanes);
+    lane_mask m = lanes_between(begin, end);
+    if (planes == 2) m |= lanes_between(begin + lanes, end + lanes);
     if (stride == 1 || (int)LANES == GROUP) return m;
     lane_mask in_sums = {0};
     for (int i = 0; i < LANES; i++) {

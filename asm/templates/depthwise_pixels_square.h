@@ -32,27 +32,26 @@ INLINE void square_rows(const struct planes *s, int64_t channel, int64_t channel
     }
 }
 
-INLINE void square(const struct planes *call, strip_function *edge, strip_function *inside,
+INLINE void square(const struct planes *s, strip_function *edge, strip_function *inside,
                    const int size, const int stride, const int planes) {
-    const struct planes s = *call;
-    const int64_t lanes = LANES / planes, all = s.end - s.first;
+    const int64_t lanes = LANES / planes, all = s->end - s->first;
     /* An image without columns has outputs, if it is padded. */
-    const int64_t line = most(s.g.iw, 1) * (int64_t)sizeof(element) * stride;
-    int64_t rows = all, channels = s.channels;
+    const int64_t line = most(s->g.iw, 1) * (int64_t)sizeof(element) * stride;
+    int64_t rows = all, channels = s->channels;
     struct strip left, right;
-    if (all <= 0 || s.g.ow <= 0) return;
-    set_columns(&left, &s.g, 0, size, stride, planes);
+    if (all <= 0 || s->g.ow <= 0) return;
+    set_columns(&left, &s->g, 0, size, stride, planes);
     /* The last strip reaches back over what the one before has computed. */
-    set_columns(&right, &s.g, most(s.g.ow - lanes, 0), size, stride, planes);
-    if (s.g.ow > lanes) {
+    set_columns(&right, &s->g, most(s->g.ow - lanes, 0), size, stride, planes);
+    if (s->g.ow > lanes) {
         const int64_t bands = ceil_of(all, most(NEAR_BYTES / line, LEAST_ROWS));
         rows = ceil_of(all, bands);
         channels = most(NEAR_BYTES / (line * all), 1);
     }
-    for (int64_t channel = 0; channel < s.channels; channel += channels) {
-        const int64_t channel_end = least(channel + channels, s.channels);
-        for (int64_t row = s.first; row < s.end; row += rows) {
-            square_rows(&s, channel, channel_end, row, least(row + rows, s.end), &left, &right,
+    for (int64_t channel = 0; channel < s->channels; channel += channels) {
+        const int64_t channel_end = least(channel + channels, s->channels);
+        for (int64_t row = s->first; row < s->end; row += rows) {
+            square_rows(s, channel, channel_end, row, least(row + rows, s->end), &left, &right,
                         edge, inside, size, stride, planes);
         }
     }

@@ -20,13 +20,14 @@ struct strip {
     /* Columns. */
     int64_t column, start, count; /* first output, the input of its tap 0, lanes that exist */
     int64_t beyond;               /* rows that a whole vector reaches into */
-    int inside;                   /* all lanes exist, and no tap of any is beside the image */
-    lane_mask second;             /* of two planes, the lanes of the second */
-    lane_mask tap[LARGEST_SIZE];  /* lanes whose tap is not beside the image */
-    vector none[LARGEST_SIZE];    /* what stands for the weight in the others */
+    int inside; /* one plane, all lanes exist, and whole vectors are loaded from the image only */
+    lane_mask second;            /* of two planes, the lanes of the second */
+    lane_mask tap[LARGEST_SIZE]; /* lanes whose tap is not beside the image */
+    vector none[LARGEST_SIZE];   /* what stands for the weight in the others */
     reach exist, low[LARGEST_SIZE], high[LARGEST_SIZE], more;
     /* Rows. */
-    int64_t row, end, line;  /* first, one after the last, first line that is read */
+    int64_t row, end;        /* first, one after the last */
+    int64_t line, bottom;    /* lines that these rows see; the first may be above the image */
     int64_t turn, whole_end; /* rows turn .. whole_end - 1 need no care: see `down` */
     int64_t src, dst;        /* elements from a plane to the first that is read and written */
 };
@@ -74,11 +75,13 @@ INLINE void set_rows(struct strip *c, const struct pplconv_geometry *g, int64_t 
     c->row = row;
     c->end = end;
     c->line = row * stride - g->pad_top;
+    /* Where a caller has but these lines in memory, there are no others to be read. */
+    c->bottom = least(g->ih, (end - 1) * stride - g->pad_top + size);
     c->src = c->line * g->iw + c->start;
     c->dst = row * g->ow + c->column;
     /* The sum of row r ends in the lines r * stride + ahead .. r * stride + ahead + stride - 1. */
     const int64_t ahead = (live - 1) * stride - g->pad_top;
-    const int64_t last = g->ih - ahead - stride;
+    const int64_t last = c->bottom - ahead - stride;
     /* What a vector stores beyond its row is stored again, as the beginning of the next. */
     c->whole_end = least(end - c->beyond, last < 0 ? 0 : last / stride + 1);
     const int64_t first = most(row, steps_to(ahead, stride, 0));
@@ -169,7 +172,7 @@ INLINE void down(const struct planes *s, const struct strip *c, const struct pla
                  const struct reaches *r, const vector *w, vector bias, const int size,
                  const int stride, const int edge, const int planes) {
     const int live = rows_at_once(size, stride);
-    const int64_t width = s->g.iw, height = s->g.ih, ow = s->g.ow, end = c->end;
+    const int64_t width = s->g.iw, bottom = c->bottom, ow = s->g.ow, end = c->end;
     const struct epilogue *e = &s->epilogue;
     const int plain = s->plain;
     const element *p = at->src + c->src;
@@ -182,7 +185,7 @@ INLINE void down(const struct planes *s, const struct strip *c, const struct pla
                 sum[j] = sum[j - 1];
             sum[0] = zero;
             UNROLL for (int i = 0; i < stride; i++) {
-                if ((uint64_t)line < (uint64_t)height) {
+                if (line >= 0 && line < bottom) {
                     add_line(sum, w, p, at->src_next, c, r, 0, i, size, stride, edge, planes);
                 }
                 line++;
@@ -224,12 +227,12 @@ INLINE void strip_of(const struct planes *s, const struct strip *c, int64_t begi
     const element *weights = s->weights + begin * taps;
     const lane_mask upper = lanes_between(LANES / 2, LANES);
     struct reaches r = {.more = c->more};
-    UNROLL for (int k = 0; k < size; k += stride) {
+    UNROLL for (int k = 0; k < size && edge; k += stride) {
         r.low[k] = c->low[k];
         r.high[k] = c->high[k];
 #if PPLCONV_VECTOR_BYTES == 64
-        if (edge) r.low[k] = in_mask_register(r.low[k]);
-        if (edge && stride == 2 && planes == 1) r.high[k] = in_mask_register(r.high[k]);
+        r.low[k] = in_mask_register(r.low[k]);
+        if (stride == 2 && planes == 1) r.high[k] = in_mask_register(r.high[k]);
 #endif
     }
     struct place at;

@@ -1,7 +1,7 @@
 """Depthwise convolution: groups of one input channel, with any channel multiplier.
 
 Loads, stores and memory bound it rather than FMAs, so nothing is blocked: rows and channels are cut
-for the team, and the kernels load each input once for the outputs of a register block.
+for the team, and the kernels load each input once for the outputs that it reaches.
 """
 
 from __future__ import annotations

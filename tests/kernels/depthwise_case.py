@@ -35,6 +35,17 @@ class Depthwise:
     flags: int = 0
     kind: str = "special"
     place: str = ""
+    slab: bool = False
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Input rows in memory, first and one after the last: all, or those that `rows` see."""
+        if not self.slab:
+            return 0, self.g.ih
+        g, end = self.g, self.first + self.rows
+        top = max(self.first * g.stride_h - g.pad_top, 0)
+        reach = (end - 1) * g.stride_h - g.pad_top + (g.kh - 1) * g.dilation_h + 1
+        return min(top, g.ih), max(min(reach, g.ih), min(top, g.ih))
 
 
 def geometry(
@@ -87,8 +98,10 @@ class DepthwiseCall(PackingCall):
             "flags": flags,
         }
         # Arrays are (channel, row, column) whatever their strides.
-        src_strides = self._strides("src", (inputs, g.ih, g.iw))
-        self.src = self._input("src", (inputs, g.ih, g.iw), src_strides)
+        top, bottom = case.lines
+        src_strides = self._strides("src", (inputs, bottom - top, g.iw))
+        self.src = self._input("src", (inputs, bottom - top, g.iw), src_strides)
+        self.values["src"] -= top * src_strides[1]
         shape = case.channels, case.rows, g.ow
         dst_strides = self._strides("dst", (case.channels, g.oh, g.ow))
         self.place_output("dst", shape, dst_strides)

@@ -99,6 +99,19 @@ def test_more_than_caches_are_to_hold(checker, row, shape, channels, rng):
 
 
 @every_kernel
+@pytest.mark.parametrize("place", PLACES)
+def test_no_line_that_the_rows_do_not_see_is_read(checker, row, place, rng):
+    """A caller may have converted only those into its scratch."""
+    for size, stride in itertools.product((3, 5, 4), (1, 2)):
+        for shape in few(((12, 5), (9, 8), (13, 21)), 1):
+            g = geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
+            for first in range(g.oh):
+                rows = int(rng.integers(1, g.oh - first + 1))
+                case = Depthwise(g, 2, first=first, rows=rows, flags=BIAS[row["op"]], slab=True)
+                judge(checker, row, rng, replace(case, kind="random", place=place))
+
+
+@every_kernel
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_images_without_pixels(checker, row, shape, rng):
     """Padding alone: outputs are sums of nothing."""
@@ -162,7 +175,8 @@ def test_integers_against_float64(checker, row, rng):
 @every_kernel
 def test_infinite_weights_on_padding_add_nothing(checker, row, rng):
     """Taps on padding are left out: no 0 * inf, in any lane of any loop."""
-    for size, stride, shape in ((3, 1, (5, 7)), (5, 2, (6, 21)), (3, 1, (9, 40)), (4, 1, (5, 9))):
+    shapes = (5, 7), (5, 3), (6, 21), (6, 2), (9, 40), (5, 9)
+    for size, stride, shape in zip((3, 3, 5, 3, 3, 4), (1, 1, 2, 2, 1, 1), shapes, strict=True):
         g = geometry(shape, (size, size), (stride, stride), pads=(size,) * 4)
         call = DepthwiseCall(checker, row, rng, Depthwise(g, 5, rows=g.oh, kind="random"))
         call.weights[...] = np.inf
