@@ -37,10 +37,13 @@ MAX_THREADS = 65536
 """The largest team a setting may ask for; more is a slip of the keyboard, not a wish."""
 
 MAX_TEAM_START_US = 1_000_000
-# What an idle team of two takes from its start to its end on Zen 4 and Zen 5, rounded. It is not
-# measured in each process, as plans would differ from one to the next.
-TEAM_START_US = 1
 """The longest start of a team that a setting may claim: a second."""
+
+TEAM_START_US = 1
+"""What an idle team of two takes from its start to its end on Zen 4 and Zen 5, rounded.
+
+It is not measured in each process, as plans would differ from one to the next.
+"""
 
 _MAX_ISA = "PPLCONV_MAX_ISA"
 _NUM_THREADS = "PPLCONV_NUM_THREADS"

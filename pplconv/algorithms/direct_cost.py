@@ -54,8 +54,8 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
             fma += tiles * k * steps
             fma += tiles * k * panels * streams_cycles(size)
             if not direct.slab:
-                step = p.stride[1] * pixel if lines == height else p.stride[0] * p.iw * pixel
-                fma += tiles * k * panels * size * conflict_cycles(core, size, step)
+                apart = p.stride[1] * pixel if lines == height else p.stride[0] * p.iw * pixel
+                fma += tiles * k * panels * size * conflict_cycles(core, size, apart)
             calls += tiles * panels
             segments += tiles * panels * listed
             stores += lines * length * ceil_div(direct.oc, direct.lanes)

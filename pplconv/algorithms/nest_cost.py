@@ -184,7 +184,6 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float) -> float:
         reads = nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr)
         stalls += reads / nest.mr * streams_cycles(nest.mr)
         if not nest.packed:
-            # The weights pass through one way.
             stalls += reads * conflict_cycles(core, nest.mr, p.a.row * numerics.operand_bytes)
     if not nest.packed and not nest.x_in_rows:
         # Rows of the user's planes lie pages apart: each is a stream of its own.

@@ -42,10 +42,10 @@ class Depthwise:
         """Input rows in memory, first and one after the last: all, or those that `rows` see."""
         if not self.slab:
             return 0, self.g.ih
-        g, end = self.g, self.first + self.rows
-        top = max(self.first * g.stride_h - g.pad_top, 0)
-        reach = (end - 1) * g.stride_h - g.pad_top + (g.kh - 1) * g.dilation_h + 1
-        return min(top, g.ih), max(min(reach, g.ih), min(top, g.ih))
+        g, last = self.g, self.first + self.rows - 1
+        top = min(max(self.first * g.stride_h - g.pad_top, 0), g.ih)
+        bottom = last * g.stride_h - g.pad_top + (g.kh - 1) * g.dilation_h + 1
+        return top, max(min(bottom, g.ih), top)
 
 
 def geometry(
