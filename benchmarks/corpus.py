@@ -20,7 +20,7 @@ from pplconv.algorithms import Candidate
 from pplconv.architecture import canonical
 from pplconv.config import TEAM_START_US, Settings
 from pplconv.machine import Machine
-from pplconv.machine.throughput import fma_per_cycle
+from pplconv.machine.x86_cores import fma_per_cycle
 from pplconv.planner import Request, Target
 from pplconv.problem import ConvProblem
 
@@ -274,8 +274,7 @@ def machine_of(plain: Mapping[str, Any]) -> Machine:
     found = Machine(**{name: _frozen(value) for name, value in plain.items()})
     if canonical(found.arch) != "x86_64":
         return found
-    rates = fma_per_cycle(found.vendor, found.family, found.model, found.isas)
-    return replace(found, fma_per_cycle=rates)
+    return replace(found, fma_per_cycle=fma_per_cycle(found))
 
 
 def _frozen(value: Any) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pplconv.machine import Machine, arm_cores, midr, throughput
+from pplconv.machine import Machine, arm_cores, midr
+from pplconv.machine.x86_cores import fma_per_cycle
 
 # Extensions of any of these cores; which of them a kernel may use is for the registry to say.
 ATTRIBUTES = {"aarch64": "+fullfp16,+fp16fml,+dotprod,+i8mm,+bf16", "x86_64": ""}
@@ -77,11 +78,11 @@ def _x86(
         family=model[0],
         model=model[1],
         isas=isas,
-        fma_per_cycle=throughput.fma_per_cycle(vendor, *model, isas),
         l1d_bytes=caches[0] << 10,
         l2_bytes=caches[1] << 10,
         l3_bytes=caches[2] << 10,
     )
+    machine = replace(machine, fma_per_cycle=fma_per_cycle(machine))
     return Core(name, "x86_64", products, machine, osaca, note=note)
 
 

@@ -4,7 +4,6 @@
 ``machine.py``       `Machine`, the frozen description that everyone else is handed
 ``detection.py``     `detect` puts a `Machine` together; `current` is the cached one
 ``cpu.py``           CPUID: vendor, model, and which instruction sets CPU *and* system support
-``throughput.py``    vector FMAs per cycle of x86 CPUs
 ``x86_cores.py``     the table of x86 cores: names, rates, which no CPU reports
 ``arm.py``           AArch64: kinds of cores, instruction sets that all of them have
 ``arm_cores.py``     the table of Arm cores: names, core, caches

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +11,7 @@ from ..architecture import canonical, here
 from . import arm, arm_cores, caches, cpu, hwcap, midr, quota, topology
 from .machine import Machine
 from .sysctl import Sysctl, sysctl
-from .throughput import fma_per_cycle
+from .x86_cores import fma_per_cycle
 
 
 def detect(
@@ -62,6 +63,7 @@ def detect(
     layout = topology.read(root, affinity, ask=ask, threads_per_core=threads)
     online, at = layout.online, layout.affinity[0]
     known: arm_cores.ArmCore | None = None
+    core: dict[str, Any] = {}
     if canonical(arch) in ("aarch64", "armv7l"):
         found = arm.identify(
             root, online, layout.affinity, auxval or _own("auxval"), register or _own("midr"), ask,
@@ -74,10 +76,8 @@ def detect(
             identity = cpu.identify(instruction, xgetbv or _own("xgetbv"))
         else:
             identity = cpu.from_cpuinfo(root)
-        model = identity.vendor, identity.family, identity.model
-        core = {"fma_per_cycle": fma_per_cycle(*model, identity.isas)}
     cache = caches.read(root, at, instruction, len(online), ask, known)
-    return Machine(
+    machine = Machine(
         arch=arch,
         vendor=identity.vendor,
         cpu_name=identity.name,
@@ -102,6 +102,7 @@ def detect(
         node_memory=layout.node_memory,
         memory_bytes=layout.memory_bytes,
     )
+    return machine if core else replace(machine, fma_per_cycle=fma_per_cycle(machine))
 
 
 @lru_cache(maxsize=1)

@@ -1,8 +1,7 @@
 """x86 cores by vendor, family and model: name and rates, one row a core.
 
 A rate of 0 was not found anywhere, or there are no vectors of that width; then the constants of
-``algorithms/core_model.py`` apply.  The FMAs of a row go to plans (`throughput.py`) and all else is
-said by ``info`` alone, as yet.  Sources, by column:
+``algorithms/core_model.py`` apply.  Sources, by column:
 
 numbers
     Linux, asm/intel-family.h and kernel/cpu/amd.c of x86.  Names of products are not from there.
@@ -291,6 +290,9 @@ _RANGES = (
     _Range(_HYGON, 0x18, 0x00, 0xFF, _ZEN, "Hygon C86"),
 )  # fmt: skip
 
+USUAL_FMAS = {"avx2": 2, "avx512": 2}
+"""What plans take for instruction sets that a row does not have."""
+
 CORES = tuple(dict.fromkeys(each.core for each in _RANGES))
 """Every row once; of one maker the older ones first."""
 
@@ -366,7 +368,7 @@ def x86_core(machine: Machine) -> Found | None:
     if not is_x86(machine.arch):
         return None
     found = find(machine.vendor, machine.family, machine.model, machine.cpu_name)
-    if found is None:
+    if found is None or _renumbered(found, machine):
         return nearest(machine.vendor, machine.isas[-1], machine.l1d_bytes, machine.l2_bytes)
     small = found.small
     if small and machine.efficiency_cores:
@@ -374,3 +376,33 @@ def x86_core(machine: Machine) -> Found | None:
             return Found(small, found.products)
         return found
     return replace(found, small=None)
+
+
+def _renumbered(found: Found, machine: Machine) -> bool:
+    """Whether a hypervisor gives the core the number of another one.
+
+    Its caches then are not those of the row, but just those of other rows.  Sizes that no core has
+    prove nothing: hypervisors make those up, too.
+    """
+    sizes = machine.l1d_bytes >> 10, machine.l2_bytes >> 10
+    rows = {(each.core.l1d, each.core.l2) for each in _RANGES if each.vendor == machine.vendor}
+    own = {(core.l1d, core.l2) for core in (found.core, found.small) if core}
+    return sizes in rows - own
+
+
+def fma_per_cycle(machine: Machine) -> dict[str, int]:
+    """Vector FMAs that one core of a machine starts in a cycle, by instruction set.
+
+    Parameters
+    ----------
+    machine : Machine
+        Any but those with AArch64 cores.
+
+    Returns
+    -------
+    dict of str to int
+        ``portable`` counts as one: what the compiler makes of it is not known here.
+    """
+    found = x86_core(machine)
+    known = {"avx2": found.core.fma256, "avx512": found.core.fma512} if found else {}
+    return {isa: known.get(isa, 0) or USUAL_FMAS.get(isa, 1) for isa in machine.isas}

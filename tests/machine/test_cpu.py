@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pplconv.machine import cpu
-from pplconv.machine.throughput import fma_per_cycle
 
 if TYPE_CHECKING:
     from conftest import Tree
@@ -136,23 +135,3 @@ def test_32_bit_arm_identity_from_cpuinfo(tree: Tree) -> None:
 def test_nonsense_in_cpuinfo(tree: Tree) -> None:
     tree.file("/proc/cpuinfo", "CPU implementer : 0xzz\nCPU part : what\n:::\nmodel name : RISC")
     assert cpu.from_cpuinfo(tree.root) == cpu.Cpu("unknown", "RISC", 0, 0, ("portable",))
-
-
-@pytest.mark.parametrize(
-    ("vendor", "family", "model", "avx2", "avx512"),
-    [
-        ("AuthenticAMD", 0x19, 0x11, 2, 1),  # Zen 4
-        ("AuthenticAMD", 0x1A, 0x02, 2, 2),  # Zen 5
-        ("AuthenticAMD", 0x17, 0x01, 1, 2),  # Zen
-        ("AuthenticAMD", 0x17, 0x31, 2, 2),  # Zen 2
-        ("HygonGenuine", 0x18, 0x00, 1, 2),
-        ("GenuineIntel", 6, 0x55, 2, 2),  # Skylake-X
-        ("GenuineIntel", 6, 0x7E, 2, 1),  # Ice Lake client
-        ("GenuineIntel", 6, 0x6A, 2, 2),  # Ice Lake server
-        ("unknown", 0, 0, 2, 2),
-    ],
-)
-def test_fma_rates(vendor: str, family: int, model: int, avx2: int, avx512: int) -> None:
-    rates = fma_per_cycle(vendor, family, model, ALL)
-    assert rates == {"portable": 1, "avx2": avx2, "avx512": avx512}
-    assert fma_per_cycle(vendor, family, model, ALL[:2]) == {"portable": 1, "avx2": avx2}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
 from pplconv.machine import Machine, x86_core
-from pplconv.machine.throughput import fma_per_cycle
-from pplconv.machine.x86_cores import CORES, X86Core, find, nearest
+from pplconv.machine.x86_cores import CORES, X86Core, find, fma_per_cycle, nearest
 from recorded_cpuinfo import CPUINFO
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -130,11 +130,75 @@ def test_of_a_machine() -> None:
     assert x86_core(replace(unknown, isas=("portable",))) is None
 
 
+def machine(head: str, **more: Any) -> Machine:
+    """A machine with the CPU that /proc/cpuinfo describes so, and the caches of its row."""
+    vendor, family, model, name = split(head)
+    found = find(vendor, family, model, name)
+    assert found is not None
+    return Machine(
+        arch="x86_64",
+        vendor=vendor,
+        family=family,
+        model=model,
+        cpu_name=name,
+        **{
+            "isas": ALL,
+            "l1d_bytes": found.core.l1d * KIB,
+            "l2_bytes": found.core.l2 * KIB,
+            **more,
+        },
+    )
+
+
 @pytest.mark.parametrize("head", CPUINFO)
 def test_plans_take_the_fmas_of_the_row(head: str) -> None:
-    vendor, family, model, _ = split(head)
-    found = find(vendor, family, model)
+    here = machine(head)
+    found = x86_core(here)
     assert found is not None
     core = found.core
-    rates = fma_per_cycle(vendor, family, model, ALL)
-    assert rates == {"portable": 1, "avx2": core.fma256, "avx512": core.fma512 or 2}
+    assert str(found) == CPUINFO[head].partition(", efficiency")[0]
+    rates = {"portable": 1, "avx2": core.fma256, "avx512": core.fma512 or 2}
+    assert fma_per_cycle(here) == rates
+    assert fma_per_cycle(replace(here, isas=ALL[:2])) == {"portable": 1, "avx2": core.fma256}
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "avx2", "avx512"),
+    [
+        ("AuthenticAMD", 0x19, 0x11, 2, 1),  # Zen 4
+        ("AuthenticAMD", 0x1A, 0x02, 2, 2),  # Zen 5
+        ("AuthenticAMD", 0x17, 0x01, 1, 2),  # Zen
+        ("AuthenticAMD", 0x17, 0x31, 2, 2),  # Zen 2
+        ("HygonGenuine", 0x18, 0x00, 1, 2),
+        ("GenuineIntel", 6, 0x55, 2, 2),  # Skylake-X
+        ("GenuineIntel", 6, 0x7E, 2, 1),  # Ice Lake client
+        ("GenuineIntel", 6, 0x6A, 2, 2),  # Ice Lake server
+        ("unknown", 0, 0, 2, 2),
+    ],
+)
+def test_fma_rates(vendor: str, family: int, model: int, avx2: int, avx512: int) -> None:
+    here = Machine(
+        arch="x86_64", vendor=vendor, family=family, model=model, isas=ALL, l2_bytes=4 * MIB
+    )
+    assert fma_per_cycle(here) == {"portable": 1, "avx2": avx2, "avx512": avx512}
+
+
+def test_half_the_fmas_by_the_name() -> None:
+    """Of two products with one number, the name tells which has one unit of 512 bits."""
+    whole = machine("GenuineIntel 6 85 Intel(R) Xeon(R) Gold 6142 CPU @ 2.60GHz")
+    half = machine("GenuineIntel 6 85 Intel(R) Xeon(R) Silver 4110 CPU @ 2.10GHz")
+    assert (fma_per_cycle(whole)["avx512"], fma_per_cycle(half)["avx512"]) == (2, 1)
+
+
+def test_a_core_under_the_number_of_another() -> None:
+    """A hypervisor's: Granite Rapids, with AMX, as model 167, which is Rocket Lake."""
+    head = "GenuineIntel 6 167 Intel(R) Xeon(R) Processor"
+    rocket = machine(head)
+    assert str(x86_core(rocket)) == "Rocket Lake (11th Core)"
+    assert fma_per_cycle(rocket)["avx512"] == 1
+    granite = replace(rocket, l2_bytes=2 * MIB)
+    assert str(x86_core(granite)) == "unknown core; rates of Granite Rapids, the nearest by features"
+    assert fma_per_cycle(granite)["avx512"] == 2
+    # The caches that emulators make up are those of no core, and prove nothing.
+    made_up = replace(rocket, l1d_bytes=32 * KIB, l2_bytes=4 * MIB)
+    assert str(x86_core(made_up)) == "Rocket Lake (11th Core)"
