@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..machine.x86_cores import x86_core
+from ..machine.x86_cores import l3_share, x86_core
 from ..problem import Problem
 from .context import PlanContext
 
@@ -15,9 +15,9 @@ STORE_CYCLES = 1.0
 CONVERT_IN_CYCLES = 2.0  # a vector of elements into scratch
 CONVERT_OUT_CYCLES = 3.0  # a vector of outputs from scratch, its place in memory included
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
-# Bytes a cycle of streams from and to the caches of a core that nobody has measured, by the names
-# of `X86Core`; `CoreModel` has those of the core. From L2, no more arrive than the core can load.
-USUAL_RATES = {"l2_read": 48.0, "l3_read": 10.0, "memory": 5.0, "l2_write": 16.0}
+# Bytes a cycle of streams from and to the caches of a core that nobody has measured, and cycles of a
+# store into a line taken from another core, by the names of `X86Core`; `CoreModel` has the core's. From L2, no more arrive than the core can load.
+USUAL_RATES = {"l2_read": 48.0, "l3_read": 10.0, "memory": 5.0, "l2_write": 16.0, "taken": 100.0}
 BEYOND_L3 = 1.0  # doublings of a core's share of L3 until nothing of an operand is found there
 BROADCASTS_REACHED = 0.92  # of the loads that a core could start, where each element is one
 HIDDEN = 0.8  # of the time in which they arrive, behind FMAs
@@ -59,6 +59,8 @@ class CoreModel:
         Bytes a cycle at which a stream of stores leaves for L2.
     l3_bytes : int
         A core's share of L3.
+    taken : float
+        Cycles of a store into a line that another core has written.
     """
 
     fma_per_cycle: float
@@ -73,6 +75,7 @@ class CoreModel:
     memory_rate: float = USUAL_RATES["memory"]
     l2_write: float = USUAL_RATES["l2_write"]
     l3_bytes: int = 0
+    taken: float = USUAL_RATES["taken"]
 
     def far_rate(self, size: int) -> float:
         """Bytes a cycle at which an operand of `size` bytes, too many for L2, is streamed again.
@@ -98,7 +101,7 @@ class CoreModel:
             around.team_start * CYCLES_PER_MICROSECOND, float(machine.fma_latency), loads,
             around.lanes if isa in BY_ELEMENT else 1,
             min(rates["l2_read"], loads * BY_ELEMENT.get(isa, math.inf)),
-            rates["l3_read"], rates["memory"], rates["l2_write"], machine.l3_share,
+            rates["l3_read"], rates["memory"], rates["l2_write"], l3_share(machine), rates["taken"],
         )  # fmt: skip
 
 
@@ -132,6 +135,14 @@ def conversion_cycles(problem: Problem, lanes: int, reads: float) -> float:
     inputs, outputs = p.ic * p.input_pixels, p.oc * p.output_pixels
     cycles = reads * inputs * CONVERT_IN_CYCLES + outputs * CONVERT_OUT_CYCLES
     return p.batch * cycles / lanes
+
+
+def taken_cycles(core: CoreModel, threads: int, lines: int) -> float:
+    """Cycles that a thread waits for `lines` of each border it has with other threads.
+
+    Both sides of a border store into them.
+    """
+    return lines * core.taken * min(threads - 1, 2)
 
 
 def parts(total: int, size: int) -> list[tuple[int, int]]:

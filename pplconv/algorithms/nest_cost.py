@@ -15,7 +15,7 @@ Terms (all in cycles of the busiest thread):
 ``convert``
     arrays of another type than the kernels read and write, to scratch and back;
 ``team``
-    starting the team.
+    starting the team, and the lines of outputs that two of its threads store into.
 
 The model only has to rank candidates; ``docs/architecture.md`` says how its constants were
 found.
@@ -39,6 +39,7 @@ from .core_model import (
     parts,
     step_cycles,
     streams_cycles,
+    taken_cycles,
 )
 from .nest_blocking import NestBlocking
 
@@ -109,7 +110,21 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
     busiest = busiest_share(nest.tasks, threads, largest)
     cost = {name: cycles * busiest for name, cycles in work.items()}
     cost["team"] = core.team_cycles if threads > 1 else 0.0
+    cost["team"] += taken_cycles(core, threads, _border_lines(nest, threads))
     return cost
+
+
+def _border_lines(nest: NestBlocking, threads: int) -> int:
+    """Lines of outputs that two threads store into where their pixels meet.
+
+    Planes that are no whole number of lines, or segments that are none, leave one in each plane.
+    """
+    size = nest.numerics.sum_bytes
+    apart = nest.y_in_rows or nest.problem.block or nest.hw_segments == 1
+    whole = (nest.problem.output_pixels * size) % LINE == (nest.hw_segment * size) % LINE == 0
+    outer = ceil_div(nest.matrix.groups, nest.group_segment) * nest.images
+    alone = outer % threads == 0
+    return 0 if threads == 1 or apart or whole or alone else nest.oc
 
 
 def _cut_panels(nest: NestBlocking) -> float:

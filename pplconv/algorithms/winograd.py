@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..machine.x86_cores import l3_share
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import Candidate, KernelKey, balanced, ceil_div, ragged_groups, round_up
@@ -146,7 +147,7 @@ def _stages(
     multiple = problem.block if problem.layout == "NCHWc" else around.lanes
     whole = math.lcm(multiple, around.lanes)
     near = max(l2 // 2 // (ic * e), 1)
-    room = threads * around.machine.l3_share // (positions * (ic + oc) * e)
+    room = threads * l3_share(around.machine) // (positions * (ic + oc) * e)
     seen = set()
     for most in {near, min(near, max(room, 1))}:
         tile_block = balanced(tiles, most, 1)

@@ -40,13 +40,17 @@ split
     Cycles of a 256-bit store, of 512 bits on Zen 4, that crosses cache lines: AIDA64's tables of
     unaligned VMOVUPS; that of Haswell agrees with A. Ertl, *Cost of unaligned stores*.
 page
-    Cycles of a store that crosses pages: found for no core but Zen 4 and 5.  They count what lies
+    Cycles of a store that crosses pages: found for no core but those measured.  Zen counts what lies
     beyond the page even if a mask leaves all of that out.
+taken
+    What a team of two loses where its threads share planes of outputs whose lines they share, a
+    line: differences of candidates in this project's corpora.
 measured
     Measured by this project, on the date that the row has: of Zen 3 fma, l2, l3, memory, masked and
     split, of Zen 4 fma, the loads, stores and split of 512 bits, l2_read, l3, memory, masked and
-    page, of Zen 5 fma, l2, l3, memory, masked, split and page, each on a virtual machine of 2 cores
-    whose neighbours are not known.
+    page, of Zen 5 fma, l2, l3, memory, masked, split and page, of Granite Rapids fma, l2, l3,
+    memory, masked, split and page, each on a virtual machine of 2 cores whose neighbours are not
+    known.
 """
 
 from __future__ import annotations
@@ -85,6 +89,8 @@ class X86Core:
         Cycles of a store under a mask.
     split, page : float
         Cycles of a store across lines, and across pages.
+    taken : float
+        Cycles of a store into a line that another core has written.
     measured : str
         When this project measured the core; "" if it has not.
     """
@@ -109,6 +115,7 @@ class X86Core:
     masked512: float = 0.0
     split: float = 0.0
     page: float = 0.0
+    taken: float = 0.0
     measured: str = ""
 
     @property
@@ -168,7 +175,8 @@ _ICE_LAKE_X = replace(_ICE_LAKE, name="Ice Lake server", fma512=2, l2=1280, l3_s
 _SAPPHIRE = X86Core("Sapphire Rapids", 2, 2, 4, 3, 2, 2, 1, 48, 12, 2048, 1920,
                     masked256=1.0, split=2)
 _EMERALD = replace(_SAPPHIRE, name="Emerald Rapids", l3_share=5120)
-_GRANITE = replace(_SAPPHIRE, name="Granite Rapids", l3_share=4032)
+_GRANITE = replace(_SAPPHIRE, name="Granite Rapids", l3_share=4032, l2_read=47, l2_write=16,
+                   l3_read=8.4, memory=4.3, masked512=1.0, page=24, taken=120, measured="2026-11-23")
 _GOLDEN = X86Core("Golden Cove", 2, 0, 4, 3, 0, 2, 0, 48, 12, 1280, 3072, masked256=1.0, split=2)
 _RAPTOR = replace(_GOLDEN, name="Raptor Cove", l2=2048)
 _GRACEMONT = X86Core("Gracemont", 1, 0, 0, 1, 0, 1, 0, 32, 8, 2048, 768)
@@ -177,10 +185,10 @@ _ZEN2 = X86Core("Zen 2", 2, 0, 5, 2, 0, 1, 0, 32, 8, 512, 4096, 31.8, 0, 23.0, 9
 _ZEN3 = X86Core("Zen 3", 2, 0, 4, 2, 0, 1, 0, 32, 8, 512, 4096,
                 28, 26, 20, 5, 15, 0, 1, measured="2026-11-22")
 _ZEN4 = X86Core("Zen 4", 2, 1, 4, 2, 1, 1, 0.5, 32, 8, 1024, 4096,
-                32, 32, 27, 8.6, 12, 2, 2.1, 34, measured="2026-11-23")
+                32, 32, 27, 8.6, 12, 2, 2.1, 34, 100, measured="2026-11-23")
 _ZEN4C = replace(_ZEN4, name="Zen 4c", l3_share=2048, measured="")
 _ZEN5 = X86Core("Zen 5", 2, 2, 4, 2, 2, 2, 1, 48, 12, 1024, 4096,
-                60, 60, 27, 9.5, 1.0, 1.0, 1.4, 23, measured="2026-11-23")
+                60, 60, 27, 9.5, 1.0, 1.0, 1.4, 23, 20, measured="2026-11-23")
 _ZEN5C = replace(_ZEN5, name="Zen 5c", l3_share=2048, measured="")
 _ZEN5_MOBILE = replace(_ZEN5, name="Zen 5 mobile", fma512=1, loads512=0, stores512=0, l2_read=0,
                        l2_write=0, l3_share=2048, masked512=0, measured="")
@@ -406,3 +414,22 @@ def fma_per_cycle(machine: Machine) -> dict[str, int]:
     found = x86_core(machine)
     known = {"avx2": found.core.fma256, "avx512": found.core.fma512} if found else {}
     return {isa: known.get(isa, 0) or USUAL_FMAS.get(isa, 1) for isa in machine.isas}
+
+
+def l3_share(machine: Machine) -> int:
+    """Bytes of L3 that a core can count on; 0 where there is none.
+
+    Hypervisors give a few CPUs the whole of a cache whose other cores work for others: what the
+    system reports counts only up to what the row of the core knows.
+
+    Parameters
+    ----------
+    machine : Machine
+        Any.
+
+    Returns
+    -------
+    int
+    """
+    found = x86_core(machine)
+    return min(machine.l3_share, found.core.l3_share << 10) if found else machine.l3_share
