@@ -89,6 +89,13 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
         vectors_in = row_tasks * direct.slab_rows * p.iw * max(direct.ic / direct.lanes, 0.25)
         pack = vectors_in * STORE_TRANSPOSED_CYCLES * oc_tasks
         store = p.oh * p.ow / direct.lanes * direct.oc * STORE_TRANSPOSED_CYCLES
+        # No FMAs run meanwhile to hide what L2 does not hold.
+        image, result = p.ih * p.iw * p.ic * e, p.oh * p.ow * p.oc * direct.numerics.sum_bytes
+        if image > core.l2_bytes:
+            slabs = row_tasks * direct.slab_rows * p.iw * direct.ic * e * oc_tasks
+            pack = max(pack, slabs / core.l3_rate)
+        if image + result > core.l2_bytes:
+            store = max(store, result / p.groups / core.l3_rate)
     work = {
         "fma": fma * share,
         "tile": tile * share + direct.tasks * TASK_CYCLES,

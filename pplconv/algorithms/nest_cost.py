@@ -44,6 +44,8 @@ from .core_model import (
 from .nest_blocking import NestBlocking
 
 PASS_CYCLES = 2.5
+AVX2_BYTES = 32
+SIEVE_CYCLES = 4.0, 6.5  # a vector of every second pixel: AVX2 has no shuffle of two vectors
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
@@ -146,13 +148,16 @@ def _pack(nest: NestBlocking, core: CoreModel) -> float:
     elif nest.x_in_rows:
         per_vector = 1.5 + 4.0 * nest.lanes / max(min(nest.ic * g.kw, 4 * nest.lanes), 1)
     elif g.stride_w <= 2:
-        # A run ends with its row or panel; strided rows also bring what they skip from L3.
+        # A run ends with its row or panel; strided rows also bring what they skip.
         runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * g.ow)
         # Packed pixels that fill L2 are written back line by line while they are packed.
         packed = nest.k_block * min(nest.hw_segment, nest.pixels) * nest.numerics.operand_bytes
         per_vector = (5.0 if packed > core.l2_bytes // 4 else 3.0) * runs
         if g.stride_w == 2:
-            per_vector += 4.0 * runs + 16.0 / (g.kh * g.kw)
+            far = g.ih * g.iw * nest.ic * nest.numerics.operand_bytes > core.l2_bytes
+            brought = 2 * nest.lanes * nest.numerics.operand_bytes / (g.kh * g.kw)
+            sieve = SIEVE_CYCLES[nest.lanes * nest.numerics.operand_bytes == AVX2_BYTES]
+            per_vector += sieve * runs + brought / (core.l3_rate if far else core.l2_rate)
     else:
         per_vector = 2.0 * nest.lanes
     return vectors * per_vector * nest.oc_segments
