@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .candidate import ceil_div
+from .candidate import LINE, ceil_div
 from .core_model import (
     HIDDEN,
     STORE_TRANSPOSED_CYCLES,
@@ -23,6 +23,7 @@ L2_KEPT = 0.45
 # out of L2 has to be written, too.
 SHARED = 2.5
 PIECE_CYCLES = 60.0
+OTHERS = 0.25  # of the steps of a block's other tiles, in which weights arrive
 # A team waits for its last thread at the end of each stage.
 WAIT_CYCLES = 3000.0
 
@@ -41,14 +42,14 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     vm_bytes = (v_vectors + m_vectors) * vector
     u_bytes = winograd.positions * winograd.panels.bytes(winograd.oc, winograd.ic, e)
     far = vector / core.far_rate(vm_bytes // max(rounds, 1))
-    pre = v_vectors * (TRANSFORM_CYCLES + SHARED * far)
-    post = m_vectors * (TRANSFORM_CYCLES + SHARED * far)
-    # Each row of a panel arrives with the first register tile, which hides what it has time for;
+    # Of what a thread reads, the others have written most, and their caches have it, or had.
+    taken = core.taken * vector / LINE * (1.0 - 1.0 / threads)
+    pre = v_vectors * (TRANSFORM_CYCLES + SHARED * far + taken)
+    post = m_vectors * (TRANSFORM_CYCLES + SHARED * far + taken)
     # V arrives with the first panel.
-    step = step_cycles(core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes)
     panels = ceil_div(winograd.oc, winograd.panels.width)
     stream = float(rounds * winograd.positions * panels * winograd.ic)
-    stream *= max(winograd.nr * e / core.far_rate(u_bytes) - step, 0.0)
+    stream *= _late(winograd, core, u_bytes)
     stream += v_vectors * vector * panels / core.l2_rate * (1.0 - HIDDEN)
     tasks = sum(winograd.part_tasks) * TASK_CYCLES
     tasks += winograd.positions * ceil_div(winograd.oc, winograd.oc_segment) * TASK_CYCLES
@@ -72,6 +73,18 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     if threads > 1:
         cost["team"] = core.team_cycles + 3 * winograd.rounds * WAIT_CYCLES
     return cost
+
+
+def _late(winograd: WinogradBlocking, core: CoreModel, u_bytes: int) -> float:
+    """Cycles that a row of a panel of weights keeps waiting, on its way from L3 or memory.
+
+    It arrives with a step of the first register tile, which hides what it has time for. The other
+    tiles of the block hide a part: prefetches run ahead, but not as far as the next panel.
+    """
+    step = step_cycles(core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes)
+    others = ceil_div(winograd.tile_block, winograd.mr) - 1
+    row = winograd.nr * winograd.numerics.operand_bytes / core.far_rate(u_bytes)
+    return max(row - step * (1.0 + OTHERS * others), 0.0)
 
 
 def _products(winograd: WinogradBlocking, core: CoreModel) -> float:
@@ -140,13 +153,9 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     stream = 0.0
     panels = ceil_div(winograd.oc, winograd.panels.width)
     if u_bytes + scratch > core.l2_bytes:
-        # The weights pass by once for each block of tiles, a row of a panel for each step of
-        # the first register tile, which hides what it has time for.
-        step = step_cycles(
-            core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes
-        )
-        row = winograd.nr * e / core.far_rate(u_bytes)
-        stream += blocks * winograd.positions * panels * winograd.ic * max(row - step, 0.0)
+        # The weights pass by once for each block of tiles.
+        rows = blocks * winograd.positions * panels * winograd.ic
+        stream += rows * _late(winograd, core, u_bytes)
     else:
         stream += blocks * u_bytes / core.l2_rate * (1.0 - HIDDEN)
     driven_out = min(max(scratch / core.l2_bytes - L2_KEPT, 0.0) / (1.0 - L2_KEPT), 1.0)

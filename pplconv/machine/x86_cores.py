@@ -301,6 +301,9 @@ _RANGES = (
 USUAL_FMAS = {"avx2": 2, "avx512": 2}
 """What plans take for instruction sets that a row does not have."""
 
+NEIGHBOURS = 6
+"""Slices of L3 that a core finds free, where many share it."""
+
 CORES = tuple(dict.fromkeys(each.core for each in _RANGES))
 """Every row once; of one maker the older ones first."""
 
@@ -419,8 +422,9 @@ def fma_per_cycle(machine: Machine) -> dict[str, int]:
 def l3_share(machine: Machine) -> int:
     """Bytes of L3 that a core can count on; 0 where there is none.
 
-    Hypervisors give a few CPUs the whole of a cache whose other cores work for others: what the
-    system reports counts only up to what the row of the core knows.
+    Hypervisors show a few CPUs the whole of a cache whose other cores work for others. What the
+    system reports counts only up to some slices: on a Granite Rapids whose two CPUs were shown 480
+    MiB, one core streamed 64 MiB as L3, and weights of 38 MiB came partly from memory.
 
     Parameters
     ----------
@@ -432,4 +436,5 @@ def l3_share(machine: Machine) -> int:
     int
     """
     found = x86_core(machine)
-    return min(machine.l3_share, found.core.l3_share << 10) if found else machine.l3_share
+    most = NEIGHBOURS * (found.core.l3_share << 10) if found else machine.l3_share
+    return min(machine.l3_share, most)
