@@ -4,7 +4,8 @@
 
 #include "depthwise_pixels_strip.h"
 
-/* What the strips of a plane share, or those of some planes, is to stay in L1 meanwhile. */
+/* What the strips of a plane share, or those of some planes, is to stay in L1 meanwhile: lines that
+ * they read, and of planes what they store, too. */
 enum { NEAR_BYTES = 32768, LEAST_ROWS = 8 };
 
 static inline int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -46,7 +47,7 @@ INLINE void square(const struct planes *s, strip_function *edge, strip_function 
     if (s->g.ow > lanes) {
         const int64_t bands = ceil_of(all, most(NEAR_BYTES / line, LEAST_ROWS));
         rows = ceil_of(all, bands);
-        channels = most(NEAR_BYTES / (line * all), 1);
+        channels = most(NEAR_BYTES / ((line + s->g.ow * (int64_t)sizeof(element)) * all), 1);
     }
     for (int64_t channel = 0; channel < s->channels; channel += channels) {
         const int64_t channel_end = least(channel + channels, s->channels);
