@@ -5,8 +5,9 @@ Everything that pplconv does in parallel is a list of phases. So the duties of a
 before and after its work stand here once: to take its place under a pin, and to call the hooks.
 """
 
-from cython.parallel cimport parallel, prange, threadid
+from cython.parallel cimport parallel, threadid
 from libc.stdint cimport int64_t, uint64_t
+from openmp cimport omp_get_num_threads
 
 from pplconv._binding cimport Lead, current_lead, take_place
 
@@ -14,9 +15,15 @@ cdef extern from "pplconv_schedules.h" nogil:
     uint64_t pplconv_flush_denormals()
     void pplconv_restore_denormals(uint64_t saved)
 
+cdef extern from "pplconv_claims.h" nogil:
+    int PPLCONV_RANGES
+    struct pplconv_claims:
+        pass
+    void pplconv_open_claims(pplconv_claims *c, int turn, int range)
+    int64_t pplconv_claim(pplconv_claims *c, int turn, int own, int ranges, int64_t tasks)
+
 cdef extern from *:
     """
-    /* What Cython makes of prange inside a region does not wait at its end. */
     static void pplconv_wait_for_team(void) {
     #pragma omp barrier
     }
@@ -50,18 +57,33 @@ cdef void run_alone(const Phase *phases, int count, int64_t rounds, char *scratc
                 phases[p].run(phases[p].job, again * phases[p].tasks + task, scratch)
 
 
+cdef void run_phase(const Phase *phase, int64_t again, int turn, pplconv_claims *claims,
+                    char *scratch) noexcept nogil:
+    """What one thread of a team does in a phase."""
+    # OpenMP may have given fewer threads than were asked for.
+    cdef int ranges = min(omp_get_num_threads(), PPLCONV_RANGES), own = threadid() % ranges
+    cdef int64_t task
+    # Nobody is in the phase before this one any more, nor in the one after it yet.
+    pplconv_open_claims(claims, turn + 1, own)
+    task = pplconv_claim(claims, turn, own, ranges, phase.tasks)
+    while task >= 0:
+        phase.run(phase.job, again * phase.tasks + task, scratch)
+        task = pplconv_claim(claims, turn, own, ranges, phase.tasks)
+
+
 cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
                    char *scratch, int64_t thread_scratch, int team) noexcept nogil:
     """Run `phases` on `team` threads, each of which has `thread_scratch` bytes of `scratch`.
 
     All phases are run `rounds` times, one round after the other.
 
-    Threads fetch tasks one by one, so that slower cores take fewer. `hooks` are each thread's,
-    the caller's included; NULL for none.
+    Threads take tasks one by one, their own range first, so that slower cores take fewer. `hooks`
+    are each thread's, the caller's included; NULL for none.
     """
-    cdef int64_t task, again
+    cdef int64_t again
     cdef uint64_t entered = 0
     cdef int p = 0
+    cdef pplconv_claims claims
     cdef Lead lead
     if team == 1:
         # No parallel region: the caller's thread does all, and OpenMP is not touched.
@@ -72,6 +94,8 @@ cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *
             hooks.leave(entered)
         return
     lead = current_lead()
+    for p in range(min(team, PPLCONV_RANGES)):
+        pplconv_open_claims(&claims, 0, p)
     with parallel(num_threads=team):
         entered = 0
         if hooks != NULL:
@@ -82,8 +106,7 @@ cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *
             for p in range(count):
                 if p > 0 or again > 0:
                     pplconv_wait_for_team()
-                for task in prange(phases[p].tasks, schedule="dynamic", chunksize=1):
-                    phases[p].run(phases[p].job, again * phases[p].tasks + task,
-                                  scratch + threadid() * thread_scratch)
+                run_phase(&phases[p], again, <int>((again * count + p) & 1), &claims,
+                          scratch + threadid() * thread_scratch)
         if hooks != NULL:
             hooks.leave(entered)
