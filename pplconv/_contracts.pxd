@@ -32,8 +32,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         int32_t dst
         uint16_t load_mask
         uint16_t store_mask
-        uint8_t begin
-        uint8_t end
+        uint16_t vectors
         uint8_t lanes
         uint8_t room
 

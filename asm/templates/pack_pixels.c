@@ -4,13 +4,22 @@
  * (pplconv_pixel_runs) and this loop only follows it: nothing is checked per element. */
 #include "lanes.h"
 
+enum { AHEAD = 2 }; /* planes */
+
+/* The lanes that come from the image: from `begin` up to `end`. */
+static inline int begin_of(const struct pplconv_run *run) {
+    return run->load_mask ? __builtin_ctz(run->load_mask) : 0;
+}
+static inline int end_of(const struct pplconv_run *run) {
+    return begin_of(run) + __builtin_popcount(run->load_mask);
+}
+
 #if PPLCONV_VECTOR_BYTES == 64
 
 enum { LARGEST_VECTOR_STRIDE = 2 };
 
-static inline void copy_run(element *dst, const element *src, const struct pplconv_run *run,
+static inline void copy_run(element *dst, const element *p, const struct pplconv_run *run,
                             int64_t stride) {
-    const element *p = src + run->src;
     vector x;
     if (stride == 1) {
         x = load_masked(p, run->load_mask);
@@ -26,7 +35,7 @@ static inline void copy_run(element *dst, const element *src, const struct pplco
         const vector high = load_masked(p + LANES, (lane_mask)(m >> LANES));
         x = shuffle(low, high, even);
     }
-    store_masked(dst + run->dst, x, run->store_mask);
+    store_masked(dst, x, run->store_mask);
 }
 
 #elif PPLCONV_VECTOR_BYTES == 32
@@ -43,10 +52,8 @@ static inline lane_mask by_bit(element_bits bits, vector_bits up) {
 #endif
 }
 
-static inline void copy_run(element *dst, const element *src, const struct pplconv_run *run,
+static inline void copy_run(element *dst, const element *p, const struct pplconv_run *run,
                             int64_t stride) {
-    const element *p = src + run->src;
-    dst += run->dst;
     element_bits bits;
     memcpy(&bits, &run->load_mask, sizeof bits);
     vector x;
@@ -76,32 +83,14 @@ static inline void copy_run(element *dst, const element *src, const struct pplco
 
 enum { LARGEST_VECTOR_STRIDE = 2 };
 
-/* Elements 0, stride .. of p, LANES of them: nothing after the last one is read. */
-static inline vector load_strided(const element *p, int64_t stride) {
-    if (stride == 1) return *(const unaligned_vector *)p;
-#if PPLCONV_F64
-    return (vector)vcombine_f64(vld1_f64(p), vld1_f64(p + 2));
-#elif PPLCONV_F16
-    const uint16x8_t low = (uint16x8_t) * (const unaligned_vector *)p;
-    const uint16x8_t high = (uint16x8_t) * (const unaligned_vector *)(p + LANES - 1);
-    return (vector)vuzp1q_u16(low, vrev32q_u16(high));
-#else
-    const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + LANES - 1);
-    return (vector)vuzp1q_f32(low, vrev64q_f32(high));
-#endif
-}
-
-static inline void copy_run(element *dst, const element *src, const struct pplconv_run *run,
+static inline void copy_run(element *dst, const element *p, const struct pplconv_run *run,
                             int64_t stride) {
-    const element *p = src + run->src;
-    dst += run->dst;
-    if (run->end - run->begin == LANES) {
-        *(unaligned_vector *)dst = load_strided(p, stride);
-    } else if (stride == 1) {
-        store_lanes(dst, load_between(p, run->begin, run->end), run->lanes);
+    const int begin = begin_of(run), end = end_of(run);
+    if (stride == 1) {
+        store_lanes(dst, load_between(p, begin, end), run->lanes);
     } else {
         vector x = {0};
-        for (int64_t i = run->begin; i < run->end; i++) x[i] = p[i * stride];
+        for (int64_t i = begin; i < end; i++) x[i] = p[i * stride];
         store_lanes(dst, x, run->lanes);
     }
 }
@@ -110,14 +99,55 @@ static inline void copy_run(element *dst, const element *src, const struct pplco
 enum { LARGEST_VECTOR_STRIDE = 0 };
 #endif
 
-static inline void copy_elements(element *dst, const element *src, const struct pplconv_run *run,
+#if PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON
+/* Elements 0, stride .. of p, LANES of them, for strides up to 2: nothing after the last is read. */
+static inline vector load_whole(const element *p, int64_t stride) {
+    if (stride == 1) return *(const unaligned_vector *)p;
+#if PPLCONV_NEON && PPLCONV_F64
+    return (vector)vcombine_f64(vld1_f64(p), vld1_f64(p + 2));
+#elif PPLCONV_NEON && PPLCONV_F16
+    const uint16x8_t low = (uint16x8_t) * (const unaligned_vector *)p;
+    const uint16x8_t high = (uint16x8_t) * (const unaligned_vector *)(p + LANES - 1);
+    return (vector)vuzp1q_u16(low, vrev32q_u16(high));
+#elif PPLCONV_NEON
+    const float32x4_t low = vld1q_f32(p), high = vld1q_f32(p + LANES - 1);
+    return (vector)vuzp1q_f32(low, vrev64q_f32(high));
+#else
+    /* The second vector begins with the last element of the first. */
+    const vector low = *(const unaligned_vector *)p;
+    const vector high = *(const unaligned_vector *)(p + LANES - 1);
+    vector_bits lane;
+    for (int i = 0; i < LANES; i++)
+        lane[i] = i < LANES / 2 ? 2 * i : 2 * i + 1;
+    return shuffle(low, high, lane);
+#endif
+}
+
+/* Whole vectors from p on; what comes after the planes at hand is fetched from `next` meanwhile. */
+static inline void copy_whole(element *dst, const element *p, int64_t vectors, int64_t stride,
+                              const char *next) {
+    for (int64_t v = 0; v < vectors; v++) {
+        if (next) {
+            __builtin_prefetch(next);
+            if (stride > 1) __builtin_prefetch(next + 64);
+            next += stride * (int64_t)sizeof(vector);
+        }
+        *(unaligned_vector *)dst = load_whole(p, stride);
+        dst += LANES;
+        p += LANES * stride;
+    }
+}
+#endif
+
+static inline void copy_elements(element *dst, const element *p, const struct pplconv_run *run,
                                  int64_t stride) {
-    dst += run->dst;
-    src += run->src;
-    int i = 0;
-    for (; i < run->begin; i++) dst[i] = 0;
-    for (; i < run->end; i++) dst[i] = src[i * stride];
-    for (; i < run->lanes; i++) dst[i] = 0;
+    const int several = run->vectors > 1;
+    const int64_t lanes = (int64_t)run->lanes * run->vectors;
+    const int64_t begin = several ? 0 : begin_of(run), end = several ? lanes : end_of(run);
+    int64_t i = 0;
+    for (; i < begin; i++) dst[i] = 0;
+    for (; i < end; i++) dst[i] = p[i * stride];
+    for (; i < lanes; i++) dst[i] = 0;
 }
 
 static inline __attribute__((always_inline)) void pack(const struct pplconv_pack_pixels_args *a,
@@ -127,18 +157,23 @@ static inline __attribute__((always_inline)) void pack(const struct pplconv_pack
         const element *src = AT_CONST(element, a->src, c * a->src_cs);
         element *dst = AT(element, a->dst, c * a->dst_cs);
         /* Planes are far apart for the hardware's prefetchers; a prefetch cannot fault. */
-        const char *ahead = (const char *)src + 2 * a->src_cs;
+        const char *ahead = c + AHEAD < a->channels ? (const char *)src + AHEAD * a->src_cs : 0;
         for (const struct pplconv_run *run = a->runs; run < end; run++) {
-            const char *next = ahead + (int64_t)run->src * (int64_t)sizeof(element);
-            __builtin_prefetch(next);
-            if (stride > 1) __builtin_prefetch(next + 64);
+            const char *next = ahead ? ahead + (int64_t)run->src * (int64_t)sizeof(element) : 0;
+            const element *p = src + run->src;
 #if PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON
             if (stride <= LARGEST_VECTOR_STRIDE) {
-                copy_run(dst, src, run, stride);
+                if (run->load_mask == (1u << LANES) - 1u) {
+                    copy_whole(dst + run->dst, p, run->vectors, stride, next);
+                } else {
+                    if (next) __builtin_prefetch(next);
+                    copy_run(dst + run->dst, p, run, stride);
+                }
                 continue;
             }
 #endif
-            copy_elements(dst, src, run, stride);
+            if (next) __builtin_prefetch(next);
+            copy_elements(dst + run->dst, p, run, stride);
         }
     }
 }

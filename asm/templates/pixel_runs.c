@@ -20,7 +20,7 @@ static struct seen columns_seen(const struct pplconv_geometry *g, int64_t kw) {
 }
 
 /* Divisions would take longer than all else, so they are done once for each tap of a row. */
-enum { MOST_KEPT = 16 };
+enum { MOST_KEPT = 16, MOST_VECTORS = 65535 };
 
 static inline void set_run(struct pplconv_run *run, int64_t src, int64_t dst, int64_t begin,
                            int64_t end, int64_t lanes) {
@@ -29,30 +29,33 @@ static inline void set_run(struct pplconv_run *run, int64_t src, int64_t dst, in
         .dst = (int32_t)dst,
         .load_mask = (uint16_t)(((1u << end) - 1u) & ~((1u << begin) - 1u)),
         .store_mask = (uint16_t)((1u << lanes) - 1u),
-        .begin = (uint8_t)begin,
-        .end = (uint8_t)end,
+        .vectors = 1,
         .lanes = (uint8_t)lanes,
         .room = (uint8_t)lanes,
     };
     *run = r;
 }
 
-/* The runs of one panel for one tap, from output pixel oh, ow on; `whole` is one of a vector of
- * pixels that all see the image. The geometry comes by value: through a pointer, it would be read
+/* The runs of one panel for one tap, from output pixel oh, ow on; `whole` is one of 1 << `shift`
+ * pixels, a vector, that all see the image. The geometry comes by value: through a pointer, it would be read
  * again after every run that is written. */
 static inline struct pplconv_run *panel_runs(struct pplconv_geometry g, struct pplconv_run whole,
-                                             int64_t oh, int64_t ow, int64_t pixels, int64_t lanes,
+                                             int64_t oh, int64_t ow, int64_t pixels, int shift,
                                              int64_t dst, int64_t kh, int64_t kw, struct seen seen,
                                              struct pplconv_run *run) {
     int64_t ih = oh * g.stride_h - g.pad_top + kh * g.dilation_h;
     int64_t src = ih * g.iw + ow * g.stride_w + kw * g.dilation_w - g.pad_left, done = 0;
+    const int64_t lanes = (int64_t)1 << shift;
     while (done < pixels) {
-        const int64_t left = least(g.ow - ow, pixels - done), count = least(left, lanes);
+        const int64_t left = least(g.ow - ow, pixels - done);
+        int64_t count = least(left, lanes);
         const int inside = ih >= 0 && ih < g.ih;
         if (inside && count == lanes && ow >= seen.begin && ow + count <= seen.end) {
             whole.src = (int32_t)src;
             whole.dst = (int32_t)(dst + done);
+            whole.vectors = (uint16_t)least(least(left, seen.end - ow) >> shift, MOST_VECTORS);
             *run++ = whole;
+            count = (int64_t)whole.vectors << shift;
         } else {
             const int64_t begin = inside ? clamp(seen.begin - ow, 0, count) : 0;
             const int64_t end = inside ? clamp(seen.end - ow, begin, count) : 0;
@@ -79,6 +82,7 @@ pplconv_pixel_runs(const struct pplconv_geometry *geometry, int64_t first, int64
     const struct pplconv_geometry g = *geometry;
     struct pplconv_run *run = runs, whole;
     struct seen kept[MOST_KEPT];
+    const int shift = __builtin_ctzll((unsigned long long)lanes);
     set_run(&whole, 0, 0, 0, lanes, lanes);
     for (int64_t kw = 0; kw < g.kw && kw < MOST_KEPT; kw++) kept[kw] = columns_seen(&g, kw);
     for (int64_t done = 0; done < pixels; done += width) {
@@ -88,14 +92,14 @@ pplconv_pixel_runs(const struct pplconv_geometry *geometry, int64_t first, int64
         for (int64_t kh = 0; kh < g.kh; kh++) {
             for (int64_t kw = 0; kw < g.kw; kw++) {
                 const struct seen seen = kw < MOST_KEPT ? kept[kw] : columns_seen(&g, kw);
-                run = panel_runs(g, whole, oh, ow, count, lanes, dst, kh, kw, seen, run);
+                run = panel_runs(g, whole, oh, ow, count, shift, dst, kh, kw, seen, run);
                 dst += width;
             }
         }
     }
     /* A vector at most: whoever stores one need not know where the next run begins. */
     for (struct pplconv_run *before = run - 2; before >= runs; before--) {
-        if (before[1].dst != before->dst + before->lanes) continue;
+        if (before[1].dst != before->dst + (before->vectors - 1) * lanes + before->lanes) continue;
         const int64_t room = before->lanes + before[1].room;
         before->room = (uint8_t)(room < lanes ? room : lanes);
     }

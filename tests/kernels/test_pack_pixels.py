@@ -14,8 +14,8 @@ every_kernel = pytest.mark.parametrize("row", every_row("pack_pixels"), ids=symb
 # struct pplconv_run
 RUN = np.dtype(
     [(name, "<i4") for name in ("src", "dst")]
-    + [(name, "<u2") for name in ("load_mask", "store_mask")]
-    + [(name, "u1") for name in ("begin", "end", "lanes", "room")]
+    + [(name, "<u2") for name in ("load_mask", "store_mask", "vectors")]
+    + [(name, "u1") for name in ("lanes", "room")]
 )
 
 
@@ -118,19 +118,24 @@ def test_runs_cover_each_packed_pixel_once(lanes, rng):
         table = make_runs(g, first, pixels, lanes, width, g.taps * width)
         written = np.zeros((panels, g.taps, width), int)
         for run in reversed(np.frombuffer(table, RUN)):
-            begin, end, count = (int(run[name]) for name in ("begin", "end", "lanes"))
-            assert 0 <= begin <= end <= count <= lanes
+            count, vectors, mask = (int(run[name]) for name in ("lanes", "vectors", "load_mask"))
+            seen = [lane for lane in range(16) if mask >> lane & 1]
+            assert seen == list(range(seen[0], seen[-1] + 1)) if seen else True
+            assert mask < 1 << count <= 1 << lanes
             assert int(run["store_mask"]) == (1 << count) - 1
-            assert int(run["load_mask"]) == sum(1 << lane for lane in range(begin, end))
-            elements = int(run["src"]) + np.arange(begin, end) * g.stride_w
+            # Several vectors are whole ones, and come from the image.
+            assert vectors == 1 or (vectors > 1 and mask == (1 << lanes) - 1)
+            many = (vectors - 1) * lanes
+            elements = np.array([*range(many), *(many + lane for lane in seen)], int)
+            elements = int(run["src"]) + elements * g.stride_w
             assert np.all((elements >= 0) & (elements < g.ih * g.iw))
-            place, room = int(run["dst"]), int(run["room"])
+            place, room = int(run["dst"]) + many, int(run["room"])
             assert count <= room <= lanes
             flat = written.reshape(-1)
             assert np.all(flat[place + count : place + room] == 1)
             # All of a vector where the runs behind leave no gap.
             assert room == lanes or np.all(flat[place + room : place + room + 1] == 0)
-            written.reshape(-1)[int(run["dst"]) : int(run["dst"]) + count] += 1
+            flat[int(run["dst"]) : place + count] += 1
         expected = np.arange(panels * width) < -(-pixels // lanes) * lanes
         expected = expected.reshape(panels, 1, width)
         np.testing.assert_array_equal(written, np.broadcast_to(expected, written.shape))
