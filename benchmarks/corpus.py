@@ -20,7 +20,7 @@ from pplconv.algorithms import Candidate
 from pplconv.architecture import canonical
 from pplconv.config import TEAM_START_US, Settings
 from pplconv.machine import Machine
-from pplconv.machine.x86_cores import fma_per_cycle
+from pplconv.machine.x86_identity import fma_per_cycle
 from pplconv.planner import Request, Target
 from pplconv.problem import ConvProblem
 

@@ -100,7 +100,8 @@ enum { LARGEST_VECTOR_STRIDE = 0 };
 #endif
 
 #if PPLCONV_VECTOR_BYTES >= 32 || PPLCONV_NEON
-/* Elements 0, stride .. of p, LANES of them, for strides up to 2: nothing after the last is read. */
+/* Elements 0, stride .. of p, LANES of them, for strides up to 2: nothing after the last is read.
+ */
 static inline vector load_whole(const element *p, int64_t stride) {
     if (stride == 1) return *(const unaligned_vector *)p;
 #if PPLCONV_NEON && PPLCONV_F64
@@ -117,8 +118,7 @@ static inline vector load_whole(const element *p, int64_t stride) {
     const vector low = *(const unaligned_vector *)p;
     const vector high = *(const unaligned_vector *)(p + LANES - 1);
     vector_bits lane;
-    for (int i = 0; i < LANES; i++)
-        lane[i] = i < LANES / 2 ? 2 * i : 2 * i + 1;
+    for (int i = 0; i < LANES; i++) lane[i] = i < LANES / 2 ? 2 * i : 2 * i + 1;
     return shuffle(low, high, lane);
 #endif
 }

@@ -37,8 +37,8 @@ static inline void set_run(struct pplconv_run *run, int64_t src, int64_t dst, in
 }
 
 /* The runs of one panel for one tap, from output pixel oh, ow on; `whole` is one of 1 << `shift`
- * pixels, a vector, that all see the image. The geometry comes by value: through a pointer, it would be read
- * again after every run that is written. */
+ * pixels, a vector, that all see the image. The geometry comes by value: through a pointer, it
+ * would be read again after every run that is written. */
 static inline struct pplconv_run *panel_runs(struct pplconv_geometry g, struct pplconv_run whole,
                                              int64_t oh, int64_t ow, int64_t pixels, int shift,
                                              int64_t dst, int64_t kh, int64_t kw, struct seen seen,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pplconv.machine import Machine, arm_cores, midr
-from pplconv.machine.x86_cores import fma_per_cycle
+from pplconv.machine.x86_identity import fma_per_cycle
 
 # Extensions of any of these cores; which of them a kernel may use is for the registry to say.
 ATTRIBUTES = {"aarch64": "+fullfp16,+fp16fml,+dotprod,+i8mm,+bf16", "x86_64": ""}

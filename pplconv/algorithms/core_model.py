@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from ..machine.x86_cores import l3_share, x86_core
+from ..machine.x86_identity import l3_share, x86_core
 from ..problem import Problem
 from .context import PlanContext
 
@@ -15,8 +15,8 @@ STORE_CYCLES = 1.0
 CONVERT_IN_CYCLES = 2.0  # a vector of elements into scratch
 CONVERT_OUT_CYCLES = 3.0  # a vector of outputs from scratch, its place in memory included
 STORE_TRANSPOSED_CYCLES = 5.0  # a vector, L2 to the user array
-# Bytes a cycle of streams from and to the caches of a core that nobody has measured, and cycles of a
-# store into a line taken from another core, by the names of `X86Core`; `CoreModel` has the core's. From L2, no more arrive than the core can load.
+# Rates of a core that nobody has measured, by the names of `X86Core`; `CoreModel` has those of the
+# core. From L2, no more arrives than the core can load.
 USUAL_RATES = {"l2_read": 48.0, "l3_read": 10.0, "memory": 5.0, "l2_write": 16.0, "taken": 100.0}
 BEYOND_L3 = 1.0  # doublings of a core's share of L3 until nothing of an operand is found there
 BROADCASTS_REACHED = 0.92  # of the loads that a core could start, where each element is one

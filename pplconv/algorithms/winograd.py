@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..machine.x86_cores import l3_share
+from ..machine.x86_identity import l3_share
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from .candidate import Candidate, KernelKey, balanced, ceil_div, ragged_groups, round_up

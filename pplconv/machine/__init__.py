@@ -5,6 +5,7 @@
 ``detection.py``     `detect` puts a `Machine` together; `current` is the cached one
 ``cpu.py``           CPUID: vendor, model, and which instruction sets CPU *and* system support
 ``x86_cores.py``     the table of x86 cores: names, rates, which no CPU reports
+``x86_identity.py``  which row a machine has, and what follows from it
 ``arm.py``           AArch64: kinds of cores, instruction sets that all of them have
 ``arm_cores.py``     the table of Arm cores: names, core, caches
 ``midr.py``          which core each CPU of an Arm machine is
@@ -34,6 +35,6 @@ from .arm_cores import core_name
 from .detection import current, detect
 from .machine import CacheLevel, Machine
 from .neighbours import bound_cpus
-from .x86_cores import x86_core
+from .x86_identity import x86_core
 
 __all__ = ["CacheLevel", "Machine", "bound_cpus", "core_name", "current", "detect", "x86_core"]

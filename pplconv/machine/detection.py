@@ -11,7 +11,7 @@ from ..architecture import canonical, here
 from . import arm, arm_cores, caches, cpu, hwcap, midr, quota, topology
 from .machine import Machine
 from .sysctl import Sysctl, sysctl
-from .x86_cores import fma_per_cycle
+from .x86_identity import fma_per_cycle
 
 
 def detect(

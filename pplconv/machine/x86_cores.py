@@ -40,8 +40,8 @@ split
     Cycles of a 256-bit store, of 512 bits on Zen 4, that crosses cache lines: AIDA64's tables of
     unaligned VMOVUPS; that of Haswell agrees with A. Ertl, *Cost of unaligned stores*.
 page
-    Cycles of a store that crosses pages: found for no core but those measured.  Zen counts what lies
-    beyond the page even if a mask leaves all of that out.
+    Cycles of a store that crosses pages: found for no core but those measured.  What lies beyond
+    the page counts even if a mask leaves all of that out.
 taken
     What a team of two loses where its threads share planes of outputs whose lines they share, a
     line: differences of candidates in this project's corpora.
@@ -58,11 +58,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
-from math import log2
-
-from .cpu import is_x86
-from .machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +171,8 @@ _SAPPHIRE = X86Core("Sapphire Rapids", 2, 2, 4, 3, 2, 2, 1, 48, 12, 2048, 1920,
                     masked256=1.0, split=2)
 _EMERALD = replace(_SAPPHIRE, name="Emerald Rapids", l3_share=5120)
 _GRANITE = replace(_SAPPHIRE, name="Granite Rapids", l3_share=4032, l2_read=47, l2_write=16,
-                   l3_read=8.4, memory=4.3, masked512=1.0, page=24, taken=120, measured="2026-11-23")
+                   l3_read=8.4, memory=4.3, masked512=1.0, page=24, taken=120,
+                   measured="2026-11-23")
 _GOLDEN = X86Core("Golden Cove", 2, 0, 4, 3, 0, 2, 0, 48, 12, 1280, 3072, masked256=1.0, split=2)
 _RAPTOR = replace(_GOLDEN, name="Raptor Cove", l2=2048)
 _GRACEMONT = X86Core("Gracemont", 1, 0, 0, 1, 0, 1, 0, 32, 8, 2048, 768)
@@ -298,14 +294,13 @@ _RANGES = (
     _Range(_HYGON, 0x18, 0x00, 0xFF, _ZEN, "Hygon C86"),
 )  # fmt: skip
 
-USUAL_FMAS = {"avx2": 2, "avx512": 2}
-"""What plans take for instruction sets that a row does not have."""
-
-NEIGHBOURS = 6
-"""Slices of L3 that a core finds free, where many share it."""
-
 CORES = tuple(dict.fromkeys(each.core for each in _RANGES))
 """Every row once; of one maker the older ones first."""
+
+
+def cores_of(vendor: str) -> tuple[X86Core, ...]:
+    """Rows of one maker, older ones first."""
+    return tuple(dict.fromkeys(each.core for each in _RANGES if each.vendor == vendor))
 
 
 def find(vendor: str, family: int, model: int, brand: str = "") -> Found | None:
@@ -326,115 +321,3 @@ def find(vendor: str, family: int, model: int, brand: str = "") -> Found | None:
         if each.fits(vendor, family, model, brand):
             return Found(each.core, each.products, True, each.small)
     return None
-
-
-def nearest(vendor: str, isa: str, l1d_bytes: int, l2_bytes: int) -> Found | None:
-    """Row of the core that resembles an unknown one most.
-
-    Rows of the same maker come first, then those with the same instruction set, then those whose
-    L1 and L2 have most nearly these sizes, then the newest.  A maker without rows has all of them.
-
-    Parameters
-    ----------
-    vendor : str
-        As CPUID says it.
-    isa : str
-        The highest instruction set of the machine.
-    l1d_bytes, l2_bytes : int
-        Sizes of the caches; 0 if unknown.
-
-    Returns
-    -------
-    Found or None
-        None for an instruction set that no row has.
-    """
-    own = {each.core for each in _RANGES if each.vendor == vendor}
-    rows = [core for core in CORES if core in own or not own]
-    rows = [core for core in rows if core.isa == isa] or [c for c in CORES if c.isa == isa]
-    if not rows:
-        return None
-
-    def distance(core: X86Core) -> float:
-        sizes = ((core.l1d, l1d_bytes), (core.l2, l2_bytes))
-        return sum(abs(log2(size / (kib << 10))) for kib, size in sizes if size)
-
-    # The last of the nearest.
-    return Found(min(reversed(rows), key=distance), exact=False)
-
-
-@lru_cache(maxsize=16)
-def x86_core(machine: Machine) -> Found | None:
-    """Row of the cores of a machine, of those that plans are made for.
-
-    Parameters
-    ----------
-    machine : Machine
-        Any.
-
-    Returns
-    -------
-    Found or None
-        None if it is no x86 machine, or has an unknown core without AVX2.
-    """
-    if not is_x86(machine.arch):
-        return None
-    found = find(machine.vendor, machine.family, machine.model, machine.cpu_name)
-    if found is None or _renumbered(found, machine):
-        return nearest(machine.vendor, machine.isas[-1], machine.l1d_bytes, machine.l2_bytes)
-    small = found.small
-    if small and machine.efficiency_cores:
-        if {*machine.affinity} <= {*machine.efficiency_cores}:
-            return Found(small, found.products)
-        return found
-    return replace(found, small=None)
-
-
-def _renumbered(found: Found, machine: Machine) -> bool:
-    """Whether a hypervisor gives the core the number of another one.
-
-    Its caches then are not those of the row, but just those of other rows.  Sizes that no core has
-    prove nothing: hypervisors make those up, too.
-    """
-    sizes = machine.l1d_bytes >> 10, machine.l2_bytes >> 10
-    rows = {(each.core.l1d, each.core.l2) for each in _RANGES if each.vendor == machine.vendor}
-    own = {(core.l1d, core.l2) for core in (found.core, found.small) if core}
-    return sizes in rows - own
-
-
-def fma_per_cycle(machine: Machine) -> dict[str, int]:
-    """Vector FMAs that one core of a machine starts in a cycle, by instruction set.
-
-    Parameters
-    ----------
-    machine : Machine
-        Any but those with AArch64 cores.
-
-    Returns
-    -------
-    dict of str to int
-        ``portable`` counts as one: what the compiler makes of it is not known here.
-    """
-    found = x86_core(machine)
-    known = {"avx2": found.core.fma256, "avx512": found.core.fma512} if found else {}
-    return {isa: known.get(isa, 0) or USUAL_FMAS.get(isa, 1) for isa in machine.isas}
-
-
-def l3_share(machine: Machine) -> int:
-    """Bytes of L3 that a core can count on; 0 where there is none.
-
-    Hypervisors show a few CPUs the whole of a cache whose other cores work for others. What the
-    system reports counts only up to some slices: on a Granite Rapids whose two CPUs were shown 480
-    MiB, one core streamed 64 MiB as L3, and weights of 38 MiB came partly from memory.
-
-    Parameters
-    ----------
-    machine : Machine
-        Any.
-
-    Returns
-    -------
-    int
-    """
-    found = x86_core(machine)
-    most = NEIGHBOURS * (found.core.l3_share << 10) if found else machine.l3_share
-    return min(machine.l3_share, most)

@@ -1,6 +1,6 @@
-/* Who takes which task of a phase. Each thread begins with a range of its own, the same one in every
- * call, so that what it wrote the last time lies in its own caches; when that is done it takes from
- * the ranges of others, so that slower cores do less. */
+/* Who takes which task of a phase. Each thread begins with a range of its own, the same one in
+ * every call, so that what it wrote the last time lies in its own caches; when that is done it
+ * takes from the ranges of others, so that slower cores do less. */
 #ifndef PPLCONV_CLAIMS_H
 #define PPLCONV_CLAIMS_H
 
@@ -21,26 +21,24 @@ static inline void pplconv_open_claims(struct pplconv_claims *c, int turn, int r
     __atomic_store_n(&c->range[turn & 1][range].taken, 0, __ATOMIC_RELAXED);
 }
 
-/* The range that a search begins with. A tool that looks for races sees most of them if tasks that
- * touch the same byte are seldom one thread's. */
-static inline int pplconv_first_range(int own, int ranges) {
-#ifdef __SANITIZE_THREAD__
-    static _Thread_local uint32_t drawn;
-    drawn = drawn * 1664525u + 1013904223u + (uint32_t)own;
-    return (int)((drawn >> 8) % (uint32_t)ranges);
-#else
-    (void)ranges;
-    return own;
-#endif
-}
-
 /* A task that nobody has taken, or -1 if there is none. `own` is the thread's range, of `ranges`
  * that divide `tasks`. */
 static inline int64_t pplconv_claim(struct pplconv_claims *c, int turn, int own, int ranges,
                                     int64_t tasks) {
-    const int first = pplconv_first_range(own, ranges);
+#ifdef __SANITIZE_THREAD__
+    /* Neighbours are seldom one thread's, and nobody takes what is another's: tasks that touch the
+     * same byte race, whoever comes first. Any mixture of the bits will do. */
+    for (;;) {
+        const int64_t task =
+            __atomic_fetch_add(&c->range[turn & 1][own].taken, 1, __ATOMIC_RELAXED);
+        uint64_t mixed = ((uint64_t)task + 1) * 0x9e3779b97f4a7c15u ^ (uint64_t)(uintptr_t)c;
+        mixed = (mixed ^ mixed >> 33) * 0xc4ceb9fe1a85ec53u;
+        if (task >= tasks) return -1;
+        if ((int)((mixed >> 33) % (uint64_t)ranges) == own) return task;
+    }
+#else
     for (int i = 0; i < ranges; i++) {
-        const int at = first + i < ranges ? first + i : first + i - ranges;
+        const int at = own + i < ranges ? own + i : own + i - ranges;
         const int64_t begin = tasks * at / ranges, length = tasks * (at + 1) / ranges - begin;
         int64_t *taken = &c->range[turn & 1][at].taken;
         /* A look leaves the line with those who take. */
@@ -49,6 +47,7 @@ static inline int64_t pplconv_claim(struct pplconv_claims *c, int turn, int own,
         if (task < length) return begin + task;
     }
     return -1;
+#endif
 }
 
 #endif

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pplconv.machine import Machine, x86_core
-from pplconv.machine.x86_cores import CORES, X86Core, find, fma_per_cycle, nearest
+from pplconv.machine.x86_cores import CORES, X86Core, find
+from pplconv.machine.x86_identity import fma_per_cycle, l3_share, nearest
 from recorded_cpuinfo import CPUINFO
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -55,6 +56,7 @@ def test_a_row_is_plausible(core: X86Core) -> None:
     known = [speed for speed in speeds if speed]
     assert known == sorted(known, reverse=True)
     assert 0 <= core.l2_write <= 64
+    assert 0 <= core.taken <= 200
     for cycles in (core.masked256, core.masked512, core.split, core.page):
         assert cycles == 0 or 1 <= cycles <= 40
     assert all(getattr(core, entry.name) is not None for entry in fields(core))
@@ -67,12 +69,17 @@ def test_names_are_told_apart() -> None:
 
 def test_what_this_project_measured() -> None:
     """As its notes say; a virtual machine of each."""
-    assert {core.name for core in CORES if core.measured} == {"Zen 3", "Zen 4", "Zen 5"}
+    assert {core.name for core in CORES if core.measured} == {
+        "Zen 3", "Zen 4", "Zen 5", "Granite Rapids"
+    }  # fmt: skip
     zen3, zen4, zen5 = row("Zen 3"), row("Zen 4"), row("Zen 5")
     assert (zen3.masked256, zen3.split, zen3.l3_read) == (15, 1, 20)
     assert (zen4.fma512, zen4.loads512, zen4.stores512, zen4.l2_read) == (1, 1, 0.5, 32)
     assert (zen4.masked256, zen4.masked512, zen4.page) == (12, 2, 34)
     assert (zen5.masked256, zen5.l2_write, zen5.l3_read, zen5.page) == (1, 60, 27, 23)
+    granite = row("Granite Rapids")
+    assert (granite.l2_read, granite.l2_write, granite.l3_read) == (47, 16, 8.4)
+    assert (granite.page, granite.taken, zen4.taken, zen5.taken) == (24, 120, 100, 20)
 
 
 @pytest.mark.parametrize("head", CPUINFO)
@@ -197,8 +204,17 @@ def test_a_core_under_the_number_of_another() -> None:
     assert str(x86_core(rocket)) == "Rocket Lake (11th Core)"
     assert fma_per_cycle(rocket)["avx512"] == 1
     granite = replace(rocket, l2_bytes=2 * MIB)
-    assert str(x86_core(granite)) == "unknown core; rates of Granite Rapids, the nearest by features"
+    nearest_row = "unknown core; rates of Granite Rapids, the nearest by features"
+    assert str(x86_core(granite)) == nearest_row
     assert fma_per_cycle(granite)["avx512"] == 2
     # The caches that emulators make up are those of no core, and prove nothing.
     made_up = replace(rocket, l1d_bytes=32 * KIB, l2_bytes=4 * MIB)
     assert str(x86_core(made_up)) == "Rocket Lake (11th Core)"
+
+
+def test_a_core_counts_on_some_slices_of_l3() -> None:
+    granite = machine("GenuineIntel 6 173 Intel(R) Xeon(R) 6972P", l3_bytes=480 * MIB, l3_cpus=2)
+    assert granite.l3_share == 240 * MIB
+    assert l3_share(granite) == 6 * 4032 * KIB
+    assert l3_share(replace(granite, l3_bytes=8 * MIB)) == 4 * MIB
+    assert l3_share(Machine(l3_bytes=MIB)) == MIB

@@ -13,41 +13,40 @@ import pytest
 pytestmark = pytest.mark.unsanitized("preloads a library of its own")
 
 SHIM = Path(__file__).resolve().parent / "native" / "openmp_on_pthreads.c"
-FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror")
+LOOPS = Path(__file__).resolve().parents[2] / "pplconv" / "schedules"
+FLAGS = ("-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", f"-I{LOOPS}")
 
+# Phases of tasks as the package's teams have them, and what else it asks OpenMP for.
 SHARED_OUT = """
 #include <omp.h>
 #include <stdio.h>
 #include <string.h>
-static int turns[1000], threads[3];
-static int check(long first, long past, long step, int chunk, int team) {
+#include "pplconv_claims.h"
+static int turns[3][1000];
+static int check(long tasks, int team, int ranges) {
+    struct pplconv_claims claims;
+    int wrong = 0;
     memset(turns, 0, sizeof turns);
-    const long up = step > 0 ? past : first, down = step > 0 ? first : past;
+    memset(&claims, 1, sizeof claims);
+    for (int i = 0; i < ranges; i++) pplconv_open_claims(&claims, 0, i);
     #pragma omp parallel num_threads(team)
-    {
-        #pragma omp for schedule(nonmonotonic: dynamic, chunk) nowait
-        for (long i = first; i < up; i += step) __atomic_fetch_add(&turns[i], 1, __ATOMIC_RELAXED);
-        #pragma omp for schedule(nonmonotonic: dynamic, chunk) nowait
-        for (long i = first; i > down; i -= -step)
-            __atomic_fetch_add(&turns[i], 1, __ATOMIC_RELAXED);
-        #pragma omp for schedule(nonmonotonic: dynamic, 1)
-        for (long i = 0; i < 3; i++)
-            if (omp_get_num_threads() == team) threads[i] = omp_get_thread_num() < team;
+    for (int phase = 0; phase < 3; phase++) {
+        const int own = omp_get_thread_num() % ranges;
+        pplconv_open_claims(&claims, phase + 1, own);
+        for (long task; (task = pplconv_claim(&claims, phase, own, ranges, tasks)) >= 0;)
+            __atomic_fetch_add(&turns[phase][task], 1, __ATOMIC_RELAXED);
+        #pragma omp barrier
     }
-    int wrong = threads[0] + threads[1] + threads[2] != 3;
-    for (long i = 0; i < 1000; i++) {
-        long d = step > 0 ? i - first : first - i, s = step > 0 ? step : -step;
-        int in = d >= 0 && d % s == 0 && (step > 0 ? i < past : i > past);
-        wrong += turns[i] != in;
-    }
+    for (int phase = 0; phase < 3; phase++)
+        for (long i = 0; i < 1000; i++) wrong += turns[phase][i] != (i < tasks);
     return wrong;
 }
 int main(void) {
     int wrong = 0, inner = 0, sum = 0;
     for (int team = 1; team < 6; team++)
-        for (int chunk = 1; chunk < 9; chunk += 3)
-            wrong += check(0, 1000, 1, chunk, team) + check(3, 998, 7, chunk, team) +
-                     check(999, -1, -3, chunk, team) + check(5, 5, 1, chunk, team);
+        for (int ranges = 1; ranges <= team; ranges++)
+            wrong += check(1000, team, ranges) + check(7, team, ranges) + check(2, team, ranges) +
+                     check(0, team, ranges);
     #pragma omp parallel num_threads(3) reduction(+ : sum)
     {
         #pragma omp parallel num_threads(4)
@@ -61,15 +60,29 @@ int main(void) {
 """
 # Each task adds to a sum of its own, or all of them to one.
 ADDING = """
+#include <omp.h>
 #include <stdio.h>
+#include "pplconv_claims.h"
 int main(int argc, char **argv) {
     static long sums[64];
+    static struct pplconv_claims claims;
     long total = 0;
     (void)argv;
-    #pragma omp parallel for num_threads(3) schedule(nonmonotonic: dynamic, 1)
-    for (int task = 0; task < 64; task++) sums[argc > 1 ? 0 : task] += task;
+    #pragma omp parallel num_threads(3)
+    for (long task; (task = pplconv_claim(&claims, 0, omp_get_thread_num(), 3, 64)) >= 0;)
+        sums[argc > 1 ? 0 : task] += task;
     for (int task = 0; task < 64; task++) total += sums[task];
     printf("%ld\\n", total);
+    return 0;
+}
+"""
+# A thread that has done its own range takes from the others, nearest first.
+ORDER = """
+#include <stdio.h>
+#include "pplconv_claims.h"
+int main(void) {
+    static struct pplconv_claims claims;
+    for (long task; (task = pplconv_claim(&claims, 0, 1, 3, 8)) >= 0;) printf("%ld ", task);
     return 0;
 }
 """
@@ -103,6 +116,11 @@ def test_every_turn_is_made_once(tmp_path):
     done = run(tmp_path, SHARED_OUT)
     # Nothing wrong, three inner teams of one, the sum, and no team outside of a region.
     assert (done.returncode, done.stdout.split()) == (0, ["0", "3", "4950", "1"]), done.stderr
+
+
+def test_a_thread_begins_with_its_own_tasks(tmp_path):
+    """The same ones in every call: what they wrote the last time lies in its caches."""
+    assert run(tmp_path, ORDER).stdout.split() == ["2", "3", "4", "5", "6", "7", "0", "1"]
 
 
 def test_tasks_of_their_own_are_no_race(tmp_path):

@@ -1,10 +1,11 @@
-/* Preloaded before libgomp: what gcc and Cython make of parallel regions, barriers and dynamic
- * loops, on plain pthreads, for ThreadSanitizer. It knows pthreads; libgomp's futexes it does not
- * see, and would report every region as a race.
+/* Preloaded before libgomp: what gcc and Cython make of parallel regions and barriers, on plain
+ * pthreads, for ThreadSanitizer. It knows pthreads; libgomp's futexes it does not see, and would
+ * report every region as a race.
  *
  * Every region creates its threads and joins them: threads are ordered where a region begins,
- * where it ends and at its barriers, and nowhere else. Loops are shared out by relaxed atomics,
- * which order nothing, so that two tasks race in the tool's eyes even if one ran after the other.
+ * where it ends and at its barriers, and nowhere else. The package shares tasks out by relaxed
+ * atomics, which order nothing, so that two tasks race in the tool's eyes even if one ran after the
+ * other.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -20,13 +21,11 @@ struct team {
     void *data;
     unsigned size;
     pthread_barrier_t barrier;
-    uint64_t region;
 };
 
 struct member {
     struct team *team;
     unsigned number;
-    int64_t first, step, turns, chunk, next; /* of the loop at hand */
 };
 
 static __thread struct member *self;
@@ -54,18 +53,8 @@ static unsigned default_size(void) {
     return asked < 1 ? 1 : asked > THREADS ? THREADS : (unsigned)asked;
 }
 
-static void set_loop(struct member *m, long first, long past, long step, long chunk) {
-    const int64_t distance = step > 0 ? past - first + step - 1 : first - past - step - 1;
-    m->first = first;
-    m->step = step;
-    m->chunk = chunk;
-    m->turns = distance / (step > 0 ? step : -step);
-    m->next = 0;
-}
-
-/* Regions within regions run on one thread, as OpenMP has it unless told otherwise. Members begin
- * as `start`, which may be in a loop already. */
-static void run_team(void (*function)(void *), void *data, unsigned size, struct member start) {
+/* Regions within regions run on one thread, as OpenMP has it unless told otherwise. */
+void GOMP_parallel(void (*function)(void *), void *data, unsigned size, unsigned flags) {
     struct member *const outer = self;
     struct team team = {.function = function, .data = data};
     struct member members[THREADS];
@@ -73,13 +62,11 @@ static void run_team(void (*function)(void *), void *data, unsigned size, struct
     team.size = in_team() ? 1 : size ? size : default_size();
     if (team.size > THREADS) give_up("a team is larger than it can be here");
     if (pthread_barrier_init(&team.barrier, NULL, team.size)) give_up("no barrier");
-    team.region = (uint64_t)__atomic_fetch_add(&regions, 1, __ATOMIC_RELAXED);
+    (void)flags;
+    __atomic_fetch_add(&regions, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&threads_started, team.size - 1, __ATOMIC_RELAXED);
-    start.team = &team;
-    for (unsigned i = 0; i < team.size; i++) {
-        members[i] = start;
-        members[i].number = i;
-    }
+    for (unsigned i = 0; i < team.size; i++)
+        members[i] = (struct member){.team = &team, .number = i};
     for (unsigned i = 1; i < team.size; i++)
         if (pthread_create(&threads[i], NULL, work, &members[i])) give_up("no thread");
     work(&members[0]);
@@ -89,61 +76,9 @@ static void run_team(void (*function)(void *), void *data, unsigned size, struct
     pthread_barrier_destroy(&team.barrier);
 }
 
-void GOMP_parallel(void (*function)(void *), void *data, unsigned size, unsigned flags) {
-    (void)flags;
-    run_team(function, data, size, (struct member){0});
-}
-
-void GOMP_parallel_loop_nonmonotonic_dynamic(void (*function)(void *), void *data, unsigned size,
-                                             long first, long past, long step, long chunk,
-                                             unsigned flags) {
-    struct member start = {0};
-    (void)flags;
-    set_loop(&start, first, past, step, chunk);
-    run_team(function, data, size, start);
-}
-
 void GOMP_barrier(void) {
     if (in_team()) pthread_barrier_wait(&self->team->barrier);
 }
-
-/* Which thread makes the turns from `turn` on: any mixture of the bits will do. */
-static unsigned owner(const struct team *team, int64_t turn) {
-    uint64_t mixed =
-        ((uint64_t)turn + 1) * 0x9e3779b97f4a7c15u ^ team->region * 0xff51afd7ed558ccdu;
-    mixed = (mixed ^ mixed >> 33) * 0xc4ceb9fe1a85ec53u;
-    return (unsigned)((mixed >> 33) % team->size);
-}
-
-bool GOMP_loop_nonmonotonic_dynamic_next(long *begin, long *end) {
-    struct member *const m = self;
-    while (m->next < m->turns && owner(m->team, m->next) != m->number) m->next += m->chunk;
-    if (m->next >= m->turns) return false;
-    const int64_t past = m->next + m->chunk < m->turns ? m->next + m->chunk : m->turns;
-    *begin = m->first + m->next * m->step;
-    *end = m->first + past * m->step;
-    m->next = past;
-    return true;
-}
-
-bool GOMP_loop_nonmonotonic_dynamic_start(long first, long past, long step, long chunk, long *begin,
-                                          long *end) {
-    if (self == NULL) give_up("a loop outside of any region");
-    set_loop(self, first, past, step, chunk);
-    return GOMP_loop_nonmonotonic_dynamic_next(begin, end);
-}
-
-bool GOMP_loop_dynamic_start(long first, long past, long step, long chunk, long *begin, long *end) {
-    return GOMP_loop_nonmonotonic_dynamic_start(first, past, step, chunk, begin, end);
-}
-
-bool GOMP_loop_dynamic_next(long *begin, long *end) {
-    return GOMP_loop_nonmonotonic_dynamic_next(begin, end);
-}
-
-void GOMP_loop_end(void) { GOMP_barrier(); }
-
-void GOMP_loop_end_nowait(void) {}
 
 int omp_get_thread_num(void) { return self ? (int)self->number : 0; }
 

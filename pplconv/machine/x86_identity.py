@@ -1,0 +1,128 @@
+"""Which row of the table of x86 cores a machine has, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from math import log2
+
+from .cpu import is_x86
+from .machine import Machine
+from .x86_cores import CORES, Found, X86Core, cores_of, find
+
+USUAL_FMAS = {"avx2": 2, "avx512": 2}
+"""What plans take for instruction sets that a row does not have."""
+
+NEIGHBOURS = 6
+"""Slices of L3 that a core finds free, where many share it."""
+
+
+def nearest(vendor: str, isa: str, l1d_bytes: int, l2_bytes: int) -> Found | None:
+    """Row of the core that resembles an unknown one most.
+
+    Rows of the same maker come first, then those with the same instruction set, then those whose
+    L1 and L2 have most nearly these sizes, then the newest.  A maker without rows has all of them.
+
+    Parameters
+    ----------
+    vendor : str
+        As CPUID says it.
+    isa : str
+        The highest instruction set of the machine.
+    l1d_bytes, l2_bytes : int
+        Sizes of the caches; 0 if unknown.
+
+    Returns
+    -------
+    Found or None
+        None for an instruction set that no row has.
+    """
+    rows = cores_of(vendor) or CORES
+    fit = [core for core in rows if core.isa == isa] or [c for c in CORES if c.isa == isa]
+    if not fit:
+        return None
+
+    def distance(core: X86Core) -> float:
+        sizes = ((core.l1d, l1d_bytes), (core.l2, l2_bytes))
+        return sum(abs(log2(size / (kib << 10))) for kib, size in sizes if size)
+
+    # The last of the nearest.
+    return Found(min(reversed(fit), key=distance), exact=False)
+
+
+@lru_cache(maxsize=16)
+def x86_core(machine: Machine) -> Found | None:
+    """Row of the cores of a machine, of those that plans are made for.
+
+    Parameters
+    ----------
+    machine : Machine
+        Any.
+
+    Returns
+    -------
+    Found or None
+        None if it is no x86 machine, or has an unknown core without AVX2.
+    """
+    if not is_x86(machine.arch):
+        return None
+    found = find(machine.vendor, machine.family, machine.model, machine.cpu_name)
+    if found is None or _renumbered(found, machine):
+        return nearest(machine.vendor, machine.isas[-1], machine.l1d_bytes, machine.l2_bytes)
+    small = found.small
+    if small and machine.efficiency_cores:
+        if {*machine.affinity} <= {*machine.efficiency_cores}:
+            return Found(small, found.products)
+        return found
+    return replace(found, small=None)
+
+
+def _renumbered(found: Found, machine: Machine) -> bool:
+    """Whether a hypervisor gives the core the number of another one.
+
+    Its caches then are not those of the row, but just those of other rows.  Sizes that no core has
+    prove nothing: hypervisors make those up, too.
+    """
+    sizes = machine.l1d_bytes >> 10, machine.l2_bytes >> 10
+    rows = {(core.l1d, core.l2) for core in cores_of(machine.vendor)}
+    own = {(core.l1d, core.l2) for core in (found.core, found.small) if core}
+    return sizes in rows - own
+
+
+def fma_per_cycle(machine: Machine) -> dict[str, int]:
+    """Vector FMAs that one core of a machine starts in a cycle, by instruction set.
+
+    Parameters
+    ----------
+    machine : Machine
+        Any but those with AArch64 cores.
+
+    Returns
+    -------
+    dict of str to int
+        ``portable`` counts as one: what the compiler makes of it is not known here.
+    """
+    found = x86_core(machine)
+    known = {"avx2": found.core.fma256, "avx512": found.core.fma512} if found else {}
+    return {isa: known.get(isa, 0) or USUAL_FMAS.get(isa, 1) for isa in machine.isas}
+
+
+def l3_share(machine: Machine) -> int:
+    """Bytes of L3 that a core can count on; 0 where there is none.
+
+    Hypervisors show a few CPUs the whole of a cache whose other cores work for others. What the
+    system reports counts only up to some slices: on a Granite Rapids whose two CPUs were shown 480
+    MiB, one core streamed 64 MiB as L3, and weights of 38 MiB came partly from memory.
+
+    Parameters
+    ----------
+    machine : Machine
+        Any.
+
+    Returns
+    -------
+    int
+    """
+    found = x86_core(machine)
+    most = NEIGHBOURS * (found.core.l3_share << 10) if found else machine.l3_share
+    return min(machine.l3_share, most)
