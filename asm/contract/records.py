@@ -60,8 +60,8 @@ SEGMENT = Record(
 RUN = Record(
     "pplconv_run",
     "/* One run of output pixels of one image row, for one tap: `lanes` packed elements from\n"
-    " * `dst` on, of which those of load_mask, neighbours, come from the image and the others are\n"
-    " * padding. Lane i comes from element src + i * stride of the channel plane. This run\n"
+    " * `dst` on. Lanes set in load_mask, which are neighbours, come from the image, the others\n"
+    " * are padding. Lane i comes from element src + i * stride of the channel plane. This run\n"
     " * and those behind it write the first `room` elements from `dst` on, so that those\n"
     " * beyond `lanes` may hold anything until then. Of a vector that comes from the image as a\n"
     " * whole there may be several, one behind the other: `vectors`, else 1. */",

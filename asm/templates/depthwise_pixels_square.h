@@ -4,8 +4,8 @@
 
 #include "depthwise_pixels_strip.h"
 
-/* What the strips of a plane share, or those of some planes, is to stay in L1 meanwhile: lines that
- * they read, and of planes what they store, too. */
+/* What the strips of a plane share, or those of some planes, is to stay in L1 meanwhile. What they
+ * store counts only where several planes go together. */
 enum { NEAR_BYTES = 32768, LEAST_ROWS = 8 };
 
 static inline int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }

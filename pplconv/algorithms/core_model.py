@@ -60,7 +60,7 @@ class CoreModel:
     l3_bytes : int
         A core's share of L3.
     taken : float
-        Cycles of a store into a line that another core has written.
+        Cycles until a line comes that another core has written.
     """
 
     fma_per_cycle: float

@@ -119,11 +119,11 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
 def _border_lines(nest: NestBlocking, threads: int) -> int:
     """Lines of outputs that two threads store into where their pixels meet.
 
-    Planes that are no whole number of lines, or segments that are none, leave one in each plane.
+    There is one in each plane, unless both planes and segments are whole lines.
     """
-    size = nest.numerics.sum_bytes
+    size, plane = nest.numerics.destination_bytes, nest.matrix.c.column
     apart = nest.y_in_rows or nest.problem.block or nest.hw_segments == 1
-    whole = (nest.problem.output_pixels * size) % LINE == (nest.hw_segment * size) % LINE == 0
+    whole = (plane * size) % LINE == (nest.hw_segment * size) % LINE == 0
     outer = ceil_div(nest.matrix.groups, nest.group_segment) * nest.images
     alone = outer % threads == 0
     return 0 if threads == 1 or apart or whole or alone else nest.oc

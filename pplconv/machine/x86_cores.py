@@ -43,8 +43,8 @@ page
     Cycles of a store that crosses pages: found for no core but those measured.  What lies beyond
     the page counts even if a mask leaves all of that out.
 taken
-    What a team of two loses where its threads share planes of outputs whose lines they share, a
-    line: differences of candidates in this project's corpora.
+    Cycles until a line comes that another core has written: what a team of two loses for each line
+    that both threads store into, by differences of candidates in this project's corpora.
 measured
     Measured by this project, on the date that the row has: of Zen 3 fma, l2, l3, memory, masked and
     split, of Zen 4 fma, the loads, stores and split of 512 bits, l2_read, l3, memory, masked and
@@ -85,7 +85,7 @@ class X86Core:
     split, page : float
         Cycles of a store across lines, and across pages.
     taken : float
-        Cycles of a store into a line that another core has written.
+        Cycles until a line comes that another core has written.
     measured : str
         When this project measured the core; "" if it has not.
     """

@@ -68,7 +68,9 @@ def x86_core(machine: Machine) -> Found | None:
         return None
     found = find(machine.vendor, machine.family, machine.model, machine.cpu_name)
     if found is None or _renumbered(found, machine):
-        return nearest(machine.vendor, machine.isas[-1], machine.l1d_bytes, machine.l2_bytes)
+        read = machine.l3_bytes > 0
+        sizes = (machine.l1d_bytes, machine.l2_bytes) if read else (0, 0)
+        return nearest(machine.vendor, machine.isas[-1], *sizes)
     small = found.small
     if small and machine.efficiency_cores:
         if {*machine.affinity} <= {*machine.efficiency_cores}:
@@ -80,13 +82,19 @@ def x86_core(machine: Machine) -> Found | None:
 def _renumbered(found: Found, machine: Machine) -> bool:
     """Whether a hypervisor gives the core the number of another one.
 
-    Its caches then are not those of the row, but just those of other rows.  Sizes that no core has
-    prove nothing: hypervisors make those up, too.
+    A cache then has twice the size that the row says, or half of it, and both are just those of
+    other rows.  Sizes that no core has prove nothing, as hypervisors make those up, too; nor do
+    those of a machine without an L3, which nobody may have read.
     """
     sizes = machine.l1d_bytes >> 10, machine.l2_bytes >> 10
     rows = {(core.l1d, core.l2) for core in cores_of(machine.vendor)}
-    own = {(core.l1d, core.l2) for core in (found.core, found.small) if core}
-    return sizes in rows - own
+    if machine.l3_bytes == 0 or sizes not in rows:
+        return False
+    own = [(core.l1d, core.l2) for core in (found.core, found.small) if core]
+    return all(
+        any(abs(log2(size / known)) >= 1 for size, known in zip(sizes, each, strict=True))
+        for each in own
+    )
 
 
 def fma_per_cycle(machine: Machine) -> dict[str, int]:

@@ -33,7 +33,6 @@ cdef struct Move:
     const char *x
     char *y
     void (*task)(const Move *move, int64_t task) noexcept nogil
-    int64_t tasks, shares
 
 
 cdef struct Piece:
@@ -185,19 +184,14 @@ cdef void unpack_piece(const Move *move, int64_t task) noexcept nogil:
     k.store_transposed(&a)
 
 
-cdef void move_share(const void *job, int64_t share, char *scratch) noexcept nogil:
+cdef void move_one(const void *job, int64_t task, char *scratch) noexcept nogil:
     cdef const Move *move = <const Move *> job
-    cdef int64_t task
-    for task in range(move.tasks * share // move.shares, move.tasks * (share + 1) // move.shares):
-        move.task(move, task)
+    move.task(move, task)
 
 
 cdef void move_all(Move *move, int team) noexcept nogil:
     cdef Phase phase
-    # Each thread gets a share of neighbouring tasks. Fetched one by one, they take a third longer
-    # at 1 MB: the data that a core moved last time are then in another core's cache.
-    move.tasks, move.shares = count(move.planes), team
-    phase.run, phase.job, phase.tasks = move_share, move, team
+    phase.run, phase.job, phase.tasks = move_one, move, count(move.planes)
     # No hooks: nothing is computed, and subnormal numbers stay as they are.
     run_team(&phase, 1, 1, NULL, NULL, 0, team)
 

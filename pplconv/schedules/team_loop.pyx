@@ -19,6 +19,7 @@ cdef extern from "pplconv_claims.h" nogil:
     int PPLCONV_RANGES
     struct pplconv_claims:
         pass
+    void pplconv_begin_claims(pplconv_claims *c, int threads)
     void pplconv_open_claims(pplconv_claims *c, int turn, int range)
     int64_t pplconv_claim(pplconv_claims *c, int turn, int own, int ranges, int64_t tasks)
 
@@ -94,8 +95,7 @@ cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *
             hooks.leave(entered)
         return
     lead = current_lead()
-    for p in range(min(team, PPLCONV_RANGES)):
-        pplconv_open_claims(&claims, 0, p)
+    pplconv_begin_claims(&claims, team)
     with parallel(num_threads=team):
         entered = 0
         if hooks != NULL:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pplconv.algorithms import CoreModel, PlanContext
-from pplconv.algorithms.core_model import step_cycles
+from pplconv.algorithms.core_model import step_cycles, taken_cycles
+from pplconv.algorithms.nest import Nest
 from pplconv.machine import Machine
 from pplconv.numerics import numerics_of
+from pplconv.problem import ConvProblem
 
 SINGLE = numerics_of("f32", "f32")
 
@@ -97,3 +99,31 @@ def test_a_type_may_have_a_rate_of_its_own() -> None:
         for kind in ("f16", "f32")
     ]
     assert [core.fma_per_cycle for core in of] == [2.0, 1.0]
+
+
+def test_borders_inside_lines_cost_both_threads() -> None:
+    core = rates(X86, "avx512", 16)
+    assert core.taken == 100
+    assert [taken_cycles(core, threads, 7) for threads in (1, 2, 3, 64)] == [0, 700, 1400, 1400]
+
+
+@pytest.mark.parametrize(
+    ("size", "layout", "segment", "cut"),
+    [
+        (14, "NCHW", 98, True),  # neither planes nor segments are whole lines
+        (16, "NCHW", 128, False),
+        (16, "NCHW", 120, True),
+        (14, "NCHW", 196, False),  # nothing is divided
+        (14, "NHWC", 98, False),  # pixels are whole lines
+    ],
+)
+def test_teams_that_divide_planes_inside_a_line(
+    size: int, layout: str, segment: int, cut: bool
+) -> None:
+    problem = ConvProblem.parse(f"mb1ic64ih{size}oc64kh1", layout=layout)
+    nest = Nest(
+        problem, SINGLE, "pointwise", False, "channels", 16, 14, 32, 64, 64, segment, 1, True
+    )
+    core = rates(X86, "avx512", 16)
+    team = [nest.cost(core, threads)["team"] for threads in (1, 2)]
+    assert team == [0, core.team_cycles + (64 * core.taken if cut else 0)]

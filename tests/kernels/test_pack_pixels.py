@@ -139,3 +139,12 @@ def test_runs_cover_each_packed_pixel_once(lanes, rng):
         expected = np.arange(panels * width) < -(-pixels // lanes) * lanes
         expected = expected.reshape(panels, 1, width)
         np.testing.assert_array_equal(written, np.broadcast_to(expected, written.shape))
+
+
+def test_a_row_longer_than_a_run_can_be():
+    """A run counts its vectors in 16 bits."""
+    g = Geometry(1, 300001, 1, 300001, 1, 1, 1, 1, 1, 1, 0, 0)
+    table = np.frombuffer(make_runs(g, 0, g.pixels, 2, g.pixels + 1, g.pixels + 1), RUN)
+    assert [int(run["vectors"]) for run in table] == [65535, 65535, 18930, 1, 1]
+    assert [int(run["dst"]) for run in table] == [0, 131070, 262140, 300000, 300001]
+    assert [int(run["lanes"]) for run in table] == [2, 2, 2, 1, 1]

@@ -132,7 +132,9 @@ def test_of_a_machine() -> None:
     off = replace(HYBRID, cores=((0, 1),), efficiency_cores=(), affinity=(0, 1))
     assert str(x86_core(off)) == "Golden Cove (12th Core)"
     assert str(x86_core(replace(HYBRID, affinity=(2, 3)))) == "Gracemont (12th Core)"
-    unknown = replace(HYBRID, model=0xC6, l1d_bytes=48 * KIB, l2_bytes=3 * MIB)
+    unknown = replace(
+        HYBRID, model=0xC6, l1d_bytes=48 * KIB, l2_bytes=3 * MIB, l3_bytes=36 * MIB
+    )
     assert str(x86_core(unknown)) == "unknown core; rates of Raptor Cove, the nearest by features"
     assert x86_core(replace(unknown, isas=("portable",))) is None
 
@@ -152,6 +154,7 @@ def machine(head: str, **more: Any) -> Machine:
             "isas": ALL,
             "l1d_bytes": found.core.l1d * KIB,
             "l2_bytes": found.core.l2 * KIB,
+            "l3_bytes": found.core.l3_share * KIB,
             **more,
         },
     )
@@ -184,9 +187,7 @@ def test_plans_take_the_fmas_of_the_row(head: str) -> None:
     ],
 )
 def test_fma_rates(vendor: str, family: int, model: int, avx2: int, avx512: int) -> None:
-    here = Machine(
-        arch="x86_64", vendor=vendor, family=family, model=model, isas=ALL, l2_bytes=4 * MIB
-    )
+    here = Machine(arch="x86_64", vendor=vendor, family=family, model=model, isas=ALL)
     assert fma_per_cycle(here) == {"portable": 1, "avx2": avx2, "avx512": avx512}
 
 
@@ -207,9 +208,15 @@ def test_a_core_under_the_number_of_another() -> None:
     nearest_row = "unknown core; rates of Granite Rapids, the nearest by features"
     assert str(x86_core(granite)) == nearest_row
     assert fma_per_cycle(granite)["avx512"] == 2
-    # The caches that emulators make up are those of no core, and prove nothing.
+    # The caches that emulators make up are those of no core, and prove nothing; nor do sizes that
+    # stand for those that nobody has read.
     made_up = replace(rocket, l1d_bytes=32 * KIB, l2_bytes=4 * MIB)
     assert str(x86_core(made_up)) == "Rocket Lake (11th Core)"
+    assert str(x86_core(replace(granite, l3_bytes=0))) == "Rocket Lake (11th Core)"
+    # Products of one number differ by less: some of the 13th generation have the L2 of the 12th.
+    raptor = machine("GenuineIntel 6 191 13th Gen Intel(R) Core(TM) i5-13400")
+    smaller = replace(raptor, l2_bytes=1280 * KIB)
+    assert str(x86_core(smaller)) == "Raptor Cove (13th and 14th Core)"
 
 
 def test_a_core_counts_on_some_slices_of_l3() -> None:

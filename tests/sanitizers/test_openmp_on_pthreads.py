@@ -28,7 +28,7 @@ static int check(long tasks, int team, int ranges) {
     int wrong = 0;
     memset(turns, 0, sizeof turns);
     memset(&claims, 1, sizeof claims);
-    for (int i = 0; i < ranges; i++) pplconv_open_claims(&claims, 0, i);
+    pplconv_begin_claims(&claims, team);
     #pragma omp parallel num_threads(team)
     for (int phase = 0; phase < 3; phase++) {
         const int own = omp_get_thread_num() % ranges;
@@ -112,8 +112,9 @@ def run(
     )
 
 
-def test_every_turn_is_made_once(tmp_path):
-    done = run(tmp_path, SHARED_OUT)
+@pytest.mark.parametrize("sanitize", [[], ["-fsanitize=thread"]], ids=["plain", "tsan"])
+def test_every_task_is_run_once(tmp_path, sanitize):
+    done = run(tmp_path, SHARED_OUT, sanitize)
     # Nothing wrong, three inner teams of one, the sum, and no team outside of a region.
     assert (done.returncode, done.stdout.split()) == (0, ["0", "3", "4950", "1"]), done.stderr
 
