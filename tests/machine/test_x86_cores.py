@@ -132,9 +132,7 @@ def test_of_a_machine() -> None:
     off = replace(HYBRID, cores=((0, 1),), efficiency_cores=(), affinity=(0, 1))
     assert str(x86_core(off)) == "Golden Cove (12th Core)"
     assert str(x86_core(replace(HYBRID, affinity=(2, 3)))) == "Gracemont (12th Core)"
-    unknown = replace(
-        HYBRID, model=0xC6, l1d_bytes=48 * KIB, l2_bytes=3 * MIB, l3_bytes=36 * MIB
-    )
+    unknown = replace(HYBRID, model=0xC6, l1d_bytes=48 * KIB, l2_bytes=3 * MIB, l3_bytes=36 * MIB)
     assert str(x86_core(unknown)) == "unknown core; rates of Raptor Cove, the nearest by features"
     assert x86_core(replace(unknown, isas=("portable",))) is None
 
