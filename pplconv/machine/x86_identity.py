@@ -62,15 +62,16 @@ def x86_core(machine: Machine) -> Found | None:
     Returns
     -------
     Found or None
-        None if it is no x86 machine, or has an unknown core without AVX2.
+        None if it is no x86 machine, or has an unknown core without AVX2, or one whose caches
+        nobody could read: without an L3 their sizes may be no more than defaults.
     """
     if not is_x86(machine.arch):
         return None
     found = find(machine.vendor, machine.family, machine.model, machine.cpu_name)
     if found is None or _renumbered(found, machine):
-        read = machine.l3_bytes > 0
-        sizes = (machine.l1d_bytes, machine.l2_bytes) if read else (0, 0)
-        return nearest(machine.vendor, machine.isas[-1], *sizes)
+        if machine.l3_bytes == 0:
+            return None
+        return nearest(machine.vendor, machine.isas[-1], machine.l1d_bytes, machine.l2_bytes)
     small = found.small
     if small and machine.efficiency_cores:
         if {*machine.affinity} <= {*machine.efficiency_cores}:
