@@ -157,6 +157,7 @@ setup(
         extension("schedules.gemm"),
         extension("schedules.gemm_checks"),
         extension("schedules.direct"),
+        extension("schedules.planes"),
         extension("schedules.winograd"),
         extension("schedules.depthwise"),
         extension("schedules.relayout"),

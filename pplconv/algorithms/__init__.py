@@ -6,6 +6,7 @@
 ``direct.py``            any convolution without im2col
 ``pointwise.py``         1x1 as a matrix product on the user's array
 ``im2col.py``            any convolution, tiles of pixels packed into scratch
+``planes.py``            im2col of few channels in NCHW without its copies
 ``gemm.py``              the matrix product
 ``tiled.py``             the candidates of these three: tiles, blocks, segments
 ``nest.py``              one candidate of the GEMM nest

@@ -1,7 +1,7 @@
 """Tiled im2col: one tile of pixels at a time is packed into scratch and multiplied.
 
 The method of the OpenPPL Arm Server slides ("Tile Im2col"): scratch is proportional to a
-tile and the team, never to the image.
+tile and the team, never to the image. `planes` has the candidates that copy no row for each tap.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Iterator
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
+from . import planes
+from .candidate import Candidate
 from .context import PlanContext
 from .core_model import direct_sum_floor
-from .nest import Nest
 from .tiled import candidates as tiled_candidates
 
 NAME = "im2col"
@@ -24,6 +25,7 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     return None
 
 
-def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Nest]:
-    """Yield the nests worth an estimate."""
-    return tiled_candidates(problem, around, NAME, packed=True)
+def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
+    """Yield the nests worth an estimate, and the loops that leave rows in place."""
+    yield from planes.candidates(problem, around)
+    yield from tiled_candidates(problem, around, NAME, packed=True)

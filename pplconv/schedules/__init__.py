@@ -4,6 +4,7 @@
 ``base``             `Schedule`: tasks; how arrays lie
 ``gemm``             1x1 and tiled im2col through the GEMM microkernel
 ``direct``           convolution on channels-last and blocked arrays as they lie
+``planes``           convolution of few channel planes, read where they lie in a padded slab
 ``winograd``         pre-processing, products over all positions, post-processing; the first and
                      the last are in ``winograd_pre.pxd`` and ``winograd_post.pxd``
 ``depthwise``        one input channel for each output channel
@@ -25,12 +26,14 @@ from .base import Schedule
 from .depthwise import DepthwiseSchedule
 from .direct import DirectSchedule
 from .gemm import GemmSchedule
+from .planes import PlanesSchedule
 from .winograd import WinogradSchedule
 
 SCHEDULES: dict[str, type[Schedule]] = {
     "depthwise": DepthwiseSchedule,
     "direct": DirectSchedule,
     "gemm": GemmSchedule,
+    "planes": PlanesSchedule,
     "winograd": WinogradSchedule,
 }
 

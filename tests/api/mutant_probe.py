@@ -47,6 +47,7 @@ CASES = [
     (8, (2, 21, 21, 21, (9, 11), (3, 3), 2, 1, 1)),
     (16, (2, 3, 21, 30, (7, 6), (3, 3), 1, 1, 1)),
     (8, (1, 2, 22, 38, (6, 7), (1, 1), 2, 0, 1)),
+    ("NCHW", (2, 2, 6, 18, (9, 37), (3, 2), (2, 1), (2, 1), (1, 2))),
 ]
 # Fields that say what is computed, which only the arrays could contradict; all others say how.
 DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y", "matrices"}
@@ -159,7 +160,7 @@ def chosen(problem: Any) -> Iterator[tuple[Candidate, str]]:
         by_method: dict[tuple[str, str], list[Candidate]] = {}
         for candidate in every_candidate(problem, around):
             orientation = str(candidate.blocks.get("orientation"))
-            method = candidate.algorithm, candidate.bits + orientation
+            method = candidate.algorithm + candidate.loops, candidate.bits + orientation
             by_method.setdefault(method, []).append(candidate)
         for found in by_method.values():
             for candidate in dict.fromkeys((found[0], found[-1]) if caches else found[:1]):

@@ -41,6 +41,14 @@ SHAPES = {
     "depthwise with a multiplier": (1, 11, 11, 33, (11, 9), (5, 5), 2, 2, 1),
     "one channel": (1, 1, 1, 1, (10, 9), (3, 3), 1, 1, 1),
 }
+# Images of few channels whose rows fill vectors.
+ROWS = {
+    "3x3": (2, 1, 3, 35, (7, 70), (3, 3), 1, 1, 1),
+    "5x5 of one channel": (1, 1, 1, 20, (9, 67), (5, 5), 1, 2, 1),
+    "stride down, dilation, groups": (1, 2, 16, 22, (13, 40), (3, 4), (2, 1), ((1, 0), (2, 3)),
+                                      (1, 2)),
+    "rows beyond the image": (1, 1, 2, 9, (2, 33), (4, 2), 1, ((5, 4), (3, 36)), 1),
+}  # fmt: skip
 EPILOGUES = {
     "none": {},
     "bias and residual": {"with_bias": True, "with_residual": True, "activation": ("clip", -1, 2)},
@@ -74,6 +82,27 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
                 case.check(plan, describe(candidate))
             run.add(candidate)
     assert run
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", ROWS)
+def test_every_candidate_on_planes(shape, dtype, monkeypatch):
+    """Each adds up what im2col does, in the same order."""
+    plain = Problem(dtype, "NCHW", *ROWS[shape], seed=len(shape))
+    problem = conv_problem(plain)
+    cases = [Case(replace(plain, **options), 0) for options in EPILOGUES.values()]
+    (numerics,) = problem.numerics
+    for around in all_contexts(numerics):
+        request = Request(problem, tolerance=np.inf, threads=around.threads)
+        found = list(every_candidate(problem, around))
+        on_planes = [candidate for candidate in found if candidate.loops == "planes"]
+        assert on_planes or around.lanes * 2 > problem.ow
+        order = {candidate.bits for candidate in found if candidate.algorithm == "im2col"}
+        for candidate in on_planes:
+            assert {candidate.bits} == order
+            plan = force_plan(monkeypatch, request, candidate, around.isa)
+            for case in cases:
+                case.check(plan, describe(candidate))
 
 
 class Case:

@@ -15,12 +15,14 @@ SHAPES = {
     "depthwise": (1, 21, 21, 42, (9, 11), (3, 3), 1, 1, 1),
     "direct": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
     "gemm": (2, 1, 37, 50, (7, 9), (1, 1), 1, 0, 1),
+    "planes": (1, 2, 6, 18, (9, 37), (3, 3), 1, 1, 1),
     "winograd": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
 }
 
 
 def fields_for(loops: str, layout: str = "NHWC") -> tuple[dict[str, Any], str, list[str]]:
     """Give all fields of a candidate, its ISA, and the names of its own fields."""
+    layout = "NCHW" if loops == "planes" else layout
     problem = conv_problem(Problem("float32", layout, *SHAPES[loops], seed=7))
     around = context_of(problem.numerics[0], 1)
     candidate = next(c for c in every_candidate(problem, around) if c.loops == loops)
@@ -53,7 +55,7 @@ def test_a_count_is_smaller_than_a_size(loops):
                 compile_plan(fields | {name: -1}, isa)
 
 
-@pytest.mark.parametrize("loops", ["depthwise", "direct", "winograd"])
+@pytest.mark.parametrize("loops", ["depthwise", "direct", "planes", "winograd"])
 def test_a_place_in_the_scratch_may_be_far_and_is_whole_elements(loops):
     fields, isa, own = fields_for(loops)
     places = sorted((SCHEDULES[loops].sizes - Schedule.sizes | {"slab_offset"}).intersection(own))
@@ -64,7 +66,7 @@ def test_a_place_in_the_scratch_may_be_far_and_is_whole_elements(loops):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("loops", ["direct", "gemm", "winograd"])
+@pytest.mark.parametrize("loops", ["direct", "gemm", "planes", "winograd"])
 def test_panels_are_those_of_the_kernels(loops, layout):
     """Neither width nor kr is the plan's to choose: the kernels read what they read."""
     fields, isa, _ = fields_for(loops, layout)

@@ -1,0 +1,237 @@
+"""im2col of few channels in NCHW without its copies: the candidates and their cost.
+
+Vectors run along rows of outputs; the rows of the image lie in a slab with zeros around them, where
+each tap reads them a pixel further on; see ``schedules/planes.pyx``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..numerics import Numerics
+from ..problem import ConvProblem
+from .candidate import (
+    LINE,
+    Candidate,
+    KernelKey,
+    ceil_div,
+    odd_lines,
+    round_up,
+    team_pieces,
+    thread_scratch,
+)
+from .context import PlanContext
+from .core_model import (
+    CALL_CYCLES,
+    STORE_CYCLES,
+    TASK_CYCLES,
+    CoreModel,
+    busiest_share,
+    direct_sum_floor,
+    parts,
+    step_cycles,
+    taken_cycles,
+)
+from .error_bounds import direct_error_bound
+from .lazy import lazy
+from .panels import Panels
+from .tiled import row_tiles
+
+NAME = "im2col"
+RUN_BYTES = SEGMENT_BYTES = 16  # struct pplconv_run, struct pplconv_segment
+MOST_CHANNELS = 8  # of a group: for more, im2col is small beside the products
+NARROWEST = 2  # vectors in a row of outputs
+SEGMENT_CYCLES = 8.0
+ACROSS = 0.7  # of the loads of pixels cross lines, and take two
+LAY_CYCLES = 4.0  # a vector into the slab
+
+
+@dataclass(frozen=True)
+class Planes(Candidate):
+    """One way to run a problem through these loops.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed.
+    numerics : Numerics
+        The types that it is computed with.
+    lanes, mr, nr : int
+        Elements of a vector; the tile: output channels down, pixels across.
+    row_segment : int
+        Output rows of a task.
+    """
+
+    problem: ConvProblem
+    numerics: Numerics
+    lanes: int
+    mr: int
+    nr: int
+    row_segment: int
+
+    algorithm = NAME
+    loops = "planes"
+
+    @property
+    def bits(self) -> str:
+        """The order of the sum, which is that of packed rows; taps on padding are multiplied."""
+        return f"sum over c, kh, kw{self.numerics.order}"
+
+    @property
+    def error_bound(self) -> float:
+        """Bound of one chain of FMAs."""
+        return direct_error_bound(self.problem.k, self.numerics)
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """What becomes of the rows; orientation, tile, segment."""
+        return {
+            "rows": "in place", "orientation": "pixels", "mr": self.mr, "nr": self.nr,
+            "row_segment": self.row_segment,
+        }  # fmt: skip
+
+    @property
+    def kernel(self) -> KernelKey:
+        """The GEMM microkernel."""
+        return KernelKey("gemm", self.mr, self.nr, self.numerics.kr)
+
+    @property
+    def ic(self) -> int:
+        """Input channels of a group."""
+        return self.problem.ic // self.problem.groups
+
+    @property
+    def oc(self) -> int:
+        """Output channels of a group."""
+        return self.problem.oc // self.problem.groups
+
+    @lazy
+    def panels(self) -> Panels:
+        """How packed weights lie."""
+        return Panels.of_rows(self.kernel)
+
+    @property
+    def packing(self) -> str:
+        """Format of the packed weights, which packed rows share."""
+        return f"{self.panels.name}, k = ckhkw"
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights."""
+        size = self.panels.bytes(self.oc, self.problem.k, self.numerics.weight_bytes)
+        return self.problem.groups * size
+
+    @property
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        p = self.problem
+        return p.batch * p.groups * ceil_div(p.oh, self.row_segment)
+
+    @property
+    def slab_rows(self) -> int:
+        """Rows that a task's outputs see, those of the padding included."""
+        p = self.problem
+        rows = max(min(self.row_segment, p.oh), 1)
+        return (rows - 1) * p.stride[0] + (p.kh - 1) * p.dilation[0] + 1
+
+    @lazy
+    def slab_width(self) -> int:
+        """Elements of a row of the slab: an odd number of lines."""
+        p, e = self.problem, self.numerics.operand_bytes
+        return odd_lines((p.ow + (p.kw - 1) * p.dilation[1]) * e) // e
+
+    @lazy
+    def scratch(self) -> tuple[int, int, int]:
+        """Offsets of the table of runs and of the slab, and bytes of one thread."""
+        p, e = self.problem, self.numerics.operand_bytes
+        runs = round_up(self.ic * p.kh * SEGMENT_BYTES, LINE)
+        count = self.slab_rows * (ceil_div(self.slab_width, self.lanes) + 3) + 1
+        slab = round_up(runs + count * RUN_BYTES, LINE)
+        plane = round_up(self.slab_rows * self.slab_width, self.lanes) * e
+        return runs, slab, thread_scratch(slab + self.ic * plane)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+        return self.scratch[-1]
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.planes.PlanesSchedule`` takes."""
+        runs, slab, _ = self.scratch
+        return {
+            "mr": self.mr,
+            "nr": self.nr,
+            **self.panels.fields,
+            "row_segment": self.row_segment,
+            "slab_rows": self.slab_rows,
+            "slab_width": self.slab_width,
+            "runs_offset": runs,
+            "slab_offset": slab,
+        }
+
+    def cost(self, core: CoreModel, threads: int) -> dict[str, float]:
+        """Estimate the cycles of the busiest thread.
+
+        Terms: ``fma`` steps of the microkernel, ``tile`` calls, segments and stores, ``pack`` the
+        slab, ``team`` with the lines of outputs that two of its threads store into.
+        """
+        p, segments = self.problem, self.ic * self.problem.kh
+        fma = tile = 0.0
+        for m, m_count in parts(self.oc, self.mr):
+            for n, n_count in parts(p.ow, self.nr):
+                vectors, calls = ceil_div(n, self.lanes), m_count * n_count
+                loads = (m + vectors * (1.0 + ACROSS)) / core.loads_per_cycle
+                fma += calls * p.k * max(step_cycles(core, m, vectors), loads)
+                tile += calls * (CALL_CYCLES + segments * SEGMENT_CYCLES)
+                tile += calls * m * vectors * STORE_CYCLES
+        rows = ceil_div(p.oh, self.row_segment) * self.slab_rows
+        pack = rows * self.ic * ceil_div(self.slab_width, self.lanes) * LAY_CYCLES
+        repeat = p.batch * p.groups
+        largest = min(1.0, self.row_segment / max(p.oh, 1)) / max(repeat, 1)
+        busiest = busiest_share(self.tasks, threads, largest)
+        work = {
+            "fma": fma * p.oh * repeat,
+            "tile": tile * p.oh * repeat + self.tasks * TASK_CYCLES,
+            "pack": pack * repeat,
+        }
+        cost = {name: cycles * busiest for name, cycles in work.items()}
+        cost["team"] = core.team_cycles if threads > 1 else 0.0
+        plane = p.output_pixels * self.numerics.destination_bytes
+        row = self.row_segment * p.ow * self.numerics.destination_bytes
+        if repeat % threads and (plane % LINE or row % LINE):
+            cost["team"] += taken_cycles(core, threads, self.oc)
+        return cost
+
+
+def serves(problem: ConvProblem, numerics: Numerics) -> bool:
+    """Whether these loops can compute `problem`, and may be worth it."""
+    return (
+        problem.layout == "NCHW" and problem.stride[1] == 1 and problem.kw > 1
+        and 0 < problem.ic // problem.groups <= MOST_CHANNELS
+        and not numerics.converts and numerics.chain is None and numerics.kr == 1
+    )  # fmt: skip
+
+
+def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Planes]:
+    """Yield the tiles and segments worth an estimate."""
+    p, numerics = problem, around.numerics
+    if not serves(p, numerics) or p.ow < NARROWEST * around.lanes or p.oh == 0:
+        return
+    oc, share = p.oc // p.groups, p.batch * p.groups
+    cycles = direct_sum_floor(p, around.lanes, CoreModel.of(around)) / max(share, 1)
+    for nr, largest in sorted(around.tiles.items()):
+        if nr > round_up(p.ow, around.lanes):
+            continue
+        for mr in row_tiles(oc, largest):
+            whole = Planes(p, numerics, around.lanes, mr, nr, p.oh)
+            row = max(whole.slab_width * whole.ic * numerics.operand_bytes * p.stride[0], 1)
+            most = max(around.machine.l2_share // 8 // row, 1)
+            threads = around.threads
+            pieces = 1 if share % threads == 0 else team_pieces(p.oh, 1, threads, cycles)
+            count = max(pieces, ceil_div(p.oh, most))
+            if share % threads:
+                count = round_up(count, threads)  # no thread has a task more than the others
+            segment = ceil_div(p.oh, min(count, p.oh))
+            yield Planes(p, numerics, around.lanes, mr, nr, segment)
