@@ -24,6 +24,7 @@ from asm.contract import declarations_text, header_text
 from asm.kept import write
 from asm.registry import (
     CONVERSION_OPERATIONS,
+    HALF_IN_FLOAT,
     ISAS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
@@ -37,7 +38,8 @@ ROOT = Path(__file__).resolve().parent
 TEMPLATES = ROOT / "templates"
 
 # No contraction: the portable kernels are the reference, so their roundings are spelled out.
-C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off")
+# Without errno a square root is an instruction, and not perhaps a call.
+C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno")
 HIDDEN = ("-fvisibility=hidden",)
 # Some systems on AArch64 keep something of their own in x18, and Linux alone lets compilers use it.
 MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
@@ -45,7 +47,7 @@ MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Operations whose template takes computed constants: dtype to macros.
-CONSTANTS = {"activate": exponential.c_macros}
+CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,9 @@ def _template_text(kernel: Kernel) -> str:
     if kernel.mr:
         names |= {"MR": kernel.mr, "NR": kernel.nr}
     if kernel.op in CONSTANTS:
-        # Templates with constants compute half precision in float.
-        half = kernel.dtype == "f16"
-        names |= CONSTANTS[kernel.op]("f32" if half else kernel.dtype)
-        names["PPLCONV_F16"] = 0
-        if half:
-            names["PPLCONV_STORAGE_F16"] = 1
+        names |= CONSTANTS[kernel.op]("f32" if kernel.dtype == "f16" else kernel.dtype)
+    if kernel.op in HALF_IN_FLOAT and kernel.dtype == "f16":
+        names |= {"PPLCONV_F16": 0, "PPLCONV_STORAGE_F16": 1}
     if kernel.op in CONVERSION_OPERATIONS:
         names[f"PPLCONV_STORAGE_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:

@@ -181,6 +181,22 @@ ASSEMBLY_OPERATIONS = {
     "fma_peak": ("avx2", "avx512", "neon", "fp16", *ARM32),
 }
 
+# What networks do besides convolution. All but copies compute half precision in float.
+NETWORK_OPERATIONS = (
+    "pool",
+    "resample",
+    "reduce_rows",
+    "reduce_columns",
+    "softmax",
+    "layer_norm",
+    "copy_strided",
+)
+HALF_IN_FLOAT = (
+    "activate",
+    "elementwise",
+    *(op for op in NETWORK_OPERATIONS if op != "copy_strided"),
+)
+
 # Operations whose kernels are C, compiled once per dtype and ISA from one source.
 C_OPERATIONS = {
     "pack_pixels": (*EVERY_LEVEL, "fp16", *ARM32),
@@ -189,9 +205,11 @@ C_OPERATIONS = {
     "pack_weights": (*EVERY_LEVEL, "fp16", *ARM32),
     "store_transposed": (*EVERY_LEVEL, "fp16", *ARM32),
     "zero_lanes": (*EVERY_LEVEL, "fp16", *ARM32),
+    "elementwise": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_pixels": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_channels": (*EVERY_LEVEL, "fp16", *ARM32),
     "pack_depthwise": (*EVERY_LEVEL, "fp16", *ARM32),
+    **dict.fromkeys(NETWORK_OPERATIONS, (*EVERY_LEVEL, "fp16", *ARM32)),
     # What Winograd's transforms spoil; of half precision there are none.
     "direct_sums": EVERY_LEVEL,
     "activate": ("portable", "half32"),

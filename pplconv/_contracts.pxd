@@ -21,7 +21,51 @@ cdef extern from "pplconv_kernels.h" nogil:
         PPLCONV_ACTIVATE_SILU
 
     enum:
+        PPLCONV_DO_COPY
+        PPLCONV_DO_ADD
+        PPLCONV_DO_SUBTRACT
+        PPLCONV_DO_MULTIPLY
+        PPLCONV_DO_DIVIDE
+        PPLCONV_DO_MULTIPLY_ADD
+        PPLCONV_DO_MINIMUM
+        PPLCONV_DO_MAXIMUM
+        PPLCONV_DO_CLIP
+        PPLCONV_DO_NEGATE
+        PPLCONV_DO_ABSOLUTE
+        PPLCONV_DO_SQUARE_ROOT
+        PPLCONV_DO_FLOOR
+        PPLCONV_DO_CEIL
+        PPLCONV_DO_ROUND
+        PPLCONV_DO_POWER
+        PPLCONV_DO_EXPONENTIAL
+        PPLCONV_DO_LOGARITHM
+        PPLCONV_DO_HYPERBOLIC_TANGENT
+        PPLCONV_DO_ERROR_FUNCTION
+        PPLCONV_DO_SIGMOID
+        PPLCONV_DO_SILU
+        PPLCONV_DO_HARDSWISH
+        PPLCONV_DO_SLOPE
+        PPLCONV_DO_LESS
+        PPLCONV_DO_LESS_OR_EQUAL
+        PPLCONV_DO_EQUAL
+        PPLCONV_DO_NOT
+        PPLCONV_DO_AND
+        PPLCONV_DO_OR
+        PPLCONV_DO_WHERE
+
+    enum:
+        PPLCONV_POOL_MAX
+        PPLCONV_POOL_SUM
+
+    enum:
+        PPLCONV_REDUCE_SUM
+        PPLCONV_REDUCE_MAX
+        PPLCONV_REDUCE_MIN
+        PPLCONV_REDUCE_SQUARES
+
+    enum:
         PPLCONV_HALF_CHAIN
+        PPLCONV_MOST_REGISTERS
 
     struct pplconv_segment:
         int64_t a
@@ -35,6 +79,19 @@ cdef extern from "pplconv_kernels.h" nogil:
         uint16_t vectors
         uint8_t lanes
         uint8_t room
+
+    struct pplconv_stream:
+        void *data
+        int64_t rs
+        int32_t step
+        int32_t reg
+
+    struct pplconv_instruction:
+        uint8_t op
+        uint8_t to
+        uint8_t a
+        uint8_t b
+        uint8_t c
 
     struct pplconv_geometry:
         int64_t ih
@@ -140,6 +197,16 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t columns
         const void *slope
         int64_t kind
+
+    struct pplconv_elementwise_args:
+        const void *inputs
+        int64_t input_count
+        const void *code
+        int64_t code_count
+        const void *outputs
+        int64_t output_count
+        int64_t rows
+        int64_t columns
 
     struct pplconv_winograd_input_args:
         const void *src
@@ -288,6 +355,80 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t oc_begin
         int64_t oc_end
         int64_t width
+
+    struct pplconv_pool_args:
+        const void *src
+        int64_t src_ps
+        int64_t src_rs
+        int64_t src_cs
+        void *dst
+        int64_t dst_ps
+        int64_t pixels
+        int64_t channels
+        int64_t rows
+        int64_t columns
+        int64_t kind
+        const void *scale
+
+    struct pplconv_resample_args:
+        void *dst
+        int64_t dst_ps
+        int64_t pixels
+        int64_t channels
+        const void *rows
+        const void *weight_y
+        int64_t taps_y
+        const void *offset_x
+        const void *weight_x
+        int64_t taps_x
+
+    struct pplconv_reduce_rows_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t rows
+        int64_t columns
+        int64_t kind
+        int64_t flags
+
+    struct pplconv_reduce_columns_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        int64_t kind
+
+    struct pplconv_softmax_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        int64_t log
+
+    struct pplconv_layer_norm_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        const void *epsilon
+        const void *scale
+        const void *offset
+
+    struct pplconv_copy_strided_args:
+        const void *src
+        int64_t src_rs
+        int64_t src_cs
+        void *dst
+        int64_t dst_rs
+        int64_t dst_cs
+        int64_t rows
+        int64_t columns
 
     struct pplconv_fma_peak_args:
         int64_t iterations

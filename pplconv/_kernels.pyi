@@ -18,6 +18,10 @@ class _Row(TypedDict):
 
 HALF_CHAIN: int
 ACTIVATIONS: dict[str, int]
+INSTRUCTIONS: dict[str, int]
+MOST_REGISTERS: int
+POOLINGS: dict[str, int]
+REDUCTIONS: dict[str, int]
 
 def rows() -> list[_Row]: ...
 def ladder(isa: str) -> list[str]: ...

@@ -9,8 +9,8 @@ All strides are in bytes. Each field begins on a multiple of eight bytes, on mac
 pointers of four as well, so that an offset is an index.
 
 ``fields``       what a contract is made of
-``constants``    flags, activations, the longest chain in half precision
-``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``
+``constants``    flags, activations, reductions, the longest chain in half precision
+``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``, ``reductions``
                  the argument structs
 ``operations``   all of them, by operation
 ``records``      structs that arguments point to, and the row of the kernel table
@@ -18,7 +18,7 @@ pointers of four as well, so that an offset is an index.
 ``declarations`` the same for Cython, which is kept as ``pplconv/_contracts.pxd``
 """
 
-from asm.contract.constants import ACTIVATIONS, FLAGS, HALF_CHAIN
+from asm.contract.constants import ACTIVATIONS, FLAGS, HALF_CHAIN, POOLINGS, REDUCTIONS
 from asm.contract.declarations import declarations_text
 from asm.contract.elementwise import ACTIVATE
 from asm.contract.fields import INT, Contract, Field
@@ -35,6 +35,8 @@ __all__ = [
     "GEMM",
     "HALF_CHAIN",
     "INT",
+    "POOLINGS",
+    "REDUCTIONS",
     "Contract",
     "Field",
     "declarations_text",

@@ -31,9 +31,63 @@ ACTIVATIONS = {
     "SILU": 6,  # x / (1 + exp(-x))
 }
 
+# What an instruction of `elementwise` computes of the elements a, b and c. Where it does not say
+# otherwise, NaN stays NaN. The comparisons and the logic give 1 or 0.
+INSTRUCTIONS = {
+    "COPY": 0,  # a
+    "ADD": 1,  # a + b
+    "SUBTRACT": 2,  # a - b
+    "MULTIPLY": 3,  # a * b
+    "DIVIDE": 4,  # a / b
+    "MULTIPLY_ADD": 5,  # a * b + c, fused where the level fuses
+    "MINIMUM": 6,  # of a and b
+    "MAXIMUM": 7,
+    "CLIP": 8,  # a, at least b, then at most c
+    "NEGATE": 9,  # -a
+    "ABSOLUTE": 10,
+    "SQUARE_ROOT": 11,
+    "FLOOR": 12,
+    "CEIL": 13,
+    "ROUND": 14,  # to the nearest integer, ties to even
+    "POWER": 15,  # a to the b
+    "EXPONENTIAL": 16,
+    "LOGARITHM": 17,
+    "HYPERBOLIC_TANGENT": 18,
+    "ERROR_FUNCTION": 19,
+    "SIGMOID": 20,
+    "SILU": 21,
+    "HARDSWISH": 22,
+    "SLOPE": 23,  # a < 0 ? b * a : a; a slope of zero gives zero, also for -inf
+    "LESS": 24,  # a < b
+    "LESS_OR_EQUAL": 25,
+    "EQUAL": 26,
+    "NOT": 27,  # a == 0
+    "AND": 28,  # a != 0 and b != 0
+    "OR": 29,
+    "WHERE": 30,  # a != 0 ? b : c
+}
+MOST_REGISTERS = 32
+
+# What `pool` does with the taps of an output; see the contract.
+POOLINGS = {
+    "MAX": 1,  # the largest, or NaN if one of them is NaN
+    "SUM": 2,  # their sum, times scale[0]
+}
+
+# What `reduce_rows` and `reduce_columns` make of many elements.
+REDUCTIONS = {
+    "SUM": 1,
+    "MAX": 2,  # NaN if one of them is NaN; of none -inf
+    "MIN": 3,  # NaN if one of them is NaN; of none inf
+    "SQUARES": 4,  # the sum of their squares
+}
+
 # By name in C, one enumeration each.
 ENUMERATIONS = (
     {f"PPLCONV_{name}": value for name, value in FLAGS.items()},
     {f"PPLCONV_ACTIVATE_{name}": value for name, value in ACTIVATIONS.items()},
-    {"PPLCONV_HALF_CHAIN": HALF_CHAIN},
+    {f"PPLCONV_DO_{name}": value for name, value in INSTRUCTIONS.items()},
+    {f"PPLCONV_POOL_{name}": value for name, value in POOLINGS.items()},
+    {f"PPLCONV_REDUCE_{name}": value for name, value in REDUCTIONS.items()},
+    {"PPLCONV_HALF_CHAIN": HALF_CHAIN, "PPLCONV_MOST_REGISTERS": MOST_REGISTERS},
 )

@@ -17,6 +17,23 @@ ACTIVATE = Contract(
     ),
 )
 
+ELEMENTWISE = Contract(
+    "elementwise",
+    "a program for every element: registers hold those of the inputs, instructions compute others "
+    "from them, outputs are stored; for 0 <= i < rows, 0 <= j < columns. An output may be an input "
+    "that lies in the same way, or apart from all inputs",
+    (
+        Field("inputs", CONST_POINTER, "struct pplconv_stream, by number"),
+        Field("input_count", INT, "inputs, >= 0"),
+        Field("code", CONST_POINTER, "struct pplconv_instruction, in their order"),
+        Field("code_count", INT, "instructions, >= 0"),
+        Field("outputs", CONST_POINTER, "struct pplconv_stream with a step of 1"),
+        Field("output_count", INT, "outputs, >= 1"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements of a row, >= 0"),
+    ),
+)
+
 ZERO_LANES = Contract(
     "zero_lanes",
     "dst[i, c] = 0 for 0 <= i < pixels, 0 <= c < lanes: channels that a blocked array lacks",

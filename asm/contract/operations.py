@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from asm.contract.depthwise import DEPTHWISE_CHANNELS, DEPTHWISE_PIXELS, PACK_DEPTHWISE
-from asm.contract.elementwise import ACTIVATE, CONVERT_IN, CONVERT_OUT, ZERO_LANES
+from asm.contract.elementwise import ACTIVATE, CONVERT_IN, CONVERT_OUT, ELEMENTWISE, ZERO_LANES
 from asm.contract.gemm import FMA_PEAK, GEMM
 from asm.contract.packing import (
+    COPY_STRIDED,
     PACK_CHANNELS,
     PACK_PIXELS,
     PACK_ROWS,
     PACK_WEIGHTS,
     STORE_TRANSPOSED,
 )
+from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
+from asm.contract.windows import POOL, RESAMPLE
 from asm.contract.winograd import (
     DIRECT_SUMS,
     WINOGRAD_INPUT,
@@ -27,6 +30,7 @@ _ALL = (
     PACK_WEIGHTS,
     STORE_TRANSPOSED,
     ACTIVATE,
+    ELEMENTWISE,
     WINOGRAD_INPUT,
     WINOGRAD_OUTPUT,
     DIRECT_SUMS,
@@ -37,6 +41,13 @@ _ALL = (
     DEPTHWISE_PIXELS,
     DEPTHWISE_CHANNELS,
     PACK_DEPTHWISE,
+    POOL,
+    RESAMPLE,
+    REDUCE_ROWS,
+    REDUCE_COLUMNS,
+    SOFTMAX,
+    LAYER_NORM,
+    COPY_STRIDED,
     FMA_PEAK,
 )
 

@@ -107,3 +107,19 @@ STORE_TRANSPOSED = Contract(
         Field("flags", INT, "PPLCONV_* bits"),
     ),
 )
+
+COPY_STRIDED = Contract(
+    "copy_strided",
+    "dst[i, j] = src[i, j] for 0 <= i < rows, 0 <= j < columns: the bits, so that a kernel serves "
+    "all types of its size. Strides of src may be zero; strides of any sign",
+    (
+        Field("src", CONST_POINTER, "element (0, 0)"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("src_cs", INT, "src: from one element of a row to the next"),
+        Field("dst", POINTER, "element (0, 0); does not overlap src"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("dst_cs", INT, "dst: from one element of a row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+    ),
+)

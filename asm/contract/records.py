@@ -73,6 +73,22 @@ RUN = Record(
     size=16,
 )
 
+STREAM = Record(
+    "pplconv_stream",
+    "/* Rows of elements that `elementwise` reads or stores, `rs` bytes from one to the next; of\n"
+    " * each row an element for every column, or with `step` 0 one for all of them. They go\n"
+    " * through register `reg`. */",
+    (("void *", ("data",)), ("int64_t", ("rs",)), ("int32_t", ("step", "reg"))),
+    size=24,
+)
+
+INSTRUCTION = Record(
+    "pplconv_instruction",
+    "/* One step of a program over registers: to = op(a, b, c). */",
+    (("uint8_t", ("op", "to", "a", "b", "c")),),
+    size=5,
+)
+
 GEOMETRY = Record(
     "pplconv_geometry",
     "/* Geometry of one problem, in elements and pixels. */",
@@ -100,7 +116,7 @@ ISA_ROW = Record(
 )
 
 # What arguments point to.
-PIECES = (SEGMENT, RUN, GEOMETRY)
+PIECES = (SEGMENT, RUN, STREAM, INSTRUCTION, GEOMETRY)
 
 # Arrays of rows that the library holds: pplconv_<name>_table, of pplconv_<name>_count rows.
 TABLES = {"kernel": KERNEL_ROW, "isa": ISA_ROW}

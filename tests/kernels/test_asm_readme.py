@@ -10,7 +10,7 @@ import pytest
 
 import asm.registry
 import documents
-from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS
+from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS, POOLINGS, REDUCTIONS
 from asm.registry import GEMM_TILES, ISAS, kernels
 
 README = Path(asm.registry.__file__).with_name("README.md")
@@ -64,9 +64,13 @@ def test_flags(tables):
     assert [row[:2] for row in tables["flag, value"]] == [[n, str(v)] for n, v in FLAGS.items()]
 
 
-def test_activations(tables):
-    kinds = [[name, str(value)] for name, value in ACTIVATIONS.items()]
-    assert [row[:2] for row in tables["kind, value"]] == kinds
+@pytest.mark.parametrize(
+    ("head", "values"),
+    [("kind", ACTIVATIONS), ("pooling", POOLINGS), ("reduction", REDUCTIONS)],
+)
+def test_kinds(tables, head, values):
+    kinds = [[name, str(value)] for name, value in values.items()]
+    assert [row[:2] for row in tables[f"{head}, value"]] == kinds
 
 
 def test_example_exists():

@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from asm.build import main
-from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS, INT, declarations_text, header_text
+from asm.contract import (
+    ACTIVATIONS,
+    CONTRACTS,
+    FLAGS,
+    INT,
+    POOLINGS,
+    REDUCTIONS,
+    declarations_text,
+    header_text,
+)
 from kernel_checker import NATIVE, STRUCTURES, compile_library
 
 DECLARATIONS = Path(__file__).resolve().parents[2] / "pplconv/_contracts.pxd"
@@ -49,8 +58,12 @@ def test_compiler_agrees(tmp_path):
         lines.append(f"const int64_t size_{op} = sizeof(struct {contract.struct});")
     flags = ", ".join(f"PPLCONV_{name}" for name in FLAGS)
     lines.append(f"const int64_t flags[] = {{{flags}}};")
-    kinds = ", ".join(f"PPLCONV_ACTIVATE_{name}" for name in ACTIVATIONS)
-    lines.append(f"const int64_t kinds[] = {{{kinds}}};")
+    kinds = {
+        **{f"PPLCONV_ACTIVATE_{name}": value for name, value in ACTIVATIONS.items()},
+        **{f"PPLCONV_POOL_{name}": value for name, value in POOLINGS.items()},
+        **{f"PPLCONV_REDUCE_{name}": value for name, value in REDUCTIONS.items()},
+    }
+    lines.append(f"const int64_t kinds[] = {{{', '.join(kinds)}}};")
     source = tmp_path / "offsets.c"
     source.write_text("\n".join(lines) + "\n")
     library = compile_library(tmp_path, "offsets", [source])
@@ -60,7 +73,7 @@ def test_compiler_agrees(tmp_path):
         size = ctypes.c_int64.in_dll(library, f"size_{op}").value
         assert size == ctypes.sizeof(STRUCTURES[op])
     assert list((ctypes.c_int64 * len(FLAGS)).in_dll(library, "flags")) == list(FLAGS.values())
-    values = list(ACTIVATIONS.values())
+    values = list(kinds.values())
     assert list((ctypes.c_int64 * len(values)).in_dll(library, "kinds")) == values
 
 

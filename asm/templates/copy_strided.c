@@ -1,0 +1,117 @@
+/* Copies of matrices with any strides, of bits: rows by whole vectors, transpositions in registers,
+ * broadcasts by stores alone, and all else element by element. */
+#include "copies.h"
+#include "transpose.h"
+
+enum { SIZE = sizeof(element) };
+
+/* Source and destination, rows and columns in the order of the loops. */
+struct matrix {
+    const char *src;
+    char *dst;
+    int64_t src_rs, src_cs, dst_rs, dst_cs, rows, columns;
+};
+
+static void copy_elements(const struct matrix *m) {
+    for (int64_t i = 0; i < m->rows; i++) {
+        const char *src = m->src + i * m->src_rs;
+        char *dst = m->dst + i * m->dst_rs;
+        for (int64_t j = 0; j < m->columns; j++, src += m->src_cs, dst += m->dst_cs) {
+            element_bits one;
+            memcpy(&one, src, SIZE);
+            memcpy(dst, &one, SIZE);
+        }
+    }
+}
+
+static void fill_rows(const struct matrix *m) {
+    for (int64_t i = 0; i < m->rows; i++) {
+        element_bits one;
+        memcpy(&one, m->src + i * m->src_rs, SIZE);
+        const vector all = (vector)((vector_bits){0} + one);
+        element *dst = (element *)(m->dst + i * m->dst_rs);
+        int64_t j = 0;
+        for (; j + LANES <= m->columns; j += LANES) *(unaligned_vector *)(dst + j) = all;
+        if (j < m->columns) store_lanes(dst + j, all, m->columns - j);
+    }
+}
+
+/* A block whose rows in dst begin with element (i, j), rows and columns of it. */
+INLINE void transpose_block(const struct matrix *m, int64_t i, int64_t j, int64_t rows,
+                            int64_t columns) {
+    const char *src = m->src + i * SIZE + j * m->src_cs;
+    char *dst = m->dst + i * m->dst_rs + j * SIZE;
+    vector block[LANES];
+    if (rows == LANES && columns == LANES) {
+        load_transposed(block, src, m->src_cs);
+        UNROLL for (int r = 0; r < LANES; r++)
+            *AT(unaligned_vector, dst, r * m->dst_rs) = block[r];
+        return;
+    }
+    load_transposed_part(block, src, m->src_cs, columns, rows);
+    UNROLL for (int r = 0; r < LANES; r++) {
+        if (r >= rows) break;
+        store_lanes(AT(element, dst, r * m->dst_rs), block[r], columns);
+    }
+}
+
+/* Columns of src are contiguous, and so are rows of dst. Blocks go along the rows of dst; several
+ * of them are below one another, as far as a cache line of src reaches. */
+static void transpose_matrix(const struct matrix *m) {
+    enum { TALL = 64 / SIZE > LANES ? 64 / SIZE : LANES };
+    if (m->rows < LANES || m->columns < LANES) {
+        for (int64_t i = 0; i < m->rows; i += LANES) {
+            for (int64_t j = 0; j < m->columns; j += LANES) {
+                const int64_t rows = m->rows - i, columns = m->columns - j;
+                transpose_block(m, i, j, rows < LANES ? rows : LANES,
+                                columns < LANES ? columns : LANES);
+            }
+        }
+        return;
+    }
+    for (int64_t top = 0; top < m->rows; top += TALL) {
+        const int64_t end = m->rows - top < TALL ? m->rows : top + TALL;
+        for (int64_t left = 0; left < m->columns; left += LANES) {
+            /* The last block of a row or a column reaches back. */
+            const int64_t j = left + LANES <= m->columns ? left : m->columns - LANES;
+            for (int64_t i = top; i < end; i += LANES)
+                transpose_block(m, i + LANES <= m->rows ? i : m->rows - LANES, j, LANES, LANES);
+        }
+    }
+}
+
+static struct matrix flipped(const struct matrix *m) {
+    const struct matrix f = {m->src,    m->dst,    m->src_cs,  m->src_rs,
+                             m->dst_cs, m->dst_rs, m->columns, m->rows};
+    return f;
+}
+
+static void copy(struct matrix m) {
+    /* Along the contiguous elements of dst, if there are any. */
+    if (m.columns == 1 || (m.rows > 1 && m.dst_cs != SIZE && m.dst_rs == SIZE)) m = flipped(&m);
+    /* Rows that follow one another on both sides are one row. */
+    if (m.dst_rs == m.columns * m.dst_cs && m.src_rs == m.columns * m.src_cs) {
+        m.columns *= m.rows;
+        m.rows = 1;
+    }
+    if (m.dst_cs != SIZE) {
+        copy_elements(&m);
+    } else if (m.src_cs == SIZE) {
+        for (int64_t i = 0; i < m.rows; i++)
+            copy_bytes(m.dst + i * m.dst_rs, m.src + i * m.src_rs, m.columns * SIZE);
+    } else if (m.src_cs == 0) {
+        fill_rows(&m);
+    } else if (m.src_rs == SIZE && m.rows > 1) {
+        transpose_matrix(&m);
+    } else {
+        copy_elements(&m);
+    }
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_copy_strided_args *a = argument;
+    const struct matrix m = {a->src,    a->dst,    a->src_rs, a->src_cs,
+                             a->dst_rs, a->dst_cs, a->rows,   a->columns};
+    if (m.rows > 0 && m.columns > 0) copy(m);
+    clean_registers();
+}

@@ -1,0 +1,56 @@
+/* Layer normalization: three passes over each row, which lies in L1 after the first. The second one
+ * sums squared differences from the mean: of the squares alone, less that of the mean, nothing
+ * would be left where the mean is large. */
+#include "row_tools.h"
+
+struct normal {
+    vector mean, factor;
+};
+
+INLINE vector normalized(vector x, const struct normal *to, int scaled, vector scale, int moved,
+                         vector offset) {
+    x = (x - to->mean) * to->factor;
+    if (scaled && moved) return multiply_add(x, scale, offset);
+    if (scaled) x *= scale;
+    if (moved) x += offset;
+    return x;
+}
+
+INLINE void write_row(const struct pplconv_layer_norm_args *a, storage *dst, const storage *src,
+                      const struct normal *to, int scaled, int moved) {
+    const storage *scale = a->scale, *offset = a->offset;
+    const vector zero = {0};
+    int64_t j = 0;
+    for (; j + LANES <= a->columns; j += LANES) {
+        const vector s = scaled ? load_storage(scale + j) : zero;
+        const vector o = moved ? load_storage(offset + j) : zero;
+        store_storage(dst + j, normalized(load_storage(src + j), to, scaled, s, moved, o));
+    }
+    if (j < a->columns) {
+        const int64_t n = a->columns - j;
+        const vector s = scaled ? load_storage_lanes(scale + j, n) : zero;
+        const vector o = moved ? load_storage_lanes(offset + j, n) : zero;
+        const vector x = load_storage_lanes(src + j, n);
+        store_storage_lanes(dst + j, normalized(x, to, scaled, s, moved, o), n);
+    }
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_layer_norm_args *a = argument;
+    const vector zero = {0};
+    const int64_t rows = a->columns > 0 ? a->rows : 0;
+    for (int64_t i = 0; i < rows; i++) {
+        const storage *src = AT_CONST(storage, a->src, i * a->src_rs);
+        storage *dst = AT(storage, a->dst, i * a->dst_rs);
+        struct normal to;
+        const double mean = row_sum(src, a->columns, PLAIN, zero) / (double)a->columns;
+        to.mean = zero + (element)mean;
+        const double variance = row_sum(src, a->columns, DEVIATION, to.mean) / (double)a->columns;
+        to.factor = zero + (element)(1 / sqrt(variance + *(const double *)a->epsilon));
+        if (a->scale && a->offset) write_row(a, dst, src, &to, 1, 1);
+        else if (a->scale) write_row(a, dst, src, &to, 1, 0);
+        else if (a->offset) write_row(a, dst, src, &to, 0, 1);
+        else write_row(a, dst, src, &to, 0, 0);
+    }
+    clean_registers();
+}

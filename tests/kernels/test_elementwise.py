@@ -1,0 +1,373 @@
+"""Element-wise programs: each instruction, tails, inputs that repeat, and outputs in place."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from asm.contract.constants import INSTRUCTIONS, MOST_REGISTERS
+from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
+from kernel_table import DTYPES, every_row, rows, symbol
+from kernel_values import draw
+
+every_kernel = pytest.mark.parametrize("row", every_row("elementwise"), ids=symbol)
+every_instruction = pytest.mark.parametrize("op", INSTRUCTIONS)
+# Largest errors, in units of eps times the exact value or the smallest normal number; what is not
+# here has the bits of NumPy.
+ALLOWED = {
+    "MULTIPLY_ADD": 1.0,
+    "POWER": 1.0,
+    "EXPONENTIAL": 2.0,
+    "LOGARITHM": 1.0,
+    "HYPERBOLIC_TANGENT": 2.5,
+    "ERROR_FUNCTION": 1.0,
+    "SIGMOID": 2.0,
+    "SILU": 2.0,
+    "HARDSWISH": 2.0,
+}
+UNARY = {
+    "COPY", "NEGATE", "ABSOLUTE", "SQUARE_ROOT", "FLOOR", "CEIL", "ROUND", "EXPONENTIAL",
+    "LOGARITHM", "HYPERBOLIC_TANGENT", "ERROR_FUNCTION", "SIGMOID", "SILU", "HARDSWISH", "NOT",
+}  # fmt: skip
+TERNARY = {"MULTIPLY_ADD", "CLIP", "WHERE"}
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """Without a difference of large numbers."""
+    e = np.exp(-np.abs(x))
+    return np.where(x < 0, e, 1) / (1 + e)
+
+
+def silu(x: np.ndarray) -> np.ndarray:
+    """Its limits at both infinities."""
+    e = np.exp(-np.abs(x))
+    finite = np.where(np.isneginf(x), -1e5, x)
+    return np.where(x < 0, finite * np.exp(-np.abs(finite)), x) / (1 + e)
+
+
+def hardswish(x: np.ndarray) -> np.ndarray:
+    """Its limits at both infinities."""
+    clipped = np.maximum(x, -3)
+    return clipped * np.minimum(clipped + 3, 6) / 6
+
+
+EXACT: dict[str, Callable[..., np.ndarray]] = {
+    "COPY": lambda a: a,
+    "ADD": np.add,
+    "SUBTRACT": np.subtract,
+    "MULTIPLY": np.multiply,
+    "DIVIDE": np.divide,
+    "MULTIPLY_ADD": lambda a, b, c: a * b + c,
+    "MINIMUM": np.minimum,
+    "MAXIMUM": np.maximum,
+    "CLIP": lambda a, b, c: np.minimum(np.maximum(a, b), c),
+    "NEGATE": np.negative,
+    "ABSOLUTE": np.abs,
+    "SQUARE_ROOT": np.sqrt,
+    "FLOOR": np.floor,
+    "CEIL": np.ceil,
+    "ROUND": np.rint,
+    "POWER": np.power,
+    "EXPONENTIAL": np.exp,
+    "LOGARITHM": np.log,
+    "HYPERBOLIC_TANGENT": np.tanh,
+    "ERROR_FUNCTION": lambda a: _erf(a.astype(np.float64)),
+    "SIGMOID": sigmoid,
+    "SILU": silu,
+    "HARDSWISH": hardswish,
+    "SLOPE": lambda a, b: np.where(a < 0, np.where(b == 0, 0, b * a), a),
+    "LESS": np.less,
+    "LESS_OR_EQUAL": np.less_equal,
+    "EQUAL": np.equal,
+    "NOT": lambda a: a == 0,
+    "AND": np.logical_and,
+    "OR": np.logical_or,
+    "WHERE": lambda a, b, c: np.where(a != 0, b, c),
+}
+
+
+def arity(op: str) -> int:
+    """How many operands it reads."""
+    return 1 if op in UNARY else 3 if op in TERNARY else 2
+
+
+class Call:
+    """Streams of one call: inputs read-only, outputs watched, those in place both."""
+
+    def __init__(self, checker: Any, row: dict, rng: np.random.Generator, shape: tuple[int, int]):
+        self.checker, self.row, self.rng, self.shape = checker, row, rng, shape
+        self.dtype = DTYPES[row["dtype"]]
+        self.inputs: list[tuple[int, int, int, int]] = []
+        self.outputs: list[tuple[int, int, int, int]] = []
+        self.written: list[tuple[Buffer, np.ndarray]] = []
+
+    def _place(self, name: str, shape: tuple[int, int], writable: bool) -> tuple[Any, Any, int]:
+        size = self.dtype.itemsize
+        gap = int(self.rng.integers(0, 5)) * int(self.rng.integers(0, 2))
+        strides = ((shape[1] + gap) * size, size)
+        extent = extent_of(shape, strides, size)
+        arena = self.checker.arena(name, writable=writable, pages=64)
+        place = str(self.rng.choice([*PLACES, "middle"]))
+        buffer = arena.buffer(extent, place, int(self.rng.integers(0, 16)) * size)
+        buffer.fill(CANARY if writable else POISON)
+        return buffer, buffer.array(shape, self.dtype, strides), strides[0]
+
+    def read(self, x: np.ndarray, reg: int) -> None:
+        """Add an input; what repeats in it has a size of 1."""
+        buffer, array, rs = self._place(f"input {len(self.inputs)}", x.shape, False)
+        array[...] = x
+        rs = rs if x.shape[0] > 1 or self.shape[0] == 1 else 0
+        step = int(x.shape[1] > 1 or self.shape[1] == 1)
+        self.inputs.append((buffer.address, rs, step, reg))
+
+    def write(self, reg: int) -> None:
+        """Add an output apart from all inputs."""
+        buffer, array, rs = self._place(f"output {len(self.outputs)}", self.shape, True)
+        array[...] = np.nan
+        self.outputs.append((buffer.address, rs, 1, reg))
+        self.written.append((buffer, array))
+
+    def change(self, x: np.ndarray, reg: int, result: int) -> None:
+        """Add an input that an output replaces."""
+        buffer, array, rs = self._place(f"output {len(self.outputs)}", self.shape, True)
+        array[...] = x
+        self.inputs.append((buffer.address, rs, 1, reg))
+        self.outputs.append((buffer.address, rs, 1, result))
+        self.written.append((buffer, array))
+
+    def _struct(self, name: str, content: bytes, unit: int) -> int:
+        arena = self.checker.arena(name, pages=16)
+        buffer = arena.buffer(len(content), "end" if len(content) % 8 == 0 else "start")
+        buffer.array((len(content),), np.dtype(np.uint8), (1,))[...] = np.frombuffer(
+            content, np.uint8
+        )
+        return buffer.address
+
+    def run(self, code: Sequence[tuple[str, int, int, int, int]]) -> list[np.ndarray]:
+        """Call the kernel; give its outputs after looking for traces elsewhere."""
+        lines = b"".join(struct.pack("5B", INSTRUCTIONS[op], *more) for op, *more in code)
+        values = {
+            "inputs": self._struct(
+                "inputs", b"".join(struct.pack("@Pqii", *s) for s in self.inputs), 8
+            ),
+            "outputs": self._struct(
+                "outputs", b"".join(struct.pack("@Pqii", *s) for s in self.outputs), 8
+            ),
+            "code": self._struct("code", lines, 1),
+            "input_count": len(self.inputs),
+            "output_count": len(self.outputs),
+            "code_count": len(code),
+            "rows": self.shape[0],
+            "columns": self.shape[1],
+        }
+        context = (self.row["symbol"], code, self.shape, self.inputs, self.outputs)
+        before = [buffer.surroundings.copy() for buffer, _ in self.written]
+        initial = [array.copy() for _, array in self.written]
+        self.checker.call(self.row, values, context)
+        found = [array.copy() for _, array in self.written]
+        for (buffer, array), x, around in zip(self.written, initial, before, strict=True):
+            array[...] = x
+            same = np.array_equal(buffer.surroundings, around)
+            assert same, f"{self.row['symbol']} wrote outside an output\n{context}"
+        return found
+
+
+def compare(row: dict, op: str, got: np.ndarray, operands: Sequence[np.ndarray]) -> float:
+    """Compare with NumPy; give the largest error in units of eps."""
+    dtype = got.dtype
+    wide = np.float64 if dtype == np.float32 else np.longdouble
+    with np.errstate(all="ignore"):
+        if op not in ALLOWED:
+            expected = np.broadcast_to(np.asarray(EXACT[op](*operands), dtype), got.shape)
+            np.testing.assert_array_equal(got, expected, f"{row['symbol']} {op}")
+            return 0.0
+        many = [x.astype(wide) for x in operands]
+        expected = np.broadcast_to(EXACT[op](*many), got.shape).astype(wide)
+        rounded = expected.astype(dtype)
+        size = np.abs(expected)
+        if op == "MULTIPLY_ADD":
+            size = np.broadcast_to(np.abs(many[0] * many[1]) + np.abs(many[2]), got.shape)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(rounded), f"{row['symbol']} {op}")
+    # A product without its sum may be infinite where both together are not.
+    info = np.finfo(dtype)
+    infinite = np.isinf(rounded) | (size > info.max)
+    if op != "MULTIPLY_ADD":
+        np.testing.assert_array_equal(got[infinite], rounded[infinite])
+    finite = np.isfinite(rounded) & ~infinite
+    error = np.abs(got[finite].astype(wide) - expected[finite])
+    error = error / (np.maximum(size[finite], info.tiny) * info.eps)
+    worst = float(error.max(initial=0))
+    at = int(error.argmax()) if error.size else 0
+    where = [np.broadcast_to(x, got.shape)[finite][at] for x in operands] if error.size else None
+    assert worst <= ALLOWED[op], f"{row['symbol']} {op}: {worst} eps at {where!r}"
+    return worst
+
+
+def drawn(rng: np.random.Generator, op: str, shape: tuple[int, int], dtype: np.dtype, which: int):
+    """An operand: special values strewn in, and what the instruction tells apart."""
+    x = 3 * draw(rng, "special", shape, dtype)
+    if op in ("EQUAL", "LESS", "LESS_OR_EQUAL", "NOT", "AND", "OR", "WHERE", "ROUND", "SLOPE"):
+        x = np.where(rng.random(shape) < 0.5, np.rint(x / 2), x).astype(dtype)
+    if op == "ROUND":
+        x = np.where(rng.random(shape) < 0.5, x + dtype.type(0.5), x).astype(dtype)
+    if op == "CLIP" and which:
+        # No bound is NaN; the lower may be above the upper one.
+        x = np.nan_to_num(x, nan=1.0, posinf=np.inf, neginf=-np.inf)
+    if op == "SLOPE" and which:
+        x = np.nan_to_num(x, nan=1.0, posinf=2.0, neginf=-2.0)
+    return x
+
+
+def repeated(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[int, int]:
+    """The shape of an input, which may repeat in rows, in columns or in both."""
+    rows_, columns = (int(rng.integers(0, 3)) == 0 for _ in range(2))
+    return (1 if rows_ else shape[0], 1 if columns else shape[1])
+
+
+@every_kernel
+@every_instruction
+def test_tails(checker, row, op, rng):
+    """Every number of columns around two and around eight vectors, in place or not."""
+    dtype = DTYPES[row["dtype"]]
+    lanes = row["vector_bytes"] // dtype.itemsize
+    chunk = lanes * (4 if row["vector_bytes"] == 64 else 8)
+    counts = {*range(1, 2 * lanes + 4), *range(chunk - 2, chunk + 3), 2 * chunk + 3}
+    for columns in sorted(counts):
+        shape = (int(rng.integers(1, 4)), columns)
+        call = Call(checker, row, rng, shape)
+        operands = []
+        registers = [int(r) for r in rng.permutation(MOST_REGISTERS)[:4]]
+        in_place = bool(rng.integers(0, 2))
+        for which in range(arity(op)):
+            first = in_place and not which
+            x = drawn(rng, op, shape if first else repeated(rng, shape), dtype, which)
+            operands.append(x)
+            if first:
+                call.change(x, registers[0], registers[3])
+            else:
+                call.read(x, registers[which])
+        if not in_place:
+            call.write(registers[3])
+        sources = [*registers[: arity(op)], *[registers[0]] * 3][:3]
+        (got,) = call.run([(op, registers[3], *sources)])
+        compare(row, op, got, operands)
+
+
+@every_kernel
+@pytest.mark.parametrize("op", sorted(ALLOWED))
+def test_error_over_the_whole_range(checker, row, op, rng):
+    """Dense where functions bend, where they underflow, and over all magnitudes."""
+    dtype = DTYPES[row["dtype"]]
+    shape = (16, 256)
+    depth = 120 if dtype == np.float32 else 770
+    if op == "ERROR_FUNCTION":
+        # The reference is computed number by number.
+        shape = (4, 256)
+    worst = 0.0
+    for low, high in ((-0.4, 0.4), (-1, 1), (-9, 9), (-20, 0), (-depth, depth), (0, 0)):
+        operands = [
+            rng.uniform(low, high, shape).astype(dtype) if high > low
+            else draw(rng, "extreme", shape, dtype)
+            for _ in range(arity(op))
+        ]  # fmt: skip
+        if op == "POWER":
+            operands[0] = np.abs(operands[0])
+        call = Call(checker, row, rng, shape)
+        for reg, x in enumerate(operands):
+            call.read(x, reg)
+        call.write(5)
+        (got,) = call.run([(op, 5, *[*range(arity(op)), 0, 0][:3])])
+        worst = max(worst, compare(row, op, got, operands))
+    # The error function's reference has no more digits than float64.
+    known = op != "ERROR_FUNCTION" or dtype == np.float32
+    assert worst > 0.3 or not known, "an error that no rounding explains"
+
+
+@every_kernel
+def test_programs(checker, row, rng):
+    """Several instructions and outputs: registers keep what they hold, one is used again."""
+    dtype = DTYPES[row["dtype"]]
+    lanes = row["vector_bytes"] // dtype.itemsize
+    for columns in (1, lanes - 1, 3 * lanes + 1, 8 * lanes, 17 * lanes + 5):
+        shape = (3, columns)
+        a, b = (draw(rng, "special", shape, dtype) for _ in range(2))
+        scalar = draw(rng, "random", (1, 1), dtype)
+        each_row = draw(rng, "random", (3, 1), dtype)
+        call = Call(checker, row, rng, shape)
+        call.change(a, 0, 4)
+        call.read(b, 1)
+        call.read(scalar, 2)
+        call.read(each_row, 3)
+        call.write(1)
+        call.write(31)
+        with np.errstate(all="ignore"):
+            total = (a + b) * scalar - each_row
+            expected = [total, b, np.maximum(total, b)]
+        got = call.run([
+            ("ADD", 4, 0, 1, 0), ("MULTIPLY", 4, 4, 2, 0), ("SUBTRACT", 4, 4, 3, 0),
+            ("MAXIMUM", 31, 4, 1, 0),
+        ])  # fmt: skip
+        for x, y in zip(got, expected, strict=True):
+            np.testing.assert_array_equal(x, y)
+
+
+@every_kernel
+def test_special_values(checker, row, rng):
+    """NaN passes; infinities give the limits, and zeros keep their sign."""
+    dtype = DTYPES[row["dtype"]]
+    x = np.array([[np.nan, np.inf, -np.inf, -0.0, 0.0]], dtype)
+    limits = {
+        "EXPONENTIAL": (np.nan, np.inf, 0, 1, 1),
+        "LOGARITHM": (np.nan, np.inf, np.nan, -np.inf, -np.inf),
+        "HYPERBOLIC_TANGENT": (np.nan, 1, -1, -0.0, 0),
+        "ERROR_FUNCTION": (np.nan, 1, -1, -0.0, 0),
+        "SIGMOID": (np.nan, 1, 0, 0.5, 0.5),
+        "SQUARE_ROOT": (np.nan, np.inf, np.nan, -0.0, 0),
+        "NEGATE": (np.nan, -np.inf, np.inf, 0, -0.0),
+        "ABSOLUTE": (np.nan, np.inf, np.inf, 0, 0),
+        "FLOOR": (np.nan, np.inf, -np.inf, -0.0, 0),
+        "NOT": (0, 0, 0, 1, 1),
+    }
+    for op, expected in limits.items():
+        call = Call(checker, row, rng, x.shape)
+        call.read(x, 7)
+        call.write(7)
+        (got,) = call.run([(op, 7, 7, 7, 7)])
+        np.testing.assert_array_equal(got[0], np.array(expected, dtype), op)
+        numbers = ~np.isnan(got[0])
+        signs = np.signbit(np.array(expected, dtype))
+        np.testing.assert_array_equal(np.signbit(got[0])[numbers], signs[numbers], op)
+
+
+@every_kernel
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
+def test_nothing_to_do(checker, row, shape):
+    """Neither streams nor instructions are touched; their addresses are invalid."""
+    counts = {"input_count": 2, "output_count": 1, "code_count": 3}
+    checker.call(row, counts | {"rows": shape[0], "columns": shape[1]}, shape)
+
+
+@pytest.mark.parametrize("dtype", sorted({row["dtype"] for row in every_row("elementwise")}))
+@pytest.mark.parametrize(
+    "op", ["EXPONENTIAL", "HYPERBOLIC_TANGENT", "SIGMOID", "SILU", "HARDSWISH"]
+)
+def test_levels_with_fused_products_give_the_same_bits(checker, dtype, op, rng):
+    """The width of the vector does not show."""
+    kernels = [r for r in rows("elementwise") if r["dtype"] == dtype and r["isa"] != "portable"]
+    if len(kernels) < 2:
+        pytest.skip("this machine has one level above the portable one")
+    x = rng.uniform(-130, 130, (5, 211)).astype(DTYPES[dtype])
+    found = []
+    for row in kernels:
+        call = Call(checker, row, rng, x.shape)
+        call.read(x, 0)
+        call.write(1)
+        found += call.run([(op, 1, 0, 0, 0)])
+    for other in found[1:]:
+        assert other.tobytes() == found[0].tobytes()

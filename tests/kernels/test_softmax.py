@@ -1,0 +1,138 @@
+"""Softmax and its logarithm: tails, how far from exact, and rows without a result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kernel_table import DTYPES, every_row, symbol
+from kernel_values import draw
+from packing_case import PackingCall
+
+every_kernel = pytest.mark.parametrize("row", every_row("softmax"), ids=symbol)
+logarithm_or_not = pytest.mark.parametrize("log", [0, 1])
+# In units of eps times the exact value; a logarithm near zero is allowed the eps of 1.
+ALLOWED = 4.0
+
+
+def exact(x: np.ndarray, log: int) -> np.ndarray:
+    """NumPy's formula in a wider type."""
+    wide = x.astype(np.longdouble if x.dtype == np.float64 else np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        shifted = wide - wide.max(axis=1, keepdims=True)
+        e = np.exp(shifted)
+        total = e.sum(axis=1, keepdims=True)
+        return shifted - np.log(total) if log else e / total
+
+
+def assert_close(row: dict, got: np.ndarray, x: np.ndarray, log: int) -> None:
+    """Judge the errors of all that is not NaN."""
+    expected = exact(x, log)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(expected))
+    infinite = np.isinf(expected)
+    np.testing.assert_array_equal(got[infinite], expected[infinite].astype(got.dtype))
+    finite = np.isfinite(expected)
+    info = np.finfo(got.dtype)
+    size = np.abs(expected[finite])
+    with np.errstate(invalid="ignore"):
+        error = np.abs(got[finite] - expected[finite])
+    # Below the normal numbers a few of the smallest, or all where the machine has none.
+    least = info.tiny if row["isa"] == "neon32" else 2 * info.smallest_subnormal
+    allowed = ALLOWED * info.eps * (np.maximum(size, 1) if log else size) + float(least)
+    worst = int((error - allowed).argmax()) if error.size else 0
+    assert (error <= allowed).all(), (
+        f"{row['symbol']}: {got[finite][worst]!r}, expected {expected[finite][worst]!r} "
+        f"of {x[finite][worst]!r}"
+    )
+
+
+def softmax(checker, row, rng, x: np.ndarray, log: int, *, in_place: bool = False) -> np.ndarray:
+    """Run the kernel on a copy of `x`."""
+    call = PackingCall(checker, row, rng)
+    size = call.dtype.itemsize
+    src_rs, dst_rs = ((x.shape[1] + int(rng.integers(0, 4))) * size for _ in range(2))
+    dst = call.place_output("dst", x.shape, (dst_rs, size))
+    if in_place:
+        dst[...] = x
+        src_rs, call.values["src"] = dst_rs, call.values["dst"]
+    else:
+        call.place_input("src", x.shape, (src_rs, size))[...] = x
+    shape = {"rows": x.shape[0], "columns": x.shape[1]}
+    call.values |= {"src_rs": src_rs, "dst_rs": dst_rs, "log": log, **shape}
+    return call.run((log, x.shape))
+
+
+@every_kernel
+@logarithm_or_not
+def test_tails(checker, row, log, rng):
+    """Every number of columns around a few vectors, and around a block of them."""
+    dtype = DTYPES[row["dtype"]]
+    lanes = row["vector_bytes"] // (8 if row["dtype"] == "f64" else 4)
+    more = [vectors * lanes + i for vectors in (3, 4, 8, 64, 65) for i in (-1, 0, 1)]
+    for columns in (*range(1, 2 * lanes + 4), *more):
+        x = (3 * draw(rng, "random", (int(rng.integers(1, 5)), columns), dtype)).astype(dtype)
+        for in_place in (False, True):
+            got = softmax(checker, row, rng, x, log, in_place=in_place)
+            assert_close(row, got, x, log)
+
+
+@every_kernel
+@logarithm_or_not
+@pytest.mark.parametrize("depth", [1, 10, 60, 90, 120, 800, 1e4])
+def test_errors(checker, row, log, depth, rng):
+    """Down to where results underflow, about a top far from zero too."""
+    dtype = DTYPES[row["dtype"]]
+    for top in (0, 37.3, -54.4, 300):
+        x = (top - rng.uniform(0, depth, (6, 500))).astype(dtype)
+        assert_close(row, softmax(checker, row, rng, x, log), x, log)
+    x = (-rng.uniform(0, depth, (1, 9000))).astype(dtype)
+    assert_close(row, softmax(checker, row, rng, x, log), x, log)
+
+
+@every_kernel
+@logarithm_or_not
+def test_one_stands_out(checker, row, log, rng):
+    """The others' exponentials are all that the logarithm of the sum has."""
+    dtype = DTYPES[row["dtype"]]
+    for gap in (1, 5, 10, 20):
+        x = np.full((1, 1000), -gap, dtype)
+        x[0, int(rng.integers(0, 1000))] = 0
+        assert_close(row, softmax(checker, row, rng, x, log), x, log)
+
+
+@every_kernel
+@logarithm_or_not
+def test_equal_elements(checker, row, log, rng):
+    """Of a row of one the logarithm is zero; of n it is that of 1 / n."""
+    dtype = DTYPES[row["dtype"]]
+    for columns in (1, 2, 3, 100, 4096, 5000):
+        for value in (0, -7.5, np.finfo(dtype).max, -np.finfo(dtype).max):
+            x = np.full((2, columns), value, dtype)
+            got = softmax(checker, row, rng, x, log)
+            assert_close(row, got, x, log)
+            if columns == 1:
+                assert (got == (0 if log else 1)).all()
+
+
+@every_kernel
+@logarithm_or_not
+def test_rows_without_a_result(checker, row, log, rng):
+    """NaN, inf, and -inf alone; but -inf among numbers is a probability of zero."""
+    dtype = DTYPES[row["dtype"]]
+    for columns in (1, 3, 40, 200):
+        x = draw(rng, "random", (6, columns), dtype)
+        at = int(rng.integers(0, columns))
+        x[0, at], x[1, at], x[2] = np.nan, np.inf, -np.inf
+        x[3, at] = -np.inf
+        x[4, ::2] = -np.finfo(dtype).max
+        got = softmax(checker, row, rng, x, log)
+        assert np.isnan(got[:3]).all()
+        assert_close(row, got, x, log)
+
+
+@every_kernel
+@logarithm_or_not
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0)])
+def test_nothing_to_do(checker, row, log, shape):
+    values = {"rows": shape[0], "columns": shape[1], "src_rs": 0, "dst_rs": 0, "log": log}
+    checker.call(row, values, shape)
