@@ -17,6 +17,7 @@ from pplconv._kernels cimport (
     pplconv_convert_out_args,
     pplconv_zero_lanes_args,
 )
+from pplconv.schedules.work cimport Tensors, Work, task_function
 
 
 cdef struct Memory:
@@ -44,39 +45,9 @@ cdef struct Shape:
     pplconv_kernel convert_in, convert_out
 
 
-cdef struct Tensors:
-    const char *x
-    const char *weights
-    # The weights before packing: contiguous, and of the type of x.
-    const char *filters
-    char *y
-    const char *bias
-    const char *residual
-    const void *clip
-    # What follows the store: 0 for nothing, else a PPLCONV_ACTIVATE_* with the slopes that it
-    # reads; PRELU_ROW stands for a slope for each channel, wherever channels lie.
-    const char *slope
-    int activation
-    # Scratch that the team shares, for plans that have some.
-    char *shared
-
-
-# The first runs one task from start to finish, the second packs piece `index` of `pieces` of the
-# weights. `job` is the struct of the function's loops.
-ctypedef void (*task_function)(const void *job, const Tensors *t, int64_t task,
-                               char *scratch) noexcept nogil
+# Packs piece `index` of `pieces` of the weights. `job` is the struct of the function's loops.
 ctypedef void (*pack_function)(const void *job, const char *weights, char *packed, int64_t index,
                                int64_t pieces) noexcept nogil
-
-
-cdef struct Step:
-    # A phase of a plan.
-    task_function task
-    int64_t tasks
-
-
-cdef enum:
-    MOST_PHASES = 3
 
 
 cdef extern from "pplconv_schedules.h" nogil:
@@ -207,22 +178,15 @@ cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1
 cdef int check_offsets(dict offsets, int64_t element) except -1
 
 
-cdef class Schedule:
+cdef class Schedule(Work):
     cdef Shape shape
-    cdef const void *job
-    # A run: all tasks of a phase, then those of the next one; and all of this `rounds` times.
-    cdef Step[MOST_PHASES] steps
-    cdef int phases
-    cdef int64_t rounds
     cdef pack_function pack
-    cdef int64_t tasks, shared_scratch, thread_scratch, weight_bytes
-    cdef int threads
+    cdef int64_t weight_bytes
 
-    cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1
-    cdef void one_phase(self, task_function task) noexcept
     cdef void pack_pieces(self, const char *weights, char *converted, char *packed,
                           int team) noexcept nogil
     cdef int check_weights(self, int64_t size) except -1
     cdef int64_t packed_bytes(self) noexcept nogil
-    cdef int64_t scratch_bytes(self) noexcept nogil
+    cdef int64_t input_bytes(self) noexcept nogil
+    cdef int64_t output_bytes(self) noexcept nogil

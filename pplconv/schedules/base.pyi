@@ -2,7 +2,9 @@
 
 from typing import Any, ClassVar
 
-class Schedule:
+from .work import Work
+
+class Schedule(Work):
     sizes: ClassVar[frozenset[str]]
 
     def __new__(cls, fields: dict[str, Any], isa: str) -> Schedule: ...

@@ -1,39 +1,20 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The base of all schedules: a number of tasks and a function that runs one of them.
-
-A task owns its outputs: no sum is divided between tasks, and the order of a sum depends on
-neither blocks nor team. That is why any team gives the same bits.
-"""
+"""The base of all schedules of convolutions and products: shapes, types, and packed weights."""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
-from pplconv.schedules.team_loop cimport Phase, flushed, run_team
+from pplconv.schedules.team_loop cimport Phase, run_team
+from pplconv.schedules.work cimport Work
 
 from pplconv.numerics import numerics_of
+from pplconv.schedules.work import check_numbers
 
 cdef enum:
     # Bytes of weights below which one thread packs them.
     SMALL_WEIGHTS = 1 << 18
-
-
-# Products of two counts, and of a size with the positions of a tile, must fit 64 bits.
-COUNT, SIZE = 1 << 31, 1 << 47
-
-
-def check_numbers(dict fields, frozenset sizes):
-    """Refuse numbers that the checks of the loops could not compute with.
-
-    All are counts but those whose names are in `sizes`.
-    """
-    for name, value in fields.items():
-        if isinstance(value, int):
-            if value < 0:
-                raise ValueError(f"{name} is negative: {value}")
-            if value >= (SIZE if name in sizes else COUNT):
-                raise MemoryError(f"{name} is beyond what the loops can address: {value}")
 
 
 cdef int check_offsets(dict offsets, int64_t element) except -1:
@@ -56,13 +37,6 @@ cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
     return 0
 
 
-cdef struct Run:
-    # All tasks of a phase of one run.
-    task_function task
-    const void *job
-    const Tensors *tensors
-
-
 cdef struct Packing:
     # Weights being packed, in pieces. They are converted to the kernels' type in `converted`; NULL
     # if they have that type already.
@@ -73,11 +47,6 @@ cdef struct Packing:
     char *converted
     char *packed
     int64_t pieces
-
-
-cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil:
-    cdef const Run *r = <const Run *> job
-    r.task(r.job, r.tensors, task, scratch)
 
 
 cdef void convert_piece(const void *job, int64_t piece, char *scratch) noexcept nogil:
@@ -96,7 +65,18 @@ cdef void pack_piece(const void *job, int64_t piece, char *scratch) noexcept nog
     p.pack(p.job, p.weights if p.converted == NULL else p.converted, p.packed, piece, p.pieces)
 
 
-cdef class Schedule:
+cdef int64_t array_bytes(const Memory *m, int64_t element, int64_t batch, int64_t channels,
+                         int64_t height, int64_t width) noexcept nogil:
+    """Bytes from the first element of an array to the end of its last one."""
+    if min(batch, channels, height, width) < 1:
+        return 0
+    # Blocks are whole, whatever the number of channels.
+    channels = ceil_div(channels, m.width) * m.width if m.width > 1 else channels
+    return ((batch - 1) * m.image + channel_offset(m, element, channels - 1)
+            + (height - 1) * m.row + (width - 1) * m.pixel + element)
+
+
+cdef class Schedule(Work):
     """A plan compiled for running: C numbers and kernel addresses.
 
     Parameters
@@ -160,25 +140,6 @@ cdef class Schedule:
         if self.thread_scratch % 64 or self.shared_scratch % 64:
             raise ValueError("scratch is whole lines of cache")
 
-    cdef void one_phase(self, task_function task) noexcept:
-        """All tasks are of one kind, and none waits for another."""
-        self.phases = 1
-        self.rounds = 1
-        self.steps[0].task, self.steps[0].tasks = task, self.tasks
-
-    cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil:
-        cdef Run[MOST_PHASES] runs
-        cdef Phase[MOST_PHASES] phases
-        cdef Tensors t = tensors[0]
-        cdef int p
-        t.shared = scratch
-        for p in range(self.phases):
-            runs[p].task, runs[p].job, runs[p].tensors = self.steps[p].task, self.job, &t
-            phases[p].run, phases[p].job = run_one, &runs[p]
-            phases[p].tasks = self.steps[p].tasks
-        run_team(phases, self.phases, self.rounds, flushed(), scratch + self.shared_scratch,
-                 self.thread_scratch, team)
-
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1:
         """Pack contiguous weights; they are first converted to the type that kernels read."""
         cdef Buffer converted
@@ -202,6 +163,7 @@ cdef class Schedule:
         p.weights, p.converted, p.packed = weights, converted, packed
         phases[0].run, phases[0].job, phases[0].tasks = convert_piece, &p, pieces
         phases[1].run, phases[1].job, phases[1].tasks = pack_piece, &p, pieces
+        phases[0].first = phases[1].first = 0
         # No hooks: packing keeps subnormal numbers as they are.
         if converted == NULL:
             run_team(&phases[1], 1, 1, NULL, NULL, 0, pieces)
@@ -217,5 +179,12 @@ cdef class Schedule:
     cdef int64_t packed_bytes(self) noexcept nogil:
         return self.weight_bytes
 
-    cdef int64_t scratch_bytes(self) noexcept nogil:
-        return self.shared_scratch + self.threads * self.thread_scratch
+    cdef int64_t input_bytes(self) noexcept nogil:
+        cdef const Shape *s = &self.shape
+        return array_bytes(&s.x, s.size.source, s.batch, s.groups * s.ic, s.geometry.ih,
+                           s.geometry.iw)
+
+    cdef int64_t output_bytes(self) noexcept nogil:
+        cdef const Shape *s = &self.shape
+        return array_bytes(&s.y, s.size.destination, s.batch, s.groups * s.oc, s.geometry.oh,
+                           s.geometry.ow)

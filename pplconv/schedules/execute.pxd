@@ -2,8 +2,8 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv.schedules.base cimport Schedule, Tensors
+from pplconv.schedules.work cimport Tensors, Work
 
 
-cdef int execute(Schedule schedule, const Tensors *tensors, int threads, int most, int runs,
+cdef int execute(Work work, const Tensors *tensors, int threads, int most, int runs,
                  int64_t *shortest) except -1

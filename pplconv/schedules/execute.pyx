@@ -4,14 +4,14 @@
 from libc.stdint cimport int64_t
 
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
-from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.team cimport leave_team, take_team
+from pplconv.schedules.work cimport Tensors, Work
 
 cdef extern from "pplconv_schedules.h" nogil:
     int64_t pplconv_clock()
 
 
-cdef int execute(Schedule schedule, const Tensors *tensors, int threads, int most, int runs,
+cdef int execute(Work work, const Tensors *tensors, int threads, int most, int runs,
                  int64_t *shortest) except -1:
     """Run a plan `runs` times with one team, and return how many threads that had.
 
@@ -24,15 +24,15 @@ cdef int execute(Schedule schedule, const Tensors *tensors, int threads, int mos
     # Comes before any allocation: a pin decides which node's memory is preferred.
     cdef int team = take_team(threads, most)
     try:
-        scratch = borrow(schedule.scratch_bytes())
+        scratch = borrow(work.scratch_bytes())
         with nogil:
             if shortest == NULL:
                 for _i in range(runs):
-                    schedule.run(tensors, scratch.data, team)
+                    work.run(tensors, scratch.data, team)
             else:
                 for _i in range(runs):
                     begin = pplconv_clock()
-                    schedule.run(tensors, scratch.data, team)
+                    work.run(tensors, scratch.data, team)
                     took = pplconv_clock() - begin
                     best = min(best, took)
                 shortest[0] = best

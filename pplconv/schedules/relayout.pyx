@@ -192,6 +192,7 @@ cdef void move_one(const void *job, int64_t task, char *scratch) noexcept nogil:
 cdef void move_all(Move *move, int team) noexcept nogil:
     cdef Phase phase
     phase.run, phase.job, phase.tasks = move_one, move, count(move.planes)
+    phase.first = 0
     # No hooks: nothing is computed, and subnormal numbers stay as they are.
     run_team(&phase, 1, 1, NULL, NULL, 0, team)
 

@@ -11,6 +11,8 @@ cdef struct Phase:
     phase_function run
     const void *job
     int64_t tasks
+    # Number of the first one.
+    int64_t first
 
 
 cdef struct Hooks:

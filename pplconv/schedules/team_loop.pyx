@@ -55,7 +55,8 @@ cdef void run_alone(const Phase *phases, int count, int64_t rounds, char *scratc
     for again in range(rounds):
         for p in range(count):
             for task in range(phases[p].tasks):
-                phases[p].run(phases[p].job, again * phases[p].tasks + task, scratch)
+                phases[p].run(phases[p].job, phases[p].first + again * phases[p].tasks + task,
+                              scratch)
 
 
 cdef void run_phase(const Phase *phase, int64_t again, int turn, pplconv_claims *claims,
@@ -68,7 +69,7 @@ cdef void run_phase(const Phase *phase, int64_t again, int turn, pplconv_claims 
     pplconv_open_claims(claims, turn + 1, own)
     task = pplconv_claim(claims, turn, own, ranges, phase.tasks)
     while task >= 0:
-        phase.run(phase.job, again * phase.tasks + task, scratch)
+        phase.run(phase.job, phase.first + again * phase.tasks + task, scratch)
         task = pplconv_claim(claims, turn, own, ranges, phase.tasks)
 
 

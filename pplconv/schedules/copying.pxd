@@ -1,0 +1,24 @@
+"""The loops of copies compiled: see ``copying.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_kernel
+from pplconv.schedules.work cimport Work
+
+
+cdef enum:
+    COPIED_DIMS = 6
+
+
+cdef struct CopyJob:
+    pplconv_kernel kernel
+    # The last two dimensions are the rows and columns of the kernel, the others lie around them. A
+    # task copies some of the rows.
+    int64_t dims[COPIED_DIMS]
+    int64_t src[COPIED_DIMS]
+    int64_t dst[COPIED_DIMS]
+    int64_t row_segment, row_segments
+
+
+cdef class Copy(Work):
+    cdef CopyJob own

@@ -1,0 +1,82 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Copies between arrays that lie in any way, broadcasts and transpositions included."""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memset
+
+from pplconv._kernels cimport find, pplconv_copy_strided_args
+from pplconv.schedules.base cimport ceil_div, least
+from pplconv.schedules.work cimport Tensors, Work
+
+from pplconv.memory.dtypes import DTYPES
+from pplconv.schedules.work import check_numbers, extent_of
+
+
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const CopyJob *j = <const CopyJob *> job
+    cdef pplconv_copy_strided_args a
+    cdef int64_t row = task % j.row_segments * j.row_segment
+    cdef int64_t rest = task // j.row_segments, src, dst
+    cdef int d
+    src, dst = row * j.src[COPIED_DIMS - 2], row * j.dst[COPIED_DIMS - 2]
+    for d in range(COPIED_DIMS - 3, -1, -1):
+        src += rest % j.dims[d] * j.src[d]
+        dst += rest % j.dims[d] * j.dst[d]
+        rest = rest // j.dims[d]
+    a.src, a.dst = t.arrays[1] + src, t.arrays[0] + dst
+    a.src_rs, a.src_cs = j.src[COPIED_DIMS - 2], j.src[COPIED_DIMS - 1]
+    a.dst_rs, a.dst_cs = j.dst[COPIED_DIMS - 2], j.dst[COPIED_DIMS - 1]
+    a.rows = least(j.row_segment, j.dims[COPIED_DIMS - 2] - row)
+    a.columns = j.dims[COPIED_DIMS - 1]
+    j.kernel(&a)
+
+
+cdef class Copy(Work):
+    """A copy compiled: array 1 to array 0.
+
+    Parameters
+    ----------
+    fields : dict
+        ``dtype``, a type of the size of the elements; ``dims``, at least two and at most six
+        counts, the last two of which are rows and columns; ``src`` and ``dst``, strides in bytes
+        of each of them; ``row_segment``.
+    isa : str
+        Which kernel to call.
+
+    Raises
+    ------
+    ValueError
+        If it is more than the loops take.
+    """
+
+    def __cinit__(self, dict fields, str isa):
+        cdef CopyJob *j = &self.own
+        cdef int d, missing
+        cdef int64_t around = 1, element
+        memset(j, 0, sizeof(CopyJob))
+        check_numbers(fields, frozenset())
+        missing = COPIED_DIMS - <int> len(fields["dims"])
+        if not 0 <= missing <= COPIED_DIMS - 2:
+            raise ValueError("a copy has more dimensions than the loops take")
+        element = DTYPES[fields["dtype"]].itemsize
+        j.kernel = find("copy_strided", fields["dtype"], isa)
+        self.extents[0] = extent_of(element, fields["dims"], fields["dst"], True)
+        self.extents[1] = extent_of(element, fields["dims"], fields["src"])
+        for d in range(COPIED_DIMS):
+            j.dims[d] = 1
+            if d >= missing:
+                j.dims[d] = fields["dims"][d - missing]
+                j.src[d] = fields["src"][d - missing]
+                j.dst[d] = fields["dst"][d - missing]
+            if d < COPIED_DIMS - 2:
+                around *= j.dims[d]
+            if around >= <int64_t> 1 << 31:
+                raise MemoryError("a copy is beyond what the loops can address")
+        j.row_segment = fields["row_segment"]
+        if j.row_segment < 1:
+            raise ValueError("segments are at least 1")
+        j.row_segments = ceil_div(j.dims[COPIED_DIMS - 2], j.row_segment)
+        self.tasks = around * j.row_segments
+        self.threads = 1
+        self.job = j
+        self.one_phase(run_task)

@@ -1,0 +1,35 @@
+"""The loops of element-wise programs compiled: see ``elementwise.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_instruction, pplconv_kernel, pplconv_stream
+from pplconv.schedules.work cimport Work
+
+
+cdef enum:
+    MOST_DIMS = 5
+    MOST_STREAMS = 24
+    MOST_CODE = 96
+
+
+cdef struct StreamField:
+    # An array: from one index of each dimension to the next so many bytes.
+    int64_t strides[MOST_DIMS]
+    int64_t array
+
+
+cdef struct ElementwiseJob:
+    pplconv_kernel kernel
+    # Rows are counted over all dimensions; `dims` ends with those that one call of the kernel runs
+    # over. A task is a rectangle of rows and columns.
+    int64_t dims[MOST_DIMS]
+    int64_t columns, rows, row_segment, column_segment, column_segments
+    int64_t element
+    int64_t input_count, output_count, code_count
+    StreamField fields[MOST_STREAMS]
+    pplconv_stream streams[MOST_STREAMS]
+    pplconv_instruction code[MOST_CODE]
+
+
+cdef class Elementwise(Work):
+    cdef ElementwiseJob own

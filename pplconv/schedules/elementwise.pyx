@@ -1,0 +1,135 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Element-wise programs over arrays that lie in any way, broadcasts included.
+
+Dimensions that all arrays run through in one step are one dimension by then. The innermost is that
+of the columns, which are neighbours in memory or, of arrays that are broadcast along them, one.
+"""
+
+from libc.stdint cimport int64_t
+from libc.string cimport memcpy, memset
+
+from pplconv._kernels cimport (
+    PPLCONV_DO_WHERE,
+    PPLCONV_MOST_REGISTERS,
+    find,
+    pplconv_elementwise_args,
+    pplconv_stream,
+)
+from pplconv.schedules.base cimport ceil_div, least
+from pplconv.schedules.work cimport Tensors, Work
+
+from pplconv.memory.dtypes import DTYPES
+from pplconv.schedules.work import check_numbers, extent_of
+
+# The names that `__cinit__` reads lengths from.
+globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE)
+
+
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const ElementwiseJob *j = <const ElementwiseJob *> job
+    cdef pplconv_elementwise_args a
+    cdef pplconv_stream[MOST_STREAMS] streams
+    cdef int64_t column = task % j.column_segments * j.column_segment
+    cdef int64_t row = task // j.column_segments * j.row_segment
+    cdef int64_t end = least(row + j.row_segment, j.rows), rest, index, offset
+    cdef int64_t count = j.input_count + j.output_count
+    cdef int s, d
+    memcpy(streams, j.streams, count * sizeof(pplconv_stream))
+    a.inputs, a.input_count = streams, j.input_count
+    a.outputs, a.output_count = streams + j.input_count, j.output_count
+    a.code, a.code_count = j.code, j.code_count
+    a.columns = least(j.column_segment, j.columns - column)
+    while row < end:
+        index = row % j.dims[MOST_DIMS - 1]
+        a.rows = least(j.dims[MOST_DIMS - 1] - index, end - row)
+        for s in range(count):
+            rest = row
+            offset = column * j.element if streams[s].step else 0
+            for d in range(MOST_DIMS - 1, -1, -1):
+                offset += rest % j.dims[d] * j.fields[s].strides[d]
+                rest = rest // j.dims[d]
+            streams[s].data = t.arrays[j.fields[s].array] + offset
+        j.kernel(&a)
+        row += a.rows
+
+
+cdef class Elementwise(Work):
+    """An element-wise program compiled.
+
+    Parameters
+    ----------
+    fields : dict
+        ``dtype``; ``dims``, at most `MOST_DIMS` counts, and ``columns``; ``inputs`` and
+        ``outputs``, each a tuple of the array's number, its strides in bytes, one for each of
+        ``dims``, whether it has an element for each column (else one for all), and its register;
+        ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``.
+    isa : str
+        Which kernel to call.
+
+    Raises
+    ------
+    ValueError
+        If it is more than the loops take, or reads a register that nothing wrote.
+    """
+
+    def __cinit__(self, dict fields, str isa):
+        cdef ElementwiseJob *j = &self.own
+        cdef int i, d
+        cdef int64_t extent
+        memset(j, 0, sizeof(ElementwiseJob))
+        check_numbers(fields, frozenset())
+        dims, streams = fields["dims"], [*fields["inputs"], *fields["outputs"]]
+        written = set()
+        if (len(dims) > MOST_DIMS or len(streams) > MOST_STREAMS
+                or len(fields["code"]) > MOST_CODE or not fields["outputs"]):
+            raise ValueError("an element-wise program is larger than the loops take")
+        j.kernel = find("elementwise", fields["dtype"], isa)
+        j.element = DTYPES[fields["dtype"]].itemsize
+        missing = [1] * (MOST_DIMS - len(dims))
+        rows = 1
+        for d, n in enumerate([*missing, *dims]):
+            if n < 1:
+                raise ValueError("an element-wise program has no elements")
+            rows *= n
+            if rows >= 1 << 47:
+                raise MemoryError("an element-wise program is beyond what the loops can address")
+            j.dims[d] = n
+        j.rows = rows
+        j.columns = fields["columns"]
+        j.row_segment, j.column_segment = fields["row_segment"], fields["column_segment"]
+        if min(j.columns, j.row_segment, j.column_segment) < 1:
+            raise ValueError("an element-wise program has no elements")
+        j.input_count, j.output_count = len(fields["inputs"]), len(fields["outputs"])
+        j.code_count = len(fields["code"])
+        for i, (array, strides, step, reg) in enumerate(streams):
+            if not (0 <= array < MOST_STREAMS and 0 <= reg < PPLCONV_MOST_REGISTERS):
+                raise ValueError("an element-wise program names what is not there")
+            extent = extent_of(j.element * (j.columns if step else 1), dims, strides,
+                               i >= j.input_count)
+            strides = [*([0] * len(missing)), *strides]
+            for d in range(MOST_DIMS):
+                j.fields[i].strides[d] = strides[d]
+            j.fields[i].array = array
+            j.streams[i].rs, j.streams[i].step = strides[MOST_DIMS - 1], bool(step)
+            j.streams[i].reg = reg
+            if i < j.input_count:
+                written.add(reg)
+            elif not step:
+                raise ValueError("outputs have an element for each column")
+            self.extents[array] = max(self.extents[array], extent)
+        for i, line in enumerate(fields["code"]):
+            op, to, a, b, c = line
+            if not (0 <= op <= PPLCONV_DO_WHERE and 0 <= to < PPLCONV_MOST_REGISTERS):
+                raise ValueError(f"no such instruction: {line}")
+            if not {a, b, c} <= written:
+                raise ValueError(f"an instruction reads what nothing wrote: {line}")
+            j.code[i].op, j.code[i].to, j.code[i].a, j.code[i].b, j.code[i].c = op, to, a, b, c
+            written.add(to)
+        for stream in fields["outputs"]:
+            if stream[3] not in written:
+                raise ValueError("an output is what nothing wrote")
+        j.column_segments = ceil_div(j.columns, j.column_segment)
+        self.tasks = ceil_div(j.rows, j.row_segment) * j.column_segments
+        self.threads = 1
+        self.job = j
+        self.one_phase(run_task)

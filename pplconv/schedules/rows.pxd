@@ -1,0 +1,25 @@
+"""The loops over matrices compiled: see ``rows.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_kernel
+from pplconv.schedules.work cimport Work
+
+
+cdef enum:
+    ROWS_AROUND = 4
+
+
+cdef struct RowsJob:
+    pplconv_kernel kernel
+    # Matrices lie around in these dimensions. A task has some rows of one or, where rows are added
+    # up, some columns.
+    int64_t dims[ROWS_AROUND]
+    int64_t src[ROWS_AROUND]
+    int64_t dst[ROWS_AROUND]
+    int64_t rows, columns, src_rs, dst_rs, segment, segments, element, kind
+    bint scale, offset
+
+
+cdef class Rows(Work):
+    cdef RowsJob own

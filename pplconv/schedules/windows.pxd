@@ -1,0 +1,47 @@
+"""The loops of pooling and resampling compiled: see ``windows.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_kernel
+from pplconv.schedules.work cimport Work
+
+
+cdef struct Sight:
+    # Outputs begin <= i < end of one dimension, which see taps low <= tap < high, and count as
+    # `count` taps in an average.
+    int64_t begin, end, low, high, count
+
+
+cdef struct Images:
+    # Bytes from one image, row and pixel to the next.
+    int64_t image, row, pixel
+
+
+cdef struct PoolJob:
+    pplconv_kernel kernel
+    Images x, y
+    int64_t channels, oh, stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left
+    int64_t row_segment, row_segments, kind
+    Sight *rows
+    Sight *columns
+    int64_t column_count
+
+
+cdef class Pool(Work):
+    cdef PoolJob own
+
+
+cdef struct ResampleJob:
+    pplconv_kernel kernel
+    Images x, y
+    int64_t channels, oh, ow, row_segment, row_segments, taps_y, taps_x, element
+    # Of each output row the input rows and their weights; of each output column the same in bytes.
+    int64_t *rows
+    char *weights_y
+    int64_t *offsets
+    char *weights_x
+
+
+cdef class Resample(Work):
+    cdef ResampleJob own
+    cdef list kept

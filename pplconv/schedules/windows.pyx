@@ -1,0 +1,242 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Pooling and resampling of images whose channels are neighbours."""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from pplconv._kernels cimport (
+    PPLCONV_POOL_MAX,
+    PPLCONV_POOL_SUM,
+    find,
+    pplconv_pool_args,
+    pplconv_resample_args,
+)
+from pplconv.schedules.base cimport ceil_div, least
+from pplconv.schedules.work cimport Tensors, Work
+
+import numpy as np
+
+from pplconv.memory.dtypes import DTYPES
+from pplconv.schedules.work import check_numbers, extent_of
+
+cdef enum:
+    # Rows that go into an output of a resampling.
+    MOST_TAPS = 64
+    # Of a scale, which kernels take with all their bits.
+    SCALE_BYTES = 8
+
+
+cdef void run_pool(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const PoolJob *j = <const PoolJob *> job
+    cdef pplconv_pool_args a
+    cdef int64_t row = task % j.row_segments * j.row_segment, image = task // j.row_segments
+    cdef int64_t end = least(row + j.row_segment, j.oh), c
+    cdef const Sight *down
+    cdef const Sight *across
+    cdef const char *x
+    cdef char *y
+    a.channels, a.kind = j.channels, j.kind
+    a.src_ps, a.src_rs = j.stride_w * j.x.pixel, j.dilation_h * j.x.row
+    a.src_cs, a.dst_ps = j.dilation_w * j.x.pixel, j.y.pixel
+    for row in range(row, end):
+        down = &j.rows[row]
+        x = (t.arrays[1] + image * j.x.image
+             + (row * j.stride_h - j.pad_top + down.low * j.dilation_h) * j.x.row)
+        y = t.arrays[0] + image * j.y.image + row * j.y.row
+        for c in range(j.column_count):
+            across = &j.columns[c]
+            a.src = x + (across.begin * j.stride_w - j.pad_left
+                         + across.low * j.dilation_w) * j.x.pixel
+            a.dst = y + across.begin * j.y.pixel
+            a.pixels = across.end - across.begin
+            a.rows, a.columns = down.high - down.low, across.high - across.low
+            # One over each number of taps, by that number.
+            a.scale = t.arrays[2] + down.count * across.count * SCALE_BYTES
+            j.kernel(&a)
+
+
+cdef int read_sights(object given, Sight *sights, int64_t outputs, int64_t inputs, int64_t stride,
+                     int64_t dilation, int64_t pad) except -1:
+    """Take over what outputs see; every output once, and no tap beyond the image."""
+    cdef int64_t at = 0, first
+    cdef Sight *s
+    for i, (begin, end, low, high, count) in enumerate(given):
+        s = &sights[i]
+        s.begin, s.end, s.low, s.high, s.count = begin, end, low, high, count
+        if (s.begin != at or not s.begin < s.end <= outputs or not 0 <= s.low < s.high
+                or not 1 <= s.count < 1 << 20):
+            raise ValueError("each output sees some taps")
+        # Then no product wraps around.
+        if max(s.high, s.count) >> 31:
+            raise MemoryError("pooling is beyond what the loops can address")
+        at = s.end
+        first = s.begin * stride - pad + s.low * dilation
+        if first < 0 or (s.end - 1) * stride - pad + (s.high - 1) * dilation >= inputs:
+            raise ValueError("an output sees what is not there")
+    if at != outputs:
+        raise ValueError("each output sees some taps")
+    return 0
+
+
+cdef int64_t most_counts(const Sight *sights, int64_t count) noexcept:
+    cdef int64_t i, found = 1
+    for i in range(count):
+        found = max(found, sights[i].count)
+    return found
+
+
+cdef int64_t images_bytes(const Images *m, int64_t batch, int64_t height, int64_t width,
+                          int64_t channels, int64_t element) except -1:
+    return extent_of(channels * element, (batch, height, width), (m.image, m.row, m.pixel))
+
+
+cdef class Pool(Work):
+    """Pooling compiled: array 1 to array 0, with scales in array 2.
+
+    Parameters
+    ----------
+    fields : dict
+        ``dtype``; ``kind``, of ``PPLCONV_POOL_*``; ``batch``, ``channels``, ``ih``, ``iw``, ``oh``,
+        ``ow``; ``stride``, ``dilation``, ``pads`` (top, left); ``x`` and ``y``, strides in bytes
+        of image, row and pixel; ``rows`` and ``columns``, tuples (begin, end, low, high, count) of
+        outputs that see the same taps, one for each output row; ``row_segment``. Array 2 has eight
+        bytes for each number of taps that counts, from none on.
+    isa : str
+        Which kernel to call.
+
+    Raises
+    ------
+    ValueError
+        If an output would see what is not there.
+    """
+
+    def __cinit__(self, dict fields, str isa):
+        cdef PoolJob *j = &self.own
+        cdef int64_t element, batch, ow
+        memset(j, 0, sizeof(PoolJob))
+        check_numbers(fields, frozenset())
+        j.kernel = find("pool", fields["dtype"], isa)
+        element = DTYPES[fields["dtype"]].itemsize
+        j.channels, j.oh, ow, batch = (fields[n] for n in ("channels", "oh", "ow", "batch"))
+        j.stride_h, j.stride_w = fields["stride"]
+        j.dilation_h, j.dilation_w = fields["dilation"]
+        j.pad_top, j.pad_left = fields["pads"]
+        j.x.image, j.x.row, j.x.pixel = fields["x"]
+        j.y.image, j.y.row, j.y.pixel = fields["y"]
+        j.row_segment, j.kind = fields["row_segment"], fields["kind"]
+        if (min(j.channels, j.oh, ow, batch, j.row_segment) < 1
+                or min(fields["ih"], fields["iw"]) < 1
+                or min(*fields["stride"], *fields["dilation"]) < 1
+                or min(*fields["pads"], *fields["x"], *fields["y"]) < 0
+                or j.kind not in (PPLCONV_POOL_MAX, PPLCONV_POOL_SUM)):
+            raise ValueError("pooling has images, strides of at least 1, and a kind")
+        if max(*fields["stride"], *fields["dilation"], *fields["pads"]) >> 31 or max(
+                *fields["x"], *fields["y"]) >> 47:
+            raise MemoryError("pooling is beyond what the loops can address")
+        j.column_count = len(fields["columns"])
+        if len(fields["rows"]) != j.oh or not 0 < j.column_count <= ow:
+            raise ValueError("each output sees some taps")
+        j.rows = <Sight *> calloc(j.oh, sizeof(Sight))
+        j.columns = <Sight *> calloc(j.column_count, sizeof(Sight))
+        if j.rows == NULL or j.columns == NULL:
+            raise MemoryError
+        read_sights(fields["rows"], j.rows, j.oh, fields["ih"], j.stride_h, j.dilation_h,
+                    j.pad_top)
+        read_sights(fields["columns"], j.columns, ow, fields["iw"], j.stride_w, j.dilation_w,
+                    j.pad_left)
+        self.extents[0] = images_bytes(&j.y, batch, j.oh, ow, j.channels, element)
+        self.extents[1] = images_bytes(&j.x, batch, fields["ih"], fields["iw"], j.channels,
+                                       element)
+        self.extents[2] = (most_counts(j.rows, j.oh) * most_counts(j.columns, j.column_count)
+                           + 1) * SCALE_BYTES
+        j.row_segments = ceil_div(j.oh, j.row_segment)
+        self.tasks = batch * j.row_segments
+        self.threads = 1
+        self.job = j
+        self.one_phase(run_pool)
+
+    def __dealloc__(self):
+        free(self.own.rows)
+        free(self.own.columns)
+
+
+cdef void run_resample(const void *job, const Tensors *t, int64_t task,
+                       char *scratch) noexcept nogil:
+    cdef const ResampleJob *j = <const ResampleJob *> job
+    cdef pplconv_resample_args a
+    cdef const char *rows[MOST_TAPS]
+    cdef int64_t row = task % j.row_segments * j.row_segment, image = task // j.row_segments
+    cdef int64_t end = least(row + j.row_segment, j.oh), tap
+    cdef const char *x = t.arrays[1] + image * j.x.image
+    a.rows, a.taps_y, a.taps_x = rows, j.taps_y, j.taps_x
+    a.offset_x, a.weight_x = j.offsets, j.weights_x
+    a.pixels, a.channels, a.dst_ps = j.ow, j.channels, j.y.pixel
+    for row in range(row, end):
+        for tap in range(j.taps_y):
+            rows[tap] = x + j.rows[row * j.taps_y + tap] * j.x.row
+        a.weight_y = j.weights_y + row * j.taps_y * j.element
+        a.dst = t.arrays[0] + image * j.y.image + row * j.y.row
+        j.kernel(&a)
+
+
+cdef class Resample(Work):
+    """Resampling compiled: array 1 to array 0.
+
+    Parameters
+    ----------
+    fields : dict
+        ``dtype``; ``batch``, ``channels``, ``ih``, ``iw``; ``x`` and ``y``, strides in bytes of
+        image, row and pixel; ``rows`` and ``columns``, int64 arrays (outputs, taps) of the inputs
+        that go into each output, and ``weights_y``, ``weights_x``, arrays of the same shapes of
+        the type that sums are in; ``row_segment``.
+    isa : str
+        Which kernel to call.
+
+    Raises
+    ------
+    ValueError
+        If an output would see what is not there.
+    """
+
+    def __cinit__(self, dict fields, str isa):
+        cdef ResampleJob *j = &self.own
+        cdef int64_t[:, ::1] rows, offsets
+        cdef int64_t batch
+        memset(j, 0, sizeof(ResampleJob))
+        dtype = DTYPES[fields["dtype"]]
+        weight = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+        # Copies, which nobody changes after they were looked at.
+        down, across = (np.array(fields[n], np.int64, order="C") for n in ("rows", "columns"))
+        weights = [np.array(fields[n], weight, order="C") for n in ("weights_y", "weights_x")]
+        if (down.ndim != 2 or across.ndim != 2 or down.shape != weights[0].shape
+                or across.shape != weights[1].shape or down.size == 0 or across.size == 0
+                or down.shape[1] > MOST_TAPS):
+            raise ValueError("each output sees some inputs")
+        if (down.min() < 0 or down.max() >= fields["ih"] or across.min() < 0
+                or across.max() >= fields["iw"]):
+            raise ValueError("an output sees what is not there")
+        j.kernel = find("resample", fields["dtype"], isa)
+        j.element = weight.itemsize
+        j.channels, batch, j.row_segment = (
+            fields[n] for n in ("channels", "batch", "row_segment"))
+        j.x.image, j.x.row, j.x.pixel = fields["x"]
+        j.y.image, j.y.row, j.y.pixel = fields["y"]
+        if (min(j.channels, batch, j.row_segment) < 1 or min(*fields["x"], *fields["y"]) < 0
+                or max(*fields["x"], *fields["y"]) >> 47
+                or max(j.channels, batch, fields["ih"], fields["iw"]) >> 31):
+            raise ValueError("resampling has images, and strides that are not negative")
+        rows, offsets = down, across * j.x.pixel
+        (j.oh, j.taps_y), (j.ow, j.taps_x) = down.shape, across.shape
+        self.kept = [down, np.asarray(offsets), *weights]
+        j.rows, j.offsets = &rows[0, 0], &offsets[0, 0]
+        j.weights_y, j.weights_x = (
+            <char *> <size_t> weights[0].ctypes.data, <char *> <size_t> weights[1].ctypes.data)
+        self.extents[0] = images_bytes(&j.y, batch, j.oh, j.ow, j.channels, dtype.itemsize)
+        self.extents[1] = images_bytes(&j.x, batch, fields["ih"], fields["iw"], j.channels,
+                                       dtype.itemsize)
+        j.row_segments = ceil_div(j.oh, j.row_segment)
+        self.tasks = batch * j.row_segments
+        self.threads = 1
+        self.job = j
+        self.one_phase(run_resample)

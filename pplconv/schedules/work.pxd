@@ -1,0 +1,64 @@
+"""What a call and a program run: tasks in phases; see ``work.pyx``."""
+
+from libc.stdint cimport int64_t
+
+
+cdef struct Tensors:
+    const char *x
+    const char *weights
+    # The weights before packing: contiguous, and of the type of x.
+    const char *filters
+    char *y
+    const char *bias
+    const char *residual
+    const void *clip
+    # What follows the store: 0 for nothing, else a PPLCONV_ACTIVATE_* with the slopes that it
+    # reads; PRELU_ROW stands for a slope for each channel, wherever channels lie.
+    const char *slope
+    int activation
+    # Scratch that the team shares, for plans that have some.
+    char *shared
+    # Arrays of works that are no convolutions, by number.
+    char *const *arrays
+
+
+# Runs one task from start to finish. `job` is the struct of the function's loops.
+ctypedef void (*task_function)(const void *job, const Tensors *t, int64_t task,
+                               char *scratch) noexcept nogil
+
+
+cdef struct Step:
+    # A phase of a plan.
+    task_function task
+    int64_t tasks
+
+
+cdef enum:
+    MOST_PHASES = 3
+    MOST_ARRAYS = 24
+
+
+cdef struct Run:
+    # All tasks of a phase of one run.
+    task_function task
+    const void *job
+    const Tensors *tensors
+
+
+cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil
+
+
+cdef class Work:
+    cdef const void *job
+    # A run: all tasks of a phase, then those of the next one; and all of this `rounds` times.
+    cdef Step[MOST_PHASES] steps
+    cdef int phases
+    cdef int64_t rounds
+    cdef int64_t tasks, shared_scratch, thread_scratch
+    cdef int threads
+    # Bytes that are read or written of each of `Tensors.arrays`.
+    cdef int64_t[MOST_ARRAYS] extents
+
+    cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil
+    cdef void one_phase(self, task_function task) noexcept
+    cdef int64_t scratch_bytes(self) noexcept nogil

@@ -1,0 +1,10 @@
+"""Types of what teams run; everything else is for C callers."""
+
+from collections.abc import Sequence
+
+class Work: ...
+
+def extent_of(
+    last: int, counts: Sequence[int], strides: Sequence[int], written: bool = False
+) -> int: ...
+def check_numbers(fields: dict[str, object], sizes: frozenset[str]) -> None: ...

@@ -1,0 +1,88 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The base of everything that a team runs: a number of tasks and a function that runs one of them.
+
+A task owns its outputs: no sum is divided between tasks, and the order of a sum depends on
+neither blocks nor team. That is why any team gives the same bits.
+"""
+
+from libc.stdint cimport int64_t
+
+from pplconv.schedules.team_loop cimport Phase, flushed, run_team
+
+# Products of two counts, and of a size with the positions of a tile, must fit 64 bits.
+COUNT, SIZE = 1 << 31, 1 << 47
+
+
+def check_numbers(dict fields, frozenset sizes):
+    """Refuse numbers that the checks of the loops could not compute with.
+
+    All are counts but those whose names are in `sizes`.
+    """
+    for name, value in fields.items():
+        if isinstance(value, int):
+            if value < 0:
+                raise ValueError(f"{name} is negative: {value}")
+            if value >= (SIZE if name in sizes else COUNT):
+                raise MemoryError(f"{name} is beyond what the loops can address: {value}")
+
+
+def extent_of(int64_t last, counts, strides, bint written=False):
+    """Bytes from the first element of an array to the end of the last.
+
+    Parameters
+    ----------
+    last : int
+        Bytes of what lies at the end of all strides.
+    counts, strides : sequence of int
+        How often, and how far apart.
+    written : bool
+        Whether it is written: then no element may be where another one is.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many of the one as of the other, a count is not positive, or a stride
+        negative.
+    MemoryError
+        If they are beyond what the loops can address.
+    """
+    if len(counts) != len(strides) or min(counts, default=1) < 1 or min(strides, default=0) < 0:
+        raise ValueError("an array has elements, and a stride for each dimension")
+    if written and any(n > 1 and s == 0 for n, s in zip(counts, strides)):
+        raise ValueError("elements that are written lie apart")
+    # In Python's numbers, which do not wrap around.
+    extent = last + sum((n - 1) * s for n, s in zip(counts, strides))
+    if extent >= SIZE or max(counts, default=1) >= COUNT or max(strides, default=0) >= SIZE:
+        raise MemoryError("an array is beyond what the loops can address")
+    return extent
+
+
+cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil:
+    cdef const Run *r = <const Run *> job
+    r.task(r.job, r.tensors, task, scratch)
+
+
+cdef class Work:
+    """Phases of tasks; a subclass says which, and owns their `job`."""
+
+    cdef void one_phase(self, task_function task) noexcept:
+        """All tasks are of one kind, and none waits for another."""
+        self.phases = 1
+        self.rounds = 1
+        self.steps[0].task, self.steps[0].tasks = task, self.tasks
+
+    cdef void run(self, const Tensors *tensors, char *scratch, int team) noexcept nogil:
+        cdef Run[MOST_PHASES] runs
+        cdef Phase[MOST_PHASES] phases
+        cdef Tensors t = tensors[0]
+        cdef int p
+        t.shared = scratch
+        for p in range(self.phases):
+            runs[p].task, runs[p].job, runs[p].tensors = self.steps[p].task, self.job, &t
+            phases[p].run, phases[p].job = run_one, &runs[p]
+            phases[p].tasks, phases[p].first = self.steps[p].tasks, 0
+        run_team(phases, self.phases, self.rounds, flushed(), scratch + self.shared_scratch,
+                 self.thread_scratch, team)
+
+    cdef int64_t scratch_bytes(self) noexcept nogil:
+        return self.shared_scratch + self.threads * self.thread_scratch
