@@ -1,0 +1,282 @@
+"""Checks of a model as it was parsed, before anything is built of it.
+
+Nothing here asks for memory by a size that the file only claims: sizes are Python integers, and are
+compared with the bytes that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import onnx
+
+from .tensor_checking import check_tensor, describe_node, iterate_tensors, subgraphs
+
+__all__ = ["MAX_DEPTH", "MAX_NODES", "OLDEST_OPSET", "check_model"]
+
+# The files that PyTorch is tested with are of this one.
+OLDEST_OPSET = 6
+MAX_DEPTH = 16
+"""Deepest nesting of subgraphs, and longest chain of local functions."""
+MAX_NODES = 200_000
+"""Most nodes of a model, its local functions inlined."""
+
+_STANDARD = ("", "ai.onnx")
+
+
+def check_model(model: onnx.ModelProto) -> None:
+    """Refuse a model that contradicts itself.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        A model as it was parsed.
+
+    Raises
+    ------
+    ValueError
+        If it has no graph, an opset that is not supported, values that are undefined or defined
+        twice, nodes in a cycle, operators used against their definition, tensors whose size
+        contradicts their data, or nesting without measure.
+    """
+    if not model.HasField("graph"):
+        raise ValueError("model has no graph")
+    opsets = _opsets(model)
+    functions = {
+        (function.domain, function.name, function.overload): function
+        for function in model.functions
+    }
+    if len(functions) != len(model.functions):
+        raise ValueError("model defines a local function twice")
+    nodes = _inlined_size(model, functions)
+    if nodes > MAX_NODES:
+        raise ValueError(f"model has {nodes} nodes: at most {MAX_NODES} are supported")
+    for tensor in iterate_tensors(model):
+        check_tensor(tensor)
+    for function in model.functions:
+        own = _versions(function.opset_import)
+        names = [*function.input]
+        _check_distinct(names, f"inputs of the local function {function.name!r}")
+        _check_body(function.node, function.output, set(names), _context(own), functions, 1)
+    if not model.graph.output:
+        raise ValueError("model has no outputs")
+    _check_graph(model.graph, set(), _context(opsets), functions, 0)
+
+
+def _versions(entries: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    opsets: dict[str, int] = {}
+    for entry in entries:
+        if not isinstance(entry.domain, str):
+            raise ValueError("model imports an opset whose name is not UTF-8")
+        domain = "" if entry.domain in _STANDARD else entry.domain
+        if not 0 < entry.version < 1 << 31:
+            raise ValueError(
+                f"model imports the version {entry.version} of the opset {domain or 'ai.onnx'!r}"
+            )
+        if opsets.setdefault(domain, entry.version) != entry.version:
+            raise ValueError(f"model imports two versions of the opset {domain or 'ai.onnx'!r}")
+    return opsets
+
+
+def _opsets(model: onnx.ModelProto) -> dict[str, int]:
+    opsets = _versions(model.opset_import)
+    newest = onnx.defs.onnx_opset_version()
+    version = opsets.get("")
+    if version is None:
+        raise ValueError("model imports no opset of ONNX")
+    if not OLDEST_OPSET <= version <= newest:
+        raise ValueError(
+            f"model is of opset {version}: expected one from {OLDEST_OPSET} to {newest}"
+        )
+    return opsets
+
+
+def _context(opsets: Mapping[str, int]) -> onnx.checker.C.CheckerContext:
+    context = onnx.checker.C.CheckerContext()
+    context.ir_version = onnx.IR_VERSION
+    versions = dict(opsets)
+    standard = next((versions[name] for name in _STANDARD if name in versions), None)
+    if standard is not None:
+        versions.update(dict.fromkeys(_STANDARD, standard))
+    context.opset_imports = versions
+    return context
+
+
+_Functions = Mapping[tuple[str, str, str], onnx.FunctionProto]
+
+
+def _inlined_size(model: onnx.ModelProto, functions: _Functions) -> int:
+    """Count the nodes that are left when all functions are inlined."""
+    sizes: dict[tuple[str, str, str], int] = {}
+    open_calls: list[tuple[str, str, str]] = []
+
+    def size_of(nodes: Iterable[onnx.NodeProto], depth: int) -> int:
+        if depth > MAX_DEPTH:
+            raise ValueError(f"model nests subgraphs more than {MAX_DEPTH} deep")
+        total = 0
+        for node in nodes:
+            key = (node.domain, node.op_type, node.overload)
+            total += function_size(key) if key in functions else 1
+            for graph in subgraphs(node):
+                total += size_of(graph.node, depth + 1)
+        return total
+
+    def function_size(key: tuple[str, str, str]) -> int:
+        if key not in sizes:
+            if key in open_calls:
+                raise ValueError(f"model has a local function that calls itself: {key[1]!r}")
+            if len(open_calls) >= MAX_DEPTH:
+                raise ValueError(f"model nests local functions more than {MAX_DEPTH} deep")
+            open_calls.append(key)
+            sizes[key] = size_of(functions[key].node, 0)
+            open_calls.pop()
+        return sizes[key]
+
+    for key in functions:
+        function_size(key)
+    return size_of(model.graph.node, 0)
+
+
+def _check_distinct(names: Iterable[str], what: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if not name:
+            raise ValueError(f"model has a name missing among the {what}")
+        if name in seen:
+            raise ValueError(f"model has {name!r} twice among the {what}")
+        seen.add(name)
+
+
+def _check_graph(
+    graph: onnx.GraphProto,
+    outer: set[str],
+    context: onnx.checker.C.CheckerContext,
+    functions: _Functions,
+    depth: int,
+) -> None:
+    inputs = [value.name for value in graph.input]
+    initializers = [tensor.name for tensor in graph.initializer]
+    outputs = [value.name for value in graph.output]
+    _check_distinct(inputs, "inputs")
+    _check_distinct(initializers, "initializers")
+    if not depth:
+        _check_distinct(outputs, "outputs")
+    own = {*inputs, *initializers}
+    _check_body(graph.node, outputs, own, context, functions, depth, outer)
+
+
+def _check_body(
+    nodes: Iterable[onnx.NodeProto],
+    outputs: Iterable[str],
+    own: set[str],
+    context: onnx.checker.C.CheckerContext,
+    functions: _Functions,
+    depth: int,
+    outer: set[str] | None = None,
+) -> None:
+    """Check that each value is defined once, and all before they are used in some order."""
+    nodes = list(nodes)
+    for node in nodes:
+        _check_text(node)
+    known = own | (outer or set())
+    producers: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in filter(None, node.output):
+            if name in own or name in producers:
+                raise ValueError(f"model defines the value {name!r} twice")
+            producers[name] = index
+    needs: list[set[int]] = []
+    for node in nodes:
+        used = set(filter(None, node.input))
+        for graph in subgraphs(node):
+            used |= _free_names(graph)
+        missing = used - known - producers.keys()
+        if missing:
+            raise ValueError(
+                f"model never defines the value {min(missing)!r} of {describe_node(node)}"
+            )
+        needs.append({producers[name] for name in used if name in producers and name not in own})
+    _check_acyclic(nodes, needs)
+    for name in outputs:
+        if name not in known and name not in producers:
+            raise ValueError(f"model never defines its output {name!r}")
+    everything = known | producers.keys()
+    for node in nodes:
+        graphs = list(subgraphs(node))
+        for graph in graphs:
+            _check_graph(graph, everything, context, functions, depth + 1)
+        _check_attributes(node)
+        if not graphs and node.domain in _STANDARD and not _calls(node, functions):
+            try:
+                onnx.checker.check_node(_short(node), context)
+            except onnx.checker.ValidationError as error:
+                reason = str(error).strip().splitlines()[0]
+                raise ValueError(f"model is wrong at {describe_node(node)}: {reason}") from error
+
+
+def _calls(node: onnx.NodeProto, functions: _Functions) -> bool:
+    return (node.domain, node.op_type, node.overload) in functions
+
+
+def _short(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Give a node with the short name of ONNX's own domain, the one that the checker knows."""
+    if not node.domain:
+        return node
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    copy.ClearField("domain")
+    return copy
+
+
+def _check_text(node: onnx.NodeProto) -> None:
+    # A protobuf gives bytes where it should give text that is none.
+    texts = [node.name, node.op_type, node.domain, node.overload, node.doc_string]
+    texts += [*node.input, *node.output, *(attribute.name for attribute in node.attribute)]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"model has a name that is not UTF-8 at {describe_node(node)}")
+
+
+def _check_attributes(node: onnx.NodeProto) -> None:
+    names = [attribute.name for attribute in node.attribute]
+    if len(names) != len(set(names)):
+        raise ValueError(f"model has an attribute twice at {describe_node(node)}")
+    for attribute in node.attribute:
+        for text in (attribute.s, *attribute.strings):
+            try:
+                text.decode()
+            except UnicodeDecodeError:
+                raise ValueError(
+                    f"model has a text that is not UTF-8 at {describe_node(node)}: the attribute "
+                    f"{attribute.name!r}"
+                ) from None
+
+
+def _free_names(graph: onnx.GraphProto) -> set[str]:
+    """Names that a subgraph takes from outside."""
+    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    used = {value.name for value in graph.output}
+    for node in graph.node:
+        own.update(node.output)
+        used.update(node.input)
+        for inner in subgraphs(node):
+            used |= _free_names(inner)
+    return used - own - {""}
+
+
+def _check_acyclic(nodes: list[onnx.NodeProto], needs: list[set[int]]) -> None:
+    waiting = [len(need) for need in needs]
+    users: list[list[int]] = [[] for _ in nodes]
+    for index, need in enumerate(needs):
+        for producer in need:
+            users[producer].append(index)
+    ready = [index for index, count in enumerate(waiting) if not count]
+    done = 0
+    while ready:
+        done += 1
+        for user in users[ready.pop()]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                ready.append(user)
+    if done != len(nodes):
+        index = next(index for index, count in enumerate(waiting) if count)
+        raise ValueError(f"model has a cycle through {describe_node(nodes[index])}")

@@ -1,0 +1,147 @@
+"""What a graph computes of constants alone is computed once, within bounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+import onnx_ir.passes.common as passes
+from onnxscript import optimizer
+
+from .values import is_constant
+
+__all__ = ["FOLD_BYTES", "fold"]
+
+FOLD_BYTES = 64 << 20
+"""Largest constant that folding computes; what is larger stays an operator of the graph."""
+
+# Of all constants together, so that no file is small and asks for much many times.
+_TOTAL_BYTES = 8 * FOLD_BYTES
+
+# Larger ones that repeat one value are kept as views of it.
+_VIEW_BYTES = 1 << 16
+
+# A constant that repeats one value is kept as a view of that value, so it costs nothing here.
+_REPEATED_BYTES = 4 << 30
+
+# NumPy takes seconds for these where the session takes milliseconds.
+_SLOW = frozenset(
+    ("Conv", "ConvTranspose", "DeformConv", "Einsum", "GRU", "LSTM", "RNN", "Resize", "Attention")
+)
+_PRODUCTS = frozenset(("MatMul", "Gemm"))
+_PRODUCT_OPERATIONS = 1 << 30
+# Their outputs have a size that only the data say, but never more than that of their inputs for
+# each axis.
+_DATA_DEPENDENT = frozenset(("Compress", "NonZero", "Unique"))
+
+
+def fold(model: ir.Model) -> None:
+    """Infer shapes and types, and compute what depends on constants alone.
+
+    Parameters
+    ----------
+    model : ir.Model
+        Changed in place.
+
+    Raises
+    ------
+    ValueError
+        If a node cannot be computed.
+    """
+    budget = _Budget()
+    for _ in range(4):
+        try:
+            optimizer.fold_constants(
+                model,
+                onnx_shape_inference=True,
+                input_size_limit=1 << 40,
+                output_size_limit=1 << 40,
+                should_fold=budget.should_fold,
+            )
+        except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
+            cause = error.__cause__ or error
+            raise ValueError(f"model cannot be folded: {error}: {cause}") from error
+        if not _repeat_values(model.graph):
+            break
+    passes.RemoveUnusedNodesPass()(model)
+
+
+class _Budget:
+    """What may be computed, while there is memory left for it."""
+
+    def __init__(self) -> None:
+        self.left = _TOTAL_BYTES
+
+    def should_fold(self, node: ir.Node) -> bool | None:
+        """Say whether a node is computed; asked for nodes with constant inputs only."""
+        if node.domain or node.op_type in _SLOW:
+            return False
+        total = _output_bytes(node)
+        if total is None or total > min(FOLD_BYTES, self.left):
+            return False
+        if node.op_type == "ConstantOfShape" and total > _VIEW_BYTES:
+            return False
+        if node.op_type in _PRODUCTS and total * _depth(node) > 4 * _PRODUCT_OPERATIONS:
+            return False
+        self.left -= total
+        # None leaves the folder's own list in force, which refuses ConstantOfShape.
+        return True if node.op_type == "ConstantOfShape" else None
+
+
+def _output_bytes(node: ir.Node) -> int | None:
+    """Most bytes that the outputs take, or None where nothing bounds them."""
+    sizes = [_size(value) for value in node.outputs]
+    if None not in sizes:
+        return sum(size or 0 for size in sizes)
+    if node.op_type not in _DATA_DEPENDENT:
+        return None
+    # An index of 8 bytes for each axis and element; arrays have up to 64 axes.
+    return sum(64 * 8 * (_size(value) or 0) for value in node.inputs if value is not None)
+
+
+def _depth(node: ir.Node) -> int:
+    """Products for each element of the output, at most."""
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    return max((int(size) for size in shape), default=1) if shape is not None else 1
+
+
+def _size(value: ir.Value) -> int | None:
+    """Bytes of a value, or None where its shape is not known."""
+    if value.const_value is not None:
+        return int(value.const_value.nbytes)
+    if value.shape is None or not value.shape.is_static():
+        return None
+    width = 8 if value.dtype is None or value.dtype == ir.DataType.STRING else value.dtype.itemsize
+    size: int = math.ceil(math.prod(value.shape.numpy()) * width)
+    return size
+
+
+def _repeat_values(graph: ir.Graph) -> int:
+    """Make constants of what is left of ConstantOfShape; how many."""
+    count = 0
+    for node in list(graph):
+        if node.op_type != "ConstantOfShape" or node.domain or not is_constant(node.inputs[0]):
+            continue
+        shape = tuple(int(size) for size in node.inputs[0].const_value.numpy())
+        attribute = node.attributes.get("value")
+        value = np.zeros(1, np.float32) if attribute is None else attribute.value.numpy()
+        fits = math.prod(shape) * value.itemsize <= _REPEATED_BYTES
+        if any(size < 0 for size in shape) or value.size != 1 or not fits:
+            continue
+        output = node.outputs[0]
+        if output.is_graph_output():
+            continue
+        tensor = ir.Tensor(np.broadcast_to(value.reshape(()), shape), name=output.name)
+        name = output.name
+        graph.remove(node, safe=False)
+        constant = ir.Value(
+            name=name,
+            shape=ir.Shape(shape),
+            type=ir.TensorType(tensor.dtype),
+            const_value=tensor,
+        )
+        output.replace_all_uses_with(constant)
+        graph.register_initializer(constant)
+        count += 1
+    return count

@@ -1,0 +1,120 @@
+"""`load`: a model from a path, bytes or a protobuf, checked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+import onnx_ir.passes.common as passes
+from google.protobuf.message import DecodeError
+
+from .checking import check_model
+from .external_data import check_external_data
+from .tensor_checking import iterate_tensors
+from .tensors import own_tensors
+
+__all__ = ["load"]
+
+
+def load(source: Any) -> ir.Model:
+    """Read a model and check it.
+
+    Parameters
+    ----------
+    source : str, path, bytes-like or onnx.ModelProto
+        The model.  Weights in other files are mapped into memory, for which the model has to be
+        given as a path.
+
+    Returns
+    -------
+    ir.Model
+        The model with its nodes in order and local functions inlined.  It shares no memory with a
+        protobuf that was given.
+
+    Raises
+    ------
+    TypeError
+        If `source` is none of these.
+    ValueError
+        If it is no ONNX model, contradicts itself, is of an unsupported opset, or keeps weights
+        where it must not.
+    FileNotFoundError, OSError
+        If the file, or one with weights, cannot be read.
+    """
+    proto, folder = _read(source)
+    try:
+        _check_types(proto)
+        check_model(proto)
+        for tensor in iterate_tensors(proto):
+            check_external_data(tensor, folder)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"model has a name that is not UTF-8: {error}") from error
+    try:
+        model = ir.from_proto(proto)
+        for owner in (model.graph, *model.functions.values()):
+            if "ai.onnx" in owner.opset_imports:
+                owner.opset_imports[""] = owner.opset_imports.pop("ai.onnx")
+        if folder is not None:
+            ir.external_data.set_base_dir(model.graph, folder)
+        if model.functions:
+            model = passes.InlinePass()(model).model
+        model.graph.sort()
+        own_tensors(model)
+        passes.NameFixPass()(model)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ValueError(f"model cannot be read: {_reason(error)}") from error
+    return model
+
+
+def _read(source: Any) -> tuple[onnx.ModelProto, Path | None]:
+    if isinstance(source, onnx.ModelProto):
+        return source, None
+    folder: Path | None = None
+    content: Any
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(os.fsdecode(source))
+        if path.is_dir():
+            raise IsADirectoryError(f"model is a folder, not a file: {path}")
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise FileNotFoundError(f"model does not exist: {path}") from None
+        folder = path.resolve().parent
+    else:
+        try:
+            content = bytes(memoryview(source))
+        except TypeError:
+            raise TypeError(
+                "model must be a path, bytes or an onnx.ModelProto, got "
+                f"{type(source).__module__}.{type(source).__qualname__}"
+            ) from None
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(content)
+    except DecodeError as error:
+        raise ValueError(f"model is not an ONNX file, or not a whole one: {error}") from error
+    return proto, folder
+
+
+def _check_types(proto: onnx.ModelProto) -> None:
+    """Refuse inputs and outputs that are no tensors, and may be nested without end."""
+    for values in (proto.graph.input, proto.graph.output):
+        for value in values:
+            if value.type.WhichOneof("value") not in (None, "tensor_type"):
+                raise ValueError(
+                    f"model has the input or output {value.name!r}, which is no tensor: not "
+                    "supported"
+                )
+    for value in proto.graph.input:
+        if not value.type.tensor_type.elem_type:
+            raise ValueError(f"model has no type for its input {value.name!r}")
+
+
+def _reason(error: BaseException) -> str:
+    text = str(error).strip().splitlines()
+    return text[0] if text else type(error).__name__

@@ -1,0 +1,127 @@
+"""`prepare` and `specialize`: a model made ready once, and once for each set of input shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+import onnx_ir as ir
+import onnx_ir.passes.common as passes
+
+from .folding import fold
+from .opsets import convert_opset
+from .padding import resolve_padding
+from .rules import FUSING_RULES, SIMPLIFYING_RULES
+from .rules.driver import apply_rules
+from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
+from .tensors import own_tensors
+
+__all__ = ["Prepared", "prepare", "specialize"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A rewritten model, and what was done to it.
+
+    Parameters
+    ----------
+    model : ir.Model
+        The model.
+    fired : dict
+        For each rule that fired, the names of the outputs that it fired for, in order.
+    """
+
+    model: ir.Model
+    fired: dict[str, list[str]] = field(default_factory=dict)
+
+
+def prepare(model: ir.Model) -> Prepared:
+    """Do for a model what does not depend on the shapes of its inputs.
+
+    Parameters
+    ----------
+    model : ir.Model
+        A model as `loading.load` gives it; left as it is.
+
+    Returns
+    -------
+    Prepared
+        A model of opset `opsets.OPSET` or newer, in ONNX's own operators, without constants
+        computed at run time.  Weights that did not change are shared.
+
+    Raises
+    ------
+    ValueError
+        If the model cannot be converted, or what is constant in it cannot be computed.
+    """
+    model = model.clone()
+    for value in model.graph.outputs:
+        value.shape = None
+    forget_shapes(model.graph, inputs=True)
+    lift = passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)
+    lift(model)
+    own_tensors(model)
+    model = convert_opset(model)
+    _make_initializers_constant(model.graph)
+    lift(model)
+    own_tensors(model)
+    passes.AddDefaultAttributesPass()(model)
+    forget_shapes(model.graph, inputs=False)
+    fold(model)
+    fired: dict[str, list[str]] = {}
+    apply_rules(model, SIMPLIFYING_RULES, fired)
+    passes.RemoveUnusedNodesPass()(model)
+    return Prepared(model, fired)
+
+
+def specialize(
+    model: ir.Model,
+    shapes: Mapping[str, tuple[int, ...]],
+    constants: Mapping[str, npt.NDArray[Any]] | None = None,
+) -> Prepared:
+    """Rewrite a prepared model for inputs of fixed shapes.
+
+    Parameters
+    ----------
+    model : ir.Model
+        A model that `prepare` gave; left as it is.
+    shapes : mapping
+        A shape for each input; those of inputs with a fixed shape may be left out.
+    constants : mapping, optional
+        Values of inputs that are shapes, axes or the like.  They are no inputs of the result, in
+        which shapes may depend on them.
+
+    Returns
+    -------
+    Prepared
+        A model in which each value has a fixed shape and a type, with fused nodes of the domain
+        ``pplconv`` (see `rules.fused`).  Weights that did not change are shared.
+
+    Raises
+    ------
+    ValueError
+        If `shapes` or `constants` do not fit the model, shapes contradict at a node, or one depends
+        on data.
+    """
+    model = model.clone()
+    for name, array in (constants or {}).items():
+        make_constant(model.graph, name, array)
+    set_input_shapes(model.graph, shapes)
+    forget_shapes(model.graph, inputs=False)
+    fold(model)
+    resolve_padding(model.graph)
+    check_static(model)
+    fired: dict[str, list[str]] = {}
+    apply_rules(model, SIMPLIFYING_RULES, fired)
+    apply_rules(model, FUSING_RULES, fired)
+    passes.RemoveUnusedNodesPass()(model)
+    return Prepared(model, fired)
+
+
+def _make_initializers_constant(graph: ir.Graph) -> None:
+    """Take weights off the list of inputs, where old files have them."""
+    inputs = [value for value in graph.inputs if value.name not in graph.initializers]
+    graph.inputs.clear()
+    graph.inputs.extend(inputs)

@@ -1,0 +1,56 @@
+"""The rules by which a network's graph is rewritten.
+
+========================  ======================================================================
+module                    what its rules do
+========================  ======================================================================
+`affine`                  scales, offsets and BatchNormalization into the convolution beside
+`clamps`                  Clip, HardSigmoid and HardSwish from their pieces
+`constants`               constant operands in a row made one
+`fusing`                  activation, scale, offset and residuals into ``pplconv``'s convolutions
+`gates`                   ``x + x * g`` as ``x * (g + 1)``
+`linear`                  MatMul and Gemm with constant weights as ``pplconv::Linear``
+`no_ops`                  operators that change nothing; sums of many as sums of two
+`normalization`           LayerNormalization from its pieces
+`pads`                    Pad into the convolution or pool that follows
+`reshapes`                reshapes and transposes in a row, and those around Softmax
+`swish`                   ``x * sigmoid(x)`` to Swish
+========================  ======================================================================
+
+`driver` applies them, `fused` says what the fused nodes mean, `channel_affine` has the arithmetic
+of `affine`, and `activations` tells which activation an operator is.
+"""
+
+from . import (
+    affine,
+    clamps,
+    constants,
+    fusing,
+    gates,
+    linear,
+    no_ops,
+    normalization,
+    pads,
+    reshapes,
+    swish,
+)
+from .driver import Rules
+
+__all__ = ["FUSING_RULES", "SIMPLIFYING_RULES"]
+
+SIMPLIFYING_RULES = Rules(
+    (
+        *no_ops.RULES,
+        *reshapes.RULES,
+        *pads.RULES,
+        *clamps.RULES,
+        *swish.RULES,
+        *normalization.RULES,
+        *affine.RULES,
+        *constants.RULES,
+        *gates.RULES,
+    )
+)
+"""Rules between ONNX's own operators; applied before shapes are known, and again after."""
+
+FUSING_RULES = Rules((*linear.RULES, *fusing.RULES))
+"""Rules that make nodes of the domain ``pplconv``, for which shapes have to be known."""

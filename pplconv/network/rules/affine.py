@@ -1,0 +1,185 @@
+"""Scales and offsets of channels, BatchNormalization among them, taken into the weights beside.
+
+What leads to a convolution and what follows one are both linear, so the weights take it over.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..values import FLOATS, attribute_ints, attribute_string, per_channel, rank
+from .channel_affine import (
+    affine_of,
+    after,
+    batch_normalization,
+    before,
+    finite,
+    rebuilt,
+    weights_of,
+)
+from .driver import Rule
+
+__all__ = ["RULES"]
+
+CONVOLUTIONS = ("Conv", "ConvTranspose")
+
+
+class AfterConvolution(Rule):
+    """``conv(x) * a``, ``conv(x) + b`` and the like, with constants a channel."""
+
+    def __init__(self, operator: str, convolution: str, *, first: bool = False) -> None:
+        super().__init__(f"affine into {convolution}", operator, above=convolution)
+        self.operator, self.convolution, self.first = operator, convolution, first
+
+    def pattern(self, op: Any, c: Any) -> Any:
+        """See `Rule`."""
+        y = getattr(op, self.convolution)(_allow_other_inputs=True, _outputs=["y"])
+        return getattr(op, self.operator)(*((c, y) if self.first else (y, c)))
+
+    def check(self, context: Any, c: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        weights = weights_of(y.producer())
+        if weights is None:
+            return False
+        numbers = per_channel(c, weights.channels, weights.w.ndim)
+        if numbers is None:
+            return False
+        affine = affine_of(self.operator, numbers, first=self.first)
+        self.new = None if affine is None else after(weights, affine)
+        return self.new is not None
+
+    def rewrite(self, op: Any, c: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        assert self.new is not None
+        node = y.producer()
+        return rebuilt(op, node, node.inputs[0], self.new)
+
+
+class BatchNormalizationAfterConvolution(Rule):
+    """BatchNormalization, in inference, of a convolution."""
+
+    def __init__(self, convolution: str) -> None:
+        super().__init__(
+            f"BatchNormalization into {convolution}", "BatchNormalization", above=convolution
+        )
+        self.convolution = convolution
+
+    def pattern(self, op: Any) -> Any:
+        """See `Rule`."""
+        y = getattr(op, self.convolution)(_allow_other_inputs=True, _outputs=["y"])
+        return op.BatchNormalization(y, _allow_other_inputs=True, _outputs=["z"])
+
+    def check(self, context: Any, y: ir.Value, z: ir.Value) -> bool:
+        """See `Rule`."""
+        weights, affine = weights_of(y.producer()), batch_normalization(z.producer())
+        if weights is None or affine is None or affine.scale.size != weights.channels:
+            return False
+        self.new = after(weights, affine)
+        return self.new is not None
+
+    def rewrite(self, op: Any, y: ir.Value, z: ir.Value) -> Any:
+        """See `Rule`."""
+        assert self.new is not None
+        node = y.producer()
+        return rebuilt(op, node, node.inputs[0], self.new)
+
+
+class BatchNormalizationAlone(Rule):
+    """BatchNormalization, in inference, of anything else: a product and a sum."""
+
+    def __init__(self) -> None:
+        super().__init__("BatchNormalization to Mul, Add", "BatchNormalization")
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        """See `Rule`."""
+        return op.BatchNormalization(x, _allow_other_inputs=True, _outputs=["z"])
+
+    def check(self, context: Any, x: ir.Value, z: ir.Value) -> bool:
+        """See `Rule`."""
+        axes = rank(x)
+        affine = batch_normalization(z.producer())
+        if axes is None or axes < 2 or affine is None or x.dtype not in FLOATS:
+            return False
+        shape = (affine.scale.size, *(1,) * (axes - 2))
+        dtype = x.dtype.numpy()
+        with np.errstate(over="ignore"):
+            self.scale = affine.scale.astype(dtype).reshape(shape)
+            self.offset = affine.offset.astype(dtype).reshape(shape)
+        return finite(self.scale, self.offset)
+
+    def rewrite(self, op: Any, x: ir.Value, z: ir.Value) -> Any:
+        """See `Rule`."""
+        a = op.initializer(ir.tensor(self.scale), name=f"{z.name}_scale")
+        b = op.initializer(ir.tensor(self.offset), name=f"{z.name}_offset")
+        product = op.Mul(x, a)
+        product.type, product.shape = x.type, x.shape
+        return op.Add(product, b)
+
+
+class BeforeConvolution(Rule):
+    """``conv(x * a)`` and ``conv(x + b)``, the latter where no zeros are put around."""
+
+    def __init__(self, operator: str, convolution: str, *, first: bool = False) -> None:
+        super().__init__(f"affine before {convolution}", convolution, above=operator)
+        self.operator, self.convolution, self.first = operator, convolution, first
+
+    def pattern(self, op: Any, x: Any, c: Any) -> Any:
+        """See `Rule`."""
+        operands = (c, x) if self.first else (x, c)
+        inner = getattr(op, self.operator)(*operands)
+        return getattr(op, self.convolution)(inner, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, c: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        node = y.producer()
+        weights = weights_of(node)
+        # The constant must not be what gives the input its channels or its axes.
+        if weights is None or rank(x) != weights.w.ndim:
+            return False
+        if x.shape[1] != weights.input_channels:
+            return False
+        numbers = per_channel(c, weights.input_channels, weights.w.ndim)
+        if numbers is None:
+            return False
+        affine = affine_of(self.operator, numbers, first=self.first)
+        if affine is None or (np.any(affine.offset) and not self._unpadded(node)):
+            return False
+        self.new = before(weights, affine)
+        return self.new is not None
+
+    def rewrite(self, op: Any, x: ir.Value, c: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        assert self.new is not None
+        return rebuilt(op, y.producer(), x, self.new)
+
+    @staticmethod
+    def _unpadded(node: ir.Node) -> bool:
+        mode = attribute_string(node, "auto_pad", "NOTSET")
+        plain = mode == "VALID" or (mode == "NOTSET" and not any(attribute_ints(node, "pads", ())))
+        return plain and node.op_type == "Conv"
+
+
+_FORMS = (
+    ("Mul", False),
+    ("Mul", True),
+    ("Add", False),
+    ("Add", True),
+    ("Sub", False),
+    ("Sub", True),
+    ("Div", False),
+)
+
+RULES: tuple[Rule, ...] = (
+    *(BatchNormalizationAfterConvolution(convolution) for convolution in CONVOLUTIONS),
+    BatchNormalizationAlone(),
+    *(
+        kind(operator, convolution, first=first)
+        for kind in (AfterConvolution, BeforeConvolution)
+        for convolution in CONVOLUTIONS
+        for operator, first in _FORMS
+    ),
+)
+"""Rules of this module, in the order in which they are tried."""

@@ -1,0 +1,204 @@
+"""How rules are applied: by the operator that they end in, until none fires any more.
+
+onnxscript's own loop tries every rule at every node, which takes longer than all else that is done
+for a set of shapes; and it renames what it finds where a rule gives back a value that exists.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import onnx_ir as ir
+from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
+
+from ...runtime.locks import ForkableLock
+from ..shapes import describe
+
+__all__ = ["Rule", "Rules", "apply_rules"]
+
+_MOST_PASSES = 50
+
+# Matchers and rules keep what they found between looking and rewriting.
+_lock = ForkableLock()
+
+Root = tuple[str, str]
+
+
+class Rule(RewriteRuleClassBase):
+    """A rule of onnxscript that says which operator its pattern ends in.
+
+    Parameters
+    ----------
+    name : str
+        What the rule is counted under; several may share one.
+    *roots : str or tuple of str
+        Operators that the last node of the pattern may have: names, or pairs of domain and name.
+    above : str or tuple of str, optional
+        Operator of which the last node has to take an output; where no such node is, the rule is
+        not tried, which is most of the time that rules take.
+    """
+
+    def __init__(self, name: str, *roots: str | Root, above: str | Root | None = None) -> None:
+        super().__init__(name)
+        self.roots = tuple(("", root) if isinstance(root, str) else root for root in roots)
+        self.above: Root | None = ("", above) if isinstance(above, str) else above
+
+    @abc.abstractmethod
+    def pattern(self, op: Any, *args: Any, **kwargs: Any) -> Any:
+        """Describe the nodes that are replaced."""
+
+    @abc.abstractmethod
+    def check(self, context: Any, *args: Any, **kwargs: Any) -> Any:
+        """Tell whether the nodes found may be replaced."""
+
+    @abc.abstractmethod
+    def rewrite(self, op: Any, *args: Any, **kwargs: Any) -> Any:
+        """Build what replaces them."""
+
+
+class Rules:
+    """Rules, found by the operator that they end in.
+
+    Parameters
+    ----------
+    rules : iterable of Rule
+        Earlier ones are tried first.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_root: dict[Root, list[tuple[Root | None, RewriteRule]]] = {}
+        for rule in rules:
+            compiled = RewriteRule(
+                rule.pattern,
+                rule.rewrite,
+                rule.check,
+                name=rule.name,
+                remove_nodes=rule.remove_nodes,
+            )
+            for root in rule.roots:
+                self._by_root.setdefault(root, []).append((rule.above, compiled))
+
+    def of(self, node: ir.Node) -> Iterator[RewriteRule]:
+        """Give the rules that may fire at a node.
+
+        Parameters
+        ----------
+        node : ir.Node
+            Any node.
+
+        Yields
+        ------
+        RewriteRule
+        """
+        rules = self._by_root.get((node.domain, node.op_type))
+        if not rules:
+            return
+        producers = {
+            (producer.domain, producer.op_type)
+            for value in node.inputs
+            if value is not None and (producer := value.producer()) is not None
+        }
+        for above, rule in rules:
+            if above is None or above in producers:
+                yield rule
+
+
+def apply_rules(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:
+    """Apply rules to a model's graph until none fires any more.
+
+    Parameters
+    ----------
+    model : ir.Model
+        Changed in place.  Subgraphs of its nodes are left alone.
+    rules : Rules
+        What to apply.
+    fired : dict
+        Gets the name of the output of each match, under the name of the rule.
+
+    Raises
+    ------
+    ValueError
+        If a node is not what ONNX says of its operator.
+    RuntimeError
+        If rules undo one another's work without end.
+    """
+    with _lock:
+        _apply(model, rules, fired)
+
+
+def _apply(model: ir.Model, rules: Rules, fired: dict[str, list[str]]) -> None:
+    graph = model.graph
+    names = {value.name for value in graph.inputs} | set(graph.initializers)
+    for node in graph:
+        names.update(value.name for value in node.outputs)
+    for _ in range(_MOST_PASSES):
+        changed = False
+        for node in graph:
+            for rule in rules.of(node):
+                delta = _try(rule, model, node)
+                if delta is None:
+                    continue
+                name = str(delta.match.outputs[0].name)
+                if not _replace(graph, node, delta, names, str(rule.name)):
+                    continue
+                fired.setdefault(str(rule.name), []).append(name)
+                changed = True
+                break
+        if not changed:
+            return
+    raise RuntimeError("the rules for rewriting a network do not come to an end")
+
+
+def _try(rule: RewriteRule, model: ir.Model, node: ir.Node) -> Any:
+    try:
+        return rule.try_rewrite(model, model.graph, node, verbose=0)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        # Before shapes are known to fit together, a wrong file may say anything of a node.
+        raise ValueError(
+            f"model is wrong at {describe(node)}, where the rule {rule.name!r} failed: {error}"
+        ) from error
+
+
+def _replace(graph: ir.Graph, node: ir.Node, delta: Any, names: set[str | None], rule: str) -> bool:
+    old: ir.Value = delta.match.outputs[0]
+    new: ir.Value = delta.new_outputs[0]
+    made = bool(delta.new_nodes) and new.producer() in delta.new_nodes
+    if not made:
+        if old.is_graph_output() and (
+            new.producer() is None or new.is_graph_output() or new.graph is not graph
+        ):
+            return False  # an output needs a node of its own
+    else:
+        new.type = old.type
+        new.shape = old.shape
+    for value in delta.new_initializers:
+        value.name = _unused(f"{value.name or rule}", names)
+        graph.register_initializer(value)
+    kept = old.name
+    if made or old.is_graph_output():
+        old.name = _unused(f"{kept}_before", names)
+        new.name = kept
+    for inner in delta.new_nodes:
+        inner.metadata_props["pplconv.rule"] = rule
+        for value in inner.outputs:
+            if value is not new:
+                value.name = _unused(f"{kept}_{inner.op_type}", names)
+        inner.name = node.name if inner is new.producer() else inner.outputs[0].name
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    graph.insert_after(node, delta.new_nodes)
+    for matched in delta.match.nodes:
+        used = any(value.uses() or value.is_graph_output() for value in matched.outputs)
+        if not used and matched.graph is graph:
+            graph.remove(matched, safe=True)
+    return True
+
+
+def _unused(name: str, names: set[str | None]) -> str:
+    unique, count = name, 0
+    while unique in names:
+        count += 1
+        unique = f"{name}_{count}"
+    names.add(unique)
+    return unique

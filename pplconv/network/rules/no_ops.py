@@ -1,0 +1,133 @@
+"""Operators that change nothing, and sums of many operands as sums of two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..values import broadcasts_to, constant, rank, static_shape
+from .driver import Rule
+
+__all__ = ["RULES"]
+
+
+class Nothing(Rule):
+    """Identity, Dropout in inference, Cast to the type that there is, Concat of one, Pad by 0."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__("no-op", operator)
+        self.operator = operator
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        """See `Rule`."""
+        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        node = y.producer()
+        if any(value.uses() or value.is_graph_output() for value in node.outputs[1:]):
+            return False
+        if self.operator == "Cast":
+            return x.dtype is not None and node.attributes.get_int("to", 0) == x.dtype
+        if self.operator == "Dropout":
+            training = node.inputs[2] if len(node.inputs) > 2 else None
+            flag = constant(training)
+            return training is None or (flag is not None and not flag.any())
+        if self.operator == "Pad":
+            amounts = constant(node.inputs[1])
+            return amounts is not None and not amounts.any()
+        return len(node.inputs) == 1
+
+    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        return x
+
+
+class NeutralOperand(Rule):
+    """``x + 0``, ``x - 0``, ``x * 1`` and ``x / 1``."""
+
+    def __init__(self, operator: str, neutral: int, *, first: bool = False) -> None:
+        super().__init__("no-op", operator)
+        self.operator, self.neutral, self.first = operator, neutral, first
+
+    def pattern(self, op: Any, x: Any, c: Any) -> Any:
+        """See `Rule`."""
+        return getattr(op, self.operator)(*((c, x) if self.first else (x, c)), _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, c: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        array, axes = constant(c), rank(x)
+        if array is None or not array.size or array.dtype.kind not in "fiu":
+            return False
+        if not np.all(array == self.neutral):
+            return False
+        # A constant that is larger than x makes the result larger.
+        if array.ndim == 0 or (array.size == 1 and axes is not None and array.ndim <= axes):
+            return True
+        shape = static_shape(x)
+        return shape is not None and broadcasts_to(shape, array.shape)
+
+    def rewrite(self, op: Any, x: ir.Value, c: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        return x
+
+
+class ManyOperands(Rule):
+    """Sum, Mean, Min and Max of one, or of more than two."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__(f"{operator} of many operands", operator)
+        self.operator = operator
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        """See `Rule`."""
+        return getattr(op, self.operator)(x, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        count = len(y.producer().inputs)
+        if self.operator in ("Min", "Max"):
+            return count != 2
+        return self.operator == "Sum" or (x.dtype is not None and x.dtype.is_floating_point())
+
+    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        inputs = y.producer().inputs
+        step = "Add" if self.operator in ("Sum", "Mean") else self.operator
+        total: Any = inputs[0]
+        for index, value in enumerate(inputs[1:], 2):
+            left = total
+            total = getattr(op, step)(left, value)
+            if index < len(inputs) or self.operator == "Mean":
+                total.type, total.shape = x.type, _broadcast(left, value)
+        if self.operator == "Mean" and len(inputs) > 1:
+            part = np.asarray(1 / len(inputs), dtype=x.dtype.numpy())
+            total = op.Mul(total, op.initializer(ir.tensor(part), name=f"{y.name}_part"))
+        return total
+
+
+def _broadcast(left: ir.Value, right: ir.Value) -> ir.Shape | None:
+    first, second = static_shape(left), static_shape(right)
+    if first is None or second is None:
+        return None
+    return ir.Shape(np.broadcast_shapes(first, second))
+
+
+RULES: tuple[Rule, ...] = (
+    *(Nothing(operator) for operator in ("Identity", "Dropout", "Cast", "Concat", "Pad")),
+    *(
+        NeutralOperand(operator, neutral, first=first)
+        for operator, neutral, first in (
+            ("Add", 0, False),
+            ("Add", 0, True),
+            ("Sub", 0, False),
+            ("Mul", 1, False),
+            ("Mul", 1, True),
+            ("Div", 1, False),
+        )
+    ),
+    *(ManyOperands(operator) for operator in ("Sum", "Mean", "Min", "Max")),
+)
+"""Rules of this module, in the order in which they are tried."""

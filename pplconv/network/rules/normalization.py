@@ -1,0 +1,118 @@
+"""LayerNormalization from its pieces, over the last axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..values import attribute_int, constant, rank, scalar
+from .driver import Rule
+
+__all__ = ["RULES"]
+
+
+class FromPieces(Rule):
+    """``(x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale``."""
+
+    def __init__(self, square: str, *, first: bool, flipped: bool) -> None:
+        super().__init__("LayerNormalization from pieces", "Mul", above="Div")
+        self.square, self.first, self.flipped = square, first, flipped
+
+    def pattern(self, op: Any, x: Any, two: Any, epsilon: Any, scale: Any) -> Any:
+        """See `Rule`."""
+        mean = op.ReduceMean(x, _allow_other_inputs=True, _outputs=["mean"])
+        centred = op.Sub(x, mean)
+        squared = op.Pow(centred, two) if self.square == "Pow" else op.Mul(centred, centred)
+        variance = op.ReduceMean(squared, _allow_other_inputs=True, _outputs=["variance"])
+        total = op.Add(epsilon, variance) if self.flipped else op.Add(variance, epsilon)
+        quotient = op.Div(centred, op.Sqrt(total))
+        return op.Mul(scale, quotient) if self.first else op.Mul(quotient, scale)
+
+    def check(
+        self,
+        context: Any,
+        x: ir.Value,
+        epsilon: ir.Value,
+        scale: ir.Value,
+        mean: ir.Value,
+        variance: ir.Value,
+        two: ir.Value | None = None,
+    ) -> bool:
+        """See `Rule`."""
+        axes = rank(x)
+        if axes is None or axes < 1 or x.dtype not in (ir.DataType.FLOAT, ir.DataType.FLOAT16):
+            return False
+        if self.square == "Pow" and scalar(two, axes) != 2:
+            return False
+        if not all(_over_last_axis(value.producer(), axes) for value in (mean, variance)):
+            return False
+        small, weights = scalar(epsilon, axes), constant(scale)
+        return (
+            small is not None
+            and small >= 0
+            and weights is not None
+            and x.shape is not None
+            and weights.shape == (x.shape[-1],)
+            and scale.dtype == x.dtype
+        )
+
+    def rewrite(
+        self, op: Any, x: ir.Value, epsilon: ir.Value, scale: ir.Value, **_: ir.Value
+    ) -> Any:
+        """See `Rule`."""
+        small = scalar(epsilon, rank(x) or 0)
+        return op.LayerNormalization(x, scale, axis=-1, epsilon=small, stash_type=1)
+
+
+class WithOffset(Rule):
+    """A LayerNormalization without an offset, and the sum that follows it."""
+
+    def __init__(self, *, first: bool) -> None:
+        super().__init__("Add into LayerNormalization", "Add", above="LayerNormalization")
+        self.first = first
+
+    def pattern(self, op: Any, x: Any, scale: Any, offset: Any) -> Any:
+        """See `Rule`."""
+        y = op.LayerNormalization(x, scale, _outputs=["y"])
+        return op.Add(offset, y) if self.first else op.Add(y, offset)
+
+    def check(
+        self, context: Any, x: ir.Value, scale: ir.Value, offset: ir.Value, y: ir.Value
+    ) -> bool:
+        """See `Rule`."""
+        array, weights = constant(offset), constant(scale)
+        return (
+            array is not None
+            and weights is not None
+            and array.ndim == 1
+            and array.shape == weights.shape
+            and offset.dtype == x.dtype
+        )
+
+    def rewrite(self, op: Any, x: ir.Value, scale: ir.Value, offset: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        return op.LayerNormalization(x, scale, offset, **y.producer().attributes)
+
+
+def _over_last_axis(node: ir.Node, axes: int) -> bool:
+    if attribute_int(node, "keepdims", 1) != 1 or len(node.inputs) < 2:
+        return False
+    named = constant(node.inputs[1])
+    if named is None or named.size != 1:
+        return False
+    return int(np.reshape(named, ())) in (-1, axes - 1)
+
+
+RULES: tuple[Rule, ...] = (
+    *(
+        FromPieces(square, first=first, flipped=flipped)
+        for square in ("Pow", "Mul")
+        for first in (False, True)
+        for flipped in (False, True)
+    ),
+    WithOffset(first=False),
+    WithOffset(first=True),
+)
+"""Rules of this module, in the order in which they are tried."""

@@ -1,0 +1,215 @@
+"""Shapes of a graph's values: those that a file only claims, and those that are inferred."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
+
+from .values import attribute_int, static_shape
+
+__all__ = ["check_static", "forget_shapes", "make_constant", "set_input_shapes"]
+
+
+def forget_shapes(graph: ir.Graph, *, inputs: bool) -> None:
+    """Drop what a file says of shapes, which is wrong in some.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        Changed in place.
+    inputs : bool
+        Whether unknown sizes of inputs are given a name each as well, so that two of them are not
+        taken for equal.
+    """
+    for node in graph.all_nodes():
+        for value in node.outputs:
+            if value.const_value is None:
+                value.shape = None
+    if not inputs:
+        return
+    count = 0
+    for value in graph.inputs:
+        if value.shape is None:
+            continue
+        sizes: list[int | str] = []
+        for size in value.shape:
+            # Minus one is how some files write that a size is free.
+            if isinstance(size, int) and size >= 0:
+                sizes.append(size)
+            else:
+                sizes.append(f"size_{count}")
+                count += 1
+        value.shape = ir.Shape(sizes)
+
+
+def set_input_shapes(graph: ir.Graph, shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Give the inputs of a graph their shapes.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        Changed in place.
+    shapes : mapping
+        A shape for each input; those of inputs with a fixed shape may be left out.
+
+    Raises
+    ------
+    ValueError
+        If one is missing, unknown, or not what the model declares.
+    """
+    names = [value.name for value in graph.inputs]
+    unknown = sorted(set(shapes) - set(names))
+    if unknown:
+        raise ValueError(f"shapes names {unknown[0]!r}, but the model's inputs are {names}")
+    for value in graph.inputs:
+        name = str(value.name)
+        if name not in shapes:
+            if static_shape(value) is None:
+                raise ValueError(f"shapes has none for the input {name!r}")
+            continue
+        shape = tuple(int(size) for size in shapes[name])
+        if any(size < 0 for size in shape):
+            raise ValueError(f"shapes has a negative size for {name!r}: {shape}")
+        _check_shape("shapes", value, shape)
+        value.shape = ir.Shape(shape)
+
+
+def _check_shape(argument: str, value: ir.Value, shape: tuple[int, ...]) -> None:
+    if value.shape is None:
+        return
+    declared = [size if isinstance(size, int) else str(size) for size in value.shape]
+    fits = len(declared) == len(shape) and all(
+        isinstance(want, str) or want == size for want, size in zip(declared, shape, strict=True)
+    )
+    if not fits:
+        raise ValueError(f"{argument} has {shape} for {value.name!r}, expected {tuple(declared)}")
+
+
+def make_constant(graph: ir.Graph, name: str, array: npt.NDArray[Any]) -> None:
+    """Make a constant of an input.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        Changed in place.
+    name : str
+        Name of one of its inputs.
+    array : array
+        The value, of the input's type.
+
+    Raises
+    ------
+    ValueError
+        If there is no such input, or it has another type or shape.
+    """
+    values = {str(value.name): value for value in graph.inputs}
+    if name not in values:
+        raise ValueError(f"constants names {name!r}, but the model's inputs are {list(values)}")
+    value = values.pop(name)
+    tensor = ir.Tensor(array.copy(), name=name)
+    if tensor.dtype != value.dtype:
+        raise ValueError(f"constants has {tensor.dtype} for {name!r}, expected {value.dtype}")
+    _check_shape("constants", value, array.shape)
+    graph.inputs.clear()
+    graph.inputs.extend(values.values())
+    value.shape = ir.Shape(array.shape)
+    value.const_value = tensor
+    graph.register_initializer(value)
+
+
+def check_static(model: ir.Model) -> None:
+    """Check that all shapes are known and fit together.
+
+    Parameters
+    ----------
+    model : ir.Model
+        A folded model whose inputs have fixed shapes.
+
+    Raises
+    ------
+    ValueError
+        If shapes contradict one another, or depend on data; the message names the node.
+    """
+    for node in model.graph:
+        for value in node.outputs:
+            if not value.name or (not value.uses() and not value.is_graph_output()):
+                continue
+            if static_shape(value) is None or value.dtype is None:
+                raise ValueError(_why(model, node))
+        problem = _contradiction(node)
+        if problem:
+            raise ValueError(f"model has shapes that contradict at {describe(node)}: {problem}")
+
+
+def describe(node: ir.Node) -> str:
+    """Name a node for a message.
+
+    Parameters
+    ----------
+    node : ir.Node
+        Any node.
+
+    Returns
+    -------
+    str
+        Its name, or that of its first output, and its operator.
+    """
+    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    return f"the node {node.name or node.outputs[0].name!r} ({operator})"
+
+
+def _why(model: ir.Model, node: ir.Node) -> str:
+    """Say why nothing was inferred for a node whose inputs are known."""
+    domain = node.domain
+    if domain and domain not in ("ai.onnx.ml", "ai.onnx.preview"):
+        return f"model has an operator of unknown shape at {describe(node)}"
+    try:
+        schema = onnx.defs.get_schema(node.op_type, model.opset_imports[domain], domain)
+        types = {}
+        data = {}
+        for value in node.inputs:
+            if value is None or value.type is None:
+                continue
+            types[value.name] = ir.serde.serialize_type(value.type)
+            if value.shape is not None:
+                ir.serde.serialize_shape_into(types[value.name], value.shape)
+            if value.const_value is not None and value.const_value.size <= 64:
+                data[value.name] = ir.serde.serialize_tensor(value.const_value)
+        onnx.shape_inference.infer_node_outputs(schema, ir.serde.serialize_node(node), types, data)
+    except Exception as error:
+        text = str(error).strip().splitlines()
+        return f"model has shapes that contradict at {describe(node)}: {text[0] if text else ''}"
+    return f"model has a shape that is not known before it runs, at {describe(node)}: not supported"
+
+
+def _contradiction(node: ir.Node) -> str | None:
+    """Say what ONNX's own inference lets pass, or None."""
+    if node.domain:
+        return None
+    shapes = [static_shape(value) for value in node.inputs]
+    if node.op_type in ("Conv", "ConvTranspose") and None not in shapes[:2]:
+        x, w = shapes[0] or (), shapes[1] or ()
+        group = attribute_int(node, "group", 1)
+        if len(x) != len(w) or len(x) < 3:
+            return f"the input has the shape {x}, the weights have {w}"
+        if group < 1 or x[1] % group or (node.op_type == "Conv" and w[0] % group):
+            return f"{group} groups do not divide the channels of {x} and {w}"
+        expected = x[1] // group if node.op_type == "Conv" else x[1]
+        if w[1 if node.op_type == "Conv" else 0] != expected:
+            return f"the input has the shape {x}, the weights have {w}, in {group} groups"
+        channels = w[0] if node.op_type == "Conv" else w[1] * group
+        if len(shapes) > 2 and node.inputs[2] is not None and shapes[2] != (channels,):
+            return f"the bias has the shape {shapes[2]}, expected {(channels,)}"
+    if node.op_type in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"):
+        before, after = shapes[0], static_shape(node.outputs[0])
+        if before is not None and after is not None and math.prod(before) != math.prod(after):
+            return f"{before} cannot become {after}"
+    negative = [
+        shape for value in node.outputs if (shape := static_shape(value)) and min(shape) < 0
+    ]
+    return f"the output would have the shape {negative[0]}" if negative else None

@@ -1,0 +1,142 @@
+"""The tensors of a parsed model: where they are, and whether their data are as long as they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import onnx
+import onnx_ir as ir
+
+__all__ = ["check_tensor", "describe_node", "iterate_tensors", "subgraphs"]
+
+
+def iterate_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Give all tensors of a model: initializers and attributes, of subgraphs and functions too.
+
+    Parameters
+    ----------
+    model : onnx.ModelProto
+        A model whose nesting is within `MAX_DEPTH`.
+
+    Yields
+    ------
+    onnx.TensorProto
+    """
+    yield from _graph_tensors(model.graph)
+    for function in model.functions:
+        yield from _node_tensors(function.node)
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """Give the graphs among the attributes of a node.
+
+    Parameters
+    ----------
+    node : onnx.NodeProto
+        Any node.
+
+    Yields
+    ------
+    onnx.GraphProto
+    """
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def describe_node(node: onnx.NodeProto) -> str:
+    """Name a node for a message.
+
+    Parameters
+    ----------
+    node : onnx.NodeProto
+        Any node.
+
+    Returns
+    -------
+    str
+        Its name, or that of its first output, and its operator.
+    """
+    return f"the node {node.name or next(iter(node.output), '')!r} ({node.op_type})"
+
+
+def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    if graph.sparse_initializer:
+        raise ValueError("model has sparse initializers, which are not supported")
+    yield from graph.initializer
+    yield from _node_tensors(graph.node)
+
+
+def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+                raise ValueError(
+                    f"model has a sparse tensor at {describe_node(node)}: not supported"
+                )
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+        for graph in subgraphs(node):
+            yield from _graph_tensors(graph)
+
+
+def check_tensor(tensor: onnx.TensorProto) -> None:
+    """Refuse a tensor whose data are not as long as its shape says.
+
+    Parameters
+    ----------
+    tensor : onnx.TensorProto
+        Any tensor; the length of external data is left to `external_data`.
+
+    Raises
+    ------
+    ValueError
+        If shape, type and data contradict one another.
+    """
+    name = f"the tensor {tensor.name!r}"
+    if any(size < 0 for size in tensor.dims):
+        raise ValueError(f"model has a negative size in {name}: {list(tensor.dims)}")
+    count = math.prod(tensor.dims)
+    if tensor.HasField("segment"):
+        raise ValueError(f"model stores {name} in segments, which is not supported")
+    try:
+        dtype = ir.DataType(tensor.data_type)
+    except ValueError:
+        raise ValueError(f"model has the unknown type {tensor.data_type} in {name}") from None
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return  # measured against its file
+    if dtype == ir.DataType.STRING:
+        found, expected = len(tensor.string_data), count
+    elif dtype == ir.DataType.UNDEFINED:
+        raise ValueError(f"model has no type in {name}")
+    elif tensor.HasField("raw_data"):
+        found, expected = len(tensor.raw_data), (count * dtype.bitwidth + 7) // 8
+    else:
+        found, expected = _typed_entries(tensor, dtype, count)
+    if found != expected:
+        raise ValueError(
+            f"model declares the shape {list(tensor.dims)} for {name}, whose data has {found} "
+            f"entries or bytes instead of {expected}"
+        )
+
+
+def _typed_entries(tensor: onnx.TensorProto, dtype: ir.DataType, count: int) -> tuple[int, int]:
+    """Entries found in the field of a type, and how many there should be."""
+    if dtype == ir.DataType.FLOAT:
+        return len(tensor.float_data), count
+    if dtype == ir.DataType.COMPLEX64:
+        return len(tensor.float_data), 2 * count
+    if dtype == ir.DataType.DOUBLE:
+        return len(tensor.double_data), count
+    if dtype == ir.DataType.COMPLEX128:
+        return len(tensor.double_data), 2 * count
+    if dtype == ir.DataType.INT64:
+        return len(tensor.int64_data), count
+    if dtype in (ir.DataType.UINT32, ir.DataType.UINT64):
+        return len(tensor.uint64_data), count
+    if dtype.bitwidth < 8:
+        return len(tensor.int32_data), (count * dtype.bitwidth + 7) // 8
+    return len(tensor.int32_data), count

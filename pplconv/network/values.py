@@ -1,0 +1,248 @@
+"""What is known of the values of a graph: constants, shapes, channels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+__all__ = [
+    "FLOATS",
+    "attribute_floats",
+    "attribute_int",
+    "attribute_ints",
+    "attribute_string",
+    "broadcasts_to",
+    "close",
+    "constant",
+    "is_constant",
+    "per_channel",
+    "rank",
+    "scalar",
+    "static_shape",
+    "wide",
+]
+
+FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE))
+"""Types in which convolutions and products are computed."""
+
+Array = npt.NDArray[np.generic]
+
+
+def is_constant(value: ir.Value | None) -> bool:
+    """Tell whether a value is the same in every run.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        An input of a node; None where it is left out.
+
+    Returns
+    -------
+    bool
+    """
+    return value is not None and value.const_value is not None and not value.is_graph_input()
+
+
+def constant(value: ir.Value | None) -> Array | None:
+    """Give the array of a constant.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        An input of a node.
+
+    Returns
+    -------
+    array or None
+        None if the value is left out or differs between runs.
+    """
+    if value is None or value.const_value is None or value.is_graph_input():
+        return None
+    array: Array = value.const_value.numpy()
+    return array
+
+
+def rank(value: ir.Value | None) -> int | None:
+    """Give the number of axes of a value, or None if it is not known.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        An input of a node.
+
+    Returns
+    -------
+    int or None
+    """
+    return None if value is None or value.shape is None else len(value.shape)
+
+
+def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    """Give the shape of a value, or None if a part of it is not known.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        An input of a node.
+
+    Returns
+    -------
+    tuple of int or None
+    """
+    if value is None or value.shape is None or not value.shape.is_static():
+        return None
+    return tuple(value.shape.numpy())
+
+
+def scalar(value: ir.Value | None, beside: int | None = None) -> float | None:
+    """Give the number that a constant with one element holds.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        An input of a node.
+    beside : int, optional
+        Rank of the array that it is broadcast with, which it must not raise; by default only 0 and
+        1 axes are taken.
+
+    Returns
+    -------
+    float or None
+        None for anything else.
+    """
+    array = constant(value)
+    if array is None or array.size != 1 or array.ndim > (1 if beside is None else beside):
+        return None
+    if array.dtype.kind not in "fiu":
+        return None
+    return float(array.reshape(())[()])
+
+
+def close(value: float | None, wanted: float, dtype: ir.DataType | None) -> bool:
+    """Tell whether a number is the one wanted, as its type can hold it.
+
+    Parameters
+    ----------
+    value : float or None
+        A number, or None, which is close to nothing.
+    wanted : float
+        What it is compared with.
+    dtype : ir.DataType or None
+        Type that the number was stored in.
+
+    Returns
+    -------
+    bool
+    """
+    tolerance = 1e-3 if dtype == ir.DataType.FLOAT16 else 1e-6
+    return value is not None and math.isclose(value, wanted, rel_tol=tolerance)
+
+
+def per_channel(
+    value: ir.Value | None, channels: int, axes: int, axis: int = 1
+) -> npt.NDArray[np.float64] | None:
+    """Give a constant as one number a channel.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        An input of a node, broadcast with an array of `axes` axes by NumPy's rules.
+    channels : int
+        Size of that array's `axis`.
+    axes : int
+        Rank of that array.
+    axis : int, optional
+        Which axis counts the channels; negative ones count from the end.
+
+    Returns
+    -------
+    array or None
+        Shape (channels,); None if the value is no constant, differs along another axis, or would
+        make the result larger than that array.
+    """
+    array = constant(value)
+    if array is None or array.ndim > axes or array.dtype.kind != "f":
+        return None
+    shape = (1,) * (axes - array.ndim) + array.shape
+    axis %= axes
+    if any(size != 1 for index, size in enumerate(shape) if index != axis):
+        return None
+    if shape[axis] not in (1, channels):
+        return None
+    return np.broadcast_to(wide(array.reshape(-1)), (channels,))
+
+
+def wide(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Give numbers in double precision, without warnings for those that are none.
+
+    Parameters
+    ----------
+    array : array
+        Numbers of any type.
+
+    Returns
+    -------
+    array
+        The same in float64.
+    """
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
+
+
+def broadcasts_to(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Tell whether NumPy's rules leave a shape as it is beside another.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        What has to stay.
+    other : tuple of int
+        What it is broadcast with.
+
+    Returns
+    -------
+    bool
+    """
+    if len(other) > len(shape):
+        return False
+    tail = shape[len(shape) - len(other) :]
+    return all(size in (1, own) for own, size in zip(tail, other, strict=True))
+
+
+def attribute_int(node: ir.Node, name: str, default: int) -> int:
+    """Give an attribute, or its default.
+
+    Parameters
+    ----------
+    node : ir.Node
+        Whose attribute is asked for.
+    name : str
+        Its name.
+    default : int
+        What an absent one means.
+
+    Returns
+    -------
+    int
+    """
+    return int(node.attributes.get_int(name, default))
+
+
+def attribute_ints(node: ir.Node, name: str, default: Sequence[int]) -> tuple[int, ...]:
+    """Give an attribute, or its default; see `attribute_int`."""
+    return tuple(node.attributes.get_ints(name, list(default)))
+
+
+def attribute_floats(node: ir.Node, name: str, default: Sequence[float]) -> tuple[float, ...]:
+    """Give an attribute, or its default; see `attribute_int`."""
+    return tuple(node.attributes.get_floats(name, list(default)))
+
+
+def attribute_string(node: ir.Node, name: str, default: str) -> str:
+    """Give an attribute, or its default; see `attribute_int`."""
+    return str(node.attributes.get_string(name, default))
