@@ -1,19 +1,20 @@
 """pplconv: 2-D convolution on CPUs from NumPy.
 
-================  ================================================================================
-``conv2d``        convolve once: weights are packed in the call
-``Conv2d``        convolve often: weights are packed once
-``matmul``        matrix product, as `numpy.matmul`, with an epilogue
-``Linear``        product with a matrix of weights that is packed once
-``to_blocked``    NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
-``empty_aligned`` an array that kernels store into fastest, for `out=` and for inputs
-``InstancePool``  several instances of a model behind one queue; ``QueueFull``, ``PoolClosed``,
-                  ``WorkerDied``
-``Plan``          how a problem is computed (`Conv2d.plan_for`)
-``show_config``   what this machine is and what pplconv makes of it
-``runtime``       for a block of code: `runtime.team`, `runtime.tolerance`, `runtime.pin`
-``wisdom``        measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
-================  ================================================================================
+====================  ============================================================================
+``conv2d``            convolve once: weights are packed in the call
+``Conv2d``            convolve often: weights are packed once
+``matmul``            matrix product, as `numpy.matmul`, with an epilogue
+``Linear``            product with a matrix of weights that is packed once
+``to_blocked``        NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
+``empty_aligned``     an array that kernels store into fastest, for `out=` and for inputs
+``InferenceSession``  an ONNX network, ready to run (extra ``onnx``)
+``InstancePool``      several instances of a model behind one queue; ``QueueFull``, ``PoolClosed``,
+                      ``WorkerDied``
+``Plan``              how a problem is computed (`Conv2d.plan_for`)
+``show_config``       what this machine is and what pplconv makes of it
+``runtime``           for a block of code: `runtime.team`, `runtime.tolerance`, `runtime.pin`
+``wisdom``            measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
+====================  ============================================================================
 
 These names are the public ones, and all that ``dir(pplconv)`` lists. What else the package
 contains is its own and changes without notice; docs/architecture.md describes it.
@@ -36,9 +37,11 @@ from .planner import Plan
 
 if TYPE_CHECKING:
     from .instances import InstancePool, PoolClosed, QueueFull, WorkerDied
+    from .network.session import InferenceSession
 
 __all__ = [
     "Conv2d",
+    "InferenceSession",
     "InstancePool",
     "Linear",
     "Plan",
@@ -56,17 +59,23 @@ __all__ = [
     "wisdom",
 ]
 
-# Imported at first use: most programs have no instances, and need no futures.
-_ON_DEMAND = ("InstancePool", "PoolClosed", "QueueFull", "WorkerDied")
+# Imported at first use: most programs have no instances, and need no futures, nor ONNX.
+_ON_DEMAND = {
+    "InferenceSession": "network.session",
+    "InstancePool": "instances",
+    "PoolClosed": "instances",
+    "QueueFull": "instances",
+    "WorkerDied": "instances",
+}
 
 if not TYPE_CHECKING:  # with it, checkers would accept any name
 
     def __getattr__(name: str) -> object:
         if name not in _ON_DEMAND:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from . import instances
+        from importlib import import_module
 
-        value: object = getattr(instances, name)
+        value: object = getattr(import_module(f".{_ON_DEMAND[name]}", __name__), name)
         globals()[name] = value
         return value
 

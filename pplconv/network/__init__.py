@@ -1,0 +1,36 @@
+"""An ONNX network, read, rewritten, and run.
+
+==================  ============================================================================
+module              what lives there
+==================  ============================================================================
+`loading`           `load`: a path, bytes or a protobuf as a checked model
+`checking`          what of a parsed model is refused
+`tensor_checking`   whether tensors have the data that their shapes ask for
+`external_data`     where weights in other files may lie, and how long they must be
+`tensors`           weights taken out of the protobuf that they came in
+`preparing`         `prepare`, once a model, and `specialize`, once for each set of input shapes
+`opsets`            models of older opsets brought to one
+`folding`           what depends on constants alone is computed, within bounds
+`shapes`            shapes that a file claims, and those that are inferred
+`padding`           ``auto_pad`` and ``output_shape`` in numbers
+`values`            what is known of a graph's values: constants, shapes, channels
+`rules`             the rules of rewriting, one module for each family
+`session`           `InferenceSession`: what users see
+`refusals`          operators that cannot run, said all at once
+`nodes`             the nodes of a specialised graph as operators see them
+`fusion`            which element-wise nodes run as one pass
+`operators`         what each operator becomes: steps, or views of what is there
+`collapse`          dimensions that arrays run through in one step become one
+`copying`           copies between values that lie differently
+`host`              steps that run in Python
+`builder`           a program while it is made: values, steps, where results are wanted
+`storage`           arrays before they have memory: shapes, strides, buffers
+`arena`             buffers that do not live at the same time share memory
+`compiling`         from a graph to a program
+`program`           steps compiled: one list of phases for one team, without the GIL
+`report`            `NetworkPlan`: how a network runs, for people
+==================  ============================================================================
+
+Most of it imports `onnx_ir` or `onnxscript`, both of the extra ``pplconv[onnx]``: import these
+modules only where a network is asked for.
+"""

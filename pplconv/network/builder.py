@@ -1,0 +1,176 @@
+"""What the operators of a network are made with: values, steps, and where results go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..api.prepared import PackedWeights
+from .copying import copy_step
+from .storage import Array, Buffer, Shape, Step, Value, channels_last, constant_value, strides_of
+
+
+class Values(dict[str, Value]):
+    """Values by name; constants are laid out when they are first asked for.
+
+    Attributes
+    ----------
+    constants : mapping of str to ndarray
+        What is known beforehand.
+    """
+
+    constants: Mapping[str, Array] = {}
+
+    def __missing__(self, name: str) -> Value:
+        self[name] = constant_value(self.constants[name])
+        return self[name]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What plans are made with; see `InferenceSession`.
+
+    Parameters
+    ----------
+    threads : int or None
+        Size of the team; None: what the process has.
+    tolerance : float
+        Error that plans may spend on speed.
+    precision : str
+        ``"auto"``, ``"fp32"`` or ``"fp16"``.
+    search : str
+        ``"estimate"``, ``"measure"`` or ``"exhaustive"``.
+    max_workspace : int or None
+        Bytes of scratch.
+    """
+
+    threads: int | None = None
+    tolerance: float = 1e-5
+    precision: str = "auto"
+    search: str = "estimate"
+    max_workspace: int | None = None
+
+
+@dataclass
+class Builder:
+    """A program while it is made.
+
+    Parameters
+    ----------
+    settings : Settings
+        What plans are made with.
+    isa : str
+        Level of the kernels that are no part of a plan.
+    packed : dict
+        Packed weights that programs of a session share: by constant, part and packing, with the
+        constant, which keeps its place in memory so.
+    used : set
+        Keys of those that this program uses.
+    """
+
+    settings: Settings
+    isa: str
+    packed: dict[Any, Any] = field(default_factory=dict)
+    used: set[Any] = field(default_factory=set)
+    steps: list[Step] = field(default_factory=list)
+    values: Values = field(default_factory=Values)
+    # Where results are wanted: parts of joined arrays, and outputs of the network.
+    wanted: dict[str, Value] = field(default_factory=dict)
+
+    def new(self, shape: Shape, dtype: np.dtype[Any], order: Sequence[int] | None = None) -> Value:
+        """Make a value of its own memory, without gaps, with dimensions in the given order."""
+        strides = strides_of(shape, dtype.itemsize, order)
+        size = dtype.itemsize * int(np.prod(shape, dtype=object))
+        return Value(shape, dtype, strides, Buffer(size))
+
+    def target(
+        self,
+        name: str,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        order: Sequence[int] | None = None,
+        fits: Callable[[Value], bool] = lambda value: True,
+    ) -> Value:
+        """Give the value that a step should write: where it is wanted, else one of its own.
+
+        Parameters
+        ----------
+        name : str
+            Of the result.
+        shape, dtype
+            What it is.
+        order : sequence of int, optional
+            How it lies if nobody wants it elsewhere.
+        fits : callable, optional
+            Whether the step could write a value that lies in a certain way.
+        """
+        wanted = self.wanted.get(name)
+        if wanted is not None and wanted.shape == shape and fits(wanted):
+            return wanted
+        return self.new(shape, dtype, order)
+
+    def emit(self, step: Step) -> None:
+        """Add a step."""
+        self.steps.append(step)
+
+    def deliver(self, name: str, value: Value) -> None:
+        """Say what a name stands for from now on; it is copied to where it is wanted."""
+        wanted = self.wanted.get(name)
+        if wanted is not None and wanted is not value:
+            self.copy(value, wanted, [name])
+            value = wanted
+        self.values[name] = value
+
+    def copy(self, source: Value, destination: Value, nodes: list[str]) -> None:
+        """Copy elements from one place to another."""
+        if destination.size:
+            self.emit(copy_step(source, destination, self.isa, nodes))
+
+    def contiguous(self, value: Value, order: Sequence[int] | None = None) -> Value:
+        """Give the value without gaps in an order of dimensions, copied if need be."""
+        if value.lies_as(strides_of(value.shape, value.dtype.itemsize, order)):
+            return value
+        known = value.constant
+        if known is not None and order is None:
+            return constant_value(known)
+        copied = self.new(value.shape, value.dtype, order)
+        self.copy(value, copied, [])
+        return copied
+
+    def pixels(self, value: Value) -> Value:
+        """Give images whose channels are neighbours, with any gap between pixels."""
+        _, c, h, w = value.shape
+        e = value.dtype.itemsize
+        _, sc, sh, sw = value.strides
+        if (
+            (c == 1 or sc == e)
+            and (w == 1 or sw >= c * e)
+            and (h == 1 or (sh == w * sw if w > 1 else sh >= c * e))
+        ):
+            return value
+        return self.contiguous(value, channels_last(4))
+
+    def packed_once(
+        self, part: tuple[Any, ...], packing: str, pack: Callable[[], PackedWeights]
+    ) -> PackedWeights:
+        """Give the packed weights of a part of a constant: those that are there, or new ones.
+
+        Parameters
+        ----------
+        part : (ndarray, ...)
+            The constant, and which part.
+        packing : str
+            Their format.
+        pack : callable
+            Makes them.
+        """
+        constant, *which = part
+        key = id(constant), tuple(which), packing
+        if key not in self.packed:
+            self.packed[key] = constant, pack()
+        self.used.add(key)
+        found: PackedWeights = self.packed[key][1]
+        return found

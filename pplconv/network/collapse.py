@@ -1,0 +1,101 @@
+"""Dimensions that several arrays run through in one step become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .storage import Shape, Value
+
+
+@dataclass(frozen=True)
+class Collapsed:
+    """Arrays of one shape, broadcasts included, over as few dimensions as they have together.
+
+    Parameters
+    ----------
+    dims : tuple of int
+        All dimensions but the innermost.
+    columns : int
+        The innermost.
+    strides : tuple of tuple of int
+        Of each array: one number for each of `dims`.
+    steps : tuple of int
+        Of each array: 1 if it has an element for each column, 0 if one for all.
+    """
+
+    dims: Shape
+    columns: int
+    strides: tuple[Shape, ...]
+    steps: Shape
+
+
+def broadcast_strides(value: Value, shape: Shape) -> Shape:
+    """Strides of a value as it is seen with a larger shape; 0 where it is repeated."""
+    missing = len(shape) - len(value.shape)
+    own = (1,) * missing + value.shape
+    strides = (0,) * missing + value.strides
+    return tuple(0 if n == 1 else s for n, s in zip(own, strides, strict=True))
+
+
+def walk_dims(shape: Shape, strides: Sequence[Shape]) -> tuple[list[int], list[list[int]]]:
+    """Find the fewest dimensions that all arrays can be walked by, at least one.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        That they all have.
+    strides : sequence of tuple of int
+        Of each array; the first is walked with the smallest steps inside.
+
+    Returns
+    -------
+    dims : list of int
+        From the outermost to the innermost.
+    strides : list of list of int
+        Of each array.
+    """
+    order = sorted(
+        (d for d in range(len(shape)) if shape[d] != 1),
+        key=lambda d: (*(-s[d] for s in strides), d),
+    )
+    dims: list[int] = []
+    walks: list[list[int]] = [[] for _ in strides]
+    for d in order:
+        joined = dims and all(
+            walk[-1] == s[d] * shape[d] for walk, s in zip(walks, strides, strict=True)
+        )
+        if joined:
+            dims[-1] *= shape[d]
+            for walk, s in zip(walks, strides, strict=True):
+                walk[-1] = s[d]
+        else:
+            dims.append(shape[d])
+            for walk, s in zip(walks, strides, strict=True):
+                walk.append(s[d])
+    if not dims:
+        return [1], [[0] for _ in strides]
+    return dims, walks
+
+
+def collapse(shape: Shape, element: int, strides: Sequence[Shape]) -> Collapsed:
+    """Find the fewest dimensions that element-wise loops can walk arrays by.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        That they all have.
+    element : int
+        Bytes of an element.
+    strides : sequence of tuple of int
+        Of each array; the first is walked with the smallest steps inside.
+    """
+    dims, walks = walk_dims(shape, strides)
+    inner = [walk[-1] for walk in walks]
+    if any(s not in (0, element) for s in inner) or inner[:1] != [element]:
+        # No dimension has neighbours for all: one element at a time.
+        return Collapsed(tuple(dims), 1, tuple(map(tuple, walks)), (1,) * len(walks))
+    return Collapsed(
+        tuple(dims[:-1]), dims[-1], tuple(tuple(walk[:-1]) for walk in walks),
+        tuple(int(s != 0) for s in inner),
+    )  # fmt: skip

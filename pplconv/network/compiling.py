@@ -1,0 +1,243 @@
+"""From a graph whose shapes are known to a program that runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx.reference import ReferenceEvaluator
+
+from .. import planner
+from ..machine import current as current_machine
+from . import arena
+from .builder import Builder, Settings
+from .fusion import Chain, chains, written
+from .host import host_step, run_host
+from .nodes import Graph, Node, graph_of
+from .operators import OPERATORS
+from .operators.convolution import emit_code
+from .operators.movement import order_of, plan_concats
+from .operators.unfused import unfused
+from .program import Frame, Program
+from .storage import Array, Buffer, Shape, Step, Value, strides_of
+
+OPSET = 24
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A network for inputs of certain shapes.
+
+    Parameters
+    ----------
+    program : Program
+        What runs; steps on the host are not in it.
+    steps : list of Step
+        All steps, in order.
+    native : list of int
+        How many steps of `program` come before each of them.
+    inputs, outputs : list of (str, tuple, dtype)
+        What comes in and goes out, by the numbers of the caller's arrays: inputs first.
+    packed : frozenset
+        Keys of its packed weights among those of the session.
+    """
+
+    program: Program
+    steps: list[Step]
+    native: list[int]
+    inputs: list[tuple[str, Shape, np.dtype[Any]]]
+    outputs: list[tuple[str, Shape, np.dtype[Any]]]
+    packed: frozenset[Any] = frozenset()
+
+    def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
+        """Run on the caller's arrays: inputs, then outputs, all contiguous.
+
+        Parameters
+        ----------
+        arrays : sequence of ndarray
+            As `inputs` and `outputs` say.
+        seconds : ndarray, optional
+            Receives the time of each step.
+        """
+        import time
+
+        frame = self.program.frame()
+        try:
+            own = None if seconds is None else np.zeros(len(self.program.steps))
+            done = 0
+            for index, step in enumerate(self.steps):
+                if not step.host:
+                    continue
+                self.program.run(frame, list(arrays), done, self.native[index], own)
+                done = self.native[index]
+                begin = time.perf_counter()
+                run_host(step, lambda value: view_of(value, frame, arrays))
+                if seconds is not None:
+                    seconds[index] = time.perf_counter() - begin
+            self.program.run(frame, list(arrays), done, len(self.program.steps), own)
+            if seconds is not None and own is not None:
+                for index, step in enumerate(self.steps):
+                    if not step.host:
+                        seconds[index] = own[self.native[index]]
+        finally:
+            self.program.give_back(frame)
+
+
+def view_of(value: Value, frame: Frame, arrays: Sequence[Array]) -> Array:
+    """Give a value's elements during a run."""
+    known = value.constant
+    if known is not None:
+        return known
+    memory: Any = frame
+    offset = value.buffer.offset + value.offset
+    if value.buffer.external is not None:
+        memory, offset = arrays[value.buffer.external], value.offset
+    return np.ndarray(value.shape, value.dtype, memory, offset, value.strides)
+
+
+def compile_model(
+    model: ir.Model, settings: Settings, packed: dict[Any, Any] | None = None
+) -> Compiled:
+    """Make the program of a specialised model.
+
+    Parameters
+    ----------
+    model : onnx_ir.Model
+        With the shapes of all values.
+    settings : Settings
+        What plans are made with.
+    packed : dict, optional
+        Packed weights of other programs of the same model.
+    """
+    graph = graph_of(model)
+    machine = current_machine()
+    builder = Builder(settings, machine.isas[-1], packed if packed is not None else {})
+    builder.values.constants = graph.constants
+    for number, name in enumerate(graph.inputs):
+        builder.values[name] = _external(graph, name, number)
+    for number, name in enumerate(graph.outputs):
+        if name not in {*graph.constants, *graph.inputs, *builder.wanted}:
+            builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
+    plan_concats(graph, builder)
+    for item in chains(graph):
+        if isinstance(item, Chain):
+            _lower_chain(item, builder, graph)
+        else:
+            _lower(item, builder, graph)
+    for number, name in enumerate(graph.outputs):
+        place = _external(graph, name, len(graph.inputs) + number)
+        value = builder.values[name]
+        if value.buffer.external != place.buffer.external or value.offset:
+            builder.copy(value, place, [name])
+    return _finished(builder, graph)
+
+
+def _external(graph: Graph, name: str, number: int) -> Value:
+    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    size = dtype.itemsize * int(np.prod(shape, dtype=object))
+    strides = strides_of(shape, dtype.itemsize)
+    return Value(shape, dtype, strides, Buffer(size, external=number))
+
+
+def _lower(node: Node, builder: Builder, graph: Graph) -> None:
+    operator = OPERATORS.get(node.op)
+    if operator is not None and operator.serves(node, graph):
+        operator.lower(node, builder, graph)
+        return
+    names = list(dict.fromkeys(name for name in node.inputs if name))
+    written = [name for name in node.outputs if name]
+    if all(math.prod(graph.shapes[name]) == 0 for name in written):
+        for name in written:
+            builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
+        return
+    evaluator = ReferenceEvaluator(_proto(node))
+
+    def call(*arrays: Array) -> list[Any]:
+        return evaluator.run(written, dict(zip(names, arrays, strict=True)))  # type: ignore[no-any-return]
+
+    values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]
+    reads = [builder.values[name] for name in names]
+    builder.emit(host_step(node.op, call, reads, values, written))
+    for name, value in zip(written, values, strict=True):
+        builder.deliver(name, value)
+
+
+def _proto(node: Node) -> onnx.ModelProto:
+    """A model of one node, for ONNX's reference."""
+    protos = unfused(node) if node.op.startswith("pplconv.") else [ir.to_proto(node.source)]
+    inputs = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(node.inputs) if name]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs if name]
+    graph = onnx.helper.make_graph(protos, "one", inputs, outputs)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
+
+
+def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
+    name = chain.result
+    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    program = written(chain, graph)
+    inputs = [(builder.values[read], number) for read, number in program.inputs]
+    order = _order(shape, [value for value, _ in inputs])
+    y = builder.target(name, shape, dtype, order)
+    kind = "+".join(node.op for node in chain.nodes)
+    emit_code(
+        builder,
+        y,
+        program.code,
+        inputs,
+        program.result,
+        kind,
+        [node.outputs[0] for node in chain.nodes],
+    )
+    builder.deliver(name, y)
+
+
+def _order(shape: Shape, inputs: Sequence[Value]) -> Shape:
+    """Dimensions from outside to inside, as the inputs of this shape lie."""
+    for value in inputs:
+        if value.shape == shape and value.constant is None:
+            strides = value.strides
+            return tuple(sorted(range(len(shape)), key=lambda d: (-strides[d], d)))
+    return order_of(shape)
+
+
+def _finished(builder: Builder, graph: Graph) -> Compiled:
+    """Choose places, and compile."""
+    steps = builder.steps
+    arena_bytes = arena.arrange(arena.lives(steps))
+    externals = [*graph.inputs, *graph.outputs]
+    native: list[int] = []
+    compiled: list[tuple[Any, dict[str, Any]]] = []
+    for step in steps:
+        native.append(len(compiled))
+        if not step.host:
+            compiled.append((step.work, {k: _place(v) for k, v in step.places.items()}))
+    sizes = [_external(graph, name, 0).buffer.size for name in externals]
+    threads = planner.share(builder.settings.threads)
+    program = Program(compiled, arena_bytes, sizes, threads, threads)
+
+    def told(names: list[str]) -> list[tuple[str, Shape, np.dtype[Any]]]:
+        return [(name, graph.shapes[name], graph.dtypes[name]) for name in names]
+
+    return Compiled(
+        program, steps, native, told(graph.inputs), told(graph.outputs), frozenset(builder.used)
+    )
+
+
+def _place(value: Any) -> Any:
+    """Say where a value lies, in the words of a program."""
+    if isinstance(value, list):
+        return [_place(item) for item in value]
+    if not isinstance(value, Value):
+        return value
+    buffer = value.buffer
+    if buffer.array is not None:
+        flat = buffer.array.reshape(-1).view(np.uint8)
+        return flat[value.offset :]
+    if buffer.external is not None:
+        return ("external", buffer.external, value.offset, buffer.size - value.offset)
+    return ("arena", buffer.offset + value.offset, buffer.size - value.offset)

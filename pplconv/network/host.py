@@ -1,0 +1,42 @@
+"""Steps that run in Python: what no loop of ours computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .storage import Array, Step, Value
+
+
+def host_step(
+    kind: str,
+    function: Callable[..., Sequence[Any]],
+    reads: list[Value],
+    writes: list[Value],
+    nodes: list[str],
+) -> Step:
+    """Make a step that calls a function of arrays.
+
+    Parameters
+    ----------
+    kind : str
+        What it is, for people.
+    function : callable
+        Takes the arrays that are read, and gives those that are written.
+    reads, writes : list of Value
+        What it works on.
+    nodes : list of str
+        What it stands for.
+    """
+    return Step(function, reads, writes, {}, kind, nodes, "in Python", host=True)
+
+
+def run_host(step: Step, views: Callable[[Value], Array]) -> None:
+    """Run such a step on arrays."""
+    # What overflows is infinite without a warning, as in our loops.
+    with np.errstate(all="ignore"):
+        results = step.work(*(views(value) for value in step.reads))
+        for value, result in zip(step.writes, results, strict=True):
+            views(value)[...] = result

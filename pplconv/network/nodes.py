@@ -1,0 +1,117 @@
+"""The nodes of a specialised graph as operators see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from .storage import Array, Shape
+
+
+@dataclass(eq=False)
+class Node:
+    """An operator with the names of what it reads and writes.
+
+    Parameters
+    ----------
+    op : str
+        Its type; with a prefix where it is none of ONNX's own, ``pplconv.Conv``.
+    inputs : list of str
+        Names; an empty one is an input that is left out.
+    outputs : list of str
+        Names.
+    attributes : dict
+        By name: numbers, texts, lists of them, arrays.
+    source : onnx_ir.Node
+        What it was made of.
+    """
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    attributes: dict[str, Any]
+    source: ir.Node
+
+
+@dataclass(eq=False)
+class Graph:
+    """A graph whose shapes are all known.
+
+    Parameters
+    ----------
+    nodes : list of Node
+        In an order in which they can run.
+    shapes, dtypes : dict
+        Of every name.
+    constants : dict
+        Elements of what is known beforehand.
+    inputs, outputs : list of str
+        In the order of the model.
+    """
+
+    nodes: list[Node]
+    shapes: dict[str, Shape]
+    dtypes: dict[str, np.dtype[Any]]
+    constants: dict[str, Array]
+    inputs: list[str]
+    outputs: list[str]
+    users: dict[str, list[Node]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Find who reads each name."""
+        for node in self.nodes:
+            for name in dict.fromkeys(filter(None, node.inputs)):
+                self.users.setdefault(name, []).append(node)
+
+
+def _attributes(node: ir.Node) -> Iterator[tuple[str, Any]]:
+    for name, attribute in node.attributes.items():
+        value = attribute.value
+        if attribute.type == ir.AttributeType.TENSOR:
+            value = value.numpy()
+        elif isinstance(value, (tuple, list)):
+            value = list(value)
+        yield name, value
+
+
+def graph_of(model: ir.Model) -> Graph:
+    """Read a specialised model.
+
+    Raises
+    ------
+    ValueError
+        If the shape or the type of a value is not known.
+    """
+    graph = model.graph
+    shapes: dict[str, Shape] = {}
+    dtypes: dict[str, np.dtype[Any]] = {}
+    constants: dict[str, Array] = {}
+
+    def learn(value: ir.Value) -> str:
+        name = value.name or ""
+        if value.const_value is not None and name not in constants:
+            constants[name] = value.const_value.numpy()
+            shapes[name], dtypes[name] = constants[name].shape, constants[name].dtype
+        elif name not in shapes:
+            if value.shape is None or not value.shape.is_static() or value.dtype is None:
+                raise ValueError(f"the shape of {name!r} is not known before the network runs")
+            shapes[name] = tuple(int(d) for d in value.shape)
+            dtypes[name] = np.dtype(value.dtype.numpy())
+        return name
+
+    inputs = [learn(value) for value in graph.inputs]
+    nodes = []
+    for node in graph:
+        prefix = f"{node.domain}." if node.domain else ""
+        nodes.append(Node(
+            prefix + node.op_type,
+            [learn(value) if value is not None else "" for value in node.inputs],
+            [learn(value) if value.name else "" for value in node.outputs],
+            dict(_attributes(node)), node,
+        ))  # fmt: skip
+    outputs = [learn(value) for value in graph.outputs]
+    return Graph(nodes, shapes, dtypes, constants, inputs, outputs)

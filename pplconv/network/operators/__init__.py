@@ -1,0 +1,92 @@
+"""What each operator becomes: steps, or views of what is there.
+
+==================  ==============================================================================
+``convolution``     Conv, fused nodes included; what follows the sums
+``transposed``      ConvTranspose as several convolutions
+``placing``         plans for arrays that lie in larger ones
+``linear``          products with matrices that are known beforehand
+``elementwise``     programs for chains of element-wise operators
+``expressions``     what each element-wise operator computes, and its registers
+``movement``        views, Concat, Pad
+``windows``         pooling and Resize
+``rows``            reductions, softmax, layer normalization
+``unfused``         fused nodes in ONNX's operators, for those that run in Python
+==================  ==============================================================================
+
+To add an operator, write a function of node, builder and graph, and name it in `OPERATORS` with a
+test of what it serves. What it does not serve runs in Python, by ONNX's reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..builder import Builder
+from ..nodes import Graph, Node
+from . import convolution, linear, movement, rows, transposed, windows
+from .elementwise import NATIVE
+
+Lower = Callable[[Node, Builder, Graph], None]
+Serves = Callable[[Node, Graph], bool]
+
+
+class Operator(NamedTuple):
+    """How an operator is lowered, and which of its nodes.
+
+    Parameters
+    ----------
+    lower : callable
+        Adds the steps of a node.
+    serves : callable
+        Whether it can.
+    """
+
+    lower: Lower
+    serves: Serves
+
+
+def _always(node: Node, graph: Graph) -> bool:
+    return True
+
+
+def _plain_type(node: Node, graph: Graph) -> bool:
+    return graph.dtypes[node.outputs[0]] in NATIVE
+
+
+_VIEW = Operator(movement.lower_view, _always)
+_POOL = Operator(windows.lower_pool, windows.serves_pool)
+_REDUCTION = Operator(rows.lower_reduction, rows.serves_reduction)
+_SOFTMAX = Operator(rows.lower_softmax, rows.serves_rows)
+OPERATORS: dict[str, Operator] = {
+    "AveragePool": _POOL,
+    "Concat": Operator(movement.lower_concat, _always),
+    "Conv": Operator(convolution.lower_conv, convolution.serves_conv),
+    "ConvTranspose": Operator(transposed.lower_conv_transpose, transposed.serves_conv_transpose),
+    "Expand": Operator(movement.lower_expand, _always),
+    "Flatten": _VIEW,
+    "Gather": Operator(movement.lower_gather, movement.serves_gather),
+    "Gemm": Operator(linear.lower_gemm, linear.serves_gemm),
+    "Identity": _VIEW,
+    "LayerNormalization": Operator(rows.lower_layer_norm, rows.serves_layer_norm),
+    "LogSoftmax": _SOFTMAX,
+    "MatMul": Operator(linear.lower_matmul, linear.serves_matmul),
+    "MaxPool": _POOL,
+    "Pad": Operator(movement.lower_pad, movement.serves_pad),
+    "Reshape": _VIEW,
+    "Resize": Operator(windows.lower_resize, windows.serves_resize),
+    "Slice": Operator(
+        movement.lower_slice, lambda node, graph: movement.slices(node, graph) is not None
+    ),
+    "Softmax": _SOFTMAX,
+    "Split": Operator(movement.lower_split, _always),
+    "Squeeze": _VIEW,
+    "Transpose": Operator(movement.lower_transpose, _always),
+    "Unsqueeze": _VIEW,
+    "pplconv.Conv": Operator(convolution.lower_conv, convolution.serves_conv),
+    "pplconv.ConvTranspose": Operator(
+        transposed.lower_conv_transpose, transposed.serves_conv_transpose
+    ),
+    "pplconv.Linear": Operator(linear.lower_linear, linear.serves_matmul),
+    **dict.fromkeys(rows.KINDS, _REDUCTION),
+}

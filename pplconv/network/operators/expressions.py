@@ -1,0 +1,210 @@
+"""What each element-wise operator of ONNX computes, as instructions of our kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..._kernels import INSTRUCTIONS
+
+
+class Code:
+    """Instructions of a program while they are written; results are numbers of their own.
+
+    Registers are given out at the end, when it is known how long each result is needed.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, int, tuple[int, ...]]] = []
+        # Zeros of both signs are constants of their own.
+        self.scalars: dict[tuple[float, float], int] = {}
+        self.count = 0
+
+    def fresh(self) -> int:
+        """Give a number to a result."""
+        self.count += 1
+        return self.count - 1
+
+    def scalar(self, number: float) -> int:
+        """Give the number of a constant."""
+        key = float(number), math.copysign(1.0, number)
+        if key not in self.scalars:
+            self.scalars[key] = self.fresh()
+        return self.scalars[key]
+
+    def do(self, op: str, *operands: int) -> int:
+        """Add an instruction, and give the number of its result."""
+        result = self.fresh()
+        self.lines.append((op, result, operands))
+        return result
+
+
+Write = Callable[[Code, Sequence[int], dict[str, Any], Sequence[Any]], int]
+
+
+def _plain(op: str) -> Write:
+    return lambda code, x, attributes, known: code.do(op, *x)
+
+
+def _chain(op: str) -> Write:
+    def write(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+        total = x[0]
+        for other in x[1:]:
+            total = code.do(op, total, other)
+        return total if len(x) > 1 else code.do("COPY", total)
+
+    return write
+
+
+def _mean(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    total = x[0]
+    for other in x[1:]:
+        total = code.do("ADD", total, other)
+    return code.do("DIVIDE", total, code.scalar(len(x)))
+
+
+def _clip(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    low = x[1] if len(x) > 1 and x[1] >= 0 else code.scalar(-math.inf)
+    high = x[2] if len(x) > 2 and x[2] >= 0 else code.scalar(math.inf)
+    return code.do("CLIP", x[0], low, high)
+
+
+def _relu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    return code.do("CLIP", x[0], code.scalar(0.0), code.scalar(math.inf))
+
+
+def _leaky_relu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    return code.do("SLOPE", x[0], code.scalar(attributes.get("alpha", 0.01)))
+
+
+def _hard_sigmoid(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    alpha, beta = attributes.get("alpha", 0.2), attributes.get("beta", 0.5)
+    line = code.do("MULTIPLY_ADD", x[0], code.scalar(alpha), code.scalar(beta))
+    return code.do("CLIP", line, code.scalar(0.0), code.scalar(1.0))
+
+
+def _swish(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    alpha = attributes.get("alpha", 1.0)
+    if alpha == 1.0:
+        return code.do("SILU", x[0])
+    gate = code.do("SIGMOID", code.do("MULTIPLY", x[0], code.scalar(alpha)))
+    return code.do("MULTIPLY", x[0], gate)
+
+
+def _gelu(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    half = code.do("MULTIPLY", x[0], code.scalar(0.5))
+    if attributes.get("approximate", "none") == "tanh":
+        cube = code.do("MULTIPLY", code.do("MULTIPLY", x[0], x[0]), x[0])
+        inner = code.do("MULTIPLY_ADD", cube, code.scalar(0.044715), x[0])
+        inner = code.do("MULTIPLY", inner, code.scalar(math.sqrt(2 / math.pi)))
+        curve = code.do("HYPERBOLIC_TANGENT", inner)
+    else:
+        curve = code.do("ERROR_FUNCTION", code.do("MULTIPLY", x[0], code.scalar(math.sqrt(0.5))))
+    return code.do("MULTIPLY_ADD", half, curve, half)
+
+
+def _power(code: Code, x: Sequence[int], attributes: Any, known: Sequence[Any]) -> int:
+    exponent = known[1]
+    if exponent is not None and exponent.size and (exponent == exponent.flat[0]).all():
+        number = float(exponent.flat[0])
+        if number == 2:
+            return code.do("MULTIPLY", x[0], x[0])
+        if number == 1:
+            return code.do("COPY", x[0])
+        if number == 0.5:
+            return code.do("SQUARE_ROOT", x[0])
+    return code.do("POWER", x[0], x[1])
+
+
+def _reciprocal(code: Code, x: Sequence[int], attributes: Any, known: Any) -> int:
+    return code.do("DIVIDE", code.scalar(1.0), x[0])
+
+
+EXPRESSIONS: dict[str, Write] = {
+    "Abs": _plain("ABSOLUTE"),
+    "Add": _plain("ADD"),
+    "Ceil": _plain("CEIL"),
+    "Clip": _clip,
+    "Div": _plain("DIVIDE"),
+    "Erf": _plain("ERROR_FUNCTION"),
+    "Exp": _plain("EXPONENTIAL"),
+    "Floor": _plain("FLOOR"),
+    "Gelu": _gelu,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _plain("HARDSWISH"),
+    "LeakyRelu": _leaky_relu,
+    "Log": _plain("LOGARITHM"),
+    "Max": _chain("MAXIMUM"),
+    "Mean": _mean,
+    "Min": _chain("MINIMUM"),
+    "Mul": _plain("MULTIPLY"),
+    "Neg": _plain("NEGATE"),
+    "PRelu": _plain("SLOPE"),
+    "Pow": _power,
+    "Reciprocal": _reciprocal,
+    "Relu": _relu,
+    "Round": _plain("ROUND"),
+    "Sigmoid": _plain("SIGMOID"),
+    "Sqrt": _plain("SQUARE_ROOT"),
+    "Sub": _plain("SUBTRACT"),
+    "Sum": _chain("ADD"),
+    "Swish": _swish,
+    "Tanh": _plain("HYPERBOLIC_TANGENT"),
+}
+
+
+def assign(
+    lines: Sequence[tuple[str, int, tuple[int, ...]]],
+    inputs: Sequence[int],
+    kept: Sequence[int],
+    registers: int,
+) -> tuple[list[tuple[int, int, int, int, int]], dict[int, int]] | None:
+    """Give registers to the results of a program.
+
+    Parameters
+    ----------
+    lines : sequence
+        Instructions: operation, result, operands.
+    inputs : sequence of int
+        Results that are there when it begins; they keep their registers, for the next chunk finds
+        what is the same for all of a row there.
+    kept : sequence of int
+        Results that must be there at its end.
+    registers : int
+        How many there are.
+
+    Returns
+    -------
+    (list, dict) or None
+        Instructions by register, and the register of each result; None if there are too few.
+    """
+    place = {number: index for index, number in enumerate(inputs)}
+    if len(place) > registers:
+        return None
+    last = {number: len(lines) for number in kept}
+    for at, (_, _, operands) in enumerate(lines):
+        for number in operands:
+            last[number] = max(last.get(number, -1), at)
+    free = list(range(registers - 1, len(place) - 1, -1))
+    code = []
+    for at, (op, result, operands) in enumerate(lines):
+        sources = [place[number] for number in operands]
+        for number in set(operands):
+            if last[number] == at and number not in inputs:
+                free.append(place[number])
+        if not free:
+            return None
+        place[result] = free.pop()
+        if result not in last:
+            free.append(place[result])
+        a, b, c = (*sources, sources[0], sources[0])[:3] if sources else (0, 0, 0)
+        code.append((INSTRUCTIONS[op], place[result], a, b, c))
+    return code, place
+
+
+def scalar_array(number: float, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """A constant as an array of one element."""
+    return np.array([number], dtype)

@@ -1,0 +1,91 @@
+"""Products with matrices that are known beforehand: 1x1 convolutions of rows."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..builder import Builder
+from ..nodes import Graph, Node
+from ..storage import Array, Value, strides_of
+from .convolution import Epilogue, emit_convolution
+from .elementwise import NAMES
+
+
+def _emit(node: Node, builder: Builder, graph: Graph, matrix: Array, epilogue: Epilogue) -> None:
+    """Multiply rows of an input by a matrix (K, N)."""
+    name = node.outputs[0]
+    x = builder.contiguous(builder.values[node.inputs[0]])
+    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    k, n = matrix.shape
+    rows = math.prod(shape) // n
+    y = builder.target(name, shape, dtype, None, lambda value: value.is_plain)
+    element = dtype.itemsize
+
+    factors = (node.attributes.get("transB", 0), node.attributes.get("alpha", 1.0))
+
+    def images(value: Value, channels: int) -> Value:
+        strides = strides_of((1, channels, 1, rows), element, (0, 2, 3, 1))
+        return value.viewed((1, channels, 1, rows), strides)
+
+    emit_convolution(
+        builder, images(x, k), np.ascontiguousarray(matrix.T).reshape(n, k, 1, 1), images(y, n),
+        epilogue, {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1},
+        (graph.constants[node.inputs[1]], node.op, *factors), [name],
+    )  # fmt: skip
+    builder.deliver(name, y)
+
+
+def serves_matmul(node: Node, graph: Graph) -> bool:
+    """Whether the second operand is a known matrix, and there is something to compute."""
+    matrix = graph.constants.get(node.inputs[1])
+    return (
+        matrix is not None
+        and matrix.ndim == 2
+        and matrix.dtype in NAMES
+        and len(graph.shapes[node.inputs[0]]) > 1
+        and math.prod(graph.shapes[node.outputs[0]]) * matrix.shape[0] > 0
+        and all(not name or name in graph.constants for name in node.inputs[2:])
+    )
+
+
+def lower_matmul(node: Node, builder: Builder, graph: Graph) -> None:
+    """MatMul with a known matrix."""
+    _emit(node, builder, graph, graph.constants[node.inputs[1]], Epilogue())
+
+
+def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
+    """The fused node: bias and activation go into the store."""
+    bias = None
+    if len(node.inputs) > 2 and node.inputs[2]:
+        bias = graph.constants[node.inputs[2]].reshape(-1)
+    parameters: Any = list(node.attributes.get("activation_parameters", []))
+    epilogue = Epilogue(bias, None, node.attributes.get("activation", ""), parameters)
+    _emit(node, builder, graph, graph.constants[node.inputs[1]], epilogue)
+
+
+def serves_gemm(node: Node, graph: Graph) -> bool:
+    """Whether a Gemm has known weights and a bias for each column."""
+    if not serves_matmul(node, graph) or node.attributes.get("transA", 0):
+        return False
+    if len(node.inputs) > 2 and node.inputs[2]:
+        columns = graph.shapes[node.outputs[0]][1]
+        bias = graph.constants[node.inputs[2]]
+        return math.prod(bias.shape[:-1]) == 1 and bias.shape[-1:] in ((), (1,), (columns,))
+    return True
+
+
+def lower_gemm(node: Node, builder: Builder, graph: Graph) -> None:
+    """Gemm: factors and transposition go into the weights."""
+    matrix = graph.constants[node.inputs[1]]
+    matrix = (matrix.T if node.attributes.get("transB", 0) else matrix) * np.asarray(
+        node.attributes.get("alpha", 1.0), matrix.dtype
+    )
+    bias = None
+    if len(node.inputs) > 2 and node.inputs[2]:
+        given = graph.constants[node.inputs[2]].reshape(-1)
+        factor = np.asarray(node.attributes.get("beta", 1.0), given.dtype)
+        bias = np.broadcast_to(given * factor, (matrix.shape[1],))
+    _emit(node, builder, graph, matrix, Epilogue(bias))

@@ -1,0 +1,211 @@
+"""Operators that move elements: most of them are views, and nothing moves."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..builder import Builder
+from ..nodes import Graph, Node
+from ..storage import Shape, Value, channels_last, constant_value
+
+
+def integers(name: str, graph: Graph) -> list[int] | None:
+    """Numbers of an input that is known beforehand; None if it is left out."""
+    return [int(i) for i in graph.constants[name].reshape(-1)] if name else None
+
+
+def lower_view(node: Node, builder: Builder, graph: Graph) -> None:
+    """Reshape and its kin: another shape of the same elements in the same order."""
+    name = node.outputs[0]
+    value = builder.contiguous(builder.values[node.inputs[0]])
+    shape = graph.shapes[name]
+    strides, step = [0] * len(shape), value.dtype.itemsize
+    for d in reversed(range(len(shape))):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    builder.deliver(name, value.viewed(shape, tuple(strides)))
+
+
+def lower_transpose(node: Node, builder: Builder, graph: Graph) -> None:
+    """Transpose: other strides."""
+    value = builder.values[node.inputs[0]]
+    order = node.attributes.get("perm") or list(reversed(range(len(value.shape))))
+    shape, strides = (tuple(of[d] for d in order) for of in (value.shape, value.strides))
+    builder.deliver(node.outputs[0], value.viewed(shape, strides))
+
+
+def lower_expand(node: Node, builder: Builder, graph: Graph) -> None:
+    """Expand: strides of zero where elements repeat."""
+    from ..collapse import broadcast_strides
+
+    name = node.outputs[0]
+    value = builder.values[node.inputs[0]]
+    shape = graph.shapes[name]
+    builder.deliver(name, value.viewed(shape, broadcast_strides(value, shape)))
+
+
+def slices(node: Node, graph: Graph) -> list[tuple[int, int]] | None:
+    """First index and step of each dimension of a Slice; None if it is not known or backwards."""
+    names = [*node.inputs, "", ""][:5]
+    if any(name and name not in graph.constants for name in names[1:]):
+        return None
+    shape = graph.shapes[node.inputs[0]]
+    starts, ends = integers(names[1], graph), integers(names[2], graph)
+    assert starts is not None and ends is not None
+    axes = integers(names[3], graph) or list(range(len(starts)))
+    steps = integers(names[4], graph) or [1] * len(starts)
+    found = [(0, 1)] * len(shape)
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        if step < 1:
+            return None
+        first, _, by = slice(start, end, step).indices(shape[axis])
+        found[axis] = first, by
+    return found
+
+
+def lower_slice(node: Node, builder: Builder, graph: Graph) -> None:
+    """Slice with steps that are not negative: a view."""
+    name = node.outputs[0]
+    value = builder.values[node.inputs[0]]
+    taken = slices(node, graph)
+    assert taken is not None
+    shape = graph.shapes[name]
+    offset = sum(
+        first * stride
+        for (first, _), stride, n in zip(taken, value.strides, shape, strict=True)
+        if n
+    )
+    strides = tuple(by * stride for (_, by), stride in zip(taken, value.strides, strict=True))
+    builder.deliver(name, value.viewed(shape, strides, offset))
+
+
+def lower_split(node: Node, builder: Builder, graph: Graph) -> None:
+    """Split: views side by side."""
+    value = builder.values[node.inputs[0]]
+    axis = int(node.attributes.get("axis", 0)) % len(value.shape)
+    at = 0
+    for name in node.outputs:
+        shape = graph.shapes[name]
+        builder.deliver(name, value.viewed(shape, value.strides, at * value.strides[axis]))
+        at += shape[axis]
+
+
+def lower_gather(node: Node, builder: Builder, graph: Graph) -> None:
+    """Gather of one index that is known: a view."""
+    value = builder.values[node.inputs[0]]
+    axis = int(node.attributes.get("axis", 0)) % len(value.shape)
+    index = int(graph.constants[node.inputs[1]]) % value.shape[axis]
+    strides = value.strides[:axis] + value.strides[axis + 1 :]
+    shape = graph.shapes[node.outputs[0]]
+    builder.deliver(node.outputs[0], value.viewed(shape, strides, index * value.strides[axis]))
+
+
+def serves_gather(node: Node, graph: Graph) -> bool:
+    """Whether a Gather is a view: of one known index, which is there."""
+    if node.inputs[1] not in graph.constants or graph.constants[node.inputs[1]].ndim:
+        return False
+    shape = graph.shapes[node.inputs[0]]
+    size = shape[int(node.attributes.get("axis", 0)) % len(shape)]
+    return -size <= int(graph.constants[node.inputs[1]]) < size
+
+
+def order_of(shape: Shape) -> Shape:
+    """How results of this shape lie where nothing speaks for another way."""
+    return channels_last(4) if len(shape) == 4 else tuple(range(len(shape)))
+
+
+def parts(node: Node, graph: Graph, whole: Value) -> list[tuple[str, Value]]:
+    """Where the inputs of a Concat lie in its output."""
+    axis = int(node.attributes["axis"]) % len(whole.shape)
+    found, at = [], 0
+    for name in node.inputs:
+        shape = graph.shapes[name]
+        found.append((name, whole.viewed(shape, whole.strides, at * whole.strides[axis])))
+        at += shape[axis]
+    return found
+
+
+def plan_concats(graph: Graph, builder: Builder) -> None:
+    """Have results written straight to where a Concat joins them.
+
+    An input can be written there if it is computed, is a part of one Concat, and is no view.
+    """
+    made = {name: node for node in graph.nodes for name in node.outputs}
+    for node in reversed(graph.nodes):
+        if node.op != "Concat":
+            continue
+        name = node.outputs[0]
+        shape, dtype = graph.shapes[name], graph.dtypes[name]
+        if name not in builder.wanted:
+            builder.wanted[name] = builder.new(shape, dtype, order_of(shape))
+        for part, place in parts(node, graph, builder.wanted[name]):
+            maker = made.get(part)
+            if maker is None or part in builder.wanted or maker.op in VIEWS:
+                continue
+            builder.wanted[part] = place
+
+
+def lower_concat(node: Node, builder: Builder, graph: Graph) -> None:
+    """Concat: a copy of what does not lie there yet."""
+    name = node.outputs[0]
+    whole = builder.wanted[name]
+    for part, place in parts(node, graph, whole):
+        value = builder.values[part]
+        if value.buffer is not place.buffer or value.offset != place.offset:
+            builder.copy(value, place, [name])
+    builder.values[name] = whole
+
+
+def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
+    """Pad with a constant: it fills the output, the input covers its part."""
+    name = node.outputs[0]
+    value = builder.values[node.inputs[0]]
+    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    begins = pad_begins(node, graph)
+    fill: Any = 0
+    if len(node.inputs) > 2 and node.inputs[2]:
+        fill = graph.constants[node.inputs[2]].reshape(-1)[0]
+    y = builder.target(name, shape, dtype, order_of(shape))
+    builder.copy(constant_value(np.array(fill, dtype)), y, [name])
+    # Negative pads take elements away.
+    skip = [max(-b, 0) for b in begins]
+    at = [max(b, 0) for b in begins]
+    inner = tuple(
+        min(n - s, m - a) for n, s, m, a in zip(value.shape, skip, shape, at, strict=True)
+    )
+    if min(inner, default=1) > 0:
+        source = value.viewed(
+            inner, value.strides, sum(s * t for s, t in zip(skip, value.strides, strict=True))
+        )
+        place = y.viewed(inner, y.strides, sum(a * t for a, t in zip(at, y.strides, strict=True)))
+        builder.copy(source, place, [name])
+    builder.deliver(name, y)
+
+
+def pad_begins(node: Node, graph: Graph) -> list[int]:
+    """Pads before each dimension."""
+    rank = len(graph.shapes[node.inputs[0]])
+    pads = integers(node.inputs[1], graph) or []
+    axes = list(range(rank))
+    if len(node.inputs) > 3 and node.inputs[3]:
+        axes = [axis % rank for axis in integers(node.inputs[3], graph) or []]
+    begins = [0] * rank
+    for axis, begin in zip(axes, pads, strict=False):
+        begins[axis] = begin
+    return begins
+
+
+def serves_pad(node: Node, graph: Graph) -> bool:
+    """Whether a Pad has constant pads and one constant around."""
+    known = all(not name or name in graph.constants for name in node.inputs[1:])
+    mode = node.attributes.get("mode", "constant")
+    return known and mode == "constant" and math.prod(graph.shapes[node.outputs[0]]) > 0
+
+
+VIEWS = {
+    "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+    "Unsqueeze",
+}  # fmt: skip

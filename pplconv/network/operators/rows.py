@@ -1,0 +1,247 @@
+"""Reductions, softmax and layer normalization."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..._kernels import REDUCTIONS
+from ...schedules.rows import Rows
+from ..builder import Builder
+from ..collapse import walk_dims
+from ..nodes import Graph, Node
+from ..storage import Shape, Step, Value, constant_value, strides_of
+from .convolution import emit_code
+from .elementwise import NAMES, NATIVE
+from .expressions import Code
+from .movement import integers
+
+TASK_BYTES = 1 << 16
+MOST_AROUND = 4
+# What each operator adds up or compares.
+KINDS = {
+    "GlobalAveragePool": "SUM", "GlobalMaxPool": "MAX", "ReduceL2": "SQUARES", "ReduceMax": "MAX",
+    "ReduceMean": "SUM", "ReduceMin": "MIN", "ReduceSum": "SUM", "ReduceSumSquare": "SQUARES",
+}  # fmt: skip
+# Columns of a task that adds up rows: whole lines of cache.
+LEAST_COLUMNS = 16
+
+
+def axes_of(node: Node, graph: Graph) -> list[int] | None:
+    """Dimensions that a reduction runs over; None if they are not known."""
+    rank = len(graph.shapes[node.inputs[0]])
+    if node.op.startswith("Global"):
+        return list(range(2, rank))
+    axes = node.attributes.get("axes")
+    if len(node.inputs) > 1 and node.inputs[1]:
+        if node.inputs[1] not in graph.constants:
+            return None
+        axes = integers(node.inputs[1], graph)
+    if not axes:
+        return [] if node.attributes.get("noop_with_empty_axes", 0) else list(range(rank))
+    return sorted(axis % rank for axis in axes)
+
+
+def serves_reduction(node: Node, graph: Graph) -> bool:
+    """Whether a reduction has known axes, and something to reduce."""
+    return (
+        bool(axes_of(node, graph))
+        and graph.dtypes[node.outputs[0]] in NATIVE
+        and math.prod(graph.shapes[node.inputs[0]]) > 0
+    )
+
+
+def lower_reduction(node: Node, builder: Builder, graph: Graph) -> None:
+    """Add up, or compare, the elements of some dimensions."""
+    name = node.outputs[0]
+    dtype, value = graph.dtypes[name], builder.values[node.inputs[0]]
+    axes = axes_of(node, graph)
+    assert axes is not None
+    kept = [d for d in range(len(value.shape)) if d not in axes]
+    if _walk(value, kept, axes) is None:
+        value = builder.contiguous(value, (*kept, *axes))
+    walk = _walk(value, kept, axes)
+    assert walk is not None
+    # The result lies as the kept dimensions did, from the outermost to the innermost.
+    order = sorted(kept, key=lambda d: (-value.strides[d], d))
+    whole = tuple(1 if d in axes else n for d, n in enumerate(value.shape))
+    strides = strides_of(whole, dtype.itemsize, [*axes, *order])
+    result = builder.new(whole, dtype, [*axes, *order])
+    _emit_reduction(builder, node, value, result, kept, axes, strides)
+    kind = node.op
+    if kind in ("GlobalAveragePool", "ReduceMean", "ReduceL2"):
+        code = Code()
+        number = code.fresh()
+        count = math.prod(value.shape[d] for d in axes)
+        scaled = (
+            code.do("SQUARE_ROOT", number) if kind == "ReduceL2"
+            else code.do("DIVIDE", number, code.scalar(count))
+        )  # fmt: skip
+        emit_code(builder, result, code, [(result, number)], scaled, kind, [name])
+    shape = graph.shapes[name]
+    if shape != whole:
+        result = result.viewed(shape, tuple(strides[d] for d in kept))
+    builder.deliver(name, result)
+
+
+def _walk(
+    value: Value, kept: list[int], axes: list[int]
+) -> tuple[list[int], list[int], int, int] | None:
+    """Say how kept dimensions and reduced ones lie; None if the loops cannot walk them."""
+    dims, (strides,) = walk_dims(
+        tuple(value.shape[d] for d in kept), (tuple(value.strides[d] for d in kept),)
+    )
+    many, (steps,) = walk_dims(
+        tuple(value.shape[d] for d in axes), (tuple(value.strides[d] for d in axes),)
+    )
+    if len(many) > 1 or len(dims) > MOST_AROUND:
+        return None
+    e = value.dtype.itemsize
+    count, step = many[0], steps[0]
+    if count == 1:
+        step = e if strides[-1] != e else dims[-1] * e
+    if math.prod(dims) == 1 and step != e:
+        # One sum of elements that lie apart: rows of one column.
+        strides = [*strides[:-1], e]
+    if e not in (strides[-1], step):
+        return None
+    return dims, strides, count, step
+
+
+def _emit_reduction(
+    builder: Builder,
+    node: Node,
+    value: Value,
+    result: Value,
+    kept: list[int],
+    axes: list[int],
+    strides: Shape,
+) -> None:
+    walk = _walk(value, kept, axes)
+    assert walk is not None
+    dims, source, count, step = walk
+    e = value.dtype.itemsize
+    out = list(strides_of(dims, e))
+    threads = builder.settings.threads or 0
+    fields: dict[str, Any] = {
+        "dtype": NAMES[value.dtype], "kind": REDUCTIONS[KINDS[node.op]],
+        "scale": False, "offset": False, "src_rs": 0, "dst_rs": 0,
+    }  # fmt: skip
+    if source[-1] == e and (step != e or count == 1):
+        columns = dims[-1]
+        segment = columns
+        if math.prod(dims[:-1]) < 2 and threads != 1:
+            segment = max(LEAST_COLUMNS, columns // 4 // LEAST_COLUMNS * LEAST_COLUMNS)
+        fields |= {
+            "op": "reduce_rows", "dims": dims[:-1], "src": source[:-1], "dst": out[:-1],
+            "rows": count, "columns": columns, "src_rs": step, "segment": segment,
+        }  # fmt: skip
+    else:
+        fields |= {
+            "op": "reduce_columns", "dims": dims[:-1], "src": source[:-1], "dst": out[:-1],
+            "rows": dims[-1], "columns": count, "src_rs": source[-1], "dst_rs": out[-1],
+            "segment": max(1, TASK_BYTES // (count * e)),
+        }  # fmt: skip
+    builder.emit(Step(
+        Rows(fields, builder.isa), [value], [result], {"arrays": [result, value]}, node.op,
+        [node.outputs[0]], f"{fields['op']} {count} of {'x'.join(map(str, dims))}",
+    ))  # fmt: skip
+
+
+def serves_rows(node: Node, graph: Graph) -> bool:
+    """Whether a softmax or normalization has elements of our types, and one result."""
+    return (
+        graph.dtypes[node.outputs[0]] in NATIVE
+        and math.prod(graph.shapes[node.outputs[0]]) > 0
+        and not any(
+            name in graph.outputs or graph.users.get(name) for name in node.outputs[1:] if name
+        )
+        and all(graph.dtypes[name] in NATIVE for name in node.inputs if name)
+    )
+
+
+def serves_layer_norm(node: Node, graph: Graph) -> bool:
+    """The same, and scales and offsets are those of the normalized dimensions."""
+    if not serves_rows(node, graph):
+        return False
+    shape = graph.shapes[node.inputs[0]]
+    whole = shape[int(node.attributes.get("axis", -1)) % len(shape) :]
+    for name in node.inputs[1:]:
+        factor = graph.shapes[name] if name else whole
+        missing = (1,) * (len(whole) - len(factor))
+        if len(factor) > len(whole) or (
+            factor != whole
+            and (
+                name not in graph.constants
+                or any(n not in (1, m) for n, m in zip(missing + factor, whole, strict=True))
+            )
+        ):
+            return False
+    return True
+
+
+def lower_softmax(node: Node, builder: Builder, graph: Graph) -> None:
+    """Softmax and LogSoftmax of one dimension."""
+    name = node.outputs[0]
+    value = builder.values[node.inputs[0]]
+    axis = int(node.attributes.get("axis", -1)) % len(value.shape)
+    order = (*(d for d in range(len(value.shape)) if d != axis), axis)
+    value = builder.contiguous(value, order)
+    y = builder.new(value.shape, value.dtype, order)
+    _emit_rows(builder, node, value, y, value.shape[axis], {
+        "op": "softmax", "kind": int(node.op == "LogSoftmax"), "scale": False,
+        "offset": False,
+    }, [])  # fmt: skip
+    builder.deliver(name, y)
+
+
+def lower_layer_norm(node: Node, builder: Builder, graph: Graph) -> None:
+    """LayerNormalization over the last dimensions."""
+    name = node.outputs[0]
+    value = builder.contiguous(builder.values[node.inputs[0]])
+    axis = int(node.attributes.get("axis", -1)) % len(value.shape)
+    columns = math.prod(value.shape[axis:])
+    names = [*node.inputs, ""][:3]
+    factors = []
+    for given in names[1:]:
+        if not given:
+            factors.append(constant_value(np.zeros(1, value.dtype)))
+            continue
+        factor = builder.values[given]
+        if factor.shape != value.shape[axis:]:
+            known = factor.constant
+            assert known is not None, "scales are known beforehand"
+            factor = constant_value(np.broadcast_to(known, value.shape[axis:]))
+        factors.append(builder.contiguous(factor))
+    factors.append(constant_value(np.array([node.attributes.get("epsilon", 1e-5)], np.float64)))
+    y = builder.new(value.shape, value.dtype)
+    _emit_rows(builder, node, value, y, columns, {
+        "op": "layer_norm", "kind": 0,
+        "scale": bool(names[1]), "offset": bool(names[2]),
+    }, factors)  # fmt: skip
+    builder.deliver(name, y)
+
+
+def _emit_rows(
+    builder: Builder,
+    node: Node,
+    value: Value,
+    y: Value,
+    columns: int,
+    fields: dict[str, Any],
+    more: list[Value],
+) -> None:
+    """Add a step over rows without gaps."""
+    e = value.dtype.itemsize
+    rows = value.size // columns
+    fields = fields | {
+        "dtype": NAMES[value.dtype], "dims": [], "src": [], "dst": [], "rows": rows,
+        "columns": columns, "src_rs": columns * e, "dst_rs": columns * e,
+        "segment": max(1, min(TASK_BYTES // (columns * e), -(-rows // 4))),
+    }  # fmt: skip
+    builder.emit(Step(
+        Rows(fields, builder.isa), [value, *more], [y], {"arrays": [y, value, *more]}, node.op,
+        [node.outputs[0]], f"{rows}x{columns}",
+    ))  # fmt: skip

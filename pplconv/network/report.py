@@ -1,0 +1,132 @@
+"""How a network runs, for people: `InferenceSession.plan_for` and `profile`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .compiling import Compiled
+from .storage import Shape, Step
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """One step of a network.
+
+    Parameters
+    ----------
+    kind : str
+        What it does.
+    outputs : tuple of str
+        Names of the nodes' outputs that it stands for.
+    shape : tuple of int
+        Of its result.
+    layout : str
+        ``"NHWC"``, or the order of the dimensions in memory, outermost first; ``"view"`` of a
+        part of an array is marked by ``+``.
+    detail : str
+        How it is done.
+    flops : int
+        Floating-point operations of convolutions and products.
+    bytes : int
+        What it reads and writes, packed weights not counted.
+    seconds : float or None
+        Its time; None if it was not measured.
+    """
+
+    kind: str
+    outputs: tuple[str, ...]
+    shape: Shape
+    layout: str
+    detail: str
+    flops: int
+    bytes: int
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class NetworkPlan:
+    """How a network runs for inputs of certain shapes; printed, it is a table.
+
+    Parameters
+    ----------
+    inputs : tuple of (str, tuple of int)
+        Names and shapes.
+    steps : tuple of StepPlan
+        In their order.
+    fired : dict
+        For each rule that rewrote the graph, the outputs that it did so for.
+    arena_bytes, scratch_bytes : int
+        Memory of one run, for what lies between steps and for the team.
+    """
+
+    inputs: tuple[tuple[str, Shape], ...]
+    steps: tuple[StepPlan, ...]
+    fired: dict[str, list[str]] = field(default_factory=dict)
+    arena_bytes: int = 0
+    scratch_bytes: int = 0
+
+    def __str__(self) -> str:
+        lines = [
+            f"inputs: {', '.join(f'{name} {shape}' for name, shape in self.inputs)}",
+            f"arena: {self.arena_bytes / 1e6:.1f} MB, scratch: {self.scratch_bytes / 1e6:.1f} MB",
+        ]
+        for rule, names in self.fired.items():
+            lines.append(f"rule {rule}: {len(names)} times")
+        rows = [("", "step", "shape", "layout", "Mflop", "MB", "us", "how")]
+        for number, s in enumerate(self.steps):
+            time = "" if s.seconds is None else f"{s.seconds * 1e6:.1f}"
+            shape = "x".join(map(str, s.shape))
+            flops = f"{s.flops / 1e6:.1f}" if s.flops else ""
+            rows.append(
+                (str(number), s.kind, shape, s.layout, flops, f"{s.bytes / 1e6:.2f}", time,
+                 s.detail)
+            )  # fmt: skip
+        widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
+        right = {0, 4, 5, 6}
+        for row in rows:
+            cells = (
+                cell.rjust(width) if c in right else cell.ljust(width)
+                for c, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            lines.append("  ".join(cells).rstrip())
+        total = sum(s.seconds or 0.0 for s in self.steps)
+        if total:
+            lines.append(f"total: {total * 1e3:.3f} ms")
+        return "\n".join(lines)
+
+
+def _layout(step: Step) -> str:
+    value = step.writes[0]
+    named = "NCHW" if len(value.shape) == 4 else "0123456789"
+    order = sorted(range(len(value.shape)), key=lambda d: (-value.strides[d], d))
+    text = "".join(named[d] for d in order)
+    filled = value.size * value.dtype.itemsize == value.buffer.size
+    return text if filled else f"{text}+"
+
+
+def plan_of(
+    compiled: Compiled, fired: dict[str, list[str]], seconds: Sequence[float] | None = None
+) -> NetworkPlan:
+    """Describe a compiled network.
+
+    Parameters
+    ----------
+    compiled : Compiled
+        The network.
+    fired : dict
+        Rules that rewrote its graph.
+    seconds : sequence of float, optional
+        Time of each step.
+    """
+    steps = []
+    for number, step in enumerate(compiled.steps):
+        moved = sum(v.size * v.dtype.itemsize for v in (*step.reads, *step.writes))
+        steps.append(StepPlan(
+            step.kind, tuple(step.nodes), step.writes[0].shape, _layout(step), step.detail,
+            step.flops, moved, None if seconds is None else float(seconds[number]),
+        ))  # fmt: skip
+    return NetworkPlan(
+        tuple((name, shape) for name, shape, _ in compiled.inputs), tuple(steps), fired,
+        compiled.program.arena_bytes, compiled.program.scratch_bytes,
+    )  # fmt: skip

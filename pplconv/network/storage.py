@@ -1,0 +1,171 @@
+"""Arrays of a network before it runs: shapes, strides, and the memory that they lie in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Shape = tuple[int, ...]
+Array = npt.NDArray[Any]
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A stretch of memory that values lie in.
+
+    Parameters
+    ----------
+    size : int
+        Bytes.
+    array : ndarray, optional
+        Of a constant: its elements.
+    external : int, optional
+        Number of the caller's array; None if it is the program's own.
+
+    Attributes
+    ----------
+    first, last : int
+        Steps that write it first and read it last; -1 where there is none yet.
+    offset : int
+        Where it lies in the arena, once that is decided.
+    """
+
+    size: int
+    array: Array | None = None
+    external: int | None = None
+    first: int = -1
+    last: int = -1
+    offset: int = 0
+
+    @property
+    def in_arena(self) -> bool:
+        """Whether it gets memory from the arena."""
+        return self.array is None and self.external is None
+
+
+@dataclass(eq=False)
+class Value:
+    """An array: a view of a buffer, as NumPy's arrays are.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its dimensions, in the order that ONNX has them.
+    dtype : numpy.dtype
+        Type of the elements.
+    strides : tuple of int
+        Bytes from one index of each dimension to the next.
+    buffer : Buffer
+        Where it lies.
+    offset : int
+        Bytes from the beginning of the buffer.
+    """
+
+    shape: Shape
+    dtype: np.dtype[Any]
+    strides: Shape
+    buffer: Buffer
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def constant(self) -> Array | None:
+        """Its elements, if they are known beforehand."""
+        if self.buffer.array is None:
+            return None
+        flat = self.buffer.array.reshape(-1).view(np.uint8)
+        return np.lib.stride_tricks.as_strided(
+            flat[self.offset :].view(self.dtype) if self.size else np.empty(0, self.dtype),
+            self.shape, self.strides, writeable=False,
+        )  # fmt: skip
+
+    def lies_as(self, strides: Shape) -> bool:
+        """Whether it lies with these strides; those of dimensions of 1 do not matter."""
+        return all(
+            a == b for n, a, b in zip(self.shape, self.strides, strides, strict=True) if n > 1
+        )
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is C-contiguous."""
+        return self.lies_as(strides_of(self.shape, self.dtype.itemsize))
+
+    def viewed(self, shape: Shape, strides: Shape, offset: int = 0) -> Value:
+        """Another view of the same memory."""
+        return Value(shape, self.dtype, strides, self.buffer, self.offset + offset)
+
+
+def strides_of(shape: Sequence[int], element: int, order: Sequence[int] | None = None) -> Shape:
+    """Strides of an array without gaps.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Its dimensions.
+    element : int
+        Bytes of an element.
+    order : sequence of int, optional
+        Dimensions from the outermost to the innermost; as they are by default.
+    """
+    strides, step = [0] * len(shape), element
+    for d in reversed(order if order is not None else range(len(shape))):
+        strides[d] = step
+        step *= max(shape[d], 1)
+    return tuple(strides)
+
+
+def channels_last(rank: int) -> Shape:
+    """Order of the dimensions of images whose channels are neighbours: N, spatial ones, C."""
+    return (0, *range(2, rank), 1) if rank > 2 else tuple(range(rank))
+
+
+def constant_value(array: Array) -> Value:
+    """A value that is known beforehand."""
+    # NumPy would make one dimension of none.
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    strides = strides_of(array.shape, array.itemsize)
+    return Value(array.shape, array.dtype, strides, Buffer(array.nbytes, array=array))
+
+
+@dataclass(eq=False)
+class Step:
+    """One step of a program.
+
+    Parameters
+    ----------
+    work : object
+        What runs: a compiled work, or a function of arrays for steps on the host.
+    reads, writes : list of Value
+        What it works on.
+    places : dict
+        The same by the names that ``program.Program`` takes, of values, constants and objects.
+    kind : str
+        What it is, for people.
+    nodes : list of str
+        Names of the outputs of the nodes that it stands for.
+    detail : str
+        How it is done, for people.
+    host : bool
+        Whether it runs in Python.
+    flops : int
+        Floating-point operations, counted for people.
+    """
+
+    work: Any
+    reads: list[Value]
+    writes: list[Value]
+    places: dict[str, Any]
+    kind: str
+    nodes: list[str] = field(default_factory=list)
+    detail: str = ""
+    host: bool = False
+    flops: int = 0
