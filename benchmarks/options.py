@@ -117,15 +117,15 @@ def add_variants(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_timing(parser: argparse.ArgumentParser, rounds: int = 5) -> None:
+def add_timing(parser: argparse.ArgumentParser, rounds: int = 5, min_seconds: float = 0.02) -> None:
     """Add ``--rounds`` and ``--min-ms``."""
     parser.add_argument("--rounds", type=positive, default=rounds, help="visits of each engine")
     parser.add_argument(
         "--min-ms",
         type=milliseconds,
-        default=0.02,
+        default=min_seconds,
         metavar="MS",
-        help="what the calls of one visit last together, at least (default 20)",
+        help=f"what the calls of one visit last together, at least (default {1e3 * min_seconds:g})",
     )
 
 

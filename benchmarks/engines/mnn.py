@@ -42,7 +42,9 @@ class Mnn(Engine):
         import MNN.nn
 
         with tempfile.TemporaryDirectory() as directory:
-            model = _convert(conv_model(problem, w), Path(directory))
+            source, model = Path(directory) / "conv.onnx", Path(directory) / "conv.mnn"
+            source.write_bytes(conv_model(problem, w))
+            convert(source, model)
             runtime = MNN.nn.create_runtime_manager(
                 ({"backend": "CPU", "numThread": threads, "precision": "high"},)
             )
@@ -59,18 +61,30 @@ class Mnn(Engine):
         return Prepared(call, to_nchw)
 
 
-def _convert(onnx_model: bytes, directory: Path) -> Path:
-    source, target = directory / "conv.onnx", directory / "conv.mnn"
-    source.write_bytes(onnx_model)
-    arguments = ["-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(target)]
+def convert(source: Path, target: Path, *options: str) -> None:
+    """Convert a model from ONNX with MNN's own converter.
+
+    Parameters
+    ----------
+    source, target : Path
+        Files in ONNX's format and in MNN's.
+    *options : str
+        More of the converter's options.
+
+    Raises
+    ------
+    Unsupported
+        If the converter fails.
+    """
+    arguments = ["-f", "ONNX", "--modelFile", str(source), "--MNNModel", str(target), *options]
     done = subprocess.run(
         [sys.executable, "-c", _CONVERT, *arguments, "--bizCode", "benchmark"],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        cwd=os.fspath(directory),
+        # The converter leaves files in its working directory.
+        cwd=os.fspath(target.parent),
     )
     if done.returncode or not target.exists():
         raise Unsupported(f"the converter failed: {done.stdout.strip()[-300:]}")
-    return target

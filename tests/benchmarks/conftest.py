@@ -1,4 +1,4 @@
-"""Puts the source tree last on the path, so that ``benchmarks`` is found from any directory."""
+"""Puts source tree and helpers last on the path: ``benchmarks`` is found from any directory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from threadpoolctl import threadpool_limits
 
-ROOT = str(Path(__file__).resolve().parents[2])
-if ROOT not in sys.path:
-    sys.path.append(ROOT)
+HERE = Path(__file__).resolve().parent
+ROOT = str(HERE.parents[1])
+sys.path += [room for room in (ROOT, str(HERE)) if room not in sys.path]
 
 
 @pytest.fixture

@@ -150,7 +150,8 @@ def test_what_one_target_writes_the_next_one_reads():
     assert "-m benchmarks.run --json out/run.json" in make("bench")
     assert "-m benchmarks.accuracy --json out/accuracy.json" in make("bench-accuracy")
     assert "-m benchmarks.page --out out out/run.json" in make("bench-report")
-    for target in ("bench", "bench-accuracy", "bench-report"):
+    assert "-m benchmarks.networks.run --json out/networks.json" in make("bench-networks")
+    for target in ("bench", "bench-accuracy", "bench-report", "bench-networks"):
         assert f"\n  {target} " in make_help()
 
 

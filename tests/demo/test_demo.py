@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -14,7 +15,7 @@ from PIL import Image
 
 import pplconv
 from pplconv import demo
-from pplconv.demo import cli
+from pplconv.demo import cli, published
 from pplconv.demo import model as demo_model
 from pplconv.demo.measure import ROUNDS, plan_of, run_network
 from pplconv.demo.progress import Progress
@@ -47,10 +48,11 @@ def network(rng):
 def cache(network, tmp_path, monkeypatch):
     """Make a folder that holds `network` as the expected model."""
     content = network.SerializeToString()
-    monkeypatch.setattr(demo_model, "MODEL_SHA256", hashlib.sha256(content).hexdigest())
+    digest = hashlib.sha256(content).hexdigest()
+    monkeypatch.setattr(demo_model, "DETECTOR", replace(demo_model.DETECTOR, sha256=digest))
     folder = tmp_path / "cache"
     folder.mkdir()
-    (folder / demo_model.MODEL_NAME).write_bytes(content)
+    (folder / demo_model.DETECTOR.name).write_bytes(content)
     return folder
 
 
@@ -116,8 +118,8 @@ def test_outputs_that_differ_fail(arguments, capsys, monkeypatch, wrong):
 
 
 def test_another_model_fails(arguments, cache, capsys, monkeypatch):
-    monkeypatch.setattr(demo_model, "MODEL_SHA256", "0" * 64)
-    monkeypatch.setattr(demo_model, "_PIP", ("-c", "raise SystemExit(3)"))
+    monkeypatch.setattr(demo_model, "DETECTOR", replace(demo_model.DETECTOR, sha256="0" * 64))
+    monkeypatch.setattr(published, "_PIP", ("-c", "raise SystemExit(3)"))
     assert demo.main(arguments) == 1
     err = capsys.readouterr().err
     assert "is not the expected one" in err

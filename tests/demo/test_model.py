@@ -1,145 +1,19 @@
-"""Getting the model: what is checked, and what is left behind when the check fails."""
+"""The form in which the detector runs, and which models there are."""
 
 from __future__ import annotations
 
-import hashlib
-import io
-import subprocess
-import zipfile
-
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto, helper
 
-from pplconv.demo import model as demo_model
-from pplconv.demo.errors import DemoError
-from pplconv.demo.model import MEMBER, MODEL_NAME, OPSET, ensure_model, extract_model, load_model
-from pplconv.demo.progress import Progress
-
-CONTENT = b"stands for the published weights"
+from pplconv.demo.model import CLASSIFIER, DETECTOR, OPSET, RECOGNISER, load_model
 
 
-@pytest.fixture
-def published(monkeypatch):
-    """Make `CONTENT` the model that is expected."""
-    monkeypatch.setattr(demo_model, "MODEL_SHA256", hashlib.sha256(CONTENT).hexdigest())
-
-
-@pytest.fixture
-def pip(monkeypatch):
-    """Stand in for pip: "download" the wheel that the test prepared, or fail."""
-
-    class Pip:
-        member = MEMBER
-        content = CONTENT
-        status = 0
-        runs = 0
-
-        def __call__(self, command, **keywords):
-            self.runs += 1
-            folder = command[command.index("--dest") + 1]
-            if self.status == 0:
-                write_wheel(f"{folder}/some-1.0-py3-none-any.whl", self.content, self.member)
-            return subprocess.CompletedProcess(command, self.status)
-
-    pip = Pip()
-    monkeypatch.setattr(demo_model.subprocess, "run", pip)
-    return pip
-
-
-@pytest.fixture
-def log():
-    """Collect what is said about progress."""
-    return io.StringIO()
-
-
-def write_wheel(path, content, member=MEMBER):
-    """Write a wheel with one file in it."""
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(member, content)
-
-
-def names(folder):
-    """List a folder, hidden files included."""
-    return sorted(path.name for path in folder.iterdir())
-
-
-def test_model_is_extracted_whole(tmp_path, published):
-    write_wheel(tmp_path / "some.whl", CONTENT)
-    extract_model(tmp_path / "some.whl", tmp_path / "model.onnx")
-    assert (tmp_path / "model.onnx").read_bytes() == CONTENT
-    assert names(tmp_path) == ["model.onnx", "some.whl"]
-
-
-def test_wrong_hash_leaves_no_file(tmp_path):
-    write_wheel(tmp_path / "some.whl", b"something else")
-    with pytest.raises(DemoError, match="not the expected one") as caught:
-        extract_model(tmp_path / "some.whl", tmp_path / "model.onnx")
-    assert hashlib.sha256(b"something else").hexdigest() in str(caught.value)
-    assert demo_model.MODEL_SHA256 in str(caught.value)
-    assert names(tmp_path) == ["some.whl"]
-
-
-def test_wrong_hash_does_not_touch_the_file_that_was_there(tmp_path):
-    write_wheel(tmp_path / "some.whl", b"something else")
-    (tmp_path / "model.onnx").write_bytes(b"before")
-    with pytest.raises(DemoError):
-        extract_model(tmp_path / "some.whl", tmp_path / "model.onnx")
-    assert (tmp_path / "model.onnx").read_bytes() == b"before"
-
-
-def test_wheel_without_the_model(tmp_path):
-    write_wheel(tmp_path / "some.whl", CONTENT, "other/file.txt")
-    with pytest.raises(DemoError, match=r"some\.whl holds no readable .*\.onnx"):
-        extract_model(tmp_path / "some.whl", tmp_path / "model.onnx")
-
-
-def test_broken_wheel(tmp_path):
-    (tmp_path / "some.whl").write_bytes(b"no archive")
-    with pytest.raises(DemoError, match=r"some\.whl holds no readable"):
-        extract_model(tmp_path / "some.whl", tmp_path / "model.onnx")
-
-
-def test_model_is_downloaded_once(tmp_path, published, pip, log):
-    cache = tmp_path / "not" / "yet"
-    first = ensure_model(cache, Progress(log))
-    assert first == cache / MODEL_NAME
-    assert first.read_bytes() == CONTENT
-    assert ensure_model(cache, Progress(log)) == first
-    assert pip.runs == 1
-    assert names(cache) == [MODEL_NAME]  # neither the wheel nor a temporary folder
-
-
-def test_download_of_another_model_is_refused(tmp_path, pip, log):
-    with pytest.raises(DemoError, match="not the expected one"):
-        ensure_model(tmp_path / "cache", Progress(log))
-    assert names(tmp_path / "cache") == []
-
-
-def test_kept_model_that_differs_is_said_and_replaced(tmp_path, published, pip, log):
-    (tmp_path / MODEL_NAME).write_bytes(CONTENT[:-1])
-    path = ensure_model(tmp_path, Progress(log))
-    assert path.read_bytes() == CONTENT
-    assert "not the expected one" in log.getvalue()
-
-
-def test_failed_download_says_what_to_do(tmp_path, published, pip, log):
-    pip.status = 7
-    with pytest.raises(DemoError, match=r"exit status 7") as caught:
-        ensure_model(tmp_path, Progress(log))
-    assert str(tmp_path / MODEL_NAME) in str(caught.value)
-    assert names(tmp_path) == []
-
-
-def test_interrupted_download_leaves_nothing(tmp_path, published, monkeypatch, log):
-    def interrupted(command, **keywords):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(demo_model.subprocess, "run", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        ensure_model(tmp_path, Progress(log))
-    assert names(tmp_path) == []
+def test_the_models_come_from_one_wheel():
+    models = (DETECTOR, RECOGNISER, CLASSIFIER)
+    assert len({model.requirement for model in models}) == 1
+    assert len({model.sha256 for model in models}) == 3
+    assert all(model.member.endswith(f"/{model.name}") for model in models)
 
 
 def test_old_models_are_converted(tmp_path):

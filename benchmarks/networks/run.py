@@ -1,0 +1,207 @@
+"""Measure whole networks in pplconv and its peers: ``python -m benchmarks.networks.run --help``.
+
+Each engine has a process of its own, restricted to as many CPUs as it has threads; they take turns,
+so that only one of them computes at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks import machine, options, wisdom
+from benchmarks.networks import engines, models
+from benchmarks.networks.cases import TOLERANCE, Bench, Case
+from benchmarks.networks.engines import Engine, Unoptimised
+from benchmarks.networks.process import choose_cpus
+from benchmarks.networks.tables import remarks, tables
+from benchmarks.report import Head, conditions, publish
+from benchmarks.runner import Progress
+from benchmarks.timing import Settings
+from pplconv.demo.errors import DemoError
+from pplconv.demo.progress import Progress as Steps
+from pplconv.demo.published import digest
+
+# What a shell reports of a command that Ctrl-C ended.
+_INTERRUPTED = 130
+
+REFERENCE: type[Engine] = Unoptimised
+"""What all engines are compared with."""
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.networks.run",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--models", type=options.words, default=[], help=f"some of {','.join(models.NETWORKS)}"
+    )
+    parser.add_argument(
+        "--engines", type=options.words, default=[], help=f"some of {','.join(engines.ENGINES)}"
+    )
+    parser.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
+    options.add_batch(parser)
+    options.add_timing(parser, rounds=10, min_seconds=0.2)
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        help="folder that keeps the models (default: the user's cache folder)",
+    )
+    options.add_output(parser)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status: 1 if an answer of pplconv was wrong."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    try:
+        networks = models.select(chosen.models)
+        wanted = engines.select(chosen.engines)
+        cpus = {threads: choose_cpus(threads) for threads in chosen.threads}
+    except ValueError as error:
+        parser.error(str(error))
+    absent = {engine.name: engine.missing() for engine in wanted if engine.missing()}
+    present = [engine for engine in wanted if engine.name not in absent]
+    if not present:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
+        parser.error(f"none of the engines can be used: {reasons}")
+    if without := REFERENCE.missing():
+        parser.error(f"answers cannot be checked: {without}")
+    try:
+        steps = Steps(sys.stderr)
+        paths = models.obtain(list(networks.values()), _cache(chosen.cache), steps)
+        steps.close()
+        digests = {path: digest(path) for path in paths}
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except (DemoError, OSError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
+    settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)
+    cases = [
+        (Case(name, network, digests[path], batch, threads), path)
+        for threads in chosen.threads
+        for batch in chosen.batch
+        for (name, network), path in zip(networks.items(), paths, strict=True)
+    ]
+    bench = Bench(present, REFERENCE, settings)
+    with wisdom.private():
+        done, notes = _measure(bench, cases, cpus)
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.networks.run", arguments),
+        machine={**machine.describe(), **_described(wanted, absent)},
+        engines=[],
+        method=_method(settings),
+        notes=notes + remarks(done),
+    )
+    ours = [engine.name for engine in present if engine.ours]
+    made = tables(done, [engine.name for engine in present], ours)
+    publish(head, made, _plain(head, done, wanted, absent), chosen.markdown, chosen.json)
+    if notes:
+        return _INTERRUPTED
+    return int(
+        any(
+            entry.status == "wrong"
+            for case in done
+            for name, entry in case.entries.items()
+            if name in ours
+        )
+    )
+
+
+def _cache(given: Path | None) -> Path:
+    if given is not None:
+        return given.absolute()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_path("pplconv"))
+
+
+def _measure(
+    bench: Bench, cases: Sequence[tuple[Case, Path]], cpus: Mapping[int, Sequence[int]]
+) -> tuple[list[Case], list[str]]:
+    """Measure one case after the other; give those begun, and a note if that was interrupted."""
+    done: list[Case] = []
+    progress = Progress(len(cases))
+    try:
+        for case, path in cases:
+            done.append(case)
+            progress.begin(f"{case.name}, {conditions(case.batch, case.threads)}")
+            with tempfile.TemporaryDirectory(prefix="networks-") as folder:
+                bench.measure(case, path, cpus[case.threads], Path(folder), progress.say)
+    except KeyboardInterrupt:
+        where = f"step {progress.step} of {len(cases)}"
+        return done, [f"interrupted in {where}: figures are partial"]
+    finally:
+        progress.end()
+    return done, []
+
+
+def _described(wanted: Sequence[type[Engine]], absent: Mapping[str, str]) -> dict[str, str]:
+    """Give version and settings of each engine, as lines of the head."""
+    return {
+        engine.name: (
+            f"absent: {absent[engine.name]}"
+            if engine.name in absent
+            else f"{engine.version()} ({engine.note})"
+        )
+        for engine in wanted
+    }
+
+
+def _method(settings: Settings) -> str:
+    return (
+        f"a process an engine, on as many CPUs as threads, in turn; {settings.rounds} rounds in "
+        "changing order; a round is the median of runs that last "
+        f"{settings.min_seconds * 1e3:g} ms or more together; a turn begins when the threads of "
+        "the one before have stopped spinning; ratios are taken inside rounds; outputs within "
+        f"{TOLERANCE:g} of the largest value of those of {REFERENCE.distribution} "
+        f"{REFERENCE.version()} ({REFERENCE.note}), before and after"
+    )
+
+
+def _plain(
+    head: Head,
+    cases: Sequence[Case],
+    wanted: Sequence[type[Engine]],
+    absent: Mapping[str, str],
+) -> dict[str, object]:
+    ours = [engine.name for engine in wanted if engine.ours]
+    peers = [engine.name for engine in wanted if not engine.ours]
+    return {
+        "date": head.date,
+        "command": head.command,
+        "head": [list(line) for line in head.lines()],
+        "notes": list(head.notes),
+        "engines": {
+            engine.name: {
+                "ours": engine.ours,
+                "installed": engine.name not in absent,
+                "version": "" if engine.name in absent else engine.version(),
+                "reason": absent.get(engine.name, ""),
+                "note": engine.note,
+            }
+            for engine in wanted
+        },
+        "cases": [
+            {
+                **case.plain(),
+                "best_peer": case.best_peer(peers),
+                "ratios": {name: case.ratios(name, peers) for name in ours},
+            }
+            for case in cases
+        ],
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

