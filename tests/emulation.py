@@ -57,6 +57,7 @@ if sys.maxsize < 1 << 32:
     ROOMS |= {
         "demo": "needs ONNX and images, of which there are no wheels for 32 bits",
         "integrations": "needs ONNX, of which there are no wheels for 32 bits",
+        "network": "needs ONNX, of which there are no wheels for 32 bits",
     }
 _HERE = Path(__file__).resolve().parent
 _LEFT_OUT = pytest.StashKey[Counter]()

@@ -1,0 +1,296 @@
+"""Random works for the loops of networks: their fields, their arrays, and what NumPy computes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from pplconv._kernels import INSTRUCTIONS, POOLINGS, REDUCTIONS
+from pplconv.network.operators.windows import _joined, sights
+from pplconv.network.program import Program
+from pplconv.schedules.copying import Copy
+from pplconv.schedules.elementwise import Elementwise
+from pplconv.schedules.rows import Rows
+from pplconv.schedules.windows import Pool, Resample
+
+DTYPES = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+CANARY = 0x5A
+
+
+@dataclass
+class Laid:
+    """An array somewhere in a stretch of bytes."""
+
+    content: np.ndarray
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+
+    def view(self, memory: np.ndarray | None = None) -> np.ndarray:
+        """The array, of its own bytes or of others."""
+        held = self.content if memory is None else memory
+        return as_strided(held.view(self.dtype), self.shape, self.strides)
+
+
+@dataclass
+class Case:
+    """A work, its inputs, and its outputs as they should be."""
+
+    work: Callable[[dict[str, Any], str], Any]
+    fields: dict[str, Any]
+    arrays: list[Laid]
+    outputs: dict[int, np.ndarray]
+    allowed: float = 0.0
+
+    def run(self, isa: str, threads: int, memory: list[np.ndarray], **changes: Any) -> None:
+        """Run it on stretches of bytes as large as those of the case."""
+        work = self.work(self.fields | changes, isa)
+        sizes = [laid.content.size for laid in self.arrays]
+        places = [("external", i, 0, size) for i, size in enumerate(sizes)]
+        program = Program([(work, {"arrays": places})], 0, sizes, threads, 3)
+        frame = program.frame()
+        try:
+            program.run(frame, list(memory), 0, 1)
+        finally:
+            program.give_back(frame)
+
+    def memory(self) -> list[np.ndarray]:
+        """Bytes for a run: inputs as they are, outputs of canaries."""
+        return [
+            np.full_like(laid.content, CANARY) if i in self.outputs else laid.content.copy()
+            for i, laid in enumerate(self.arrays)
+        ]
+
+    def check(self, memory: list[np.ndarray]) -> None:
+        """Compare outputs, and see that nothing else was written."""
+        for i, laid in enumerate(self.arrays):
+            if i not in self.outputs:
+                assert np.array_equal(memory[i], laid.content), "an input was written"
+                continue
+            got, expected = laid.view(memory[i]), self.outputs[i]
+            scale = float(np.abs(expected).max(initial=1e-30))
+            np.testing.assert_allclose(
+                got, expected, rtol=0, atol=self.allowed * scale, err_msg=str(self.fields)
+            )
+            rest = memory[i].copy()
+            laid.view(rest)[...] = np.full(1, CANARY * 0x0101010101010101, np.uint64).view(
+                laid.dtype
+            )[0]
+            assert np.all(rest == CANARY), "wrote between the elements"
+
+
+def lay(
+    rng: np.random.Generator,
+    shape: Sequence[int],
+    dtype: np.dtype,
+    *,
+    inner: int = 1,
+    repeat: Sequence[bool] | None = None,
+) -> Laid:
+    """Draw an array: dimensions in any order, with gaps; the last `inner` ones lie as they are."""
+    outer = len(shape) - inner
+    order = [*(int(d) for d in rng.permutation(outer)), *range(outer, len(shape))]
+    held = [1 if repeat is not None and repeat[d] else n for d, n in enumerate(shape)]
+    strides, step = [0] * len(shape), dtype.itemsize
+    for d in reversed(order):
+        strides[d] = step
+        step *= held[d]
+        if d != len(shape) - 1 or not inner:
+            step += int(rng.integers(0, 3)) * int(rng.integers(0, 2)) * dtype.itemsize
+    extent = dtype.itemsize + sum((n - 1) * s for n, s in zip(held, strides, strict=True))
+    if repeat is not None:
+        strides = [0 if again else s for s, again in zip(strides, repeat, strict=True)]
+    content = rng.standard_normal(extent // dtype.itemsize).astype(dtype).view(np.uint8)
+    return Laid(content, tuple(shape), tuple(strides), dtype)
+
+
+def counts(rng: np.random.Generator, low: int, high: int, largest: int) -> tuple[int, ...]:
+    """Some dimensions, many of them of one."""
+    n = int(rng.integers(low, high + 1))
+    return tuple(int(rng.integers(1, largest + 1)) * int(rng.integers(0, 2)) or 1 for _ in range(n))
+
+
+def elementwise(rng: np.random.Generator, name: str) -> Case:
+    """(a + b) * c and the larger of a and b, broadcast in any way."""
+    dtype = DTYPES[name]
+    dims, columns = counts(rng, 0, 5, 5), int(rng.integers(1, 150))
+    shape = (*dims, columns)
+    arrays = [lay(rng, shape, dtype) for _ in range(2)]
+    for _ in range(3):
+        repeat = [bool(rng.integers(0, 3) == 0) for _ in shape]
+        # One element for all of a row is no array with a stride.
+        repeat[-1] = repeat[-1] or columns == 1
+        arrays.append(lay(rng, shape, dtype, repeat=repeat))
+    a, b, c = (array.view() for array in arrays[2:])
+    streams = [
+        (i, array.strides[:-1], int(i < 2 or array.strides[-1] > 0), register)
+        for i, (array, register) in enumerate(zip(arrays, (4, 5, 0, 1, 2), strict=True))
+    ]
+    fields = {
+        "dtype": name, "dims": dims, "columns": columns, "outputs": streams[:2],
+        "inputs": streams[2:],
+        "code": [
+            (INSTRUCTIONS["ADD"], 3, 0, 1, 0), (INSTRUCTIONS["MULTIPLY"], 4, 3, 2, 0),
+            (INSTRUCTIONS["MAXIMUM"], 5, 0, 1, 0),
+        ],
+        "row_segment": int(rng.integers(1, 9)), "column_segment": int(rng.integers(1, 200)),
+    }  # fmt: skip
+    return Case(Elementwise, fields, arrays, {0: (a + b) * c, 1: np.maximum(a, b)})
+
+
+def copying(rng: np.random.Generator, name: str) -> Case:
+    """Any strides on both sides; what is repeated has a stride of zero."""
+    shape = (*counts(rng, 0, 4, 4), *(int(n) for n in rng.integers(1, 40, 2)))
+    repeat = [bool(rng.integers(0, 4) == 0) for _ in shape]
+    dst = lay(rng, shape, DTYPES[name], inner=int(rng.integers(0, 2)))
+    src = lay(rng, shape, DTYPES[name], inner=int(rng.integers(0, 2)), repeat=repeat)
+    fields = {
+        "dtype": name, "dims": shape, "src": src.strides, "dst": dst.strides,
+        "row_segment": int(rng.integers(1, 30)),
+    }  # fmt: skip
+    return Case(Copy, fields, [dst, src], {0: src.view().copy()})
+
+
+def rows(rng: np.random.Generator, name: str) -> Case:
+    """Reductions, softmax and normalization of matrices that lie anywhere."""
+    dtype = DTYPES[name]
+    op = str(rng.choice(["reduce_rows", "reduce_columns", "softmax", "layer_norm"]))
+    around = counts(rng, 0, 4, 3)
+    count, columns = int(rng.integers(1, 12)), int(rng.integers(1, 90))
+    src = lay(rng, (*around, count, columns), dtype)
+    x = src.view().astype(np.float64)
+    kind, epsilon, more = 0, 0.0, []
+    scaled, moved = (bool(i) for i in rng.integers(0, 2, 2))
+    if op.startswith("reduce"):
+        which = str(rng.choice(list(REDUCTIONS)))
+        kind = REDUCTIONS[which]
+        axis = -2 if op == "reduce_rows" else -1
+        x = x * x if which == "SQUARES" else x
+        function = {"MAX": np.max, "MIN": np.min}.get(which, np.sum)
+        expected = function(x, axis=axis)
+        dst = lay(rng, (*around, columns if axis == -2 else count), dtype, inner=int(axis == -2))
+    else:
+        dst = lay(rng, (*around, count, columns), dtype)
+        if op == "softmax":
+            kind = int(rng.integers(0, 2))
+            e = np.exp(x - x.max(-1, keepdims=True))
+            expected = e / e.sum(-1, keepdims=True)
+            expected = np.log(expected) if kind else expected
+        else:
+            epsilon = 0.125
+            centred = x - x.mean(-1, keepdims=True)
+            expected = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon)
+            more = [lay(rng, (columns,), dtype) for _ in range(2)]
+            more.append(numbers(np.array([epsilon])))
+            expected = expected * more[0].view() if scaled else expected
+            expected = expected + more[1].view() if moved else expected
+    n = len(around)
+    lines = op == "reduce_rows"
+    fields = {
+        "op": op, "dtype": name, "kind": kind, "dims": around,
+        "src": src.strides[:n], "dst": dst.strides[:n], "rows": count, "columns": columns,
+        "src_rs": src.strides[n], "dst_rs": 0 if lines else dst.strides[n],
+        "segment": int(rng.integers(1, 40)), "scale": bool(more) and scaled,
+        "offset": bool(more) and moved,
+    }  # fmt: skip
+    return Case(Rows, fields, [dst, src, *more], {0: expected}, 64 * float(np.finfo(dtype).eps))
+
+
+def numbers(values: np.ndarray) -> Laid:
+    """Numbers that kernels take in double precision."""
+    return Laid(values.astype(np.float64).view(np.uint8), values.shape, (8,), np.dtype(np.float64))
+
+
+def images(rng: np.random.Generator, shape: tuple[int, int, int, int], dtype: np.dtype) -> Laid:
+    """Images, rows and pixels in this order, channels side by side; gaps between all of them."""
+    _, h, w, c = shape
+    gaps = [int(g) * dtype.itemsize for g in rng.integers(0, 4, 3)]
+    pixel = c * dtype.itemsize + gaps[0]
+    row = w * pixel + gaps[1]
+    image = h * row + gaps[2]
+    strides = (image, row, pixel, dtype.itemsize)
+    extent = dtype.itemsize + sum((m - 1) * s for m, s in zip(shape, strides, strict=True))
+    content = rng.standard_normal(extent // dtype.itemsize).astype(dtype).view(np.uint8)
+    return Laid(content, shape, strides, dtype)
+
+
+def pool(rng: np.random.Generator, name: str) -> Case:
+    """Windows of any stride and dilation, partly outside of the image."""
+    dtype = DTYPES[name]
+    kind = str(rng.choice(list(POOLINGS)))
+    while True:
+        kernel, stride, dilation, pads = (
+            tuple(int(i) for i in rng.integers(low, high, 2))
+            for low, high in ((1, 4), (1, 4), (1, 3), (0, 3))
+        )
+        size = tuple(int(i) for i in rng.integers(1, 12, 2))
+        out = tuple(
+            (size[d] + 2 * pads[d] - (kernel[d] - 1) * dilation[d] - 1) // stride[d] + 1
+            for d in range(2)
+        )
+        if min(out) < 1:
+            continue
+        sides = [
+            sights(out[d], size[d], kernel[d], stride[d], dilation[d], (pads[d],) * 2, True)
+            for d in range(2)
+        ]
+        if all(s[2] < s[3] for side in sides for s in side):
+            break
+    batch, channels = int(rng.integers(1, 3)), int(rng.integers(1, 40))
+    src = images(rng, (batch, *size, channels), dtype)
+    dst = images(rng, (batch, *out, channels), dtype)
+    x = src.view().astype(np.float64)
+    expected = np.empty(dst.shape)
+    for (i, row), (j, column) in itertools.product(enumerate(sides[0]), enumerate(sides[1])):
+        top, left = i * stride[0] - pads[0], j * stride[1] - pads[1]
+        taps = np.stack([
+            x[:, top + a * dilation[0], left + b * dilation[1]]
+            for a in range(row[2], row[3]) for b in range(column[2], column[3])
+        ])  # fmt: skip
+        average = taps.sum(0) / (row[4] * column[4])
+        expected[:, i, j] = taps.max(0) if kind == "MAX" else average
+    fields = {
+        "dtype": name, "kind": POOLINGS[kind], "batch": batch, "channels": channels,
+        "ih": size[0], "iw": size[1], "oh": out[0], "ow": out[1], "stride": stride,
+        "dilation": dilation, "pads": pads, "x": src.strides[:3], "y": dst.strides[:3],
+        "rows": sides[0], "columns": _joined(sides[1]), "row_segment": int(rng.integers(1, 5)),
+    }  # fmt: skip
+    counted = np.arange(max(s[4] for s in sides[0]) * max(s[4] for s in sides[1]) + 1)
+    scales = numbers(1 / np.maximum(counted, 1))
+    return Case(Pool, fields, [dst, src, scales], {0: expected}, 8 * float(np.finfo(dtype).eps))
+
+
+def resample(rng: np.random.Generator, name: str) -> Case:
+    """Any inputs in any order with any weights."""
+    dtype = DTYPES[name]
+    batch, channels, ih, iw, oh, ow = (
+        int(n) for n in rng.integers(1, [3, 40, 8, 8, 10, 10], endpoint=True)
+    )
+    taps = (int(rng.integers(1, 6)), int(rng.integers(1, 6)))
+    down, across = rng.integers(0, ih, (oh, taps[0])), rng.integers(0, iw, (ow, taps[1]))
+    weights = [rng.standard_normal(i.shape).astype(dtype) for i in (down, across)]
+    if taps == (1, 1):
+        # A copy, whatever the weights.
+        weights = [np.ones_like(weight) for weight in weights]
+    src = images(rng, (batch, ih, iw, channels), dtype)
+    dst = images(rng, (batch, oh, ow, channels), dtype)
+    x = src.view().astype(np.float64)
+    lines = np.einsum("botwc,ot->bowc", x[:, down], weights[0].astype(np.float64))
+    expected = np.einsum("bhotc,ot->bhoc", lines[:, :, across], weights[1].astype(np.float64))
+    fields = {
+        "dtype": name, "batch": batch, "channels": channels, "ih": ih, "iw": iw,
+        "x": src.strides[:3], "y": dst.strides[:3], "rows": down, "columns": across,
+        "weights_y": weights[0], "weights_x": weights[1], "row_segment": int(rng.integers(1, 5)),
+    }  # fmt: skip
+    return Case(Resample, fields, [dst, src], {0: expected}, 64 * float(np.finfo(dtype).eps))
+
+
+KINDS: dict[str, Callable[[np.random.Generator, str], Case]] = {
+    "elementwise": elementwise, "copying": copying, "rows": rows, "pool": pool,
+    "resample": resample,
+}  # fmt: skip

@@ -1,0 +1,248 @@
+"""Random small networks: branches that split and join, of what image networks are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from graphs import Graph
+
+# Batch, channels, height and width; the first is free in networks of dynamic shapes.
+Shape = tuple[int, int, int, int]
+ACTIVATIONS = ("Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Clip", "PRelu", "silu", "HardSigmoid")
+CURVES = ("Tanh", "Abs", "Neg", "Erf", "Sqrt", "Pow", "Gelu", "Exp")
+
+
+class Network:
+    """A network under construction, and the values that its nodes may read."""
+
+    def __init__(self, draw: Any, *, free: bool) -> None:
+        self.draw, self.free = draw, free
+        self.g = Graph(self.whole(0, 1 << 16))
+        shape = (
+            self.whole(1, 2),
+            self.whole(1, 9),
+            *(self.whole(5, 11) for _ in range(2)),
+        )
+        self.values: list[tuple[str, Shape]] = []
+        self.outputs: list[str] = []
+        self.shared: dict[tuple[int, ...], str] = {}
+        for _ in range(self.whole(1, 2)):
+            self.values.append((self.g.input(*shape, free=free), shape))
+        for _ in range(self.whole(3, 14)):
+            name = self.pick(sorted(STEPS))
+            STEPS[name](self)
+        # What nobody reads is an output, and perhaps something in the middle.
+        read = {name for node in self.g.nodes for name in node.input}
+        loose = [name for name, _ in self.values if name not in read]
+        inner = [self.pick(self.values)[0]] if self.whole(0, 1) else []
+        names = [node.output[0] for node in self.g.nodes]
+        chosen = [name for name in (*self.outputs, *loose, *inner) if name not in self.g.inputs]
+        self.outputs = list(dict.fromkeys(chosen)) or names[-1:] or [self.g.Relu(self.values[0][0])]
+
+    def whole(self, low: int, high: int) -> int:
+        """A number within bounds, both included."""
+        return int(self.draw(st.integers(low, high)))
+
+    def pick(self, among: Any) -> Any:
+        """One of some things."""
+        return self.draw(st.sampled_from(among))
+
+    def recent(self) -> tuple[str, Shape]:
+        """A value, more often one of the last."""
+        return self.values[max(len(self.values) - 1 - self.whole(0, 3), 0)]
+
+    def add(self, name: str, shape: Shape) -> None:
+        """Take a result among the values."""
+        self.values.append((name, shape))
+
+    def weights(self, *shape: int) -> str:
+        """Weights that leave the size of numbers as it is; the same ones again at times."""
+        if shape not in self.shared or self.whole(0, 2):
+            scale = max(1, int(np.prod(shape[1:]))) ** -0.5
+            self.shared[shape] = self.g.constant(scale * self.g.rng.standard_normal(shape))
+        return self.shared[shape]
+
+    def activated(self, x: str, channels: int) -> str:
+        """Perhaps an activation."""
+        kind = self.pick(("", *ACTIVATIONS))
+        if kind == "silu":
+            return str(self.g.Mul(x, self.g.Sigmoid(x)))
+        if kind == "PRelu":
+            return str(self.g.PRelu(x, self.g.random(channels, 1, 1)))
+        if kind == "Clip":
+            return str(self.g.Clip(x, self.g.constant(-0.5), self.g.constant(1.5)))
+        if kind == "LeakyRelu":
+            return str(self.g.LeakyRelu(x, alpha=0.2))
+        return str(getattr(self.g, kind)(x)) if kind else x
+
+
+def conv(n: Network) -> None:
+    x, (b, c, h, w) = n.recent()
+    k = n.pick([1, 1, 3, 3, 5])
+    groups = n.pick([1, 1, c])
+    channels = c if groups > 1 else n.pick([1, 3, 8, 17])
+    stride, dilation = n.pick([1, 1, 2]), n.pick([1, 1, 2])
+    pad = n.pick([0, (k - 1) * dilation // 2])
+    size = [(m + 2 * pad - (k - 1) * dilation - 1) // stride + 1 for m in (h, w)]
+    if min(size) < 1:
+        return
+    bias = (n.g.random(channels),) if n.whole(0, 2) else ()
+    y = n.g.Conv(
+        x, n.weights(channels, c // groups, k, k), *bias, group=groups, strides=[stride] * 2,
+        dilations=[dilation] * 2, pads=[pad] * 4,
+    )  # fmt: skip
+    shape = (b, channels, *size)
+    before = [name for name, other in n.values if other == shape]
+    if before and n.whole(0, 1):
+        y = n.g.Add(y, n.pick(before))
+    y = n.activated(y, channels)
+    if n.whole(0, 3) == 0:
+        y = n.g.Add(n.g.Mul(y, n.g.random(channels, 1, 1)), n.g.random(1, channels, 1, 1))
+    n.add(y, shape)
+
+
+def conv_transpose(n: Network) -> None:
+    x, (b, c, h, w) = n.recent()
+    if max(h, w) > 12:
+        return
+    k, stride = n.pick([2, 3, 4]), n.pick([1, 2])
+    pad = n.pick([0, 1]) if k > 2 else 0
+    channels = n.pick([2, 5])
+    size = [(m - 1) * stride + k - 2 * pad for m in (h, w)]
+    if min(size) < 1:
+        return
+    y = n.g.ConvTranspose(x, n.weights(c, channels, k, k), strides=[stride] * 2, pads=[pad] * 4)
+    n.add(n.activated(y, channels), (b, channels, *size))
+
+
+def pool(n: Network) -> None:
+    x, (b, c, h, w) = n.recent()
+    k, stride = n.pick([2, 3]), n.pick([1, 2])
+    pad = n.pick([0, 1])
+    size = [(m + 2 * pad - k) // stride + 1 for m in (h, w)]
+    if min(size) < 1:
+        return
+    which = n.pick(["MaxPool", "AveragePool"])
+    y = getattr(n.g, which)(x, kernel_shape=[k, k], strides=[stride] * 2, pads=[pad] * 4)
+    n.add(y, (b, c, *size))
+
+
+def resize(n: Network) -> None:
+    x, (b, c, h, w) = n.recent()
+    if max(h, w) > 12:
+        return
+    y = n.g.Resize(
+        x, "", n.g.constant([1.0, 1.0, 2.0, 2.0]), mode=n.pick(["nearest", "linear"]),
+        coordinate_transformation_mode=n.pick(["half_pixel", "asymmetric"]), nearest_mode="floor",
+    )  # fmt: skip
+    n.add(y, (b, c, 2 * h, 2 * w))
+
+
+def arithmetic(n: Network) -> None:
+    x, shape = n.recent()
+    op = getattr(n.g, n.pick(["Add", "Sub", "Mul", "Max", "Min"]))
+    same = [name for name, other in n.values if other == shape]
+    others = [n.pick(same), n.g.random(1), n.g.random(shape[1], 1, 1)]
+    if not n.free:
+        others += [n.g.random(1, 1, *shape[2:]), n.g.random(shape[3])]
+    around = n.g.ReduceMean(n.pick(same), n.g.constant(n.pick([[1], [2, 3], [3]]), np.int64))
+    other = n.pick([*others, around])
+    n.add(op(x, other) if n.whole(0, 1) else op(other, x), shape)
+
+
+def curve(n: Network) -> None:
+    x, shape = n.recent()
+    name = n.pick(CURVES)
+    if name == "Sqrt":
+        x = n.g.Add(n.g.Abs(x), n.g.constant(0.5))
+    if name == "Exp":
+        x = n.g.Neg(n.g.Abs(x))
+    more = (n.g.constant(2.0),) if name == "Pow" else ()
+    n.add(getattr(n.g, name)(n.g.Tanh(x) if name == "Pow" else x, *more), shape)
+
+
+def activation(n: Network) -> None:
+    x, shape = n.recent()
+    n.add(n.activated(x, shape[1]), shape)
+
+
+def join(n: Network) -> None:
+    _, (b, _, h, w) = n.recent()
+    parts = [(name, s[1]) for name, s in n.values if (s[0], *s[2:]) == (b, h, w)]
+    chosen = [n.pick(parts) for _ in range(n.whole(2, 3))]
+    total = sum(c for _, c in chosen)
+    if total <= 40:
+        n.add(n.g.Concat(*(name for name, _ in chosen), axis=1), (b, total, h, w))
+
+
+def split(n: Network) -> None:
+    x, (b, c, h, w) = n.recent()
+    if c < 2:
+        return
+    first = n.whole(1, c - 1)
+    names = n.g.Split(x, n.g.constant([first, c - first], np.int64), axis=1, outputs=2)
+    for name, count in zip(names, (first, c - first), strict=True):
+        n.add(name, (b, count, h, w))
+
+
+def crop(n: Network) -> None:
+    x, (b, c, h, w) = n.recent()
+    if h < 4:
+        return
+    numbers = [[1], [h if n.free else h - 1], [2], [n.pick([1, 2])]]
+    if n.free:
+        numbers[1] = [1 << 40]
+    y = n.g.Slice(x, *(n.g.constant(i, np.int64) for i in numbers))
+    rows = len(range(1, h if n.free else h - 1, numbers[3][0]))
+    n.add(y, (b, c, rows, w))
+
+
+def pad(n: Network) -> None:
+    x, (b, c, h, w) = n.recent()
+    y = n.g.Pad(x, n.g.constant([0, 0, 1, 0, 0, 0, 0, 2], np.int64), n.g.constant(n.pick([0, 1.5])))
+    n.add(y, (b, c, h + 1, w + 2))
+
+
+def rows(n: Network) -> None:
+    x, shape = n.recent()
+    n.add(n.g.Softmax(x, axis=n.pick([1, 2, 3, -1])), shape)
+
+
+def linear(n: Network) -> None:
+    """Channels last, a product, a normalization, and back."""
+    x, (b, c, h, w) = n.recent()
+    channels = n.pick([4, 9])
+    y = n.g.MatMul(n.g.Transpose(x, perm=[0, 2, 3, 1]), n.weights(c, channels))
+    if n.whole(0, 1):
+        y = n.g.Add(y, n.g.random(channels))
+    if n.whole(0, 1):
+        y = n.g.LayerNormalization(y, n.g.random(channels), n.g.random(channels), epsilon=0.1)
+    n.add(n.g.Transpose(y, perm=[0, 3, 1, 2]), (b, channels, h, w))
+
+
+def gate(n: Network) -> None:
+    """Squeeze and excite."""
+    x, (b, c, h, w) = n.recent()
+    y = n.g.GlobalAveragePool(x)
+    y = n.g.Relu(n.g.Conv(y, n.weights(4, c, 1, 1)))
+    y = n.g.Sigmoid(n.g.Conv(y, n.weights(c, 4, 1, 1)))
+    n.add(n.g.Mul(x, y), (b, c, h, w))
+
+
+def head(n: Network) -> None:
+    """An output of another rank."""
+    x, (_, c, _, _) = n.recent()
+    flat = n.g.Flatten(n.g.GlobalMaxPool(x))
+    n.outputs.append(n.g.Gemm(flat, n.weights(5, c), n.g.random(5), transB=1))
+
+
+STEPS: dict[str, Callable[[Network], None]] = {
+    "conv": conv, "conv again": conv, "conv once more": conv, "conv_transpose": conv_transpose,
+    "pool": pool, "resize": resize, "arithmetic": arithmetic, "arithmetic again": arithmetic,
+    "curve": curve, "activation": activation, "join": join, "split": split, "crop": crop,
+    "pad": pad, "rows": rows, "linear": linear, "gate": gate, "head": head,
+}  # fmt: skip

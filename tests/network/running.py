@@ -1,0 +1,82 @@
+"""Models run by sessions, beside ONNX's reference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
+
+from pplconv.network.session import InferenceSession
+
+# Relative to the largest element of a result; convolutions may spend 1e-5.
+ALLOWED = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-11, np.dtype(np.float16): 2e-3}
+
+
+def agree(
+    got: Sequence[np.ndarray],
+    expected: Sequence[Any],
+    allowed: float | None = None,
+    least: float = 1e-30,
+) -> None:
+    """Compare outputs: shape, type, where NaN and infinities are, and numbers.
+
+    Errors are relative to the largest number of an output, or to `least`.
+    """
+    assert len(got) == len(expected)
+    for x, y in zip(got, expected, strict=True):
+        y = np.asarray(y)
+        assert x.shape == y.shape and x.dtype == y.dtype
+        if x.dtype not in ALLOWED:
+            np.testing.assert_array_equal(x, y)
+            continue
+        finite = np.isfinite(y)
+        np.testing.assert_array_equal(x[~finite], y[~finite])
+        scale = max(least, float(np.abs(y[finite]).max(initial=0)))
+        bound = (ALLOWED[x.dtype] if allowed is None else allowed) * scale
+        np.testing.assert_allclose(x[finite], y[finite], rtol=0, atol=bound)
+
+
+def referred(model: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> list[Any]:
+    """Outputs of ONNX's reference."""
+    with np.errstate(all="ignore"):
+        results: list[Any] = ReferenceEvaluator(model).run(None, dict(feed))
+    return results
+
+
+def by_onnxruntime(model: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> list[Any]:
+    """Outputs of onnxruntime, where the reference lacks something."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    content = model.SerializeToString()
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    results: list[Any] = session.run(None, dict(feed))
+    return results
+
+
+def on_host(session: InferenceSession) -> list[str]:
+    """Kinds of the steps of a session's programs that run in Python."""
+    programs = [compiled for compiled, _ in session._programs.values()]
+    return [step.kind for program in programs for step in program.steps if step.host]
+
+
+def check(
+    model: onnx.ModelProto,
+    feed: Mapping[str, np.ndarray],
+    *,
+    host: bool = False,
+    allowed: float | None = None,
+    expected: Any = referred,
+    **options: Any,
+) -> list[np.ndarray]:
+    """Run a model, compare it with a reference, and see whether any step ran in Python."""
+    session = InferenceSession(model, **{"threads": 1, **options})
+    got = session.run(None, feed)
+    agree(got, expected(model, feed), allowed)
+    assert bool(on_host(session)) == host, on_host(session)
+    return got

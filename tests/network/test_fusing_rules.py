@@ -1,0 +1,287 @@
+"""What fused convolutions take in, and what stays a node of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphs import Graph, fused, has, operators, rewritten
+from pplconv.network.rules.fused import Port, activation_of, inputs_of
+
+SHAPE = (1, 4, 6, 6)
+CALLS = {
+    "relu": lambda g, y: g.Relu(y),
+    "clip": lambda g, y: g.Clip(y, g.constant(-0.5), g.constant(1.5)),
+    "clip low": lambda g, y: g.Clip(y, g.constant(0.25)),
+    "clip high": lambda g, y: g.Clip(y, "", g.constant(0.25)),
+    "leaky_relu": lambda g, y: g.LeakyRelu(y, alpha=0.2),
+    "prelu": lambda g, y: g.PRelu(y, g.random(5, 1, 1)),
+    "prelu one": lambda g, y: g.PRelu(y, g.random(1)),
+    "hardswish": lambda g, y: g.HardSwish(y),
+    "hardsigmoid": lambda g, y: g.HardSigmoid(y, alpha=0.3, beta=0.4),
+    "sigmoid": lambda g, y: g.Sigmoid(y),
+    "silu": lambda g, y: g.Mul(g.Sigmoid(y), y),
+    "swish": lambda g, y: g.Swish(y),
+}
+PARAMETERS = {
+    "clip": (-0.5, 1.5),
+    "clip low": (0.25, np.inf),
+    "clip high": (-np.inf, 0.25),
+    "leaky_relu": (0.2,),
+    "hardsigmoid": (0.3, 0.4),
+}
+
+
+def conv(g: Graph, x: str | None = None, channels: int = 5) -> str:
+    return g.conv(x or g.input(*SHAPE), channels, (4, 3, 3), pads=[1, 1, 1, 1])
+
+
+def same(g: Graph, x: str | None = None) -> str:
+    return conv(g, x, 4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_convolution_alone(dtype):
+    g = Graph(dtype=dtype)
+    result = rewritten(g, conv(g), tolerance=4e-3 if dtype == np.float16 else 2e-5)
+    (node,) = fused(result)
+    assert has(node) and len(inputs_of(node)) == 8
+    assert activation_of(node) == ("", ())
+
+
+def test_double_precision():
+    g = Graph(dtype=np.float64)
+    assert operators(rewritten(g, g.Relu(conv(g)), tolerance=1e-13)) == {"pplconv::Conv": 1}
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("call", CALLS)
+def test_activations(kind, call):
+    g = Graph()
+    w = (5, 4, 3, 3) if kind == "Conv" else (4, 5, 3, 3)
+    y = getattr(g, kind)(g.input(*SHAPE), g.random(*w), g.random(5), strides=[2, 2])
+    result = rewritten(g, CALLS[call](g, y))
+    (node,) = fused(result)
+    name, parameters = activation_of(node)
+    assert operators(result) == {f"pplconv::{kind}": 1}
+    assert name == call.split()[0].replace("swish", "silu").replace("hardsilu", "hardswish")
+    assert parameters == pytest.approx(PARAMETERS.get(call, ()))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda g, y: g.Tanh(y),
+        lambda g, y: g.Gelu(y),
+        lambda g, y: g.PRelu(y, g.random(5, 6, 6)),
+        lambda g, y: g.PRelu(y, g.random(6)),
+        lambda g, y: g.PRelu(y, g.input(5, 1, 1)),
+        lambda g, y: g.Clip(y, g.input(), g.constant(1)),
+        lambda g, y: g.Mul(y, g.Sigmoid(g.Tanh(y))),
+        lambda g, y: g.Swish(y, alpha=1.5),
+    ],
+)
+def test_other_activations_stay(call):
+    g = Graph()
+    (node,) = fused(rewritten(g, call(g, conv(g))))
+    assert activation_of(node)[0] == ""
+
+
+@pytest.mark.parametrize("output", [False, True])
+def test_a_value_with_another_user_stays(output):
+    g = Graph()
+    y = conv(g)
+    (node,) = fused(rewritten(g, g.Relu(y), y if output else g.Tanh(y)))
+    assert activation_of(node)[0] == ""
+
+
+def test_a_user_in_a_subgraph_counts():
+    from onnx import helper
+
+    g = Graph()
+    y = conv(g)
+    z = g.Relu(y)
+    body = helper.make_graph(
+        [helper.make_node("Tanh", [y], ["inner"])],
+        "body",
+        [],
+        [helper.make_tensor_value_info("inner", 1, [1, 5, 6, 6])],
+    )
+    g.inputs["flag"] = (np.dtype(bool), ())
+    g.feed["flag"] = np.array(True)
+    other = g.If("flag", then_branch=body, else_branch=_renamed(body))
+    from pplconv.network.loading import load
+    from pplconv.network.preparing import prepare, specialize
+
+    prepared = prepare(load(g.model(z, other)))
+    with pytest.raises(ValueError, match="If"):
+        # Its shape is not known from outside, which is said.
+        specialize(prepared.model, {name: x.shape for name, x in g.feed.items()})
+
+
+def _renamed(graph):
+    import onnx
+
+    copy = onnx.GraphProto()
+    copy.CopyFrom(graph)
+    copy.node[0].output[0] = copy.output[0].name = "inner_else"
+    return copy
+
+
+@pytest.mark.parametrize("activation", list(CALLS))
+def test_scale_and_offset_after_an_activation(activation):
+    g = Graph()
+    y = CALLS[activation](g, conv(g))
+    z = g.Add(g.random(1), g.Mul(y, g.random(5, 1, 1)))
+    (node,) = fused(rewritten(g, z))
+    wanted = {Port.SCALE, Port.OFFSET} | ({Port.SLOPE} if "prelu" in activation else set())
+    assert has(node, *wanted)
+
+
+def test_scales_and_offsets_in_any_order():
+    g = Graph()
+    y = g.Relu(conv(g))
+    z = g.Sub(g.random(5, 1, 1), g.Div(g.Add(y, g.random(1)), g.positive(5, 1, 1)))
+    result = rewritten(g, g.Mul(g.Sub(z, g.random(1)), g.random(1)))
+    assert operators(result) == {"pplconv::Conv": 1}
+
+
+@pytest.mark.parametrize("shape", [(1, 5, 6, 6), (6,), (2, 1, 1, 1)])
+def test_constants_along_other_axes_stay(shape):
+    g = Graph()
+    result = rewritten(g, g.Mul(g.Relu(conv(g)), g.random(*shape)))
+    assert operators(result) == {"pplconv::Conv": 1, "Mul": 1}
+
+
+def test_an_activation_after_a_scale_stays():
+    g = Graph()
+    y = g.Mul(g.Relu(conv(g)), g.random(5, 1, 1))
+    result = rewritten(g, g.Sigmoid(y))
+    assert operators(result) == {"pplconv::Conv": 1, "Sigmoid": 1}
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_residual_before_the_activation(first):
+    g = Graph()
+    x = g.input(*SHAPE)
+    y = same(g, x)
+    result = rewritten(g, g.Relu(g.Add(x, y) if first else g.Add(y, x)))
+    (node,) = fused(result)
+    assert has(node, Port.RESIDUAL) and activation_of(node)[0] == "relu"
+
+
+def test_residual_after_the_activation():
+    g = Graph()
+    x = g.input(*SHAPE)
+    result = rewritten(g, g.Add(CALLS["silu"](g, same(g, x)), x))
+    (node,) = fused(result)
+    assert has(node, Port.RESIDUAL_AFTER) and activation_of(node)[0] == "silu"
+
+
+def test_residuals_before_and_after():
+    g = Graph()
+    x = g.input(*SHAPE)
+    y = g.Add(g.Relu(g.Add(same(g, x), x)), g.Tanh(x))
+    (node,) = fused(rewritten(g, y))
+    assert has(node, Port.RESIDUAL, Port.RESIDUAL_AFTER)
+
+
+def test_third_residual_stays():
+    g = Graph()
+    x = g.input(*SHAPE)
+    y = g.Add(g.Add(g.Relu(g.Add(same(g, x), x)), g.Tanh(x)), g.Exp(x))
+    assert operators(rewritten(g, y))["Add"] == 1
+
+
+def test_offset_joins_after_a_residual_and_a_scale_does_not():
+    g = Graph()
+    x = g.input(*SHAPE)
+    y = g.Add(g.Add(g.Relu(same(g, x)), x), g.random(4, 1, 1))
+    result = rewritten(g, g.Mul(y, g.random(4, 1, 1)))
+    (node,) = fused(result)
+    assert operators(result)["Mul"] == 1
+    assert inputs_of(node)[Port.RESIDUAL_AFTER] is not None
+
+
+def test_residual_then_scale():
+    g = Graph()
+    x = g.input(*SHAPE)
+    y = g.Mul(g.Add(same(g, x), x), g.random(4, 1, 1))
+    (node,) = fused(rewritten(g, y))
+    assert has(node, Port.RESIDUAL, Port.SCALE)
+
+
+def test_an_activation_after_a_later_residual_stays():
+    g = Graph()
+    x = g.input(*SHAPE)
+    y = g.Relu(g.Add(g.Relu(same(g, x)), x))
+    result = rewritten(g, y)
+    assert operators(result) == {"pplconv::Conv": 1, "Relu": 1}
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 6, 6), (1, 4, 1, 1), (4, 6, 6), (2, 4, 6, 6)])
+def test_a_residual_that_is_broadcast_stays(shape):
+    g = Graph()
+    result = rewritten(g, g.Relu(g.Add(same(g), g.input(*shape))))
+    assert operators(result) == {"pplconv::Conv": 1, "Add": 1, "Relu": 1}
+
+
+def test_a_constant_residual_stays():
+    g = Graph()
+    result = rewritten(g, g.Add(same(g), g.random(*SHAPE)))
+    assert operators(result) == {"pplconv::Conv": 1, "Add": 1}
+
+
+def test_a_value_added_to_itself():
+    g = Graph()
+    y = same(g)
+    assert operators(rewritten(g, g.Add(y, y))) == {"pplconv::Conv": 1, "Add": 1}
+
+
+def test_of_two_convolutions_the_later_takes_the_other():
+    g = Graph()
+    x = g.input(*SHAPE)
+    early = same(g, x)
+    late = same(g, g.Tanh(x))
+    result = rewritten(g, g.Relu(g.Add(early, late)))
+    first, second = fused(result)
+    assert inputs_of(second)[Port.RESIDUAL] is first.outputs[0]
+    assert inputs_of(first)[Port.RESIDUAL] is None
+
+
+def test_a_residual_that_depends_on_the_convolution_makes_no_cycle():
+    g = Graph()
+    y = same(g)
+    z = same(g, g.Tanh(y))
+    result = rewritten(g, g.Relu(g.Add(y, z)))
+    first, second = fused(result)
+    assert inputs_of(second)[Port.RESIDUAL] is first.outputs[0]
+
+
+def test_a_chain_of_residual_blocks():
+    g = Graph()
+    x = g.input(*SHAPE)
+    for _ in range(3):
+        x = g.Relu(g.Add(same(g, g.Relu(same(g, x))), x))
+    result = rewritten(g, x, tolerance=1e-4)
+    assert operators(result) == {"pplconv::Conv": 6}
+
+
+def test_one_dimensional_convolutions_stay():
+    g = Graph()
+    y = g.Conv(g.input(1, 4, 9), g.random(5, 4, 3))
+    assert operators(rewritten(g, g.Relu(y))) == {"Conv": 1, "Relu": 1}
+
+
+def test_a_bias_that_differs_between_runs_stays():
+    g = Graph()
+    y = g.Conv(g.input(*SHAPE), g.random(5, 4, 3, 3), g.input(5))
+    assert operators(rewritten(g, y)) == {"Conv": 1}
+
+
+def test_free_sizes_of_inputs():
+    g = Graph()
+    x = g.input(*SHAPE, free=True)
+    g.inputs[x] = (g.inputs[x][0], ("n", 4, "h", "w"))
+    y = g.Relu(g.Add(same(g, x), x))
+    assert operators(rewritten(g, y)) == {"pplconv::Conv": 1}

@@ -1,0 +1,111 @@
+"""The loops of networks on arrays that lie in any way, against NumPy, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from emulation import is_emulated
+from levels import allowed_isas
+from loop_cases import KINDS
+from pplconv.network.program import Program
+
+HERE = Path(__file__).resolve().parent
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("isa", allowed_isas())
+def test_any_strides(kind, dtype, isa, rng):
+    """Right, nowhere else, and the same bits for each team."""
+    for _ in range(40):
+        case = KINDS[kind](rng, dtype)
+        found = []
+        for threads in (1, 2, 3):
+            memory = case.memory()
+            case.run(isa, threads, memory)
+            case.check(memory)
+            found.append(memory)
+        for other in found[1:]:
+            for x, y in zip(found[0], other, strict=True):
+                assert np.array_equal(x, y)
+
+
+@every_kind
+def test_an_array_that_is_too_small_is_refused(kind, rng):
+    """By one element, beyond its end, in the arena and outside."""
+    for _ in range(20):
+        case = KINDS[kind](rng, "f32")
+        work = case.work(case.fields, allowed_isas()[-1])
+        read = [i for i in range(len(case.arrays)) if i < 2 or kind == "elementwise"]
+        sizes = [laid.content.size for laid in case.arrays]
+        room = [-(-size // 64) * 64 for size in sizes]
+        starts = [sum(room[:i]) for i in range(len(room))]
+        for which in read:
+            for size, message in ((sizes[which] - 4, "step takes"), (0, "step takes")):
+                places = [("external", i, 0, n) for i, n in enumerate(sizes)]
+                places[which] = ("external", which, 0, size)
+                short = [*sizes[:which], size, *sizes[which + 1 :]]
+                with pytest.raises(ValueError, match=f"{message}|beyond"):
+                    Program([(work, {"arrays": places})], 0, short, 1, 1)
+            places = [("external", i, 0, n) for i, n in enumerate(sizes)]
+            for place in (
+                ("external", which, 4, sizes[which]),
+                ("external", which, -4, sizes[which]),
+                ("external", len(sizes), 0, sizes[which]),
+                ("external", -1, 0, sizes[which]),
+                ("arena", 0, sizes[which]),
+                ("arena", -64, sizes[which]),
+                ("arena", 1 << 40, sizes[which]),
+            ):
+                places[which] = place
+                with pytest.raises(ValueError, match="beyond"):
+                    Program([(work, {"arrays": places})], 0, sizes, 1, 1)
+        inside = [("arena", start, size) for start, size in zip(starts, sizes, strict=True)]
+        Program([(work, {"arrays": inside})], sum(room), [], 1, 1)
+        with pytest.raises(ValueError, match="beyond"):
+            Program([(work, {"arrays": inside})], sum(room) - 64 * (room[-1] // 64), [], 1, 1)
+        with pytest.raises(ValueError, match="lacks an array"):
+            Program([(work, {"arrays": inside[:1]})], sum(room), [], 1, 1)
+
+
+@pytest.fixture
+def probe():
+    """Give a function that changes fields in another process, between guard pages."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    paths = [HERE, HERE.parent, HERE.parent / "kernels", *filter(None, given)]
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, str(HERE / "loop_mutant_probe.py"), *arguments],
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("where", ["input", "output"])
+def test_guards_are_there(probe, where):
+    done = probe("stray", where, allowed_isas()[-1])
+    assert done.returncode in (-signal.SIGSEGV, -signal.SIGBUS), done.stderr
+
+
+@every_kind
+def test_what_is_taken_runs_inside_its_arrays(probe, kind):
+    done = probe(kind, "2" if is_emulated() else "6", *allowed_isas())
+    assert done.returncode == 0, f"died at {done.stderr[-2000:]}"
+    found = json.loads(done.stdout)
+    assert found["failures"] == []
+    assert found["taken"] > 5 and found["refused"] > 50

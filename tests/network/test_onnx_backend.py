@@ -1,0 +1,81 @@
+"""ONNX's own tests of nodes: those whose operators all are ours."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import warnings
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.test.case.node as cases
+import pytest
+
+from pplconv.network.operators import OPERATORS
+from pplconv.network.operators.expressions import EXPRESSIONS
+from pplconv.network.session import InferenceSession
+
+_NO_TENSOR = "sequences and optionals are no tensors"
+_LENGTH = "align_corners takes the length of the output, not input length times scale"
+# Cases that are not served as ONNX's reference does it, and why. The second reason is what the text
+# of Resize says, and what onnxruntime does.
+EXCLUDED = {
+    "test_identity_sequence": _NO_TENSOR,
+    "test_identity_opt": _NO_TENSOR,
+    "test_resize_downsample_scales_linear_align_corners": _LENGTH,
+    "test_resize_downsample_scales_cubic_align_corners": _LENGTH,
+}
+OURS = {*OPERATORS, *EXPRESSIONS}
+# Operators of ONNX that are functions of ours.
+FUNCTIONS = {"reducel1", "reducelogsum", "swiglu"}
+
+
+def operators_of(model: onnx.ModelProto) -> set[str]:
+    """Operators of a model, with their domains."""
+    return {f"{node.domain}::{node.op_type}".removeprefix("::") for node in model.graph.node}
+
+
+def collected() -> list[Any]:
+    """Cases of our operators: the modules of others take seconds to import."""
+    wanted = FUNCTIONS | {name.lower() for name in OURS}
+    with warnings.catch_warnings():
+        # They compute what overflows, on purpose.
+        warnings.simplefilter("ignore")
+        for module in pkgutil.iter_modules(cases.__path__):
+            if module.name.replace("_", "") in wanted:
+                importlib.import_module(f"{cases.__name__}.{module.name}")
+    return [case for case in cases._NodeTestCases if operators_of(case.model) <= OURS]
+
+
+CASES = sorted(collected(), key=lambda case: case.name)
+
+
+def compare(case: Any) -> None:
+    """Run a case and compare its outputs."""
+    names = [value.name for value in case.model.graph.input]
+    for inputs, expected in case.data_sets:
+        session = InferenceSession(case.model, threads=1)
+        outputs = session.run(None, dict(zip(names, inputs, strict=True)))
+        for x, y in zip(outputs, expected, strict=True):
+            assert x.shape == y.shape and x.dtype == y.dtype
+            np.testing.assert_allclose(x, y, rtol=case.rtol, atol=case.atol)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.name not in EXCLUDED], ids=lambda case: case.name
+)
+def test_node(case):
+    compare(case)
+
+
+@pytest.mark.parametrize("name", EXCLUDED)
+def test_what_is_left_out_would_fail(name):
+    """The list stays as short as it can be."""
+    (case,) = (case for case in CASES if case.name == name)
+    with pytest.raises((AssertionError, ValueError)):
+        compare(case)
+
+
+def test_there_are_enough():
+    assert len({case.name for case in CASES} - set(EXCLUDED)) >= 450

@@ -1,0 +1,313 @@
+"""`InferenceSession`: what it takes and refuses, and what it gives."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from graphs import Graph
+from pplconv.network.session import PROGRAMS_KEPT, InferenceSession
+from running import agree, check, referred
+
+
+def small(free: bool = False) -> tuple[Graph, str, str, str]:
+    """A network of two inputs, an image and numbers to add, and three outputs."""
+    g = Graph(1)
+    x, b = g.input(1, 4, 6, 5, free=free), g.input(3, 1, 1)
+    y = g.conv(x, 3, (4, 3, 3), pads=[1, 1, 1, 1])
+    return g, g.Relu(y), g.Add(y, b), g.ReduceMean(y, g.constant([2, 3], np.int64))
+
+
+def session_of(g: Graph, *outputs: str, **options) -> InferenceSession:
+    return InferenceSession(g.model(*outputs), **{"threads": 1, **options})
+
+
+# What comes in
+
+
+@pytest.fixture(scope="module")
+def made():
+    g, *outputs = small()
+    return session_of(g, *outputs), g.feed, g.model(*outputs), outputs
+
+
+def names_of(session):
+    return [value.name for value in session.get_inputs()]
+
+
+def test_what_a_session_tells():
+    g, *outputs = small(free=True)
+    session = session_of(g, *outputs)
+    image, numbers = session.get_inputs()
+    assert image.type == numbers.type == "tensor(float)"
+    assert len(image.shape) == 4 and not any(isinstance(n, int) for n in image.shape)
+    assert numbers.shape == [3, 1, 1]
+    assert [value.name for value in session.get_outputs()] == outputs
+
+
+def test_a_missing_input_is_named(made):
+    session, feed, _, _ = made
+    image, numbers = names_of(session)
+    with pytest.raises(ValueError, match=f"{numbers!r} is missing"):
+        session.run(None, {image: feed[image]})
+    with pytest.raises(ValueError, match=f"{image!r} is missing"):
+        session.run(None, {})
+
+
+def test_an_unknown_input_is_named(made):
+    session, feed, _, _ = made
+    with pytest.raises(ValueError, match="no input 'z'"):
+        session.run(None, {**feed, "z": feed[names_of(session)[0]]})
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int32, np.bool_, np.complex64])
+def test_another_type_is_refused(made, dtype):
+    session, feed, _, _ = made
+    image, _ = names_of(session)
+    with pytest.raises(TypeError, match=f"{image!r} must be float32"):
+        session.run(None, {**feed, image: feed[image].astype(dtype)})
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 4, 6), (1, 4, 6, 5, 1), (1, 3, 6, 5), (1, 4, 6, 0), (), (2, 4, 6, 5)]
+)
+def test_another_shape_is_refused(made, shape):
+    session, feed, _, _ = made
+    image, _ = names_of(session)
+    with pytest.raises(ValueError, match=f"{image!r} must have shape"):
+        session.run(None, {**feed, image: np.zeros(shape, np.float32)})
+
+
+@pytest.mark.parametrize("feed", [None, [], 3, "x"])
+def test_a_feed_is_a_mapping(made, feed):
+    with pytest.raises(TypeError, match="feed must map"):
+        made[0].run(None, feed)
+
+
+def test_lists_and_strided_arrays_are_taken(made):
+    session, feed, model, _ = made
+    image, numbers = names_of(session)
+    expected = session.run(None, feed)
+    wide = np.zeros((1, 8, 12, 10), np.float32)
+    wide[:, ::2, ::2, ::2] = feed[image]
+    given = {image: wide[:, ::2, ::2, ::2], numbers: feed[numbers].tolist()}
+    for x, y in zip(session.run(None, given), expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+    agree(expected, referred(model, feed))
+
+
+def test_inputs_stay_as_they_are(made):
+    session, feed, _, _ = made
+    given = {name: array.copy() for name, array in feed.items()}
+    for array in given.values():
+        array.flags.writeable = False
+    session.run(None, given)
+    for name, array in feed.items():
+        np.testing.assert_array_equal(given[name], array)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"precision": "bf16"}, "precision"),
+        ({"search": "never"}, "search"),
+        ({"threads": 0}, "threads"),
+        ({"tolerance": -1.0}, "tolerance"),
+        ({"max_workspace": -1}, "max_workspace"),
+    ],
+)
+def test_options_are_checked(options, text):
+    g, *outputs = small()
+    with pytest.raises((ValueError, TypeError), match=text):
+        session_of(g, *outputs, **options)
+
+
+# What goes out
+
+
+def test_outputs_in_any_order(made):
+    session, feed, _, outputs = made
+    everything = dict(zip(outputs, session.run(None, feed), strict=True))
+    for wanted in ([outputs[2]], outputs[::-1], [outputs[1], outputs[0]], []):
+        got = session.run(wanted, feed)
+        assert len(got) == len(wanted)
+        for name, array in zip(wanted, got, strict=True):
+            np.testing.assert_array_equal(array, everything[name])
+
+
+def test_an_unknown_output_is_named(made):
+    session, feed, _, _ = made
+    with pytest.raises(ValueError, match="no output 'z'"):
+        session.run(["z"], feed)
+
+
+def test_given_arrays_are_written(made):
+    session, feed, _, outputs = made
+    expected = session.run(None, feed)
+    given = [np.full_like(expected[0], np.nan), None, np.full_like(expected[2], np.nan)]
+    got = session.run(None, feed, out=given)
+    assert got[0] is given[0] and got[2] is given[2]
+    for x, y in zip(got, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+    one = np.empty_like(expected[1])
+    assert session.run([outputs[1]], feed, out=[one])[0] is one
+    np.testing.assert_array_equal(one, expected[1])
+
+
+def test_arrays_that_cannot_be_written_are_refused(made):
+    session, feed, _, outputs = made
+    image, _ = names_of(session)
+    y = session.run([outputs[0]], feed)[0]
+    locked = y.copy()
+    locked.flags.writeable = False
+    overlapping = feed[image].reshape(-1)[: y.size].reshape(y.shape)
+    wrong = [
+        (y[..., :-1], "shape"),
+        (y.astype(np.float64), "dtype"),
+        (np.empty((*y.shape[:-1], 2 * y.shape[-1]), y.dtype)[..., ::2], "contiguous"),
+        (locked, "writeable"),
+        (overlapping, "overlaps an input"),
+    ]
+    for array, text in wrong:
+        with pytest.raises(ValueError, match=text):
+            session.run([outputs[0]], feed, out=[array])
+    with pytest.raises(TypeError, match="ndarray"):
+        session.run([outputs[0]], feed, out=[y.tolist()])
+    with pytest.raises(ValueError, match="2 arrays for 1 outputs"):
+        session.run([outputs[0]], feed, out=[y, y])
+
+
+def test_results_are_not_shared(made):
+    session, feed, _, _ = made
+    first = session.run(None, feed)
+    kept = [array.copy() for array in first]
+    other = {name: array + 1 for name, array in feed.items()}
+    second = session.run(None, other)
+    for x, y, z in zip(first, kept, second, strict=True):
+        np.testing.assert_array_equal(x, y)
+        assert not np.shares_memory(x, z)
+
+
+def test_outputs_that_nothing_computes():
+    """Inputs, constants, views of both, and one thing under two names."""
+    g = Graph(2)
+    x = g.input(2, 3)
+    same = g.Identity(x)
+    turned = g.Transpose(x, perm=[1, 0])
+    known = g.Identity(g.random(4, 5))
+    y = g.Exp(x)
+    model = g.model(same, turned, known, y, g.Identity(y), g.Reshape(y, g.constant([-1], np.int64)))
+    got = check(model, g.feed)
+    assert not any(np.shares_memory(array, g.feed[x]) for array in got)
+    assert not np.shares_memory(got[3], got[4])
+
+
+def test_an_output_that_is_an_input():
+    g = Graph(3)
+    x = g.input(2, 3)
+    y = g.Exp(x)
+    model = g.model(y)
+    model.graph.output.append(model.graph.input[0])
+    check(model, g.feed)
+
+
+# Shapes
+
+
+def test_shapes_make_programs_of_their_own():
+    g, *outputs = small(free=True)
+    session = session_of(g, *outputs)
+    image, numbers = names_of(session)
+    model = g.model(*outputs)
+    for batch, height, width in [(1, 6, 5), (2, 6, 5), (1, 9, 3), (1, 6, 5)]:
+        x = g.rng.standard_normal((batch, 4, height, width)).astype(np.float32)
+        feed = {image: x, numbers: g.feed[numbers]}
+        agree(session.run(None, feed), referred(model, feed))
+    assert len(session._programs) == 3
+
+
+def test_few_programs_are_kept():
+    g = Graph(4)
+    x = g.input(1, 3, free=True)
+    session = session_of(g, g.Exp(x))
+    first = session.run(None, {x: np.ones((1, 3), np.float32)})[0]
+    for n in range(2 * PROGRAMS_KEPT):
+        session.run(None, {x: np.ones((n + 2, 3), np.float32)})
+        assert len(session._programs) <= PROGRAMS_KEPT
+    again = session.run(None, {x: np.ones((1, 3), np.float32)})[0]
+    np.testing.assert_array_equal(again, first)
+
+
+def test_nothing_to_compute():
+    g = Graph(5)
+    x = g.input(0, 4, 6, 6, free=True)
+    y = g.conv(x, 5, (4, 3, 3))
+    outputs = [y, g.Relu(x), g.Concat(x, x, axis=1), g.Transpose(y, perm=[0, 2, 3, 1])]
+    outputs += [g.MaxPool(x, kernel_shape=[2, 2]), g.Softmax(x), g.MatMul(x, g.random(6, 3))]
+    session = session_of(g, *outputs)
+    shapes = [array.shape for array in session.run(None, g.feed)]
+    assert shapes == [
+        (0, 5, 4, 4), (0, 4, 6, 6), (0, 8, 6, 6), (0, 4, 4, 5), (0, 4, 5, 5), (0, 4, 6, 6),
+        (0, 4, 6, 3),
+    ]  # fmt: skip
+
+
+def test_inputs_that_are_shapes():
+    """They become constants: one program for each value, and errors name what does not fit."""
+    g = Graph(6)
+    x, shape = g.input(2, 6), g.input(2, dtype=np.int64)
+    y = g.Reshape(x, shape)
+    session = session_of(g, y, g.Exp(y))
+    for wanted in ([3, 4], [12, 1], [-1, 2], [3, 4]):
+        feed = {x: g.feed[x], shape: np.array(wanted, np.int64)}
+        got = session.run(None, feed)
+        np.testing.assert_array_equal(got[0], feed[x].reshape(wanted))
+        np.testing.assert_allclose(got[1], np.exp(got[0]), rtol=1e-6)
+    assert len(session._programs) == 3
+    with pytest.raises(ValueError):
+        session.run(None, {x: g.feed[x], shape: np.array([5, 5], np.int64)})
+
+
+def test_axes_and_sizes_that_are_inputs():
+    g = Graph(7)
+    x, axes = g.input(2, 3, 4), g.input(1, dtype=np.int64)
+    starts, ends = g.input(1, dtype=np.int64), g.input(1, dtype=np.int64)
+    y = g.ReduceSum(x, axes, keepdims=0)
+    session = session_of(g, y, g.Slice(x, starts, ends))
+    for axis, start, end in [(0, 0, 1), (2, 1, 2), (-1, 0, 2)]:
+        numbers = {axes: axis, starts: start, ends: end}
+        feed = {x: g.feed[x]} | {name: np.array([n], np.int64) for name, n in numbers.items()}
+        total, part = session.run(None, feed)
+        np.testing.assert_allclose(total, g.feed[x].sum(axis), rtol=1e-5)
+        np.testing.assert_array_equal(part, g.feed[x][start:end])
+
+
+# Threads
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_calls_at_once_give_the_same_bits(threads):
+    g, *outputs = small(free=True)
+    session = session_of(g, *outputs, threads=threads)
+    image, numbers = names_of(session)
+    feeds = [
+        {image: g.rng.standard_normal((1, 4, n, 7)).astype(np.float32), numbers: g.feed[numbers]}
+        for n in (4, 6, 9)
+    ]
+    alone = session_of(g, *outputs, threads=threads)
+    expected = [alone.run(None, feed) for feed in feeds]
+    start = threading.Barrier(6)
+
+    def calls(number):
+        start.wait()
+        return [(i % 3, session.run(None, feeds[i % 3])) for i in range(number, number + 20)]
+
+    with ThreadPoolExecutor(6) as pool:
+        for results in pool.map(calls, range(6)):
+            for which, got in results:
+                for x, y in zip(got, expected[which], strict=True):
+                    assert x.tobytes() == y.tobytes()
+    assert len(session._programs) == 3
