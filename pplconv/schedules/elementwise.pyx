@@ -37,7 +37,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     memcpy(streams, j.streams, count * sizeof(pplconv_stream))
     a.inputs, a.input_count = streams, j.input_count
     a.outputs, a.output_count = streams + j.input_count, j.output_count
-    a.code, a.code_count = j.code, j.code_count
+    a.code, a.code_count = <const void *> &j.code[0], j.code_count
     a.columns = least(j.column_segment, j.columns - column)
     while row < end:
         index = row % j.dims[MOST_DIMS - 1]
