@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.machinery
 import json
 import os
 import subprocess
@@ -221,7 +222,9 @@ def test_a_version_without_sessions_is_absent(monkeypatch):
 
     monkeypatch.setattr(pplconv, "InferenceSession", object(), raising=False)
     assert engines.Pplconv.missing() == ""
-    monkeypatch.setitem(sys.modules, "pplconv", types.ModuleType("pplconv"))
+    older = types.ModuleType("pplconv")
+    older.__spec__ = importlib.machinery.ModuleSpec("pplconv", None)
+    monkeypatch.setitem(sys.modules, "pplconv", older)
     assert engines.Pplconv.missing() == "the installed pplconv has no InferenceSession"
 
 
