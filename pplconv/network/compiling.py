@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,10 +24,9 @@ from .operators import OPERATORS
 from .operators.convolution import emit_code
 from .operators.movement import order_of, plan_concats
 from .operators.unfused import unfused
+from .opsets import OPSET
 from .program import Frame, Program
 from .storage import Array, Buffer, Shape, Step, Value, strides_of
-
-OPSET = 24
 
 
 @dataclass(eq=False)
@@ -64,8 +64,6 @@ class Compiled:
         seconds : ndarray, optional
             Receives the time of each step.
         """
-        import time
-
         frame = self.program.frame()
         try:
             own = None if seconds is None else np.zeros(len(self.program.steps))
@@ -200,8 +198,7 @@ def _order(shape: Shape, inputs: Sequence[Value]) -> Shape:
     """Dimensions from outside to inside, as the inputs of this shape lie."""
     for value in inputs:
         if value.shape == shape and value.constant is None:
-            strides = value.strides
-            return tuple(sorted(range(len(shape)), key=lambda d: (-strides[d], d)))
+            return value.order
     return order_of(shape)
 
 

@@ -11,6 +11,7 @@ from .storage import Step, Value
 
 # Types whose elements have a kernel's size: only bits are moved.
 BY_SIZE = {4: "f32", 8: "f64"}
+# Bytes that a task works on, so that a team shares the work and tasks cost little.
 TASK_BYTES = 1 << 16
 # Rows of a task: whole lines of cache where a transposition writes columns.
 LEAST_ROWS = 16

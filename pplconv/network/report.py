@@ -99,8 +99,7 @@ class NetworkPlan:
 def _layout(step: Step) -> str:
     value = step.writes[0]
     named = "NCHW" if len(value.shape) == 4 else "0123456789"
-    order = sorted(range(len(value.shape)), key=lambda d: (-value.strides[d], d))
-    text = "".join(named[d] for d in order)
+    text = "".join(named[d] for d in value.order)
     filled = value.size * value.dtype.itemsize == value.buffer.size
     return text if filled else f"{text}+"
 

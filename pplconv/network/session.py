@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,6 +21,7 @@ from .. import planner
 from ..api import arguments
 from ..memory.array_like import array_of
 from ..memory.arrays import empty_aligned
+from ..runtime import ForkableLock
 from .builder import Settings
 from .compiling import Compiled, compile_model
 from .loading import load
@@ -115,22 +115,18 @@ class InferenceSession:
     ) -> None:
         if precision not in ("auto", "fp32", "fp16"):
             raise ValueError(f'precision must be "auto", "fp32" or "fp16", got {precision!r}')
-        if search not in ("estimate", "measure", "exhaustive"):
-            raise ValueError(
-                f'search must be "estimate", "measure" or "exhaustive", got {search!r}'
-            )
         checked = arguments.check_tolerance(tolerance)
         self._settings = Settings(
             arguments.check_threads(threads),
             planner.default_tolerance() if checked is None else checked,
-            precision, search, arguments.check_max_workspace(max_workspace),
+            precision, planner.check_search(search), arguments.check_max_workspace(max_workspace),
         )  # fmt: skip
         prepared = prepare(load(model))
         check_operators(prepared.model.graph, fallback)
         self._model = prepared.model
         self._fired = prepared.fired
         self._fallback = bool(fallback)
-        self._lock = threading.Lock()
+        self._lock = ForkableLock()
         self._shape_inputs = _shape_inputs(self._model.graph)
         self._programs: OrderedDict[Any, tuple[Compiled, dict[str, list[str]]]] = OrderedDict()
         self._packed: dict[Any, Any] = {}

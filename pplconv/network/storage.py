@@ -99,6 +99,11 @@ class Value:
         """Whether it is C-contiguous."""
         return self.lies_as(strides_of(self.shape, self.dtype.itemsize))
 
+    @property
+    def order(self) -> Shape:
+        """Its dimensions as they lie, from the outermost to the innermost."""
+        return tuple(sorted(range(len(self.shape)), key=lambda d: (-self.strides[d], d)))
+
     def viewed(self, shape: Shape, strides: Shape, offset: int = 0) -> Value:
         """Another view of the same memory."""
         return Value(shape, self.dtype, strides, self.buffer, self.offset + offset)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ... import planner
+from ..._kernels import MOST_REGISTERS
 from ...api import arguments
 from ...api.activation import Activation, activation_of
 from ...api.prepared import Activation as PlannedActivation
@@ -134,25 +135,8 @@ def emit_convolution(
         residual = copied
         if not copied.lies_as(y.strides):
             packed = builder.new(y.shape, y.dtype, channels_last(4))
-            emit_convolution(
-                builder,
-                x,
-                weight,
-                packed,
-                Epilogue(
-                    epilogue.bias,
-                    copied,
-                    epilogue.activation,
-                    epilogue.parameters,
-                    epilogue.slope,
-                    epilogue.scale,
-                    epilogue.offset,
-                    epilogue.last,
-                ),
-                geometry,
-                key,
-                nodes,
-            )
+            inner = replace(epilogue, residual=copied)
+            emit_convolution(builder, x, weight, packed, inner, geometry, key, nodes)
             builder.copy(packed, y, nodes)
             return
     settings = builder.settings
@@ -271,8 +255,6 @@ def emit_code(
     nodes: list[str],
 ) -> None:
     """Add the step of a program whose results have numbers of their own."""
-    from ..._kernels import MOST_REGISTERS
-
     inputs = inputs + [
         (constant_value(np.array(number, y.dtype)), register)
         for (number, _), register in code.scalars.items()

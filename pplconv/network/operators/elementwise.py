@@ -14,12 +14,11 @@ import numpy as np
 from ...schedules.elementwise import MOST_DIMS, Elementwise
 from ..builder import Builder
 from ..collapse import Collapsed, broadcast_strides, collapse
+from ..copying import TASK_BYTES
 from ..storage import Array, Shape, Step, Value, constant_value, strides_of
 
 NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
 NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
-# Bytes that a task works on, so that a team shares the work and tasks cost little.
-TASK_BYTES = 1 << 16
 # Rows of fewer elements than these are joined, and what repeats in them is written out.
 SHORT_ROW = 256
 
@@ -53,24 +52,23 @@ def emit_program(
     if math.prod(shape) == 0:
         return
     own = list(outputs)
-    streams = [value for value, _ in (*own, *inputs)]
-    walk = collapse(shape, dtype.itemsize, [broadcast_strides(value, shape) for value in streams])
+
+    def walked() -> tuple[Collapsed, list[Value]]:
+        streams = [value for value, _ in (*own, *inputs)]
+        strides = [broadcast_strides(value, shape) for value in streams]
+        return collapse(shape, dtype.itemsize, strides), streams
+
+    walk, streams = walked()
     if (walk.columns == 1 and math.prod(shape) > 1) or len(walk.dims) > MOST_DIMS:
         # They lie in too many ways: copies lie alike.
-        order = _order_inside(outputs[0][0])
+        order = outputs[0][0].order
         own = [(_alike(builder, value, order, False), r) for value, r in outputs]
         inputs = [(_alike(builder, value, order, True), r) for value, r in inputs]
-        streams = [value for value, _ in (*own, *inputs)]
-        walk = collapse(
-            shape, dtype.itemsize, [broadcast_strides(value, shape) for value in streams]
-        )
+        walk, streams = walked()
         if len(walk.dims) > MOST_DIMS:
             # They are repeated in too many ways: written out, they are all of one shape.
             inputs = [(_repeated(builder, value, shape, order), r) for value, r in inputs]
-            streams = [value for value, _ in (*own, *inputs)]
-            walk = collapse(
-                shape, dtype.itemsize, [broadcast_strides(value, shape) for value in streams]
-            )
+            walk, streams = walked()
     walk, streams = _lengthened(walk, streams, dtype.itemsize)
     registers = [register for _, register in (*outputs, *inputs)]
     rows = math.prod(walk.dims)
@@ -98,11 +96,6 @@ def emit_program(
     for (value, _), (wanted, _) in zip(own, outputs, strict=True):
         if value is not wanted:
             builder.copy(value, wanted, nodes)
-
-
-def _order_inside(value: Value) -> tuple[int, ...]:
-    """Dimensions of a value from the outermost to the innermost."""
-    return tuple(sorted(range(len(value.shape)), key=lambda d: (-value.strides[d], d)))
 
 
 def _alike(builder: Builder, value: Value, order: tuple[int, ...], filled: bool) -> Value:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..builder import Builder
+from ..collapse import broadcast_strides
 from ..nodes import Graph, Node
-from ..storage import Shape, Value, channels_last, constant_value
+from ..storage import Shape, Value, channels_last, constant_value, strides_of
 
 
 def integers(name: str, graph: Graph) -> list[int] | None:
@@ -22,11 +23,7 @@ def lower_view(node: Node, builder: Builder, graph: Graph) -> None:
     name = node.outputs[0]
     value = builder.contiguous(builder.values[node.inputs[0]])
     shape = graph.shapes[name]
-    strides, step = [0] * len(shape), value.dtype.itemsize
-    for d in reversed(range(len(shape))):
-        strides[d] = step
-        step *= max(shape[d], 1)
-    builder.deliver(name, value.viewed(shape, tuple(strides)))
+    builder.deliver(name, value.viewed(shape, strides_of(shape, value.dtype.itemsize)))
 
 
 def lower_transpose(node: Node, builder: Builder, graph: Graph) -> None:
@@ -39,8 +36,6 @@ def lower_transpose(node: Node, builder: Builder, graph: Graph) -> None:
 
 def lower_expand(node: Node, builder: Builder, graph: Graph) -> None:
     """Expand: strides of zero where elements repeat."""
-    from ..collapse import broadcast_strides
-
     name = node.outputs[0]
     value = builder.values[node.inputs[0]]
     shape = graph.shapes[name]

@@ -11,15 +11,17 @@ from ..._kernels import REDUCTIONS
 from ...schedules.rows import Rows
 from ..builder import Builder
 from ..collapse import walk_dims
+from ..copying import TASK_BYTES
 from ..nodes import Graph, Node
-from ..storage import Shape, Step, Value, constant_value, strides_of
+from ..storage import Step, Value, constant_value, strides_of
 from .convolution import emit_code
 from .elementwise import NAMES, NATIVE
 from .expressions import Code
 from .movement import integers
 
-TASK_BYTES = 1 << 16
 MOST_AROUND = 4
+# Kept dimensions, their strides, and how many elements are reduced, how far apart.
+Walk = tuple[list[int], list[int], int, int]
 # What each operator adds up or compares.
 KINDS = {
     "GlobalAveragePool": "SUM", "GlobalMaxPool": "MAX", "ReduceL2": "SQUARES", "ReduceMax": "MAX",
@@ -60,16 +62,17 @@ def lower_reduction(node: Node, builder: Builder, graph: Graph) -> None:
     axes = axes_of(node, graph)
     assert axes is not None
     kept = [d for d in range(len(value.shape)) if d not in axes]
-    if _walk(value, kept, axes) is None:
-        value = builder.contiguous(value, (*kept, *axes))
     walk = _walk(value, kept, axes)
+    if walk is None:
+        value = builder.contiguous(value, (*kept, *axes))
+        walk = _walk(value, kept, axes)
     assert walk is not None
     # The result lies as the kept dimensions did, from the outermost to the innermost.
-    order = sorted(kept, key=lambda d: (-value.strides[d], d))
+    order = [d for d in value.order if d in kept]
     whole = tuple(1 if d in axes else n for d, n in enumerate(value.shape))
     strides = strides_of(whole, dtype.itemsize, [*axes, *order])
     result = builder.new(whole, dtype, [*axes, *order])
-    _emit_reduction(builder, node, value, result, kept, axes, strides)
+    _emit_reduction(builder, node, value, result, walk)
     kind = node.op
     if kind in ("GlobalAveragePool", "ReduceMean", "ReduceL2"):
         code = Code()
@@ -86,9 +89,7 @@ def lower_reduction(node: Node, builder: Builder, graph: Graph) -> None:
     builder.deliver(name, result)
 
 
-def _walk(
-    value: Value, kept: list[int], axes: list[int]
-) -> tuple[list[int], list[int], int, int] | None:
+def _walk(value: Value, kept: list[int], axes: list[int]) -> Walk | None:
     """Say how kept dimensions and reduced ones lie; None if the loops cannot walk them."""
     dims, (strides,) = walk_dims(
         tuple(value.shape[d] for d in kept), (tuple(value.strides[d] for d in kept),)
@@ -115,12 +116,8 @@ def _emit_reduction(
     node: Node,
     value: Value,
     result: Value,
-    kept: list[int],
-    axes: list[int],
-    strides: Shape,
+    walk: Walk,
 ) -> None:
-    walk = _walk(value, kept, axes)
-    assert walk is not None
     dims, source, count, step = walk
     e = value.dtype.itemsize
     out = list(strides_of(dims, e))
