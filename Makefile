@@ -5,6 +5,8 @@ VENV ?= .venv
 ARGS ?=
 TESTS ?= tests
 BENCH_EXTRAS ?= bench
+# Without onnxruntime, if there is none for this Python: DEMO_EXTRAS=demo.
+DEMO_EXTRAS ?= demo,compare
 # Where benchmarks leave what they measured, for the page to be made of.
 REPORT ?= benchmarks/report
 
@@ -36,7 +38,7 @@ help: ## show this
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # -I keeps the working directory off the path: it holds the sources, not what was built of them.
-demo: $(STAMPS)/extra-demo ## detect text in a page, with NumPy's Conv and with pplconv
+demo: $(STAMPS)/extra-$(DEMO_EXTRAS) ## read a page with three networks, beside onnxruntime and NumPy
 	$(BIN)/python -I -m pplconv demo $(ARGS)
 
 test: $(STAMPS)/extra-test ## run the whole test suite

@@ -3,6 +3,8 @@
 ====================  ============================================================================
 ``conv2d``            convolve once: weights are packed in the call
 ``Conv2d``            convolve often: weights are packed once
+``conv_transpose2d``  convolve transposed, as decoders do to make images larger
+``ConvTranspose2d``   the same with the weights packed once
 ``matmul``            matrix product, as `numpy.matmul`, with an epilogue
 ``Linear``            product with a matrix of weights that is packed once
 ``to_blocked``        NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
@@ -11,6 +13,8 @@
 ``InstancePool``      several instances of a model behind one queue; ``QueueFull``, ``PoolClosed``,
                       ``WorkerDied``
 ``Plan``              how a problem is computed (`Conv2d.plan_for`)
+``sharing``           models with their packed weights on the way to other processes:
+                      `sharing.prepared`
 ``show_config``       what this machine is and what pplconv makes of it
 ``runtime``           for a block of code: `runtime.team`, `runtime.tolerance`, `runtime.pin`
 ``wisdom``            measured plans, remembered: `wisdom.export`, `wisdom.load`, `wisdom.clear`
@@ -24,13 +28,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import runtime, wisdom
+from . import runtime, sharing, wisdom
 from ._version import __version__
 from .api.blocked import from_blocked, to_blocked
 from .api.conv import Conv2d
 from .api.function import conv2d
 from .api.linear import Linear
 from .api.matmul import matmul
+from .api.transposed_function import conv_transpose2d
+from .api.transposed_layer import ConvTranspose2d
 from .commands.info import show_config
 from .memory.arrays import empty_aligned
 from .planner import Plan
@@ -41,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Conv2d",
+    "ConvTranspose2d",
     "InferenceSession",
     "InstancePool",
     "Linear",
@@ -50,10 +57,12 @@ __all__ = [
     "WorkerDied",
     "__version__",
     "conv2d",
+    "conv_transpose2d",
     "empty_aligned",
     "from_blocked",
     "matmul",
     "runtime",
+    "sharing",
     "show_config",
     "to_blocked",
     "wisdom",

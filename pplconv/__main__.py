@@ -1,13 +1,13 @@
-"""Command line: ``python -m pplconv info``, ``search``, ``bench-instances`` and ``demo``."""
+"""Command line: ``python -m pplconv``, and the commands that it names without an argument."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from .commands import bench_instances, search
+from .commands import bench_instances, profile, search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -26,12 +26,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Everything after "demo" belongs to the demo, even options that look like ours, so it is taken
-    # off before our parser sees it.
+    # off before our parser sees it. So it is with "serve".
     if arguments[:1] == ["demo"]:
         return _demo(arguments[1:])
+    if arguments[:1] == ["serve"]:
+        return _serve(arguments[1:])
     options = _parser().parse_args(arguments)
     if options.command == "search":
         return search.run(options)
+    if options.command == "profile":
+        return profile.run(options)
     if options.command == "bench-instances":
         return bench_instances.run(options)
     return _info(options.json)
@@ -45,17 +49,21 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pplconv {pplconv.__version__}")
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="{info,search,bench-instances,demo}"
+        dest="command", required=True, metavar="{info,search,profile,bench-instances,serve,demo}"
     )
     info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
     info.add_argument("--json", action="store_true", help="print a JSON object")
     search.add_arguments(
         commands.add_parser("search", help="measure the plans of layers, and remember them")
     )
+    profile.add_arguments(
+        commands.add_parser("profile", help="time the steps of a network, and draw a page of them")
+    )
     bench_instances.add_arguments(
         commands.add_parser("bench-instances", help="measure instances and teams of a model")
     )
-    commands.add_parser("demo", help="detect text in a picture with a NumPy pipeline (demo -h)")
+    commands.add_parser("serve", help="serve an ONNX network over HTTP (serve -h)")
+    commands.add_parser("demo", help="read the text in a picture with three networks (demo -h)")
     return parser
 
 
@@ -76,22 +84,39 @@ def _info(as_json: bool) -> int:
 
 
 def _demo(arguments: list[str]) -> int:
-    try:
+    def run() -> int | None:
         from pplconv import demo
 
-        status = demo.main(arguments)
-    except ModuleNotFoundError as error:
+        return demo.main(arguments)
+
+    return _guest("demo", "demo", run)
+
+
+def _serve(arguments: list[str]) -> int:
+    def run() -> int | None:
+        from pplconv.integrations.asgi import command
+
+        return command.main(arguments)
+
+    return _guest("serve", "onnx,serve", run)
+
+
+def _guest(command: str, extras: str, run: Callable[[], int | None]) -> int:
+    """Run a command that needs other packages."""
+    try:
+        status = run()
+    except ImportError as error:
         missing = (error.name or "").partition(".")[0]
         if missing in ("", "pplconv"):
             raise  # a broken installation; no extra mends that
         print(
-            f"pplconv demo: the module {missing!r} is missing; the demo's extras are installed by\n"
-            "    pip install pplconv[demo]",
+            f"pplconv {command}: the module {missing!r} is missing; what it needs is installed by\n"
+            f"    pip install pplconv[{extras}]",
             file=sys.stderr,
         )
         return 2
     except KeyboardInterrupt:
-        print("pplconv demo: interrupted", file=sys.stderr)
+        print(f"pplconv {command}: interrupted", file=sys.stderr)
         return 130
     return int(status or 0)
 

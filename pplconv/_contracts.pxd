@@ -118,6 +118,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t a_ks
         int64_t b_ks
         int64_t b_ahead
+        int64_t b_ahead_ks
         int64_t c_rs
         int64_t c_vs
         int64_t n

@@ -142,6 +142,7 @@ cdef class Trial:
             t.clip = NULL
             t.slope = <const char *> &self.slope
             t.activation = self.activation
+            t.finish_count = 0
             # Like a call, in warm scratch, except for the team: a time measured beside another
             # call's threads is of no use.
             if not cold:

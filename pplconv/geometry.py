@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["Geometry", "Memory", "Strides"]
+__all__ = ["Geometry", "Memory", "Strides", "walk_dims"]
 
 
 class Geometry(NamedTuple):
@@ -49,3 +50,45 @@ class Strides(NamedTuple):
     group: int
     row: int
     column: int
+
+
+def walk_dims(
+    shape: Sequence[int], strides: Sequence[Sequence[int]]
+) -> tuple[list[int], list[list[int]]]:
+    """Find the fewest dimensions that all arrays can be walked by, at least one.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        That they all have.
+    strides : sequence of sequence of int
+        Of each array; the first is walked with the smallest steps inside.
+
+    Returns
+    -------
+    dims : list of int
+        From the outermost to the innermost.
+    strides : list of list of int
+        Of each array.
+    """
+    order = sorted(
+        (d for d in range(len(shape)) if shape[d] != 1),
+        key=lambda d: (*(-s[d] for s in strides), d),
+    )
+    dims: list[int] = []
+    walks: list[list[int]] = [[] for _ in strides]
+    for d in order:
+        joined = dims and all(
+            walk[-1] == s[d] * shape[d] for walk, s in zip(walks, strides, strict=True)
+        )
+        if joined:
+            dims[-1] *= shape[d]
+            for walk, s in zip(walks, strides, strict=True):
+                walk[-1] = s[d]
+        else:
+            dims.append(shape[d])
+            for walk, s in zip(walks, strides, strict=True):
+                walk.append(s[d])
+    if not dims:
+        return [1], [[0] for _ in strides]
+    return dims, walks

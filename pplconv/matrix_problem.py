@@ -203,4 +203,5 @@ def _memory(strides: Strides, in_rows: bool, element: int, pixels: int, channels
     image, pixel = strides.image * element, strides.row * element
     if in_rows:
         return Memory(image, 0, pixel, pixel, max(channels, 1))
-    return Memory(image, strides.column * element, pixels * pixel, pixel, 1)
+    # Also where the other matrix makes the image a column: its rows are pixels then.
+    return Memory(image, strides.column * element, pixel, pixel, 1)

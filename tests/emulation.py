@@ -44,7 +44,9 @@ EXAMPLES = 10
 
 ROOMS = {
     "benchmarks": "times and charts; emulation has no speed",
-    "network": "compares with onnxruntime, which crashes in the emulator when it is imported",
+    "serving": "needs packages that are not installed for the emulator",
+    "clusters": "starts clusters of processes, which would take minutes",
+    "commands": "profiles and pages of them; emulation has no speed",
     "fuzz": "endless workers in processes; the random problems of tests/api run",
     "packaging": "builds by pip, which the sysroot has not; the wheel under test was built so",
     "sanitizers": "another build, of x86-64",
@@ -58,6 +60,7 @@ if sys.maxsize < 1 << 32:
     ROOMS |= {
         "demo": "needs ONNX and images, of which there are no wheels for 32 bits",
         "integrations": "needs ONNX, of which there are no wheels for 32 bits",
+        "network": "needs ONNX, of which there are no wheels for 32 bits",
     }
 _HERE = Path(__file__).resolve().parent
 _LEFT_OUT = pytest.StashKey[Counter]()

@@ -72,7 +72,7 @@ DIRECT_SUMS = Contract(
         Field("row_end", INT, "one past the last"),
         Field("column_begin", INT, "first column inside the image, counted from src's"),
         Field("column_end", INT, "one past the last"),
-        Field("weights", CONST_POINTER, "contiguous (channels, ic, side, side)"),
+        Field("weights", CONST_POINTER, "contiguous (channels, ic, side, side), at any address"),
         Field("ic", INT, "input channels of the group"),
         Field("side", INT, "kh and kw, at most 5"),
         Field("halves", INT, "1: src and weights are of half precision, else of elements"),

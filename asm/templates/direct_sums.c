@@ -21,17 +21,20 @@ struct pixel {
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* One number of the arrays, in every lane. */
+/* One number of the arrays, in every lane. Weights may be those of a file, which lie anywhere. */
 INLINE vector everywhere(const char *from, int halves) {
     const vector zero = {0};
+    element number;
 #if !PPLCONV_F64
     if (halves) {
-        const half line[LANES] = {*(const half *)from};
+        half line[LANES] = {0};
+        __builtin_memcpy(line, from, sizeof(half));
         return zero + load_half(line)[0];
     }
 #endif
     (void)halves;
-    return zero + *(const element *)from;
+    __builtin_memcpy(&number, from, sizeof number);
+    return zero + number;
 }
 
 /* The taps of one input channel for a vector of output channels, zeros behind the last of these. */
@@ -43,7 +46,7 @@ INLINE void gather(const char *from, int64_t filter, int64_t taps, int64_t chann
         for (int64_t t = 0; t < taps; t++) {
             if (o >= channels) lines[t][o] = 0;
             else if (halves) lines[t][o] = everywhere(first + 2 * t, 1)[0];
-            else lines[t][o] = ((const element *)first)[t];
+            else lines[t][o] = everywhere(first + t * (int64_t)sizeof(element), 0)[0];
         }
     }
     for (int64_t t = 0; t < taps; t++) weights[t] = *(const unaligned_vector *)lines[t];

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "curves.h"
+#include "straight.h"
 
 enum {
     VECTORS = PPLCONV_VECTOR_BYTES == 64 ? 4 : 8, /* in a chunk */
@@ -14,13 +15,6 @@ typedef struct {
     vector v[VECTORS];
 } chunk;
 
-/* Lane by lane, by a function of the mathematical library. */
-#if PPLCONV_F64
-#define OF_LIBRARY(name) name
-#else
-#define OF_LIBRARY(name) name##f
-#endif
-
 typedef element (*function)(element);
 
 static void by_lanes(chunk *to, const chunk *a, function f) {
@@ -29,103 +23,25 @@ static void by_lanes(chunk *to, const chunk *a, function f) {
     }
 }
 
-static vector truth(vector_bits mask) {
-    const vector zero = {0};
-    return select_lanes(mask, zero + (element)1, zero);
-}
-
-/* Of two numbers; NaN if one of them is. */
-static inline vector smaller(vector a, vector b) {
-    return select_lanes(a != a, a, select_lanes(a < b, a, b));
-}
-static inline vector larger(vector a, vector b) {
-    return select_lanes(a != a, a, select_lanes(a > b, a, b));
-}
-
-static inline vector absolute(vector x) {
-    const vector sign = (vector){0} * (element)-1;
-    return (vector)((vector_bits)x & ~(vector_bits)sign);
-}
-
-/* Near zero by its series: sigmoid would round away what is left there. */
-static inline vector hyperbolic_tangent(vector x) {
-#if PPLCONV_F64
-    for (int64_t j = 0; j < LANES; j++) x[j] = tanh(x[j]);
-    return x;
-#else
-    const vector zero = {0}, one = zero + (element)1, near = zero + (element)0.3;
-    const vector square = x * x;
-    vector p = zero + (element)(-1382.0 / 155925);
-    p = multiply_add(p, square, zero + (element)(62.0 / 2835));
-    p = multiply_add(p, square, zero + (element)(-17.0 / 315));
-    p = multiply_add(p, square, zero + (element)(2.0 / 15));
-    p = multiply_add(p, square, zero + (element)(-1.0 / 3));
-    /* A zero keeps its sign. */
-    const vector small = select_lanes(x == zero, x, multiply_add(p * square, x, x));
-    const vector y = at_most(absolute(x), zero + (element)20);
-    const vector e = exponential(y + y);
-    const vector large = one - (element)2 / (e + one);
-    const vector signed_large = select_lanes(x < zero, -large, large);
-    const vector far = select_lanes(x != x, x, signed_large);
-    return select_lanes(absolute(x) < near, small, far);
-#endif
-}
-
-static inline vector square_root(vector x) {
-#if PPLCONV_VECTOR_BYTES == 64 && PPLCONV_F64
-    return (vector)_mm512_sqrt_pd((__m512d)x);
-#elif PPLCONV_VECTOR_BYTES == 64
-    return (vector)_mm512_sqrt_ps((__m512)x);
-#elif PPLCONV_VECTOR_BYTES == 32 && PPLCONV_F64
-    return (vector)_mm256_sqrt_pd((__m256d)x);
-#elif PPLCONV_VECTOR_BYTES == 32
-    return (vector)_mm256_sqrt_ps((__m256)x);
-#else
-    for (int64_t j = 0; j < LANES; j++) x[j] = OF_LIBRARY(sqrt)(x[j]);
-    return x;
-#endif
-}
-
 static element power(element a, element b) { return OF_LIBRARY(pow)(a, b); }
 
-#define FOR_EACH(expression)                                                                       \
-    for (int64_t i = 0; i < VECTORS; i++) {                                                        \
-        const vector x = a->v[i], y = b->v[i], z = c->v[i];                                        \
-        (void)y;                                                                                   \
-        (void)z;                                                                                   \
-        to->v[i] = (expression);                                                                   \
-    }                                                                                              \
-    break
+#define CASE(name, expression)                                                                     \
+    case PPLCONV_DO_##name:                                                                        \
+        for (int64_t i = 0; i < VECTORS; i++) {                                                    \
+            const vector x = a->v[i], y = b->v[i], z = c->v[i];                                    \
+            (void)y;                                                                               \
+            (void)z;                                                                               \
+            to->v[i] = (expression);                                                               \
+        }                                                                                          \
+        break;
 
 static void run_instruction(chunk *registers, const struct pplconv_instruction *s) {
     const vector zero = {0};
     chunk *to = registers + s->to;
     const chunk *a = registers + s->a, *b = registers + s->b, *c = registers + s->c;
     switch (s->op) {
-    case PPLCONV_DO_COPY:
-        FOR_EACH(x);
-    case PPLCONV_DO_ADD:
-        FOR_EACH(x + y);
-    case PPLCONV_DO_SUBTRACT:
-        FOR_EACH(x - y);
-    case PPLCONV_DO_MULTIPLY:
-        FOR_EACH(x * y);
-    case PPLCONV_DO_DIVIDE:
-        FOR_EACH(x / y);
-    case PPLCONV_DO_MULTIPLY_ADD:
-        FOR_EACH(multiply_add(x, y, z));
-    case PPLCONV_DO_MINIMUM:
-        FOR_EACH(smaller(x, y));
-    case PPLCONV_DO_MAXIMUM:
-        FOR_EACH(larger(x, y));
-    case PPLCONV_DO_CLIP:
-        FOR_EACH(at_most(at_least(x, y), z));
-    case PPLCONV_DO_NEGATE:
-        FOR_EACH(-x);
-    case PPLCONV_DO_ABSOLUTE:
-        FOR_EACH(absolute(x));
-    case PPLCONV_DO_SQUARE_ROOT:
-        FOR_EACH(square_root(x));
+        STRAIGHT_OPERATIONS(CASE)
+        OTHER_OPERATIONS(CASE)
     case PPLCONV_DO_FLOOR:
         by_lanes(to, a, OF_LIBRARY(floor));
         break;
@@ -140,45 +56,18 @@ static void run_instruction(chunk *registers, const struct pplconv_instruction *
             to->v[i / LANES][i % LANES] =
                 power(a->v[i / LANES][i % LANES], b->v[i / LANES][i % LANES]);
         break;
-    case PPLCONV_DO_EXPONENTIAL:
-        FOR_EACH(exponential(x));
     case PPLCONV_DO_LOGARITHM:
         by_lanes(to, a, OF_LIBRARY(log));
         break;
-    case PPLCONV_DO_HYPERBOLIC_TANGENT:
-        FOR_EACH(hyperbolic_tangent(x));
     case PPLCONV_DO_ERROR_FUNCTION:
         by_lanes(to, a, OF_LIBRARY(erf));
         break;
-    case PPLCONV_DO_SIGMOID:
-        FOR_EACH(logistic(x, 0));
-    case PPLCONV_DO_SILU:
-        FOR_EACH(logistic(x, 1));
-    case PPLCONV_DO_HARDSWISH:
-        FOR_EACH(hardswish(x));
-    case PPLCONV_DO_SLOPE:
-        FOR_EACH(piecewise(x, y));
-    case PPLCONV_DO_LESS:
-        FOR_EACH(truth(x < y));
-    case PPLCONV_DO_LESS_OR_EQUAL:
-        FOR_EACH(truth(x <= y));
-    case PPLCONV_DO_EQUAL:
-        FOR_EACH(truth(x == y));
-    case PPLCONV_DO_NOT:
-        FOR_EACH(truth(x == zero));
-    case PPLCONV_DO_AND:
-        FOR_EACH(truth((x != zero) & (y != zero)));
-    case PPLCONV_DO_OR:
-        FOR_EACH(truth((x != zero) | (y != zero)));
-    case PPLCONV_DO_WHERE:
-        FOR_EACH(select_lanes(x != zero, y, z));
     }
 }
 
 /* One element in all lanes. */
 static void fill(chunk *to, const storage *from) {
-    /* Minus zero, not plus: that would take the sign of a zero. */
-    const vector v = load_storage_lanes(from, 1)[0] - (vector){0};
+    const vector v = in_all_lanes(from);
     for (int64_t i = 0; i < VECTORS; i++) to->v[i] = v;
 }
 
@@ -210,6 +99,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_instruction *code = a->code;
     chunk registers[PPLCONV_MOST_REGISTERS];
     const int64_t rows = a->columns > 0 ? a->rows : 0;
+    if (rows > 0 && run_straight(a)) return;
     for (int64_t i = 0; i < rows; i++) {
         for (int64_t k = 0; k < a->input_count; k++) {
             const struct pplconv_stream *s = inputs + k;

@@ -45,6 +45,7 @@ _C_ROW = "qword ptr [rsp - 24]"  # row of C to prefetch next
 _C_ROWS_LEFT = "qword ptr [rsp - 32]"
 _FIRST_TURNS = "qword ptr [rsp - 40]"  # turns that prefetch a row of C each
 _OTHER_TURNS = "qword ptr [rsp - 48]"
+_AHEAD_TURN = "qword ptr [rsp - 56]"  # how far the prefetches of B go on in a turn
 
 Address = Callable[[int, int], str]  # row, step of the turn
 
@@ -139,6 +140,9 @@ class _Gemm(Tile):
             w(f"lea {_MULTIPLES[m]}, [{before} + rcx*2]")
         if self.b_three:
             w(f"lea {self.b_three}, [rdx + rdx*2]")
+        w(f"mov rax, {self.field('b_ahead_ks')}")
+        w(f"shl rax, {self.unroll.bit_length() - 1}")
+        w(f"mov {_AHEAD_TURN}, rax")
 
     def sum(self) -> None:
         """Run over the segments; without any, A and B are the only one."""
@@ -260,7 +264,7 @@ class _Gemm(Tile):
             self.k_step([address(m, u) for m in range(self.mr)], step, tail=False)
         scale = {2: "*2", 4: "*4"}[self.unroll]
         w(f"lea rsi, [rsi + rdx{scale}]")
-        w(f"lea {self.ahead}, [{self.ahead} + rdx{scale}]")
+        w(f"add {self.ahead}, {_AHEAD_TURN}")
         for pointer in self.pointers:
             w(f"lea {pointer}, [{pointer} + r9{scale}]")
 
@@ -273,7 +277,7 @@ class _Gemm(Tile):
         w.label(f"{name}_one")
         self.k_step([self.near_k(m, 0) for m in range(self.mr)], "", tail=tail)
         w("add rsi, rdx")
-        w(f"add {self.ahead}, rdx")
+        w(f"add {self.ahead}, {self.field('b_ahead_ks')}")
         for pointer in self.pointers:
             w(f"add {pointer}, r9")
         w("dec rax")

@@ -7,7 +7,15 @@ class CallSignature:
     """What `inspect.signature` finds as ``__signature__`` of an instance.
 
     ``__call__`` of a compiled class is a slot, which knows only ``*args`` and ``**kwargs``.
+
+    Parameters
+    ----------
+    *optional : str
+        What a call takes beside ``input``; ``residual`` and ``out`` by default.
     """
+
+    def __init__(self, *optional: str) -> None:
+        self._optional = optional or ("residual", "out")
 
     def __get__(self, instance: object, owner: type) -> object:
         caller = next(base for base in owner.__mro__ if "__call__" in vars(base))
@@ -18,5 +26,5 @@ class CallSignature:
         from inspect import Parameter, Signature  # on demand: few programs ask
 
         either = Parameter.POSITIONAL_OR_KEYWORD
-        optional = [Parameter(name, either, default=None) for name in ("residual", "out")]
+        optional = [Parameter(name, either, default=None) for name in self._optional]
         return Signature([Parameter("input", either), *optional])

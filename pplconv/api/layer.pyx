@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""What `Conv2d` and `Linear` have in common: weights kept and packed once, settings, pickles."""
+"""What `Conv2d`, `ConvTranspose2d` and `Linear` share: weights packed once, settings, pickles."""
 
 from pplconv.memory.arrays cimport as_array, conversion, dtype_name
 
@@ -35,7 +35,8 @@ cdef class Layer:
             self.bias = read_only(np.array(self.bias, self.dtype, order="C"))
         # Calls compute with packed copies, so writing to the array that is shown would do nothing.
         self.weight = read_only(np.array(self.weight, self.dtype, order="C", copy=True))
-        self.plans.keep_arrays(self.weight, self.bias)
+        if self.plans is not None:
+            self.plans.keep_arrays(self.weight, self.bias)
         return 0
 
     cdef object shown_plan(self, tuple shape):

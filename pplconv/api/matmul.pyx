@@ -344,6 +344,7 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
     t.clip = activation.clip
     t.slope = activation.slope
     t.activation = activation.kind
+    t.finish_count = 0
     t.filters = NULL
     packed = borrow(schedule.packed_bytes())
     try:

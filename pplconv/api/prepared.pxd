@@ -40,8 +40,8 @@ cdef class PackedWeights:
     cdef int64_t size
     # Owner of `data`: a Buffer, or another object whose memory is held.
     cdef object owner
-    # The weights before packing; `weight` owns them.
-    cdef object weight
+    # The weights before packing, None and NULL where they are not kept; `weight` owns them.
+    cdef readonly object weight
     cdef const char *filters
     cdef View memory
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from ..planner import Plan
 from ..problem import Problem
+from ..schedules.packing import Pack
 from .activation import Activation as Description
 
 class Prepared:
@@ -14,6 +15,9 @@ class Prepared:
     def __new__(
         cls, problem: Problem, plan: Plan, fields: dict[str, Any], most: int
     ) -> Prepared: ...
+    @property
+    def packed_bytes(self) -> int: ...
+    def pack_work(self) -> Pack: ...
 
 class Activation:
     def __new__(cls, description: Description, dtype: str) -> Activation: ...
@@ -21,4 +25,13 @@ class Activation:
 class PackedWeights:
     packing: str
 
-    def __new__(cls, prepared: Prepared, weight: Any, packed: Any = None) -> PackedWeights: ...
+    weight: Any
+
+    def __new__(
+        cls,
+        prepared: Prepared,
+        weight: Any,
+        packed: Any = None,
+        keep: Any = None,
+        consume: bool = False,
+    ) -> PackedWeights: ...

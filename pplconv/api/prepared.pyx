@@ -29,7 +29,14 @@ from pplconv import planner
 from pplconv.algorithms import im2col
 from pplconv.epilogue import KINDS
 from pplconv.memory.dtypes import DTYPES
+from pplconv.memory.mapping import discard
+from pplconv.memory.mapping import release as release_pages
 from pplconv.schedules import compile_plan
+from pplconv.schedules.packing import Pack
+
+cdef enum:
+    # Of large weights, this much is packed at once.
+    PART_BYTES = 1 << 24
 
 
 cdef class Prepared:
@@ -53,6 +60,15 @@ cdef class Prepared:
         for i in range(self.ndim):
             self.input_dims[i] = problem.input_shape[i]
             self.output_dims[i] = self.output_shape[i]
+
+    @property
+    def packed_bytes(self):
+        """Size of the packed weights."""
+        return self.schedule.packed_bytes()
+
+    def pack_work(self):
+        """Packing of the weights as a work of its own, for weights that are computed."""
+        return Pack(self.schedule)
 
 
 cdef class Activation:
@@ -110,19 +126,30 @@ cdef class PackedWeights:
     prepared : Prepared
         A plan with the wanted packing.
     weight : ndarray
-        Contiguous weights (oc, ic / groups, kh, kw), kept and not copied.
+        Contiguous weights (oc, ic / groups, kh, kw), kept and not copied; aligned, unless `packed`
+        is given.
     packed : buffer, optional
         The same weights, packed the same way, in other memory, such as memory that processes share.
         They are used where they lie, and held while this object lives.
+    keep : ndarray, optional
+        The same weights once more, contiguous, in memory where they are better kept than in
+        `weight`, aligned or not. Then they are kept only if loops of this packing read them.
+    consume : bool, optional
+        Whether nobody wants `weight` afterwards, so that its memory may go as it is packed.
 
     Raises
     ------
     ValueError
-        If `packed` is smaller than the plan's packed weights.
+        If `packed` is smaller than the plan's packed weights, or `keep` is not as large as
+        `weight`.
     """
 
-    def __cinit__(self, Prepared prepared, weight, packed=None):
+    def __cinit__(self, Prepared prepared, weight, packed=None, keep=None,
+                  bint consume=False):
         cdef View view
+        cdef const char *filters
+        cdef Py_ssize_t bytes
+        cdef int part, parts
         cdef Buffer buffer
         cdef int team
         cdef Schedule schedule = prepared.schedule
@@ -131,10 +158,19 @@ cdef class PackedWeights:
         self.memory.held = False
         view.held = False
         hold(weight, &view, PyBUF_ND)
-        self.weight = weight
         # The memory stays where it is while the array lives.
-        self.filters = <const char *> view.buffer.buf
+        filters, bytes = <const char *> view.buffer.buf, view.buffer.len
         release(&view)
+        if keep is None:
+            consume = False
+            self.weight, self.filters = weight, filters
+        elif schedule.reads_filters:
+            consume = consume and keep is not weight
+            hold(keep, &view, PyBUF_ND)
+            self.weight, self.filters = keep, <const char *> view.buffer.buf
+            release(&view)
+            if keep.nbytes != bytes:
+                raise ValueError(f"keep has {keep.nbytes} bytes, and weight {bytes}")
         if packed is not None:
             hold(packed, &self.memory, PyBUF_SIMPLE)
             if self.memory.buffer.len < self.size:
@@ -148,7 +184,16 @@ cdef class PackedWeights:
         team = take_team(prepared.threads, prepared.most)
         try:
             buffer = Buffer(self.size)
-            schedule.pack_weights(self.filters, buffer.data, team)
+            if schedule.shape.converts:
+                schedule.pack_weights(filters, buffer.data, team)
+            else:
+                parts = 1 + self.size // PART_BYTES
+                for part in range(parts):
+                    schedule.pack_part(filters, buffer.data, team, part, parts)
+                    # They need not lie beside the packed ones.
+                    release_pages(weight)
+                    if consume:
+                        discard(weight[:schedule.rows_before(part + 1, parts)])
         finally:
             leave_team(team)
         self.owner = buffer
@@ -221,5 +266,6 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.clip = activation.clip
     t.slope = activation.slope
     t.activation = activation.kind
+    t.finish_count = 0
     execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)
     return out

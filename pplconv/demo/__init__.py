@@ -1,16 +1,20 @@
-"""Text detection with a pretrained network in a NumPy pipeline: ``python -m pplconv demo``.
-
-A picture goes through five steps, of which only one is pplconv's:
+"""A page read by three pretrained networks in a NumPy pipeline: ``python -m pplconv demo``.
 
 =============  ===================================================================================
 module         what it does
 =============  ===================================================================================
-`model`        gets the PP-OCRv4 text detector, checks it, brings it to opset 17
-`picture`      reads the picture, makes the network's input, draws the result
-`measure`      runs the network in `onnx.reference`, with the evaluator's own ``Conv`` and with
+`model`        gets the PP-OCRv4 models (`published`), checks them
+`picture`      reads the picture, makes the detector's input
+`regions`      turns the detector's probability map into text regions
+`lines`        cuts lines out of the picture, and makes the other networks' input
+`decoding`     turns the other networks' probabilities into text
+`engines`      runs the networks: `pplconv.InferenceSession`, and onnxruntime where it is installed
+`reading`      the whole page, its stages timed
+`comparison`   whether two engines read the same
+`drawing`      draws boxes and text
+`measure`      runs the detector in `onnx.reference`, with the evaluator's own ``Conv`` and with
                `pplconv.conv2d`, and times the convolutions alone
-`regions`      turns the network's probability map into text regions
-`report`       says what ran, how long it took and how far the two outputs are apart
+`report`       tables: what was read, how long it took
 =============  ===================================================================================
 
 The packages that this needs come with the extra ``demo``; importing this package needs none of

@@ -1,4 +1,4 @@
-"""Arguments of the demo, and its steps in turn."""
+"""Arguments of the demo, and its two parts in turn: the whole page, and the old comparison."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 import contextlib
 import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -18,14 +20,21 @@ from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_conv import Conv as OwnConv
 
 import pplconv
+from pplconv.demo.comparison import differences, largest_shift
+from pplconv.demo.decoding import alphabet_of
+from pplconv.demo.drawing import draw, find_font
+from pplconv.demo.engines import open_onnxruntime, open_pplconv
 from pplconv.demo.errors import DemoError
 from pplconv.demo.measure import ROUNDS, Run, count_convolutions, plan_of, run_network
-from pplconv.demo.model import ensure_model, load_model
-from pplconv.demo.picture import MULTIPLE, draw, load, network_input
+from pplconv.demo.model import ensure_models, load_model
+from pplconv.demo.picture import MULTIPLE, input_size, load, network_input
 from pplconv.demo.progress import Progress
-from pplconv.demo.regions import find_regions
-from pplconv.demo.report import layers_of, table
+from pplconv.demo.reading import read_best, read_page
+from pplconv.demo.report import layers_of, page_table, table, text_table
 from pplconv.integrations.onnx_reference import make_conv
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 __all__ = ["LARGEST_DIFFERENCE", "difference", "main"]
 
@@ -90,8 +99,10 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m pplconv demo",
         description=(
-            "Detect text in a picture with a pretrained network (PP-OCRv4) in the ONNX project's "
-            "NumPy evaluator, with the evaluator's own Conv and with pplconv.conv2d in its place."
+            "Read the text in a picture with three pretrained networks (PP-OCRv4): by "
+            "pplconv.InferenceSession, and by onnxruntime where it is installed. Then run the "
+            "detector in the ONNX project's NumPy evaluator, with the evaluator's own Conv and "
+            "with pplconv.conv2d in its place."
         ),
     )
     parser.add_argument(
@@ -101,15 +112,15 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         type=Path,
         default=Path("pplconv-demo.png"),
-        help="PNG to write the regions to (default: %(default)s)",
+        help="PNG to draw boxes and text in (default: %(default)s)",
     )
     parser.add_argument(
-        "--cache", type=Path, help="folder that keeps the model (default: the user's cache folder)"
+        "--cache", type=Path, help="folder that keeps the models (default: the user's cache folder)"
     )
     parser.add_argument(
         "--threads",
         type=_at_least(1),
-        help="team size, for pplconv and for the BLAS of the evaluator's own Conv alike",
+        help="team size, for pplconv, for onnxruntime and for the BLAS of the evaluator's own Conv",
     )
     parser.add_argument(
         "--side",
@@ -118,7 +129,15 @@ def _parser() -> argparse.ArgumentParser:
         help="pixels that the picture's short side is scaled to (default: %(default)s)",
     )
     parser.add_argument(
-        "--skip-reference", action="store_true", help="run with pplconv only, and compare nothing"
+        "--font", type=Path, help="font of the drawn text (default: one of the system's)"
+    )
+    parser.add_argument(
+        "--skip-onnxruntime", action="store_true", help="read the page with pplconv only"
+    )
+    parser.add_argument(
+        "--skip-reference",
+        action="store_true",
+        help="leave out the detector in NumPy's evaluator, which takes most of a minute",
     )
     return parser
 
@@ -140,52 +159,101 @@ def _run(arguments: argparse.Namespace, progress: Progress) -> int:
         raise DemoError(f"cannot write {output}: it is a folder")
     if not output.absolute().parent.is_dir():
         raise DemoError(f"cannot write {output}: there is no folder {output.absolute().parent}")
+    font = find_font(arguments.font)
     image = load(arguments.image)
     cache = arguments.cache or platformdirs.user_cache_path("pplconv")
     try:
-        model_path = ensure_model(cache, progress)
+        paths = ensure_models(cache, progress)
     except OSError as error:
-        raise DemoError(f"cannot keep the model in {cache}: {error}") from error
-    model = load_model(model_path)
-    x = network_input(image, arguments.side)
+        raise DemoError(f"cannot keep the models in {cache}: {error}") from error
+    _read(arguments, image, paths, font, progress)
+    if not arguments.skip_reference:
+        _compare(arguments, network_input(image, arguments.side), paths[0], progress)
+    return 0
 
-    with _blas(arguments.threads):
-        blas = _describe_blas()
-        own = None
-        if not arguments.skip_reference:
-            own = _network(model, OwnConv, x, "the evaluator's own Conv", progress)
-        ours = _network(model, make_conv(threads=arguments.threads), x, "pplconv", progress)
-    plans = [plan_of(call, arguments.threads) for call in ours.calls]
 
-    regions = find_regions(ours.output[0, 0], image.size)
-    draw(image, regions, output)
-    progress.step(f"picture: {output}")
+def _read(
+    arguments: argparse.Namespace,
+    image: Image.Image,
+    paths: tuple[Path, Path, Path],
+    font: Any,
+    progress: Progress,
+) -> None:
+    """Read the page with each engine, draw it, and print it."""
+    alphabet = alphabet_of(paths[2])
+    names, pages, made = [], [], []
+    # One engine after the other: threads of one that still wait for work would slow the other.
+    for engine in ("pplconv", *(() if arguments.skip_onnxruntime else ("onnxruntime",))):
+        progress.step(f"{engine}: opening the three networks")
+        begin = time.perf_counter()
+        networks = (open_pplconv if engine == "pplconv" else open_onnxruntime)(
+            paths, arguments.threads
+        )
+        if networks is None:
+            progress.update(f"{engine} is not installed: nothing to compare with", last=True)
+            continue
+        made.append(time.perf_counter() - begin)
+        progress.step(f"{engine}: reading the page")
+        page = read_best(partial(read_page, image, arguments.side, networks, alphabet), ROUNDS)
+        progress.update(f"{engine}: {len(page.lines)} lines", last=True)
+        names.append(networks.engine)
+        pages.append(page)
+    ours = pages[0]
+    lacking = draw(image, ours.lines, arguments.output, font)
+    progress.step(f"picture: {arguments.output}")
     progress.close()
 
-    height, width = x.shape[2:]
+    width, height = input_size(image.width, image.height, arguments.side)
     facts = [
         ("picture", f"{arguments.image or 'scikit-image page.png'}, {_size(*image.size)}"),
-        ("network", f"PP-OCRv4 text detector, input {_size(width, height)}"),
-        ("text regions", f"{len(regions)}, drawn in {output}"),
+        ("networks", f"PP-OCRv4 detector at {_size(width, height)}, classifier, recogniser"),
+        ("found", f"{len(ours.lines)} lines, drawn in {arguments.output}"),
+        ("opened in", ", ".join(f"{name} {s:.2f} s" for name, s in zip(names, made, strict=True))),
+        ("threads", str(arguments.threads or "as many as each engine takes by itself")),
+        ("machine", f"{platform.machine()}, Python {platform.python_version()}"),
+        ("times", f"the best of {ROUNDS} pages after a warm-up; all but the networks is shared"),
+    ]
+    if lacking:
+        facts.append(
+            ("letters", f"{lacking} that the font lacks are dots in the picture; see --font")
+        )
+    found = []
+    if len(pages) > 1:
+        found = differences(ours.lines, pages[1].lines)
+        same = f"same texts, boxes {largest_shift(ours.lines, pages[1].lines):.2g} pixels apart"
+        facts.append(("compared", "; ".join(found) if found else same))
+    if ours.lines:
+        print(text_table(names, [page.lines for page in pages]), end="\n\n")
+    print(page_table(names, pages, facts), flush=True)
+    if found:
+        raise DemoError(f"the two engines read the page differently: {'; '.join(found)}")
+
+
+def _compare(arguments: argparse.Namespace, x: np.ndarray, path: Path, progress: Progress) -> None:
+    """Run the detector in the ONNX project's evaluator, with both operators for its Conv."""
+    model = load_model(path)
+    with _blas(arguments.threads):
+        blas = _describe_blas()
+        own = _network(model, OwnConv, x, "the evaluator's own Conv", progress)
+        ours = _network(model, make_conv(threads=arguments.threads), x, "pplconv", progress)
+    plans = [plan_of(call, arguments.threads) for call in ours.calls]
+    progress.close()
+
+    apart = difference(own.output, ours.output)
+    height, width = x.shape[2:]
+    facts = [
+        ("largest difference", f"{apart:.2e} (limit {LARGEST_DIFFERENCE:.0e}) of the outputs"),
+        ("network", f"PP-OCRv4 detector, input {_size(width, height)}"),
         ("pplconv", f"{pplconv.__version__}, {_isas(plans)}, threads {_teams(plans)}"),
         ("evaluator", f"onnx.reference {onnx.__version__}, NumPy {np.__version__}, {blas}"),
-        ("machine", f"{platform.machine()}, Python {platform.python_version()}"),
         ("seconds", f"in Conv alone, the best of {ROUNDS} after a warm-up"),
     ]
-    apart = None
-    if own is not None:
-        apart = difference(own.output, ours.output)
-        facts.insert(
-            0,
-            ("largest difference", f"{apart:.2e} (limit {LARGEST_DIFFERENCE:.0e}) of the outputs"),
-        )
-    layers = layers_of(plans, ours.calls, own.calls if own else None)
-    print(table(layers, facts, compared=own is not None))
-    if apart is not None and not apart <= LARGEST_DIFFERENCE:  # NaN is beyond the limit too
+    print()
+    print(table(layers_of(plans, ours.calls, own.calls), facts))
+    if not apart <= LARGEST_DIFFERENCE:  # NaN is beyond the limit too
         raise DemoError(
             f"the two outputs differ by {apart:.3g}, more than {LARGEST_DIFFERENCE:.0e}"
         )
-    return 0
 
 
 def _network(

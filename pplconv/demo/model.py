@@ -1,4 +1,4 @@
-"""The PP-OCRv4 models: where they come from, and in which form the detector runs.
+"""The PP-OCRv4 models: where they come from, and in which form the evaluator runs the detector.
 
 The weights are those of PaddleOCR's mobile models (the detector: DB head, 62 convolutions, 4.7 MB),
 as exported to ONNX by the RapidOCR project in its wheel on PyPI.  Both are under the Apache
@@ -16,7 +16,7 @@ from pplconv.demo.published import Published, ensure
 if TYPE_CHECKING:
     import onnx
 
-__all__ = ["CLASSIFIER", "DETECTOR", "OPSET", "RECOGNISER", "ensure_model", "load_model"]
+__all__ = ["CLASSIFIER", "DETECTOR", "OPSET", "RECOGNISER", "ensure_models", "load_model"]
 
 _REQUIREMENT = "rapidocr-onnxruntime==1.4.4"
 _FOLDER = "rapidocr_onnxruntime/models/"
@@ -52,30 +52,30 @@ of the picture instead of those that were learned.
 """
 
 
-def ensure_model(cache: Path, progress: Progress) -> Path:
-    """Give the path of the checked detector, downloading it if it is not there.
+def ensure_models(cache: Path, progress: Progress) -> tuple[Path, Path, Path]:
+    """Give the paths of the checked models, downloading those that are not there.
 
     Parameters
     ----------
     cache : Path
-        Folder that keeps the model; made if it does not exist.
+        Folder that keeps the models; made if it does not exist.
     progress : Progress
         Told what is being done.
 
     Returns
     -------
-    Path
-        The model's file, whose SHA-256 is that of the published one.
+    tuple of Path
+        Files of detector, classifier and recogniser, whose SHA-256 are those of the published ones.
 
     Raises
     ------
     DemoError
-        If the model cannot be downloaded or is not the expected one.
+        If a model cannot be downloaded or is not the expected one.
     OSError
         If the folder cannot be written.
     """
-    (path,) = ensure([DETECTOR], cache, progress)
-    return path
+    detector, classifier, recogniser = ensure([DETECTOR, CLASSIFIER, RECOGNISER], cache, progress)
+    return detector, classifier, recogniser
 
 
 def load_model(path: Path) -> onnx.ModelProto:

@@ -1,20 +1,16 @@
-"""From a picture to the network's input, and from regions to a picture of them."""
+"""From a picture to the networks' input."""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Sequence
-from itertools import cycle
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from pplconv.demo.errors import DemoError
-from pplconv.demo.files import write_whole
-from pplconv.demo.regions import Region
 
-__all__ = ["draw", "input_size", "load", "network_input"]
+__all__ = ["input_size", "load", "network_input", "normalised"]
 
 MULTIPLE = 32
 """The network halves its input five times, and adds the halves up again."""
@@ -24,11 +20,6 @@ LONGEST = 4
 
 _MEAN = 0.5
 _DEVIATION = 0.5
-
-# Two colours in turn, as regions of curved lines overlap.
-_COLOURS = ((214, 40, 40), (30, 90, 200))
-_FILL_OPACITY = 40
-_READABLE = 1200
 
 
 def load(path: Path | None) -> Image.Image:
@@ -114,46 +105,22 @@ def network_input(image: Image.Image, side: int) -> np.ndarray:
         The channels blue, green and red, between -1 and 1.
     """
     width, height = image.size
-    scaled = image.resize(input_size(width, height, side), Image.Resampling.BILINEAR)
-    pixels = np.asarray(scaled, dtype=np.float32) / np.float32(255)
-    normal = (pixels - np.float32(_MEAN)) / np.float32(_DEVIATION)
-    return np.ascontiguousarray(normal[:, :, ::-1].transpose(2, 0, 1)[np.newaxis])
+    return normalised(image.resize(input_size(width, height, side), Image.Resampling.BILINEAR))
 
 
-def draw(image: Image.Image, regions: Sequence[Region], path: Path) -> None:
-    """Write the picture with its regions marked.
+def normalised(image: Image.Image) -> np.ndarray:
+    """Give the pixels of a picture as all three networks were trained on them.
 
     Parameters
     ----------
     image : PIL.Image.Image
-        The picture, in RGB.  A small one is enlarged by a whole number, for lines to be thin.
-    regions : sequence of Region
-        Regions in the coordinates of `image`.
-    path : Path
-        PNG file to write, in full or not at all.
+        A picture in RGB.
 
-    Raises
-    ------
-    DemoError
-        If the file cannot be written.
+    Returns
+    -------
+    ndarray of shape (1, 3, H, W), float32
+        The channels blue, green and red, between -1 and 1.
     """
-    factor = max(1, -(-_READABLE // max(image.size)))
-    page = image.resize((image.width * factor, image.height * factor), Image.Resampling.BICUBIC)
-    marks = Image.new("RGBA", page.size)
-    pen = ImageDraw.Draw(marks)
-    width = max(2, max(page.size) // 600)
-    polygons = [
-        [(float(x) * factor, float(y) * factor) for x, y in region.corners] for region in regions
-    ]
-    # Drawing replaces what was there, opacity included, so lines come after all fills.
-    for corners, colour in zip(polygons, cycle(_COLOURS), strict=False):
-        pen.polygon(corners, fill=(*colour, _FILL_OPACITY))
-    for corners, colour in zip(polygons, cycle(_COLOURS), strict=False):
-        pen.line([*corners, corners[0]], fill=(*colour, 255), width=width, joint="curve")
-    result = Image.alpha_composite(page.convert("RGBA"), marks).convert("RGB")
-    content = io.BytesIO()
-    result.save(content, format="PNG")
-    try:
-        write_whole(path, content.getvalue())
-    except OSError as error:
-        raise DemoError(f"cannot write {path}: {error}") from error
+    pixels = np.asarray(image, dtype=np.float32) / np.float32(255)
+    normal = (pixels - np.float32(_MEAN)) / np.float32(_DEVIATION)
+    return np.ascontiguousarray(normal[:, :, ::-1].transpose(2, 0, 1)[np.newaxis])

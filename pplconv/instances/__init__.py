@@ -8,6 +8,7 @@
 ``arguments.py``       checks of the pool's arguments
 ``requests.py``        requests and their bounded queue; `QueueFull`, `PoolClosed`
 ``dispatcher.py``      the thread of an instance: takes requests, has them run, answers them
+``batching.py``       requests joined into one call, and its result divided
 ``worker.py``          `Worker`: runs requests for a dispatcher; `WorkerDied`
 ``threaded.py``        workers of thread mode: the model of their node, called in the thread
 ``process.py``         workers of process mode: started, replaced, ended, their memory freed

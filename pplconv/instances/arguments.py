@@ -26,15 +26,17 @@ def check_factory(factory: object) -> None:
         raise _no_factory(factory, error) from None
 
 
-def make_model(factory: Callable[[], object]) -> Callable[..., Any]:
-    """Call the factory.
+def make_model(
+    factory: Callable[[], object], check: Callable[[object], None] | None = None
+) -> Callable[..., Any]:
+    """Call the factory, and let `check` refuse what it makes.
 
     Raises
     ------
     TypeError
         If it makes no callable, or seems to be a model itself.
     BaseException
-        What the factory raised.
+        What the factory or `check` raised.
     """
     try:
         model = factory()
@@ -45,6 +47,8 @@ def make_model(factory: Callable[[], object]) -> Callable[..., Any]:
         raise _no_factory(factory, error) from error
     if not callable(model):
         raise TypeError(f"factory must return a callable, got {type(model).__name__}")
+    if check is not None:
+        check(model)
     return model
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from typing import Any
 
+from .batching import Batching, gather, join, split
 from .requests import Request, RequestQueue
 from .statistics import InstanceStatistics, Record
 from .worker import Worker, WorkerDied
@@ -18,6 +19,9 @@ _LOGGER = logging.getLogger("concurrent.futures")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
 """Seconds for which an instance without a worker leaves requests to other instances."""
+
+_ATTEMPTS = 3
+"""How often a worker is made for a request that no other instance has."""
 
 
 class Dispatcher:
@@ -37,6 +41,8 @@ class Dispatcher:
         What the dispatchers know of the pool's end.
     retries : int
         How often a request is run again if its worker dies before the answer.
+    batching : Batching
+        How requests are joined.
     release : callable
         Gives back the cores of the instance; called when its thread has ended.
     """
@@ -49,17 +55,20 @@ class Dispatcher:
         threads: int,
         closing: Closing,
         retries: int,
+        batching: Batching,
         release: Callable[[], None],
     ) -> None:
         self.release = release
         self.started: Future[None] = Future()
-        self.current: Request | None = None
+        # Taken from the queue and not yet answered.
+        self.current: list[Request] = []
         self._index = index
         self._queue = queue
         self._make_worker = make_worker
         self._threads = threads
         self._closing = closing
         self._retries = retries
+        self._batching = batching
         self._record = Record()
         self._worker: Worker | None = None
         self._node: int | None = None
@@ -78,15 +87,16 @@ class Dispatcher:
             self._node, self._cores, self._threads,
         )  # fmt: skip
 
-    def abandon(self, error: BaseException) -> bool:
-        """Answer the running request with `error`, and give its worker up; False if none runs."""
-        request, worker = self.current, self._worker
-        if request is None or not self.thread.is_alive():
-            return False
-        answer(request.future, error=error)
+    def abandon(self, error: BaseException) -> int:
+        """Answer the running requests with `error`, give their worker up, and count them."""
+        requests, worker = self.current, self._worker
+        if not requests or not self.thread.is_alive():
+            return 0
+        for request in requests:
+            answer(request.future, error=error)
         if worker is not None:
             worker.abandon()
-        return True
+        return len(requests)
 
     def _main(self) -> None:
         self._queue.takers.add(threading.get_ident())
@@ -107,7 +117,7 @@ class Dispatcher:
     def _serve_all(self) -> None:
         pause = _FIRST_PAUSE
         while (request := self._queue.take()) is not None:
-            self._serve(request)
+            self._serve(gather(self._queue, request, self._batching))
             del request  # idle instances keep no arrays alive
             if self._worker is not None:
                 pause = _FIRST_PAUSE
@@ -116,24 +126,49 @@ class Dispatcher:
                 self._closing.event.wait(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _serve(self, request: Request) -> None:
-        future = request.future
-        try:
-            if not future.set_running_or_notify_cancel():
-                return
-        except InvalidStateError:  # set by somebody else
+    def _serve(self, requests: list[Request]) -> None:
+        """Answer the requests of one call."""
+        self.current = [request for request in requests if _begun(request.future)]
+        requests.clear()
+        call = self.current.copy()
+        if len(call) > 1 and self._serve_joined(call):
             return
-        self.current = request
+        while call and not self._closing.abandoned:  # else they are answered
+            self._serve_alone(call.pop(0))
+        self.current = []
+
+    def _serve_joined(self, requests: list[Request]) -> bool:
+        """Answer requests by one call; False if they must be run one by one."""
+        failure = None
+        results: list[Any] | None = None
+        try:
+            results = split(self._run((join(requests),), {}), requests)
+        except WorkerDied as death:
+            failure = death
+        except BaseException:  # of which request is not known
+            return False
+        if failure is None and results is None:
+            return False
+        for index in range(len(requests)):
+            self._answer(requests[index], None if results is None else results[index], failure)
+        # A failure's traceback holds this frame, which must not hold the failure in turn.
+        requests.clear()
+        del failure
+        return True
+
+    def _serve_alone(self, request: Request) -> None:
         result, failure = None, None
         try:
             result = self._run(request.args, request.kwargs)
         except BaseException as error:  # the model's: an instance outlives even SystemExit
             failure = error
+        self._answer(request, result, failure)
+        del request, failure  # as above
+
+    def _answer(self, request: Request, result: Any, failure: BaseException | None) -> None:
         self._record.add(time.perf_counter() - request.submitted, failed=failure is not None)
-        self.current = None
-        answer(future, result, failure)
-        # A failure's traceback holds this frame, which must not hold the failure in turn.
-        del request, future, failure
+        self.current = [other for other in self.current if other is not request]
+        answer(request.future, result, failure)
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have a request run, and again if the worker dies, as often as the pool allows."""
@@ -142,7 +177,7 @@ class Dispatcher:
             self._drop(1.0)  # that worker has not seen this request, so no request runs twice
         while True:
             if self._worker is None:
-                self._replace()
+                self._replace(_ATTEMPTS)
             assert self._worker is not None
             try:
                 return self._worker.run(args, kwargs)
@@ -170,13 +205,17 @@ class Dispatcher:
         self._node, self._cores = worker.node, worker.cores
         return worker
 
-    def _replace(self) -> None:
-        try:
-            self._worker = self._make()
-        except Exception as error:
-            raise WorkerDied(
-                f"instance {self._index}: the worker died, and there is no other: {error}"
-            ) from error
+    def _replace(self, attempts: int = 1) -> None:
+        """Make another worker; whoever killed the last may kill this before it is ready."""
+        while self._worker is None:
+            try:
+                self._worker = self._make()
+            except Exception as error:
+                attempts -= 1
+                if not attempts or self._closing.event.wait(_FIRST_PAUSE):
+                    raise WorkerDied(
+                        f"instance {self._index}: the worker died, and there is no other: {error}"
+                    ) from error
         self._record.replaced += 1
 
     def _replaced(self) -> bool:
@@ -222,6 +261,14 @@ class Closing:
         if self._deadline is None:
             return self._timeout
         return max(0.0, self._deadline - time.monotonic())
+
+
+def _begun(future: Future[Any]) -> bool:
+    """Begin with a request; False if it was cancelled, or set by somebody else."""
+    try:
+        return future.set_running_or_notify_cancel()
+    except InvalidStateError:
+        return False
 
 
 def answer(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:

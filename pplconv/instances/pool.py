@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import functools
 import importlib
 import math
@@ -16,12 +15,12 @@ from threading import TIMEOUT_MAX, current_thread
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
-from . import lifetime
+from . import batching, lifetime
 from .arguments import check_factory, integer, number_or_auto, one_of, seconds
 from .claims import divide
 from .dispatcher import Closing, Dispatcher, answer
 from .placement import Placement
-from .requests import PoolClosed, Request, RequestQueue
+from .requests import PoolClosed, Request, RequestQueue, cancel
 from .statistics import InstanceStatistics
 from .worker import Worker
 
@@ -62,6 +61,14 @@ class InstancePool(Generic[_Result]):
         reason. **By default once**, so a model that changes something outside
         its process (a database, a file) may do so twice; 0 runs no request twice. The future of
         a request that is given up holds `WorkerDied`.
+    max_batch : int, optional
+        Requests are joined along the first dimension of their arrays, up to so many rows in a call
+        of the model, if their only argument is an array or a dict of arrays with as many rows
+        each, and the other dimensions agree. Calls have a power of two of rows, where requests
+        allow it, so that a model meets few shapes. By default 1: none are joined.
+    max_delay : float, optional
+        Seconds after its arrival for which a request may wait for others to join. By default 0:
+        only those are joined that wait already.
 
     Raises
     ------
@@ -100,6 +107,10 @@ class InstancePool(Generic[_Result]):
     requests leave at least one core idle; so a request need not wait for a processor to wake. Idle
     pools use no processor.
 
+    `max_batch` is for models that compute each row by itself. Answers have the bits of the joined
+    call, as sums may run in another order for another number of rows. If a joined call raises, or
+    what it returns has other rows, each of its requests is run alone.
+
     Examples
     --------
     >>> import numpy as np, pplconv
@@ -122,6 +133,8 @@ class InstancePool(Generic[_Result]):
         full: Literal["block", "raise"] = "block",
         shutdown_timeout: float = 30.0,
         retries: int = 1,
+        max_batch: int = 1,
+        max_delay: float = 0.0,
     ) -> None:
         check_factory(factory)
         asked = number_or_auto("instances", instances), number_or_auto("threads", threads)
@@ -130,6 +143,10 @@ class InstancePool(Generic[_Result]):
         self._patience = math.inf if one_of("full", full, ("block", "raise")) == "block" else 0.0
         self._timeout = seconds("shutdown_timeout", shutdown_timeout)
         retries = integer("retries", retries, least=0)
+        joining = batching.Batching(
+            integer("max_batch", max_batch), seconds("max_delay", max_delay)
+        )
+        check = batching.check_model if joining.most > 1 else None
         self._closing = Closing(self._timeout)
         self._forked = False
         divided, hold = divide(*asked, bool(pin))
@@ -137,7 +154,7 @@ class InstancePool(Generic[_Result]):
         count = len(divided.placements)
         self._queue = RequestQueue(max(64, 4 * count) if size is None else size)
         try:
-            make_worker = _maker(mode)(factory, divided.placements, divided.threads)
+            make_worker = _maker(mode)(factory, divided.placements, divided.threads, check)
         except BaseException:
             for placement in divided.placements:
                 hold.release(placement.cores)
@@ -145,7 +162,7 @@ class InstancePool(Generic[_Result]):
         self._dispatchers = tuple(
             Dispatcher(
                 index, self._queue, make_worker, divided.threads, self._closing, retries,
-                functools.partial(hold.release, placement.cores),
+                joining, functools.partial(hold.release, placement.cores),
             )
             for index, placement in enumerate(divided.placements)
         )  # fmt: skip
@@ -317,7 +334,7 @@ class InstancePool(Generic[_Result]):
         self._queue.stop(len(self))
         if cancel_pending:
             for request in self._queue.drain():
-                _cancel(request.future)
+                cancel(request.future)
         if self._join(deadline):
             return
         self._closing.abandoned = True
@@ -364,7 +381,10 @@ class InstancePool(Generic[_Result]):
         self._dropped.detach()
 
 
-_Maker = Callable[[Callable[[], Any], Sequence[Placement], int], Callable[[int], Worker]]
+_Maker = Callable[
+    [Callable[[], Any], Sequence[Placement], int, Callable[[object], None] | None],
+    Callable[[int], Worker],
+]
 
 
 def _maker(mode: str) -> _Maker:
@@ -375,12 +395,3 @@ def _maker(mode: str) -> _Maker:
         {"thread": "make_thread_workers", "process": "make_process_workers"}[mode],
     )
     return maker
-
-
-def _cancel(future: Future[Any]) -> None:
-    """Cancel a future unless somebody else has set it, and tell those who wait for several."""
-    future.cancel()
-    try:
-        future.set_running_or_notify_cancel()
-    except concurrent.futures.InvalidStateError:  # set by somebody else
-        return

@@ -45,6 +45,7 @@ def make_process_workers(
     factory: Callable[[], Callable[..., object]],
     placements: Sequence[Placement],
     threads: int,
+    check: Callable[[object], None] | None = None,
 ) -> ProcessWorkers:
     """Prepare instances that run in processes of their own, started by spawn.
 
@@ -58,6 +59,8 @@ def make_process_workers(
         Where each worker runs: bound to the cores that it names, with weights on their node.
     threads : int
         The team of each worker.
+    check : callable, optional
+        Raises if the model will not do.
 
     Returns
     -------
@@ -71,7 +74,7 @@ def make_process_workers(
     MemoryError
         If there is no memory to share the model in.
     """
-    return ProcessWorkers(factory, placements, threads)
+    return ProcessWorkers(factory, placements, threads, check)
 
 
 class ProcessWorkers:
@@ -79,7 +82,7 @@ class ProcessWorkers:
 
     Parameters
     ----------
-    factory, placements, threads
+    factory, placements, threads, check
         See `make_process_workers`.
     """
 
@@ -88,6 +91,7 @@ class ProcessWorkers:
         factory: Callable[[], Callable[..., object]],
         placements: Sequence[Placement],
         threads: int,
+        check: Callable[[object], None] | None = None,
     ) -> None:
         self._factory = factory
         self._placements = list(placements)
@@ -98,7 +102,7 @@ class ProcessWorkers:
         self._spare = SpareCores(min(share, usable_cores(machine)), threads)
         # The tolerance around the code that makes the pool: workers do not run inside it.
         self._tolerance = scoped_tolerance()
-        parcel, self._is_factory = _take_apart(factory, threads)
+        parcel, self._is_factory = _take_apart(factory, threads, check)
         self._laid = parcel.laid
         self._size = parcel.size
         self._held = _Held()
@@ -222,9 +226,11 @@ class _Held:
             os.close(self.segments.popitem()[1])
 
 
-def _take_apart(factory: Callable[[], object], threads: int) -> tuple[Parcel, bool]:
+def _take_apart(
+    factory: Callable[[], object], threads: int, check: Callable[[object], None] | None
+) -> tuple[Parcel, bool]:
     """Take the model apart or, if that fails, the factory; return which one it was, too."""
-    model = make_model(factory)
+    model = make_model(factory, check)
     try:
         return Parcel(model, threads=threads), False
     except MemoryError:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import threading
 import time
-from concurrent.futures import Future
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -16,6 +18,13 @@ class QueueFull(RuntimeError):
 
 class PoolClosed(RuntimeError):
     """The pool is closed: it takes no request, or gave up the one whose future holds this."""
+
+
+class _Mark:
+    """Stands in the queue for a request that was put back."""
+
+
+_MARK = _Mark()
 
 
 class Request:
@@ -54,7 +63,9 @@ class RequestQueue:
         self.takers: set[int] = set()
         """Threads that empty the queue: none of them may wait for room."""
         self.stopped = False
-        self._items: SimpleQueue[Request | None] = SimpleQueue()
+        self._items: SimpleQueue[Request | _Mark | None] = SimpleQueue()
+        # What was put back comes before all items, which have a mark for each of these.
+        self._front: deque[Request | None] = deque()
         self._mutex = threading.Lock()
         self._room = threading.Condition(self._mutex)
         self._waiting = 0
@@ -79,11 +90,41 @@ class RequestQueue:
 
     def take(self) -> Request | None:
         """Wait for a request; None means that no more will come."""
-        request = self._items.get()
+        return self._taken(self._items.get())
+
+    def take_within(self, timeout: float) -> Request | None:
+        """Take a request that is there within `timeout` seconds; None if none is, or none will be.
+
+        Parameters
+        ----------
+        timeout : float
+            Seconds; 0 or less not to wait.
+        """
+        try:
+            request = self._taken(self._items.get(timeout > 0, timeout if timeout > 0 else None))
+        except Empty:
+            return None
+        if request is None:
+            self._items.put(None)  # `take` meets it again; nothing follows the end
+        return request
+
+    def _taken(self, item: Request | _Mark | None) -> Request | None:
         with self._mutex:
+            if self._front:
+                if not isinstance(item, _Mark):
+                    self._front.append(item)
+                item = self._front.popleft()
             if self._waiting:
                 self._room.notify()
-        return request
+        assert not isinstance(item, _Mark)
+        return item
+
+    def put_back(self, requests: Sequence[Request]) -> None:
+        """Put taken requests back, before all others; anybody may take them, whatever the bound."""
+        with self._mutex:
+            self._front.extendleft(reversed(requests))
+            for _ in requests:
+                self._items.put(_MARK)
 
     def stop(self, takers: int) -> None:
         """Refuse requests from now on; after the last, each of `takers` threads takes None."""
@@ -106,7 +147,7 @@ class RequestQueue:
         requests, ends = [], 0
         try:
             while True:
-                request = self._items.get_nowait()
+                request = self._taken(self._items.get_nowait())
                 if request is None:
                     ends += 1
                 else:
@@ -133,3 +174,12 @@ class RequestQueue:
             raise
         finally:
             self._waiting -= 1
+
+
+def cancel(future: Future[Any]) -> None:
+    """Cancel a future unless somebody else has set it, and tell those who wait for several."""
+    future.cancel()
+    try:
+        future.set_running_or_notify_cancel()
+    except InvalidStateError:  # set by somebody else
+        return

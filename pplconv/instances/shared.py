@@ -17,10 +17,12 @@ import struct
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ..sharing import PreparedPickler
 
 __all__ = ["FLAT", "Laid", "Parcel", "create", "map_segment", "seal", "unpack"]
 
@@ -115,25 +117,6 @@ class Laid(NamedTuple):
     buffers: int
 
 
-class _Pickler(pickle.Pickler):
-    """Leaves the memory of arrays out, and keeps more of some objects than a pickle would."""
-
-    def __init__(
-        self, file: io.BytesIO, keep: Callable[[pickle.PickleBuffer], bool], threads: int | None
-    ) -> None:
-        super().__init__(file, 5, buffer_callback=keep)
-        self._threads = threads
-
-    def reducer_override(self, obj: Any) -> Any:
-        """Reduce objects that have a better way than their own ``__reduce_ex__``."""
-        if type(obj) is np.ndarray and not obj.flags.forc and not obj.dtype.hasobject:
-            # NumPy would take it to pieces in the stream, several times over.
-            return obj.copy().__reduce_ex__(5)
-        if self._threads is not None and hasattr(type(obj), "__reduce_prepared__"):
-            return obj.__reduce_prepared__(self._threads)
-        return NotImplemented
-
-
 class Parcel:
     """An object taken apart and ready to be written, before there is a place for it.
 
@@ -159,7 +142,7 @@ class Parcel:
         self._end = 0
         self._inline = inline
         stream = io.BytesIO()
-        _Pickler(stream, self._keep, threads).dump(obj)
+        PreparedPickler(stream, self._keep, threads).dump(obj)
         self._stream = stream.getbuffer()
         self._tail = struct.pack(f"={len(self._table)}q", *self._table)
         self.laid = Laid(self._end, self._stream.nbytes, len(self._parts))

@@ -17,7 +17,10 @@ Model = Callable[..., Any]
 
 
 def make_thread_workers(
-    factory: Callable[[], Model], placements: Sequence[Placement], threads: int
+    factory: Callable[[], Model],
+    placements: Sequence[Placement],
+    threads: int,
+    check: Callable[[object], None] | None = None,
 ) -> Callable[[int], Worker]:
     """Prepare workers that share one model on each node.
 
@@ -30,13 +33,15 @@ def make_thread_workers(
         Where each worker runs.
     threads : int
         Size of each worker's team.
+    check : callable, optional
+        Raises if the model will not do.
 
     Returns
     -------
     callable
         Makes the worker of an index, for the calling thread.
     """
-    models = {placement.node: _Shared(factory) for placement in placements}
+    models = {placement.node: _Shared(factory, check) for placement in placements}
     # Of the code that makes the pool: the instances' threads have a context of their own.
     spent = scoped_tolerance()
 
@@ -99,8 +104,11 @@ class ThreadWorker(Worker):
 class _Shared:
     """A model that is made by the first who asks, or its failure."""
 
-    def __init__(self, factory: Callable[[], Model]) -> None:
+    def __init__(
+        self, factory: Callable[[], Model], check: Callable[[object], None] | None
+    ) -> None:
         self._factory = factory
+        self._check = check
         self._lock = threading.Lock()
         self._model: Model | None = None
         self._error: BaseException | None = None
@@ -111,7 +119,7 @@ class _Shared:
                 raise self._error
             if self._model is None:
                 try:
-                    self._model = make_model(self._factory)
+                    self._model = make_model(self._factory, self._check)
                 except BaseException as error:
                     self._error = error
                     raise

@@ -1,16 +1,18 @@
-"""`Conv` for the NumPy evaluator of the ONNX project, computed by `pplconv.conv2d`.
+"""`Conv` and `ConvTranspose` for the NumPy evaluator of the ONNX project, computed by pplconv.
 
 The evaluator takes replacements for its operators as classes::
 
     from onnx.reference import ReferenceEvaluator
-    from pplconv.integrations.onnx_reference import Conv
+    from pplconv.integrations.onnx_reference import Conv, ConvTranspose
 
-    evaluator = ReferenceEvaluator(model, new_ops=[Conv])
+    evaluator = ReferenceEvaluator(model, new_ops=[Conv, ConvTranspose])
 
-Two-dimensional convolutions in float16, float32 and float64 go to `pplconv.conv2d`; all else that
-ONNX calls ``Conv`` (other ranks, other types) is left to the evaluator's own operator.
+Two-dimensional convolutions in float16, float32 and float64 go to `pplconv.conv2d` and
+`pplconv.conv_transpose2d`; all else that ONNX calls by these names (other ranks, other types) is
+left to the evaluator's own operators.
 
-Two things to know of the evaluator itself: in models below opset 14 it computes
+Three things to know of the evaluator itself: its own ``ConvTranspose`` gives wrong results for
+groups (onnx 1.23), which the one here does not; in models below opset 14 it computes
 ``BatchNormalization`` in its training form, so convert such models with `onnx.version_converter`
 first; and before onnx 1.23 its own ``Conv`` gives wrong shapes for kernels of even size, which the
 one here does not.
@@ -23,10 +25,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from onnx.reference.ops.op_conv import Conv as OwnConv
+from onnx.reference.ops.op_conv_transpose import ConvTranspose as OwnConvTranspose
 
 import pplconv
 
-__all__ = ["Conv", "conv2d_keywords", "make_conv"]
+__all__ = [
+    "Conv",
+    "ConvTranspose",
+    "conv2d_keywords",
+    "conv_transpose2d_keywords",
+    "make_conv",
+    "make_conv_transpose",
+]
 
 _SUPPORTED = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 _AUTO_PADDING = {"VALID": "valid", "SAME_UPPER": "same_upper", "SAME_LOWER": "same_lower"}
@@ -71,11 +81,7 @@ class Conv(OwnConv):
                 X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides
             )
             return result
-        if kernel_shape is not None and tuple(kernel_shape) != W.shape[2:]:
-            raise ValueError(
-                f"kernel_shape is {tuple(kernel_shape)}, but W has the shape {W.shape}: expected "
-                f"{W.shape[2:]}"
-            )
+        _check_kernel_shape(kernel_shape, W)
         y = pplconv.conv2d(
             X,
             W,
@@ -86,6 +92,68 @@ class Conv(OwnConv):
             threads=self.threads,
         )
         return (y,)
+
+
+class ConvTranspose(OwnConvTranspose):
+    """The ONNX operator ``ConvTranspose`` (opsets 1, 11 and 22) on `pplconv.conv_transpose2d`.
+
+    As with `Conv`, a subclass has to have the same name; `make_conv_transpose` makes such.
+
+    Attributes
+    ----------
+    threads, algorithm, tolerance
+        As in `pplconv.conv_transpose2d`.
+    """
+
+    threads: ClassVar[int | None] = None
+    algorithm: ClassVar[str] = "auto"
+    tolerance: ClassVar[float | None] = None
+
+    # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
+    def _run(
+        self,
+        X: np.ndarray,
+        W: np.ndarray,
+        B: np.ndarray | None = None,
+        auto_pad: str | None = None,
+        dilations: Sequence[int] | None = None,
+        group: int | None = None,
+        kernel_shape: Sequence[int] | None = None,
+        output_padding: Sequence[int] | None = None,
+        output_shape: Sequence[int] | None = None,
+        pads: Sequence[int] | None = None,
+        strides: Sequence[int] | None = None,
+    ) -> tuple[np.ndarray]:
+        if X.ndim != 4 or X.dtype not in _SUPPORTED:
+            own: Any = super()._run
+            result: tuple[np.ndarray] = own(
+                X, W, B, auto_pad, dilations, group, kernel_shape, output_padding, output_shape,
+                pads, strides,
+            )  # fmt: skip
+            return result
+        _check_kernel_shape(kernel_shape, W)
+        keywords = conv_transpose2d_keywords(
+            X.shape[2:], W.shape[2:], auto_pad, dilations, group, output_padding, output_shape,
+            pads, strides,
+        )  # fmt: skip
+        y = pplconv.conv_transpose2d(
+            X,
+            W,
+            B,
+            **keywords,
+            algorithm=self.algorithm,
+            tolerance=self.tolerance,
+            threads=self.threads,
+        )
+        return (y,)
+
+
+def _check_kernel_shape(kernel_shape: Sequence[int] | None, weight: np.ndarray) -> None:
+    if kernel_shape is not None and tuple(kernel_shape) != weight.shape[2:]:
+        raise ValueError(
+            f"kernel_shape is {tuple(kernel_shape)}, but W has the shape {weight.shape}: expected "
+            f"{weight.shape[2:]}"
+        )
 
 
 def make_conv(
@@ -111,6 +179,82 @@ def make_conv(
     """
     settings = {"threads": threads, "algorithm": algorithm, "tolerance": tolerance}
     return type("Conv", (Conv,), {"__doc__": Conv.__doc__, "__module__": __name__, **settings})
+
+
+def make_conv_transpose(
+    *, threads: int | None = None, algorithm: str = "auto", tolerance: float | None = None
+) -> type[ConvTranspose]:
+    """Make a ``ConvTranspose`` for ``new_ops`` with settings of its own.
+
+    Parameters
+    ----------
+    threads, algorithm, tolerance
+        As for `make_conv`.
+
+    Returns
+    -------
+    type
+        A subclass of `ConvTranspose`. The settings are checked by `pplconv.conv_transpose2d` when
+        the model runs.
+    """
+    settings = {"threads": threads, "algorithm": algorithm, "tolerance": tolerance}
+    own = {"__doc__": ConvTranspose.__doc__, "__module__": __name__, **settings}
+    return type("ConvTranspose", (ConvTranspose,), own)
+
+
+def conv_transpose2d_keywords(
+    size: Sequence[int],
+    kernel: Sequence[int],
+    auto_pad: str | None = None,
+    dilations: Sequence[int] | None = None,
+    group: int | None = None,
+    output_padding: Sequence[int] | None = None,
+    output_shape: Sequence[int] | None = None,
+    pads: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """Translate the attributes of a two-dimensional ``ConvTranspose`` to `conv_transpose2d`'s.
+
+    Parameters
+    ----------
+    size, kernel : sequence of 2 int
+        Height and width of the input, and of the weights.
+    auto_pad : {"NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER"}, optional
+        How padding is found; all but ``NOTSET``, the default, override `pads`.
+    dilations, strides, output_padding : sequence of 2 int, optional
+        In rows and columns; 1, 1 and 0 by default.
+    group : int, optional
+        Number of groups; 1 by default.
+    output_shape : sequence of 2 int, optional
+        Height and width of the output; it overrides `pads`. What is to be cut off is cut off on
+        both sides, the odd pixel at the end with ``SAME_UPPER`` and at the beginning otherwise.
+    pads : sequence of 4 int, optional
+        Padding as (top, left, bottom, right), in pixels; none by default.
+
+    Returns
+    -------
+    dict
+        The arguments ``stride``, ``padding``, ``output_padding``, ``dilation`` and ``groups``.
+
+    Raises
+    ------
+    ValueError
+        If `auto_pad` is not one of the four, or an attribute has not one entry for each side.
+    """
+    keywords = conv2d_keywords(auto_pad, dilations, group, pads, strides)
+    more = _entries("output_padding", output_padding, 2, 0)
+    if output_shape:
+        wanted = _entries("output_shape", output_shape, 2, 0)
+        sides, added = [], []
+        for n, k, s, d, m, out in zip(
+            size, kernel, keywords["stride"], keywords["dilation"], more, wanted, strict=True
+        ):
+            total = (n - 1) * s + (k - 1) * d + 1 + m - out
+            small, large = max(total, 0) // 2, -(-max(total, 0) // 2)
+            sides.append((small, large) if auto_pad == "SAME_UPPER" else (large, small))
+            added.append(m + max(-total, 0))
+        keywords["padding"], more = (sides[0], sides[1]), (added[0], added[1])
+    return {**keywords, "output_padding": more}
 
 
 def conv2d_keywords(

@@ -12,6 +12,7 @@ module              what lives there
 `opsets`            models of older opsets brought to one
 `folding`           what depends on constants alone is computed, within bounds
 `shapes`            shapes that a file claims, and those that are inferred
+`contradictions`    shapes that contradict one another, where ONNX's inference lets them pass
 `padding`           ``auto_pad`` and ``output_shape`` in numbers
 `values`            what is known of a graph's values: constants, shapes, channels
 `rules`             the rules of rewriting, one module for each family
@@ -27,7 +28,6 @@ module              what lives there
 `storage`           arrays before they have memory: shapes, strides, buffers
 `arena`             buffers that do not live at the same time share memory
 `compiling`         from a graph to a program
-`program`           steps compiled: one list of phases for one team, without the GIL
 `report`            `NetworkPlan`: how a network runs, for people
 ==================  ============================================================================
 

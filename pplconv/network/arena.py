@@ -1,10 +1,15 @@
-"""Where values lie in the arena: those that do not live at the same time share memory."""
+"""Where values lie in the arena: those that do not live at the same time share memory.
+
+So do the result of an element-wise step and an operand that nobody wants after it: elements are
+read before those of the same place are written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .storage import Buffer, Step
+from ..schedules.elementwise import Elementwise
+from .storage import Buffer, Step, Value
 
 LINE = 64
 # Buffers that follow one another at a power of two would compete for the same sets of a cache.
@@ -22,7 +27,7 @@ def lives(steps: Sequence[Step]) -> list[Buffer]:
     Returns
     -------
     list of Buffer
-        Each once, by their first step.
+        Each once, by their first step, without those that take the place of another.
     """
     found: dict[int, Buffer] = {}
     for index, step in enumerate(steps):
@@ -34,7 +39,39 @@ def lives(steps: Sequence[Step]) -> list[Buffer]:
                 found[id(buffer)] = buffer
                 buffer.first = index
             buffer.last = index
-    return list(found.values())
+    places = {buffer: buffer for buffer in found.values()}
+    for index, step in enumerate(steps):
+        if not isinstance(step.work, Elementwise):
+            continue
+        taken: set[Buffer] = set()
+        for result in step.writes:
+            operand = _replaced(step, result, index)
+            if operand is not None and operand not in taken:
+                taken.add(operand)
+                place = places[operand]
+                place.successors.append(result.buffer)
+                places[result.buffer] = place
+    return [buffer for buffer, place in places.items() if buffer is place]
+
+
+def _replaced(step: Step, result: Value, index: int) -> Buffer | None:
+    """Find a buffer that ends with a step, and whose place the step's result can take."""
+    buffer = result.buffer
+    if not buffer.in_arena or buffer.first != index:
+        return None
+    for operand in step.reads:
+        other = operand.buffer
+        if not other.in_arena or other.last != index or other.first == index:
+            continue
+        views = [value for value in (*step.reads, result) if value.buffer in (other, buffer)]
+        alike = all(
+            (value.shape, value.strides, value.offset, value.dtype)
+            == (result.shape, result.strides, result.offset, result.dtype)
+            for value in views
+        )
+        if alike and other.size == buffer.size:
+            return other
+    return None
 
 
 def arrange(buffers: Sequence[Buffer]) -> int:
@@ -57,7 +94,7 @@ def arrange(buffers: Sequence[Buffer]) -> int:
     total = 0
     for buffer in sorted(buffers, key=lambda b: (-b.size, b.first)):
         beside = sorted(
-            (b for b in placed if b.first <= buffer.last and buffer.first <= b.last),
+            (b for b in placed if b.first <= buffer.end and buffer.first <= b.end),
             key=lambda b: b.offset,
         )
         at = 0
@@ -65,7 +102,8 @@ def arrange(buffers: Sequence[Buffer]) -> int:
             if at + _room(buffer) <= other.offset:
                 break
             at = max(at, other.offset + _room(other))
-        buffer.offset = at
+        for one in (buffer, *buffer.successors):
+            one.offset = at
         placed.append(buffer)
         total = max(total, at + _room(buffer))
     return -(-total // LINE) * LINE

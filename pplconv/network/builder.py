@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..api.prepared import PackedWeights
+from .. import planner
+from ..api.prepared import PackedWeights, Prepared
+from ..memory.mapping import plain, release
 from .copying import copy_step
+from .scaling import ScaledTensor
 from .storage import Array, Buffer, Shape, Step, Value, channels_last, constant_value, strides_of
+from .values import all_finite
 
 
 class Values(dict[str, Value]):
@@ -54,6 +58,24 @@ class Settings:
     max_workspace: int | None = None
 
 
+class Kept(NamedTuple):
+    """Packed weights that a session keeps.
+
+    Parameters
+    ----------
+    constant : ndarray
+        What they are of; it keeps its place in memory so.
+    weight : ndarray
+        The weights before packing, contiguous.
+    packed : PackedWeights or buffer
+        Another process's are bytes until a plan asks for them.
+    """
+
+    constant: Array
+    weight: Array
+    packed: Any
+
+
 @dataclass
 class Builder:
     """A program while it is made.
@@ -65,16 +87,21 @@ class Builder:
     isa : str
         Level of the kernels that are no part of a plan.
     packed : dict
-        Packed weights that programs of a session share: by constant, part and packing, with the
-        constant, which keeps its place in memory so.
+        Packed weights that programs of a session share: `Kept`, by constant, part and packing.
+    planned : dict
+        Plans of convolutions, by problem, algorithm and epilogue.
     used : set
         Keys of those that this program uses.
+    finite : dict
+        Whether all numbers of a part of a constant are finite.
     """
 
     settings: Settings
     isa: str
     packed: dict[Any, Any] = field(default_factory=dict)
+    planned: dict[Any, tuple[planner.Plan, dict[str, Any]]] = field(default_factory=dict)
     used: set[Any] = field(default_factory=set)
+    finite: dict[Any, bool] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     values: Values = field(default_factory=Values)
     # Where results are wanted: parts of joined arrays, and outputs of the network.
@@ -119,7 +146,7 @@ class Builder:
     def deliver(self, name: str, value: Value) -> None:
         """Say what a name stands for from now on; it is copied to where it is wanted."""
         wanted = self.wanted.get(name)
-        if wanted is not None and wanted is not value:
+        if wanted is not None and not wanted.is_same(value):
             self.copy(value, wanted, [name])
             value = wanted
         self.values[name] = value
@@ -153,24 +180,79 @@ class Builder:
             return value
         return self.contiguous(value, channels_last(4))
 
+    def plan(
+        self, problem: Any, algorithm: str, epilogue: Any
+    ) -> tuple[planner.Plan, dict[str, Any]]:
+        """Find or make the plan of a convolution, as `planner.make_plan` gives it."""
+        settings = self.settings
+        key = problem, algorithm, epilogue, settings.threads
+        if key not in self.planned:
+            self.planned[key] = planner.make_plan(
+                problem, algorithm=algorithm, tolerance=settings.tolerance,
+                threads=settings.threads, search=settings.search, search_context="cold",
+                epilogue=epilogue, max_workspace=settings.max_workspace,
+            )  # fmt: skip
+        return self.planned[key]
+
+    def all_finite(self, part: tuple[Any, ...], weight: Array | ScaledTensor) -> bool:
+        """Tell whether a part of a constant has finite numbers only; it is read once.
+
+        Parameters
+        ----------
+        part : (ndarray or ScaledTensor, ...)
+            What stands for the constant, and which part.
+        weight : ndarray or ScaledTensor
+            The part. Weights are scaled only where they stay finite.
+        """
+        if isinstance(weight, ScaledTensor):
+            return True
+        constant, *which = part
+        key = id(constant), tuple(which)
+        if key not in self.finite:
+            self.finite[key] = all_finite(weight)
+        return self.finite[key]
+
     def packed_once(
-        self, part: tuple[Any, ...], packing: str, pack: Callable[[], PackedWeights]
+        self,
+        part: tuple[Any, ...],
+        packing: str,
+        prepared: Prepared,
+        weight: Array | ScaledTensor,
     ) -> PackedWeights:
         """Give the packed weights of a part of a constant: those that are there, or new ones.
 
         Parameters
         ----------
-        part : (ndarray, ...)
-            The constant, and which part.
+        part : (ndarray or ScaledTensor, ...)
+            What stands for the constant, and which part.
         packing : str
             Their format.
-        pack : callable
-            Makes them.
+        prepared : Prepared
+            A plan with this packing.
+        weight : ndarray
+            The part, before packing.
         """
         constant, *which = part
         key = id(constant), tuple(which), packing
-        if key not in self.packed:
-            self.packed[key] = constant, pack()
+        kept = self.packed.get(key)
+        if kept is None:
+            packed = _packed(prepared, weight)
+            kept = Kept(constant, packed.weight, packed)
+            if isinstance(constant, np.ndarray):
+                release(constant)
+        elif not isinstance(kept.packed, PackedWeights):
+            before = np.empty(0) if kept.weight is None else kept.weight
+            packed = PackedWeights(prepared, before, kept.packed, keep=before)
+            kept = kept._replace(packed=packed)
+        self.packed[key] = kept
         self.used.add(key)
-        found: PackedWeights = self.packed[key][1]
+        found: PackedWeights = kept.packed
         return found
+
+
+def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
+    """Pack weights, and keep them only where loops read them too: in their file, if they lie so."""
+    array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
+    ready = plain(array)
+    keep = array if array.flags.c_contiguous else ready
+    return PackedWeights(prepared, ready, keep=keep, consume=ready is not array)

@@ -198,7 +198,8 @@ def _check_body(
         needs.append({producers[name] for name in used if name in producers and name not in own})
     _check_acyclic(nodes, needs)
     for name in outputs:
-        if name not in known and name not in producers:
+        # A value from outside is no output of a subgraph either: it takes an Identity.
+        if name not in own and name not in producers:
             raise ValueError(f"model never defines its output {name!r}")
     everything = known | producers.keys()
     for node in nodes:

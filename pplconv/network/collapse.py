@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..geometry import walk_dims
 from .storage import Shape, Value
 
 
@@ -36,46 +37,6 @@ def broadcast_strides(value: Value, shape: Shape) -> Shape:
     own = (1,) * missing + value.shape
     strides = (0,) * missing + value.strides
     return tuple(0 if n == 1 else s for n, s in zip(own, strides, strict=True))
-
-
-def walk_dims(shape: Shape, strides: Sequence[Shape]) -> tuple[list[int], list[list[int]]]:
-    """Find the fewest dimensions that all arrays can be walked by, at least one.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        That they all have.
-    strides : sequence of tuple of int
-        Of each array; the first is walked with the smallest steps inside.
-
-    Returns
-    -------
-    dims : list of int
-        From the outermost to the innermost.
-    strides : list of list of int
-        Of each array.
-    """
-    order = sorted(
-        (d for d in range(len(shape)) if shape[d] != 1),
-        key=lambda d: (*(-s[d] for s in strides), d),
-    )
-    dims: list[int] = []
-    walks: list[list[int]] = [[] for _ in strides]
-    for d in order:
-        joined = dims and all(
-            walk[-1] == s[d] * shape[d] for walk, s in zip(walks, strides, strict=True)
-        )
-        if joined:
-            dims[-1] *= shape[d]
-            for walk, s in zip(walks, strides, strict=True):
-                walk[-1] = s[d]
-        else:
-            dims.append(shape[d])
-            for walk, s in zip(walks, strides, strict=True):
-                walk.append(s[d])
-    if not dims:
-        return [1], [[0] for _ in strides]
-    return dims, walks
 
 
 def collapse(shape: Shape, element: int, strides: Sequence[Shape]) -> Collapsed:

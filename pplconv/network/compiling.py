@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnx.reference import ReferenceEvaluator
 
 from .. import planner
-from ..machine import current as current_machine
+from ..api.program import Frame, Program
 from . import arena
 from .builder import Builder, Settings
 from .fusion import Chain, chains, written
@@ -22,11 +22,13 @@ from .host import host_step, run_host
 from .nodes import Graph, Node, graph_of
 from .operators import OPERATORS
 from .operators.convolution import emit_code
-from .operators.movement import order_of, plan_concats
+from .operators.movement import order_of, plan_concats, plan_views
 from .operators.unfused import unfused
 from .opsets import OPSET
-from .program import Frame, Program
+from .refusals import check_lengths
 from .storage import Array, Buffer, Shape, Step, Value, strides_of
+from .team import with_team
+from .tensors import release_files
 
 
 @dataclass(eq=False)
@@ -45,6 +47,8 @@ class Compiled:
         What comes in and goes out, by the numbers of the caller's arrays: inputs first.
     packed : frozenset
         Keys of its packed weights among those of the session.
+    model : onnx_ir.Model
+        What it was made of.
     """
 
     program: Program
@@ -52,7 +56,8 @@ class Compiled:
     native: list[int]
     inputs: list[tuple[str, Shape, np.dtype[Any]]]
     outputs: list[tuple[str, Shape, np.dtype[Any]]]
-    packed: frozenset[Any] = frozenset()
+    packed: frozenset[Any]
+    model: ir.Model
 
     def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
         """Run on the caller's arrays: inputs, then outputs, all contiguous.
@@ -91,6 +96,9 @@ def view_of(value: Value, frame: Frame, arrays: Sequence[Array]) -> Array:
     known = value.constant
     if known is not None:
         return known
+    if not value.size:
+        # NumPy refuses strides that reach beyond the memory, even if no element does.
+        return np.empty(value.shape, value.dtype)
     memory: Any = frame
     offset = value.buffer.offset + value.offset
     if value.buffer.external is not None:
@@ -99,7 +107,10 @@ def view_of(value: Value, frame: Frame, arrays: Sequence[Array]) -> Array:
 
 
 def compile_model(
-    model: ir.Model, settings: Settings, packed: dict[Any, Any] | None = None
+    model: ir.Model,
+    settings: Settings,
+    packed: dict[Any, Any] | None = None,
+    planned: dict[Any, Any] | None = None,
 ) -> Compiled:
     """Make the program of a specialised model.
 
@@ -111,16 +122,24 @@ def compile_model(
         What plans are made with.
     packed : dict, optional
         Packed weights of other programs of the same model.
+    planned : dict, optional
+        Plans to take, where they serve; receives all that are made.
     """
     graph = graph_of(model)
-    machine = current_machine()
-    builder = Builder(settings, machine.isas[-1], packed if packed is not None else {})
+    most = planner.share(settings.threads)
+    # Of the steps that are no part of a plan.
+    isa = planner.default_context("f32").isa
+    builder = Builder(
+        with_team(settings, graph), isa, packed if packed is not None else {},
+        planned if planned is not None else {},
+    )  # fmt: skip
     builder.values.constants = graph.constants
     for number, name in enumerate(graph.inputs):
         builder.values[name] = _external(graph, name, number)
     for number, name in enumerate(graph.outputs):
         if name not in {*graph.constants, *graph.inputs, *builder.wanted}:
             builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
+    plan_views(graph, builder)
     plan_concats(graph, builder)
     for item in chains(graph):
         if isinstance(item, Chain):
@@ -132,7 +151,8 @@ def compile_model(
         value = builder.values[name]
         if value.buffer.external != place.buffer.external or value.offset:
             builder.copy(value, place, [name])
-    return _finished(builder, graph)
+    release_files(model)
+    return _finished(builder, graph, model, most)
 
 
 def _external(graph: Graph, name: str, number: int) -> Value:
@@ -153,10 +173,17 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
-    evaluator = ReferenceEvaluator(_proto(node))
+    try:
+        evaluator = ReferenceEvaluator(_proto(node))
+    except Exception as error:
+        raise ValueError(
+            f"model has {node.op} of {written[0]!r}, which onnx.reference cannot run: {error}"
+        ) from error
 
     def call(*arrays: Array) -> list[Any]:
-        return evaluator.run(written, dict(zip(names, arrays, strict=True)))  # type: ignore[no-any-return]
+        given = dict(zip(names, arrays, strict=True))
+        check_lengths(node, [given[name] for name in node.inputs if name])
+        return evaluator.run(written, given)  # type: ignore[no-any-return]
 
     values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]
     reads = [builder.values[name] for name in names]
@@ -202,8 +229,8 @@ def _order(shape: Shape, inputs: Sequence[Value]) -> Shape:
     return order_of(shape)
 
 
-def _finished(builder: Builder, graph: Graph) -> Compiled:
-    """Choose places, and compile."""
+def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int) -> Compiled:
+    """Choose places, and compile; `most` threads may compute at once over all calls."""
     steps = builder.steps
     arena_bytes = arena.arrange(arena.lives(steps))
     externals = [*graph.inputs, *graph.outputs]
@@ -214,15 +241,16 @@ def _finished(builder: Builder, graph: Graph) -> Compiled:
         if not step.host:
             compiled.append((step.work, {k: _place(v) for k, v in step.places.items()}))
     sizes = [_external(graph, name, 0).buffer.size for name in externals]
-    threads = planner.share(builder.settings.threads)
-    program = Program(compiled, arena_bytes, sizes, threads, threads)
+    threads = planner.team_size(builder.settings.threads)
+    program = Program(compiled, arena_bytes, sizes, threads, most)
 
     def told(names: list[str]) -> list[tuple[str, Shape, np.dtype[Any]]]:
         return [(name, graph.shapes[name], graph.dtypes[name]) for name in names]
 
     return Compiled(
-        program, steps, native, told(graph.inputs), told(graph.outputs), frozenset(builder.used)
-    )
+        program, steps, native, told(graph.inputs), told(graph.outputs), frozenset(builder.used),
+        model,
+    )  # fmt: skip
 
 
 def _place(value: Any) -> Any:

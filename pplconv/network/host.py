@@ -34,9 +34,30 @@ def host_step(
 
 
 def run_host(step: Step, views: Callable[[Value], Array]) -> None:
-    """Run such a step on arrays."""
+    """Run such a step on arrays.
+
+    Parameters
+    ----------
+    step : Step
+        One of `host_step`.
+    views : callable
+        Gives the array of a value.
+
+    Raises
+    ------
+    ValueError
+        If the function refuses the arrays: indices out of range, for example.
+    """
     # What overflows is infinite without a warning, as in our loops.
     with np.errstate(all="ignore"):
-        results = step.work(*(views(value) for value in step.reads))
-        for value, result in zip(step.writes, results, strict=True):
-            views(value)[...] = result
+        try:
+            results = step.work(*(views(value) for value in step.reads))
+            for value, result in zip(step.writes, results, strict=True):
+                views(value)[...] = result
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"the network cannot run {step.kind} of {', '.join(map(repr, step.nodes))}: "
+                f"{type(error).__name__}: {error}"
+            ) from error

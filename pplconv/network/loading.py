@@ -6,15 +6,18 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 from google.protobuf.message import DecodeError
 
+from ..memory.mapping import map_file, release
 from .checking import check_model
 from .external_data import check_external_data
+from .lifting import Lifted, lift_data, put_back
 from .tensor_checking import iterate_tensors
-from .tensors import own_tensors
+from .tensors import map_tensors, own_tensors
 
 __all__ = ["load"]
 
@@ -25,14 +28,14 @@ def load(source: Any) -> ir.Model:
     Parameters
     ----------
     source : str, path, bytes-like or onnx.ModelProto
-        The model.  Weights in other files are mapped into memory, for which the model has to be
-        given as a path.
+        The model.  A file is mapped into memory, and so are those with weights beside it, for which
+        the model has to be given as a path; they are not to be written to while the model lives.
 
     Returns
     -------
     ir.Model
-        The model with its nodes in order and local functions inlined.  It shares no memory with a
-        protobuf that was given.
+        The model with its nodes in order and local functions inlined.  Large weights lie in the
+        file or the bytes that were given; it shares no memory with a protobuf.
 
     Raises
     ------
@@ -44,7 +47,8 @@ def load(source: Any) -> ir.Model:
     FileNotFoundError, OSError
         If the file, or one with weights, cannot be read.
     """
-    proto, folder = _read(source)
+    lifted, folder = _read(source)
+    proto = lifted.proto
     try:
         _check_types(proto)
         check_model(proto)
@@ -54,6 +58,7 @@ def load(source: Any) -> ir.Model:
         raise ValueError(f"model has a name that is not UTF-8: {error}") from error
     try:
         model = ir.from_proto(proto)
+        put_back(model, lifted)
         for owner in (model.graph, *model.functions.values()):
             if "ai.onnx" in owner.opset_imports:
                 owner.opset_imports[""] = owner.opset_imports.pop("ai.onnx")
@@ -63,6 +68,7 @@ def load(source: Any) -> ir.Model:
             model = passes.InlinePass()(model).model
         model.graph.sort()
         own_tensors(model)
+        map_tensors(model)
         passes.NameFixPass()(model)
     except MemoryError:
         raise
@@ -71,34 +77,35 @@ def load(source: Any) -> ir.Model:
     return model
 
 
-def _read(source: Any) -> tuple[onnx.ModelProto, Path | None]:
+def _read(source: Any) -> tuple[Lifted, Path | None]:
     if isinstance(source, onnx.ModelProto):
-        return source, None
+        return Lifted(source, "", []), None
     folder: Path | None = None
-    content: Any
     if isinstance(source, (str, os.PathLike)):
         path = Path(os.fsdecode(source))
         if path.is_dir():
             raise IsADirectoryError(f"model is a folder, not a file: {path}")
         try:
-            content = path.read_bytes()
+            content = map_file(path)
         except FileNotFoundError:
             raise FileNotFoundError(f"model does not exist: {path}") from None
         folder = path.resolve().parent
     else:
         try:
-            content = bytes(memoryview(source))
+            # What can be changed is copied.
+            whole = source if isinstance(source, bytes) else bytes(memoryview(source))
         except TypeError:
             raise TypeError(
                 "model must be a path, bytes or an onnx.ModelProto, got "
                 f"{type(source).__module__}.{type(source).__qualname__}"
             ) from None
-    proto = onnx.ModelProto()
+        content = np.frombuffer(whole, np.uint8)
     try:
-        proto.ParseFromString(content)
+        lifted = lift_data(content)
     except DecodeError as error:
         raise ValueError(f"model is not an ONNX file, or not a whole one: {error}") from error
-    return proto, folder
+    release(content)
+    return lifted, folder
 
 
 def _check_types(proto: onnx.ModelProto) -> None:

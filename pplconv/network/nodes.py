@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
+from .scaling import ScaledTensor
 from .storage import Array, Shape
 
 
@@ -37,6 +38,37 @@ class Node:
     source: ir.Node
 
 
+class Constants(Mapping[str, Array]):
+    """What is known beforehand, by name.
+
+    Scaled weights are computed each time that they are asked for, unless somebody still has them.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Array | ScaledTensor] = {}
+
+    def add(self, name: str, tensor: ir.TensorProtocol) -> None:
+        """Add a constant, which keeps its name."""
+        self._known[name] = tensor if isinstance(tensor, ScaledTensor) else tensor.numpy()
+
+    def origin(self, name: str) -> Array | ScaledTensor:
+        """What stands for a constant: the same object for the same elements, in all programs."""
+        return self._known[name]
+
+    def __getitem__(self, name: str) -> Array:
+        known = self._known[name]
+        return known.numpy() if isinstance(known, ScaledTensor) else known
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
 @dataclass(eq=False)
 class Graph:
     """A graph whose shapes are all known.
@@ -47,7 +79,7 @@ class Graph:
         In an order in which they can run.
     shapes, dtypes : dict
         Of every name.
-    constants : dict
+    constants : Constants
         Elements of what is known beforehand.
     inputs, outputs : list of str
         In the order of the model.
@@ -56,7 +88,7 @@ class Graph:
     nodes: list[Node]
     shapes: dict[str, Shape]
     dtypes: dict[str, np.dtype[Any]]
-    constants: dict[str, Array]
+    constants: Constants
     inputs: list[str]
     outputs: list[str]
     users: dict[str, list[Node]] = field(default_factory=dict)
@@ -89,13 +121,19 @@ def graph_of(model: ir.Model) -> Graph:
     graph = model.graph
     shapes: dict[str, Shape] = {}
     dtypes: dict[str, np.dtype[Any]] = {}
-    constants: dict[str, Array] = {}
+    constants = Constants()
 
     def learn(value: ir.Value) -> str:
         name = value.name or ""
-        if value.const_value is not None and name not in constants:
-            constants[name] = value.const_value.numpy()
-            shapes[name], dtypes[name] = constants[name].shape, constants[name].dtype
+        tensor = value.const_value
+        if tensor is not None and name not in constants:
+            constants.add(name, tensor)
+            origin = constants.origin(name)
+            if isinstance(origin, ScaledTensor):
+                shapes[name] = tuple(origin.shape.numpy())
+                dtypes[name] = np.dtype(origin.dtype.numpy())
+            else:
+                shapes[name], dtypes[name] = origin.shape, origin.dtype
         elif name not in shapes:
             if value.shape is None or not value.shape.is_static() or value.dtype is None:
                 raise ValueError(f"the shape of {name!r} is not known before the network runs")

@@ -16,7 +16,7 @@ from .padding import resolve_padding
 from .rules import FUSING_RULES, SIMPLIFYING_RULES
 from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
-from .tensors import own_tensors
+from .tensors import check_files, own_tensors, release_files
 
 __all__ = ["Prepared", "prepare", "specialize"]
 
@@ -73,6 +73,7 @@ def prepare(model: ir.Model) -> Prepared:
     fired: dict[str, list[str]] = {}
     apply_rules(model, SIMPLIFYING_RULES, fired)
     passes.RemoveUnusedNodesPass()(model)
+    release_files(model)
     return Prepared(model, fired)
 
 
@@ -104,7 +105,10 @@ def specialize(
     ValueError
         If `shapes` or `constants` do not fit the model, shapes contradict at a node, or one depends
         on data.
+    RuntimeError
+        If a file that weights lie in was written to.
     """
+    check_files(model)
     model = model.clone()
     for name, array in (constants or {}).items():
         make_constant(model.graph, name, array)
@@ -117,6 +121,7 @@ def specialize(
     apply_rules(model, SIMPLIFYING_RULES, fired)
     apply_rules(model, FUSING_RULES, fired)
     passes.RemoveUnusedNodesPass()(model)
+    release_files(model)
     return Prepared(model, fired)
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from .nodes import Node
 from .operators import OPERATORS
 from .operators.expressions import EXPRESSIONS
+from .storage import Array
+from .values import attribute_int, attribute_string
 
 # Operators that no loop of ours computes, or not for all types and attributes: ONNX's reference
 # does, in Python. Most of them stand where shapes are computed, and are gone when shapes are known.
@@ -21,6 +25,9 @@ IN_PYTHON = frozenset({
     "Shape", "Sign", "Size", "Softplus", "Softsign", "SpaceToDepth", "Tile", "TopK", "Trilu",
     "Where", "Xor",
 })  # fmt: skip
+# What each gate of a recurrent operator is followed by, for one direction. ONNX's reference takes
+# no other ones, no bound and no lengths, and does not say so.
+ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
 # They have graphs inside, which see values outside.
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 
@@ -42,6 +49,10 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
     """
     found: dict[str, list[str]] = defaultdict(list)
     for node in graph:
+        unserved = _unserved(node) if node.domain == "" else ""
+        if unserved:
+            found[f"{node.op_type} with {unserved}"].append(node.name or "?")
+            continue
         if node.domain == "" and (
             node.op_type in OPERATORS or node.op_type in EXPRESSIONS or node.op_type in IN_PYTHON
         ):
@@ -55,5 +66,46 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
     lines = [
         f"{kind}, {len(names)} of them: {', '.join(names)}" for kind, names in sorted(found.items())
     ]
-    hint = "" if fallback else "; fallback=True runs ONNX's own operators in onnx.reference"
+    # No option lets run what the reference would compute wrongly.
+    hint = "; fallback=True runs ONNX's own operators in onnx.reference"
+    if fallback or all(" with " in kind for kind in found):
+        hint = ""
     raise ValueError(f"model has operators that cannot run ({'; '.join(lines)}){hint}")
+
+
+def _unserved(node: ir.Node) -> str:
+    """Say what neither our loops nor ONNX's reference do of a recurrent node; else nothing."""
+    if node.op_type not in ACTIVATIONS:
+        return ""
+    both = attribute_string(node, "direction", "forward") == "bidirectional"
+    usual = ACTIVATIONS[node.op_type] * (2 if both else 1)
+    given = node.attributes.get_strings("activations", ()) or usual
+    # An RNN names two by default, of which one direction takes the first.
+    if tuple(name.lower() for name in given)[: len(usual)] != usual:
+        return f"the activations {', '.join(given)}"
+    if "clip" in node.attributes:
+        return "a clip"
+    return "input_forget" if attribute_int(node, "input_forget", 0) else ""
+
+
+def check_lengths(node: Node, operands: Sequence[Array]) -> None:
+    """Refuse sequences of several lengths, which ONNX's reference takes for whole ones.
+
+    Parameters
+    ----------
+    node : Node
+        Any node; of recurrent ones the fifth input counts.
+    operands : sequence of ndarray
+        Its operands, those that are left out excepted.
+
+    Raises
+    ------
+    ValueError
+        If a sequence is shorter than the array.
+    """
+    if node.op not in ACTIVATIONS or len(node.inputs) < 5 or not node.inputs[4]:
+        return
+    lengths = operands[sum(bool(name) for name in node.inputs[:4])]
+    times = operands[0].shape[1 if node.attributes.get("layout", 0) else 0]
+    if (lengths != times).any():
+        raise ValueError(f"sequences of several lengths, {lengths.tolist()} of {times}")

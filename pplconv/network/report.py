@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ..api.prepared import PackedWeights, Prepared
+from .arena import lives
 from .compiling import Compiled
 from .storage import Shape, Step
 
@@ -32,6 +34,12 @@ class StepPlan:
         What it reads and writes, packed weights not counted.
     seconds : float or None
         Its time; None if it was not measured.
+    method : str
+        Algorithm of a convolution or product; "" of all other steps.
+    weight_bytes : int
+        Packed weights that it reads besides.
+    host : bool
+        Whether it runs in Python.
     """
 
     kind: str
@@ -42,6 +50,27 @@ class StepPlan:
     flops: int
     bytes: int
     seconds: float | None = None
+    method: str = ""
+    weight_bytes: int = 0
+    host: bool = False
+
+
+@dataclass(frozen=True)
+class BufferPlan:
+    """A stretch of the arena, and the steps that it is taken for.
+
+    Parameters
+    ----------
+    offset, size : int
+        Bytes from the beginning of the arena, and bytes.
+    first, last : int
+        Numbers of the steps that write it first and use it last.
+    """
+
+    offset: int
+    size: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +87,8 @@ class NetworkPlan:
         For each rule that rewrote the graph, the outputs that it did so for.
     arena_bytes, scratch_bytes : int
         Memory of one run, for what lies between steps and for the team.
+    buffers : tuple of BufferPlan
+        How the arena is shared, by first steps.
     """
 
     inputs: tuple[tuple[str, Shape], ...]
@@ -65,6 +96,7 @@ class NetworkPlan:
     fired: dict[str, list[str]] = field(default_factory=dict)
     arena_bytes: int = 0
     scratch_bytes: int = 0
+    buffers: tuple[BufferPlan, ...] = ()
 
     def __str__(self) -> str:
         lines = [
@@ -104,6 +136,15 @@ def _layout(step: Step) -> str:
     return text if filled else f"{text}+"
 
 
+def _method(step: Step) -> str:
+    return str(step.work.plan.algorithm) if isinstance(step.work, Prepared) else ""
+
+
+def _weight_bytes(step: Step) -> int:
+    packed = isinstance(step.places.get("weights"), PackedWeights)
+    return int(step.work.packed_bytes) if packed else 0
+
+
 def plan_of(
     compiled: Compiled, fired: dict[str, list[str]], seconds: Sequence[float] | None = None
 ) -> NetworkPlan:
@@ -124,8 +165,10 @@ def plan_of(
         steps.append(StepPlan(
             step.kind, tuple(step.nodes), step.writes[0].shape, _layout(step), step.detail,
             step.flops, moved, None if seconds is None else float(seconds[number]),
+            _method(step), _weight_bytes(step), step.host,
         ))  # fmt: skip
+    buffers = (BufferPlan(b.offset, b.size, b.first, b.last) for b in lives(compiled.steps))
     return NetworkPlan(
         tuple((name, shape) for name, shape, _ in compiled.inputs), tuple(steps), fired,
-        compiled.program.arena_bytes, compiled.program.scratch_bytes,
+        compiled.program.arena_bytes, compiled.program.scratch_bytes, tuple(buffers),
     )  # fmt: skip

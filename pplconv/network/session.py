@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 try:
-    import onnx_ir as ir
+    import onnx_ir  # noqa: F401
     import onnxscript  # noqa: F401
 except ImportError as error:  # pragma: no cover - tests have both
     raise ImportError(
@@ -21,50 +22,30 @@ from .. import planner
 from ..api import arguments
 from ..memory.array_like import array_of
 from ..memory.arrays import empty_aligned
-from ..runtime import ForkableLock
-from .builder import Settings
+from ..runtime import ForkableLock, scoped_team
+from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
+from .interface import NodeArg, check_shape, checked_out, dtype_of, shape_inputs, told
 from .loading import load
-from .preparing import prepare, specialize
+from .preparing import Prepared, prepare, specialize
 from .refusals import check_operators
 from .report import NetworkPlan, plan_of
+from .travelling import (
+    Packs,
+    Sent,
+    kept_of,
+    packs_of,
+    plans_that_run_here,
+    put_together,
+    taken_apart,
+)
 
 Array = npt.NDArray[Any]
 # Sets of input shapes whose programs are kept.
 PROGRAMS_KEPT = 8
-# Operands that shapes follow from: inputs that are such become constants of a program, unless they
-# have more elements than any shape.
-_SHAPE_OPERANDS = {
-    "ConstantOfShape": (0,), "Expand": (1,), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2),
-    "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
-    "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,),
-}  # fmt: skip
+# Inputs that shapes follow from become constants of a program, unless they have more elements than
+# any shape.
 _MOST_SHAPE_ELEMENTS = 64
-
-_TYPES = {
-    "bool": "tensor(bool)", "float16": "tensor(float16)", "float32": "tensor(float)",
-    "float64": "tensor(double)", "int8": "tensor(int8)", "int16": "tensor(int16)",
-    "int32": "tensor(int32)", "int64": "tensor(int64)", "uint8": "tensor(uint8)",
-    "uint16": "tensor(uint16)", "uint32": "tensor(uint32)", "uint64": "tensor(uint64)",
-}  # fmt: skip
-
-
-class NodeArg(NamedTuple):
-    """An input or an output of a network.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    shape : list of int, str or None
-        Its dimensions; a text or None where any size will do.
-    type : str
-        As ONNX Runtime writes it: ``"tensor(float)"``.
-    """
-
-    name: str
-    shape: list[int | str | None]
-    type: str
 
 
 class InferenceSession:
@@ -75,7 +56,8 @@ class InferenceSession:
     Parameters
     ----------
     model : str, os.PathLike, bytes or onnx.ModelProto
-        The network. Opsets 7 to the newest.
+        The network. Opsets 7 to the newest. A file is mapped: while the session lives it may be
+        replaced, but not written to.
     threads : int, optional
         Size of the team; as for `Conv2d`.
     tolerance : float, optional
@@ -123,21 +105,25 @@ class InferenceSession:
         )  # fmt: skip
         prepared = prepare(load(model))
         check_operators(prepared.model.graph, fallback)
+        self._fallback = bool(fallback)
+        self._begin(prepared)
+
+    def _begin(self, prepared: Prepared) -> None:
+        """Be a session of a prepared model, without programs."""
         self._model = prepared.model
         self._fired = prepared.fired
-        self._fallback = bool(fallback)
         self._lock = ForkableLock()
-        self._shape_inputs = _shape_inputs(self._model.graph)
+        self._shape_inputs = shape_inputs(self._model.graph)
         self._programs: OrderedDict[Any, tuple[Compiled, dict[str, list[str]]]] = OrderedDict()
-        self._packed: dict[Any, Any] = {}
+        self._packed: dict[Any, Kept] = {}
 
     def get_inputs(self) -> list[NodeArg]:
         """List the inputs, in the order of the model."""
-        return [_told(value) for value in self._model.graph.inputs]
+        return [told(value) for value in self._model.graph.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """List the outputs, in the order of the model."""
-        return [_told(value) for value in self._model.graph.outputs]
+        return [told(value) for value in self._model.graph.outputs]
 
     def run(
         self,
@@ -166,6 +152,8 @@ class InferenceSession:
         ------
         TypeError, ValueError
             If an argument does not fit the network.
+        RuntimeError
+            If inputs of these shapes are new, and the model's file was written to.
         """
         inputs = self._inputs(feed)
         compiled, _, inputs = self._compiled(inputs)
@@ -187,11 +175,15 @@ class InferenceSession:
             array = given.get(name)
             outputs.append(
                 empty_aligned(shape, dtype) if array is None
-                else _checked_out(array, name, shape, dtype, inputs)
+                else checked_out(array, name, shape, dtype, inputs)
             )  # fmt: skip
         compiled.run([*inputs, *outputs])
         by_name = dict(zip(names, outputs, strict=True))
         return [by_name[name] for name in wanted]
+
+    def __call__(self, feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
+        """Compute all outputs: ``run(None, feed)``, as an `InstancePool` calls its model."""
+        return self.run(None, feed)
 
     def _inputs(self, feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
         """Check the inputs, and give them as contiguous arrays."""
@@ -207,7 +199,7 @@ class InferenceSession:
             name = value.name or ""
             if name not in feed:
                 raise ValueError(f"feed: input {name!r} is missing")
-            wanted = _dtype(value)
+            wanted = dtype_of(value)
             given = feed[name]
             if wanted.kind == "f" or hasattr(given, "dtype"):
                 array = array_of(given, f"feed: input {name!r}", wanted)
@@ -215,7 +207,7 @@ class InferenceSession:
                 array = np.asarray(given, wanted)
             if array.dtype != wanted:
                 raise TypeError(f"feed: input {name!r} must be {wanted}, got {array.dtype}")
-            _check_shape(name, value, array.shape)
+            check_shape(name, value, array.shape)
             found.append(np.require(array, requirements=("A", "C")).reshape(array.shape))
         return found
 
@@ -239,6 +231,7 @@ class InferenceSession:
         key = (
             tuple(array.shape for array in inputs),
             tuple(array.tobytes() for array in constants.values()),
+            self._team(),
         )
         with self._lock:
             found = self._programs.get(key)
@@ -252,9 +245,17 @@ class InferenceSession:
             self._programs.move_to_end(key)
             while len(self._programs) > PROGRAMS_KEPT:
                 self._programs.popitem(last=False)
-                used = {key for compiled, _ in self._programs.values() for key in compiled.packed}
-                self._packed = {key: self._packed[key] for key in used}
+                self._forget()
             return *found, rest
+
+    def _team(self) -> int | None:
+        """Team of the code around, which has programs of its own; None if it has no say."""
+        return scoped_team() if self._settings.threads is None else None
+
+    def _forget(self) -> None:
+        """Drop packed weights that no program uses."""
+        used = {key for compiled, _ in self._programs.values() for key in compiled.packed}
+        self._packed = {key: self._packed[key] for key in used}
 
     def plan_for(self, inputs: Mapping[str, Any]) -> NetworkPlan:
         """Show how inputs of certain shapes are computed.
@@ -286,9 +287,9 @@ class InferenceSession:
             )
             if is_shape and value.name not in self._shape_inputs:
                 # Of an array whose elements nobody reads, the shape is all there is.
-                given = np.broadcast_to(np.zeros((), _dtype(value)), tuple(map(int, given)))
-            array = np.asarray(given, _dtype(value))
-            _check_shape(value.name or "", value, array.shape)
+                given = np.broadcast_to(np.zeros((), dtype_of(value)), tuple(map(int, given)))
+            array = np.asarray(given, dtype_of(value))
+            check_shape(value.name or "", value, array.shape)
             arrays.append(array)
         compiled, fired, _ = self._compiled(arrays)
         return plan_of(compiled, fired)
@@ -335,69 +336,67 @@ class InferenceSession:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The prepared model travels; programs are made again.
-        model = ir.to_proto(self._model).SerializeToString()
+        return self._reduced([], {}, [])
+
+    def _reduced(
+        self, programs: list[Any], planned: dict[Any, Any], packs: list[Packs]
+    ) -> tuple[Any, ...]:
+        return _rebuild, (
+            type(self), self._settings, self._fallback, taken_apart(self._model), self._fired,
+            programs, planned, packs,
+        )  # fmt: skip
+
+    def __reduce_prepared__(self, threads: int) -> tuple[Any, ...]:
+        """Reduce for a process of this machine and version that shares memory with this one.
+
+        Unlike an ordinary pickle it carries the rewritten models, the plans and the packed weights
+        of all programs that are kept now, its arrays as buffers that protocol 5 can leave out of
+        band; whoever rebuilds it uses them where they lie.
+
+        Parameters
+        ----------
+        threads : int
+            Team of the other process, unless the constructor was given one.
+
+        Returns
+        -------
+        tuple
+            As from `object.__reduce__`.
+        """
         settings = self._settings
-        return _rebuild, (type(self), model, {
-            "threads": settings.threads, "tolerance": settings.tolerance,
-            "precision": settings.precision, "search": settings.search,
-            "max_workspace": settings.max_workspace, "fallback": self._fallback,
-        })  # fmt: skip
+        if settings.threads is None:
+            settings = replace(settings, threads=threads)
+        planned: dict[Any, Any] = {}
+        with self._lock:
+            # Those of other teams are the same but for the plans, which are made for this one.
+            kept = {key[:2]: found for key, found in self._programs.items()}
+            used: set[Any] = set()
+            for compiled, _ in kept.values():
+                again = compile_model(compiled.model, settings, self._packed, planned)
+                used |= again.packed
+            packs = packs_of({key: self._packed[key] for key in used})
+            programs = [(key, taken_apart(c.model), fired) for key, (c, fired) in kept.items()]
+            self._forget()
+        return self._reduced(programs, planned, packs)
 
 
-def _shape_inputs(graph: ir.Graph) -> frozenset[str]:
-    """Name the inputs that are shapes, axes or the like of some node."""
-    return frozenset(
-        value.name or ""
-        for value in graph.inputs
-        for node, operand in value.uses()
-        if operand
-        in _SHAPE_OPERANDS.get(node.op_type, (1,) if node.op_type.startswith("Reduce") else ())
-    )
-
-
-def _rebuild(kind: type[InferenceSession], model: bytes, options: dict[str, Any]) -> Any:
-    return kind(model, **options)
-
-
-def _dtype(value: ir.Value) -> np.dtype[Any]:
-    """Type of the elements of an input."""
-    return np.dtype(value.dtype.numpy() if value.dtype is not None else np.float32)
-
-
-def _told(value: ir.Value) -> NodeArg:
-    shape: list[int | str | None] = []
-    for dimension in value.shape or ():
-        shape.append(dimension if isinstance(dimension, int) else getattr(dimension, "value", None))
-    kind = value.dtype.numpy().name if value.dtype is not None else "float32"
-    return NodeArg(value.name or "", shape, _TYPES.get(kind, f"tensor({kind})"))
-
-
-def _check_shape(name: str, value: ir.Value, shape: tuple[int, ...]) -> None:
-    """Refuse a shape that the network does not declare."""
-    declared = value.shape
-    if declared is None:
-        return
-    fits = len(declared) == len(shape) and all(
-        not isinstance(wanted, int) or wanted == got
-        for wanted, got in zip(declared, shape, strict=True)
-    )
-    if not fits:
-        raise ValueError(f"feed: input {name!r} must have shape {list(declared)}, got {shape}")
-
-
-def _checked_out(
-    array: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], inputs: Sequence[Array]
-) -> Array:
-    """Refuse an array that the output cannot be written to."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"out: {name!r} must be an ndarray, got {type(array).__name__}")
-    if array.shape != shape or array.dtype != dtype:
-        raise ValueError(
-            f"out: {name!r} must have shape {shape} and dtype {dtype}, "
-            f"got {array.shape} and {array.dtype}"
-        )
-    if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
-        raise ValueError(f"out: {name!r} must be C-contiguous, aligned and writeable")
-    if any(np.may_share_memory(array, other) for other in inputs):
-        raise ValueError(f"out: {name!r} overlaps an input")
-    return array
+def _rebuild(
+    kind: type[InferenceSession],
+    settings: Settings,
+    fallback: bool,
+    model: Sent,
+    fired: dict[str, list[str]],
+    programs: list[tuple[Any, Sent, dict[str, list[str]]]],
+    planned: dict[Any, Any],
+    packs: list[Packs],
+) -> InferenceSession:
+    """Rebuild a session on read-only arrays, with programs, plans and packed weights."""
+    session = kind.__new__(kind)
+    session._settings, session._fallback = settings, fallback
+    session._begin(Prepared(put_together(model), fired))
+    session._packed, planned = kept_of(packs), plans_that_run_here(planned)
+    for key, sent, rules in programs:
+        compiled = compile_model(put_together(sent), settings, session._packed, planned)
+        session._programs[(*key, session._team())] = compiled, rules
+    session._forget()
+    return session

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +9,8 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from .values import attribute_int, static_shape
+from .contradictions import contradiction
+from .values import static_shape
 
 __all__ = ["check_static", "forget_shapes", "make_constant", "set_input_shapes"]
 
@@ -141,7 +141,7 @@ def check_static(model: ir.Model) -> None:
                 continue
             if static_shape(value) is None or value.dtype is None:
                 raise ValueError(_why(model, node))
-        problem = _contradiction(node)
+        problem = contradiction(node)
         if problem:
             raise ValueError(f"model has shapes that contradict at {describe(node)}: {problem}")
 
@@ -185,31 +185,3 @@ def _why(model: ir.Model, node: ir.Node) -> str:
         text = str(error).strip().splitlines()
         return f"model has shapes that contradict at {describe(node)}: {text[0] if text else ''}"
     return f"model has a shape that is not known before it runs, at {describe(node)}: not supported"
-
-
-def _contradiction(node: ir.Node) -> str | None:
-    """Say what ONNX's own inference lets pass, or None."""
-    if node.domain:
-        return None
-    shapes = [static_shape(value) for value in node.inputs]
-    if node.op_type in ("Conv", "ConvTranspose") and None not in shapes[:2]:
-        x, w = shapes[0] or (), shapes[1] or ()
-        group = attribute_int(node, "group", 1)
-        if len(x) != len(w) or len(x) < 3:
-            return f"the input has the shape {x}, the weights have {w}"
-        if group < 1 or x[1] % group or (node.op_type == "Conv" and w[0] % group):
-            return f"{group} groups do not divide the channels of {x} and {w}"
-        expected = x[1] // group if node.op_type == "Conv" else x[1]
-        if w[1 if node.op_type == "Conv" else 0] != expected:
-            return f"the input has the shape {x}, the weights have {w}, in {group} groups"
-        channels = w[0] if node.op_type == "Conv" else w[1] * group
-        if len(shapes) > 2 and node.inputs[2] is not None and shapes[2] != (channels,):
-            return f"the bias has the shape {shapes[2]}, expected {(channels,)}"
-    if node.op_type in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"):
-        before, after = shapes[0], static_shape(node.outputs[0])
-        if before is not None and after is not None and math.prod(before) != math.prod(after):
-            return f"{before} cannot become {after}"
-    negative = [
-        shape for value in node.outputs if (shape := static_shape(value)) and min(shape) < 0
-    ]
-    return f"the output would have the shape {negative[0]}" if negative else None

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..memory.mapping import plain
+
 Shape = tuple[int, ...]
 Array = npt.NDArray[Any]
 
@@ -33,6 +35,8 @@ class Buffer:
         Steps that write it first and read it last; -1 where there is none yet.
     offset : int
         Where it lies in the arena, once that is decided.
+    successors : list of Buffer
+        Those that take its place one after the other, each written as the one before is read.
     """
 
     size: int
@@ -41,6 +45,12 @@ class Buffer:
     first: int = -1
     last: int = -1
     offset: int = 0
+    successors: list[Buffer] = field(default_factory=list)
+
+    @property
+    def end(self) -> int:
+        """The step that reads it or a successor last."""
+        return self.successors[-1].last if self.successors else self.last
 
     @property
     def in_arena(self) -> bool:
@@ -94,6 +104,15 @@ class Value:
             a == b for n, a, b in zip(self.shape, self.strides, strides, strict=True) if n > 1
         )
 
+    def is_same(self, other: Value) -> bool:
+        """Whether another value has the same elements in the same places."""
+        return (
+            self.buffer is other.buffer
+            and self.offset == other.offset
+            and self.shape == other.shape
+            and self.lies_as(other.strides)
+        )
+
     @property
     def is_plain(self) -> bool:
         """Whether it is C-contiguous."""
@@ -135,8 +154,7 @@ def channels_last(rank: int) -> Shape:
 
 def constant_value(array: Array) -> Value:
     """A value that is known beforehand."""
-    # NumPy would make one dimension of none.
-    array = np.ascontiguousarray(array).reshape(array.shape)
+    array = plain(array)
     strides = strides_of(array.shape, array.itemsize)
     return Value(array.shape, array.dtype, strides, Buffer(array.nbytes, array=array))
 

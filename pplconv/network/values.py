@@ -10,8 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from ..memory.mapping import blocks
+
 __all__ = [
     "FLOATS",
+    "all_finite",
     "attribute_floats",
     "attribute_int",
     "attribute_ints",
@@ -192,6 +195,22 @@ def wide(array: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """
     with np.errstate(invalid="ignore"):
         return array.astype(np.float64)
+
+
+def all_finite(array: npt.NDArray[Any]) -> bool:
+    """Tell whether all numbers of an array are finite, without another array of its size.
+
+    Parameters
+    ----------
+    array : array
+        Numbers.
+
+    Returns
+    -------
+    bool
+    """
+    rows = np.atleast_1d(array)
+    return all(bool(np.isfinite(rows[part]).all()) for part in blocks(rows))
 
 
 def broadcasts_to(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:

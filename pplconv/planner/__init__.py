@@ -20,7 +20,9 @@ from .estimating import (
     check_search,
     default_context,
     default_tolerance,
+    paying_team,
     share,
+    team_size,
 )
 from .plan import Plan
 from .planning import (
@@ -50,6 +52,8 @@ __all__ = [
     "default_tolerance",
     "make_cheapest_plan",
     "make_plan",
+    "paying_team",
     "plan_problem",
     "share",
+    "team_size",
 ]

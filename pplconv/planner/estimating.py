@@ -123,14 +123,19 @@ def default_tolerance() -> float:
     return tolerance_of(config.current())
 
 
+def team_size(threads: int | None) -> int:
+    """Size of the team of a call that asks for `threads`; None: the process's default."""
+    own = threads or default_threads(config.current(), current_machine())
+    return max(1, min(own, LARGEST_TEAM))
+
+
 def share(threads: int | None) -> int:
     """How many threads of this process may compute at once, where a call asks for `threads`.
 
     The process's default team, unless the call itself, or the code around it, asks for more.
     """
-    settings, machine = config.current(), current_machine()
-    own = threads or default_threads(settings, machine)
-    return max(1, min(max(process_threads(settings, machine), own), LARGEST_TEAM))
+    of_process = process_threads(config.current(), current_machine())
+    return max(team_size(threads), min(of_process, LARGEST_TEAM))
 
 
 def least_share(around: PlanContext, start: int) -> float:
@@ -157,6 +162,12 @@ def team(problem: Problem, around: PlanContext, start: int) -> int:
     if isinstance(problem, ConvProblem) and 1 < problem.groups == problem.ic:
         flops *= DEPTHWISE_TIMES
     return max(1, min(around.threads, LARGEST_TEAM, int(flops / least_share(around, start))))
+
+
+def paying_team(flops: float, threads: int) -> int:
+    """Cut a team of `threads` down to what steps of about `flops` operations each justify."""
+    least = least_share(default_context("f32"), config.current().team_start_us)
+    return max(1, min(threads, int(flops / least)))
 
 
 @dataclass(frozen=True)

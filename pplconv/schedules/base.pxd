@@ -15,6 +15,8 @@ from pplconv._kernels cimport (
     pplconv_kernel,
     pplconv_convert_in_args,
     pplconv_convert_out_args,
+    pplconv_elementwise_args,
+    pplconv_stream,
     pplconv_zero_lanes_args,
 )
 from pplconv.schedules.work cimport Tensors, Work, task_function
@@ -40,7 +42,7 @@ cdef struct Shape:
     int64_t batch, groups, ic, oc, taps
     Memory x, y
     # Kernels that may follow the store, in all loops.
-    pplconv_kernel activate, zero_lanes
+    pplconv_kernel activate, elementwise, zero_lanes
     # They convert source to operand and sum to destination; NULL where nothing is converted.
     pplconv_kernel convert_in, convert_out
 
@@ -67,8 +69,10 @@ cdef inline int64_t channel_offset(const Memory *m, int64_t element,
 cdef inline void activate(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
                           int64_t rows, int64_t columns, int64_t channel,
                           bint channels_in_rows) noexcept nogil:
-    # Finish a block that was just stored and lies in L1; `channel` is its first.
+    # Activate a block that was just stored and lies in L1; `channel` is its first.
     cdef pplconv_activate_args a
+    if t.activation == 0:
+        return
     a.data = data
     a.row_stride = row_stride
     a.rows = rows
@@ -80,6 +84,55 @@ cdef inline void activate(const Shape *s, const Tensors *t, void *data, int64_t 
         if not channels_in_rows:
             a.kind = PPLCONV_ACTIVATE_PRELU_COLUMN
     s.activate(&a)
+
+
+cdef inline bint follows(const Tensors *t) noexcept nogil:
+    # Whether anything is done with a block once it is stored.
+    return t.activation != 0 or t.finish_count != 0
+
+
+cdef inline pplconv_stream of_channels(const Shape *s, const char *numbers, int64_t channel,
+                                       bint channels_in_rows) noexcept nogil:
+    # One number for each channel, along rows or columns of a block.
+    cdef pplconv_stream stream
+    stream.data = <char *> numbers + channel * s.size.bias
+    stream.rs = s.size.bias if channels_in_rows else 0
+    stream.step = not channels_in_rows
+    stream.reg = 0
+    return stream
+
+
+cdef inline void complete(const Shape *s, const Tensors *t, void *data, int64_t row_stride,
+                          int64_t rows, int64_t columns, int64_t channel,
+                          bint channels_in_rows) noexcept nogil:
+    # All that follows the store of a block of the output, which lies in L1.
+    cdef pplconv_elementwise_args e
+    cdef pplconv_stream[5] streams
+    cdef pplconv_stream *last = streams
+    activate(s, t, data, row_stride, rows, columns, channel, channels_in_rows)
+    if t.finish_count == 0:
+        return
+    last.data, last.rs, last.step, last.reg = data, row_stride, True, 0
+    last += 1
+    if t.scale != NULL:
+        last[0] = of_channels(s, t.scale, channel, channels_in_rows)
+        last.reg = 1
+        last += 1
+    if t.offset != NULL:
+        last[0] = of_channels(s, t.offset, channel, channels_in_rows)
+        last.reg = 2
+        last += 1
+    if t.after != NULL:
+        last[0] = streams[0]
+        last.data = <char *> t.after + (<char *> data - t.y)
+        last.reg = 3
+        last += 1
+    last[0] = streams[0]
+    e.inputs, e.input_count = streams, last - streams
+    e.code, e.code_count = t.finish, t.finish_count
+    e.outputs, e.output_count = last, 1
+    e.rows, e.columns = rows, columns
+    s.elementwise(&e)
 
 
 cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bias) noexcept nogil:
@@ -178,14 +231,25 @@ cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1
 cdef int check_offsets(dict offsets, int64_t element) except -1
 
 
+cdef int64_t array_bytes(const Memory *m, int64_t element, int64_t batch, int64_t channels,
+                         int64_t height, int64_t width) noexcept nogil
+
+
 cdef class Schedule(Work):
     cdef Shape shape
     cdef pack_function pack
     cdef int64_t weight_bytes
+    # Output channels of a panel, 0 where weights are packed otherwise.
+    cdef int64_t panel_width
+    # Whether the loops read `Tensors.filters`, the weights as they were before packing.
+    cdef readonly bint reads_filters
 
     cdef int pack_weights(self, const char *weights, char *packed, int team) except -1
-    cdef void pack_pieces(self, const char *weights, char *converted, char *packed,
-                          int team) noexcept nogil
+    cdef int pack_part(self, const char *weights, char *packed, int team, int part,
+                       int parts) except -1
+    cdef int64_t rows_before(self, int part, int parts) noexcept nogil
+    cdef void pack_pieces(self, const char *weights, char *converted, char *packed, int team,
+                          int part, int parts) noexcept nogil
     cdef int check_weights(self, int64_t size) except -1
     cdef int64_t packed_bytes(self) noexcept nogil
     cdef int64_t input_bytes(self) noexcept nogil

@@ -70,8 +70,9 @@ cdef int64_t array_bytes(const Memory *m, int64_t element, int64_t batch, int64_
     """Bytes from the first element of an array to the end of its last one."""
     if min(batch, channels, height, width) < 1:
         return 0
-    # Blocks are whole, whatever the number of channels.
-    channels = ceil_div(channels, m.width) * m.width if m.width > 1 else channels
+    # Blocks are whole, whatever the number of channels; where all are neighbours, there are none.
+    if m.width > 1 and m.block:
+        channels = ceil_div(channels, m.width) * m.width
     return ((batch - 1) * m.image + channel_offset(m, element, channels - 1)
             + (height - 1) * m.row + (width - 1) * m.pixel + element)
 
@@ -125,6 +126,7 @@ cdef class Schedule(Work):
         if s.x.width < 1 or s.y.width < 1:
             raise ValueError("at least one channel is a neighbour of itself")
         s.activate = find("activate", dtype, isa)
+        s.elementwise = find("elementwise", dtype, isa)
         s.zero_lanes = find("zero_lanes", dtype, isa)
         if s.converts:
             s.convert_in = find("convert_in", dtype, isa)
@@ -135,6 +137,7 @@ cdef class Schedule(Work):
         self.shared_scratch = fields["shared_bytes"]
         self.phases = 0
         self.weight_bytes = fields["packed_weight_bytes"]
+        self.panel_width = fields.get("panel_width", 0)
         if self.threads < 1:
             raise ValueError("a plan has a team of at least 1")
         if self.thread_scratch % 64 or self.shared_scratch % 64:
@@ -145,25 +148,40 @@ cdef class Schedule(Work):
         cdef Buffer converted
         cdef Shape *s = &self.shape
         if not s.converts:
-            with nogil:
-                self.pack_pieces(weights, NULL, packed, team)
-            return 0
+            return self.pack_part(weights, packed, team, 0, 1)
         converted = borrow(s.groups * s.oc * s.ic * s.taps * s.size.weight)
         with nogil:
-            self.pack_pieces(weights, converted.data, packed, team)
+            self.pack_pieces(weights, converted.data, packed, team, 0, 1)
         give_back(converted)
         return 0
 
-    cdef void pack_pieces(self, const char *weights, char *converted, char *packed,
-                          int team) noexcept nogil:
+    cdef int pack_part(self, const char *weights, char *packed, int team, int part,
+                       int parts) except -1:
+        """Pack some of the output channels of weights that need no conversion."""
+        if self.shape.converts or not 0 <= part < parts:
+            raise ValueError("weights are packed in parts if they are of the kernels' type")
+        with nogil:
+            self.pack_pieces(weights, NULL, packed, team, part, parts)
+        return 0
+
+    cdef int64_t rows_before(self, int part, int parts) noexcept nogil:
+        """Output channels whose weights are not read by this part or a later one."""
+        cdef int64_t panels
+        if self.shape.groups != 1 or not self.panel_width:
+            return 0
+        panels = ceil_div(self.shape.oc, self.panel_width)
+        return least(panels * part // parts * self.panel_width, self.shape.oc)
+
+    cdef void pack_pieces(self, const char *weights, char *converted, char *packed, int team,
+                          int part, int parts) noexcept nogil:
         cdef Packing p
         cdef Phase[2] phases
         cdef int pieces = 1 if self.weight_bytes < SMALL_WEIGHTS else team
-        p.shape, p.pack, p.job, p.pieces = &self.shape, self.pack, self.job, pieces
+        p.shape, p.pack, p.job, p.pieces = &self.shape, self.pack, self.job, pieces * parts
         p.weights, p.converted, p.packed = weights, converted, packed
         phases[0].run, phases[0].job, phases[0].tasks = convert_piece, &p, pieces
         phases[1].run, phases[1].job, phases[1].tasks = pack_piece, &p, pieces
-        phases[0].first = phases[1].first = 0
+        phases[0].first = phases[1].first = part * pieces
         # No hooks: packing keeps subnormal numbers as they are.
         if converted == NULL:
             run_team(&phases[1], 1, 1, NULL, NULL, 0, pieces)

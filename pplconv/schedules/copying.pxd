@@ -12,12 +12,12 @@ cdef enum:
 
 cdef struct CopyJob:
     pplconv_kernel kernel
-    # The last two dimensions are the rows and columns of the kernel, the others lie around them. A
-    # task copies some of the rows.
+    # The last two dimensions are the rows and columns of the kernel, the others lie around them,
+    # `around` in all. A task copies some of the rows of `lines` of these.
     int64_t dims[COPIED_DIMS]
     int64_t src[COPIED_DIMS]
     int64_t dst[COPIED_DIMS]
-    int64_t row_segment, row_segments
+    int64_t row_segment, row_segments, lines, around
 
 
 cdef class Copy(Work):

@@ -15,20 +15,37 @@ from pplconv.schedules.work import check_numbers, extent_of
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const CopyJob *j = <const CopyJob *> job
     cdef pplconv_copy_strided_args a
+    cdef int64_t[COPIED_DIMS] at
     cdef int64_t row = task % j.row_segments * j.row_segment
-    cdef int64_t rest = task // j.row_segments, src, dst
+    cdef int64_t rest = task // j.row_segments * j.lines
+    cdef int64_t lines = least(j.lines, j.around - rest), src, dst
     cdef int d
     src, dst = row * j.src[COPIED_DIMS - 2], row * j.dst[COPIED_DIMS - 2]
     for d in range(COPIED_DIMS - 3, -1, -1):
-        src += rest % j.dims[d] * j.src[d]
-        dst += rest % j.dims[d] * j.dst[d]
+        at[d] = rest % j.dims[d]
+        src += at[d] * j.src[d]
+        dst += at[d] * j.dst[d]
         rest = rest // j.dims[d]
-    a.src, a.dst = t.arrays[1] + src, t.arrays[0] + dst
     a.src_rs, a.src_cs = j.src[COPIED_DIMS - 2], j.src[COPIED_DIMS - 1]
     a.dst_rs, a.dst_cs = j.dst[COPIED_DIMS - 2], j.dst[COPIED_DIMS - 1]
     a.rows = least(j.row_segment, j.dims[COPIED_DIMS - 2] - row)
     a.columns = j.dims[COPIED_DIMS - 1]
-    j.kernel(&a)
+    while True:
+        a.src, a.dst = t.arrays[1] + src, t.arrays[0] + dst
+        j.kernel(&a)
+        lines -= 1
+        if lines == 0:
+            return
+        # The next of what lies around rows and columns.
+        d = COPIED_DIMS - 3
+        while at[d] == j.dims[d] - 1:
+            src -= at[d] * j.src[d]
+            dst -= at[d] * j.dst[d]
+            at[d] = 0
+            d -= 1
+        at[d] += 1
+        src += j.src[d]
+        dst += j.dst[d]
 
 
 cdef class Copy(Work):
@@ -39,7 +56,8 @@ cdef class Copy(Work):
     fields : dict
         ``dtype``, a type of the size of the elements; ``dims``, at least two and at most six
         counts, the last two of which are rows and columns; ``src`` and ``dst``, strides in bytes
-        of each of them; ``row_segment``.
+        of each of them; ``row_segment``, the rows of a task, and ``lines``, how many of what
+        lies around rows and columns it has.
     isa : str
         Which kernel to call.
 
@@ -60,8 +78,8 @@ cdef class Copy(Work):
             raise ValueError("a copy has more dimensions than the loops take")
         element = DTYPES[fields["dtype"]].itemsize
         j.kernel = find("copy_strided", fields["dtype"], isa)
-        self.extents[0] = extent_of(element, fields["dims"], fields["dst"], True)
-        self.extents[1] = extent_of(element, fields["dims"], fields["src"])
+        self.extents[0] = extent_of(element, fields["dims"], fields["dst"], element, True)
+        self.extents[1] = extent_of(element, fields["dims"], fields["src"], element)
         for d in range(COPIED_DIMS):
             j.dims[d] = 1
             if d >= missing:
@@ -72,11 +90,12 @@ cdef class Copy(Work):
                 around *= j.dims[d]
             if around >= <int64_t> 1 << 31:
                 raise MemoryError("a copy is beyond what the loops can address")
-        j.row_segment = fields["row_segment"]
-        if j.row_segment < 1:
+        j.row_segment, j.lines = fields["row_segment"], fields["lines"]
+        if j.row_segment < 1 or j.lines < 1:
             raise ValueError("segments are at least 1")
+        j.around = around
         j.row_segments = ceil_div(j.dims[COPIED_DIMS - 2], j.row_segment)
-        self.tasks = around * j.row_segments
+        self.tasks = ceil_div(around, j.lines) * j.row_segments
         self.threads = 1
         self.job = j
         self.one_phase(run_task)

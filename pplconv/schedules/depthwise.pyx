@@ -20,7 +20,8 @@ from pplconv._kernels cimport (
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
-    activate,
+    complete,
+    follows,
     ceil_div,
     channel_offset,
     check_offsets,
@@ -73,8 +74,8 @@ cdef void run_planes(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
     a.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
     a.geometry = &j.shape.geometry
     j.by_pixels(&a)
-    if t.activation:
-        activate(&j.shape, t, t.y + offset + p.row * j.shape.y.row, j.shape.y.block, a.channels,
+    if follows(t):
+        complete(&j.shape, t, t.y + offset + p.row * j.shape.y.row, j.shape.y.block, a.channels,
                  a.rows * j.shape.geometry.ow, p.channel, True)
 
 
@@ -142,9 +143,9 @@ cdef void run_pixels(const DepthwiseJob *j, const Tensors *t, const Part *p) noe
         a.weights = t.weights + channel * e
         a.bias = t.bias + channel * j.shape.size.bias
         j.by_channels(&a)
-        if t.activation:
+        if follows(t):
             for row in range(p.row, p.row_end):
-                activate(&j.shape, t, t.y + offset + row * j.shape.y.row, j.shape.y.pixel,
+                complete(&j.shape, t, t.y + offset + row * j.shape.y.row, j.shape.y.pixel,
                          j.shape.geometry.ow, a.channels, channel, False)
         channel += a.channels
     # Whatever the task is, the shape counts the channels of all groups.

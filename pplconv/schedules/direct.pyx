@@ -31,7 +31,8 @@ from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
-    activate,
+    complete,
+    follows,
     ceil_div,
     channel_offset,
     check_offsets,
@@ -142,7 +143,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     g.segment_count = r.segments
     g.a_ks = e
     g.b_ks = j.panels.down
-    g.b_ahead = f.b_ahead
+    g.b_ahead, g.b_ahead_ks = f.b_ahead, g.b_ks
     g.a_rs = (j.shape.geometry.stride_h * j.x.row if down
               else j.shape.geometry.stride_w * j.x.pixel)
     g.clip = t.clip
@@ -196,7 +197,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 kernel(&g)
                 if j.shape.converts and not f.slab:
                     convert_tile(j, t, &g, m, channel + panel * across, offset + place.offset)
-                elif t.activation and not f.slab:
+                elif follows(t) and not f.slab:
                     finish(j, t, &g, m, channel + panel * across)
                 g.b = <const char *> g.b + j.panels.panel_bytes
                 g.bias = <const char *> g.bias + across * j.shape.size.bias
@@ -210,7 +211,7 @@ cdef void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *
     """Activate a tile that was just stored, vector by vector where blocks lie apart."""
     cdef int64_t v, step = g.n if g.c_vs == j.lanes * j.shape.size.destination else j.lanes
     for v in range(ceil_div(g.n, step)):
-        activate(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
+        complete(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
                  channel + v * step, False)
 
 
@@ -261,8 +262,8 @@ cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, cons
     if j.shape.converts:
         finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
                          s.rows, channel, True)
-    elif t.activation:
-        activate(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
+    elif follows(t):
+        complete(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
 
 
 cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part, int64_t oc_begin,

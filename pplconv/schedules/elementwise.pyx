@@ -105,7 +105,7 @@ cdef class Elementwise(Work):
             if not (0 <= array < MOST_STREAMS and 0 <= reg < PPLCONV_MOST_REGISTERS):
                 raise ValueError("an element-wise program names what is not there")
             extent = extent_of(j.element * (j.columns if step else 1), dims, strides,
-                               i >= j.input_count)
+                               j.element, i >= j.input_count)
             strides = [*([0] * len(missing)), *strides]
             for d in range(MOST_DIMS):
                 j.fields[i].strides[d] = strides[d]

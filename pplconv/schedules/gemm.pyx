@@ -32,9 +32,12 @@ from pplconv._kernels cimport (
     pplconv_store_transposed_args,
 )
 from pplconv.schedules.base cimport (
+    Memory,
     Schedule,
     Tensors,
-    activate,
+    array_bytes,
+    complete,
+    follows,
     ceil_div,
     epilogue_flags,
     finish_converted,
@@ -42,26 +45,17 @@ from pplconv.schedules.base cimport (
     zero_tail,
 )
 from pplconv.schedules.gemm_checks cimport check_plan
-from pplconv.schedules.gemm_job cimport GemmJob, GemmOffsets, Tile, input_at, weights_at, y_offset
+from pplconv.schedules.gemm_job cimport (
+    GemmJob,
+    GemmOffsets,
+    Product,
+    Tile,
+    input_at,
+    weights_at,
+    y_offset,
+)
 from pplconv.schedules.gemm_pixels cimport convert_block, gather_block, pack_block
-from pplconv.schedules.panels cimport Share, panels_of, share_of
-
-
-cdef struct Product:
-    # The product C = A B of a task, tile by tile: where the first tile's operands lie, and the
-    # bytes from a tile to the one below it and to the one beside it.
-    int64_t rows, columns
-    const char *a
-    const char *b
-    char *c
-    const char *residual
-    const char *bias
-    int64_t a_down, b_across, c_down, c_across, bias_down, bias_across
-    bint rows_inner
-    # Whether C is a tile in the scratch; then each panel is stored transposed when it is whole.
-    bint transposed
-    # If C has to be converted: its place in the output, as offsets like those of C.
-    int64_t y, y_rs, y_down, y_across
+from pplconv.schedules.panels cimport Share, fetch_panel, panels_of, share_of
 
 
 cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const Product *p,
@@ -92,6 +86,9 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
             g.c = p.c + offset
             g.residual = p.residual + offset
             g.bias = p.bias + i * p.bias_down + k * p.bias_across
+            g.b_ahead, g.b_ahead_ks = j.plan.b_ahead, g.b_ks
+            if inner > 0 and p.rows_inner and k + 1 < wide:
+                fetch_panel(g, p.b_across, inner, tall)
             j.gemm.tile[vectors - 1][m - 1](g)
             if not tile.last:
                 continue
@@ -106,8 +103,8 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                                  p.y + i * p.y_down + k * p.y_across, p.y_rs, m, g.n,
                                  tile.group * j.bias_group + channel,
                                  not j.plan.channels_in_vectors)
-            elif t.activation:
-                activate(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
+            elif follows(t):
+                complete(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
                          tile.group * j.bias_group + channel, not j.plan.channels_in_vectors)
 
 
@@ -119,7 +116,6 @@ cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *t
     memset(&p, 0, sizeof(p))
     memset(g, 0, sizeof(g[0]))
     g.k = tile.k_end - tile.k_begin
-    g.b_ahead = j.plan.b_ahead
     g.c_vs = g.residual_vs = j.lanes * j.shape.size.sum
     g.clip = t.clip
     if not tile.first:
@@ -275,8 +271,8 @@ cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int6
     if j.shape.converts:
         finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, channels,
                          tile.pixels, tile.group * j.bias_group + channel, True)
-    elif t.activation:
-        activate(&j.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
+    elif follows(t):
+        complete(&j.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
                  tile.group * j.bias_group + channel, True)
 
 
@@ -387,3 +383,32 @@ cdef class GemmSchedule(Schedule):
         self.job = j
         self.one_phase(run_task)
         self.pack = pack_range
+
+    cdef int64_t input_bytes(self) noexcept nogil:
+        return self.matrix_bytes(&self.own.shape.x, self.own.shape.size.source, self.own.shape.ic,
+                                 self.own.shape.geometry.ih, self.own.shape.geometry.iw,
+                                 self.own.x_group)
+
+    cdef int64_t output_bytes(self) noexcept nogil:
+        return self.matrix_bytes(&self.own.shape.y, self.own.shape.size.destination,
+                                 self.own.shape.oc, self.own.shape.geometry.oh,
+                                 self.own.shape.geometry.ow, self.own.y_group)
+
+    cdef int64_t source_bytes(self) noexcept nogil:
+        """Bytes of the weights before packing, from the first element to the end of the last."""
+        cdef const GemmJob *j = &self.own
+        if min(j.shape.groups, j.shape.oc, j.k) < 1:
+            return 0
+        return ((j.shape.groups - 1) * j.weights_group + (j.shape.oc - 1) * j.weights_column
+                + (j.k - 1) * j.weights_row + j.shape.size.source)
+
+    cdef int64_t matrix_bytes(self, const Memory *m, int64_t element, int64_t channels,
+                              int64_t height, int64_t width, int64_t group) noexcept nogil:
+        """Bytes of one side: matrices of groups lie as far apart as the problem says."""
+        cdef const GemmJob *j = &self.own
+        cdef Memory own = m[0]
+        if j.plan.in_blocks or min(j.shape.groups, channels) < 1:
+            return array_bytes(m, element, j.shape.batch, j.shape.groups * channels, height, width)
+        own.width = least(own.width, channels)  # not those of other groups
+        return (array_bytes(&own, element, j.shape.batch, channels, height, width)
+                + (j.shape.groups - 1) * group)

@@ -61,6 +61,23 @@ cdef struct Tile:
     bint first, last
 
 
+cdef struct Product:
+    # The product C = A B of a task, tile by tile: where the first tile's operands lie, and the
+    # bytes from a tile to the one below it and to the one beside it.
+    int64_t rows, columns
+    const char *a
+    const char *b
+    char *c
+    const char *residual
+    const char *bias
+    int64_t a_down, b_across, c_down, c_across, bias_down, bias_across
+    bint rows_inner
+    # Whether C is a tile in the scratch; then each panel is stored transposed when it is whole.
+    bint transposed
+    # If C has to be converted: its place in the output, as offsets like those of C.
+    int64_t y, y_rs, y_down, y_across
+
+
 cdef inline const char *input_at(const GemmJob *j, const Tensors *t,
                                  const Tile *tile) noexcept nogil:
     # The first pixel and channel of the tile's image and group; channels do not lie in blocks.

@@ -6,7 +6,7 @@ What ``algorithms/panels.py`` counts for plans, for the loops: packing, reading 
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport GemmFamily
+from pplconv._kernels cimport GemmFamily, pplconv_gemm_args
 from pplconv.schedules.base cimport ceil_div, least
 
 
@@ -17,6 +17,10 @@ cdef struct Panels:
     # Bytes from one row or column of a panel to the next, from one group of k to the next and from
     # one panel to the next; of all panels.
     int64_t across, down, panel_bytes, bytes
+
+
+cdef enum:
+    PARTS = 4  # tiles that fetch the next panel, at most
 
 
 cdef struct Share:
@@ -70,3 +74,17 @@ cdef inline Panels panels_of(int64_t width, int64_t kr, int64_t n, int64_t k,
     p.panel_bytes = bytes_of(&p, k)
     p.bytes = ceil_div(n, width) * p.panel_bytes
     return p
+
+
+cdef inline void fetch_panel(pplconv_gemm_args *g, int64_t across, int64_t piece,
+                             int64_t pieces) noexcept nogil:
+    """Let tile `piece` of those that share a panel fetch a part of the one `across` bytes on.
+
+    The first tile has brought this panel near. Memory gives a line in the time of several
+    products, so that the tiles behind it share the next one.
+    """
+    cdef int64_t parts = least(pieces - 1, PARTS)
+    if piece > parts:
+        return
+    g.b_ahead_ks = g.b_ks // parts
+    g.b_ahead = across + (piece - 1) * (g.k * g.b_ahead_ks)

@@ -27,7 +27,8 @@ from pplconv._kernels cimport (
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
-    activate,
+    complete,
+    follows,
     ceil_div,
     check_offsets,
     check_tile,
@@ -96,8 +97,8 @@ cdef void run_row(const PlanesJob *j, const Tensors *t, const Part *part, int64_
             g.residual = t.residual + offset + oc * j.shape.y.block + at * out
             g.bias = t.bias + (channel + oc) * j.shape.size.bias
             j.gemm.tile[width][m - 1](g)
-            if t.activation:
-                activate(&j.shape, t, <char *> g.c, g.c_rs, m, g.n, channel + oc, True)
+            if follows(t):
+                complete(&j.shape, t, <char *> g.c, g.c_rs, m, g.n, channel + oc, True)
             g.a = <const char *> g.a + j.panels.panel_bytes
             oc += j.plan.mr
         at += j.plan.nr
@@ -123,7 +124,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     g.k = j.shape.geometry.kw if g.segment_count else 0
     g.a_rs = j.panels.across
     g.a_ks = j.panels.down
-    g.b_ks = j.shape.geometry.dilation_w * j.shape.size.operand
+    g.b_ks = g.b_ahead_ks = j.shape.geometry.dilation_w * j.shape.size.operand
     g.c_rs = g.residual_rs = j.shape.y.block
     g.c_vs = g.residual_vs = j.lanes * j.shape.size.destination
     g.clip = t.clip

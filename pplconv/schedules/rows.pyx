@@ -120,17 +120,19 @@ cdef class Rows(Work):
         if op.startswith("reduce") and j.kind not in REDUCTIONS.values():
             raise ValueError(f"no reduction {j.kind}")
         dims, src, dst = (tuple(fields[n]) for n in ("dims", "src", "dst"))
-        self.extents[1] = extent_of(j.columns * j.element, (*dims, j.rows), (*src, j.src_rs))
+        self.extents[1] = extent_of(j.columns * j.element, (*dims, j.rows), (*src, j.src_rs),
+                                    j.element)
         if op == "reduce_rows":
             task = reduce_rows
-            self.extents[0] = extent_of(j.columns * j.element, dims, dst, True)
+            self.extents[0] = extent_of(j.columns * j.element, dims, dst, j.element, True)
         elif op == "reduce_columns":
             task = reduce_columns
-            self.extents[0] = extent_of(j.element, (*dims, j.rows), (*dst, j.dst_rs), True)
+            self.extents[0] = extent_of(j.element, (*dims, j.rows), (*dst, j.dst_rs), j.element,
+                                        True)
         elif op in ("softmax", "layer_norm"):
             task = softmax if op == "softmax" else layer_norm
             self.extents[0] = extent_of(j.columns * j.element, (*dims, j.rows), (*dst, j.dst_rs),
-                                        True)
+                                        j.element, True)
         else:
             raise ValueError(f"no loops for {op}")
         for d in range(ROWS_AROUND):

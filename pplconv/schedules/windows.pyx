@@ -87,8 +87,9 @@ cdef int64_t most_counts(const Sight *sights, int64_t count) noexcept:
 
 
 cdef int64_t images_bytes(const Images *m, int64_t batch, int64_t height, int64_t width,
-                          int64_t channels, int64_t element) except -1:
-    return extent_of(channels * element, (batch, height, width), (m.image, m.row, m.pixel))
+                          int64_t channels, int64_t element, bint written) except -1:
+    return extent_of(channels * element, (batch, height, width), (m.image, m.row, m.pixel),
+                     element, written)
 
 
 cdef class Pool(Work):
@@ -145,9 +146,9 @@ cdef class Pool(Work):
                     j.pad_top)
         read_sights(fields["columns"], j.columns, ow, fields["iw"], j.stride_w, j.dilation_w,
                     j.pad_left)
-        self.extents[0] = images_bytes(&j.y, batch, j.oh, ow, j.channels, element)
+        self.extents[0] = images_bytes(&j.y, batch, j.oh, ow, j.channels, element, True)
         self.extents[1] = images_bytes(&j.x, batch, fields["ih"], fields["iw"], j.channels,
-                                       element)
+                                       element, False)
         self.extents[2] = (most_counts(j.rows, j.oh) * most_counts(j.columns, j.column_count)
                            + 1) * SCALE_BYTES
         j.row_segments = ceil_div(j.oh, j.row_segment)
@@ -204,6 +205,7 @@ cdef class Resample(Work):
         cdef int64_t[:, ::1] rows, offsets
         cdef int64_t batch
         memset(j, 0, sizeof(ResampleJob))
+        check_numbers(fields, frozenset())
         dtype = DTYPES[fields["dtype"]]
         weight = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
         # Copies, which nobody changes after they were looked at.
@@ -232,9 +234,10 @@ cdef class Resample(Work):
         j.rows, j.offsets = &rows[0, 0], &offsets[0, 0]
         j.weights_y, j.weights_x = (
             <char *> <size_t> weights[0].ctypes.data, <char *> <size_t> weights[1].ctypes.data)
-        self.extents[0] = images_bytes(&j.y, batch, j.oh, j.ow, j.channels, dtype.itemsize)
+        self.extents[0] = images_bytes(&j.y, batch, j.oh, j.ow, j.channels, dtype.itemsize,
+                                       True)
         self.extents[1] = images_bytes(&j.x, batch, fields["ih"], fields["iw"], j.channels,
-                                       dtype.itemsize)
+                                       dtype.itemsize, False)
         j.row_segments = ceil_div(j.oh, j.row_segment)
         self.tasks = batch * j.row_segments
         self.threads = 1

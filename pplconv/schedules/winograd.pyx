@@ -40,7 +40,14 @@ from pplconv.schedules.base cimport (
     least,
     most,
 )
-from pplconv.schedules.panels cimport Share, check_panels, offset_in, panels_of, share_of
+from pplconv.schedules.panels cimport (
+    Share,
+    check_panels,
+    fetch_panel,
+    offset_in,
+    panels_of,
+    share_of,
+)
 from pplconv.schedules.winograd_job cimport (
     Place,
     WinogradFields,
@@ -67,7 +74,8 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
                   int64_t oc_end, const Place *at) noexcept nogil:
     """M of some positions, from `first` to `end`, and of a block of output channels."""
     cdef pplconv_gemm_args g
-    cdef int64_t position, panel, piece, row
+    cdef int64_t position, panel, piece, row, across
+    cdef int64_t tall = ceil_div(tiles, j.plan.mr), wide = ceil_div(oc_end - oc_begin, j.plan.nr)
     cdef int64_t weights = offset_in(&j.panels, oc_begin, ic_begin)
     cdef int64_t group_bytes = j.positions * j.panels.bytes
     cdef const char *u
@@ -76,18 +84,24 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
     g.a_rs = j.plan.v_row
     g.a_ks = j.shape.size.operand
     g.b_ks = j.panels.down
-    g.b_ahead = j.plan.b_ahead
     g.c_rs = j.plan.m_row
     g.c_vs = j.lanes * j.shape.size.sum
     g.flags = PPLCONV_B_PADDED if ic_begin == 0 else PPLCONV_B_PADDED | PPLCONV_ACCUMULATE
     for position in range(first, end):
         u = t.weights + group * group_bytes + position * j.panels.bytes + weights
-        for panel in range(ceil_div(oc_end - oc_begin, j.plan.nr)):
+        for panel in range(wide):
             g.b = u + panel * j.panels.panel_bytes
+            # The panel behind this one, of this position or of the next.
+            across = j.panels.panel_bytes
+            if panel == wide - 1:
+                across = j.panels.bytes - panel * j.panels.panel_bytes
             # M is padded to whole panels, so no panel is narrower.
             g.n = j.plan.nr
-            for piece in range(ceil_div(tiles, j.plan.mr)):
+            for piece in range(tall):
                 row = piece * j.plan.mr
+                g.b_ahead, g.b_ahead_ks = j.plan.b_ahead, g.b_ks
+                if piece > 0:
+                    fetch_panel(&g, across, piece, tall)
                 g.a = at.v + position * j.at.v_position + row * j.plan.v_row
                 g.c = (at.m + position * j.at.m_position + row * j.plan.m_row
                        + panel * j.plan.nr * j.shape.size.sum)
@@ -212,6 +226,7 @@ cdef class WinogradSchedule(Schedule):
         cdef str dtype = fields["numerics"].operand
         cdef WinogradJob *j = &self.own
         memset(j, 0, sizeof(WinogradJob))
+        self.reads_filters = True
         j.shape = self.shape
         # Each member by its name, from the numbers that `check_numbers` has seen.
         j.plan = fields

@@ -11,7 +11,8 @@ from pplconv._kernels cimport (
 )
 from pplconv.schedules.base cimport (
     Tensors,
-    activate,
+    complete,
+    follows,
     channel_offset,
     epilogue_flags,
     finish_converted,
@@ -47,8 +48,8 @@ cdef inline void store_slab(const WinogradJob *j, const Tensors *t, int64_t grou
         if j.shape.converts:
             finish_converted(&j.shape, t, stage, s.dst_rs, offset + row * j.shape.y.row,
                              s.residual_rs, s.columns, s.rows, group * j.shape.oc + channel, True)
-        elif t.activation:
-            activate(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows,
+        elif follows(t):
+            complete(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows,
                      group * j.shape.oc + channel, True)
 
 
@@ -108,9 +109,9 @@ cdef inline void post(const WinogradJob *j, const Tensors *t, int64_t group, int
                         finish_converted(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps,
                                          offset + row * j.shape.y.row, j.shape.y.pixel, a.columns,
                                          count, group * j.shape.oc + channel, False)
-                elif t.activation:
+                elif follows(t):
                     for row in range(a.rows):
-                        activate(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps, a.columns,
+                        complete(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps, a.columns,
                                  count, group * j.shape.oc + channel, False)
                 zero_tail(&j.shape, group * j.shape.oc + channel + count,
                           t.y + image, a.rows, a.columns)

@@ -2,6 +2,8 @@
 
 from libc.stdint cimport int64_t
 
+from pplconv._kernels cimport pplconv_instruction
+
 
 cdef struct Tensors:
     const char *x
@@ -16,6 +18,14 @@ cdef struct Tensors:
     # reads; PRELU_ROW stands for a slope for each channel, wherever channels lie.
     const char *slope
     int activation
+    # What follows the activation: a program for each element, `finish_count` instructions long.
+    # Registers 0 to 3 have the element, a number of `scale` and one of `offset` for its channel,
+    # and the element of `after` in its place. Only where nothing is converted.
+    const pplconv_instruction *finish
+    int finish_count
+    const char *scale
+    const char *offset
+    const char *after
     # Scratch that the team shares, for plans that have some.
     char *shared
     # Arrays of works that are no convolutions, by number.
@@ -43,6 +53,8 @@ cdef struct Run:
     task_function task
     const void *job
     const Tensors *tensors
+    # What the thread of the only task goes on with, without a wait: another run of one task.
+    const Run *after
 
 
 cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil

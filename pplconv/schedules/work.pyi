@@ -5,6 +5,10 @@ from collections.abc import Sequence
 class Work: ...
 
 def extent_of(
-    last: int, counts: Sequence[int], strides: Sequence[int], written: bool = False
+    last: int,
+    counts: Sequence[int],
+    strides: Sequence[int],
+    element: int,
+    written: bool = False,
 ) -> int: ...
 def check_numbers(fields: dict[str, object], sizes: frozenset[str]) -> None: ...

@@ -26,7 +26,7 @@ def check_numbers(dict fields, frozenset sizes):
                 raise MemoryError(f"{name} is beyond what the loops can address: {value}")
 
 
-def extent_of(int64_t last, counts, strides, bint written=False):
+def extent_of(int64_t last, counts, strides, int64_t element, bint written=False):
     """Bytes from the first element of an array to the end of the last.
 
     Parameters
@@ -35,6 +35,8 @@ def extent_of(int64_t last, counts, strides, bint written=False):
         Bytes of what lies at the end of all strides.
     counts, strides : sequence of int
         How often, and how far apart.
+    element : int
+        Bytes of an element, at whole ones of which all lie.
     written : bool
         Whether it is written: then no element may be where another one is.
 
@@ -42,12 +44,14 @@ def extent_of(int64_t last, counts, strides, bint written=False):
     ------
     ValueError
         If there are not as many of the one as of the other, a count is not positive, or a stride
-        negative.
+        negative or no number of elements.
     MemoryError
         If they are beyond what the loops can address.
     """
     if len(counts) != len(strides) or min(counts, default=1) < 1 or min(strides, default=0) < 0:
         raise ValueError("an array has elements, and a stride for each dimension")
+    if any(s % element for s in strides):
+        raise ValueError("strides are whole elements")
     if written and any(n > 1 and s == 0 for n, s in zip(counts, strides)):
         raise ValueError("elements that are written lie apart")
     # In Python's numbers, which do not wrap around.
@@ -60,6 +64,10 @@ def extent_of(int64_t last, counts, strides, bint written=False):
 cdef void run_one(const void *job, int64_t task, char *scratch) noexcept nogil:
     cdef const Run *r = <const Run *> job
     r.task(r.job, r.tensors, task, scratch)
+    r = r.after
+    while r != NULL:
+        r.task(r.job, r.tensors, 0, scratch)
+        r = r.after
 
 
 cdef class Work:
@@ -79,6 +87,7 @@ cdef class Work:
         t.shared = scratch
         for p in range(self.phases):
             runs[p].task, runs[p].job, runs[p].tensors = self.steps[p].task, self.job, &t
+            runs[p].after = NULL
             phases[p].run, phases[p].job = run_one, &runs[p]
             phases[p].tasks, phases[p].first = self.steps[p].tasks, 0
         run_team(phases, self.phases, self.rounds, flushed(), scratch + self.shared_scratch,

@@ -1,59 +1,36 @@
-"""The demo from its arguments to its exit status, on a small network of its own."""
+"""The demo from its arguments to its exit status, on small networks of its own."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 from dataclasses import replace
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper
 from onnx.reference.ops.op_conv import Conv as OwnConv
 from PIL import Image
 
+import made_networks
 import pplconv
 from pplconv import demo
-from pplconv.demo import cli, published
+from pplconv.demo import cli, engines, published
 from pplconv.demo import model as demo_model
 from pplconv.demo.measure import ROUNDS, plan_of, run_network
 from pplconv.demo.progress import Progress
+from pplconv.demo.reading import STAGES
 from pplconv.demo.report import Layer, layers_of, table
 from pplconv.integrations.onnx_reference import Conv
 
 
 @pytest.fixture
-def network(rng):
-    """Make a network that marks dark pixels: one convolution to blur, two that change nothing."""
-
-    def conv(inputs, output, weight, **attributes):
-        values = onnx.numpy_helper.from_array(weight.astype(np.float32), f"w_{output}")
-        return helper.make_node("Conv", [*inputs, values.name], [output], **attributes), values
-
-    blur, w_a = conv(["x"], "a", np.full((1, 3, 3, 3), -2.0 / 27), pads=[1, 1, 1, 1])
-    same, w_b = conv(["a"], "b", np.ones((1, 1, 1, 1)))
-    again, w_c = conv(["b"], "c", np.ones((1, 1, 1, 1)))
-    graph = helper.make_graph(
-        [blur, same, again, helper.make_node("Sigmoid", ["c"], ["y"])],
-        "dark",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, None, None])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, None, None])],
-        [w_a, w_b, w_c],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+def network():
+    return made_networks.detector()
 
 
 @pytest.fixture
-def cache(network, tmp_path, monkeypatch):
-    """Make a folder that holds `network` as the expected model."""
-    content = network.SerializeToString()
-    digest = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(demo_model, "DETECTOR", replace(demo_model.DETECTOR, sha256=digest))
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    (folder / demo_model.DETECTOR.name).write_bytes(content)
-    return folder
+def cache(tmp_path, monkeypatch):
+    """Make a folder that holds small networks as the expected models."""
+    return made_networks.keep(tmp_path / "cache", monkeypatch)
 
 
 @pytest.fixture
@@ -71,21 +48,109 @@ def page(tmp_path):
 def arguments(cache, page, tmp_path):
     """Give arguments that keep a run in the test's folder."""
     output = tmp_path / "out.png"
-    return [f"--cache={cache}", f"--image={page}", f"--output={output}", "--side=64"]
+    return [
+        f"--cache={cache}", f"--image={page}", f"--output={output}", "--side=64",
+        "--skip-onnxruntime",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def both(arguments):
+    """Give arguments with which onnxruntime reads the page, too."""
+    return [text for text in arguments if text != "--skip-onnxruntime"]
+
+
+def rows_of(out):
+    """The lines of all tables, by their first word."""
+    return {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.split()}
 
 
 def test_whole_run(arguments, tmp_path, capsys):
     assert demo.main([*arguments, "--threads=1"]) == 0
     out, err = capsys.readouterr()
-    lines = dict(line.split(maxsplit=1) for line in out.splitlines() if "  " in line)
-    assert lines["text"].startswith("regions")
-    assert "2, drawn in" in lines["text"]
-    assert "own Conv s" in out
+    rows = rows_of(out)
+    assert rows["1"][1:] == rows["2"][1:] == ["I"]
+    assert rows["found"][:4] == ["2", "lines,", "drawn", "in"]
+    assert rows["threads"] == ["1"]
+    assert set(STAGES) <= set(rows)
+    assert float(rows["recogniser"][0]) > 0
     (total,) = (line for line in out.splitlines() if line.startswith("all convolutions"))
     assert total.split()[2] == "3"
     assert "Conv 3 of 3" in err
     with Image.open(tmp_path / "out.png") as picture:
-        assert picture.size == (1280, 640)
+        assert picture.size == (2 * 1280, 640)
+
+
+def test_stages_add_up(arguments, capsys):
+    assert demo.main([*arguments, "--skip-reference"]) == 0
+    out = capsys.readouterr().out
+    assert "onnxruntime" not in out and "all convolutions" not in out
+    rows = rows_of(out)
+    assert set(STAGES) <= set(rows)
+    (total,) = (line for line in out.splitlines() if line.startswith("whole page"))
+    shown = sum(float(rows[stage][-1]) for stage in STAGES)
+    assert float(total.split()[-1]) == pytest.approx(shown, abs=0.01)
+
+
+@pytest.mark.unemulated("onnxruntime crashes in the emulator when it is imported")
+def test_onnxruntime_reads_the_same(both, capsys):
+    assert demo.main([*both, "--skip-reference"]) == 0
+    rows = rows_of(capsys.readouterr().out)
+    assert rows["1"][1:] == rows["2"][1:] == ["I", "I"]
+    assert rows["compared"][:2] == ["same", "texts,"]
+    assert rows["detector"][-1].endswith("x")
+
+
+def test_without_onnxruntime(both, capsys, monkeypatch):
+    monkeypatch.setattr(cli, "open_onnxruntime", lambda paths, threads: None)
+    assert demo.main([*both, "--skip-reference"]) == 0
+    out, err = capsys.readouterr()
+    assert "onnxruntime is not installed" in err
+    assert rows_of(out)["1"][1:] == ["I"]
+
+
+def other_engine(monkeypatch, change):
+    """Let another engine stand in for onnxruntime, with outputs that are changed."""
+
+    def opened(paths, threads):
+        networks = engines.open_pplconv(paths, threads)
+        return replace(
+            networks,
+            engine="other 1.0",
+            recognise=lambda x: change(networks.recognise(x)),
+        )
+
+    monkeypatch.setattr(cli, "open_onnxruntime", opened)
+
+
+def test_other_texts_fail(both, capsys, monkeypatch):
+    other_engine(monkeypatch, lambda y: y[:, :, [0, 2, 1]])
+    assert demo.main(both) == 1
+    out, err = capsys.readouterr()
+    assert "other 1.0" in out  # both texts are there to be seen
+    assert "read the page differently: line 1: 'I' and ' '" in err
+    assert "all convolutions" not in out
+
+
+def test_an_illegible_line_is_said_to_be(arguments, capsys, monkeypatch):
+    opened = engines.open_pplconv
+
+    def blurred(paths, threads):
+        networks = opened(paths, threads)
+        return replace(networks, recognise=lambda x: 0.4 * networks.recognise(x))
+
+    monkeypatch.setattr(cli, "open_pplconv", blurred)
+    assert demo.main([*arguments, "--skip-reference"]) == 0
+    assert rows_of(capsys.readouterr().out)["1"][1:] == ["(illegible)"]
+
+
+def test_an_empty_page_has_no_lines(arguments, tmp_path, capsys):
+    empty = tmp_path / "empty.png"
+    Image.new("L", (128, 64), 255).save(empty)
+    assert demo.main([*arguments, f"--image={empty}", "--skip-reference"]) == 0
+    rows = rows_of(capsys.readouterr().out)
+    assert rows["found"][0] == "0"
+    assert "line" not in rows
 
 
 def test_equal_layers_share_a_row(arguments, capsys):
@@ -97,14 +162,14 @@ def test_equal_layers_share_a_row(arguments, capsys):
 
 def test_without_the_reference(arguments, capsys, monkeypatch):
     def never(self, *inputs, **attributes):
-        raise AssertionError("the evaluator's own Conv ran")
+        raise AssertionError("the evaluator ran")
 
     monkeypatch.setattr(OwnConv, "_run", never)
+    monkeypatch.setattr(pplconv, "conv2d", never)
     assert demo.main([*arguments, "--skip-reference"]) == 0
     out = capsys.readouterr().out
     assert "own Conv" not in out
     assert "largest difference" not in out
-    assert "pplconv s" in out
 
 
 @pytest.mark.parametrize("wrong", [1.0, np.nan], ids=["shifted", "nan"])
@@ -115,6 +180,15 @@ def test_outputs_that_differ_fail(arguments, capsys, monkeypatch, wrong):
     out, err = capsys.readouterr()
     assert "largest difference" in out  # the table is there to see by how much
     assert "the two outputs differ" in err
+
+
+@pytest.mark.parametrize("content", [None, b"no font"])
+def test_a_font_that_cannot_be_read_is_named(arguments, tmp_path, capsys, content):
+    font = tmp_path / "letters.ttf"
+    if content is not None:
+        font.write_bytes(content)
+    assert demo.main([*arguments, f"--font={font}"]) == 1
+    assert f"cannot read the font {font}" in capsys.readouterr().err
 
 
 def test_another_model_fails(arguments, cache, capsys, monkeypatch):
@@ -130,7 +204,7 @@ def test_interrupt_ends_cleanly(arguments, tmp_path, capsys, monkeypatch):
     def interrupted(*args, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pplconv, "conv2d", interrupted)
+    monkeypatch.setattr(cli, "read_page", interrupted)
     assert demo.main(arguments) == 130
     assert capsys.readouterr().err.endswith("interrupted\n")
     assert not (tmp_path / "out.png").exists()
@@ -142,7 +216,7 @@ def test_interrupt_ends_cleanly(arguments, tmp_path, capsys, monkeypatch):
 def test_output_is_checked_before_the_work(
     arguments, output, message, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(cli, "run_network", None)  # must not get that far
+    monkeypatch.setattr(cli, "read_page", None)  # must not get that far
     assert demo.main([*arguments, f"--output={tmp_path / output}"]) == 1
     assert message in capsys.readouterr().err
 
@@ -202,7 +276,7 @@ def test_table_adds_up(network, rng):
     assert sum(layer.ours for layer in layers) == pytest.approx(ours.seconds)
     assert sum(layer.own for layer in layers) == pytest.approx(own.seconds)
     layers = [Layer(plans[0], 1, 0.5, 2.0), Layer(plans[1], 2, 0.25, 4.0)]
-    lines = table(layers, [("machine", "any")], compared=True).splitlines()
+    lines = table(layers, [("machine", "any")]).splitlines()
     assert lines[2].split()[-3:] == ["2.000000", "0.500000", "4.0x"]
     assert lines[5].split() == ["all", "convolutions", "3", "6.000000", "0.750000", "8.0x"]
     assert lines[-1] == "machine  any"

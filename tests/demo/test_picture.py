@@ -1,4 +1,4 @@
-"""The picture on its way in and out."""
+"""The picture on its way in."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pplconv.demo import files
 from pplconv.demo.errors import DemoError
-from pplconv.demo.picture import LONGEST, MULTIPLE, draw, input_size, load, network_input
-from pplconv.demo.regions import Region
+from pplconv.demo.picture import LONGEST, MULTIPLE, input_size, load, network_input
 
 
 @pytest.mark.parametrize(
@@ -65,36 +63,3 @@ def test_unreadable_pictures_are_named(tmp_path, content):
         path.write_bytes(content)
     with pytest.raises(DemoError, match=r"cannot read the picture .*picture\.png"):
         load(path)
-
-
-def test_regions_are_drawn_where_they_are(tmp_path):
-    page = Image.new("RGB", (600, 400), "white")
-    corners = np.array([[100, 50], [300, 50], [300, 90], [100, 90]], dtype=float)
-    draw(page, [Region(corners, 1.0)], tmp_path / "out.png")
-    with Image.open(tmp_path / "out.png") as result:
-        assert result.format == "PNG"
-        pixels = np.asarray(result.convert("RGB")).astype(int)
-    assert pixels.shape == (800, 1200, 3)  # enlarged twice
-    marked = np.any(pixels != 255, axis=2)
-    rows, columns = np.nonzero(marked)
-    assert abs(rows.min() - 100) <= 2
-    assert abs(rows.max() - 180) <= 2
-    assert abs(columns.min() - 200) <= 2
-    assert abs(columns.max() - 600) <= 2
-    # A line around it, and the text inside still to be read.
-    assert pixels[100, 400].min() < 100
-    assert pixels[140, 400].min() > 180
-
-
-def test_picture_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
-    path = tmp_path / "out.png"
-    path.write_bytes(b"before")
-
-    def full(self, target):
-        raise OSError("no space left")
-
-    monkeypatch.setattr(files.Path, "replace", full)
-    with pytest.raises(DemoError, match=r"cannot write .*no space left"):
-        draw(Image.new("RGB", (8, 8)), [], path)
-    assert path.read_bytes() == b"before"
-    assert list(tmp_path.iterdir()) == [path]

@@ -143,6 +143,26 @@ def test_under_load_each_request_is_answered_once(pool_of, log):
     assert all(runs.count(i) == 1 + (i % 7 == 0) for i in range(400))
 
 
+def test_a_worker_that_dies_before_it_is_ready_costs_no_request(pool_of, log):
+    failures = []
+
+    def make_worker(index):
+        if failures:
+            raise failures.pop()
+        return Mortal(index, log)
+
+    with pool_of(make_worker) as pool:
+        for count in (1, 2):
+            failures[:] = [RuntimeError("killed while it started")] * count
+            assert pool.submit("a", [1]).result(PATIENCE) == "a"
+            assert not failures
+        failures[:] = [RuntimeError("killed while it started")] * 3
+        with pytest.raises(WorkerDied, match="there is no other: killed while"):
+            pool.submit("a", [1]).result(PATIENCE)
+        (statistics,) = pool.statistics()
+        assert (statistics.served, statistics.errors) == (2, 1)
+
+
 def test_without_another_worker_requests_fail_and_the_others_serve(pool_of, log):
     broken = threading.Event()
 

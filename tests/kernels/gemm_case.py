@@ -170,6 +170,7 @@ class Call:
         self.values |= {"residual_rs": case.residual_rs, "residual_vs": case.residual_vs}
         # Prefetching reaches beyond B, and must not fault there.
         self.values["b_ahead"] = int(rng.integers(0, 1 << 20)) * int(rng.integers(0, 2))
+        self.values["b_ahead_ks"] = int(rng.integers(0, 1 << 10)) * int(rng.integers(0, 2))
         b_row = row["nr"] if case.flags & B_PADDED else n
         starts = case.segments or [(0, 0)]
         # Side by side, in the order of the sum. With B_PADDED the padding is poison (or what

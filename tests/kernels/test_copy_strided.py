@@ -74,6 +74,16 @@ def test_every_length_of_a_line(checker, row, rng):
 
 
 @every_kernel
+@pytest.mark.parametrize("lines", [2, 3, 4])
+def test_lines_in_turn(checker, row, lines, rng):
+    """A few lines of src become one line, an element of each after the other."""
+    lanes = row["vector_bytes"] // BITS[row["dtype"]].itemsize
+    for count in range(1, 5 * lanes + 3):
+        apart = count + int(rng.integers(0, 3))
+        copy(checker, row, rng, (count, lines), (1, apart), (lines, 1))
+
+
+@every_kernel
 def test_broadcasts(checker, row, rng):
     """Of one element, of a row and of a column, to rows and to columns."""
     for shape in shapes(row, rng):

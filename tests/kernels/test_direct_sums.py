@@ -32,7 +32,8 @@ class Tile:
         self.sums[...] = rng.standard_normal(shape)
         call.values |= {"sums_rs": strides[0], "sums_ps": strides[1]}
         self.place_image(ic, block, (pixels[0] + side - 1, pixels[1] + side - 1))
-        self.weights = self.place("weights", (channels, ic, side, side))
+        # They may lie anywhere.
+        self.weights = self.place("weights", (channels, ic, side, side), unit=1)
         dst = spaced(rng, row["dtype"], *shape)
         call.place_output("dst", shape, dst)
         call.values |= {"dst_rs": dst[0], "dst_ps": dst[1], "residual_rs": 0, "residual_ps": 0}
@@ -50,13 +51,13 @@ class Tile:
         if flags & CLIP:
             call.place_input("clip", (2,), (size,))[...] = LOW, HIGH
 
-    def place(self, name, shape, strides=None):
+    def place(self, name, shape, strides=None, unit=0):
         """Make an input of the type of the arrays, of normal numbers."""
         size = self.storage.itemsize
         if strides is None:
             strides = np.empty(shape, self.storage).strides
         extent = extent_of(shape, strides, size)
-        buffer = self.call._buffer(name, extent, writable=False, unit=size)
+        buffer = self.call._buffer(name, extent, writable=False, unit=unit or size)
         array = buffer.array(shape, self.storage, strides)
         array[...] = self.rng.standard_normal(shape)
         return array

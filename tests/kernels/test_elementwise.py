@@ -106,10 +106,11 @@ class Call:
         self.inputs: list[tuple[int, int, int, int]] = []
         self.outputs: list[tuple[int, int, int, int]] = []
         self.written: list[tuple[Buffer, np.ndarray]] = []
+        self.gaps = True  # between rows, now and then
 
     def _place(self, name: str, shape: tuple[int, int], writable: bool) -> tuple[Any, Any, int]:
         size = self.dtype.itemsize
-        gap = int(self.rng.integers(0, 5)) * int(self.rng.integers(0, 2))
+        gap = int(self.rng.integers(0, 5)) * int(self.rng.integers(0, 2)) if self.gaps else 0
         strides = ((shape[1] + gap) * size, size)
         extent = extent_of(shape, strides, size)
         arena = self.checker.arena(name, writable=writable, pages=64)
@@ -256,6 +257,26 @@ def test_tails(checker, row, op, rng):
             call.write(registers[3])
         sources = [*registers[: arity(op)], *[registers[0]] * 3][:3]
         (got,) = call.run([(op, registers[3], *sources)])
+        compare(row, op, got, operands)
+
+
+@every_kernel
+@pytest.mark.parametrize("op", ["ADD", "CLIP", "MULTIPLY", "MULTIPLY_ADD", "SUBTRACT", "SILU"])
+def test_rows_that_follow_one_another(checker, row, op, rng):
+    """Short rows without gaps run as longer ones, beside inputs that are the same for each row."""
+    dtype = DTYPES[row["dtype"]]
+    for columns in (1, 2, 7, 8, 12, 16, 24, 33, 88, 200):
+        shape = (int(rng.integers(2, 40)), columns)
+        call = Call(checker, row, rng, shape)
+        call.gaps = False
+        operands = [drawn(rng, op, shape, dtype, 0)]
+        call.change(operands[0], 4, 9)
+        for which in range(1, arity(op)):
+            rows_, columns_ = (int(rng.integers(0, 2)) for _ in range(2))
+            size = (shape[0] if rows_ else 1, shape[1] if columns_ or rows_ else 1)
+            operands.append(drawn(rng, op, size, dtype, which))
+            call.read(operands[-1], which)
+        (got,) = call.run([(op, 9, *[4, *range(1, arity(op)), 4, 4][:3])])
         compare(row, op, got, operands)
 
 

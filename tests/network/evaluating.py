@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
-import onnxruntime
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network.rules.fused import DOMAIN, LINEAR, Port, activation_of, inputs_of
@@ -28,6 +27,8 @@ def run(model: ir.Model, feed: Arrays) -> list[np.ndarray]:
     if any(array.dtype == np.float64 for array in feed.values()):
         results: list[np.ndarray] = ReferenceEvaluator(ir.to_proto(model)).run(None, dict(feed))
         return results
+    import onnxruntime  # not at the top: it crashes in the emulator, where others are imported
+
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1

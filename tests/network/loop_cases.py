@@ -11,8 +11,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from pplconv._kernels import INSTRUCTIONS, POOLINGS, REDUCTIONS
+from pplconv.api.program import Program
 from pplconv.network.operators.windows import _joined, sights
-from pplconv.network.program import Program
 from pplconv.schedules.copying import Copy
 from pplconv.schedules.elementwise import Elementwise
 from pplconv.schedules.rows import Rows
@@ -151,7 +151,7 @@ def copying(rng: np.random.Generator, name: str) -> Case:
     src = lay(rng, shape, DTYPES[name], inner=int(rng.integers(0, 2)), repeat=repeat)
     fields = {
         "dtype": name, "dims": shape, "src": src.strides, "dst": dst.strides,
-        "row_segment": int(rng.integers(1, 30)),
+        "row_segment": int(rng.integers(1, 30)), "lines": int(rng.integers(1, 12)),
     }  # fmt: skip
     return Case(Copy, fields, [dst, src], {0: src.view().copy()})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,38 @@ from hypothesis import strategies as st
 
 from graphs import Graph
 
-# Batch, channels, height and width; the first is free in networks of dynamic shapes.
-Shape = tuple[int, int, int, int]
+
+@dataclass(frozen=True)
+class Size:
+    """A dimension in two feeds: where sizes are free, they are larger in the second one.
+
+    Two of them are equal if they are in both feeds. One is less than a number if it is in either.
+    """
+
+    first: int
+    second: int
+
+    def __add__(self, n: int) -> Size:
+        return Size(self.first + n, self.second + n)
+
+    def __sub__(self, n: int) -> Size:
+        return self + -n
+
+    def __mul__(self, n: int) -> Size:
+        return Size(self.first * n, self.second * n)
+
+    def __floordiv__(self, n: int) -> Size:
+        return Size(self.first // n, self.second // n)
+
+    def __lt__(self, n: int) -> bool:
+        return min(self.first, self.second) < n
+
+    def __gt__(self, n: int) -> bool:
+        return max(self.first, self.second) > n
+
+
+# Batch, channels, height and width.
+Shape = tuple[Size, int, Size, Size]
 ACTIVATIONS = ("Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Clip", "PRelu", "silu", "HardSigmoid")
 CURVES = ("Tanh", "Abs", "Neg", "Erf", "Sqrt", "Pow", "Gelu", "Exp")
 
@@ -22,17 +53,24 @@ class Network:
     def __init__(self, draw: Any, *, free: bool) -> None:
         self.draw, self.free = draw, free
         self.g = Graph(self.whole(0, 1 << 16))
-        shape = (
-            self.whole(1, 2),
-            self.whole(1, 9),
-            *(self.whole(5, 11) for _ in range(2)),
+        batch, height, width = (
+            Size(n, n + (self.whole(0, 2) if free else 0))
+            for n in (self.whole(1, 2), self.whole(5, 11), self.whole(5, 11))
         )
+        shape = (batch, self.whole(1, 9), height, width)
         self.values: list[tuple[str, Shape]] = []
         self.outputs: list[str] = []
         self.shared: dict[tuple[int, ...], str] = {}
         for _ in range(self.whole(1, 2)):
-            self.values.append((self.g.input(*shape, free=free), shape))
-        for _ in range(self.whole(3, 14)):
+            sizes = (batch.first, shape[1], height.first, width.first)
+            self.values.append((self.g.input(*sizes, free=free), shape))
+        grown = (batch.second, shape[1], height.second, width.second)
+        # What it is run with: arrays of one shape, or of two.
+        self.feeds = [self.g.feed]
+        if free:
+            arrays = {name: self.g.rng.standard_normal(grown) for name in self.g.feed}
+            self.feeds.append({name: x.astype(np.float32) for name, x in arrays.items()})
+        for _ in range(self.whole(3, 20)):
             name = self.pick(sorted(STEPS))
             STEPS[name](self)
         # What nobody reads is an output, and perhaps something in the middle.
@@ -87,8 +125,8 @@ def conv(n: Network) -> None:
     channels = c if groups > 1 else n.pick([1, 3, 8, 17])
     stride, dilation = n.pick([1, 1, 2]), n.pick([1, 1, 2])
     pad = n.pick([0, (k - 1) * dilation // 2])
-    size = [(m + 2 * pad - (k - 1) * dilation - 1) // stride + 1 for m in (h, w)]
-    if min(size) < 1:
+    size = [(m + (2 * pad - (k - 1) * dilation - 1)) // stride + 1 for m in (h, w)]
+    if any(m < 1 for m in size):
         return
     bias = (n.g.random(channels),) if n.whole(0, 2) else ()
     y = n.g.Conv(
@@ -107,13 +145,13 @@ def conv(n: Network) -> None:
 
 def conv_transpose(n: Network) -> None:
     x, (b, c, h, w) = n.recent()
-    if max(h, w) > 12:
+    if h > 13 or w > 13:
         return
     k, stride = n.pick([2, 3, 4]), n.pick([1, 2])
     pad = n.pick([0, 1]) if k > 2 else 0
     channels = n.pick([2, 5])
-    size = [(m - 1) * stride + k - 2 * pad for m in (h, w)]
-    if min(size) < 1:
+    size = [(m - 1) * stride + (k - 2 * pad) for m in (h, w)]
+    if any(m < 1 for m in size):
         return
     y = n.g.ConvTranspose(x, n.weights(c, channels, k, k), strides=[stride] * 2, pads=[pad] * 4)
     n.add(n.activated(y, channels), (b, channels, *size))
@@ -123,8 +161,8 @@ def pool(n: Network) -> None:
     x, (b, c, h, w) = n.recent()
     k, stride = n.pick([2, 3]), n.pick([1, 2])
     pad = n.pick([0, 1])
-    size = [(m + 2 * pad - k) // stride + 1 for m in (h, w)]
-    if min(size) < 1:
+    size = [(m + (2 * pad - k)) // stride + 1 for m in (h, w)]
+    if any(m < 1 for m in size):
         return
     which = n.pick(["MaxPool", "AveragePool"])
     y = getattr(n.g, which)(x, kernel_shape=[k, k], strides=[stride] * 2, pads=[pad] * 4)
@@ -133,13 +171,13 @@ def pool(n: Network) -> None:
 
 def resize(n: Network) -> None:
     x, (b, c, h, w) = n.recent()
-    if max(h, w) > 12:
+    if h > 13 or w > 13:
         return
     y = n.g.Resize(
         x, "", n.g.constant([1.0, 1.0, 2.0, 2.0]), mode=n.pick(["nearest", "linear"]),
         coordinate_transformation_mode=n.pick(["half_pixel", "asymmetric"]), nearest_mode="floor",
     )  # fmt: skip
-    n.add(y, (b, c, 2 * h, 2 * w))
+    n.add(y, (b, c, h * 2, w * 2))
 
 
 def arithmetic(n: Network) -> None:
@@ -148,7 +186,8 @@ def arithmetic(n: Network) -> None:
     same = [name for name, other in n.values if other == shape]
     others = [n.pick(same), n.g.random(1), n.g.random(shape[1], 1, 1)]
     if not n.free:
-        others += [n.g.random(1, 1, *shape[2:]), n.g.random(shape[3])]
+        h, w = (m.first for m in shape[2:])
+        others += [n.g.random(1, 1, h, w), n.g.random(w)]
     around = n.g.ReduceMean(n.pick(same), n.g.constant(n.pick([[1], [2, 3], [3]]), np.int64))
     other = n.pick([*others, around])
     n.add(op(x, other) if n.whole(0, 1) else op(other, x), shape)
@@ -193,12 +232,10 @@ def crop(n: Network) -> None:
     x, (b, c, h, w) = n.recent()
     if h < 4:
         return
-    numbers = [[1], [h if n.free else h - 1], [2], [n.pick([1, 2])]]
-    if n.free:
-        numbers[1] = [1 << 40]
-    y = n.g.Slice(x, *(n.g.constant(i, np.int64) for i in numbers))
-    rows = len(range(1, h if n.free else h - 1, numbers[3][0]))
-    n.add(y, (b, c, rows, w))
+    # To the end, or one row short of it.
+    end, step = n.pick([1 << 40, -1]), n.pick([1, 2])
+    y = n.g.Slice(x, *(n.g.constant([i], np.int64) for i in (1, end, 2, step)))
+    n.add(y, (b, c, (h - (1 if end > 0 else 2) + (step - 1)) // step, w))
 
 
 def pad(n: Network) -> None:
@@ -240,9 +277,58 @@ def head(n: Network) -> None:
     n.outputs.append(n.g.Gemm(flat, n.weights(5, c), n.g.random(5), transB=1))
 
 
+def attend(n: Network) -> None:
+    """Products of two computed matrices; the second perhaps turned round, or another branch."""
+    x, (b, c, h, w) = n.recent()
+    kind = n.pick(["own", "turned", "other"])
+    if kind == "own":
+        # Channels by channels, whatever the sizes are.
+        scores = n.g.MatMul(x, n.g.Transpose(x, perm=[0, 1, 3, 2]))
+        n.add(n.g.MatMul(n.g.Softmax(scores, axis=-1), x), (b, c, h, w))
+        return
+    flat = n.g.Reshape(x, n.g.constant([0, c, -1], np.int64))
+    if kind == "turned":
+        scores = n.g.Softmax(n.g.MatMul(flat, n.g.Transpose(flat, perm=[0, 2, 1])), axis=-1)
+        y = n.g.MatMul(scores, flat)
+    else:
+        others = [name for name, shape in n.values if shape == (b, c, h, w)]
+        other = n.g.Reshape(n.g.Tanh(n.pick(others)), n.g.constant([0, c, -1], np.int64))
+        scores = n.g.MatMul(n.g.Transpose(flat, perm=[0, 2, 1]), n.g.Softmax(other, axis=1))
+        y = n.g.MatMul(flat, n.g.Softmax(scores, axis=1))
+    n.add(n.g.Reshape(y, n.g.Shape(x)), (b, c, h, w))
+
+
+def sequence(n: Network) -> None:
+    """Columns as times."""
+    x, (b, c, _, w) = n.recent()
+    y = n.g.Transpose(n.g.ReduceMean(x, n.g.constant([2], np.int64), keepdims=0), perm=[2, 0, 1])
+    width, op = n.pick([3, 8]), n.pick(["LSTM", "GRU"])
+    direction = n.pick(["forward", "reverse", "bidirectional"])
+    d, gates = 1 + (direction == "bidirectional"), {"LSTM": 4, "GRU": 3}[op]
+    more = {"linear_before_reset": n.whole(0, 1)} if op == "GRU" else {}
+    bias = (n.g.random(d, 2 * gates * width),) if n.whole(0, 1) else ()
+    y, *_ = getattr(n.g, op)(
+        y, n.weights(d, gates * width, c), n.weights(d, gates * width, width), *bias,
+        hidden_size=width, direction=direction, outputs=2, **more,
+    )  # fmt: skip
+    y = n.g.Reshape(
+        n.g.Transpose(y, perm=[2, 1, 3, 0]), n.g.constant([0, d * width, 1, -1], np.int64)
+    )
+    n.add(y, (b, d * width, Size(1, 1), w))
+
+
+def reduction(n: Network) -> None:
+    """An output of another rank, of any operator that makes one number of many."""
+    x, _ = n.recent()
+    name = n.pick(["ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"])
+    axes = n.g.constant(n.pick([[1], [2, 3], [-1], [0, 2], [1, 2, 3]]), np.int64)
+    n.outputs.append(getattr(n.g, name)(x, axes, keepdims=n.whole(0, 1)))
+
+
 STEPS: dict[str, Callable[[Network], None]] = {
     "conv": conv, "conv again": conv, "conv once more": conv, "conv_transpose": conv_transpose,
     "pool": pool, "resize": resize, "arithmetic": arithmetic, "arithmetic again": arithmetic,
     "curve": curve, "activation": activation, "join": join, "split": split, "crop": crop,
-    "pad": pad, "rows": rows, "linear": linear, "gate": gate, "head": head,
+    "pad": pad, "rows": rows, "linear": linear, "gate": gate, "head": head, "attend": attend,
+    "sequence": sequence, "reduction": reduction,
 }  # fmt: skip

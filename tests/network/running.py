@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
+import pytest
 from onnx.reference import ReferenceEvaluator
 
 from pplconv.network.session import InferenceSession
 
 # Relative to the largest element of a result; convolutions may spend 1e-5.
 ALLOWED = {np.dtype(np.float32): 2e-5, np.dtype(np.float64): 1e-11, np.dtype(np.float16): 2e-3}
+needs_onnxruntime = pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 
 
 def agree(
@@ -48,7 +49,9 @@ def referred(model: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> list[Any
 
 
 def by_onnxruntime(model: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> list[Any]:
-    """Outputs of onnxruntime, where the reference lacks something."""
+    """Outputs of onnxruntime, where the reference lacks something; see `needs_onnxruntime`."""
+    import onnxruntime
+
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1

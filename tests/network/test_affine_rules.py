@@ -7,6 +7,8 @@ import pytest
 
 from graphs import Graph, operators, rewritten
 
+pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
+
 KINDS = ["Conv", "ConvTranspose"]
 
 

@@ -8,6 +8,8 @@ import pytest
 from graphs import Graph, fused, has, operators, rewritten
 from pplconv.network.rules.fused import Port, activation_of, inputs_of
 
+pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
+
 SHAPE = (1, 4, 6, 6)
 CALLS = {
     "relu": lambda g, y: g.Relu(y),

@@ -9,6 +9,8 @@ import pytest
 from graphs import Graph, fused, operators, rewritten
 from pplconv.network.rules.fused import activation_of, inputs_of
 
+pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
+
 BOTH = [False, True]
 
 

@@ -18,6 +18,8 @@ from graphs import Graph
 from pplconv.network.loading import load
 from pplconv.network.preparing import prepare, specialize
 
+pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
+
 
 def small() -> tuple[Graph, onnx.ModelProto]:
     g = Graph()
@@ -190,6 +192,28 @@ def nested(depth: int) -> onnx.GraphProto:
         body = nested(depth - 1)
         inner = node("If", "flag", f"y{depth}", then_branch=body, else_branch=body)
     return helper.make_graph([inner], "body", [], results)
+
+
+def test_a_subgraph_gives_back_what_it_computes():
+    """A value from outside takes an Identity."""
+    branches = [
+        helper.make_graph(
+            nodes, "body", [], [helper.make_tensor_value_info(name, TensorProto.FLOAT, None)]
+        )
+        for name, nodes in (("x", []), ("z", [node("Relu", "x", "z")]))
+    ]
+    model = with_nodes(
+        node("If", "flag", "y", then_branch=branches[0], else_branch=branches[1]),
+        weights=[numpy_helper.from_array(np.array(True), "flag")],
+    )
+    with pytest.raises(ValueError, match="never defines its output 'x'"):
+        load(model)
+    branches[0].node.append(node("Identity", "x", "own"))
+    branches[0].output[0].name = "own"
+    assert len(load(with_nodes(
+        node("If", "flag", "y", then_branch=branches[0], else_branch=branches[1]),
+        weights=[numpy_helper.from_array(np.array(True), "flag")],
+    )).graph) == 1  # fmt: skip
 
 
 @pytest.mark.parametrize(("depth", "fits"), [(4, True), (12, False)])

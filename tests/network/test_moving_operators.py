@@ -300,8 +300,8 @@ def test_other_types_are_moved(kind):
 def test_every_operator_has_a_test():
     """A name that is added to the tables belongs into these modules."""
     elsewhere = {
-        "AveragePool", "Conv", "ConvTranspose", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
-        "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "ReduceL2", "ReduceMax",
+        "AveragePool", "Conv", "ConvTranspose", "GRU", "Gemm", "GlobalAveragePool", "GlobalMaxPool",
+        "LSTM", "LayerNormalization", "LogSoftmax", "MatMul", "MaxPool", "ReduceL2", "ReduceMax",
         "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare", "Resize", "Softmax",
     }  # fmt: skip
     here = {

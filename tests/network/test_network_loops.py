@@ -15,7 +15,7 @@ import pytest
 from emulation import is_emulated
 from levels import allowed_isas
 from loop_cases import KINDS
-from pplconv.network.program import Program
+from pplconv.api.program import Program
 
 HERE = Path(__file__).resolve().parent
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -77,6 +77,62 @@ def test_an_array_that_is_too_small_is_refused(kind, rng):
             Program([(work, {"arrays": inside[:1]})], sum(room), [], 1, 1)
 
 
+STRIDES = {
+    "elementwise": [], "copying": ["src", "dst"], "rows": ["src_rs", "dst_rs", "src", "dst"],
+    "pool": ["x", "y"], "resample": ["x", "y"],
+}  # fmt: skip
+
+
+@every_kind
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_strides_are_whole_elements(kind, dtype, rng):
+    """A byte more or less is another array, whose elements lie where none may be read."""
+    isa = allowed_isas()[-1]
+    tried = 0
+    for _ in range(10):
+        case = KINDS[kind](rng, dtype)
+        changes = []
+        for name in STRIDES[kind]:
+            old = case.fields[name]
+            if isinstance(old, int):
+                changes.append({name: old + 1})
+            changes += [] if isinstance(old, int) else [
+                {name: (*old[:d], n + 1, *old[d + 1 :])} for d, n in enumerate(old)
+            ]  # fmt: skip
+        if kind == "elementwise":
+            array, strides, step, register = case.fields["inputs"][0]
+            rest = case.fields["inputs"][1:]
+            changes = [
+                {
+                    "inputs": [
+                        (array, (*strides[:d], n + 2, *strides[d + 1 :]), step, register),
+                        *rest,
+                    ]
+                }
+                for d, n in enumerate(strides)
+            ]
+        for change in changes:
+            if kind == "rows" and case.fields["op"] in ("reduce_rows", "reduce_columns"):
+                # One of them has no rows in its result.
+                change.pop("dst_rs", None)
+            if change:
+                with pytest.raises(ValueError, match="whole elements"):
+                    case.work(case.fields | change, isa)
+                tried += 1
+    assert tried > 10
+
+
+@every_kind
+def test_segments_that_no_loop_can_count_are_refused(kind, rng):
+    case = KINDS[kind](rng, "f32")
+    name = "segment" if kind == "rows" else "row_segment"
+    with pytest.raises(ValueError):
+        case.work(case.fields | {name: 0}, allowed_isas()[-1])
+    for segment in (-1, 1 << 31, (1 << 63) - 1):
+        with pytest.raises((ValueError, MemoryError), match="segment"):
+            case.work(case.fields | {name: segment}, allowed_isas()[-1])
+
+
 @pytest.fixture
 def probe():
     """Give a function that changes fields in another process, between guard pages."""
@@ -96,6 +152,7 @@ def probe():
     return run
 
 
+@pytest.mark.unsanitized("steps over a guard page, which would be reported")
 @pytest.mark.parametrize("where", ["input", "output"])
 def test_guards_are_there(probe, where):
     done = probe("stray", where, allowed_isas()[-1])

@@ -16,6 +16,8 @@ from pplconv.network.loading import load
 from pplconv.network.opsets import OPSET
 from pplconv.network.preparing import prepare, specialize
 
+pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
+
 
 def of_opset(opset: int) -> Graph:
     """Operators whose definitions changed between opsets."""

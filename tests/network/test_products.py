@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from graphs import Graph
 from running import check
@@ -31,7 +33,7 @@ def test_matmul(shape, columns, dtype):
 )
 def test_matmul_of_two_inputs_or_other_ranks(a, b):
     g = Graph(23)
-    one(g, g.MatMul(g.input(*a), g.input(*b)), host=True)
+    one(g, g.MatMul(g.input(*a), g.input(*b)))
 
 
 @both_types
@@ -56,3 +58,54 @@ def test_gemm_in_python():
     for shape, attributes, bias in (((7, 3), {"transA": 1}, (5,)), ((3, 7), {}, (3, 1))):
         g = Graph(25)
         one(g, g.Gemm(g.input(*shape), g.random(7, 5), g.random(*bias), **attributes), host=True)
+
+
+SHAPES = [
+    ((3, 4), (4, 5)), ((7,), (7,)), ((7,), (7, 3)), ((2, 7), (7,)), ((2, 3, 4), (2, 4, 5)),
+    ((2, 3, 4), (4, 5)), ((3, 4), (2, 4, 5)), ((2, 1, 3, 4), (1, 6, 4, 5)),
+    ((8, 40, 15), (8, 15, 40)), ((2, 3, 2, 5, 6), (2, 1, 2, 6, 7)), ((1, 1, 1), (1, 1, 1)),
+    ((33, 70), (70, 129)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shapes", SHAPES)
+def test_two_computed_matrices(shapes, dtype):
+    rng = np.random.default_rng(5)
+    a, b = (rng.standard_normal(shape).astype(dtype) for shape in shapes)
+    model = model_of_two(a, b, [helper.make_node("MatMul", ["a", "b"], ["y"])])
+    results = [check(model, {"a": a, "b": b}, threads=threads)[0] for threads in (1, 2, 3)]
+    assert len({y.tobytes() for y in results}) == 1
+
+
+@pytest.mark.parametrize("sizes", [(1, 40, 8, 15), (2, 5, 3, 4), (1, 1, 2, 3)])
+def test_attention(sizes):
+    """Queries, keys and values are views of one array; keys are turned round."""
+    batch, times, heads, depth = sizes
+    x = np.random.default_rng(6).standard_normal((batch, times, 3, heads, depth))
+    x = x.astype(np.float32)
+    axis = onnx.numpy_helper.from_array(np.array([0]))
+    nodes = [
+        helper.make_node("Constant", [], ["axis"], value=axis),
+        helper.make_node("Transpose", ["a"], ["t"], perm=[2, 0, 3, 1, 4]),
+        helper.make_node("Split", ["t"], ["q0", "k0", "v0"], axis=0, num_outputs=3),
+        *(helper.make_node("Squeeze", [f"{n}0", "axis"], [n]) for n in "qkv"),
+        helper.make_node("Transpose", ["k"], ["turned"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "turned"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"]),
+        helper.make_node("MatMul", ["shares", "v"], ["y"]),
+    ]
+    check(model_of_two(x, None, nodes), {"a": x})
+
+
+def model_of_two(a, b, nodes):
+    """A model of some nodes with one or two inputs."""
+    kind = helper.np_dtype_to_tensor_dtype(a.dtype)
+    inputs = {"a": a} | ({} if b is None else {"b": b})
+    graph = helper.make_graph(
+        nodes, "g",
+        [helper.make_tensor_value_info(name, kind, x.shape) for name, x in inputs.items()],
+        [helper.make_tensor_value_info("y", kind, None)],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)

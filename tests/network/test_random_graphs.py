@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from graphs import Graph, rewritten
+
+pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
 Step = Callable[[Graph, str, str], str]
 

@@ -10,6 +10,8 @@ from onnx import TensorProto
 
 from graphs import Graph, operators, rewritten
 
+pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
+
 BOTH = [False, True]
 LOWEST = float("-inf")
 

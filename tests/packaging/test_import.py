@@ -45,7 +45,7 @@ def test_import_loads_no_helper_package(tmp_path):
     """psutil, threadpoolctl and all that demo and integrations need are imported on demand."""
     loaded = {name.partition(".")[0] for name in import_once(tmp_path)["loaded"]}
     assert "pplconv" in loaded
-    extras = {"onnx", "onnx_ir", "onnxscript", "PIL", "scipy", "skimage"}
+    extras = {"dask", "onnx", "onnx_ir", "onnxscript", "PIL", "ray", "scipy", "skimage"}
     assert not loaded & {"psutil", "threadpoolctl", "pytest", *extras}
 
 

@@ -132,7 +132,8 @@ def test_marker_and_stubs_are_installed():
     package = resources.files("pplconv")
     assert (package / "py.typed").is_file()
     # Of compiled modules that Python modules import; the others are seen by Cython only.
-    for stub in ("api/blocked.pyi", "api/conv.pyi", "api/function.pyi", "_kernels.pyi"):
+    stubs = ["_kernels.pyi", "api/blocked.pyi", *(f"api/{name}" for name in STUBS.values())]
+    for stub in stubs:
         assert package.joinpath(*stub.split("/")).is_file(), stub
 
 
@@ -142,11 +143,25 @@ SIGNATURES = {
     "Conv2d": "weight bias stride padding dilation groups * activation layout algorithm "
     "tolerance precision input_shape search search_seconds max_workspace threads "
     "search_context",
+    "conv_transpose2d": "input weight bias stride padding output_padding groups dilation * "
+    "output_size activation residual layout algorithm tolerance precision threads max_workspace "
+    "out",
+    "ConvTranspose2d": "weight bias stride padding output_padding groups dilation * activation "
+    "layout algorithm tolerance precision input_shape search search_seconds max_workspace threads "
+    "search_context",
+}
+STUBS = {
+    "conv2d": "function.pyi",
+    "Conv2d": "conv.pyi",
+    "conv_transpose2d": "transposed_function.pyi",
+    "ConvTranspose2d": "transposed_layer.pyi",
 }
 DEFAULTS = {
     "bias": None,
     "stride": 1,
     "padding": 0,
+    "output_padding": 0,
+    "output_size": None,
     "dilation": 1,
     "groups": 1,
     "activation": None,
@@ -181,8 +196,8 @@ def test_signatures_at_run_time(name):
 @pytest.mark.parametrize("name", SIGNATURES)
 def test_stubs_have_the_signatures_of_the_code(name):
     """Names, order, what goes by name only, and defaults, in every overload."""
-    stub = {"conv2d": "function.pyi", "Conv2d": "conv.pyi"}[name]
-    text = (resources.files("pplconv") / "api" / stub).read_text(encoding="utf-8")
+    public = name
+    text = (resources.files("pplconv") / "api" / STUBS[name]).read_text(encoding="utf-8")
     body = ast.parse(text).body
     for node in body:
         if isinstance(node, ast.ClassDef) and node.name == name:
@@ -190,7 +205,6 @@ def test_stubs_have_the_signatures_of_the_code(name):
             break
     nodes = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
     assert nodes
-    public = name if name in SIGNATURES else "Conv2d"
     positional, keywords = (part.split() for part in SIGNATURES[public].split("*"))
     for node in nodes:
         arguments = [a.arg for a in node.args.args if a.arg != "self"]

@@ -13,13 +13,14 @@ import numpy as np
 
 # The helpers beside the tests.
 _TESTS = Path(__file__).resolve().parents[1]
-sys.path += [str(_TESTS), str(_TESTS / "api")]
+sys.path += [str(_TESTS), str(_TESTS / "api"), str(_TESTS / "network")]
 
 import pplconv  # noqa: E402
 from blocks import in_blocks  # noqa: E402
 from candidates import TINY, context_of, conv_problem, every_candidate  # noqa: E402
 from pplconv._trial import Trial  # noqa: E402
 from problems import Problem  # noqa: E402
+from small_models import SMALL  # noqa: E402
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation: between them they are served by
 # every algorithm, and TINY caches cut them into many tasks.
@@ -161,7 +162,30 @@ def pool_cases(dtype: str, rng: np.random.Generator, pools: ExitStack) -> Iterat
         )
 
 
-def every_case(seed: int, isa: str, pools: ExitStack) -> list[Case]:
+def network_cases() -> Iterator[Case]:
+    """Yield networks, a session a team for all callers, those of free sizes with two shapes.
+
+    Steps of a network wait for one another without a lock, over memory that they share.
+    """
+    for make in SMALL.values():
+        model, feed = make()
+        feeds = [feed]
+        if any(dim.dim_param for v in model.graph.input for dim in v.type.tensor_type.shape.dim):
+            feeds.append({name: np.concatenate([x, -x, x[:1]]) for name, x in feed.items()})
+        sessions = {team: pplconv.InferenceSession(model, threads=team) for team in TEAMS}
+        alone = sessions[1]
+        for x in feeds:
+            expected = b"".join(y.tobytes() for y in alone.run(None, x))
+            for team, session in sessions.items():
+                yield Case(
+                    "network", "several", "NCHW", "float32", team,
+                    lambda session=session, x=x: b"".join(
+                        y.tobytes() for y in session.run(None, x)
+                    ), expected,
+                )  # fmt: skip
+
+
+def every_case(seed: int, isa: str, pools: ExitStack, *, networks_only: bool = False) -> list[Case]:
     """Make all cases; the numbers in them follow from the seed.
 
     Parameters
@@ -172,7 +196,11 @@ def every_case(seed: int, isa: str, pools: ExitStack) -> list[Case]:
         Of the kernels.
     pools : ExitStack
         Closes the pools that cases send requests to.
+    networks_only : bool, optional
+        Whether to make those of whole networks alone, which are few among the others.
     """
+    if networks_only:
+        return list(network_cases())
     rng = np.random.default_rng(seed)
     cases: list[Case] = []
     for dtype in ("float32", "float64"):
@@ -185,4 +213,4 @@ def every_case(seed: int, isa: str, pools: ExitStack) -> list[Case]:
                 cases += prepared_cases(dtype, layout, rng)
         cases += relayout_cases(dtype, rng)
         cases += pool_cases(dtype, rng, pools)
-    return cases
+    return [*cases, *network_cases()]

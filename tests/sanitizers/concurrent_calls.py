@@ -1,4 +1,4 @@
-"""Many convolutions at once, each result compared byte for byte with that of one thread alone.
+"""Many convolutions and networks at once, each result compared byte for byte with one thread's.
 
 Not a test module: ``make tsan`` runs it as a script under ThreadSanitizer, and anybody may run it
 without. Python threads, the callers, share convolutions, plans, packed weights and the pool of
@@ -89,6 +89,7 @@ def main() -> int:
     parser.add_argument("--calls", type=int, default=100_000)
     parser.add_argument("--callers", type=int, default=4, help="Python threads (default 4)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--networks", action="store_true", help="call whole networks only")
     options = parser.parse_args()
     # What PPLCONV_MAX_ISA allows, as for everybody else.
     asked = config.current().max_isa
@@ -97,7 +98,7 @@ def main() -> int:
 
     begin = time.monotonic()
     with ExitStack() as pools:
-        cases = every_case(options.seed, isa, pools)
+        cases = every_case(options.seed, isa, pools, networks_only=options.networks)
         made = time.monotonic()
         print(f"{len(cases)} cases on {isa}, made in {made - begin:.1f} s", flush=True)
         callers = Callers(cases, options.calls, options.callers, options.seed)

@@ -46,10 +46,11 @@ def test_what_is_wrong_is_seen(call, fault):
 
 
 @pytest.mark.unsanitized("`make tsan` and `make leaks` run the same cases")
-def test_the_script():
+@pytest.mark.parametrize("more", [[], ["--networks"]])
+def test_the_script(more):
     """With every case made, and some of them called."""
     done = subprocess.run(
-        [sys.executable, HERE / "concurrent_calls.py", "--calls", "60"],
+        [sys.executable, HERE / "concurrent_calls.py", "--calls", "60", *more],
         env=os.environ | {
             "PYTHONPATH": str(Path(pplconv.__file__).parents[1]),
             "PPLCONV_WISDOM": "off", "OPENBLAS_NUM_THREADS": "1",
@@ -59,3 +60,4 @@ def test_the_script():
     assert done.returncode == 0, done.stdout + done.stderr
     assert "60 calls from 4 Python threads" in done.stdout
     assert "0 results wrong" in done.stdout
+    assert ("by kind: network 60" in done.stdout) == bool(more)

@@ -29,7 +29,7 @@ import json, platform, sys
 from pathlib import Path
 import numpy as np
 from pplconv.demo.measure import plan_of, run_network
-from pplconv.demo.model import ensure_model, load_model
+from pplconv.demo.model import ensure_models, load_model
 from pplconv.demo.picture import load, network_input
 from pplconv.demo.progress import Progress
 from pplconv.demo.regions import find_regions
@@ -37,7 +37,7 @@ from pplconv.integrations.onnx_reference import make_conv
 
 cache, side, result = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 image = load(None)
-model = load_model(ensure_model(cache, Progress(sys.stderr)))
+model = load_model(ensure_models(cache, Progress(sys.stderr))[0])
 run = run_network(model, make_conv(), network_input(image, side), lambda done: None)
 np.save(result, run.output)
 plans = [plan_of(call, None) for call in run.calls]

@@ -113,6 +113,6 @@ ARMV7L = Target(
     ("max", "cortex-a7", "cortex-a15", "cortex-a9"),
     # No more than the package itself needs: rooms of tests that need others are left out.
     ("python3-numpy", "python3-psutil"),
-    ("matplotlib", "mypy", "numpy", "onnx", "pillow", "psutil", "scikit-image", "scipy"),
+    ("dask", "matplotlib", "mypy", "numpy", "onnx", "pillow", "psutil", "scikit-image", "scipy"),
 )
 TARGETS = {target.machine: target for target in (AARCH64, ARMV7L)}

@@ -3,12 +3,13 @@
 ==================  ==============================================================================
 ``convolution``     Conv, fused nodes included; what follows the sums
 ``transposed``      ConvTranspose as several convolutions
-``placing``         plans for arrays that lie in larger ones
 ``linear``          products with matrices that are known beforehand
+``products``        products of two computed matrices
 ``elementwise``     programs for chains of element-wise operators
 ``expressions``     what each element-wise operator computes, and its registers
 ``movement``        views, Concat, Pad
 ``windows``         pooling and Resize
+``recurrent``       LSTM and GRU
 ``rows``            reductions, softmax, layer normalization
 ``unfused``         fused nodes in ONNX's operators, for those that run in Python
 ==================  ==============================================================================
@@ -24,7 +25,7 @@ from typing import NamedTuple
 
 from ..builder import Builder
 from ..nodes import Graph, Node
-from . import convolution, linear, movement, rows, transposed, windows
+from . import convolution, linear, movement, products, recurrent, rows, transposed, windows
 from .elementwise import NATIVE
 
 Lower = Callable[[Node, Builder, Graph], None]
@@ -54,8 +55,15 @@ def _plain_type(node: Node, graph: Graph) -> bool:
     return graph.dtypes[node.outputs[0]] in NATIVE
 
 
+def _lower_matmul(node: Node, builder: Builder, graph: Graph) -> None:
+    """MatMul by a known matrix, else by one that is packed each time."""
+    known = linear.serves_matmul(node, graph)
+    (linear.lower_matmul if known else products.lower_product)(node, builder, graph)
+
+
 _VIEW = Operator(movement.lower_view, _always)
 _POOL = Operator(windows.lower_pool, windows.serves_pool)
+_RECURRENT = Operator(recurrent.lower_recurrent, recurrent.serves_recurrent)
 _REDUCTION = Operator(rows.lower_reduction, rows.serves_reduction)
 _SOFTMAX = Operator(rows.lower_softmax, rows.serves_rows)
 OPERATORS: dict[str, Operator] = {
@@ -68,9 +76,11 @@ OPERATORS: dict[str, Operator] = {
     "Gather": Operator(movement.lower_gather, movement.serves_gather),
     "Gemm": Operator(linear.lower_gemm, linear.serves_gemm),
     "Identity": _VIEW,
+    "GRU": _RECURRENT,
+    "LSTM": _RECURRENT,
     "LayerNormalization": Operator(rows.lower_layer_norm, rows.serves_layer_norm),
     "LogSoftmax": _SOFTMAX,
-    "MatMul": Operator(linear.lower_matmul, linear.serves_matmul),
+    "MatMul": Operator(_lower_matmul, products.serves_product),
     "MaxPool": _POOL,
     "Pad": Operator(movement.lower_pad, movement.serves_pad),
     "Reshape": _VIEW,

@@ -13,15 +13,17 @@ from ... import planner
 from ..._kernels import MOST_REGISTERS
 from ...api import arguments
 from ...api.activation import Activation, activation_of
+from ...api.placing import with_places
 from ...api.prepared import Activation as PlannedActivation
-from ...api.prepared import PackedWeights, Prepared
+from ...api.prepared import Prepared
 from ...memory.dtypes import DTYPES
+from ...schedules.finish import Finish
 from ..builder import Builder
 from ..nodes import Graph, Node
+from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, constant_value, strides_of
 from .elementwise import NAMES, emit_program
 from .expressions import Code, assign
-from .placing import with_places
 
 # Activations that the loops of convolutions have; others follow in a pass of their own.
 STORED = ("", "relu", "clip", "leaky_relu", "prelu", "hardswish", "sigmoid", "silu")
@@ -58,6 +60,15 @@ class Epilogue:
     offset: Array | None = None
     last: Value | None = None
 
+    def as_clip(self, oc: int) -> tuple[Epilogue, float]:
+        """Write HardSigmoid as a clip of sums times a number: the epilogue, and the number."""
+        if self.activation != "hardsigmoid" or self.residual is not None:
+            return self, 1.0
+        alpha, beta = self.parameters
+        bias = np.zeros(oc, np.float32) if self.bias is None else self.bias
+        line = np.asarray(bias * bias.dtype.type(alpha) + bias.dtype.type(beta))
+        return replace(self, bias=line, activation="clip", parameters=(0.0, 1.0)), alpha
+
     def described(self, oc: int) -> Activation | None:
         """The activation for the loops; None if they have none such."""
         if self.activation not in STORED:
@@ -92,7 +103,7 @@ def epilogue_of(node: Node, builder: Builder, graph: Graph) -> Epilogue:
 def emit_convolution(
     builder: Builder,
     x: Value,
-    weight: Array,
+    weight: Array | ScaledTensor,
     y: Value,
     epilogue: Epilogue,
     geometry: dict[str, Any],
@@ -107,25 +118,28 @@ def emit_convolution(
         Gets the steps.
     x, y : Value
         Input and output, of four dimensions, channels neighbours in both.
-    weight : ndarray
-        (oc, ic / groups, kh, kw).
+    weight : ndarray or ScaledTensor
+        (oc, ic / groups, kh, kw), lying in any way; what is scaled is computed to be packed.
     epilogue : Epilogue
         What follows the sums.
     geometry : dict
         ``stride``, ``padding`` as ((top, bottom), (left, right)), ``dilation``, ``groups``.
-    key : (ndarray, ...)
-        The constant that the weights are of, and which part of it: where it is the same, so are
-        they.
+    key : (ndarray or ScaledTensor, ...)
+        What stands for the constant that the weights are of, and which part of it: where it is the
+        same, so are they.
     nodes : list of str
         What it stands for.
     """
     n, ic, h, w = x.shape
-    described = epilogue.described(weight.shape[0])
+    shape = tuple(int(size) for size in weight.shape)
+    given = epilogue
+    epilogue, alpha = epilogue.as_clip(shape[0])
+    described = epilogue.described(shape[0])
     # What the loops do not have comes after them, and with it all that follows.
     activation = described if described is not None else Activation("none")
     dtype = NAMES[x.dtype] if x.dtype != np.float16 else "f16"
     problem = arguments.make_problem(
-        (n, h, w, ic), weight.shape, dtype, **geometry, layout="NHWC",
+        (n, h, w, ic), shape, dtype, **geometry, layout="NHWC",
         permitted=arguments.check_precision(_precision(builder), dtype),
     )  # fmt: skip
     residual = epilogue.residual
@@ -139,16 +153,11 @@ def emit_convolution(
             emit_convolution(builder, x, weight, packed, inner, geometry, key, nodes)
             builder.copy(packed, y, nodes)
             return
-    settings = builder.settings
-    finite = bool(np.isfinite(weight).all())
+    finite = builder.all_finite(key, weight)
     fields: dict[str, Any] | None = None
     # Padding is multiplied by some methods: infinite weights would show it.
     for algorithm in ("auto", "direct") if finite else ("direct",):
-        plan, dense = planner.make_plan(
-            problem, algorithm=algorithm, tolerance=settings.tolerance, threads=settings.threads,
-            search=settings.search, search_context="cold", epilogue=activation.epilogue,
-            max_workspace=settings.max_workspace,
-        )  # fmt: skip
+        plan, dense = builder.plan(problem, algorithm, activation.epilogue)
         fields = with_places(dense, x, y)
         if fields is not None:
             break
@@ -159,32 +168,79 @@ def emit_convolution(
         if with_places(dense, tight, y) is not None:
             copied = builder.new(x.shape, x.dtype, order)
             builder.copy(x, copied, nodes)
-            emit_convolution(builder, copied, weight, y, epilogue, geometry, key, nodes)
+            emit_convolution(builder, copied, weight, y, given, geometry, key, nodes)
             return
         whole = builder.new(y.shape, y.dtype, order)
-        emit_convolution(builder, x, weight, whole, epilogue, geometry, key, nodes)
+        emit_convolution(builder, x, weight, whole, given, geometry, key, nodes)
         builder.copy(whole, y, nodes)
         return
-    prepared = Prepared(problem, plan, fields, planner.share(settings.threads))
+    prepared = Prepared(problem, plan, fields, planner.share(builder.settings.threads))
     weights = builder.packed_once(
-        (*key, problem.groups), f"{plan.packing} of {plan.numerics.weights}",
-        lambda: PackedWeights(prepared, np.ascontiguousarray(weight)),
+        (*key, problem.groups, alpha), f"{plan.packing} of {plan.numerics.weights}", prepared,
+        scaled(weight, alpha),
     )  # fmt: skip
     bias = epilogue.bias
     if bias is not None:
         with np.errstate(over="ignore"):
-            bias = np.ascontiguousarray(bias, DTYPES[plan.numerics.bias])
+            bias = np.require(bias, DTYPES[plan.numerics.bias], ("A", "C"))
+    # The loops have added the residual.
+    rest = replace(epilogue, residual=None)
+    finish = after = None
+    if described is not None and not plan.numerics.converts:
+        finish, after, rest = finish_of(rest, y)
     flops = 2 * problem.k * problem.output_pixels * problem.oc * n
     builder.emit(Step(
-        prepared, [x] + ([residual] if residual is not None else []), [y],
+        prepared, [read for read in (x, residual, after) if read is not None], [y],
         {
             "x": x, "y": y, "residual": residual, "weights": weights,
             "bias": bias, "activation": PlannedActivation(activation, plan.numerics.bias),
+            "finish": finish, "after": after,
         },
         "Conv", nodes, f"{plan.algorithm} {plan.kernel}, {problem}", flops=flops,
     ))  # fmt: skip
-    # The loops have added the residual.
-    emit_rest(builder, y, replace(epilogue, residual=None), described is None, nodes)
+    emit_rest(builder, y, rest, described is None, nodes)
+
+
+def scaled(weight: Array | ScaledTensor, alpha: float) -> Array | ScaledTensor:
+    """Weights of sums that are `alpha` times as large."""
+    if alpha == 1:
+        return weight
+    array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
+    return np.asarray(array * array.dtype.type(alpha))
+
+
+def finish_of(epilogue: Epilogue, y: Value) -> tuple[Finish | None, Value | None, Epilogue]:
+    """Take out what the loops can do behind the activation, while a block is in L1.
+
+    Parameters
+    ----------
+    epilogue : Epilogue
+        Its residual and activation are the loops' own.
+    y : Value
+        The output.
+
+    Returns
+    -------
+    finish : Finish or None
+        For the step.
+    after : Value or None
+        What is added at the end.
+    rest : Epilogue
+        What a pass of its own has to do.
+    """
+    after = epilogue.last
+    if after is not None and not after.lies_as(y.strides):
+        after = None
+    scale, offset = epilogue.scale, epilogue.offset
+    if scale is None and offset is None and after is None:
+        return None, None, epilogue
+    channels = y.shape[1]
+    finish = Finish(
+        NAMES[y.dtype],
+        *(None if a is None else np.broadcast_to(a.reshape(-1), channels) for a in (scale, offset)),
+    )
+    rest = replace(epilogue, scale=None, offset=None)
+    return finish, after, replace(rest, last=None) if after is not None else rest
 
 
 def _precision(builder: Builder) -> str | None:
@@ -254,17 +310,33 @@ def emit_code(
     kind: str,
     nodes: list[str],
 ) -> None:
+    """Add the step of a program of one result, whose results have numbers of their own."""
+    emit_outputs(builder, [(y, result)], code, inputs, kind, nodes)
+
+
+def emit_outputs(
+    builder: Builder,
+    outputs: list[tuple[Value, int]],
+    code: Code,
+    inputs: list[tuple[Value, int]],
+    kind: str,
+    nodes: list[str],
+) -> None:
     """Add the step of a program whose results have numbers of their own."""
+    dtype = outputs[0][0].dtype
     inputs = inputs + [
-        (constant_value(np.array(number, y.dtype)), register)
+        (constant_value(np.array(number, dtype)), register)
         for (number, _), register in code.scalars.items()
     ]
-    given = assign(code.lines, [number for _, number in inputs], [result], MOST_REGISTERS)
+    given = assign(
+        code.lines, [number for _, number in inputs], [number for _, number in outputs],
+        MOST_REGISTERS,
+    )  # fmt: skip
     assert given is not None, "programs are kept small"
     lines, place = given
     emit_program(
-        builder, [(y, place[result])], [(value, place[number]) for value, number in inputs], lines,
-        kind, nodes,
+        builder, [(value, place[number]) for value, number in outputs],
+        [(value, place[number]) for value, number in inputs], lines, kind, nodes,
     )  # fmt: skip
 
 
@@ -275,7 +347,7 @@ def explicit_pads(node: Node, spatial: int = 2) -> Shape:
 
 def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
     """Conv, plain or fused."""
-    weight = graph.constants[node.inputs[1]]
+    weight = graph.constants.origin(node.inputs[1])
     x = builder.pixels(builder.values[node.inputs[0]])
     name = node.outputs[0]
     shape, dtype = graph.shapes[name], graph.dtypes[name]

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...api.copying import TASK_BYTES
 from ...schedules.elementwise import MOST_DIMS, Elementwise
 from ..builder import Builder
 from ..collapse import Collapsed, broadcast_strides, collapse
-from ..copying import TASK_BYTES
 from ..storage import Array, Shape, Step, Value, constant_value, strides_of
 
 NATIVE = (np.dtype(np.float32), np.dtype(np.float64))

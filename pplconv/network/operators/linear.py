@@ -31,9 +31,9 @@ def _emit(node: Node, builder: Builder, graph: Graph, matrix: Array, epilogue: E
         return value.viewed((1, channels, 1, rows), strides)
 
     emit_convolution(
-        builder, images(x, k), np.ascontiguousarray(matrix.T).reshape(n, k, 1, 1), images(y, n),
+        builder, images(x, k), matrix.T.reshape(n, k, 1, 1), images(y, n),
         epilogue, {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1},
-        (graph.constants[node.inputs[1]], node.op, *factors), [name],
+        (graph.constants.origin(node.inputs[1]), node.op, *factors), [name],
     )  # fmt: skip
     builder.deliver(name, y)
 

@@ -123,6 +123,21 @@ def parts(node: Node, graph: Graph, whole: Value) -> list[tuple[str, Value]]:
     return found
 
 
+def plan_views(graph: Graph, builder: Builder) -> None:
+    """Have what is only reshaped on its way to an output written there."""
+    made = {name for node in graph.nodes for name in node.outputs}
+    for node in reversed(graph.nodes):
+        if node.op not in RESHAPED:
+            continue
+        wanted, source = builder.wanted.get(node.outputs[0]), node.inputs[0]
+        if wanted is None or source not in made or source in builder.wanted:
+            continue
+        if wanted.is_plain:
+            shape = graph.shapes[source]
+            strides = strides_of(shape, wanted.dtype.itemsize)
+            builder.wanted[source] = wanted.viewed(shape, strides)
+
+
 def plan_concats(graph: Graph, builder: Builder) -> None:
     """Have results written straight to where a Concat joins them.
 
@@ -200,6 +215,8 @@ def serves_pad(node: Node, graph: Graph) -> bool:
     return known and mode == "constant" and math.prod(graph.shapes[node.outputs[0]]) > 0
 
 
+# Of these, the elements stay in their order.
+RESHAPED = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 VIEWS = {
     "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
     "Unsqueeze",

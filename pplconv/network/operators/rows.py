@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ..._kernels import REDUCTIONS
+from ...api.copying import TASK_BYTES
+from ...geometry import walk_dims
 from ...schedules.rows import Rows
 from ..builder import Builder
-from ..collapse import walk_dims
-from ..copying import TASK_BYTES
 from ..nodes import Graph, Node
 from ..storage import Step, Value, constant_value, strides_of
 from .convolution import emit_code
@@ -47,9 +47,10 @@ def axes_of(node: Node, graph: Graph) -> list[int] | None:
 
 
 def serves_reduction(node: Node, graph: Graph) -> bool:
-    """Whether a reduction has known axes, and something to reduce."""
+    """Whether a reduction has known axes, each one once, and something to reduce."""
+    axes = axes_of(node, graph) or []
     return (
-        bool(axes_of(node, graph))
+        0 < len(axes) == len(set(axes))
         and graph.dtypes[node.outputs[0]] in NATIVE
         and math.prod(graph.shapes[node.inputs[0]]) > 0
     )
@@ -186,7 +187,8 @@ def lower_softmax(node: Node, builder: Builder, graph: Graph) -> None:
     axis = int(node.attributes.get("axis", -1)) % len(value.shape)
     order = (*(d for d in range(len(value.shape)) if d != axis), axis)
     value = builder.contiguous(value, order)
-    y = builder.new(value.shape, value.dtype, order)
+    strides = strides_of(value.shape, value.dtype.itemsize, order)
+    y = builder.target(name, value.shape, value.dtype, order, lambda v: v.lies_as(strides))
     _emit_rows(builder, node, value, y, value.shape[axis], {
         "op": "softmax", "kind": int(node.op == "LogSoftmax"), "scale": False,
         "offset": False,
@@ -213,7 +215,7 @@ def lower_layer_norm(node: Node, builder: Builder, graph: Graph) -> None:
             factor = constant_value(np.broadcast_to(known, value.shape[axis:]))
         factors.append(builder.contiguous(factor))
     factors.append(constant_value(np.array([node.attributes.get("epsilon", 1e-5)], np.float64)))
-    y = builder.new(value.shape, value.dtype)
+    y = builder.target(name, value.shape, value.dtype, fits=lambda v: v.is_plain)
     _emit_rows(builder, node, value, y, columns, {
         "op": "layer_norm", "kind": 0,
         "scale": bool(names[1]), "offset": bool(names[2]),

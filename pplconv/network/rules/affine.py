@@ -44,7 +44,7 @@ class AfterConvolution(Rule):
         weights = weights_of(y.producer())
         if weights is None:
             return False
-        numbers = per_channel(c, weights.channels, weights.w.ndim)
+        numbers = per_channel(c, weights.channels, weights.ndim)
         if numbers is None:
             return False
         affine = affine_of(self.operator, numbers, first=self.first)
@@ -137,11 +137,11 @@ class BeforeConvolution(Rule):
         node = y.producer()
         weights = weights_of(node)
         # The constant must not be what gives the input its channels or its axes.
-        if weights is None or rank(x) != weights.w.ndim:
+        if weights is None or rank(x) != weights.ndim:
             return False
         if x.shape[1] != weights.input_channels:
             return False
-        numbers = per_channel(c, weights.input_channels, weights.w.ndim)
+        numbers = per_channel(c, weights.input_channels, weights.ndim)
         if numbers is None:
             return False
         affine = affine_of(self.operator, numbers, first=self.first)

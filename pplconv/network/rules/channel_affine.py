@@ -11,15 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from ..values import (
-    FLOATS,
-    attribute_int,
-    constant,
-    wide,
-)
+from ...memory.mapping import blocks, release
+from ..scaling import scaled, stays_finite
+from ..values import FLOATS, all_finite, attribute_int, constant, is_constant, wide
 
 __all__ = [
     "Affine",
+    "Scaled",
     "Weights",
     "affine_of",
     "after",
@@ -41,22 +39,45 @@ class Affine(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """The constants of a convolution."""
+    """The constants of a convolution; the weights are read only where they are needed."""
 
-    w: npt.NDArray[np.generic]
+    tensor: ir.TensorProtocol
     bias: npt.NDArray[np.generic] | None
     group: int
     transposed: bool
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the weights."""
+        return tuple(self.tensor.shape.numpy())
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the weights."""
+        found: np.dtype[Any] = np.dtype(self.tensor.dtype.numpy())
+        return found
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.tensor.shape)
+
+    @property
     def channels(self) -> int:
         """Channels of the output."""
-        return int(self.w.shape[1] * self.group if self.transposed else self.w.shape[0])
+        return int(self.shape[1] * self.group if self.transposed else self.shape[0])
 
     @property
     def input_channels(self) -> int:
         """Channels of the input."""
-        return int(self.w.shape[0] if self.transposed else self.w.shape[1] * self.group)
+        return int(self.shape[0] if self.transposed else self.shape[1] * self.group)
+
+
+class Scaled(NamedTuple):
+    """Weights and bias with an affine map taken in."""
+
+    tensor: ir.TensorProtocol
+    bias: npt.NDArray[Any]
 
 
 def weights_of(node: ir.Node) -> Weights | None:
@@ -71,18 +92,19 @@ def weights_of(node: ir.Node) -> Weights | None:
     -------
     Weights or None
     """
-    w = constant(node.inputs[1])
+    w = node.inputs[1]
     bias_value = node.inputs[2] if len(node.inputs) > 2 else None
     bias = constant(bias_value)
-    if w is None or w.ndim < 3 or (bias_value is not None and bias is None):
+    if w is None or not is_constant(w) or w.dtype not in FLOATS:
         return None
-    if node.inputs[1] is None or node.inputs[1].dtype not in FLOATS:
+    tensor = w.const_value
+    if tensor is None or len(tensor.shape) < 3 or (bias_value is not None and bias is None):
         return None
     group = attribute_int(node, "group", 1)
     transposed = node.op_type == "ConvTranspose"
-    if group < 1 or w.shape[0] % group:
+    weights = Weights(tensor, bias, group, transposed)
+    if group < 1 or weights.shape[0] % group:
         return None
-    weights = Weights(w, bias, group, transposed)
     if bias is not None and bias.shape != (weights.channels,):
         return None
     return weights
@@ -159,15 +181,15 @@ def finite(*arrays: npt.NDArray[Any]) -> bool:
     -------
     bool
     """
-    return all(bool(np.isfinite(array).all()) for array in arrays)
+    return all(all_finite(array) for array in arrays)
 
 
-def _rounded(array: Numbers, like: npt.NDArray[np.generic]) -> npt.NDArray[Any]:
+def _rounded(array: Numbers, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     with np.errstate(over="ignore"):
-        return np.ascontiguousarray(array).astype(like.dtype)
+        return np.ascontiguousarray(array).astype(dtype)
 
 
-def after(weights: Weights, affine: Affine) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+def after(weights: Weights, affine: Affine) -> Scaled | None:
     """Give weights and bias of a convolution with an affine map of its output.
 
     Parameters
@@ -179,23 +201,17 @@ def after(weights: Weights, affine: Affine) -> tuple[npt.NDArray[Any], npt.NDArr
 
     Returns
     -------
-    tuple of arrays, or None
+    Scaled or None
         None where the type of the weights cannot hold them.
     """
-    w, group = wide(weights.w), weights.group
-    tail = (1,) * (w.ndim - 2)
-    if weights.transposed:
-        parts = w.reshape(group, w.shape[0] // group, w.shape[1], *w.shape[2:])
-        scaled = parts * affine.scale.reshape(group, 1, w.shape[1], *tail)
-        scaled = scaled.reshape(w.shape)
-    else:
-        scaled = w * affine.scale.reshape(-1, 1, *tail)
+    # A row of a ConvTranspose has all channels of its group, one of a Conv is one.
+    factors = affine.scale.reshape(weights.group if weights.transposed else weights.channels, -1)
     bias = 0.0 if weights.bias is None else wide(weights.bias)
-    new = _rounded(scaled, weights.w), _rounded(affine.offset + bias * affine.scale, weights.w)
-    return new if finite(*new) else None
+    new = _rounded(affine.offset + bias * affine.scale, weights.dtype)
+    return _if_finite(weights, factors, new)
 
 
-def before(weights: Weights, affine: Affine) -> tuple[npt.NDArray[Any], npt.NDArray[Any]] | None:
+def before(weights: Weights, affine: Affine) -> Scaled | None:
     """Give weights and bias of a convolution with an affine map of its unpadded input.
 
     Parameters
@@ -207,30 +223,41 @@ def before(weights: Weights, affine: Affine) -> tuple[npt.NDArray[Any], npt.NDAr
 
     Returns
     -------
-    tuple of arrays, or None
+    Scaled or None
         None where the type of the weights cannot hold them.
     """
-    w, group = wide(weights.w), weights.group
-    tail = (1,) * (w.ndim - 2)
     bias = np.zeros(weights.channels)
     if weights.bias is not None:
         bias = wide(weights.bias)
     if weights.transposed:
-        scaled = w * affine.scale.reshape(-1, 1, *tail)
+        factors = affine.scale.reshape(-1, 1)
     else:
-        outer = weights.channels // group
-        parts = w.reshape(group, outer, w.shape[1], *w.shape[2:])
-        shape = (group, 1, w.shape[1], *tail)
-        scaled = (parts * affine.scale.reshape(shape)).reshape(w.shape)
-        axes = tuple(range(2, parts.ndim))
-        bias = bias + (parts * affine.offset.reshape(shape)).sum(axis=axes).reshape(-1)
-    new = _rounded(scaled, weights.w), _rounded(bias, weights.w)
-    return new if finite(*new) else None
+        factors = affine.scale.reshape(weights.group, -1)
+        bias = bias + (_sums(weights, affine.offset) if np.any(affine.offset) else 0.0)
+    return _if_finite(weights, factors, _rounded(bias, weights.dtype))
 
 
-def rebuilt(
-    op: Any, node: ir.Node, x: ir.Value, new: tuple[npt.NDArray[Any], npt.NDArray[Any]]
-) -> Any:
+def _sums(weights: Weights, offset: Numbers) -> Numbers:
+    """Sums over the weights of each output channel, times a number for each input channel."""
+    array = weights.tensor.numpy()
+    numbers = offset.reshape(weights.group, -1, *(1,) * (array.ndim - 2))
+    outer = weights.channels // weights.group
+    sums = np.empty(weights.channels)
+    for rows in blocks(array):
+        groups = np.arange(rows.start, rows.stop) // outer
+        products = wide(array[rows]) * numbers[groups]
+        sums[rows] = products.sum(axis=tuple(range(1, array.ndim)))
+        release(array[rows])
+    return sums
+
+
+def _if_finite(weights: Weights, factors: Numbers, bias: npt.NDArray[Any]) -> Scaled | None:
+    if not finite(bias) or not stays_finite(weights.tensor, factors):
+        return None
+    return Scaled(scaled(weights.tensor, factors), bias)
+
+
+def rebuilt(op: Any, node: ir.Node, x: ir.Value, new: Scaled) -> Any:
     """Build a convolution like another, with other weights.
 
     Parameters
@@ -241,7 +268,7 @@ def rebuilt(
         The convolution so far.
     x : ir.Value
         Its input.
-    new : tuple of arrays
+    new : Scaled
         Weights and bias.
 
     Returns
@@ -250,6 +277,6 @@ def rebuilt(
         Its output.
     """
     stem = node.inputs[1].name if node.inputs[1] is not None else node.name
-    w = op.initializer(ir.tensor(new[0]), name=f"{stem}_scaled")
-    bias = op.initializer(ir.tensor(new[1]), name=f"{stem}_bias")
+    w = op.initializer(new.tensor, name=f"{stem}_scaled")
+    bias = op.initializer(ir.tensor(new.bias), name=f"{stem}_bias")
     return op.op(node.op_type, x, w, bias, **node.attributes)

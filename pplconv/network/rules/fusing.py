@@ -43,7 +43,7 @@ class FusedConvolution(Rule):
         weights = weights_of(y.producer())
         return (
             weights is not None
-            and weights.w.ndim == 4
+            and weights.ndim == 4
             and rank(x) == 4
             and x.dtype in FLOATS
             # Padding that is still to be found is not in numbers.

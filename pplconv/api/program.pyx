@@ -14,6 +14,7 @@ from pplconv.api.prepared cimport Activation, PackedWeights, Prepared
 from pplconv.memory.arrays cimport View, hold, release
 from pplconv.memory.workspace cimport borrow, give_back
 from pplconv.schedules.base cimport Schedule
+from pplconv.schedules.finish cimport Finish
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.schedules.team_loop cimport Phase, flushed, run_team
 from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Run, Tensors, Work, run_one
@@ -68,8 +69,10 @@ cdef class Program:
         The second says where arrays are: ``arrays``, a list of places, for works that are no
         schedules of convolutions; ``x``, ``y``, ``residual`` or None, ``weights``, and the objects
         ``bias`` (ndarray or None) and ``activation`` (`pplconv.api.prepared.Activation` or None)
-        for those that are. ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant
-        that is kept; ``("arena", offset, size)``; or ``("external", number, offset, size)``.
+        for those that are, and what follows the activation: ``finish``
+        (`pplconv.schedules.finish.Finish`) with ``after``, an array that is added, or None.
+        ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant that is kept;
+        ``("arena", offset, size)``; or ``("external", number, offset, size)``.
     arena_bytes : int
         Size of the arena.
     external_bytes : list of int
@@ -149,12 +152,13 @@ cdef class Program:
         cdef Schedule schedule
         cdef Activation activation
         cdef PackedWeights packed
+        cdef Finish finish
         cdef int64_t size
         cdef int i
         b.job, b.phases, b.rounds = work.job, work.phases, work.rounds
         for i in range(work.phases):
             b.steps[i] = work.steps[i]
-        b.x.base = b.y.base = b.residual.base = b.weights.base = -1
+        b.x.base = b.y.base = b.residual.base = b.weights.base = b.after.base = -1
         if "arrays" in places:
             if isinstance(work, Schedule):
                 raise ValueError("a convolution has its arrays by name")
@@ -182,6 +186,8 @@ cdef class Program:
             self.kept.append(packed)
         else:
             self.place(&b.weights, weights, schedule.packed_bytes())
+        if schedule.reads_filters and b.filters == NULL:
+            raise ValueError("the plan's loops read the weights before packing as well")
         if places.get("bias") is not None:
             b.bias = address_of(places["bias"], &size)
             if size < schedule.shape.groups * schedule.shape.oc * schedule.shape.size.bias:
@@ -191,6 +197,19 @@ cdef class Program:
             activation = <Activation?> places["activation"]
             b.clip, b.slope, b.activation = activation.clip, activation.slope, activation.kind
             self.kept.append(activation)
+        if places.get("finish") is not None:
+            finish = <Finish?> places["finish"]
+            if (schedule.shape.converts
+                    or finish.element != schedule.shape.size.destination) or (
+                    finish.channels >= 0
+                    and finish.channels != schedule.shape.groups * schedule.shape.oc):
+                raise ValueError("what follows an activation is not for these outputs")
+            b.finish, b.finish_count = finish.code, finish.count
+            b.scale, b.offset = finish.scale, finish.offset
+            if places.get("after") is not None:
+                self.place(&b.after, places["after"], schedule.output_bytes())
+                b.finish_count += 1
+            self.kept.append(finish)
         return 0
 
     cdef int64_t list_bytes(self) noexcept nogil:
@@ -204,6 +223,7 @@ cdef class Program:
         """Tell each step where its arrays are, and list the phases; gives how many there are."""
         cdef Tensors *tensors = <Tensors *> frame.lists
         cdef Run *runs = <Run *> (tensors + self.count)
+        cdef Run *alone = NULL
         cdef Phase *phases = <Phase *> (runs + self.count * MOST_PHASES)
         cdef char **arrays = <char **> (phases + self.phase_count)
         cdef Phase *phase = phases
@@ -216,19 +236,32 @@ cdef class Program:
             t.residual, t.weights = at(&b.residual, bases), at(&b.weights, bases)
             t.filters, t.bias, t.clip = b.filters, b.bias, b.clip
             t.slope, t.activation = b.slope, b.activation
+            t.finish, t.finish_count = b.finish, b.finish_count
+            t.scale, t.offset, t.after = b.scale, b.offset, at(&b.after, bases)
             t.shared = frame.scratch
             t.arrays = arrays
             for k in range(b.array_count):
                 arrays[k] = at(&b.arrays[k], bases)
             arrays += MOST_ARRAYS
+            for k in range(b.phases):
+                runs[k].task, runs[k].job, runs[k].tensors = b.steps[k].task, b.job, t
+                runs[k].after = NULL
+            if b.rounds == 1 and b.phases == 1 and b.steps[0].tasks == 1:
+                if alone != NULL:
+                    # No thread could do anything meanwhile: whoever did the last one goes on.
+                    alone.after = runs
+                    alone = runs
+                    runs += MOST_PHASES
+                    continue
+                alone = runs
+            else:
+                alone = NULL
             for again in range(b.rounds):
                 for k in range(b.phases):
                     phase.run, phase.job = run_one, &runs[k]
                     phase.tasks = b.steps[k].tasks
                     phase.first = again * phase.tasks
                     phase += 1
-            for k in range(b.phases):
-                runs[k].task, runs[k].job, runs[k].tensors = b.steps[k].task, b.job, t
             runs += MOST_PHASES
         return phase - phases
 

@@ -1,7 +1,8 @@
-"""Steps of a network compiled; see ``program.pyx``."""
+"""Steps that one team runs, compiled; see ``program.pyx``."""
 
 from libc.stdint cimport int64_t
 
+from pplconv._kernels cimport pplconv_instruction
 from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Step, Work
 
@@ -14,7 +15,7 @@ cdef struct Place:
 
 cdef struct Bound:
     # What one step works on. Places that `Tensors` does not need have a base below zero.
-    Place x, y, residual, weights
+    Place x, y, residual, weights, after
     Place[MOST_ARRAYS] arrays
     int64_t array_count
     const char *bias
@@ -22,6 +23,10 @@ cdef struct Bound:
     const char *slope
     const void *clip
     int activation
+    const pplconv_instruction *finish
+    int finish_count
+    const char *scale
+    const char *offset
     # Of the work.
     const void *job
     Step[MOST_PHASES] steps

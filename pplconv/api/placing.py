@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
-from ..storage import Value
+import numpy as np
+
+__all__ = ["Images", "pixel_bytes", "placed", "runs_on", "with_blocks", "with_places"]
 
 
-def runs_on(value: Value) -> bool:
+class Images(Protocol):
+    """Images as NumPy's arrays describe themselves: N, C, H, W, and how they lie."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes."""
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from one index of each dimension to the next."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the elements."""
+
+
+def runs_on(value: Images) -> bool:
     """Whether the pixels of all images follow one another at one distance."""
     n, _, h, w = value.shape
     sn, _, sh, sw = value.strides
@@ -20,7 +38,7 @@ def runs_on(value: Value) -> bool:
     )
 
 
-def pixel_bytes(value: Value) -> int:
+def pixel_bytes(value: Images) -> int:
     """Bytes from one pixel to the next, of images whose channels are neighbours."""
     n, c, h, w = value.shape
     sn, _, sh, sw = value.strides
@@ -31,7 +49,7 @@ def pixel_bytes(value: Value) -> int:
     return sn if n > 1 else c * value.dtype.itemsize
 
 
-def placed(memory: tuple[int, ...], value: Value) -> tuple[int, ...] | None:
+def placed(memory: tuple[int, ...], value: Images) -> tuple[int, ...] | None:
     """Say how images lie, to loops that were planned for images without gaps.
 
     Parameters
@@ -39,7 +57,7 @@ def placed(memory: tuple[int, ...], value: Value) -> tuple[int, ...] | None:
     memory : tuple of int
         Strides of image, block, row and pixel as they were planned, and the width. Rows may be
         several of the image's, or all.
-    value : Value
+    value : Images
         Images whose channels are neighbours.
 
     Returns
@@ -62,21 +80,40 @@ def placed(memory: tuple[int, ...], value: Value) -> tuple[int, ...] | None:
     return image // row * sh, block, sh, sw if w > 1 else pixel, width
 
 
-def with_places(fields: dict[str, Any], x: Value, y: Value) -> dict[str, Any] | None:
+def with_places(fields: dict[str, Any], x: Images, y: Images) -> dict[str, Any] | None:
     """Give a plan's fields for arrays that lie as `x` and `y`; None if its loops cannot."""
     mine, theirs = placed(fields["x"], x), placed(fields["y"], y)
     if mine is None or theirs is None:
         return None
     if fields["loops"] == "gemm" and not (runs_on(x) and runs_on(y)):
         return None
-    # Of one channel, most loops take pixels for neighbours, as in planes.
     apart = fields["loops"] == "gemm" or (fields["loops"] == "direct" and not fields["slab"])
-    if not apart and any(
-        value.shape[1] == 1 and pixel_bytes(value) != value.dtype.itemsize for value in (x, y)
-    ):
-        return None
+    # Of one channel, most loops take an image for a plane without gaps; and they convert the pixels
+    # of several rows at once.
+    plain = fields["numerics"].converts or 1 in (x.shape[1], y.shape[1])
+    if not apart and plain:
+        return fields if (mine, theirs) == (tuple(fields["x"]), tuple(fields["y"])) else None
     changed = {**fields, "x": mine, "y": theirs}
     # Taps touch one another only where there is nothing between pixels.
     if fields.get("taps_touch") and mine != tuple(fields["x"]):
         changed["taps_touch"] = False
+    return changed
+
+
+def with_blocks(fields: dict[str, Any], x: Images, y: Images) -> dict[str, Any] | None:
+    """Do the same for arrays whose channels lie in blocks: N, blocks, H, W, channels of a block.
+
+    Only where the loops walk the rows of images one by one.
+    """
+    if fields["loops"] != "direct":
+        return None
+    changed = dict(fields)
+    for name, value in (("x", x), ("y", y)):
+        (_, blocks, h, w, block), e = value.shape, value.dtype.itemsize
+        pixel = block * e
+        if tuple(fields[name]) != (blocks * h * w * pixel, h * w * pixel, w * pixel, pixel, block):
+            return None
+        changed[name] = (*value.strides[:4], block)
+        if name == "x" and changed[name] != tuple(fields[name]):
+            changed["taps_touch"] = False
     return changed

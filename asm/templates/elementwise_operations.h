@@ -1,0 +1,103 @@
+/* What instructions of element-wise programs compute of whole vectors. */
+#ifndef PPLCONV_ELEMENTWISE_OPERATIONS_H
+#define PPLCONV_ELEMENTWISE_OPERATIONS_H
+
+#include <math.h>
+
+#include "curves.h"
+
+/* A function of the mathematical library. */
+#if PPLCONV_F64
+#define OF_LIBRARY(name) name
+#else
+#define OF_LIBRARY(name) name##f
+#endif
+
+static vector truth(vector_bits mask) {
+    const vector zero = {0};
+    return select_lanes(mask, zero + (element)1, zero);
+}
+
+/* Of two numbers; NaN if one of them is. */
+static inline vector smaller(vector a, vector b) {
+    return select_lanes(a != a, a, select_lanes(a < b, a, b));
+}
+static inline vector larger(vector a, vector b) {
+    return select_lanes(a != a, a, select_lanes(a > b, a, b));
+}
+
+static inline vector absolute(vector x) {
+    const vector sign = (vector){0} * (element)-1;
+    return (vector)((vector_bits)x & ~(vector_bits)sign);
+}
+
+/* Near zero by its series: sigmoid would round away what is left there. */
+static inline vector hyperbolic_tangent(vector x) {
+#if PPLCONV_F64
+    for (int64_t j = 0; j < LANES; j++) x[j] = tanh(x[j]);
+    return x;
+#else
+    const vector zero = {0}, one = zero + (element)1, near = zero + (element)0.3;
+    const vector square = x * x;
+    vector p = zero + (element)(-1382.0 / 155925);
+    p = multiply_add(p, square, zero + (element)(62.0 / 2835));
+    p = multiply_add(p, square, zero + (element)(-17.0 / 315));
+    p = multiply_add(p, square, zero + (element)(2.0 / 15));
+    p = multiply_add(p, square, zero + (element)(-1.0 / 3));
+    /* A zero keeps its sign. */
+    const vector small = select_lanes(x == zero, x, multiply_add(p * square, x, x));
+    const vector y = at_most(absolute(x), zero + (element)20);
+    const vector e = exponential(y + y);
+    const vector large = one - (element)2 / (e + one);
+    const vector signed_large = select_lanes(x < zero, -large, large);
+    const vector far = select_lanes(x != x, x, signed_large);
+    return select_lanes(absolute(x) < near, small, far);
+#endif
+}
+
+static inline vector square_root(vector x) {
+#if PPLCONV_VECTOR_BYTES == 64 && PPLCONV_F64
+    return (vector)_mm512_sqrt_pd((__m512d)x);
+#elif PPLCONV_VECTOR_BYTES == 64
+    return (vector)_mm512_sqrt_ps((__m512)x);
+#elif PPLCONV_VECTOR_BYTES == 32 && PPLCONV_F64
+    return (vector)_mm256_sqrt_pd((__m256d)x);
+#elif PPLCONV_VECTOR_BYTES == 32
+    return (vector)_mm256_sqrt_ps((__m256)x);
+#else
+    for (int64_t j = 0; j < LANES; j++) x[j] = OF_LIBRARY(sqrt)(x[j]);
+    return x;
+#endif
+}
+
+/* name, what it computes of x, y and z. Of these a program has often one alone. */
+#define STRAIGHT_OPERATIONS(X)                                                                     \
+    X(ADD, x + y)                                                                                  \
+    X(SUBTRACT, x - y)                                                                             \
+    X(MULTIPLY, (x) * (y))                                                                         \
+    X(MULTIPLY_ADD, multiply_add(x, y, z))                                                         \
+    X(CLIP, at_most(at_least(x, y), z))                                                            \
+    X(SIGMOID, logistic(x, 0))                                                                     \
+    X(SILU, logistic(x, 1))                                                                        \
+    X(HARDSWISH, hardswish(x))
+
+#define OTHER_OPERATIONS(X)                                                                        \
+    X(SLOPE, piecewise(x, y))                                                                      \
+    X(COPY, x)                                                                                     \
+    X(DIVIDE, x / y)                                                                               \
+    X(MINIMUM, smaller(x, y))                                                                      \
+    X(MAXIMUM, larger(x, y))                                                                       \
+    X(NEGATE, -x)                                                                                  \
+    X(ABSOLUTE, absolute(x))                                                                       \
+    X(SQUARE_ROOT, square_root(x))                                                                 \
+    X(EXPONENTIAL, exponential(x))                                                                 \
+    X(HYPERBOLIC_TANGENT, hyperbolic_tangent(x))                                                   \
+    X(LESS, truth(x < y))                                                                          \
+    X(LESS_OR_EQUAL, truth(x <= y))                                                                \
+    X(EQUAL, truth(x == y))                                                                        \
+    X(NOT, truth(x == zero))                                                                       \
+    X(AND, truth((x != zero) & (y != zero)))                                                       \
+    X(OR, truth((x != zero) | (y != zero)))                                                        \
+    X(WHERE, select_lanes(x != zero, y, z))
+
+#endif

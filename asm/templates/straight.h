@@ -1,0 +1,137 @@
+/* Element-wise programs of one instruction: what it reads goes through a register of the machine
+ * and no chunk. Rows that follow one another, beside inputs that are the same for each of them, are
+ * run as longer ones, so that few vectors are parts. */
+#ifndef PPLCONV_STRAIGHT_H
+#define PPLCONV_STRAIGHT_H
+
+#include <string.h>
+
+#include "elementwise_operations.h"
+
+enum { REPEATED = 64 * LANES /* elements of an input that is written down several times */ };
+
+/* Three operands and the result. */
+struct straight {
+    const storage *from[3];
+    int64_t from_rs[3], step[3];
+    storage *to;
+    int64_t to_rs, rows, columns;
+};
+
+static inline vector in_all_lanes(const storage *from) {
+    /* Minus zero, not plus: that would take the sign of a zero. */
+    return load_storage_lanes(from, 1)[0] - (vector){0};
+}
+
+#define STRAIGHT(name, expression)                                                                 \
+    static void straight_##name(const struct straight *s) {                                        \
+        for (int64_t i = 0; i < s->rows; i++) {                                                    \
+            const storage *p = AT_CONST(storage, s->from[0], i * s->from_rs[0]);                   \
+            const storage *q = AT_CONST(storage, s->from[1], i * s->from_rs[1]);                   \
+            const storage *r = AT_CONST(storage, s->from[2], i * s->from_rs[2]);                   \
+            storage *to = AT(storage, s->to, i * s->to_rs);                                        \
+            vector x = {0}, y = {0}, z = {0};                                                      \
+            int64_t j = 0;                                                                         \
+            if (!s->step[0]) x = in_all_lanes(p);                                                  \
+            if (!s->step[1]) y = in_all_lanes(q);                                                  \
+            if (!s->step[2]) z = in_all_lanes(r);                                                  \
+            (void)y;                                                                               \
+            (void)z;                                                                               \
+            for (; j + LANES <= s->columns; j += LANES) {                                          \
+                if (s->step[0]) x = load_storage(p + j);                                           \
+                if (s->step[1]) y = load_storage(q + j);                                           \
+                if (s->step[2]) z = load_storage(r + j);                                           \
+                store_storage(to + j, (expression));                                               \
+            }                                                                                      \
+            if (j < s->columns) {                                                                  \
+                const int64_t n = s->columns - j;                                                  \
+                if (s->step[0]) x = load_storage_lanes(p + j, n);                                  \
+                if (s->step[1]) y = load_storage_lanes(q + j, n);                                  \
+                if (s->step[2]) z = load_storage_lanes(r + j, n);                                  \
+                store_storage_lanes(to + j, (expression), n);                                      \
+            }                                                                                      \
+        }                                                                                          \
+    }
+STRAIGHT_OPERATIONS(STRAIGHT)
+
+static void run_rows(int64_t op, const struct straight *s) {
+    switch (op) {
+#define ROWS_OF(name, expression)                                                                  \
+    case PPLCONV_DO_##name:                                                                        \
+        straight_##name(s);                                                                        \
+        break;
+        STRAIGHT_OPERATIONS(ROWS_OF)
+    }
+}
+
+static int is_straight(int64_t op) {
+    switch (op) {
+#define IS_STRAIGHT(name, expression) case PPLCONV_DO_##name:
+        STRAIGHT_OPERATIONS(IS_STRAIGHT)
+        return 1;
+    }
+    return 0;
+}
+
+/* Run `together` rows as one, as often as there are so many; 0 if they do not follow one another.
+ */
+static int run_joined(int64_t op, const struct straight *s) {
+    storage repeated[3][REPEATED];
+    const int64_t bytes = s->columns * (int64_t)sizeof(storage);
+    struct straight joined = *s;
+    int64_t together = 1;
+    if (s->to_rs != bytes) return 0;
+    for (int k = 0; k < 3; k++) {
+        if (s->from_rs[k] != 0 && !(s->step[k] && s->from_rs[k] == bytes)) return 0;
+    }
+    while (together * 2 <= s->rows && together * 2 * s->columns <= REPEATED) together *= 2;
+    if (together == 1) return 0;
+    for (int k = 0; k < 3; k++) {
+        joined.from_rs[k] = together * s->from_rs[k];
+        if (!s->step[k] || s->from_rs[k] != 0) continue;
+        for (int64_t i = 0; i < together; i++)
+            memcpy(repeated[k] + i * s->columns, s->from[k], (size_t)bytes);
+        joined.from[k] = repeated[k];
+    }
+    joined.to_rs = together * bytes;
+    joined.columns = together * s->columns;
+    joined.rows = s->rows / together;
+    run_rows(op, &joined);
+    for (int k = 0; k < 3; k++) {
+        const storage *first = s->from_rs[k] != 0 ? s->from[k] : joined.from[k];
+        joined.from[k] = AT_CONST(storage, first, joined.rows * joined.from_rs[k]);
+    }
+    joined.to = AT(storage, s->to, joined.rows * joined.to_rs);
+    joined.columns = s->rows % together * s->columns;
+    joined.rows = joined.columns > 0;
+    run_rows(op, &joined);
+    return 1;
+}
+
+/* Run a program of one instruction; 0 if it is none such. */
+static int run_straight(const struct pplconv_elementwise_args *a) {
+    const struct pplconv_stream *inputs = a->inputs, *output = a->outputs;
+    const struct pplconv_instruction *code = a->code;
+    struct straight s = {.to = output->data, .to_rs = output->rs};
+    if (a->code_count != 1 || a->output_count != 1 || output->reg != code->to) return 0;
+    if (!is_straight(code->op)) return 0;
+    for (int k = 0; k < 3; k++) {
+        const int64_t wanted = k == 0 ? code->a : k == 1 ? code->b : code->c;
+        int found = 0;
+        for (int64_t i = 0; i < a->input_count; i++) {
+            if (inputs[i].reg != wanted) continue;
+            s.from[k] = inputs[i].data;
+            s.from_rs[k] = inputs[i].rs;
+            s.step[k] = inputs[i].step;
+            found = 1;
+        }
+        if (!found) return 0;
+    }
+    s.rows = a->rows;
+    s.columns = a->columns;
+    if (s.columns >= 16 * LANES || !run_joined(code->op, &s)) run_rows(code->op, &s);
+    clean_registers();
+    return 1;
+}
+
+#endif

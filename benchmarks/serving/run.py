@@ -1,0 +1,159 @@
+"""What is measured of a server, in which order, and the table of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import pplconv
+from benchmarks.serving.client import Client, Outcome, closed, open_loop
+from benchmarks.serving.pool import pool_latency, pool_rate
+from benchmarks.serving.process import Served
+
+_NPY = {"Content-Type": "application/x-npy"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, and print a table.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments; those of this process by default.
+
+    Returns
+    -------
+    int
+        0; 1 if an answer was wrong or lost.
+    """
+    options = _parser().parse_args(argv)
+    name, shape = _shape(options.shape)
+    session = pplconv.InferenceSession(options.model)
+    x = np.random.default_rng(0).uniform(-1, 1, shape).astype(np.float32)
+    output = session.get_outputs()[0].name
+    (expected,) = session.run([output], {name: x})
+    report: dict[str, Any] = {"model": Path(options.model).name, "shape": options.shape}
+    report["pool"] = _pools(session, {name: x}, options)
+    stream = io.BytesIO()
+    np.save(stream, x)
+    path = f"/v2/models/served/infer?output={output}"
+    with Served(options.model, [
+        "--name", "served", "--instances", str(options.instances), "--threads", "1", "--mode",
+        options.mode, "--shape", options.shape, "--retries", "5",
+    ]) as served:  # fmt: skip
+        client = Client(served.port, path, stream.getvalue(), _NPY, expected.tobytes())
+        report["server"] = asyncio.run(_loads(client, served, options))
+    _print(report)
+    if options.json:
+        Path(options.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
+    return int(any(row.get("lost") for row in report["server"]["loads"].values()))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serving", description=__doc__)
+    parser.add_argument("model", metavar="MODEL", help="an ONNX file with one input")
+    parser.add_argument("--shape", required=True, metavar="NAME=1x3x48x192", help="of its input")
+    parser.add_argument("--instances", type=int, default=2)
+    parser.add_argument("--mode", choices=("thread", "process"), default="thread")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
+    parser.add_argument("--kills", type=int, default=0, help="workers to kill (mode process)")
+    parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
+    return parser
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, sizes = text.rpartition("=")
+    return name, tuple(int(n) for n in sizes.split("x"))
+
+
+def _pools(session: Any, feed: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
+    """Rates of one instance and of all, and the latency of a request, without a server."""
+    rates, latency = {}, 0.0
+    for instances in sorted({1, options.instances}):
+        with pplconv.InstancePool(
+            lambda: session, instances=instances, threads=1, mode=options.mode
+        ) as pool:
+            pool_latency(pool, feed, 20)
+            rates[instances] = pool_rate(pool, feed, min(5.0, options.seconds))
+            latency = pool_latency(pool, feed, 200)
+    return {"rates": rates, "p50_ms": latency * 1e3}
+
+
+async def _loads(client: Client, served: Served, options: argparse.Namespace) -> dict[str, Any]:
+    for _ in range(20):
+        await client.ask()
+    alone = await closed(client.ask, 1, min(3.0, options.seconds))
+    full = await closed(client.ask, 2 * options.instances, min(10.0, options.seconds))
+    found: dict[str, Any] = {
+        "p50_ms": alone.percentile(50) * 1e3, "capacity": full.rate, "loads": {},
+    }  # fmt: skip
+    for share in (50, 80):
+        rate = full.rate * share / 100
+        found["loads"][f"{share} %"] = await _watched(
+            served, open_loop(client.ask, rate, options.seconds, share)
+        )
+    if options.kills:
+        load = open_loop(client.ask, full.rate / 2, options.seconds, 1)
+        kills = asyncio.create_task(_kill(served, options.kills, options.seconds))
+        found["loads"]["50 %, kills"] = await _watched(served, load)
+        found["killed"] = await kills
+    await client.close()
+    return found
+
+
+async def _watched(served: Served, load: Any) -> dict[str, Any]:
+    before = served.cpu_seconds()
+    outcome: Outcome = await load
+    cpu = served.cpu_seconds() - before
+    memory = served.memory_mib()
+    return {
+        "requests": sum(outcome.counts.values()), "rate": outcome.rate,
+        "p50_ms": outcome.percentile(50) * 1e3, "p99_ms": outcome.percentile(99) * 1e3,
+        "cpu_ms": cpu * 1e3 / max(1, sum(outcome.counts.values())),
+        "memory_mib": sum(memory), "processes": len(memory), "lost": outcome.lost(),
+    }  # fmt: skip
+
+
+async def _kill(served: Served, kills: int, seconds: float) -> int:
+    """Kill workers, spread over a load; how many were killed."""
+    killed: set[int] = set()
+    end = time.perf_counter() + seconds
+    for left in range(kills, 0, -1):
+        await asyncio.sleep(max(0.0, end - time.perf_counter()) / (left + 1))
+        workers = [worker for worker in served.workers() if worker.pid not in killed]
+        if workers:
+            killed.add(workers[0].pid)
+            workers[0].kill()
+    return len(killed)
+
+
+def _print(report: dict[str, Any]) -> None:
+    pool, server = report["pool"], report["server"]
+    print(f"{report['model']}, {report['shape']}")
+    rates = ", ".join(f"{count}: {rate:.0f}/s" for count, rate in pool["rates"].items())
+    first, *_, last = pool["rates"].values()
+    print(f"pool alone, instances: {rates} ({last / first:.2f}x); p50 {pool['p50_ms']:.2f} ms")
+    print(
+        f"server: {server['capacity']:.0f}/s; p50 {server['p50_ms']:.2f} ms, "
+        f"{server['p50_ms'] - pool['p50_ms']:+.2f} ms"
+    )
+    print("| load | requests | rate | p50 ms | p99 ms | p99/p50 | CPU-ms | MiB | lost |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for load, row in server["loads"].items():
+        lost = ", ".join(f"{count} {what}" for what, count in row["lost"].items()) or "none"
+        print(
+            f"| {load} | {row['requests']} | {row['rate']:.1f} | {row['p50_ms']:.2f} "
+            f"| {row['p99_ms']:.2f} | {row['p99_ms'] / row['p50_ms']:.1f} | {row['cpu_ms']:.2f} "
+            f"| {row['memory_mib']:.0f} | {lost} |"
+        )
+    if "killed" in server:
+        print(f"workers killed: {server['killed']}", file=sys.stdout)

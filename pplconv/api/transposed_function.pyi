@@ -1,0 +1,54 @@
+"""Types of `conv_transpose2d`. An array of a known dtype gives an array of that dtype."""
+
+from typing import Any, SupportsFloat, SupportsIndex, overload
+
+from numpy.typing import NDArray
+
+from .conv import _Layout, _Pair
+from .layer import _Activation, _Float, _Input, _Precision
+from .transposed_layer import _TransposedPadding
+
+@overload
+def conv_transpose2d(
+    input: NDArray[_Float],
+    weight: _Input,
+    bias: _Input | None = None,
+    stride: _Pair = 1,
+    padding: _TransposedPadding = 0,
+    output_padding: _Pair = 0,
+    groups: SupportsIndex = 1,
+    dilation: _Pair = 1,
+    *,
+    output_size: _Pair | None = None,
+    activation: _Activation = None,
+    residual: _Input | None = None,
+    layout: _Layout = "NCHW",
+    algorithm: str = "auto",
+    tolerance: SupportsFloat | None = None,
+    precision: _Precision = None,
+    threads: SupportsIndex | None = None,
+    max_workspace: SupportsIndex | None = None,
+    out: NDArray[_Float] | None = None,
+) -> NDArray[_Float]: ...
+@overload
+def conv_transpose2d(
+    input: _Input,
+    weight: _Input,
+    bias: _Input | None = None,
+    stride: _Pair = 1,
+    padding: _TransposedPadding = 0,
+    output_padding: _Pair = 0,
+    groups: SupportsIndex = 1,
+    dilation: _Pair = 1,
+    *,
+    output_size: _Pair | None = None,
+    activation: _Activation = None,
+    residual: _Input | None = None,
+    layout: _Layout = "NCHW",
+    algorithm: str = "auto",
+    tolerance: SupportsFloat | None = None,
+    precision: _Precision = None,
+    threads: SupportsIndex | None = None,
+    max_workspace: SupportsIndex | None = None,
+    out: NDArray[Any] | None = None,
+) -> NDArray[Any]: ...

@@ -1,0 +1,188 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""`conv_transpose2d`, with its cache of plans.
+
+One call goes like this: the arguments become a `TransposedProblem`, `transposing.decompose` divides
+it into ordinary convolutions (found in the cache or made), and `transposed.Transposed` packs the
+weights and runs these as one program of a team.
+"""
+
+from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, keep_plan
+from pplconv.api.prepared cimport Operands, hold_nothing, release_all
+from pplconv.api.ready cimport plain_bias, scope_around
+from pplconv.api.transposed_call cimport all_finite, computed, plain_array
+from pplconv.memory.arrays cimport (
+    as_array,
+    batched_shape,
+    conversion,
+    dtype_name,
+    hold_plain,
+)
+
+from pplconv.api import arguments, shapes
+from pplconv.api.activation import activation_of
+from pplconv.api.settings import checked
+from pplconv.api.transposed import Transposed
+from pplconv.api.transposed_problem import make_transposed
+from pplconv.api.transposing import decompose
+from pplconv.memory.dtypes import DTYPES
+from pplconv.problem import dimensions
+from pplconv.runtime import ForkableLock
+
+cdef dict transposed_plans = {}
+cdef object plans_lock = ForkableLock()
+
+
+def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1,
+                     dilation=1, *, output_size=None, activation=None, residual=None,
+                     layout="NCHW", algorithm="auto", tolerance=None, precision=None, threads=None,
+                     max_workspace=None, out=None):
+    """Convolve transposed, as `torch.nn.functional.conv_transpose2d` and ONNX's ``ConvTranspose``.
+
+    Each input pixel adds the kernel, times its value, to the output: the gradient of `conv2d`, used
+    to make images larger. It packs the weights at each call and keeps only plans; a program that
+    uses the same weights again should make a `ConvTranspose2d`.
+
+    Parameters
+    ----------
+    input : array_like, shape (N, C, H, W) or (C, H, W)
+        float16, float32 or float64; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``;
+        (N, ceil(C / block), H, W, block) or the same without N for ``layout="NCHWc"``. Anything
+        that `numpy.asarray` or DLPack on the CPU takes.
+    weight : array_like, shape (C, oc / groups, kh, kw)
+        Same dtype as `input`.
+    bias : array_like, shape (oc,), optional
+        Same dtype as `input`.
+    stride : int or (int, int), optional
+        Output pixels from one input pixel to the next, vertical and horizontal.
+    padding : int, (int, int), ((int, int), (int, int)) or str, optional
+        Output pixels that are cut off: one number, (vertical, horizontal), or ((top, bottom),
+        (left, right)); or ``"valid"`` (none), ``"same_upper"``, ``"same_lower"`` (ONNX's
+        ``auto_pad``: the output is as large as the input times the stride).
+    output_padding : int or (int, int), optional
+        Output pixels that are added at the bottom and the right, of which some see no input; below
+        the stride or the dilation.
+    groups : int, optional
+        Groups of channels that do not see one another.
+    dilation : int or (int, int), optional
+        Output pixels from one tap of the kernel to the next.
+    output_size : int or (int, int), optional
+        Height and width of the output, in place of `output_padding`: of all sizes from which
+        `conv2d` makes images as large as the input, this one.
+    activation : optional
+        Applied last, as in `conv2d`.
+    residual : array_like, optional
+        Of the output's shape and dtype; added before the activation.
+    layout : {"NCHW", "NHWC", "NCHWc"}, optional
+        Of input, residual and output, as in `conv2d`; weights are (C, oc / groups, kh, kw) in each.
+    algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
+        Of the ordinary convolutions that it is divided into; see the notes. ``"auto"`` lets the
+        planner choose; another one that cannot serve all of them is an error, which says why.
+    tolerance : float, optional
+        Largest error that the planner may spend on speed, as in `conv2d`.
+    precision : {None, "fp32", "fp16"}, optional
+        Precision of the computation, as in `conv2d`.
+    threads : int, optional
+        Size of the team, as in `conv2d`. The result's bits do not depend on it.
+    max_workspace : int, optional
+        Bytes of scratch memory that a call may use, the whole team's together, and what is moved
+        included.
+    out : ndarray, optional
+        Written and returned; C-contiguous, native, and apart from every operand.
+
+    Returns
+    -------
+    ndarray
+        Shape (N, oc, oh, ow) or (oc, oh, ow), with oh = (H - 1) * stride + dilation * (kh - 1) + 1
+        + output_padding - top - bottom, and ow likewise; (N, oh, ow, oc) for ``layout="NHWC"``;
+        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described; the message names it, and `out` is untouched.
+    MemoryError
+        If memory for the output, the packed weights or the scratch cannot be had.
+
+    See Also
+    --------
+    ConvTranspose2d : the same with the weights packed once.
+    conv2d : the ordinary convolution; dtypes, layouts and precision are explained there.
+
+    Notes
+    -----
+    The order of the positional arguments is PyTorch's, where groups come before the dilation.
+
+    Outputs at the same place in the stride sum over the same taps, so they are an ordinary
+    convolution by these taps. Each is planned as such; where it is cheaper several are computed as
+    one with more channels. In layout NHWC and NCHWc they are written to their places in the output;
+    in NCHW, with a stride above 1, one more pass over memory puts them there.
+
+    NaN and infinities reach the outputs that a tap leads to, and no others. Outputs that see no
+    input are the bias (with residual and activation).
+
+    Examples
+    --------
+    >>> import numpy as np, pplconv
+    >>> x = np.ones((1, 16, 8, 8), np.float32)
+    >>> w = np.ones((16, 4, 2, 2), np.float32)
+    >>> pplconv.conv_transpose2d(x, w, stride=2).shape
+    (1, 4, 16, 16)
+    """
+    cdef Operands o
+    cdef object x, w, b = None, plain_x, plain_w, decomposed, key = None
+    cdef bint finite
+    if type(input) is list or type(input) is tuple:
+        w = as_array(weight, "weight")
+        x = as_array(input, "input", w.dtype)
+    else:
+        x = as_array(input, "input")
+        w = as_array(weight, "weight", x.dtype)
+    cdef str dtype = dtype_name(x, "input")
+    if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
+        raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
+                        f"{conversion(w.dtype, x.dtype)}")
+    plain_w = plain_array(w, DTYPES[dtype])
+    finite = all_finite(plain_w, DTYPES[dtype])
+    scope = scope_around(True, True)
+    if scope is not None:
+        threads = (<tuple> scope)[0] if threads is None else threads
+        tolerance = (<tuple> scope)[1] if tolerance is None else tolerance
+    plain = (stride, padding, output_padding, groups, dilation, output_size, layout, algorithm,
+             threads, max_workspace, precision)
+    described = None
+    if (is_plain(plain) and is_plain_activation(activation)
+            and (type(tolerance) is float or is_plain(tolerance))):
+        key = (x.shape, w.shape, x.dtype.char, activation, tolerance, finite, *plain)
+    decomposed, described = (None, None) if key is None else transposed_plans.get(
+        key, (None, None))
+    if decomposed is None:
+        permitted = arguments.check_precision(precision, dtype)
+        batched = batched_shape(x, "input", dimensions(arguments.check_layout(layout)))
+        problem = make_transposed(
+            batched, w.shape, dtype, stride=stride, padding=padding,
+            output_padding=output_padding, output_size=output_size, dilation=dilation,
+            groups=groups, layout=layout, permitted=permitted)
+        if len(batched) == 5 and len(x.shape) == 4:
+            shapes.check_is_blocked("input", x.shape, problem.ic)
+        described = activation_of(activation, problem.oc)
+        settings = checked({
+            "algorithm": algorithm, "tolerance": tolerance, "threads": threads,
+            "max_workspace": max_workspace,
+        })
+        decomposed = decompose(
+            problem, {**settings, "epilogue": described.epilogue}, finite=finite)
+        if key is not None:
+            with plans_lock:
+                keep_plan(transposed_plans, key, (decomposed, described), PLANS)
+    if bias is not None:
+        b = plain_bias(bias, decomposed.asked.oc, DTYPES[dtype])
+    hold_nothing(&o)
+    try:
+        plain_x = hold_plain(x, DTYPES[dtype], &o.x)
+        transposed = Transposed(
+            decomposed, plain_w, None if b is None else plain_array(b, DTYPES[dtype]), described,
+            {})
+        return computed(transposed, &o, x, plain_x, w, b, residual, out,
+                        x.ndim == len(decomposed.asked.input_shape))
+    finally:
+        release_all(&o)

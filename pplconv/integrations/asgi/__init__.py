@@ -1,0 +1,146 @@
+"""Sessions behind HTTP, as an ASGI application on Starlette (extra ``serve``).
+
+===============  =================================================================================
+``server.py``    one model: its pool, who is let in, the endpoints
+``messages.py``  the Open Inference Protocol: requests read and checked, answers written
+``tensors.py``   JSON numbers, bytes and ``.npy`` files as arrays, and back
+``bodies.py``    bodies, counted while they arrive; ``errors.py``: `Refused`, what a client gets
+``metrics.py``   Prometheus' text
+``command.py``   ``python -m pplconv serve``
+===============  =================================================================================
+
+::
+
+    # serve.py, for: uvicorn serve:app
+    import pplconv
+    from pplconv.integrations import asgi
+
+    app = asgi.app(lambda: pplconv.InferenceSession("model.onnx"), mode="process")
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Literal
+
+try:
+    from starlette.applications import Starlette
+    from starlette.routing import Route
+except ImportError as error:  # pragma: no cover - tests have it
+    raise ImportError(
+        f"pplconv.integrations.asgi needs {error.name}: pip install 'pplconv[serve]'",
+        name=error.name,
+    ) from error
+
+from .server import Options, Server
+
+__all__ = ["app"]
+
+
+def app(
+    make_model: Callable[[], Any],
+    *,
+    name: str = "model",
+    version: str = "1",
+    max_body: int = 64 << 20,
+    max_json: int = 4 << 20,
+    body_timeout: float = 30.0,
+    queue_size: int = 64,
+    instances: int | Literal["auto"] = "auto",
+    threads: int | Literal["auto"] = "auto",
+    mode: Literal["thread", "process"] = "thread",
+    max_batch: int = 1,
+    max_delay: float = 0.0,
+    retries: int = 1,
+    shutdown_timeout: float = 30.0,
+    shapes: Sequence[Mapping[str, Sequence[int]]] = (),
+) -> Starlette:
+    """Serve a model by the Open Inference Protocol, version 2.
+
+    Parameters
+    ----------
+    make_model : callable
+        Makes an `InferenceSession`; called once, when the server starts.
+    name, version : str, optional
+        Of the model, in paths and answers.
+    max_body : int, optional
+        Bytes that a request may have; more is refused while it arrives (413).
+    max_json : int, optional
+        Bytes of JSON among them, also of requests without binary data: Python reads JSON in one
+        step in which nothing else of the process runs, some 10 ms a MiB.
+    body_timeout : float, optional
+        Seconds within which a body has to arrive (408).
+    queue_size : int, optional
+        Requests that may wait, beside those that run. What comes beyond is refused before its body
+        is kept (503, with Retry-After). No more bodies than these lie in memory.
+    instances, threads, mode, max_batch, max_delay, retries, shutdown_timeout
+        See `pplconv.InstancePool`.
+    shapes : sequence of mapping, optional
+        Sets of input shapes, by name, to be ready for before the first request; where requests are
+        joined, each in all sizes of batches. A session keeps a few.
+
+    Returns
+    -------
+    starlette.applications.Starlette
+        It makes the model in its lifespan, and ends when all requests are answered.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described; of those for the pool and of `shapes`, when it starts.
+
+    Notes
+    -----
+    ``GET /v2``, ``/v2/health/live``, ``/v2/health/ready``, ``/v2/models/NAME``,
+    ``/v2/models/NAME/ready``, ``/healthz``, ``/metrics``; ``POST /v2/models/NAME/infer`` with JSON,
+    with JSON and binary tensors, or with one ``.npy`` array (``application/x-npy``; ``?output=``
+    chooses one of several outputs). Errors are JSON objects with ``error``.
+
+    Requests are computed by the instances; the event loop only moves bytes.
+    """
+    texts: dict[str, object] = {"name": name, "version": version}
+    for argument, value in texts.items():
+        if not isinstance(value, str) or not value or "/" in value:
+            raise ValueError(f"{argument} must be a text without slashes, got {value!r}")
+    numbers: dict[str, object] = {
+        "max_body": max_body, "max_json": max_json, "queue_size": queue_size,
+        "max_batch": max_batch,
+    }  # fmt: skip
+    for argument, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+            raise ValueError(f"{argument} must be an integer of 1 or more, got {number!r}")
+    if not 0 < body_timeout < math.inf:
+        raise ValueError(f"body_timeout must be seconds above 0, got {body_timeout!r}")
+    server = Server(make_model, Options(
+        name, version, max_body, min(max_json, max_body), float(body_timeout), queue_size,
+        tuple(shapes),
+        {
+            "instances": instances, "threads": threads, "mode": mode, "max_batch": max_batch,
+            "max_delay": max_delay, "retries": retries, "shutdown_timeout": shutdown_timeout,
+        },
+    ))  # fmt: skip
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await server.start()
+        try:
+            yield
+        finally:
+            await server.stop()
+
+    routes = [
+        Route("/v2", server.server),
+        Route("/v2/health/live", server.live),
+        Route("/v2/health/ready", server.ready),
+        Route("/healthz", server.ready),
+        Route("/metrics", server.metrics),
+    ]
+    for path in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+        routes += [
+            Route(path, server.model),
+            Route(f"{path}/ready", server.model_ready),
+            Route(f"{path}/infer", server.infer, methods=["POST"]),
+        ]
+    return Starlette(routes=routes, lifespan=lifespan)

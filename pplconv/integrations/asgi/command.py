@@ -1,0 +1,111 @@
+"""``python -m pplconv serve MODEL``: a session behind uvicorn."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+__all__ = ["main"]
+
+_SWITCH_SECONDS = 0.0005
+
+
+def main(argv: Sequence[str]) -> int:
+    """Serve until interrupted or told to end.
+
+    Parameters
+    ----------
+    argv : sequence of str
+        Arguments after the command's name.
+
+    Returns
+    -------
+    int
+        Exit status: 0 after SIGTERM and a graceful stop, 1 if the server could not start, 2 if an
+        argument is at fault.
+    """
+    options = _parser().parse_args(argv)
+    import uvicorn
+
+    import pplconv
+
+    from . import app
+
+    if not Path(options.model).is_file():
+        print(f"pplconv serve: there is no file {options.model!r}", file=sys.stderr)
+        return 2
+    name = options.name or Path(options.model).stem
+    try:
+        application = app(
+            lambda: pplconv.InferenceSession(options.model, tolerance=options.tolerance),
+            name=name, max_body=options.max_body, max_json=options.max_json,
+            queue_size=options.queue_size, instances=options.instances, threads=options.threads,
+            mode=options.mode, max_batch=options.max_batch, max_delay=options.max_delay / 1e3,
+            retries=options.retries, shutdown_timeout=options.shutdown_timeout,
+            shapes=options.shape,
+        )  # fmt: skip
+    except (TypeError, ValueError) as error:
+        print(f"pplconv serve: {error}", file=sys.stderr)
+        return 2
+    server = uvicorn.Server(uvicorn.Config(
+        application, host=options.host, port=options.port, lifespan="on", access_log=False,
+        timeout_graceful_shutdown=max(1, round(options.shutdown_timeout)),
+    ))  # fmt: skip
+    # The event loop and the instances hand the GIL on: the 5 ms that Python waits by default before
+    # it asks for it are longer than what small networks compute.
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    # The server raises its signal again when it has stopped; it has done what that asked for.
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, lambda *_: None)
+    server.run()
+    return 0 if server.started else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pplconv serve",
+        description="Serve an ONNX network over HTTP by the Open Inference Protocol, version 2.",
+    )
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="an ONNX file")
+    add("--name", help="of the model in paths (default: that of the file)")
+    add("--host", default="127.0.0.1", help="address to listen at (default: %(default)s)")
+    add("--port", type=int, default=8000, help="0: any that is free (default: %(default)s)")
+    add("--instances", type=_number_or_auto, default="auto", help="of the model (default: auto)")
+    add("--threads", type=_number_or_auto, default="auto", help="of each (default: auto)")
+    add("--mode", choices=("thread", "process"), default="thread", help="default: %(default)s")
+    add("--max-batch", type=int, default=1, metavar="ROWS", help="joined to one call")
+    add("--max-delay", type=float, default=0.0, metavar="MS", help="to wait for rows to join")
+    add("--queue-size", type=int, default=64, help="requests that may wait (default: %(default)s)")
+    add("--max-body", type=int, default=64 << 20, metavar="BYTES", help="default: %(default)s")
+    add("--max-json", type=int, default=4 << 20, metavar="BYTES", help="default: %(default)s")
+    add("--retries", type=int, default=1, help="runs again if a worker dies (default: %(default)s)")
+    add("--shutdown-timeout", type=float, default=30.0, metavar="S", help="default: %(default)s")
+    add("--tolerance", type=float, default=1e-5, help="error to spend (default: %(default)s)")
+    add(
+        "--shape", type=_shapes, action="append", default=[], metavar="NAME=1x3x48x192[,...]",
+        help="be ready for inputs of these shapes at the start; may be repeated",
+    )  # fmt: skip
+    return parser
+
+
+def _number_or_auto(text: str) -> Any:
+    return text if text == "auto" else int(text)
+
+
+def _shapes(text: str) -> dict[str, tuple[int, ...]]:
+    found = {}
+    for part in text.split(","):
+        name, equals, dimensions = part.rpartition("=")
+        if not equals or not name:
+            raise argparse.ArgumentTypeError(f"{part!r} is no NAME=1x3x48x192")
+        try:
+            found[name] = tuple(int(n) for n in dimensions.split("x"))
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{part!r} is no NAME=1x3x48x192") from None
+    return found

@@ -1,0 +1,185 @@
+"""Tensors in messages: JSON numbers, little-endian bytes, ``.npy`` files.
+
+Nothing that a message says of sizes is believed: bytes are counted before an array is made of them,
+and products of dimensions are Python's integers, which do not overflow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import npy
+from .errors import Refused
+
+__all__ = [
+    "DATATYPES",
+    "Tensor",
+    "from_bytes",
+    "from_json",
+    "from_npy",
+    "shape_of",
+    "to_json",
+]
+
+Array = npt.NDArray[Any]
+
+DATATYPES = {
+    "BOOL": np.dtype(np.bool_),
+    "UINT8": np.dtype("u1"), "UINT16": np.dtype("<u2"), "UINT32": np.dtype("<u4"),
+    "UINT64": np.dtype("<u8"),
+    "INT8": np.dtype("i1"), "INT16": np.dtype("<i2"), "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "FP16": np.dtype("<f2"), "FP32": np.dtype("<f4"), "FP64": np.dtype("<f8"),
+}  # fmt: skip
+"""Types by the names of the protocol, as they lie in messages."""
+
+_ONNX_TYPES = {
+    "tensor(bool)": "BOOL", "tensor(uint8)": "UINT8", "tensor(uint16)": "UINT16",
+    "tensor(uint32)": "UINT32", "tensor(uint64)": "UINT64", "tensor(int8)": "INT8",
+    "tensor(int16)": "INT16", "tensor(int32)": "INT32", "tensor(int64)": "INT64",
+    "tensor(float16)": "FP16", "tensor(float)": "FP32", "tensor(double)": "FP64",
+}  # fmt: skip
+_MOST_DIMENSIONS = 32
+
+
+class Tensor(NamedTuple):
+    """An input or an output of the model as the protocol describes it.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    datatype : str
+        One of `DATATYPES`.
+    shape : list of int
+        Its dimensions, -1 where any size will do; [] of an output whose shape is not known.
+    """
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+    @classmethod
+    def of(cls, value: Any) -> Tensor:
+        """Describe an input or output that a session lists.
+
+        Raises
+        ------
+        ValueError
+            If the protocol has no name for its type.
+        """
+        if value.type not in _ONNX_TYPES:
+            raise ValueError(f"make_model: {value.name!r} is a {value.type}, which no message has")
+        shape = [n if isinstance(n, int) else -1 for n in value.shape]
+        return cls(value.name, _ONNX_TYPES[value.type], shape)
+
+    def check(self, datatype: object, shape: tuple[int, ...], where: str) -> None:
+        """Refuse an array that the model does not take."""
+        if datatype != self.datatype:
+            raise Refused(
+                422,
+                f"{where}.datatype: input {self.name!r} is {self.datatype}, got {_shown(datatype)}",
+            )
+        fits = len(shape) == len(self.shape) and all(
+            wanted in (-1, got) for wanted, got in zip(self.shape, shape, strict=True)
+        )
+        if not fits:
+            raise Refused(
+                422,
+                f"{where}.shape: input {self.name!r} has shape {self.shape}, got {_shown(shape)}",
+            )
+
+
+def shape_of(given: object, where: str) -> tuple[int, ...]:
+    """Check the shape of a message."""
+    if not isinstance(given, (list, tuple)) or len(given) > _MOST_DIMENSIONS:
+        raise Refused(422, f"{where}.shape must be a list of dimensions, got {_shown(given)}")
+    for n in given:
+        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
+            raise Refused(422, f"{where}.shape must have integers of 0 or more, got {_shown(n)}")
+    return tuple(given)
+
+
+def from_bytes(data: memoryview, datatype: str, shape: tuple[int, ...], where: str) -> Array:
+    """Make an array of little-endian bytes, in place where this machine can."""
+    dtype = DATATYPES[datatype]
+    _check_size(data, datatype, dtype, shape, where)
+    if dtype.kind == "b" and np.frombuffer(data, np.uint8).max(initial=0) > 1:
+        raise Refused(422, f"{where}: BOOL has bytes other than 0 and 1")
+    array = np.frombuffer(data, dtype).reshape(shape)
+    return array if dtype.isnative else array.astype(dtype.newbyteorder("="))
+
+
+def _check_size(
+    data: memoryview, name: str, dtype: np.dtype[Any], shape: tuple[int, ...], where: str
+) -> None:
+    wanted = math.prod(shape) * dtype.itemsize
+    if data.nbytes != wanted:
+        told = f"{name} of shape {_shown(shape)} is {wanted} bytes"
+        raise Refused(422, f"{where}: {told}, got {data.nbytes}")
+
+
+def from_json(data: object, datatype: str, shape: tuple[int, ...], where: str) -> Array:
+    """Make an array of JSON numbers, flat or nested like the shape."""
+    if not isinstance(data, list):
+        raise Refused(422, f"{where}.data must be a list of numbers, got {_shown(data)}")
+    dtype = DATATYPES[datatype].newbyteorder("=")
+    try:
+        array = np.array(data)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise Refused(422, f"{where}.data: no array can be made of it: {error}") from None
+    if array.size == 0:
+        array = array.astype(dtype)
+    elif array.dtype.kind not in {"b": "b", "f": "iuf"}.get(dtype.kind, "iu"):
+        raise Refused(422, f"{where}.data: not all of its elements are {datatype}")
+    if array.size != math.prod(shape) or (array.ndim != 1 and array.shape != shape):
+        raise Refused(
+            422, f"{where}.data has shape {list(array.shape)}, where shape says {_shown(shape)}"
+        )
+    if dtype.kind in "iu" and array.size:
+        bounds: Any = np.iinfo(dtype.name)
+        if int(array.min()) < bounds.min or int(array.max()) > bounds.max:
+            raise Refused(422, f"{where}.data: not all of its elements are {datatype}")
+    with np.errstate(over="ignore"):
+        array = array.astype(dtype).reshape(shape)
+    if dtype.kind == "f" and not np.isfinite(array).all():
+        raise Refused(422, f"{where}.data has numbers beyond {datatype}")
+    return array
+
+
+def to_json(array: Array, where: str) -> list[Any]:
+    """Give the elements as a flat list.
+
+    Raises
+    ------
+    Refused
+        If some are NaN or infinite, for which JSON has no words.
+    """
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise Refused(
+            422, f"{where} has NaN or infinities, which JSON has not: ask for binary data, or .npy"
+        )
+    flat: list[Any] = array.reshape(-1).tolist()
+    return flat
+
+
+def from_npy(body: bytes, where: str) -> Array:
+    """Read a ``.npy`` file of numbers."""
+    try:
+        array = npy.read(body)
+    except ValueError as error:
+        raise Refused(422, f"{where}: {_shown(error)}") from None
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize not in (1, 2, 4, 8):
+        raise Refused(422, f"{where}: no tensor is of {_shown(array.dtype)}")
+    shape_of(array.shape, where)
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _shown(value: object) -> str:
+    """A value in a message: not all of what a client may have sent."""
+    text = repr(list(value)) if isinstance(value, tuple) else str(value)
+    return text if len(text) < 80 else text[:77] + "..."

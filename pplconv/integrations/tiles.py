@@ -1,0 +1,260 @@
+"""Which input pixels a tile of the output of some layers sees, and how a picture is cut for that.
+
+Along one axis, a stack of layers is a window: output `o` sees the inputs from ``o * step - pad``
+to ``o * step - pad + window - 1``, where `step` is the product of the strides. A tile that begins
+at a multiple of `step` is computed by the layers as the whole picture is, but for outputs near its
+edges: there each layer pads with zeros what has pixels in the picture. So a tile takes a *halo*
+along, and such outputs are left out of its result. At the picture's own border a tile has no halo,
+and the layers' own padding is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pplconv import Conv2d
+
+__all__ = ["Axis", "Cut", "Layer", "axes_of", "cut"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """How a layer visits the pixels of its input.
+
+    Parameters
+    ----------
+    kernel_size : int or (int, int)
+        Height and width of the window, of a convolution or a pooling.
+    stride, dilation : int or (int, int), optional
+        Vertical and horizontal.
+    padding : int, (int, int), ((int, int), (int, int)) or str, optional
+        As of `pplconv.Conv2d`.
+    out_channels : int, optional
+        Channels of the output; None for as many as the input has.
+    """
+
+    kernel_size: Any
+    stride: Any = 1
+    padding: Any = 0
+    dilation: Any = 1
+    out_channels: int | None = None
+
+
+@dataclass(frozen=True)
+class _Window:
+    """One layer along one axis."""
+
+    reach: int  # from the first pixel of a window to the last
+    stride: int
+    before: int  # padding
+    after: int
+
+    def size(self, pixels: int) -> int:
+        return (pixels + self.before + self.after - self.reach - 1) // self.stride + 1
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A stack of layers along one axis.
+
+    Attributes
+    ----------
+    name : str
+        Height or width, for messages.
+    windows : tuple
+        The layers, in order.
+    step : int
+        Pixels from one output to the next.
+    pad : int
+        Pixels before the picture that the first output sees.
+    window : int
+        Pixels that an output sees.
+    """
+
+    name: str
+    windows: tuple[_Window, ...]
+    step: int = field(init=False)
+    pad: int = field(init=False)
+    window: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        step, pad, window = 1, 0, 1
+        for layer in self.windows:
+            pad += layer.before * step
+            window += layer.reach * step
+            step *= layer.stride
+        for name, value in (("step", step), ("pad", pad), ("window", window)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def before(self) -> int:
+        """Pixels before a tile that it takes along: whole steps, or outputs would be others."""
+        return -(-self.pad // self.step) * self.step
+
+    @property
+    def after(self) -> int:
+        """Pixels behind a tile that it takes along."""
+        return max(0, self.window - self.step - self.pad)
+
+    def fits_two(self, first: int, rest: int) -> bool:
+        """Whether an axis, or what is left of it, may be cut into tiles of so many pixels.
+
+        Each gives the other one its halo, and no layer is left with less than it needs: outputs
+        that see padding alone have no pixel in their tile.
+        """
+        if min(first, rest) < max(self.before, self.after, 1):
+            return False
+        try:
+            # There may be a halo before the first one too; it fits without.
+            return min(self.size(first + self.after), self.size(self.before + rest)) > 0
+        except ValueError:
+            return False
+
+    def size(self, pixels: int) -> int:
+        """Give the outputs of so many pixels.
+
+        Raises
+        ------
+        ValueError
+            If a window does not fit.
+        """
+        left = pixels
+        for at, layer in enumerate(self.windows):
+            if left + layer.before + layer.after <= layer.reach:
+                raise ValueError(
+                    f"layers[{at}] sees {layer.reach + 1} pixels of the {self.name} at once, but "
+                    f"of x's {pixels} there are {left} left, with {layer.before + layer.after} of "
+                    "padding"
+                )
+            left = layer.size(left)
+        return left
+
+
+@dataclass(frozen=True)
+class Cut:
+    """An axis in tiles.
+
+    Attributes
+    ----------
+    inputs, outputs : tuple of int
+        Pixels and outputs of each tile that no other one has.
+    before, after : int
+        The halo between two tiles; none at the ends of the axis.
+    skip : int
+        Outputs at the front of each tile but the first that belong to the tile before.
+    """
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    before: int
+    after: int
+    skip: int
+
+
+def cut(axis: Axis, chunks: Sequence[int]) -> Cut:
+    """Cut an axis into tiles, near where it is cut already.
+
+    Parameters
+    ----------
+    axis : Axis
+        What the layers see.
+    chunks : sequence of int
+        Sizes of the pieces that there are. Pieces move to whole steps, and those that are smaller
+        than the halo join their neighbours.
+
+    Returns
+    -------
+    Cut
+
+    Raises
+    ------
+    ValueError
+        If the whole axis is too small for the layers.
+    """
+    pixels = sum(chunks)
+    outputs = axis.size(pixels)
+    step = axis.step
+    begins = [0]
+    end = 0
+    for chunk in chunks:
+        end += chunk
+        begin = (end + step // 2) // step * step
+        if begin // step < outputs and axis.fits_two(begin - begins[-1], pixels - begin):
+            begins.append(begin)
+    firsts = [begin // step for begin in begins]
+    alone = len(begins) == 1
+    return Cut(
+        _differences(begins, pixels),
+        _differences(firsts, outputs),
+        0 if alone else axis.before,
+        0 if alone else axis.after,
+        axis.before // step,
+    )
+
+
+def _differences(begins: list[int], end: int) -> tuple[int, ...]:
+    return tuple(b - a for a, b in zip(begins, [*begins[1:], end], strict=True))
+
+
+def axes_of(layers: Sequence[Layer | Conv2d]) -> tuple[Axis, Axis]:
+    """Read what a stack of layers does along height and width.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a layer is not described as `Layer` says; the message names it.
+    """
+    if isinstance(layers, Layer | Conv2d) or not isinstance(layers, Sequence):
+        raise TypeError(
+            f"layers must be a sequence of Layer or Conv2d, got {type(layers).__name__}"
+        )
+    read = [_windows(at, layer) for at, layer in enumerate(layers)]
+    rows, columns = (tuple(pair[axis] for pair in read) for axis in (0, 1))
+    return Axis("height", rows), Axis("width", columns)
+
+
+def _windows(at: int, layer: Layer | Conv2d) -> tuple[_Window, _Window]:
+    conv = _checked(at, layer)
+    reach = [(k - 1) * d for k, d in zip(conv.kernel_size, conv.dilation, strict=True)]
+    pads = _numbers(at, conv.padding, reach, conv.stride)
+    return (
+        _Window(reach[0], conv.stride[0], *pads[0]),
+        _Window(reach[1], conv.stride[1], *pads[1]),
+    )
+
+
+def _checked(at: int, layer: Layer | Conv2d) -> Conv2d:
+    """Give a convolution with this geometry: its constructor checks and completes all of it."""
+    if isinstance(layer, Conv2d):
+        return layer
+    if not isinstance(layer, Layer):
+        raise TypeError(f"layers[{at}] must be a Layer or a Conv2d, got {type(layer).__name__}")
+    size = layer.kernel_size
+    try:
+        kernel = np.zeros((1, 1, *(size if isinstance(size, Sequence) else (size, size))))
+        return Conv2d(kernel, stride=layer.stride, padding=layer.padding, dilation=layer.dilation)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"layers[{at}] is {layer}: {error}") from None
+
+
+def _numbers(
+    at: int, padding: Any, reach: Sequence[int], stride: tuple[int, int]
+) -> Sequence[tuple[int, int]]:
+    if not isinstance(padding, str):
+        pairs: Sequence[tuple[int, int]] = padding
+        return pairs
+    if padding == "valid":
+        return [(0, 0), (0, 0)]
+    if stride != (1, 1):
+        raise ValueError(
+            f"layers[{at}].padding is {padding!r}: with stride {stride} it depends on the "
+            "picture's size, and would be another one for each tile; say it in numbers"
+        )
+    # What is odd goes to the end, but for "same_lower".
+    halves = [(total // 2, total - total // 2) for total in reach]
+    return [(b, a) for a, b in halves] if padding == "same_lower" else halves

@@ -1,0 +1,227 @@
+"""Files as arrays: read where they are touched, and out of the process's memory when let go.
+
+The pages of a mapped file belong to the system, which reads them again if they are asked for after
+they were let go, or had to make room.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["blocks", "discard", "fresh_pages", "map_file", "plain", "release", "unchanged"]
+
+Array = npt.NDArray[Any]
+
+# Rows of about so many bytes are worked on at once.
+_BLOCK_BYTES = 1 << 20
+
+
+class _Mapping(mmap.mmap):
+    """A mapping of this module's own; another's pages are nobody's to let go.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    state : tuple of int
+        Which file it was, its size and the time of its last change, when it was mapped.
+    """
+
+    path: Path
+    state: tuple[int, ...]
+
+
+class _Pages(mmap.mmap):
+    """Memory of `fresh_pages`."""
+
+
+def map_file(path: Path) -> npt.NDArray[np.uint8]:
+    """Map a file into memory.
+
+    Parameters
+    ----------
+    path : Path
+        A file; it should be replaced as a whole and not written to while its array is in use.
+
+    Returns
+    -------
+    ndarray of uint8
+        Its bytes, read-only. What cannot be mapped, such as a pipe, is read.
+
+    Raises
+    ------
+    OSError
+        If there is no such file, or it cannot be read.
+    """
+    with path.open("rb") as file:
+        try:
+            mapping = _Mapping(file.fileno(), 0, access=mmap.ACCESS_READ)
+        # An empty file, or none that has a place on a disk.
+        except (OSError, ValueError):
+            return np.frombuffer(file.read(), np.uint8)
+        mapping.path = path.absolute()
+        mapping.state = _state(os.fstat(file.fileno()))
+    return np.frombuffer(mapping, np.uint8)
+
+
+def release(array: Array) -> None:
+    """Let go of the pages that an array of a mapped file lies in; other arrays stay as they are.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any array. Its elements can be read as before, from the file.
+    """
+    mapping = _owner_of(array)
+    if isinstance(mapping, _Mapping) and array.size:
+        begin, end = _places(array, mapping)
+        begin = begin // mmap.PAGESIZE * mmap.PAGESIZE
+        _let_go(mapping, begin, end)
+
+
+def discard(array: Array) -> None:
+    """Give back the memory of an array of `fresh_pages` whose elements nobody wants any more.
+
+    Parameters
+    ----------
+    array : ndarray
+        Such an array, or a part of one; of others nothing happens. Some elements become zero.
+    """
+    pages = _owner_of(array)
+    if isinstance(pages, _Pages) and array.size:
+        begin, end = _places(array, pages)
+        begin = -(-begin // mmap.PAGESIZE) * mmap.PAGESIZE
+        _let_go(pages, begin, end // mmap.PAGESIZE * mmap.PAGESIZE)
+
+
+def fresh_pages(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    """Make an array of zeros whose memory goes back to the system with it.
+
+    Large arrays that live briefly leave gaps in the memory of a process otherwise, of which it
+    gives nothing back.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Its dimensions.
+    dtype : dtype
+        Type of its elements.
+
+    Returns
+    -------
+    ndarray
+    """
+    kind = np.dtype(dtype)
+    size = math.prod(shape) * kind.itemsize
+    if size < mmap.PAGESIZE:
+        return np.zeros(shape, kind)
+    pages = _Pages(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(pages, kind, size // kind.itemsize).reshape(shape)
+
+
+def blocks(array: Array) -> Iterator[slice]:
+    """Divide the rows of an array into blocks that caches hold.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of one dimension or more.
+
+    Yields
+    ------
+    slice
+        Rows: indices of the first dimension.
+    """
+    rows = len(array)
+    step = max(1, _BLOCK_BYTES * rows // max(array.nbytes, 1))
+    for begin in range(0, rows, step):
+        yield slice(begin, min(begin + step, rows))
+
+
+def plain(array: Array) -> Array:
+    """Give an array that is C-contiguous and lies where its type should.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any array.
+
+    Returns
+    -------
+    ndarray
+        The same, or a copy. Pages of a file are let go as they are copied.
+    """
+    if array.flags.c_contiguous and array.flags.aligned:
+        return array
+    if not array.ndim or array.nbytes < _BLOCK_BYTES:
+        # NumPy would make one dimension of none.
+        return np.require(array, requirements=("A", "C")).reshape(array.shape)
+    copy = fresh_pages(array.shape, array.dtype)
+    # In the order in which the elements lie, so that each page is read once.
+    outermost = max(range(array.ndim), key=lambda axis: abs(array.strides[axis]))
+    source, destination = (np.moveaxis(each, outermost, 0) for each in (array, copy))
+    for rows in blocks(source):
+        destination[rows] = source[rows]
+        release(source[rows])
+    return copy
+
+
+def unchanged(array: Array) -> None:
+    """Refuse an array whose file is not what it was when it was mapped.
+
+    Parameters
+    ----------
+    array : ndarray
+        Any array; those that are in memory cannot be refused.
+
+    Raises
+    ------
+    RuntimeError
+        If the file at that place was written to or cut. One that was put in its place is another
+        file, and the mapped one is as it was.
+    """
+    mapping = _owner_of(array)
+    if not isinstance(mapping, _Mapping):
+        return
+    try:
+        now = _state(os.stat(mapping.path))
+    except OSError:
+        now = ()
+    same_file = now[:2] == mapping.state[:2]
+    if mapping.size() < len(mapping) or (same_file and now != mapping.state):
+        raise RuntimeError(f"the file {mapping.path} was changed while it was in use")
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _owner_of(array: Array) -> Any:
+    """Whatever has the memory of an array."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    return owner.obj if isinstance(owner, memoryview) else owner
+
+
+def _places(array: Array, mapping: mmap.mmap) -> tuple[int, int]:
+    """Bytes of a mapping before the first of an array, and before the one behind its last."""
+    origin: int = np.frombuffer(mapping, np.uint8).__array_interface__["data"][0]
+    start: int = array.__array_interface__["data"][0] - origin
+    steps = [(n - 1) * step for n, step in zip(array.shape, array.strides, strict=True)]
+    first = start + sum(min(step, 0) for step in steps)
+    return first, start + sum(max(step, 0) for step in steps) + array.itemsize
+
+
+def _let_go(mapping: mmap.mmap, begin: int, end: int) -> None:
+    # Systems without it keep the pages, which is no more than a pity.
+    if end > begin and hasattr(mmap, "MADV_DONTNEED"):
+        mapping.madvise(mmap.MADV_DONTNEED, begin, end - begin)

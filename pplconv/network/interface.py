@@ -1,0 +1,99 @@
+"""What a session takes and gives, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+
+from .storage import Array
+
+_TYPES = {
+    "bool": "tensor(bool)", "float16": "tensor(float16)", "float32": "tensor(float)",
+    "float64": "tensor(double)", "int8": "tensor(int8)", "int16": "tensor(int16)",
+    "int32": "tensor(int32)", "int64": "tensor(int64)", "uint8": "tensor(uint8)",
+    "uint16": "tensor(uint16)", "uint32": "tensor(uint32)", "uint64": "tensor(uint64)",
+}  # fmt: skip
+
+# Operands that shapes follow from.
+_SHAPE_OPERANDS = {
+    "ConstantOfShape": (0,), "Expand": (1,), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2),
+    "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
+    "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,),
+}  # fmt: skip
+
+
+class NodeArg(NamedTuple):
+    """An input or an output of a network.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    shape : list of int, str or None
+        Its dimensions; a text or None where any size will do.
+    type : str
+        As ONNX Runtime writes it: ``"tensor(float)"``.
+    """
+
+    name: str
+    shape: list[int | str | None]
+    type: str
+
+
+def dtype_of(value: ir.Value) -> np.dtype[Any]:
+    """Type of the elements of an input."""
+    return np.dtype(value.dtype.numpy() if value.dtype is not None else np.float32)
+
+
+def told(value: ir.Value) -> NodeArg:
+    """Say what an input or an output is."""
+    shape: list[int | str | None] = []
+    for dimension in value.shape or ():
+        shape.append(dimension if isinstance(dimension, int) else getattr(dimension, "value", None))
+    kind = value.dtype.numpy().name if value.dtype is not None else "float32"
+    return NodeArg(value.name or "", shape, _TYPES.get(kind, f"tensor({kind})"))
+
+
+def check_shape(name: str, value: ir.Value, shape: tuple[int, ...]) -> None:
+    """Refuse a shape that the network does not declare."""
+    declared = value.shape
+    if declared is None:
+        return
+    fits = len(declared) == len(shape) and all(
+        not isinstance(wanted, int) or wanted == got
+        for wanted, got in zip(declared, shape, strict=True)
+    )
+    if not fits:
+        raise ValueError(f"feed: input {name!r} must have shape {list(declared)}, got {shape}")
+
+
+def checked_out(
+    array: Any, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], inputs: Sequence[Array]
+) -> Array:
+    """Refuse an array that the output cannot be written to."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"out: {name!r} must be an ndarray, got {type(array).__name__}")
+    if array.shape != shape or array.dtype != dtype:
+        raise ValueError(
+            f"out: {name!r} must have shape {shape} and dtype {dtype}, "
+            f"got {array.shape} and {array.dtype}"
+        )
+    if not (array.flags.c_contiguous and array.flags.writeable and array.flags.aligned):
+        raise ValueError(f"out: {name!r} must be C-contiguous, aligned and writeable")
+    if any(np.may_share_memory(array, other) for other in inputs):
+        raise ValueError(f"out: {name!r} overlaps an input")
+    return array
+
+
+def shape_inputs(graph: ir.Graph) -> frozenset[str]:
+    """Name the inputs that are shapes, axes or the like of some node."""
+    return frozenset(
+        value.name or ""
+        for value in graph.inputs
+        for node, operand in value.uses()
+        if operand
+        in _SHAPE_OPERANDS.get(node.op_type, (1,) if node.op_type.startswith("Reduce") else ())
+    )

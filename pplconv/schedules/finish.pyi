@@ -1,0 +1,6 @@
+"""Types of what follows the activation."""
+
+from typing import Any
+
+class Finish:
+    def __new__(cls, dtype: str, scale: Any = None, offset: Any = None) -> Finish: ...

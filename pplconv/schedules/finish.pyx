@@ -1,0 +1,80 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""What a convolution of a network does with its outputs after the activation.
+
+A scale and an offset of each channel, and an array that is added, while a block is in L1: see
+`complete` in ``base.pxd``.
+"""
+
+from cpython.buffer cimport PyBUF_ND
+from libc.string cimport memset
+
+from pplconv._kernels cimport PPLCONV_DO_ADD, PPLCONV_DO_MULTIPLY, PPLCONV_DO_MULTIPLY_ADD
+from pplconv.memory.arrays cimport View, hold, release
+
+import numpy as np
+
+from pplconv.memory.dtypes import DTYPES
+
+cdef enum:
+    # Registers, as `Tensors` says.
+    ELEMENT = 0
+    SCALE = 1
+    OFFSET = 2
+    AFTER = 3
+
+
+cdef const char *address_of(object array) except NULL:
+    """Where an array lies; it stays there while the array lives."""
+    cdef View view
+    cdef const char *data
+    view.held = False
+    hold(array, &view, PyBUF_ND)
+    data = <const char *> view.buffer.buf
+    release(&view)
+    return data
+
+
+cdef class Finish:
+    """What follows the activation.
+
+    Parameters
+    ----------
+    dtype : str
+        Type of the output; nothing may be converted.
+    scale, offset : ndarray or None
+        A number for each output channel of all groups: ``y * scale + offset``.
+
+    Raises
+    ------
+    ValueError
+        If scale and offset are not of one length.
+    """
+
+    def __cinit__(self, str dtype, scale=None, offset=None):
+        self.element = DTYPES[dtype].itemsize
+        self.scale = self.offset = NULL
+        self.arrays = [
+            None if array is None else np.array(array, DTYPES[dtype], order="C").reshape(-1)
+            for array in (scale, offset)
+        ]
+        lengths = {array.size for array in self.arrays if array is not None}
+        if len(lengths) > 1 or 0 in lengths:
+            raise ValueError("a scale and an offset have a number for each channel")
+        # Without either it does not matter how many channels there are.
+        self.channels = lengths.pop() if lengths else -1
+        memset(&self.code, 0, sizeof(self.code))
+        self.count = 1 if self.channels > 0 else 0
+        if self.arrays[0] is not None:
+            self.scale = address_of(self.arrays[0])
+            self.code[0].op = PPLCONV_DO_MULTIPLY
+            self.code[0].b = SCALE
+        if self.arrays[1] is not None:
+            self.offset = address_of(self.arrays[1])
+            self.code[0].op = PPLCONV_DO_ADD
+            self.code[0].b = OFFSET
+        if self.scale != NULL and self.offset != NULL:
+            self.code[0].op = PPLCONV_DO_MULTIPLY_ADD
+            self.code[0].b, self.code[0].c = SCALE, OFFSET
+        self.code[self.count].op = PPLCONV_DO_ADD
+        self.code[self.count].a = self.code[self.count].to = ELEMENT
+        self.code[self.count].b = AFTER

@@ -1,0 +1,7 @@
+"""Types of packing as a work of its own."""
+
+from .gemm import GemmSchedule
+from .work import Work
+
+class Pack(Work):
+    def __new__(cls, schedule: GemmSchedule) -> Pack: ...

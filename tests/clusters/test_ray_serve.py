@@ -1,0 +1,125 @@
+"""Replicas on a keeper's weights: after the deploying driver's end, kills and a redeploy."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pplconv import config, machine
+
+# What the extra `ray` says: elsewhere there are no wheels.
+if sys.platform != "linux" or platform.machine() not in ("x86_64", "aarch64"):
+    pytest.skip(
+        f"NOT RUN HERE: Ray has no wheels for {sys.platform} on {platform.machine()}, and the "
+        "extra ray installs none",
+        allow_module_level=True,
+    )
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of what Ray itself does with other packages
+    from pplconv.integrations.ray_serve import Keeper, deployment, keeper
+
+SCENARIO = Path(__file__).with_name("ray_scenario.py")
+
+
+@pytest.mark.slow
+@pytest.mark.unsanitized("starts a cluster, in which the sanitizer's library is not preloaded")
+def test_replicas_live_on_their_keepers():
+    folder = Path(tempfile.mkdtemp(prefix="ray-"))  # short: sockets lie in it
+    environment = {
+        **os.environ,
+        "HOME": str(folder),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, [str(SCENARIO.parent), os.environ.get("PYTHONPATH")])
+        ),
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    for name in ("OMP_NUM_THREADS", "PPLCONV_NUM_THREADS", "RAY_ADDRESS"):
+        environment.pop(name, None)
+    try:
+        done = subprocess.run(
+            [sys.executable, str(SCENARIO), str(folder), str(folder / "facts.json")],
+            env=environment,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+        facts = json.loads((folder / "facts.json").read_text())
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    assert facts["after the driver's end"] is True
+    assert facts["by handle"] is True
+    # The team of the replica's CPUs, bound to none of them, on memory that nobody may write to.
+    assert facts["replica"]["omp"] == "1"
+    assert facts["replica"]["cpus"] == len(os.sched_getaffinity(0))
+    assert facts["replica"]["writeable"] is False
+    assert facts["refusals"] == {
+        "channels": 422,
+        "no array": 422,
+        "truncated": 422,
+        "objects": 422,
+        "too large": 413,
+        "still well": True,
+    }
+    assert facts["keeper killed"] == {"killed": 1, "back": True, "right": True}
+    assert facts["both killed"] == {"killed": 3, "back": True, "right": True}
+    # Each answer has the bits of one version or of the other, and none is missing.
+    counts = facts["redeployed"]["counts"]
+    assert set(counts) == {"version 1", "version 2"}, counts
+    assert facts["redeployed"]["after"] is True
+    assert re.match("ValueError: name is 'seed-2', of which there is", facts["same name"])
+    assert "there are no weights here" in facts["no weights"]
+    assert "the model, a function, cannot be pickled" in facts["no pickle"]
+    assert facts["larger team"] is True
+    best = machine.current().usable_isas(config.current().max_isa)[-1]
+    wanted = "none" if best == "portable" else f"OtherPacking: .* {best} .* portable"
+    assert re.match(wanted, facts["other instruction set"])
+    assert facts["released"] is True
+    assert facts["name again"] == "none"
+
+
+@pytest.mark.parametrize(
+    ("name", "make_model", "kind", "text"),
+    [
+        ("", dict, ValueError, "name is ''"),
+        ("a:b", dict, ValueError, "name is 'a:b'"),
+        (3, dict, ValueError, "name is 3"),
+        ("a", 3, TypeError, "make_model must be callable"),
+        ("a", functools.partial(dict, a=bytes(100_000)), ValueError, "make_model is 1000.. bytes"),
+        ("a", dict, RuntimeError, "Ray has not been started"),
+    ],
+)
+def test_wrong_arguments_of_keepers_are_named(name, make_model, kind, text):
+    with pytest.raises(kind, match=text):
+        keeper(name, make_model)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        ({"weights": np.zeros(3)}, TypeError, "weights must be what keeper"),
+        ({"num_cpus": 0}, ValueError, "num_cpus is 0"),
+        ({"num_cpus": True}, ValueError, "num_cpus is True"),
+        ({"max_body": 0}, ValueError, "max_body is 0"),
+        ({"max_body": "1 MB"}, ValueError, "max_body is '1 MB'"),
+    ],
+)
+def test_wrong_arguments_of_deployments_are_named(change, kind, text):
+    arguments = {"weights": Keeper("a", b""), **change}
+    with pytest.raises(kind, match=text):
+        deployment(arguments.pop("weights"), **arguments)

@@ -1,0 +1,153 @@
+"""Open and run mutants of model files in this process, which must survive it.
+
+Not a test module: ``model_fuzz.py`` runs it as a script. The seed at hand is in a file, should the
+process die. Prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import math
+import os
+import resource
+import signal
+import struct
+import sys
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model_mutants import mutant, originals
+from pplconv.network.session import InferenceSession
+
+# What a file that is no network may be refused with; `OSError` is for weights in other files. What
+# needs more memory than there is may say so when it is run.
+REFUSALS = (ValueError, TypeError, OSError)
+# Of the arrays that a mutant is run with.
+MOST_ELEMENTS = 1 << 16
+
+
+def folder_of(root: Path) -> Path:
+    """Make the folder that mutants lie in, and what they must not reach beside it."""
+    folder = root / "models"
+    folder.mkdir()
+    numbers = np.arange(64, dtype=np.float32).tobytes()
+    for path in (folder / "w.bin", root / "secret.bin"):
+        path.write_bytes(numbers)
+    (folder / "folder").mkdir()
+    (folder / "link.bin").symlink_to(root / "secret.bin")
+    (folder / "up").symlink_to(root)
+    os.mkfifo(folder / "fifo")
+    return folder
+
+
+def feed_of(session: InferenceSession, seed: int) -> dict[str, np.ndarray] | None:
+    """Inputs of a session, unless they are large."""
+    rng = np.random.default_rng(seed)
+    sizes: dict[Any, int] = {}
+    feed = {}
+    for value in session.get_inputs():
+        shape = []
+        for dim in value.shape:
+            size = sizes.setdefault(dim, int(rng.integers(0, 9)))
+            shape.append(dim if isinstance(dim, int) else size)
+        if min(shape, default=1) < 0 or math.prod(shape) > MOST_ELEMENTS:
+            return None
+        # Whatever the type is called, a session takes what is its own and refuses what is not.
+        kind = {"tensor(float)": "float32", "tensor(double)": "float64"}.get(value.type)
+        kind = kind or value.type.removeprefix("tensor(").removesuffix(")")
+        try:
+            feed[value.name] = rng.integers(-2, 3, shape).astype(np.dtype(kind))
+        except TypeError:
+            feed[value.name] = rng.integers(-2, 3, shape)
+    return feed
+
+
+def attempt(content: bytes, seed: int, folder: Path) -> str:
+    """Open a file as a model and run it; say how far that came."""
+    source: Any = content
+    if seed % 4 == 0:
+        source = folder / "m.onnx"
+        source.write_bytes(content)
+    stage = "opened"
+    try:
+        session = InferenceSession(source, threads=1 + seed % 2, fallback=seed % 3 == 0)
+        stage = "run"
+        feed = feed_of(session, seed)
+        if feed is None:
+            return "opened, too large to run"
+        session.run(None, feed)
+    except (*REFUSALS, MemoryError) as error:
+        if stage == "opened" and isinstance(error, MemoryError):
+            raise
+        assert str(error), f"{type(error).__name__} without a word"
+        return f"not {stage}: {type(error).__name__}"
+    return "run"
+
+
+def plant(what: str) -> None:
+    """Do what a mutant must not, to show that it is seen."""
+    if what == "crash":
+        ctypes.string_at(8)
+    elif what == "error":
+        raise KeyError("planted")
+    elif what == "time":
+        while True:
+            pass
+    elif what == "memory":
+        np.ones(1 << 32, np.uint8)
+
+
+def main() -> None:
+    """Go through seeds."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", required=True, help="A:B")
+    parser.add_argument("--mark", required=True, help="file that holds the seed at hand")
+    parser.add_argument("--folder", required=True, type=Path, help="an empty one")
+    parser.add_argument("--seconds", type=float, required=True, help="of CPU for one mutant")
+    parser.add_argument("--bytes", type=int, required=True, help="of memory for all; 0: any")
+    parser.add_argument("--plant", nargs=2, default=("", "-1"), help="what, at which seed")
+    options = parser.parse_args()
+    first, last = map(int, options.seeds.split(":"))
+    folder = folder_of(options.folder)
+    mark = os.open(options.mark, os.O_WRONLY | os.O_CREAT, 0o600)
+    # What both need at all is not a mutant's.
+    InferenceSession(originals()["classifier"], threads=2)
+    if options.bytes:
+        taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (taken + options.bytes, resource.RLIM_INFINITY))
+    outcomes: Counter[str] = Counter()
+    findings = []
+    slowest = (0.0, -1)
+    what, where = options.plant
+    for seed in range(first, last):
+        os.pwrite(mark, struct.pack("<q", seed), 0)
+        # Of the process's own time, as others may stop it for long; its end is this signal.
+        signal.setitimer(signal.ITIMER_PROF, options.seconds)
+        begin = time.process_time()
+        made = mutant(seed)
+        try:
+            if seed == int(where):
+                plant(what)
+            outcomes[attempt(made.content, seed, folder)] += 1
+        except Exception as error:
+            outcomes["finding"] += 1
+            findings.append({
+                "seed": seed, "text": made.text, "error": f"{type(error).__name__}: {error}"[:500],
+                "trace": "".join(traceback.format_exception(error)[-3:]),
+            })  # fmt: skip
+        slowest = max(slowest, (time.process_time() - begin, seed))
+    signal.setitimer(signal.ITIMER_PROF, 0)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    json.dump({"outcomes": outcomes, "findings": findings, "slowest": slowest, "peak": peak},
+              sys.stdout)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Where values of a program lie."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphs import Graph
+from pplconv.network import arena
+from pplconv.network.session import InferenceSession
+from pplconv.network.storage import Buffer
+from running import agree, referred
+
+SIZE = 4 * 64 * 32 * 32
+
+
+def program(g: Graph, *outputs: str):
+    """Run a model; give its program once its outputs are right."""
+    model = g.model(*outputs)
+    session = InferenceSession(model, threads=2)
+    agree(session.run(None, g.feed), referred(model, g.feed))
+    ((compiled, _),) = session._programs.values()
+    return compiled
+
+
+def buffers(compiled) -> list[Buffer]:
+    found = {v.buffer: None for s in compiled.steps for v in (*s.writes, *s.reads)}
+    return [buffer for buffer in found if buffer.in_arena and buffer.size == SIZE]
+
+
+def softmax(g: Graph, x: str) -> str:
+    """A step of its own, whose result is in the arena."""
+    return str(g.Softmax(x, axis=-1))
+
+
+def test_results_take_the_place_of_what_they_are_computed_of():
+    g = Graph()
+    x, z = g.input(1, 64, 32, 32), g.input(1, 64, 32, 32)
+    y = g.Mul(g.Sigmoid(softmax(g, x)), softmax(g, z))
+    y = g.Tanh(softmax(g, g.Add(y, g.random(64, 1, 1))))
+    compiled = program(g, softmax(g, softmax(g, y)))
+    assert len(buffers(compiled)) > len({b.offset for b in buffers(compiled)})
+    assert any(b.successors for b in buffers(compiled))
+    assert compiled.program.arena_bytes < 3 * SIZE
+
+
+def test_what_is_read_later_is_not_written_over():
+    g = Graph()
+    y = softmax(g, g.input(1, 64, 32, 32))
+    changed = softmax(g, g.Exp(y))
+    compiled = program(g, softmax(g, g.Sub(changed, y)), g.Log(y))
+    (first,) = [s.writes[0].buffer for s in compiled.steps if s.nodes == [y]]
+    (second,) = [s.writes[0].buffer for s in compiled.steps if s.kind == "Exp"]
+    assert first.offset != second.offset
+
+
+@pytest.mark.parametrize("how", ["turned", "repeated", "part"])
+def test_what_lies_otherwise_is_not_written_over(how):
+    """An element would be written before it is read in another place."""
+    g = Graph()
+    y = softmax(g, g.input(1, 32, 32, 32) if how != "repeated" else g.input(1, 1, 32, 32))
+    if how == "turned":
+        z = g.Add(y, g.Transpose(y, perm=[0, 1, 3, 2]))
+    elif how == "repeated":
+        z = g.Mul(y, softmax(g, g.input(1, 32, 32, 32)))
+    else:
+        begin, end, axis = (g.constant([n], np.int64) for n in (0, 16, 1))
+        other = (g.constant([n], np.int64) for n in (16, 32, 1))
+        z = g.Add(g.Slice(y, begin, end, axis), g.Slice(y, *other))
+    compiled = program(g, softmax(g, z))
+    step = next(s for s in compiled.steps if s.nodes and z in s.nodes)
+    (result,) = step.writes
+    for value in step.reads:
+        if value.buffer.in_arena and (value.strides, value.offset) != (result.strides, 0):
+            apart = value.buffer.offset + value.buffer.size <= result.buffer.offset
+            assert apart or result.buffer.offset + result.buffer.size <= value.buffer.offset
+
+
+def test_buffers_that_live_at_once_lie_apart(rng):
+    for _ in range(50):
+        found = []
+        for _ in range(12):
+            first = int(rng.integers(0, 20))
+            buffer = Buffer(int(rng.integers(1, 5000)), first=first, last=first + 3)
+            if rng.random() < 0.4:
+                buffer.successors = [
+                    Buffer(buffer.size, first=first + 3 + k, last=first + 4 + k) for k in range(2)
+                ]
+            found.append(buffer)
+        total = arena.arrange(found)
+        everything = [one for b in found for one in (b, *b.successors)]
+        assert all(b.offset >= 0 and b.offset + b.size <= total for b in everything)
+        for a in found:
+            assert all(one.offset == a.offset for one in a.successors)
+            for b in found:
+                if a is not b and a.first <= b.end and b.first <= a.end:
+                    assert a.offset + a.size <= b.offset or b.offset + b.size <= a.offset

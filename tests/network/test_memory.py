@@ -1,0 +1,83 @@
+"""What a session takes of memory, beside its weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from graphs import Graph
+
+# Weights are packed once; and something is left for the largest tensor, huge pages and Python.
+PEAK, AFTER = 1.6, 1.4
+
+_PROBE = """
+import json, sys
+import numpy as np
+import pplconv
+
+def memory():
+    with open("/proc/self/status") as status:
+        found = dict(line.split(":", 1) for line in status)
+    return [1024 * int(found[name].split()[0]) for name in ("VmRSS", "VmHWM")]
+
+path, small, size = sys.argv[1:]
+x = {"x1": np.ones((1, int(size), 2, 2), np.float32)}
+# What is imported, and made once a process.
+pplconv.InferenceSession(small, threads=1).run(None, x)
+before = max(memory())
+session = pplconv.InferenceSession(path, threads=1)
+session.run(None, x)
+after, peak = memory()
+print(json.dumps([after - before, peak - before]))
+"""
+
+
+def network(width: int, repeats: int, odd: int) -> onnx.ModelProto:
+    """1x1 convolutions, one of them before a BatchNormalization, and two kinds of products."""
+    g = Graph(opset=17)
+    g.rng = np.random.default_rng(0)
+
+    def weights(*shape: int) -> str:
+        return g.constant(g.rng.standard_normal(shape, np.float32) / width**0.5)
+
+    y = g.input(1, width, 2, 2)
+    for _ in range(repeats):
+        y = g.Relu(g.Conv(y, weights(width, width, 1, 1)))
+        y = g.Conv(y, weights(width, width, 1, 1))
+        y = g.Relu(g.BatchNormalization(y, *(g.positive(width) for _ in range(4))))
+    y = g.Reshape(y, g.constant([4, width], np.int64))
+    for _ in range(repeats):
+        y = g.Relu(g.Gemm(y, weights(width, width), transB=1))
+        y = g.Relu(g.MatMul(y, weights(width, width)))
+    model = g.model(y)
+    model.producer_name = "x" * odd
+    return model
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads Linux's /proc")
+@pytest.mark.parametrize("odd", [0, 1])
+def test_a_session_takes_little_more_than_its_packed_weights(odd, tmp_path):
+    width, repeats = 1536, 2
+    weights = 4 * repeats * 4 * width**2
+    assert 64 << 20 < weights < 80 << 20
+    onnx.save(network(width, repeats, odd), tmp_path / "large.onnx")
+    onnx.save(network(width, 0, 0), tmp_path / "small.onnx")
+    result = subprocess.run(
+        [sys.executable, "-c", _PROBE, tmp_path / "large.onnx", tmp_path / "small.onnx",
+         str(width)],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
+    )  # fmt: skip
+    after, peak = json.loads(result.stdout)
+    told = f"{after / weights:.2f} and {peak / weights:.2f} times the weights"
+    assert peak < PEAK * weights, told
+    assert after < AFTER * weights, told
+    # The weights themselves are there, so what was measured is what was meant.
+    assert after > 0.9 * weights, told

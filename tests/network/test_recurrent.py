@@ -1,0 +1,221 @@
+"""LSTM and GRU, against onnxruntime; under emulation, where that crashes, ONNX's reference."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from emulation import is_emulated
+from pplconv.network.session import InferenceSession
+from running import agree, by_onnxruntime, on_host, referred
+
+SHAPES = [(5, 1, 3, 4), (7, 3, 6, 17), (1, 2, 1, 1), (4, 1, 33, 40)]
+CASES = [
+    *itertools.product(["LSTM"], ["forward", "reverse", "bidirectional"], [0]),
+    *itertools.product(["GRU"], ["forward", "reverse", "bidirectional"], [0, 1]),
+]
+
+
+def model_of(op, sizes, direction, *, bias, states, before_reset=0, **attributes):
+    """A model of one node, and inputs for it."""
+    rng = np.random.default_rng(sum(sizes))
+    times, batch, depth, width = sizes
+    directions = 2 if direction == "bidirectional" else 1
+    gates = 4 if op == "LSTM" else 3
+
+    def random(*shape):
+        return (0.5 * rng.standard_normal(shape)).astype(np.float32)
+
+    constants = {
+        "w": random(directions, gates * width, depth),
+        "r": random(directions, gates * width, width),
+        "b": random(directions, 2 * gates * width),
+    }
+    feed = {"x": random(times, batch, depth)}
+    inputs = ["x", "w", "r", "b" if bias else "", ""]
+    if states:
+        feed["h0"] = random(directions, batch, width)
+        inputs.append("h0")
+        if op == "LSTM":
+            feed["c0"] = random(directions, batch, width)
+            inputs.append("c0")
+    outputs = ["y", "h", "c"][: 3 if op == "LSTM" else 2]
+    attributes |= {"hidden_size": width, "direction": direction}
+    if op == "GRU":
+        attributes["linear_before_reset"] = before_reset
+    graph = helper.make_graph(
+        [helper.make_node(op, inputs, outputs, **attributes)], "g",
+        [helper.make_tensor_value_info(name, 1, x.shape) for name, x in feed.items()],
+        [helper.make_tensor_value_info(name, 1, None) for name in outputs],
+        [onnx.numpy_helper.from_array(x, name) for name, x in constants.items()],
+    )  # fmt: skip
+    opsets = [helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10), feed
+
+
+@pytest.mark.parametrize("sizes", SHAPES)
+@pytest.mark.parametrize(("op", "direction", "before_reset"), CASES)
+def test_sequences(op, direction, before_reset, sizes):
+    for bias, states in ((False, True), (True, False)):
+        model, feed = model_of(
+            op, sizes, direction, bias=bias, states=states, before_reset=before_reset
+        )
+        expected = (referred if is_emulated() else by_onnxruntime)(model, feed)
+        results = []
+        for threads in (1, 2):
+            session = InferenceSession(model, threads=threads)
+            results.append(session.run(None, feed))
+            assert not on_host(session)
+        agree(results[0], expected)
+        for other in results[1:]:
+            for x, y in zip(results[0], other, strict=True):
+                assert x.tobytes() == y.tobytes()
+
+
+def of_lengths(op, lengths, known):
+    """A model whose sequences have lengths, which are a constant or an input."""
+    model, feed = model_of(op, (5, 2, 3, 4), "bidirectional", bias=True, states=True)
+    model.graph.node[0].input[4] = "lengths"
+    array = np.array(lengths, np.int32)
+    if known:
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, "lengths"))
+    else:
+        model.graph.input.append(helper.make_tensor_value_info("lengths", 6, [2]))
+        feed["lengths"] = array
+    return model, feed
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_lengths(op, known):
+    """Those of whole arrays are no lengths; others are refused, as nothing here knows them."""
+    model, feed = of_lengths(op, [5, 5], known)
+    session = InferenceSession(model, threads=1)
+    outputs = session.run(None, feed)
+    assert bool(on_host(session)) != known
+    plain, other = model_of(op, (5, 2, 3, 4), "bidirectional", bias=True, states=True)
+    agree(outputs, referred(plain, other))
+    model, feed = of_lengths(op, [5, 3], known)
+    with pytest.raises(ValueError, match=rf"{op}.*several lengths, \[5, 3\] of 5"):
+        InferenceSession(model).run(None, feed)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "text"),
+    [
+        ("LSTM", {"clip": 0.5}, "a clip"),
+        ("GRU", {"clip": 0.0}, "a clip"),
+        ("LSTM", {"input_forget": 1}, "input_forget"),
+        ("LSTM", {"activations": ["Sigmoid", "Relu", "Tanh"]}, "activations Sigmoid, Relu, Tanh"),
+        ("LSTM", {"activations": ["Sigmoid"]}, "activations Sigmoid"),
+        ("GRU", {"activations": ["HardSigmoid", "Tanh"]}, "activations HardSigmoid, Tanh"),
+    ],
+)
+@pytest.mark.parametrize("fallback", [False, True])
+def test_what_the_reference_leaves_out_is_refused(op, attributes, text, fallback):
+    """It would compute something else, and say nothing."""
+    model, _ = model_of(op, (5, 2, 3, 4), "forward", bias=True, states=False, **attributes)
+    with pytest.raises(ValueError, match=f"{op} with (the )?{text}"):
+        InferenceSession(model, fallback=fallback)
+
+
+@pytest.mark.parametrize("names", [["sigmoid", "TANH", "Tanh"], ["Sigmoid", "Tanh", "Tanh"]])
+def test_usual_activations_by_name(names):
+    options = {"bias": True, "states": False}
+    model, feed = model_of("LSTM", (5, 2, 3, 4), "reverse", activations=names, **options)
+    plain, _ = model_of("LSTM", (5, 2, 3, 4), "reverse", **options)
+    session = InferenceSession(model, threads=1)
+    agree(session.run(None, feed), referred(plain, feed))
+    assert not on_host(session)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_the_batch_first(op):
+    sizes = (5, 2, 3, 4)
+    model, feed = model_of(op, sizes, "bidirectional", bias=True, states=True)
+    turned, _ = model_of(op, sizes, "bidirectional", bias=True, states=True, layout=1)
+    other = {name: np.ascontiguousarray(x.swapaxes(0, 1)) for name, x in feed.items()}
+    for value in turned.graph.input:
+        value.CopyFrom(helper.make_tensor_value_info(value.name, 1, other[value.name].shape))
+    y, *states = InferenceSession(turned, threads=1).run(None, other)
+    expected = InferenceSession(model, threads=1).run(None, feed)
+    agree([y.transpose(1, 2, 0, 3), *(x.swapaxes(0, 1) for x in states)], expected)
+
+
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+@pytest.mark.parametrize("states", [False, True])
+def test_an_output_alone(op, states):
+    """Each of the outputs may be the only one that anybody wants."""
+    for wanted in range(3 if op == "LSTM" else 2):
+        model, feed = model_of(op, (3, 2, 4, 5), "bidirectional", bias=True, states=states)
+        expected = referred(model, feed)[wanted]
+        node, name = model.graph.node[0], ("y", "h", "c")[wanted]
+        for place, other in enumerate(list(node.output)):
+            if other != name:
+                node.output[place] = ""
+        kept = [value for value in model.graph.output if value.name == name]
+        del model.graph.output[:]
+        model.graph.output.extend(kept)
+        session = InferenceSession(model, threads=2)
+        agree(session.run(None, feed), [expected])
+        assert not on_host(session)
+
+
+@pytest.mark.parametrize("left_out", ["", "h0", "c0"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_one_state_in_double_precision(op, left_out):
+    model, feed = model_of(op, (3, 2, 4, 5), "bidirectional", bias=True, states=True)
+    feed.pop(left_out, None)
+    feed = {name: x.astype(np.float64) for name, x in feed.items()}
+    graph = model.graph
+    graph.node[0].input[:] = ["" if name == left_out else name for name in graph.node[0].input]
+    weights = [
+        onnx.numpy_helper.to_array(tensor).astype(np.float64) for tensor in graph.initializer
+    ]
+    for tensor, array in zip(graph.initializer, weights, strict=True):
+        tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+    del graph.input[:]
+    graph.input.extend(helper.make_tensor_value_info(n, 11, x.shape) for n, x in feed.items())
+    for value in graph.output:
+        value.type.tensor_type.elem_type = 11
+    session = InferenceSession(model, threads=2)
+    agree(session.run(None, feed), referred(model, feed))
+    assert not on_host(session)
+
+
+@pytest.mark.parametrize("sizes", [(0, 2, 3, 4), (3, 0, 3, 4)])
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_no_sequence(op, sizes):
+    """Nothing to compute, or a state that stays: a result of its shape, or a refusal."""
+    model, feed = model_of(op, sizes, "forward", bias=True, states=True)
+    try:
+        y, h, *_ = InferenceSession(model, threads=1).run(None, feed)
+    except ValueError as error:
+        assert op in str(error)
+    else:
+        assert y.shape == (sizes[0], 1, sizes[1], sizes[3])
+        assert h.shape == (1, sizes[1], sizes[3])
+
+
+@pytest.mark.parametrize("shape", ["w", "r", "b", "h0", "direction", "hidden_size"])
+@pytest.mark.parametrize("op", ["LSTM", "GRU"])
+def test_operands_that_contradict(op, shape):
+    model, feed = model_of(op, (5, 2, 3, 4), "bidirectional", bias=True, states=shape == "h0")
+    for tensor in model.graph.initializer:
+        if tensor.name == shape:
+            array = onnx.numpy_helper.to_array(tensor)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array[:1].copy(), shape))
+    if shape == "h0":
+        feed["h0"] = feed["h0"][:1]
+        model.graph.input[1].CopyFrom(helper.make_tensor_value_info("h0", 1, feed["h0"].shape))
+    for attribute in model.graph.node[0].attribute:
+        if attribute.name == shape == "direction":
+            attribute.s = b"forwards"
+        elif attribute.name == shape == "hidden_size":
+            attribute.i = 3
+    with pytest.raises(ValueError, match=f"contradict|{op}"):
+        InferenceSession(model).run(None, feed)

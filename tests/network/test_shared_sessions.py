@@ -1,0 +1,351 @@
+"""Sessions in instance pools and in other processes: the same bits, weights there once."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pplconv
+from graphs import Graph
+from pplconv.network import session as session_module
+from pplconv.network.session import InferenceSession
+from pplconv.network.travelling import packs_of, put_together, taken_apart
+from pplconv.sharing import OtherPacking, prepared
+from running import agree
+
+PROCESSES = pytest.mark.unemulated("starts processes, each seconds of emulation")
+PATIENCE = 120.0
+
+
+def network(seed: int = 0, channels: int = 16, free: bool = True) -> Graph:
+    """Convolutions with what may follow them, a product, and rows that know nothing of others."""
+    g = Graph(seed)
+    x = g.input(1, 3, 12, 10, free=free)
+    y = g.Relu(g.conv(x, channels, (3, 3, 3), pads=[1, 1, 1, 1]))
+    y = g.Add(g.conv(y, channels, (channels, 3, 3), pads=[1, 1, 1, 1]), y)
+    y = g.HardSwish(g.conv(y, channels, (1, 3, 3), group=channels, strides=[2, 2]))
+    pooled = g.Flatten(g.GlobalAveragePool(y))
+    g.last = g.Softmax(g.Add(g.MatMul(pooled, g.random(channels, 7)), g.random(7)))
+    g.image = y
+    return g
+
+
+def session_of(g: Graph, **options) -> InferenceSession:
+    return InferenceSession(g.model(g.last, g.image), **options)
+
+
+def images(rng, *batches: int, height: int = 12):
+    return [rng.standard_normal((n, 3, height, 10)).astype(np.float32) for n in batches]
+
+
+def same(got, expected):
+    assert len(got) == len(expected)
+    for a, b in zip(got, expected, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@pytest.fixture
+def work_done(monkeypatch):
+    """What is planned, packed and rewritten from now on."""
+    done = []
+
+    def note(module, name):
+        function = getattr(module, name)
+
+        def noting(*args, **kwargs):
+            done.append(name)
+            return function(*args, **kwargs)
+
+        monkeypatch.setattr(module, name, noting)
+
+    note(pplconv.planner, "make_plan")
+    note(session_module, "specialize")
+    return done
+
+
+def test_a_session_is_called_with_a_feed(rng):
+    g = network()
+    session = session_of(g, threads=1)
+    (x,) = images(rng, 1)
+    (name,) = g.inputs
+    same(session({name: x}), session.run(None, {name: x}))
+
+
+def test_a_prepared_session_arrives_ready(rng, work_done):
+    g = network()
+    session = session_of(g)
+    (name,) = g.inputs
+    feeds = [{name: x} for x in images(rng, 1, 4)]
+    expected = [session.run(None, feed) for feed in feeds]
+    sent = pickle.dumps(prepared(session, threads=1))
+    del work_done[:]
+    there = pickle.loads(sent).model()
+    for feed, outputs in zip(feeds, expected, strict=True):
+        same(there.run(None, feed), outputs)
+    assert work_done == [], "programs, plans and packed weights went along"
+    assert repr(there) == repr(session)
+    assert str(there.plan_for(feeds[0])) == str(session.plan_for(feeds[0]))
+    # What it was not prepared for is made there, of the same rewritten model.
+    (x,) = images(rng, 2, height=9)
+    same(there.run(None, {name: x}), session.run(None, {name: x}))
+    assert "specialize" in work_done
+    # An ordinary pickle of what has arrived is a session like any other.
+    same(pickle.loads(pickle.dumps(there)).run(None, feeds[0]), expected[0])
+    again = pickle.loads(pickle.dumps(prepared(there, threads=1))).model()
+    same(again.run(None, feeds[1]), expected[1])
+
+
+def test_it_computes_with_the_memory_that_arrived(rng):
+    g = network(channels=64)
+    session = session_of(g, threads=1)
+    (name,) = g.inputs
+    (x,) = images(rng, 1)
+    expected = session.run(None, {name: x})
+    buffers = []
+    stream = pickle.dumps(prepared(session, threads=1), 5, buffer_callback=buffers.append)
+    rooms = []
+    for buffer in buffers:
+        rooms.append(pplconv.empty_aligned((buffer.raw().nbytes,), np.uint8))
+        rooms[-1][:] = np.frombuffer(buffer.raw(), np.uint8)
+    weights = 4 * 64 * (3 * 9 + 64 * 9 + 9 + 7)
+    assert sum(room.nbytes for room in rooms) > 1.8 * weights, "packed weights too"
+    assert len({room.tobytes() for room in rooms}) == len(rooms), "nothing goes twice"
+    assert len(stream) < 60_000
+    there = pickle.loads(stream, buffers=rooms).model()
+    same(there.run(None, {name: x}), expected)
+    for room in rooms:
+        room[:] = 0
+    assert not np.array_equal(there.run(None, {name: x})[1], expected[1])
+
+
+def test_programs_that_share_weights_send_them_once(rng):
+    g = network(channels=64)
+    session = session_of(g, threads=1)
+    (name,) = g.inputs
+    session.plan_for({name: (1, 3, 12, 10)})
+    one = prepared(session, threads=1).nbytes
+    session.plan_for({name: (1, 3, 12, 12)})
+    two = prepared(session, threads=1).nbytes
+    assert two < 1.3 * one
+    assert packs_of(session._packed)
+
+
+def test_programs_for_another_team_are_planned_for_it(rng):
+    g = network()
+    session = session_of(g)
+    (name,) = g.inputs
+    (x,) = images(rng, 1)
+    expected = session.run(None, {name: x})
+    with pplconv.runtime.team(1):
+        same(session.run(None, {name: x}), expected)
+    assert len(session._programs) == 2, "one for each team"
+    there = prepared(session, threads=2).model()
+    assert len(there._programs) == 1
+    same(there.run(None, {name: x}), expected)
+
+
+def test_packs_of_another_instruction_set_are_refused(rng, monkeypatch):
+    g = network()
+    session = session_of(g, threads=1)
+    (name,) = g.inputs
+    (x,) = images(rng, 1)
+    expected = session.run(None, {name: x})
+    kept = prepared(session, threads=1)
+    reduced = session.__reduce_prepared__(1)
+    if "portable" in repr(kept):
+        return  # there is no lower one
+    monkeypatch.setenv("PPLCONV_MAX_ISA", "portable")
+    with pytest.raises(OtherPacking, match="portable"):
+        kept.model()
+    # A pool's worker, which a user may cap, plans and packs anew instead.
+    rebuild, values = reduced
+    there = rebuild(*values)
+    agree(there.run(None, {name: x}), expected, 1e-4)
+
+
+def test_weights_in_files_of_their_own_travel(tmp_path, rng):
+    import onnx
+
+    g = network(channels=32)
+    path = tmp_path / "model.onnx"
+    onnx.save_model(
+        g.model(g.last), str(path), save_as_external_data=True, location="weights", size_threshold=0
+    )
+    session = InferenceSession(path, threads=1)
+    (name,) = g.inputs
+    (x,) = images(rng, 2)
+    expected = session.run(None, {name: x})
+    sent = pickle.dumps(prepared(session, threads=1))
+    for file in tmp_path.iterdir():
+        file.unlink()
+    same(pickle.loads(sent).model().run(None, {name: x}), expected)
+
+
+def test_a_model_taken_apart_is_left_as_it_is():
+    g = network(channels=32)
+    session = session_of(g, threads=1)
+    before = {name: v.const_value for name, v in session._model.graph.initializers.items()}
+    sent = taken_apart(session._model)
+    assert sent.arrays and len(sent.proto) < 20_000
+    after = {name: v.const_value for name, v in session._model.graph.initializers.items()}
+    assert all(after[name] is value for name, value in before.items())
+    again = put_together(sent)
+    for name, value in before.items():
+        np.testing.assert_array_equal(
+            again.graph.initializers[name].const_value.numpy(), value.numpy()
+        )
+        assert again.graph.initializers[name].dtype == value.dtype
+
+
+@pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=PROCESSES)])
+def test_a_pool_gives_the_bits_of_the_session(mode, rng):
+    g = network()
+    session = session_of(g)
+    (name,) = g.inputs
+    feeds = [{name: x} for x in images(rng, *[1, 2, 1, 4, 1, 1, 2, 4] * 3)]
+    expected = [session.run(None, feed) for feed in feeds]
+    with pplconv.InstancePool(lambda: session, instances=2, threads=1, mode=mode) as pool:
+        for outputs, wanted in zip(pool.map(feeds), expected, strict=True):
+            same(outputs, wanted)
+        bad = pool.submit({"nothing": feeds[0][name]})
+        with pytest.raises(ValueError, match="no input 'nothing'"):
+            bad.result(PATIENCE)
+
+
+@pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=PROCESSES)])
+def test_batches_are_the_session_on_all_rows(mode, rng):
+    g = network()
+    session = session_of(g)
+    (name,) = g.inputs
+    xs = images(rng, *[1] * 8)
+    together = session.run(None, {name: np.concatenate(xs)})
+    with pplconv.InstancePool(
+        lambda: session, instances=1, threads=1, mode=mode, max_batch=8, max_delay=PATIENCE
+    ) as pool:
+        futures = [pool.submit({name: x}) for x in xs]
+        for i, future in enumerate(futures):
+            same(future.result(PATIENCE), [array[i : i + 1] for array in together])
+
+
+def test_a_fixed_batch_is_refused():
+    g = network(free=False)
+    session = session_of(g)
+    (name,) = g.inputs
+    with pytest.raises(ValueError, match=f"max_batch: .*{name!r}"):
+        pplconv.InstancePool(lambda: session, instances=1, threads=1, max_batch=2)
+
+
+class Slow:
+    """A session that says when it runs, in processes too, and which answers it has given."""
+
+    def __init__(self, session, folder):
+        self.session, self.folder = session, folder
+
+    def __call__(self, feed, number):
+        path = Path(self.folder, f"{number}-{os.getpid()}-{time.monotonic_ns()}")
+        path.touch()
+        time.sleep(0.02)
+        return number, self.session(feed)
+
+
+@PROCESSES
+@pytest.mark.slow
+def test_workers_killed_with_requests_in_flight_lose_none(tmp_path, rng):
+    g = network()
+    session = session_of(g)
+    (name,) = g.inputs
+    xs = images(rng, 1, 1, 1)
+    expected = [session.run(None, {name: x}) for x in xs]
+    answers: dict[int, list] = {}
+    kills, sent = 3, 90
+
+    def take(future):
+        number, outputs = future.result()
+        answers.setdefault(number, []).append(outputs)
+
+    with pplconv.InstancePool(
+        lambda: Slow(session, str(tmp_path)), instances=2, threads=1, mode="process", retries=3,
+        queue_size=sent,
+    ) as pool:  # fmt: skip
+        futures = []
+        for number in range(sent):
+            futures.append(pool.submit({name: xs[number % 3]}, number))
+            futures[-1].add_done_callback(take)
+        killed = set()
+        while len(killed) < kills:
+            running = {int(path.name.split("-")[1]) for path in tmp_path.iterdir()} - killed
+            if not running:
+                time.sleep(0.005)
+                continue
+            pid = running.pop()
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+        for future in futures:
+            future.result(PATIENCE)
+        statistics = pool.statistics()
+    assert sorted(answers) == list(range(sent))
+    for number, given in answers.items():
+        assert len(given) == 1
+        same(given[0], expected[number % 3])
+    assert sum(s.replaced for s in statistics) >= kills - 1
+    assert sum(s.errors for s in statistics) == 0
+    begun = len(list(tmp_path.iterdir()))
+    assert begun == sent + sum(s.retried for s in statistics), "an answered request runs no more"
+
+
+@PROCESSES
+@pytest.mark.unsanitized("measures memory, of which a sanitizer takes its share")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/<pid>/smaps")
+def test_weights_are_there_once(rng):
+    g = network(channels=512)
+    session = session_of(g)
+    (name,) = g.inputs
+    (x,) = images(rng, 1)
+    expected = session.run(None, {name: x})
+    weights = 4 * 512 * 512 * 9 >> 10
+    with pplconv.InstancePool(lambda: session, instances=2, threads=1, mode="process") as pool:
+        for outputs in pool.map([{name: x}] * 16):
+            same(outputs, expected)
+        children = [
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/stat")
+            if _parent(path) == os.getpid() and _maps(int(path.parent.name))
+        ]
+        assert len(children) == 2
+        for pid in children:
+            (model,) = _maps(pid)
+            assert model["Size"] > 1.9 * weights, "weights and packed weights"
+            assert model["Private_Dirty"] == 0
+            assert model["Pss"] < 0.75 * model["Rss"], "both read the same memory"
+
+
+def _parent(stat: Path) -> int:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _maps(pid: int) -> list[dict[str, int]]:
+    """The mappings of a pool's model in a process."""
+    found, inside = [], False
+    try:
+        lines = Path(f"/proc/{pid}/smaps").read_text().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        first, *rest = line.split()
+        if "-" in first and not first.endswith(":"):
+            inside = any("pplconv-model" in part for part in rest)
+            if inside:
+                found.append({})
+        elif inside and rest and rest[0].isdigit():
+            found[-1][first[:-1]] = int(rest[0])
+    return found

@@ -1,0 +1,232 @@
+"""``python -m pplconv serve`` with a real server: stops, kills, connections."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pplconv
+from pplconv.__main__ import main
+from served import PATIENCE, as_binary, as_json, as_npy, small_model, tensor
+
+NPY = {"content-type": "application/x-npy"}
+PATH = "/v2/models/small/infer?output=z"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("served") / "small.onnx"
+    path.write_bytes(small_model())
+    return path
+
+
+@contextmanager
+def server(model: Path, *options: str):
+    """The process of a server, and its port."""
+    command = [sys.executable, "-m", "pplconv", "serve", str(model), "--port", "0", *options]
+    # Elsewhere than among the sources, which would be imported in place of what was built.
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=model.parent)
+    lines: list[str] = []
+    drain = None
+    try:
+        port = None
+        for line in process.stderr:
+            lines.append(line)
+            if found := re.search(r"running on http://127\.0\.0\.1:(\d+)", line):
+                port = int(found[1])
+                break
+        assert port is not None, "".join(lines)
+        drain = threading.Thread(target=lambda: lines.extend(process.stderr), daemon=True)
+        drain.start()
+        yield process, port, lines
+    finally:
+        process.kill()
+        process.wait(PATIENCE)
+        if drain is not None:
+            drain.join(PATIENCE)
+        process.stderr.close()
+
+
+def ask(port: int, body: bytes, headers=NPY, path=PATH):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("POST", path, body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def text_of(port: int, path: str) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().read().decode()
+    finally:
+        connection.close()
+
+
+def test_a_server_answers_refuses_and_stops(model, rng):
+    session = pplconv.InferenceSession(str(model), threads=1)
+    x = rng.standard_normal((1, 3, 40, 30)).astype(np.float32)
+    z = session.run(["z"], {"x": x})[0]
+    with server(
+        model, "--instances", "1", "--threads", "1", "--max-body", "100000", "--max-json", "90000",
+        "--shape", "x=1x3x40x30",
+    ) as (process, port, lines):  # fmt: skip
+        status, body = ask(port, as_npy(x))
+        assert status == 200 and body[-20:] == z.tobytes()
+        told = json.loads(text_of(port, "/v2/models/small"))
+        assert told["inputs"][0]["shape"] == [-1, 3, -1, -1]
+        # One connection outlives refusals.
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        for body, headers, expected in (
+            (as_json(tensor(x[0])), {}, 422), (b"{", {}, 422), (*as_binary(x), 200),
+            (as_npy(x)[:-1], NPY, 422), (as_npy(x), NPY, 200),
+        ):  # fmt: skip
+            connection.request("POST", PATH, body, headers)
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == expected
+        connection.close()
+        large = np.zeros((1, 3, 200, 100), np.float32)
+        assert ask(port, as_npy(large))[0] == 413
+        chunked = (b"x" * 10_000 for _ in range(15))
+        assert ask(port, chunked)[0] == 413
+        for raw in (b"\x00\x01\x02\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n", b"G" * 100_000):
+            with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain:
+                try:
+                    plain.sendall(raw)
+                    plain.recv(1000)
+                except ConnectionError:
+                    pass
+        head = b"POST /v2/models/small/infer HTTP/1.1\r\nHost: x\r\n"
+        for line in (b"Content-Length: -5", b"Content-Length: 5\r\nContent-Length: 6"):
+            with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain:
+                plain.sendall(head + line + b"\r\n\r\nhello")
+                assert plain.recv(1000).startswith(b"HTTP/1.1 400")
+        assert ask(port, as_npy(x))[0] == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0, "".join(lines)
+
+
+@pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])
+def test_a_stop_answers_what_is_in_flight(model, rng, mode):
+    session = pplconv.InferenceSession(str(model), threads=1)
+    x = rng.standard_normal((1, 3, 400, 300)).astype(np.float32)
+    z = session.run(["z"], {"x": x})[0].tobytes()
+    body = as_npy(x)
+    answers: list[tuple[int, bytes]] = []
+    with server(
+        model, "--instances", "1", "--threads", "1", "--mode", mode, "--shape", "x=1x3x400x300"
+    ) as (process, port, lines):
+        clients = [
+            threading.Thread(target=lambda: answers.append(ask(port, body))) for _ in range(12)
+        ]
+        for client in clients:
+            client.start()
+        while int(re.search(r"pplconv_in_flight (\d+)", text_of(port, "/metrics"))[1]) < 2:
+            assert not answers or len(answers) < 12
+        process.send_signal(signal.SIGTERM)
+        for client in clients:
+            client.join(PATIENCE)
+        assert process.wait(PATIENCE) == 0, "".join(lines)
+    # Those that came too late for a connection have no answer; all others have theirs.
+    assert len(answers) >= 2
+    assert all(status == 200 and got[-20:] == z for status, got in answers)
+
+
+def children(pid: int) -> list[int]:
+    """The workers of a server."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, path.read_text().split()):
+            if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
+                found.append(child)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/<pid>/task/*/children")
+def test_workers_killed_behind_a_server_lose_no_request(model, rng):
+    session = pplconv.InferenceSession(str(model), threads=1)
+    x = rng.standard_normal((1, 3, 200, 150)).astype(np.float32)
+    z = session.run(["z"], {"x": x})[0].tobytes()
+    body = as_npy(x)
+    answers: list[tuple[int, bytes]] = []
+    stop = threading.Event()
+    with server(
+        model, "--instances", "2", "--threads", "1", "--mode", "process", "--retries", "5",
+        "--shape", "x=1x3x200x150",
+    ) as (process, port, lines):  # fmt: skip
+
+        def load() -> None:
+            while not stop.is_set():
+                answers.append(ask(port, body))
+
+        clients = [threading.Thread(target=load) for _ in range(4)]
+        for client in clients:
+            client.start()
+        killed = set()
+        for _ in range(3):
+            while not (left := set(children(process.pid)) - killed) or len(answers) < len(killed):
+                time.sleep(0.01)
+            time.sleep(0.05)
+            pid = left.pop()
+            os.kill(pid, signal.SIGKILL)
+            killed.add(pid)
+        count = len(answers)
+        while len(answers) < count + 8:
+            time.sleep(0.01)
+        stop.set()
+        for client in clients:
+            client.join(PATIENCE)
+        metrics = text_of(port, "/metrics")
+    assert {status for status, _ in answers} == {200}, "".join(lines)
+    assert all(got[-20:] == z for _, got in answers)
+    replaced = re.findall(r"pplconv_instance_replaced_total\{.*\} (\d+)", metrics)
+    assert sum(map(int, replaced)) >= 2
+
+
+def test_a_model_that_is_not_there(capsys):
+    assert main(["serve", "/nowhere.onnx"]) == 2
+    assert "/nowhere.onnx" in capsys.readouterr().err
+
+
+def test_arguments_that_are_none(model, capsys):
+    assert main(["serve", str(model), "--queue-size", "0"]) == 2
+    assert "queue_size" in capsys.readouterr().err
+    for options in (["--shape", "1x3"], ["--shape", "x=1xa"], ["--mode", "rocket"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["serve", str(model), *options])
+        assert ended.value.code == 2
+
+
+def test_a_broken_model_stops_the_server(tmp_path):
+    broken = tmp_path / "broken.onnx"
+    broken.write_bytes(small_model()[:-200])
+    done = subprocess.run(
+        [sys.executable, "-m", "pplconv", "serve", str(broken), "--port", "0"],
+        capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode in (1, 3), done
+    assert "ModelProto" in done.stderr
+
+
+def test_missing_packages_are_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    assert main(["serve", "model.onnx"]) == 2
+    assert "pip install pplconv[onnx,serve]" in capsys.readouterr().err

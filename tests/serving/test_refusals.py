@@ -1,0 +1,380 @@
+"""What is refused, with which status: malformed, hostile, too large, too many, too late."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from concurrent.futures import wait
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pplconv.integrations import asgi
+from served import INFER, PATIENCE, Client, as_binary, as_json, as_npy, outputs_of, session, tensor
+
+X = np.ones((1, 3, 6, 5), np.float32)
+NPY = {"content-type": "application/x-npy"}
+
+
+@pytest.fixture(scope="module")
+def client():
+    model = session(threads=1)
+    with Client(
+        asgi.app(
+            lambda: model, instances=1, threads=1, max_body=200_000, max_json=100_000,
+            body_timeout=2.0,
+        )
+    ) as made:  # fmt: skip
+        yield made
+
+
+def refused(answer, *words, status=422):
+    assert answer.status == status, answer
+    error = answer.json["error"]
+    assert all(word in error for word in words), error
+    assert len(error) < 500
+    return error
+
+
+def still_serves(client):
+    assert outputs_of(client.post(as_json(tensor(X))))
+
+
+def with_(**changed):
+    item = {**tensor(X), **changed}
+    return as_json({key: value for key, value in item.items() if value is not ...})
+
+
+BAD_JSON = {
+    "empty": (b"", "no JSON"),
+    "half": (as_json(tensor(X))[:-3], "no JSON"),
+    "no text": (b"\xff\xfe\x00", "no JSON"),
+    "a list": (b"[1, 2]", "JSON object"),
+    "NaN": (with_(data=[float("nan")] * 90), "NaN is no number"),
+    "Infinity": (with_(data=[float("-inf")] * 90), "-Infinity is no number"),
+    "deep": (b"[" * 50_000, "deeply"),
+    "deep inputs": (b'{"inputs":' + b"[" * 200 + b"]" * 200 + b"}", "inputs[0]"),
+    "a long integer": (b'{"inputs": ' + b"9" * 5_000 + b"}", "no JSON"),
+    "no inputs": (b"{}", "inputs must be"),
+    "inputs are empty": (b'{"inputs": []}', "inputs must be"),
+    "inputs are an object": (b'{"inputs": {"x": 1}}', "inputs must be"),
+    "an input is a number": (b'{"inputs": [1]}', "inputs[0] must be an object"),
+    "no name": (with_(name=...), "inputs[0].name"),
+    "another name": (with_(name="w"), "inputs[0].name", "'x'"),
+    "a number as name": (with_(name=7), "inputs[0].name"),
+    "a list as name": (with_(name=["x"]), "inputs[0].name"),
+    "twice": (as_json(tensor(X), tensor(X)), "inputs[1].name", "twice"),
+    "an output's name": (with_(name="y"), "inputs[0].name"),
+    "no datatype": (with_(datatype=...), "inputs[0].datatype", "FP32"),
+    "another datatype": (with_(datatype="FP64"), "inputs[0].datatype"),
+    "no datatype's name": (with_(datatype={"a": 1}), "inputs[0].datatype"),
+    "no shape": (with_(shape=...), "inputs[0].shape"),
+    "a negative dimension": (with_(shape=[-1, 3, 6, 5]), "inputs[0].shape", "0 or more"),
+    "two negative dimensions": (with_(shape=[-1, 3, -6, 5]), "inputs[0].shape"),
+    "a dimension with a point": (with_(shape=[1, 3, 6.0, 5]), "inputs[0].shape"),
+    "true as a dimension": (with_(shape=[True, 3, 6, 5]), "inputs[0].shape"),
+    "a text as shape": (with_(shape="1x3x6x5"), "inputs[0].shape"),
+    "too many dimensions": (with_(shape=[1] * 100), "inputs[0].shape"),
+    "another rank": (with_(shape=[3, 6, 5]), "inputs[0].shape", "[-1, 3, -1, -1]"),
+    "other channels": (with_(shape=[1, 6, 3, 5]), "inputs[0].shape"),
+    "a huge product": (with_(shape=[2**62, 3, 2**62, 2**62]), "inputs[0].data"),
+    "a product that wraps to 90": (with_(shape=[2**32 + 1, 3, 2**32, 30]), "inputs[0].data"),
+    "too few": (with_(data=[1.0] * 89), "inputs[0].data", "[89]"),
+    "too many": (with_(data=[1.0] * 91), "inputs[0].data", "[91]"),
+    "none": (with_(data=[]), "inputs[0].data"),
+    "no data": (with_(data=...), "inputs[0].data"),
+    "a number as data": (with_(data=1.0), "inputs[0].data"),
+    "a text as data": (with_(data="1" * 90), "inputs[0].data"),
+    "texts": (with_(data=["1"] * 90), "inputs[0].data"),
+    "null": (with_(data=[None] * 90), "inputs[0].data"),
+    "booleans": (with_(data=[True] * 90), "inputs[0].data"),
+    "objects": (with_(data=[{}] * 90), "inputs[0].data"),
+    "ragged": (with_(data=[[1.0] * 45, [1.0] * 44, 1.0]), "inputs[0].data"),
+    "nested otherwise": (with_(data=X.reshape(5, 6, 3, 1).tolist()), "inputs[0].data"),
+    "beyond float32": (with_(data=[1e39] * 90), "beyond FP32"),
+    "beyond float64": (as_json(tensor(X)).replace(b"1.0", b"1e999"), "beyond FP32"),
+    "an integer beyond all": (with_(data=[10**400] * 90), "inputs[0].data"),
+    "parameters": (with_(parameters=[1]), "inputs[0].parameters"),
+    "bytes that are not there": (
+        with_(data=..., parameters={"binary_data_size": 360}), "inputs[0].parameters.binary_data",
+    ),
+    "data and bytes": (with_(parameters={"binary_data_size": 0}), "both data and"),
+    "id": (as_json(tensor(X), id=7), "id must be"),
+    "outputs": (as_json(tensor(X), outputs="y"), "outputs must be"),
+    "no outputs": (as_json(tensor(X), outputs=[]), "outputs must be"),
+    "another output": (as_json(tensor(X), outputs=[{"name": "x"}]), "outputs[0].name", "'z'"),
+    "outputs twice": (as_json(tensor(X), outputs=[{"name": "y"}] * 2), "outputs[1].name"),
+    "a flag that is none": (
+        as_json(tensor(X), outputs=[{"name": "y", "parameters": {"binary_data": 1}}]),
+        "outputs[0].parameters.binary_data",
+    ),
+    "the request's flag": (
+        as_json(tensor(X), parameters={"binary_data_output": "yes"}), "binary_data_output",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_JSON)
+def test_malformed_json(client, case):
+    body, *words = BAD_JSON[case]
+    refused(client.post(body), *words)
+
+
+def test_the_server_serves_after_all_of_that(client):
+    for body, *_ in BAD_JSON.values():
+        assert client.post(body).status == 422
+    still_serves(client)
+
+
+@pytest.mark.parametrize(
+    "length", ["-1", "x", "", "1e2", "0x10", "99999999999999999999", "\xb2", "12 ", "+5", "1_0"]
+)
+def test_a_header_length_that_is_no_number(client, length):
+    body, _ = as_binary(X)
+    answer = client.post(body, {"Inference-Header-Content-Length": length})
+    refused(answer, "inference-header-content-length")
+
+
+def test_a_header_length_beyond_the_body(client):
+    body, _ = as_binary(X)
+    answer = client.post(body, {"Inference-Header-Content-Length": str(len(body) + 1)})
+    refused(answer, "inference-header-content-length", str(len(body)))
+    answer = client.post(body, {"Inference-Header-Content-Length": "100001"})
+    refused(answer, "inference-header-content-length", status=413)
+
+
+@pytest.mark.parametrize("length", [0, 1, 40, -1, -359, -361])
+def test_a_header_length_that_is_wrong(client, length):
+    body, headers = as_binary(X)
+    right = int(headers["Inference-Header-Content-Length"])
+    wrong = str(right + length if length < 0 else length)
+    refused(client.post(body, {"Inference-Header-Content-Length": wrong}))
+
+
+@pytest.mark.parametrize("size", [0, 1, 356, 359, 361, 364, -1, 2**63, 360.0, "360", True, None])
+def test_a_binary_size_that_is_wrong(client, size):
+    item = {**tensor(X), "parameters": {"binary_data_size": size}}
+    del item["data"]
+    head = as_json(item)
+    headers = {"Inference-Header-Content-Length": str(len(head))}
+    refused(client.post(head + X.tobytes(), headers), "inputs")
+
+
+@pytest.mark.parametrize("cut", [1, 4, 359, 360])
+def test_truncated_binary(client, cut):
+    body, headers = as_binary(X)
+    refused(client.post(body[:-cut], headers), "binary_data_size")
+
+
+def test_bytes_that_are_left_over(client):
+    body, headers = as_binary(X)
+    refused(client.post(body + b"\0", headers), "1 bytes are left over")
+
+
+def npy_header(text: str, data: bytes = b"") -> bytes:
+    raw = text.encode("latin1")
+    return b"\x93NUMPY\x01\x00" + len(raw).to_bytes(2, "little") + raw + data
+
+
+NPY_OK = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 3, 6, 5)}\n"
+BAD_NPY = {
+    "empty": b"",
+    "magic alone": b"\x93NUMPY",
+    "another version": b"\x93NUMPY\x09\x00" + as_npy(X)[8:],
+    "version 3": b"\x93NUMPY\x03\x00" + as_npy(X)[8:],
+    "half a header": as_npy(X)[:40],
+    "no data": as_npy(X)[:-360],
+    "truncated": as_npy(X)[:-1],
+    "too long": as_npy(X) + b"\0",
+    "no header": npy_header("{}\n", X.tobytes()),
+    "code": npy_header("__import__('os').abort()\n", X.tobytes()),
+    "deep": npy_header("(" * 5_000 + ")" * 5_000, X.tobytes()),
+    "a long header": npy_header(NPY_OK + " " * 60_000, X.tobytes()),
+    "negative": npy_header(NPY_OK.replace("(1,", "(-1,"), X.tobytes()),
+    "huge": npy_header(NPY_OK.replace("(1,", f"({2**62},"), X.tobytes()),
+    "wraps": npy_header(NPY_OK.replace("(1,", f"({2**64 + 1},"), X.tobytes()),
+    "many dimensions": npy_header(NPY_OK.replace("(1,", "(1," + "1," * 200), X.tobytes()),
+    "objects": npy_header(NPY_OK.replace("<f4", "|O"), X.tobytes()),
+    "texts": npy_header(NPY_OK.replace("<f4", "<U1"), X.tobytes()),
+    "nothing": npy_header(NPY_OK.replace("<f4", "|V0"), b""),
+    "fields": npy_header(NPY_OK.replace("'<f4'", "[('a', '<f4')]"), X.tobytes()),
+    "complex": as_npy(X.astype("c8")),
+    "long double": as_npy(X.astype("g")),
+    "another type": as_npy(X.astype("f8")),
+    "another shape": as_npy(X[0]),
+    "other channels": as_npy(X[:, :2]),
+    "a pickle": b"\x80\x04K\x01.",
+    "zip": b"PK\x03\x04" + b"\0" * 100,
+}
+
+
+@pytest.mark.parametrize("case", BAD_NPY)
+def test_malformed_npy(client, case):
+    refused(client.post(BAD_NPY[case], NPY, f"{INFER}?output=z"), "body")
+
+
+def test_npy_needs_an_output(client):
+    refused(client.post(as_npy(X), NPY), "output", "'y'")
+    refused(client.post(as_npy(X), NPY, f"{INFER}?output=w"), "output")
+
+
+@given(st.data())
+def test_mutated_messages_are_answered(client, data):
+    """Whatever comes in, an answer goes out, and none says that the server failed."""
+    body, headers = data.draw(st.sampled_from([
+        (as_json(tensor(X)), {}), as_binary(X), (as_npy(X), NPY),
+    ]))  # fmt: skip
+    body = bytearray(body)
+    for _ in range(data.draw(st.integers(1, 6))):
+        at = data.draw(st.integers(0, len(body) - 1))
+        body[at] = data.draw(st.integers(0, 255))
+    body = bytes(body[: data.draw(st.integers(0, len(body)))]) if data.draw(st.booleans()) else body
+    answer = client.post(bytes(body), headers, f"{INFER}?output=z")
+    assert answer.status in (200, 422), answer
+
+
+def test_results_that_json_has_not(client):
+    x = X.copy()
+    x[0, 0, 2, 2] = np.inf
+    refused(client.post(*as_binary(x)), "output 'y'", "NaN or infinities", "binary")
+    body, headers = as_binary(x, parameters={"binary_data_output": True})
+    assert not np.isfinite(outputs_of(client.post(body, headers))["y"]).all()
+
+
+# Too large, too slow
+
+
+def test_a_body_that_says_that_it_is_too_large(client):
+    answer = client.post(b"x", {**NPY, "content-length": "200001"})
+    refused(answer, "200000 bytes", status=413)
+    assert answer.headers["connection"] == "close"
+    refused(client.post(b"x", {**NPY, "content-length": "9" * 50}), status=413)
+
+
+def test_a_body_is_counted_while_it_arrives(client):
+    taken = []
+
+    def endless():
+        while True:
+            taken.append(1000)
+            yield b"x" * 1000
+
+    refused(client.post(endless(), {**NPY, "content-length": "10"}), status=413)
+    assert sum(taken) < 500_000, "it stops to read"
+    still_serves(client)
+
+
+def test_json_has_a_bound_of_its_own(client):
+    refused(client.post(b" " * 100_001), "100000 bytes", status=413)
+    x = np.ones((1, 3, 100, 100), np.float32)
+    assert client.post(*as_binary(x, outputs=[{"name": "z"}])).status == 200
+
+
+def test_a_body_that_does_not_end(client):
+    begin = time.monotonic()
+    refused(client.post([b"x", 30.0]), "2 s", status=408)
+    assert time.monotonic() - begin < 20
+    still_serves(client)
+
+
+def test_a_client_that_has_gone(client):
+    assert client.post([b"{", ConnectionError()]).status == 499
+    still_serves(client)
+
+
+# Too many
+
+
+class Gated:
+    """A session that waits."""
+
+    def __init__(self, inner):
+        self.inner = inner
+        self.entered, self.opened = threading.Semaphore(0), threading.Event()
+
+    def get_inputs(self):
+        return self.inner.get_inputs()
+
+    def get_outputs(self):
+        return self.inner.get_outputs()
+
+    def __call__(self, feed):
+        self.entered.release()
+        assert self.opened.wait(PATIENCE)
+        return self.inner(feed)
+
+
+def test_too_many_are_told_to_come_again():
+    gated = Gated(session(threads=1))
+    with Client(asgi.app(lambda: gated, instances=2, threads=1, queue_size=3)) as client:
+        body = as_json(tensor(X))
+        running = [client.start("POST", INFER, body) for _ in range(5)]
+        for _ in range(2):
+            assert gated.entered.acquire(timeout=PATIENCE)
+        while b"pplconv_in_flight 5" not in client.get("/metrics").body:
+            time.sleep(0.01)
+        for _ in range(3):
+            answer = client.post(body)
+            refused(answer, "try again", status=503)
+            assert int(answer.headers["retry-after"]) >= 1
+        assert client.get("/healthz").status == 200, "the loop waits for nobody"
+        gated.opened.set()
+        wait(running, PATIENCE)
+        assert [future.result().status for future in running] == [200] * 5
+        assert client.post(body).status == 200
+        text = client.get("/metrics").body.decode()
+    assert 'pplconv_requests_total{code="200"} 6' in text
+    assert 'pplconv_requests_total{code="503"} 3' in text
+
+
+def test_what_was_let_in_is_answered_before_the_end():
+    gated = Gated(session(threads=1))
+    with Client(asgi.app(lambda: gated, instances=1, threads=1)) as client:
+        running = [client.start("POST", INFER, as_json(tensor(X))) for _ in range(4)]
+        assert gated.entered.acquire(timeout=PATIENCE)
+        while b"pplconv_in_flight 4" not in client.get("/metrics").body:
+            time.sleep(0.01)
+        stopping = threading.Thread(target=client.stop)
+        stopping.start()
+        while client.get("/healthz").status == 200:
+            time.sleep(0.01)
+        refused(client.post(as_json(tensor(X))), "stopping", status=503)
+        gated.opened.set()
+        stopping.join(PATIENCE)
+        assert [future.result(PATIENCE).status for future in running] == [200] * 4
+
+
+def test_a_model_that_fails_is_the_servers_fault(caplog):
+    class Broken(Gated):
+        def __call__(self, feed):
+            raise KeyError("secret")
+
+    with Client(asgi.app(lambda: Broken(session(threads=1)), instances=1, threads=1)) as client:
+        answer = client.post(as_json(tensor(X)))
+        error = refused(answer, status=500)
+        assert "secret" not in error and "secret" in caplog.text
+        assert b'pplconv_instance_errors_total{instance="0"} 1' in client.get("/metrics").body
+
+
+def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
+    import onnx
+    from onnx import helper
+
+    import pplconv
+
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["c"])], "add",
+        [info(n, onnx.TensorProto.FLOAT, [f"{n}0"]) for n in "ab"],
+        [info("c", onnx.TensorProto.FLOAT, None)],
+    )  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    one = pplconv.InferenceSession(proto, threads=1)
+    with Client(asgi.app(lambda: one, instances=1, threads=1)) as other:
+        a, b = tensor(np.ones(3, "f"), "a"), tensor(np.ones(4, "f"), "b")
+        refused(other.post(as_json(a, b)), "inputs")
+        refused(other.post(as_json(a)), "'b' is missing")
+        assert json.loads(other.post(as_json({**b, "name": "a"}, b)).body)["outputs"]

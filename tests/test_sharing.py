@@ -1,0 +1,153 @@
+"""`pplconv.sharing.prepared`: models that travel with their plans and packed weights."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import pplconv
+from pplconv.sharing import OtherPacking, Prepared, prepared
+
+
+def conv_and_input(rng):
+    shape = (1, 24, 20, 18)
+    weight = rng.standard_normal((32, 24, 3, 3)).astype(np.float32)
+    conv = pplconv.Conv2d(weight, np.ones(32, np.float32), padding=1, input_shape=shape)
+    return conv, rng.standard_normal(shape).astype(np.float32)
+
+
+def linear_and_input(rng):
+    weight = rng.standard_normal((40, 24)).astype(np.float32)
+    linear = pplconv.Linear(weight, activation="silu", input_shape=(5, 24))
+    return linear, rng.standard_normal((5, 24)).astype(np.float32)
+
+
+MODELS = pytest.mark.parametrize("make", [conv_and_input, linear_and_input])
+
+
+@pytest.fixture
+def plans_made(monkeypatch):
+    """Each call of the planner, by the problem."""
+    made = []
+    make_plan = pplconv.planner.make_plan
+
+    def noting(problem, **settings):
+        made.append(problem)
+        return make_plan(problem, **settings)
+
+    monkeypatch.setattr(pplconv.planner, "make_plan", noting)
+    return made
+
+
+@MODELS
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_model_arrives_ready(make, protocol, rng, plans_made):
+    model, x = make(rng)
+    expected = model(x)
+    sent = pickle.dumps(prepared(model, threads=1), protocol)
+    assert len(sent) > 1.9 * model.weight.nbytes, "weights and packed weights"
+    del plans_made[:]
+    arrived = pickle.loads(sent)
+    assert isinstance(arrived, Prepared)
+    there = arrived.model()
+    assert type(there) is type(model) and repr(there) == repr(model)
+    assert there(x).tobytes() == expected.tobytes()
+    assert not plans_made, "plans went along"
+    # Passed on once more, as an actor that keeps a model does.
+    again = pickle.loads(pickle.dumps(arrived, protocol)).model()
+    assert again(x).tobytes() == expected.tobytes()
+
+
+@MODELS
+def test_memory_is_used_where_it_arrives(make, rng):
+    model, x = make(rng)
+    expected = model(x)
+    kept = prepared(model, threads=1)
+    buffers = []
+    stream = pickle.dumps(kept, 5, buffer_callback=buffers.append)
+    assert len(stream) < 20_000
+    assert sum(buffer.raw().nbytes for buffer in buffers) > 1.9 * model.weight.nbytes
+    assert kept.nbytes == pytest.approx(
+        len(stream) + sum(buffer.raw().nbytes for buffer in buffers), abs=2_000
+    )
+    rooms = []
+    for buffer in buffers:
+        rooms.append(pplconv.empty_aligned((buffer.raw().nbytes,), np.uint8))
+        rooms[-1][:] = np.frombuffer(buffer.raw(), np.uint8)
+    there = pickle.loads(stream, buffers=rooms).model()
+    assert there(x).tobytes() == expected.tobytes()
+    for room in rooms:
+        room[:] = 0
+    assert there(x).tobytes() != expected.tobytes(), "nothing else holds its weights"
+
+
+def test_memory_that_begins_anywhere_is_copied_to_cache_lines(rng):
+    model, x = conv_and_input(rng)
+    buffers = []
+    stream = pickle.dumps(prepared(model, threads=1), 5, buffer_callback=buffers.append)
+    rooms = []
+    for buffer in buffers:
+        data = buffer.raw()
+        room = pplconv.empty_aligned((data.nbytes + 1,), np.uint8)[1:]
+        room[:] = np.frombuffer(data, np.uint8)
+        rooms.append(room)
+    there = pickle.loads(stream, buffers=rooms).model()
+    for room in rooms:
+        room[:] = 0
+    assert there(x).tobytes() == model(x).tobytes()
+
+
+def test_models_inside_other_objects_are_prepared_too(rng, plans_made):
+    conv, x = conv_and_input(rng)
+    linear, rows = linear_and_input(rng)
+    sent = pickle.dumps(prepared({"conv": conv, "parts": [linear, conv]}, threads=1))
+    del plans_made[:]
+    there = pickle.loads(sent).model()
+    assert there["conv"] is there["parts"][1]
+    assert there["conv"](x).tobytes() == conv(x).tobytes()
+    assert there["parts"][0](rows).tobytes() == linear(rows).tobytes()
+    assert not plans_made
+
+
+def test_the_team_is_that_of_the_other_process(rng):
+    weight = rng.standard_normal((64, 64, 3, 3)).astype(np.float32)
+    shape = (1, 64, 56, 56)
+    free = pplconv.Conv2d(weight, padding=1, input_shape=shape)
+    own = pplconv.Conv2d(weight, padding=1, input_shape=shape, threads=2)
+    assert prepared(free, threads=3).model().plan_for(shape).threads == 3
+    assert prepared(own, threads=3).model().plan_for(shape).threads == 2
+    with pplconv.runtime.team(4):
+        kept = prepared(free)
+    assert kept.model().plan_for(shape).threads == 4
+
+
+def test_packs_of_another_instruction_set_are_refused(rng, monkeypatch):
+    model, x = conv_and_input(rng)
+    isa = model.plan_for(x.shape).isa
+    sent = pickle.dumps(prepared(model, threads=1))
+    other = pickle.dumps(prepared(model, threads=1)).replace(
+        pplconv.__version__.encode(), b"0" * len(pplconv.__version__)
+    )
+    with pytest.raises(OtherPacking, match=r"packed weights are of pplconv 0+ with .* has pplconv"):
+        pickle.loads(other).model()
+    if isa == "portable":
+        return  # there is no lower one
+    monkeypatch.setenv("PPLCONV_MAX_ISA", "portable")
+    arrived = pickle.loads(sent)
+    with pytest.raises(OtherPacking, match=f"with {isa} on .* has pplconv .* with portable on"):
+        arrived.model()
+    monkeypatch.delenv("PPLCONV_MAX_ISA")
+    assert arrived.model()(x).tobytes() == model(x).tobytes()
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2", True])
+def test_a_team_that_is_none_is_refused(threads, rng):
+    with pytest.raises((TypeError, ValueError), match="threads"):
+        prepared(linear_and_input(rng)[0], threads=threads)
+
+
+def test_it_says_what_it_is(rng):
+    text = repr(prepared(conv_and_input(rng)[0], threads=1))
+    assert text.startswith("<Prepared: ") and pplconv.__version__ in text
