@@ -81,37 +81,15 @@ static void transpose_matrix(const struct matrix *m) {
     }
 }
 
-/* Two lines of src, element by element in turn. */
-static void alternate(const struct matrix *m) {
-    const element *even = (const element *)m->src;
-    const element *odd = (const element *)(m->src + m->src_cs);
-    element *dst = (element *)m->dst;
-    vector_bits low, high;
-    for (int i = 0; i < LANES; i++) {
-        low[i] = i / 2 + i % 2 * LANES;
-        high[i] = low[i] + LANES / 2;
-    }
-    int64_t i = 0;
-    for (; i + LANES <= m->rows; i += LANES) {
-        const vector a = *(const unaligned_vector *)(even + i);
-        const vector b = *(const unaligned_vector *)(odd + i);
-        *(unaligned_vector *)(dst + 2 * i) = shuffle(a, b, low);
-        *(unaligned_vector *)(dst + 2 * i + LANES) = shuffle(a, b, high);
-    }
-    const struct matrix rest = {
-        m->src + i * SIZE, m->dst + 2 * i * SIZE, SIZE, m->src_cs, 2 * SIZE, SIZE, m->rows - i, 2};
-    copy_elements(&rest);
-}
-
-/* Three lines of src, element by element in turn: planes of colours as pixels. */
-static void take_turns(const struct matrix *m) {
+/* Two or three lines of src, element by element in turn: planes of colours as pixels. */
+INLINE void take_turns(const struct matrix *m, int lines) {
     const char *src = m->src;
     element *dst = (element *)m->dst;
     /* Of the first two lines, and then of the third among them; for each vector of the result. */
     vector_bits two[3], third[3];
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < lines; k++) {
         for (int i = 0; i < LANES; i++) {
-            const int line = (k * LANES + i) % 3, at = (k * LANES + i) / 3;
+            const int line = (k * LANES + i) % lines, at = (k * LANES + i) / lines;
             two[k][i] = line == 1 ? LANES + at : at;
             third[k][i] = line == 2 ? LANES + at : i;
         }
@@ -120,13 +98,16 @@ static void take_turns(const struct matrix *m) {
     for (; i + LANES <= m->rows; i += LANES) {
         const vector a = *AT_CONST(unaligned_vector, src, i * SIZE);
         const vector b = *AT_CONST(unaligned_vector, src, i * SIZE + m->src_cs);
-        const vector c = *AT_CONST(unaligned_vector, src, i * SIZE + 2 * m->src_cs);
-        UNROLL for (int k = 0; k < 3; k++)
-            *(unaligned_vector *)(dst + 3 * i + k * LANES) =
-                shuffle(shuffle(a, b, two[k]), c, third[k]);
+        vector c = b;
+        if (lines == 3) c = *AT_CONST(unaligned_vector, src, i * SIZE + 2 * m->src_cs);
+        UNROLL for (int k = 0; k < lines; k++) {
+            vector mixed = shuffle(a, b, two[k]);
+            if (lines == 3) mixed = shuffle(mixed, c, third[k]);
+            *(unaligned_vector *)(dst + lines * i + k * LANES) = mixed;
+        }
     }
-    const struct matrix rest = {src + i * SIZE, m->dst + 3 * i * SIZE, SIZE, m->src_cs, 3 * SIZE,
-                                SIZE,           m->rows - i,           3};
+    const struct matrix rest = {src + i * SIZE, m->dst + lines * i * SIZE, SIZE,        m->src_cs,
+                                lines * SIZE,   SIZE,                      m->rows - i, lines};
     copy_elements(&rest);
 }
 
@@ -152,9 +133,9 @@ static void copy(struct matrix m) {
     } else if (m.src_cs == 0) {
         fill_rows(&m);
     } else if (m.src_rs == SIZE && m.columns == 2 && m.dst_rs == 2 * SIZE) {
-        alternate(&m);
+        take_turns(&m, 2);
     } else if (m.src_rs == SIZE && m.columns == 3 && m.dst_rs == 3 * SIZE) {
-        take_turns(&m);
+        take_turns(&m, 3);
     } else if (m.src_rs == SIZE && m.rows > 1) {
         transpose_matrix(&m);
     } else {

@@ -6,12 +6,12 @@ are chosen beforehand; what comes in and goes out are the caller's arrays. Phase
 form one list for the team, so that a step costs a wait for the others and nothing else.
 """
 
-from cpython.buffer cimport PyBUF_ND, PyBuffer_FillInfo
+from cpython.buffer cimport PyBuffer_FillInfo
 from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
 from pplconv.api.prepared cimport Activation, PackedWeights, Prepared
-from pplconv.memory.arrays cimport View, hold, release
+from pplconv.memory.arrays cimport address_of
 from pplconv.memory.workspace cimport borrow, give_back
 from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.finish cimport Finish
@@ -27,17 +27,6 @@ cdef extern from "pplconv_schedules.h" nogil:
 cdef enum:
     LINE = 64
     MOST_EXTERNALS = 256
-
-
-cdef const char *address_of(object array, int64_t *size) except? NULL:
-    """Where a contiguous array lies; it stays there while the array lives."""
-    cdef View view
-    cdef const char *data
-    view.held = False
-    hold(array, &view, PyBUF_ND)
-    data, size[0] = <const char *> view.buffer.buf, view.buffer.len
-    release(&view)
-    return data
 
 
 cdef inline char *at(const Place *place, char *const *bases) noexcept nogil:

@@ -46,3 +46,4 @@ cdef int hold_out(object out, tuple shape, const int64_t *dims, int ndim, object
 cdef int check_overlap(object out, const View *out_view, object other, const View *other_view,
                        str name) except -1
 cdef object new_array(tuple shape, object dtype)
+cdef const char *address_of(object array, int64_t *size) except? NULL

@@ -237,3 +237,16 @@ def empty_aligned(shape, dtype=np.float32):
     if any(size < 0 for size in shape):
         raise ValueError(f"shape must not be negative, got {shape}")
     return aligned(shape, dtype, math.prod(shape) * dtype.itemsize)
+
+
+cdef const char *address_of(object array, int64_t *size) except? NULL:
+    """Where a contiguous array lies, and its bytes if asked; it stays there while it lives."""
+    cdef View view
+    cdef const char *data
+    view.held = False
+    hold(array, &view, PyBUF_ND)
+    data = <const char *> view.buffer.buf
+    if size != NULL:
+        size[0] = view.buffer.len
+    release(&view)
+    return data

@@ -63,16 +63,16 @@ class Kept(NamedTuple):
 
     Parameters
     ----------
-    constant : ndarray
+    constant : ndarray or ScaledTensor
         What they are of; it keeps its place in memory so.
-    weight : ndarray
-        The weights before packing, contiguous.
+    weight : ndarray or None
+        The weights before packing, contiguous; None if nobody reads them any more.
     packed : PackedWeights or buffer
         Another process's are bytes until a plan asks for them.
     """
 
-    constant: Array
-    weight: Array
+    constant: Array | ScaledTensor
+    weight: Array | None
     packed: Any
 
 
@@ -229,7 +229,7 @@ class Builder:
             Their format.
         prepared : Prepared
             A plan with this packing.
-        weight : ndarray
+        weight : ndarray or ScaledTensor
             The part, before packing.
         """
         constant, *which = part

@@ -112,7 +112,9 @@ def _size(value: ir.Value) -> int | None:
         return int(value.const_value.nbytes)
     if value.shape is None or not value.shape.is_static():
         return None
-    width = 8 if value.dtype is None or value.dtype == ir.DataType.STRING else value.dtype.itemsize
+    width = 8.0
+    if value.dtype not in (None, ir.DataType.STRING, ir.DataType.UNDEFINED):
+        width = value.dtype.itemsize
     size: int = math.ceil(math.prod(value.shape.numpy()) * width)
     return size
 

@@ -5,11 +5,10 @@ A scale and an offset of each channel, and an array that is added, while a block
 `complete` in ``base.pxd``.
 """
 
-from cpython.buffer cimport PyBUF_ND
 from libc.string cimport memset
 
 from pplconv._kernels cimport PPLCONV_DO_ADD, PPLCONV_DO_MULTIPLY, PPLCONV_DO_MULTIPLY_ADD
-from pplconv.memory.arrays cimport View, hold, release
+from pplconv.memory.arrays cimport address_of
 
 import numpy as np
 
@@ -21,17 +20,6 @@ cdef enum:
     SCALE = 1
     OFFSET = 2
     AFTER = 3
-
-
-cdef const char *address_of(object array) except NULL:
-    """Where an array lies; it stays there while the array lives."""
-    cdef View view
-    cdef const char *data
-    view.held = False
-    hold(array, &view, PyBUF_ND)
-    data = <const char *> view.buffer.buf
-    release(&view)
-    return data
 
 
 cdef class Finish:
@@ -65,11 +53,11 @@ cdef class Finish:
         memset(&self.code, 0, sizeof(self.code))
         self.count = 1 if self.channels > 0 else 0
         if self.arrays[0] is not None:
-            self.scale = address_of(self.arrays[0])
+            self.scale = address_of(self.arrays[0], NULL)
             self.code[0].op = PPLCONV_DO_MULTIPLY
             self.code[0].b = SCALE
         if self.arrays[1] is not None:
-            self.offset = address_of(self.arrays[1])
+            self.offset = address_of(self.arrays[1], NULL)
             self.code[0].op = PPLCONV_DO_ADD
             self.code[0].b = OFFSET
         if self.scale != NULL and self.offset != NULL:

@@ -104,6 +104,13 @@ def plant(what: str) -> None:
         np.ones(1 << 32, np.uint8)
 
 
+def peak_bytes() -> int:
+    """Most memory of this program; what ``getrusage`` says begins with that of who started it."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (found,) = (line.split()[1] for line in lines if line.startswith("VmHWM:"))
+    return int(found) << 10
+
+
 def main() -> None:
     """Go through seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -144,8 +151,7 @@ def main() -> None:
             })  # fmt: skip
         slowest = max(slowest, (time.process_time() - begin, seed))
     signal.setitimer(signal.ITIMER_PROF, 0)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    json.dump({"outcomes": outcomes, "findings": findings, "slowest": slowest, "peak": peak},
+    json.dump({"outcomes": outcomes, "findings": findings, "slowest": slowest, "peak": peak_bytes()},
               sys.stdout)  # fmt: skip
 
 
