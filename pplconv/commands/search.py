@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -15,6 +15,7 @@ from ..api import arguments
 from ..epilogue import COST_CLASSES
 from ..numerics import TYPES
 from ..problem import LAYOUTS, ConvProblem, Problem
+from .inputs import add_shapes, random_feed
 from .layers import read_layers
 from .progress import Progress
 
@@ -26,8 +27,10 @@ Time ways to compute each layer, and remember the best for every later plan.
 A layer is written as oneDNN's benchdnn writes it: mb1ic64ih56oc64oh56kh3ph1, maybe with a name
 behind it, n"net:layer". A fully connected layer (Linear) is written m64n512k256: 64 rows of 256
 elements, 512 features out. SHAPES are such layers, or files with one in each line, blank lines and
-lines that begin with # left out. What was found before is kept unless --again is given, so a
-search that was interrupted goes on where it was."""
+lines that begin with # left out; or ONNX files: all plans that the network makes for one run, in
+its layouts, with its epilogues, and with weights that are in no cache. Sizes that it leaves open
+are said with --shape. What was found before is kept unless --again is given, so a search that was
+interrupted goes on where it was."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,9 @@ class _Job:
     name: str
     problem: Problem
     threads: int
+    epilogue: str
+    cold: bool
+    algorithm: str = "auto"
 
     def __str__(self) -> str:
         team = "1 thread" if self.threads == 1 else f"{self.threads} threads"
@@ -47,7 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Describe the command line of the search to `parser`."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = DESCRIPTION
-    parser.add_argument("shapes", nargs="+", metavar="SHAPES", help="layers, or files of layers")
+    parser.add_argument(
+        "shapes", nargs="+", metavar="SHAPES", help="layers, files of layers, or ONNX files"
+    )
+    add_shapes(parser)
     parser.add_argument(
         "--layout",
         type=_layouts,
@@ -117,7 +126,12 @@ def run(options: argparse.Namespace) -> int:
     """
     try:
         jobs = _jobs(options)
-    except (OSError, ValueError) as error:  # a name, a line, a setting: the user's to mend
+    except (
+        ImportError,
+        OSError,
+        TypeError,
+        ValueError,
+    ) as error:  # a name, a line, a setting: the user's to mend
         _complain(error)
         return 2
     progress = Progress(sys.stderr)
@@ -164,13 +178,15 @@ def _search(
         tolerance = planner.default_tolerance()
     if not isinstance(job.problem, ConvProblem):
         tolerance = 0.0  # as a `Linear` asks
-    request = planner.Request(job.problem, tolerance=tolerance, threads=job.threads)
+    request = planner.Request(
+        job.problem, algorithm=job.algorithm, tolerance=tolerance, threads=job.threads
+    )
     return planner.plan_problem(
         request,
         search=options.search,
         search_seconds=options.seconds,
-        search_context="cold" if options.cold else "hot",
-        epilogue=options.epilogue,
+        search_context="cold" if job.cold else "hot",
+        epilogue=job.epilogue,
         again=options.again,
         progress=lambda share, text: progress.update(
             (done + share) / total, f"{done + 1}/{total} {job}: {text}"
@@ -237,19 +253,49 @@ def _name(plan: planner.Plan) -> str:
 def _jobs(options: argparse.Namespace) -> list[_Job]:
     """Everything that is to be searched, in the order of the command line."""
     around = planner.default_context(options.dtype)
-    jobs = []
-    for name, problem in read_layers(options.shapes, options.dtype):
-        if not isinstance(problem, ConvProblem):
-            jobs += [_Job(name, problem, n) for n in options.threads or [around.threads]]
+    teams = options.threads or [around.threads]
+    jobs: list[_Job] = []
+    for text in options.shapes:
+        if text.lower().endswith(".onnx"):
+            jobs += _of_network(text, options, teams)
             continue
-        for layout in options.layout:
-            block = around.lanes if layout == "NCHWc" else 0
-            full = replace(problem, layout=layout, block=block)
-            arguments.check_sizes(full)
-            jobs += [_Job(name, full, n) for n in options.threads or [around.threads]]
+        for name, problem in read_layers([text], options.dtype):
+            for full in _in_layouts(problem, options.layout, around.lanes):
+                jobs += [_Job(name, full, n, options.epilogue, options.cold) for n in teams]
     if not jobs:
         raise ValueError("no layer in any of the files")
     return jobs
+
+
+def _in_layouts(problem: Problem, layouts: list[str], lanes: int) -> Iterator[Problem]:
+    if not isinstance(problem, ConvProblem):
+        yield problem
+        return
+    for layout in layouts:
+        full = replace(problem, layout=layout, block=lanes if layout == "NCHWc" else 0)
+        arguments.check_sizes(full)
+        yield full
+
+
+def _of_network(path: str, options: argparse.Namespace, teams: list[int]) -> list[_Job]:
+    """All searches of a network, for each team."""
+    from ..network.session import InferenceSession
+    from ..network.tuning import searches
+
+    if options.dtype != "f32" or options.layout != ["NCHW"]:
+        raise ValueError(f"{path}: types and layouts are the network's own, not options")
+    tolerance = {} if options.tolerance is None else {"tolerance": options.tolerance}
+    jobs = []
+    for threads in teams:
+        session = InferenceSession(path, threads=threads, **tolerance)
+        inputs = random_feed(session.get_inputs(), dict(options.shape))
+        for found in searches(session, inputs):
+            jobs.append(_Job(
+                str(found.problem), found.problem, found.threads or threads, found.epilogue, True,
+                found.algorithm,
+            ))  # fmt: skip
+    # Small steps may have the same team whatever is asked for.
+    return list(dict.fromkeys(jobs))
 
 
 def _say(progress: Progress, message: object) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from .copying import copy_step
 from .scaling import ScaledTensor
 from .storage import Array, Buffer, Shape, Step, Value, channels_last, constant_value, strides_of
 from .values import all_finite
+
+if TYPE_CHECKING:
+    from ..planner.racing import Progress
 
 
 class Values(dict[str, Value]):
@@ -89,7 +92,9 @@ class Builder:
     packed : dict
         Packed weights that programs of a session share: `Kept`, by constant, part and packing.
     planned : dict
-        Plans of convolutions, by problem, algorithm and epilogue.
+        Plans of convolutions, by problem, algorithm, epilogue and threads.
+    progress : callable, optional
+        Gives what the search for a problem's plan reports to, which its text says.
     used : set
         Keys of those that this program uses.
     finite : dict
@@ -100,10 +105,15 @@ class Builder:
     isa: str
     packed: dict[Any, Any] = field(default_factory=dict)
     planned: dict[Any, tuple[planner.Plan, dict[str, Any]]] = field(default_factory=dict)
+    progress: Callable[[str], Progress] | None = None
     used: set[Any] = field(default_factory=set)
     finite: dict[Any, bool] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     values: Values = field(default_factory=Values)
+    # Images that are computed with their channels in planes.
+    planes: frozenset[str] = frozenset()
+    # Copies that lie otherwise, by what they are copies of.
+    relaid: dict[Any, tuple[Value, Value]] = field(default_factory=dict)
     # Where results are wanted: parts of joined arrays, and outputs of the network.
     wanted: dict[str, Value] = field(default_factory=dict)
 
@@ -163,9 +173,17 @@ class Builder:
         known = value.constant
         if known is not None and order is None:
             return constant_value(known)
-        copied = self.new(value.shape, value.dtype, order)
-        self.copy(value, copied, [])
-        return copied
+        key = id(value.buffer), value.offset, value.shape, value.strides, order and tuple(order)
+        if key not in self.relaid:
+            copied = self.new(value.shape, value.dtype, order)
+            self.copy(value, copied, [])
+            # The value keeps its buffer, and with it the key.
+            self.relaid[key] = value, copied
+        return self.relaid[key][1]
+
+    def order(self, name: str, rank: int) -> Shape:
+        """Dimensions of a result from the outermost to the innermost, where nothing else counts."""
+        return tuple(range(rank)) if rank != 4 or name in self.planes else channels_last(4)
 
     def pixels(self, value: Value) -> Value:
         """Give images whose channels are neighbours, with any gap between pixels."""
@@ -191,8 +209,14 @@ class Builder:
                 problem, algorithm=algorithm, tolerance=settings.tolerance,
                 threads=settings.threads, search=settings.search, search_context="cold",
                 epilogue=epilogue, max_workspace=settings.max_workspace,
+                progress=self.progress(str(problem)) if self.progress is not None else None,
             )  # fmt: skip
         return self.planned[key]
+
+    def least_cycles(self, problem: Any) -> float:
+        """Estimate the best plan's cycles on one thread, with weights that are in no cache."""
+        settings = self.settings
+        return planner.least_cycles(problem, settings.tolerance, settings.max_workspace)
 
     def all_finite(self, part: tuple[Any, ...], weight: Array | ScaledTensor) -> bool:
         """Tell whether a part of a constant has finite numbers only; it is read once.

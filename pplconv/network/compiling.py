@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -19,16 +19,22 @@ from . import arena
 from .builder import Builder, Settings
 from .fusion import Chain, chains, written
 from .host import host_step, run_host
+from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
 from .operators import OPERATORS
-from .operators.convolution import emit_code
-from .operators.movement import order_of, plan_concats, plan_views
+from .operators.convolution import prices
+from .operators.elementwise import emit_code
+from .operators.movement import plan_concats, plan_views
 from .operators.unfused import unfused
 from .opsets import OPSET
+from .progress import in_parts
 from .refusals import check_lengths
 from .storage import Array, Buffer, Shape, Step, Value, strides_of
 from .team import with_team
 from .tensors import release_files
+
+if TYPE_CHECKING:
+    from ..planner.racing import Progress
 
 
 @dataclass(eq=False)
@@ -49,6 +55,8 @@ class Compiled:
         Keys of its packed weights among those of the session.
     model : onnx_ir.Model
         What it was made of.
+    planned : dict
+        Plans of its convolutions, as `Builder.planned`.
     """
 
     program: Program
@@ -58,6 +66,7 @@ class Compiled:
     outputs: list[tuple[str, Shape, np.dtype[Any]]]
     packed: frozenset[Any]
     model: ir.Model
+    planned: dict[Any, Any]
 
     def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
         """Run on the caller's arrays: inputs, then outputs, all contiguous.
@@ -111,6 +120,7 @@ def compile_model(
     settings: Settings,
     packed: dict[Any, Any] | None = None,
     planned: dict[Any, Any] | None = None,
+    progress: Progress | None = None,
 ) -> Compiled:
     """Make the program of a specialised model.
 
@@ -124,6 +134,8 @@ def compile_model(
         Packed weights of other programs of the same model.
     planned : dict, optional
         Plans to take, where they serve; receives all that are made.
+    progress : callable, optional
+        Told the share that is done, and a text, while plans are searched.
     """
     graph = graph_of(model)
     most = planner.share(settings.threads)
@@ -132,6 +144,7 @@ def compile_model(
     builder = Builder(
         with_team(settings, graph), isa, packed if packed is not None else {},
         planned if planned is not None else {},
+        in_parts(progress, graph) if progress is not None else None,
     )  # fmt: skip
     builder.values.constants = graph.constants
     for number, name in enumerate(graph.inputs):
@@ -139,9 +152,14 @@ def compile_model(
     for number, name in enumerate(graph.outputs):
         if name not in {*graph.constants, *graph.inputs, *builder.wanted}:
             builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
+    items = chains(graph)
+    builder.planes = in_planes(
+        graph, items, lambda node: prices(node, builder, graph),
+        lambda name: planner.turning_cycles(graph.shapes[name], graph.dtypes[name].itemsize),
+    )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
-    for item in chains(graph):
+    for item in items:
         if isinstance(item, Chain):
             _lower_chain(item, builder, graph)
         else:
@@ -206,7 +224,7 @@ def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
     shape, dtype = graph.shapes[name], graph.dtypes[name]
     program = written(chain, graph)
     inputs = [(builder.values[read], number) for read, number in program.inputs]
-    order = _order(shape, [value for value, _ in inputs])
+    order = _order(builder.order(name, len(shape)), shape, [value for value, _ in inputs])
     y = builder.target(name, shape, dtype, order)
     kind = "+".join(node.op for node in chain.nodes)
     emit_code(
@@ -221,12 +239,14 @@ def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
     builder.deliver(name, y)
 
 
-def _order(shape: Shape, inputs: Sequence[Value]) -> Shape:
-    """Dimensions from outside to inside, as the inputs of this shape lie."""
-    for value in inputs:
-        if value.shape == shape and value.constant is None:
-            return value.order
-    return order_of(shape)
+def _order(wanted: Shape, shape: Shape, inputs: Sequence[Value]) -> Shape:
+    """Dimensions from outside to inside: as wanted if an input lies so, else as the first does."""
+    found = [value for value in inputs if value.shape == shape and value.constant is None]
+    if not found or any(
+        value.lies_as(strides_of(shape, value.dtype.itemsize, wanted)) for value in found
+    ):
+        return wanted
+    return found[0].order
 
 
 def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int) -> Compiled:
@@ -249,7 +269,7 @@ def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int) -> Com
 
     return Compiled(
         program, steps, native, told(graph.inputs), told(graph.outputs), frozenset(builder.used),
-        model,
+        model, builder.planned,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +70,9 @@ class InferenceSession:
         Bytes of scratch of each convolution.
     fallback : bool, optional
         Whether `onnx.reference` may run operators that pplconv does not know.
+    progress : callable, optional
+        Called with the share that is done and a text while plans are searched, which is when inputs
+        of new shapes come. What has been found is kept if it raises. It does not travel in pickles.
 
     Raises
     ------
@@ -94,7 +97,10 @@ class InferenceSession:
         search: str = "estimate",
         max_workspace: int | None = None,
         fallback: bool = False,
+        progress: Callable[[float, str], None] | None = None,
     ) -> None:
+        if progress is not None and not callable(progress):
+            raise TypeError(f"progress must be callable, got {type(progress).__name__}")
         if precision not in ("auto", "fp32", "fp16"):
             raise ValueError(f'precision must be "auto", "fp32" or "fp16", got {precision!r}')
         checked = arguments.check_tolerance(tolerance)
@@ -106,10 +112,13 @@ class InferenceSession:
         prepared = prepare(load(model))
         check_operators(prepared.model.graph, fallback)
         self._fallback = bool(fallback)
-        self._begin(prepared)
+        self._begin(prepared, progress)
 
-    def _begin(self, prepared: Prepared) -> None:
+    def _begin(
+        self, prepared: Prepared, progress: Callable[[float, str], None] | None = None
+    ) -> None:
         """Be a session of a prepared model, without programs."""
+        self._progress = progress
         self._model = prepared.model
         self._fired = prepared.fired
         self._lock = ForkableLock()
@@ -237,7 +246,9 @@ class InferenceSession:
             found = self._programs.get(key)
             if found is None:
                 special = specialize(self._model, shapes, constants)
-                compiled = compile_model(special.model, self._settings, self._packed)
+                compiled = compile_model(
+                    special.model, self._settings, self._packed, progress=self._progress
+                )
                 fired = {**self._fired}
                 for rule, outputs in special.fired.items():
                     fired[rule] = [*fired.get(rule, []), *outputs]

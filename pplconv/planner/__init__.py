@@ -4,6 +4,7 @@
 ``plan.py``          `Plan`, the frozen answer
 ``planning.py``      `make_plan`: wisdom first, else the estimate or a search
 ``estimating.py``    candidates, ranked by the cost model
+``pricing.py``        least costs, for choices between plans
 ``target.py``        `Target`: machine and kernels that plans are made for, if not this process's
 ``searching.py``     candidates, measured
 ``racing.py``        how measuring goes: turns, time, and who wins
@@ -34,6 +35,7 @@ from .planning import (
     make_plan,
     plan_problem,
 )
+from .pricing import least_cycles, turning_cycles
 from .target import Target
 
 __all__ = [
@@ -50,10 +52,12 @@ __all__ = [
     "check_search_context",
     "default_context",
     "default_tolerance",
+    "least_cycles",
     "make_cheapest_plan",
     "make_plan",
     "paying_team",
     "plan_problem",
     "share",
     "team_size",
+    "turning_cycles",
 ]

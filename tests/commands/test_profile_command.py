@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pplconv import __main__ as command
-from pplconv.commands import profile as profiling
+from pplconv.commands.inputs import _shape, random_feed
 from pplconv.network.session import InferenceSession, NodeArg
 
 SHAPE = "--shape=x=1,3,16,16"
@@ -78,9 +78,9 @@ def test_images_without_rows_have_a_page(arguments, tmp_path):
 
 
 def test_words_that_are_a_shape():
-    assert profiling._shape("x=1,3,640,640") == ("x", (1, 3, 640, 640))
-    assert profiling._shape("a=b=7") == ("a=b", (7,))
-    assert profiling._shape("x=") == ("x", ())  # a scalar has no sizes
+    assert _shape("x=1,3,640,640") == ("x", (1, 3, 640, 640))
+    assert _shape("a=b=7") == ("a=b", (7,))
+    assert _shape("x=") == ("x", ())  # a scalar has no sizes
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_inputs_of_all_types():
         NodeArg("d", [], "tensor(bool)"),
         NodeArg("e", [2], "tensor(float16)"),
     ]
-    feed = profiling.random_feed(inputs, {"b": (7, 4)})
+    feed = random_feed(inputs, {"b": (7, 4)})
     assert {name: (x.shape, x.dtype.name) for name, x in feed.items()} == {
         "a": ((2, 3), "float32"),
         "b": ((7, 4), "float64"),

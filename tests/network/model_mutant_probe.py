@@ -151,8 +151,8 @@ def main() -> None:
             })  # fmt: skip
         slowest = max(slowest, (time.process_time() - begin, seed))
     signal.setitimer(signal.ITIMER_PROF, 0)
-    json.dump({"outcomes": outcomes, "findings": findings, "slowest": slowest, "peak": peak_bytes()},
-              sys.stdout)  # fmt: skip
+    told = {"outcomes": outcomes, "findings": findings, "slowest": slowest, "peak": peak_bytes()}
+    json.dump(told, sys.stdout)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """What each operator becomes: steps, or views of what is there.
 
 ==================  ==============================================================================
-``convolution``     Conv, fused nodes included; what follows the sums
+``convolution``     Conv, fused nodes included
+``epilogue``        what follows the sums of a convolution
 ``transposed``      ConvTranspose as several convolutions
 ``linear``          products with matrices that are known beforehand
 ``products``        products of two computed matrices

@@ -11,11 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..._kernels import MOST_REGISTERS
 from ...api.copying import TASK_BYTES
 from ...schedules.elementwise import MOST_DIMS, Elementwise
 from ..builder import Builder
 from ..collapse import Collapsed, broadcast_strides, collapse
 from ..storage import Array, Shape, Step, Value, constant_value, strides_of
+from .expressions import Code, assign
 
 NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
 NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
@@ -96,6 +98,45 @@ def emit_program(
     for (value, _), (wanted, _) in zip(own, outputs, strict=True):
         if value is not wanted:
             builder.copy(value, wanted, nodes)
+
+
+def emit_code(
+    builder: Builder,
+    y: Value,
+    code: Code,
+    inputs: list[tuple[Value, int]],
+    result: int,
+    kind: str,
+    nodes: list[str],
+) -> None:
+    """Add the step of a program of one result, whose results have numbers of their own."""
+    emit_outputs(builder, [(y, result)], code, inputs, kind, nodes)
+
+
+def emit_outputs(
+    builder: Builder,
+    outputs: list[tuple[Value, int]],
+    code: Code,
+    inputs: list[tuple[Value, int]],
+    kind: str,
+    nodes: list[str],
+) -> None:
+    """Add the step of a program whose results have numbers of their own."""
+    dtype = outputs[0][0].dtype
+    inputs = inputs + [
+        (constant_value(np.array(number, dtype)), register)
+        for (number, _), register in code.scalars.items()
+    ]
+    given = assign(
+        code.lines, [number for _, number in inputs], [number for _, number in outputs],
+        MOST_REGISTERS,
+    )  # fmt: skip
+    assert given is not None, "programs are kept small"
+    lines, place = given
+    emit_program(
+        builder, [(value, place[number]) for value, number in outputs],
+        [(value, place[number]) for value, number in inputs], lines, kind, nodes,
+    )  # fmt: skip
 
 
 def _alike(builder: Builder, value: Value, order: tuple[int, ...], filled: bool) -> Value:

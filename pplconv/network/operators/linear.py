@@ -10,8 +10,9 @@ import numpy as np
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, strides_of
-from .convolution import Epilogue, emit_convolution
+from .convolution import emit_convolution
 from .elementwise import NAMES
+from .epilogue import Epilogue
 
 
 def _emit(node: Node, builder: Builder, graph: Graph, matrix: Array, epilogue: Epilogue) -> None:

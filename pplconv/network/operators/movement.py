@@ -10,7 +10,7 @@ import numpy as np
 from ..builder import Builder
 from ..collapse import broadcast_strides
 from ..nodes import Graph, Node
-from ..storage import Shape, Value, channels_last, constant_value, strides_of
+from ..storage import Value, constant_value, strides_of
 
 
 def integers(name: str, graph: Graph) -> list[int] | None:
@@ -107,11 +107,6 @@ def serves_gather(node: Node, graph: Graph) -> bool:
     return -size <= int(graph.constants[node.inputs[1]]) < size
 
 
-def order_of(shape: Shape) -> Shape:
-    """How results of this shape lie where nothing speaks for another way."""
-    return channels_last(4) if len(shape) == 4 else tuple(range(len(shape)))
-
-
 def parts(node: Node, graph: Graph, whole: Value) -> list[tuple[str, Value]]:
     """Where the inputs of a Concat lie in its output."""
     axis = int(node.attributes["axis"]) % len(whole.shape)
@@ -150,7 +145,7 @@ def plan_concats(graph: Graph, builder: Builder) -> None:
         name = node.outputs[0]
         shape, dtype = graph.shapes[name], graph.dtypes[name]
         if name not in builder.wanted:
-            builder.wanted[name] = builder.new(shape, dtype, order_of(shape))
+            builder.wanted[name] = builder.new(shape, dtype, builder.order(name, len(shape)))
         for part, place in parts(node, graph, builder.wanted[name]):
             maker = made.get(part)
             if maker is None or part in builder.wanted or maker.op in VIEWS:
@@ -178,7 +173,7 @@ def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
     fill: Any = 0
     if len(node.inputs) > 2 and node.inputs[2]:
         fill = graph.constants[node.inputs[2]].reshape(-1)[0]
-    y = builder.target(name, shape, dtype, order_of(shape))
+    y = builder.target(name, shape, dtype, builder.order(name, len(shape)))
     builder.copy(constant_value(np.array(fill, dtype)), y, [name])
     # Negative pads take elements away.
     skip = [max(-b, 0) for b in begins]

@@ -10,8 +10,9 @@ import numpy as np
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Shape, Value, constant_value
-from .convolution import Epilogue, emit_convolution, emit_outputs
-from .elementwise import NATIVE
+from .convolution import emit_convolution
+from .elementwise import NATIVE, emit_outputs
+from .epilogue import Epilogue
 from .expressions import Code
 
 GATES = {"LSTM": 4, "GRU": 3}

@@ -14,8 +14,7 @@ from ...schedules.rows import Rows
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Step, Value, constant_value, strides_of
-from .convolution import emit_code
-from .elementwise import NAMES, NATIVE
+from .elementwise import NAMES, NATIVE, emit_code
 from .expressions import Code
 from .movement import integers
 

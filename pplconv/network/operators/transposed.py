@@ -12,15 +12,9 @@ from ...api.phases import Axis, joined_kernel, phase_kernel, phases
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, channels_last, constant_value
-from .convolution import (
-    Epilogue,
-    emit_convolution,
-    emit_rest,
-    epilogue_of,
-    explicit_pads,
-    lies_in_pixels,
-)
+from .convolution import emit_convolution, explicit_pads, lies_in_pixels
 from .elementwise import NATIVE
+from .epilogue import Epilogue, emit_rest, epilogue_of
 
 # Fewer output channels than these leave much of a vector idle: then all places of a stride are
 # channels of one product, and are put in their places afterwards.

@@ -1,0 +1,83 @@
+"""Inputs of networks on command lines: shapes that are said there, and numbers at random."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ..network.interface import NodeArg
+
+_DTYPES = {"tensor(float)": "float32", "tensor(double)": "float64"}
+
+
+def add_shapes(parser: argparse.ArgumentParser) -> None:
+    """Describe ``--shape`` to `parser`, which gives pairs of a name and a shape."""
+    parser.add_argument(
+        "--shape", type=_shape, action="append", default=[], metavar="NAME=1,3,640,640",
+        help="shape of an input; once for each that has open sizes",
+    )  # fmt: skip
+
+
+def random_feed(
+    inputs: Sequence[NodeArg], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, np.ndarray[Any, Any]]:
+    """Make an array for each input: normal numbers, or zeros of types that are no floats.
+
+    Parameters
+    ----------
+    inputs : sequence of NodeArg
+        As the session lists them.
+    shapes : mapping of str to tuple of int
+        Shapes of those that have open sizes, and of any others.
+
+    Returns
+    -------
+    dict of str to ndarray
+
+    Raises
+    ------
+    ValueError
+        If a size is not known, or a shape is of no input.
+    """
+    names = [value.name for value in inputs]
+    for name in shapes:
+        if name not in names:
+            raise ValueError(f"--shape: the network has no input {name!r}, only {names}")
+    random = np.random.default_rng(0)
+    feed: dict[str, np.ndarray[Any, Any]] = {}
+    for value in inputs:
+        shape = shapes.get(value.name)
+        if shape is None:
+            known = tuple(size for size in value.shape if isinstance(size, int))
+            if len(known) != len(value.shape):
+                sizes = ",".join(
+                    str(size) if isinstance(size, int) else "?" for size in value.shape
+                )
+                raise ValueError(
+                    f"input {value.name!r} has open sizes: say --shape {value.name}={sizes} "
+                    "with a number for each ?"
+                )
+            shape = known
+        kind = value.type.removeprefix("tensor(").removesuffix(")")
+        dtype = np.dtype(_DTYPES.get(value.type, kind))
+        if dtype.kind == "f":
+            feed[value.name] = random.standard_normal(shape, np.float32).astype(dtype, copy=False)
+        else:
+            feed[value.name] = np.zeros(shape, dtype)
+    return feed
+
+
+def _shape(words: str) -> tuple[str, tuple[int, ...]]:
+    # Names may hold "=", sizes do not.
+    name, equals, sizes = words.rpartition("=")
+    parts = [part.strip() for part in sizes.split(",")] if sizes.strip() else []
+    if not equals or not name or not all(p.isascii() and p.isdigit() for p in parts):
+        raise argparse.ArgumentTypeError(f"{words!r}: expected a name and sizes, x=1,3,640,640")
+    shape = tuple(map(int, parts))
+    if any(size >= 1 << 31 for size in shape):
+        raise argparse.ArgumentTypeError(f"{words!r}: a size is beyond 2147483647")
+    return name, shape

@@ -1,0 +1,180 @@
+"""What follows the sums of a convolution: in registers, in L1, or as a pass of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ...api.activation import Activation, activation_of
+from ...schedules.finish import Finish
+from ..builder import Builder
+from ..nodes import Graph, Node
+from ..storage import Array, Value, constant_value
+from .elementwise import NAMES, emit_code
+from .expressions import Code
+
+# Activations that the loops of convolutions have; others follow in a pass of their own.
+STORED = ("", "relu", "clip", "leaky_relu", "prelu", "hardswish", "sigmoid", "silu")
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What follows the sums of a convolution.
+
+    Parameters
+    ----------
+    bias : ndarray or None
+        One for each output channel.
+    residual : Value or None
+        Added before the activation.
+    activation : str
+        As fused nodes name it.
+    parameters : list of float
+        Of the activation.
+    slope : ndarray or None
+        Of ``"prelu"``.
+    scale, offset : ndarray or None
+        One for each output channel, after the activation.
+    last : Value or None
+        Added at the end.
+    """
+
+    bias: Array | None = None
+    residual: Value | None = None
+    activation: str = ""
+    parameters: Sequence[float] = ()
+    slope: Array | None = None
+    scale: Array | None = None
+    offset: Array | None = None
+    last: Value | None = None
+
+    def as_clip(self, oc: int) -> tuple[Epilogue, float]:
+        """Write HardSigmoid as a clip of sums times a number: the epilogue, and the number."""
+        if self.activation != "hardsigmoid" or self.residual is not None:
+            return self, 1.0
+        alpha, beta = self.parameters
+        bias = np.zeros(oc, np.float32) if self.bias is None else self.bias
+        line = np.asarray(bias * bias.dtype.type(alpha) + bias.dtype.type(beta))
+        return replace(self, bias=line, activation="clip", parameters=(0.0, 1.0)), alpha
+
+    def described(self, oc: int) -> Activation | None:
+        """The activation for the loops; None if they have none such."""
+        if self.activation not in STORED:
+            return None
+        form: Any = self.activation or None
+        if self.activation in ("clip", "leaky_relu"):
+            form = (self.activation, *self.parameters)
+        elif self.activation == "prelu":
+            form = ("prelu", self.slope)
+        return activation_of(form, oc)
+
+
+def epilogue_of(node: Node, builder: Builder, graph: Graph) -> Epilogue:
+    """Read the epilogue of a node: a plain one has a bias at most."""
+    names = [*node.inputs, *[""] * 8][:8]
+    if not node.op.startswith("pplconv."):
+        names[3:] = [""] * 5
+
+    def known(name: str) -> Array | None:
+        return graph.constants[name] if name else None
+
+    def value(name: str) -> Value | None:
+        return builder.values[name] if name else None
+
+    return Epilogue(
+        known(names[2]), value(names[3]), node.attributes.get("activation", ""),
+        list(node.attributes.get("activation_parameters", [])), known(names[7]), known(names[4]),
+        known(names[5]), value(names[6]),
+    )  # fmt: skip
+
+
+def finish_of(epilogue: Epilogue, y: Value) -> tuple[Finish | None, Value | None, Epilogue]:
+    """Take out what the loops can do behind the activation, while a block is in L1.
+
+    Parameters
+    ----------
+    epilogue : Epilogue
+        Its residual and activation are the loops' own.
+    y : Value
+        The output.
+
+    Returns
+    -------
+    finish : Finish or None
+        For the step.
+    after : Value or None
+        What is added at the end.
+    rest : Epilogue
+        What a pass of its own has to do.
+    """
+    after = epilogue.last
+    if after is not None and not after.lies_as(y.strides):
+        after = None
+    scale, offset = epilogue.scale, epilogue.offset
+    if scale is None and offset is None and after is None:
+        return None, None, epilogue
+    channels = y.shape[1]
+    finish = Finish(
+        NAMES[y.dtype],
+        *(None if a is None else np.broadcast_to(a.reshape(-1), channels) for a in (scale, offset)),
+    )
+    rest = replace(epilogue, scale=None, offset=None)
+    return finish, after, replace(rest, last=None) if after is not None else rest
+
+
+def emit_rest(
+    builder: Builder, y: Value, epilogue: Epilogue, activate: bool, nodes: list[str]
+) -> None:
+    """Add the pass for what the loops do not have, if there is any."""
+    code = Code()
+    first = result = code.fresh()
+    inputs: list[tuple[Value, int]] = [(y, first)]
+
+    def channel(array: Array) -> int:
+        number = code.fresh()
+        inputs.append((constant_value(array.astype(y.dtype).reshape(1, -1, 1, 1)), number))
+        return number
+
+    def whole(value: Value) -> int:
+        number = code.fresh()
+        inputs.append((value, number))
+        return number
+
+    if activate and epilogue.residual is not None:
+        result = code.do("ADD", result, whole(epilogue.residual))
+    if activate and epilogue.activation:
+        result = _activated(code, result, epilogue, channel)
+    if epilogue.scale is not None and epilogue.offset is not None:
+        scale, offset = channel(epilogue.scale), channel(epilogue.offset)
+        result = code.do("MULTIPLY_ADD", result, scale, offset)
+    elif epilogue.scale is not None:
+        result = code.do("MULTIPLY", result, channel(epilogue.scale))
+    elif epilogue.offset is not None:
+        result = code.do("ADD", result, channel(epilogue.offset))
+    if epilogue.last is not None:
+        result = code.do("ADD", result, whole(epilogue.last))
+    if result == first:
+        return
+    emit_code(builder, y, code, inputs, result, "epilogue", nodes)
+
+
+def _activated(code: Code, x: int, epilogue: Epilogue, channel: Callable[[Array], int]) -> int:
+    """Write an activation as instructions."""
+    kind, parameters = epilogue.activation, epilogue.parameters
+    if kind in ("relu", "clip"):
+        low, high = parameters if kind == "clip" else (0.0, math.inf)
+        return code.do("CLIP", x, code.scalar(low), code.scalar(high))
+    if kind == "leaky_relu":
+        return code.do("SLOPE", x, code.scalar(parameters[0]))
+    if kind == "prelu":
+        assert epilogue.slope is not None
+        return code.do("SLOPE", x, channel(epilogue.slope))
+    if kind == "hardsigmoid":
+        alpha, beta = parameters
+        line = code.do("MULTIPLY_ADD", x, code.scalar(alpha), code.scalar(beta))
+        return code.do("CLIP", line, code.scalar(0.0), code.scalar(1.0))
+    return code.do({"hardswish": "HARDSWISH", "sigmoid": "SIGMOID", "silu": "SILU"}[kind], x)

@@ -1,0 +1,47 @@
+"""How far the searches for a network's plans are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from .nodes import Graph
+
+if TYPE_CHECKING:
+    from ..planner.racing import Progress
+
+__all__ = ["in_parts"]
+
+# Those that ask for plans.
+_PLANNED = {"Conv", "ConvTranspose", "GRU", "Gemm", "LSTM", "Linear", "MatMul"}
+
+
+def in_parts(progress: Progress, graph: Graph) -> Callable[[str], Progress]:
+    """Divide what is reported among the plans of a graph, one after the other.
+
+    Parameters
+    ----------
+    progress : callable
+        Told the share that is done of all, and a text.
+    graph : Graph
+        Its nodes ask for about one plan each, those of other types for none.
+
+    Returns
+    -------
+    callable
+        Gives, for the text of a plan, what its search reports to.
+    """
+    total = max(sum(n.op.removeprefix("pplconv.") in _PLANNED for n in graph.nodes), 1)
+    begun = 0
+
+    def part(text: str) -> Progress:
+        nonlocal begun
+        begun += 1
+        before = begun - 1
+
+        def tell(share: float, how: str) -> None:
+            progress(min((before + share) / total, 1.0), f"{before + 1}/{total} {text}: {how}")
+
+        return tell
+
+    return part

@@ -1,0 +1,49 @@
+"""The plans of a network, for searches that find better ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..problem import ConvProblem
+from .session import InferenceSession
+
+__all__ = ["Search", "searches"]
+
+
+@dataclass(frozen=True)
+class Search:
+    """One plan of a network.
+
+    Parameters
+    ----------
+    problem : ConvProblem
+        What is computed, in the network's layout.
+    algorithm : str
+        The only one that may, or ``"auto"``.
+    epilogue : str
+        Class of what follows the sums.
+    threads : int or None
+        Size of the team.
+    """
+
+    problem: ConvProblem
+    algorithm: str
+    epilogue: str
+    threads: int | None
+
+
+def searches(session: InferenceSession, inputs: Mapping[str, Any]) -> list[Search]:
+    """List the plans that a network needs, each once.
+
+    Parameters
+    ----------
+    session : InferenceSession
+        The network.
+    inputs : mapping of str to tuple of int or array_like
+        As `InferenceSession.plan_for` takes them.
+    """
+    session.plan_for(inputs)
+    compiled, _ = next(reversed(session._programs.values()))
+    return [Search(*key) for key in compiled.planned]

@@ -1,0 +1,61 @@
+"""What a convolution, or another way to lay out images, would cost: for choices between plans."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+from .. import config
+from ..algorithms import CoreModel
+from ..algorithms.core_model import CYCLES_PER_MICROSECOND
+from ..problem import Problem
+from .estimating import Request, default_context
+from .target import Target, here
+
+# Of an element that is transposed in blocks which L1 holds (0.29 to 0.78 on a Zen 5).
+TURN_CYCLES = 0.4
+
+
+@lru_cache(maxsize=1024)
+def _least_cycles(request: Request, settings: config.Settings, target: Target) -> float:
+    return request.ranked(1)[0].total
+
+
+def least_cycles(problem: Problem, tolerance: float, max_workspace: int | None) -> float:
+    """Estimate the cycles of the best way on one thread, with weights that are in no cache.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is to be computed.
+    tolerance : float
+        Error that may be spent.
+    max_workspace : int or None
+        Bound of the scratch, in bytes.
+
+    Returns
+    -------
+    float
+        Infinite if nothing serves the problem so.
+    """
+    request = Request(problem, "auto", tolerance, 1, max_workspace, cold=True)
+    try:
+        return _least_cycles(request, config.current(), here())
+    except ValueError:
+        return math.inf
+
+
+def turning_cycles(shape: tuple[int, ...], element: int) -> float:
+    """Estimate the cycles of bringing images from NCHW to NHWC, or back, on one thread.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        N, C, H, W.
+    element : int
+        Bytes of an element.
+    """
+    around = default_context("f64" if element == 8 else "f32")
+    count, size = math.prod(shape), element * math.prod(shape)
+    moved = 2 * size / CoreModel.of(around).far_rate(2 * size)
+    return CYCLES_PER_MICROSECOND + max(TURN_CYCLES * count, moved)

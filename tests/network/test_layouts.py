@@ -1,0 +1,121 @@
+"""The layouts that a network's images get: the cheapest ones, and what they are worth."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphs import Graph
+from pplconv.network import compiling
+from pplconv.network.min_cut import source_side
+from pplconv.network.session import InferenceSession
+from running import agree, referred
+
+
+def price(count: int, edges: list[tuple[int, int, float]], inside: set[int]) -> float:
+    return sum(cost for a, b, cost in edges if a in inside and b not in inside)
+
+
+@given(st.data())
+def test_a_cut_is_the_cheapest_one(data):
+    """Of all divisions of up to eight nodes."""
+    count = data.draw(st.integers(2, 8))
+    node, cost = st.integers(0, count - 1), st.sampled_from([0.0, 0.1, 0.2, 0.3, 1.0, 3.0, 1e9])
+    edges = data.draw(st.lists(st.tuples(node, node, cost), max_size=24))
+    found = source_side(count, 0, 1, edges)
+    assert 0 in found and 1 not in found
+    least = min(
+        price(count, edges, {0, *inside})
+        for n in range(count - 1)
+        for inside in itertools.combinations(range(2, count), n)
+    )
+    assert price(count, edges, found) == pytest.approx(least, abs=1e-6)
+
+
+def test_no_cut_of_finite_cost():
+    with pytest.raises(ValueError, match="finite"):
+        source_side(3, 0, 1, [(0, 2, math.inf), (2, 1, math.inf)])
+
+
+def chain(channels: int = 8, count: int = 4) -> Graph:
+    """Convolutions one behind the other, with an element-wise node and a join between them."""
+    g = Graph(opset=17)
+    y = g.input(1, channels, 12, 12)
+    for _ in range(count):
+        z = g.Erf(g.conv(y, channels, (channels, 1, 1)))
+        y = g.Concat(z, y, axis=1)
+        channels *= 2
+    return g.model(y), g.feed
+
+
+def layouts(session: InferenceSession, feed: dict) -> list[tuple[str, str]]:
+    steps = session.plan_for(feed).steps
+    # A plus says that there are gaps.
+    return [(step.kind, step.layout.rstrip("+")) for step in steps]
+
+
+def planned(model, feed, prices) -> tuple[InferenceSession, list[tuple[str, str]]]:
+    with mock.patch.object(compiling, "prices", prices):
+        session = InferenceSession(model, threads=1)
+        got = session.run(None, feed)
+    agree(got, referred(model, feed))
+    return session, layouts(session, feed)
+
+
+def test_planes_from_border_to_border_need_no_copies():
+    """A file's own layout, where convolutions have no reason for another one."""
+    model, feed = chain()
+    _, steps = planned(model, feed, lambda *_: (1e9, 0.0))
+    kinds = [kind for kind, _ in steps]
+    assert kinds.count("Conv") == 4
+    assert {layout for kind, layout in steps if kind != "Copy"} == {"NCHW"}
+    # The input alone is brought to where a Concat has it.
+    assert kinds.count("Copy") == 1
+    _, steps = planned(model, feed, lambda *_: (0.0, 1e9))
+    assert {layout for kind, layout in steps if kind == "Conv"} == {"NHWC"}
+
+
+def test_a_change_is_not_paid_for_less_than_it_costs():
+    """Between neighbours that differ, and only where what is won is more."""
+    g = Graph(opset=17)
+    y = g.conv(g.input(1, 16, 32, 32), 16, (16, 1, 1))
+    middle = g.conv(g.Erf(y), 16, (16, 1, 1))
+    model = g.model(g.conv(g.Erf(middle), 16, (16, 1, 1)))
+    change = compiling.planner.turning_cycles((1, 16, 32, 32), 4)
+
+    def worth(times: float):
+        def prices(node, builder, graph):
+            planes = node.outputs[0] != middle
+            return (0.0, 1e9) if not planes else (times * change, 0.0)
+
+        return prices
+
+    # The borders are planes: in pixels, the middle alone takes two changes, the rest costs more.
+    _, steps = planned(model, g.feed, worth(5.0))
+    assert [layout for kind, layout in steps if kind == "Conv"] == ["NCHW", "NHWC", "NCHW"]
+    _, steps = planned(model, g.feed, worth(0.0))
+    assert [layout for kind, layout in steps if kind == "Conv"][1] == "NHWC"
+
+
+def test_a_reshape_reads_what_lies_as_in_the_file():
+    """Its input is copied at most once, whoever else reads it."""
+    g = Graph(opset=17)
+    y = g.conv(g.input(1, 6, 7, 9), 8, (6, 3, 3))
+    wide = g.constant([1, 8, 35], np.int64)
+    line = g.constant([8 * 5 * 7], np.int64)
+    model = g.model(g.Reshape(y, wide), g.Reshape(g.Erf(y), wide), g.Reshape(y, line))
+    for prices in (lambda *_: (0.0, 1e9), lambda *_: (1e9, 0.0)):
+        _, steps = planned(model, g.feed, prices)
+        assert [kind for kind, _ in steps].count("Copy") <= 2
+
+
+def test_the_layout_is_the_same_for_any_team():
+    model, feed = chain(24, 3)
+    found = {tuple(layouts(InferenceSession(model, threads=n), feed)) for n in (1, 2, 3)}
+    assert len(found) == 1
