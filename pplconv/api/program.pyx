@@ -68,6 +68,9 @@ cdef class Program:
         Size of each of the caller's arrays.
     threads, most : int
         Size of the team, and how many threads may compute at once over all calls.
+    most_scratch : int, optional
+        Bytes of scratch of the whole team, which has fewer threads where they would take more. A
+        step needs what it needs on one thread.
 
     Raises
     ------
@@ -77,7 +80,8 @@ cdef class Program:
         If memory cannot be had.
     """
 
-    def __cinit__(self, steps, int64_t arena_bytes, list external_bytes, int threads, int most):
+    def __cinit__(self, steps, int64_t arena_bytes, list external_bytes, int threads, int most,
+                  most_scratch=None):
         cdef Work work
         cdef int64_t i
         self.steps = tuple(steps)
@@ -108,7 +112,10 @@ cdef class Program:
         # The team counts phases as an int.
         if self.phase_count >= COUNT:
             raise MemoryError("a program has more phases than a team can count")
-        self.scratch_bytes = self.shared + threads * self.thread
+        if most_scratch is not None and self.thread > 0:
+            fitting = max((most_scratch - self.shared) // self.thread, 1)
+            self.threads = min(self.threads, fitting)
+        self.scratch_bytes = self.shared + self.threads * self.thread
 
     def __dealloc__(self):
         free(self.bounds)

@@ -141,7 +141,7 @@ class Transposed:
                 for copy in d.way.copies:
                     if copy.after == index:
                         compiled.copy(copy, at, isa, back=False)
-        compiled.finish(max(part.threads for part in d.plan.parts), d.most)
+        compiled.finish(max(part.threads for part in d.plan.parts), d.most, d.most_scratch)
         return compiled
 
     def _constants(self, index: int) -> dict[str, Any]:
@@ -235,9 +235,10 @@ class _Compiled:
 
         self._cuts.append((len(self._steps), move))
 
-    def finish(self, threads: int, most: int) -> None:
+    def finish(self, threads: int, most: int, most_scratch: int | None) -> None:
         """Compile the steps."""
-        self._program = Program(self._steps, self._arena, list(self._sizes.values()), threads, most)
+        sizes = list(self._sizes.values())
+        self._program = Program(self._steps, self._arena, sizes, threads, most, most_scratch)
 
     def run(self, arrays: list[Array]) -> None:
         """Run on the caller's arrays."""

@@ -159,6 +159,8 @@ class Decomposed:
         For people.
     most : int
         Threads that may compute at once over all calls.
+    most_scratch : int or None
+        Bytes of scratch of the whole team, if they are bounded.
     """
 
     asked: TransposedProblem
@@ -169,6 +171,7 @@ class Decomposed:
     prepared: list[Prepared]
     plan: TransposedPlan
     most: int
+    most_scratch: int | None
 
 
 def decompose(
@@ -235,7 +238,7 @@ def decompose(
         parts.append(plan)
     plan = TransposedPlan.of(problem, way.name, way.arena, parts)
     return Decomposed(
-        asked, problem, way, images, max(problem.batch, 1) // images, prepared, plan, most
+        asked, problem, way, images, max(problem.batch, 1) // images, prepared, plan, most, left
     )
 
 

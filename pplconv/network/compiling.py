@@ -262,7 +262,8 @@ def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int) -> Com
             compiled.append((step.work, {k: _place(v) for k, v in step.places.items()}))
     sizes = [_external(graph, name, 0).buffer.size for name in externals]
     threads = planner.team_size(builder.settings.threads)
-    program = Program(compiled, arena_bytes, sizes, threads, most)
+    limit = builder.settings.max_workspace
+    program = Program(compiled, arena_bytes, sizes, threads, most, limit)
 
     def told(names: list[str]) -> list[tuple[str, Shape, np.dtype[Any]]]:
         return [(name, graph.shapes[name], graph.dtypes[name]) for name in names]

@@ -67,7 +67,8 @@ class InferenceSession:
     search : {"estimate", "measure", "exhaustive"}, optional
         How plans are made; as for `Conv2d`, with operands outside the caches.
     max_workspace : int, optional
-        Bytes of scratch of each convolution.
+        Bytes of scratch, the whole team's together, beside the arena of a run. Where it is tight,
+        the team is smaller.
     fallback : bool, optional
         Whether `onnx.reference` may run operators that pplconv does not know.
     progress : callable, optional

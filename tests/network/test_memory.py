@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 import pytest
 
+import pplconv
 from graphs import Graph
 
 # Weights are packed once; and something is left for the largest tensor, huge pages and Python.
@@ -81,3 +82,23 @@ def test_a_session_takes_little_more_than_its_packed_weights(odd, tmp_path):
     assert after < AFTER * weights, told
     # The weights themselves are there, so what was measured is what was meant.
     assert after > 0.9 * weights, told
+
+
+def test_workspace_is_the_whole_teams(rng):
+    """Winograd's tiles on one thread fit; a team that runs them has no more."""
+    g = Graph(opset=17)
+    y = g.Relu(g.conv(g.input(1, 64, 40, 40), 64, (64, 3, 3), pads=[1] * 4))
+    model = g.model(g.conv(y, 256, (64, 1, 1)))
+    free = pplconv.InferenceSession(model, threads=3)
+    (expected,) = free.run(None, g.feed)
+    plan = free.plan_for(g.feed)
+    single = pplconv.InferenceSession(model, threads=1).plan_for(g.feed)
+    assert plan.scratch_bytes > 2 * single.scratch_bytes > 0
+    for limit in (single.scratch_bytes, plan.scratch_bytes - 1):
+        session = pplconv.InferenceSession(model, threads=3, max_workspace=limit)
+        assert session.plan_for(g.feed).scratch_bytes <= limit
+        # The method is that of one thread, for any team, so these are the same bits.
+        assert session.run(None, g.feed)[0].tobytes() == expected.tobytes()
+    least = pplconv.InferenceSession(model, threads=3, max_workspace=1 << 14)
+    assert least.plan_for(g.feed).scratch_bytes <= 1 << 14
+    np.testing.assert_allclose(least.run(None, g.feed)[0], expected, rtol=0, atol=1e-3)
