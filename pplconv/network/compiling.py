@@ -16,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 from .. import planner
 from ..api.program import Frame, Program
 from . import arena
+from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
 from .fusion import Chain, chains, written
 from .host import host_step, run_host
@@ -57,6 +58,8 @@ class Compiled:
         What it was made of.
     planned : dict
         Plans of its convolutions, as `Builder.planned`.
+    times : int
+        Runs of `program` for the whole batch, one after the other, each on its part.
     """
 
     program: Program
@@ -67,6 +70,7 @@ class Compiled:
     packed: frozenset[Any]
     model: ir.Model
     planned: dict[Any, Any]
+    times: int
 
     def run(self, arrays: Sequence[Array], seconds: Array | None = None) -> None:
         """Run on the caller's arrays: inputs, then outputs, all contiguous.
@@ -76,28 +80,38 @@ class Compiled:
         arrays : sequence of ndarray
             As `inputs` and `outputs` say.
         seconds : ndarray, optional
-            Receives the time of each step.
+            The time of each step is added to it.
         """
         frame = self.program.frame()
         try:
-            own = None if seconds is None else np.zeros(len(self.program.steps))
-            done = 0
-            for index, step in enumerate(self.steps):
-                if not step.host:
-                    continue
-                self.program.run(frame, list(arrays), done, self.native[index], own)
-                done = self.native[index]
-                begin = time.perf_counter()
-                run_host(step, lambda value: view_of(value, frame, arrays))
-                if seconds is not None:
-                    seconds[index] = time.perf_counter() - begin
-            self.program.run(frame, list(arrays), done, len(self.program.steps), own)
-            if seconds is not None and own is not None:
-                for index, step in enumerate(self.steps):
-                    if not step.host:
-                        seconds[index] = own[self.native[index]]
+            for turn in range(self.times):
+                self._run(frame, [self._part(array, turn) for array in arrays], seconds)
         finally:
             self.program.give_back(frame)
+
+    def _part(self, array: Array, turn: int) -> Array:
+        if self.times == 1:
+            return array
+        images = array.shape[0] // self.times
+        return array[turn * images : (turn + 1) * images]
+
+    def _run(self, frame: Frame, arrays: Sequence[Array], seconds: Array | None) -> None:
+        own = None if seconds is None else np.zeros(len(self.program.steps))
+        done = 0
+        for index, step in enumerate(self.steps):
+            if not step.host:
+                continue
+            self.program.run(frame, list(arrays), done, self.native[index], own)
+            done = self.native[index]
+            begin = time.perf_counter()
+            run_host(step, lambda value: view_of(value, frame, arrays))
+            if seconds is not None:
+                seconds[index] += time.perf_counter() - begin
+        self.program.run(frame, list(arrays), done, len(self.program.steps), own)
+        if seconds is not None and own is not None:
+            for index, step in enumerate(self.steps):
+                if not step.host:
+                    seconds[index] += own[self.native[index]]
 
 
 def view_of(value: Value, frame: Frame, arrays: Sequence[Array]) -> Array:
@@ -138,6 +152,16 @@ def compile_model(
         Told the share that is done, and a text, while plans are searched.
     """
     graph = graph_of(model)
+    items = chains(graph)
+    batched = batched_names(graph)
+    times = 1
+    if batched:
+        batch = graph.shapes[graph.inputs[0]][0]
+        images = images_at_once(graph, items, batched, planner.kept_bytes())
+        if images < batch:
+            times = batch // images
+            graph = for_images(graph, batched, images)
+            items = chains(graph)
     most = planner.share(settings.threads)
     # Of the steps that are no part of a plan.
     isa = planner.default_context("f32").isa
@@ -152,7 +176,6 @@ def compile_model(
     for number, name in enumerate(graph.outputs):
         if name not in {*graph.constants, *graph.inputs, *builder.wanted}:
             builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
-    items = chains(graph)
     builder.planes = in_planes(
         graph, items, lambda node: prices(node, builder, graph),
         lambda name: planner.turning_cycles(graph.shapes[name], graph.dtypes[name].itemsize),
@@ -170,7 +193,7 @@ def compile_model(
         if value.buffer.external != place.buffer.external or value.offset:
             builder.copy(value, place, [name])
     release_files(model)
-    return _finished(builder, graph, model, most)
+    return _finished(builder, graph, model, most, times)
 
 
 def _external(graph: Graph, name: str, number: int) -> Value:
@@ -249,7 +272,7 @@ def _order(wanted: Shape, shape: Shape, inputs: Sequence[Value]) -> Shape:
     return found[0].order
 
 
-def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int) -> Compiled:
+def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times: int) -> Compiled:
     """Choose places, and compile; `most` threads may compute at once over all calls."""
     steps = builder.steps
     arena_bytes = arena.arrange(arena.lives(steps))
@@ -266,11 +289,15 @@ def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int) -> Com
     program = Program(compiled, arena_bytes, sizes, threads, most, limit)
 
     def told(names: list[str]) -> list[tuple[str, Shape, np.dtype[Any]]]:
-        return [(name, graph.shapes[name], graph.dtypes[name]) for name in names]
+        shapes = [graph.shapes[name] for name in names]
+        if times > 1:
+            shapes = [(times * shape[0], *shape[1:]) for shape in shapes]
+        types = [graph.dtypes[name] for name in names]
+        return list(zip(names, shapes, types, strict=True))
 
     return Compiled(
         program, steps, native, told(graph.inputs), told(graph.outputs), frozenset(builder.used),
-        model, builder.planned,
+        model, builder.planned, times,
     )  # fmt: skip
 
 

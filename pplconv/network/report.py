@@ -89,6 +89,8 @@ class NetworkPlan:
         Memory of one run, for what lies between steps and for the team.
     buffers : tuple of BufferPlan
         How the arena is shared, by first steps.
+    times : int
+        Runs of the steps, each on a part of the batch; their work and time are those of all.
     """
 
     inputs: tuple[tuple[str, Shape], ...]
@@ -97,12 +99,15 @@ class NetworkPlan:
     arena_bytes: int = 0
     scratch_bytes: int = 0
     buffers: tuple[BufferPlan, ...] = ()
+    times: int = 1
 
     def __str__(self) -> str:
         lines = [
             f"inputs: {', '.join(f'{name} {shape}' for name, shape in self.inputs)}",
             f"arena: {self.arena_bytes / 1e6:.1f} MB, scratch: {self.scratch_bytes / 1e6:.1f} MB",
         ]
+        if self.times > 1:
+            lines.append(f"batch: in {self.times} parts, one after the other")
         for rule, names in self.fired.items():
             lines.append(f"rule {rule}: {len(names)} times")
         rows = [("", "step", "shape", "layout", "Mflop", "MB", "us", "how")]
@@ -164,11 +169,13 @@ def plan_of(
         moved = sum(v.size * v.dtype.itemsize for v in (*step.reads, *step.writes))
         steps.append(StepPlan(
             step.kind, tuple(step.nodes), step.writes[0].shape, _layout(step), step.detail,
-            step.flops, moved, None if seconds is None else float(seconds[number]),
+            compiled.times * step.flops, compiled.times * moved,
+            None if seconds is None else float(seconds[number]),
             _method(step), _weight_bytes(step), step.host,
         ))  # fmt: skip
     buffers = (BufferPlan(b.offset, b.size, b.first, b.last) for b in lives(compiled.steps))
     return NetworkPlan(
         tuple((name, shape) for name, shape, _ in compiled.inputs), tuple(steps), fired,
         compiled.program.arena_bytes, compiled.program.scratch_bytes, tuple(buffers),
+        compiled.times,
     )  # fmt: skip

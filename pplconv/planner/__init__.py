@@ -35,7 +35,7 @@ from .planning import (
     make_plan,
     plan_problem,
 )
-from .pricing import least_cycles, turning_cycles
+from .pricing import kept_bytes, least_cycles, turning_cycles
 from .target import Target
 
 __all__ = [
@@ -52,6 +52,7 @@ __all__ = [
     "check_search_context",
     "default_context",
     "default_tolerance",
+    "kept_bytes",
     "least_cycles",
     "make_cheapest_plan",
     "make_plan",

@@ -8,6 +8,7 @@ from functools import lru_cache
 from .. import config
 from ..algorithms import CoreModel
 from ..algorithms.core_model import CYCLES_PER_MICROSECOND
+from ..machine.x86_identity import l3_share
 from ..problem import Problem
 from .estimating import Request, default_context
 from .target import Target, here
@@ -43,6 +44,12 @@ def least_cycles(problem: Problem, tolerance: float, max_workspace: int | None) 
         return _least_cycles(request, config.current(), here())
     except ValueError:
         return math.inf
+
+
+def kept_bytes() -> int:
+    """Bytes between steps that one core finds in its caches again."""
+    machine = here().machine
+    return max(l3_share(machine), machine.l2_share)
 
 
 def turning_cycles(shape: tuple[int, ...], element: int) -> float:

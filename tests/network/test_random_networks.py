@@ -49,6 +49,17 @@ def test_random_layouts(judge, data):
         check(Network(data.draw, free=data.draw(st.booleans())), judge)
 
 
+@pytest.mark.parametrize(
+    "judge", [pytest.param("onnxruntime", marks=needs_onnxruntime), "reference"]
+)
+@settings(max_examples=EXAMPLES)
+@given(data=st.data())
+def test_random_batches(judge, data):
+    """Images one after the other, as far as the network computes each by itself."""
+    with mock.patch.object(compiling, "images_at_once", lambda *_: 1):
+        check(Network(data.draw, free=data.draw(st.booleans())), judge)
+
+
 def check(network: Network, judge: str) -> None:
     """Compare its outputs with those of a judge, and those of teams with one another."""
     model = network.g.model(*network.outputs)
