@@ -54,13 +54,15 @@ TOGETHER = {
     ),
     "images joined": lambda g, y: g.Concat(y, y, axis=0),
     "images parted": lambda g, y: g.Add(*g.Split(y, axis=0, outputs=2)),
-    "a number for each image": lambda g, y: g.Mul(y, g.constant(np.arange(6.0, dtype="f").reshape(6, 1, 1, 1))),
+    "a number for each image": lambda g, y: g.Mul(
+        y, g.constant(np.arange(6.0, dtype="f").reshape(6, 1, 1, 1))
+    ),
     "images as channels": lambda g, y: g.Reshape(y, g.constant([1, 48, 24, 24], np.int64)),
-    "one image": lambda g, y: g.Gather(y, g.constant(np.array(2)), axis=0),
+    "one image": lambda g, y: g.Gather(y, g.constant(np.array(2), np.int64), axis=0),
     "images multiplied": lambda g, y: g.MatMul(
         g.constant(np.ones((2, 6), np.float32)), g.Flatten(y)
     ),
-    "in Python": lambda g, y: g.CumSum(y, g.constant(np.array(0))),
+    "in Python": lambda g, y: g.CumSum(y, g.constant(np.array(0), np.int64)),
 }  # fmt: skip
 
 
