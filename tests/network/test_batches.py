@@ -34,7 +34,7 @@ SEPARATE = {
     "gate": lambda g, y: g.Mul(y, g.Sigmoid(g.GlobalAveragePool(y))),
     "constant": lambda g, y: g.Add(y, g.constant(np.ones((1, 8, 1, 1), np.float32))),
     "join": lambda g, y: g.Concat(y, g.Erf(y), axis=1),
-    "split": lambda g, y: g.Add(*g.Split(y, axis=1, outputs=2)),
+    "split": lambda g, y: g.Add(*g.Split(y, axis=1, num_outputs=2, outputs=2)),
     "rows": lambda g, y: g.Softmax(g.Flatten(y), axis=-1),
     "shape": lambda g, y: g.Reshape(y, g.constant([0, 8, -1], np.int64)),
     "product": lambda g, y: g.MatMul(g.Flatten(y), g.constant(np.ones((4608, 3), np.float32))),
@@ -53,7 +53,7 @@ TOGETHER = {
         y, *(g.constant([n], np.int64) for n in (1, 5, 0))
     ),
     "images joined": lambda g, y: g.Concat(y, y, axis=0),
-    "images parted": lambda g, y: g.Add(*g.Split(y, axis=0, outputs=2)),
+    "images parted": lambda g, y: g.Add(*g.Split(y, axis=0, num_outputs=2, outputs=2)),
     "a number for each image": lambda g, y: g.Mul(
         y, g.constant(np.arange(6.0, dtype="f").reshape(6, 1, 1, 1))
     ),
