@@ -65,9 +65,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--instances", type=int, default=2)
     parser.add_argument("--mode", choices=("thread", "process"), default="thread")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
+    parser.add_argument(
+        "--loads", type=_percents, default=(50, 80), metavar="50,80", help="per cent of capacity"
+    )
     parser.add_argument("--kills", type=int, default=0, help="workers to kill (mode process)")
     parser.add_argument("--json", metavar="FILE", help="write the figures there, too")
     return parser
+
+
+def _percents(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part)
 
 
 def _shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -96,7 +103,7 @@ async def _loads(client: Client, served: Served, options: argparse.Namespace) ->
     found: dict[str, Any] = {
         "p50_ms": alone.percentile(50) * 1e3, "capacity": full.rate, "loads": {},
     }  # fmt: skip
-    for share in (50, 80):
+    for share in options.loads:
         rate = full.rate * share / 100
         found["loads"][f"{share} %"] = await _watched(
             served, open_loop(client.ask, rate, options.seconds, share)

@@ -16,7 +16,7 @@ _SWITCH_SECONDS = 0.0005
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve until interrupted or told to end.
+    """Serve until interrupted or told to end; SIGHUP has the file read again.
 
     Parameters
     ----------
@@ -62,6 +62,8 @@ def main(argv: Sequence[str]) -> int:
     # The server raises its signal again when it has stopped; it has done what that asked for.
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, lambda *_: None)
+        if hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, lambda *_: application.state.reload_soon())
     server.run()
     return 0 if server.started else 1
 
