@@ -125,8 +125,8 @@ class Server:
 
     def reload_soon(self) -> None:
         """Have the server reload, from any thread or signal handler; errors are logged."""
-        if self._loop is None:
-            _LOGGER.warning("nothing is reloaded: the server has not started")
+        if self._loop is None or self._loop.is_closed():
+            _LOGGER.warning("nothing is reloaded: the server has not started, or has ended")
             return
         self._loop.call_soon_threadsafe(self._begin_reload)
 
