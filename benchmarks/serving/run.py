@@ -6,9 +6,12 @@ import argparse
 import asyncio
 import io
 import json
+import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +139,11 @@ async def _kill(served: Served, kills: int, seconds: float) -> int:
     end = time.perf_counter() + seconds
     for left in range(kills, 0, -1):
         await asyncio.sleep(max(0.0, end - time.perf_counter()) / (left + 1))
-        workers = [worker for worker in served.workers() if worker.pid not in killed]
+        workers = [pid for pid in served.workers() if pid not in killed]
         if workers:
-            killed.add(workers[0].pid)
-            workers[0].kill()
+            killed.add(workers[0])
+            with suppress(ProcessLookupError):
+                os.kill(workers[0], signal.SIGKILL)
     return len(killed)
 
 
