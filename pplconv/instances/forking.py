@@ -29,7 +29,7 @@ from typing import Any
 from ..runtime import openmp_used
 from .child import Handle, Order, Watched, serve
 
-__all__ = ["CAN_FORK", "Forked", "ForkServer", "NotForked"]
+__all__ = ["CAN_FORK", "ForkServer", "Forked", "NotForked"]
 
 CAN_FORK = sys.platform == "linux" and all(
     (hasattr(os, "pidfd_open"), hasattr(signal, "pidfd_send_signal"), hasattr(socket, "send_fds"))

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import process_models as models
 import pplconv
+import process_models as models
 from pplconv.instances import forking, process
 from process_case import PATIENCE, lives, wait_until, workers
 

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from build import ProjectBuilder
 
 pytestmark = [
