@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import io
 import json
 import os
@@ -11,7 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from benchmarks.serving.pool import pool_latency, pool_rate
 from benchmarks.serving.process import Served
 
 _NPY = {"Content-Type": "application/x-npy"}
+_ROUNDS = 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,6 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--name", "served", "--instances", str(options.instances), "--threads", "1", "--mode",
         options.mode, "--shape", options.shape, "--retries", "5",
     ]) as served:  # fmt: skip
+        gc.freeze()  # to collect garbage among all that was imported takes 50 ms
         client = Client(served.port, path, stream.getvalue(), _NPY, expected.tobytes())
         report["server"] = asyncio.run(_loads(client, served, options))
     _print(report)
@@ -87,15 +90,25 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 def _pools(session: Any, feed: dict[str, Any], options: argparse.Namespace) -> dict[str, Any]:
     """Rates of one instance and of all, and the latency of a request, without a server."""
-    rates, latency = {}, 0.0
-    for instances in sorted({1, options.instances}):
-        with pplconv.InstancePool(
-            lambda: session, instances=instances, threads=1, mode=options.mode
-        ) as pool:
+    rounds: dict[int, list[float]] = {}
+    with ExitStack() as opened:
+        pools = {
+            instances: opened.enter_context(
+                pplconv.InstancePool(
+                    lambda: session, instances=instances, threads=1, mode=options.mode
+                )
+            )
+            for instances in sorted({1, options.instances})
+        }
+        for pool in pools.values():
             pool_latency(pool, feed, 20)
-            rates[instances] = pool_rate(pool, feed, min(5.0, options.seconds))
-            latency = pool_latency(pool, feed, 200)
-    return {"rates": rates, "p50_ms": latency * 1e3}
+        for _ in range(_ROUNDS):  # in turns: what else the machine does meets all of them
+            for instances, pool in pools.items():
+                rate = pool_rate(pool, feed, min(2.0, options.seconds))
+                rounds.setdefault(instances, []).append(rate)
+        latency = pool_latency(pools[options.instances], feed, 200)
+    rates = {instances: max(found) for instances, found in rounds.items()}
+    return {"rates": rates, "rounds": rounds, "p50_ms": latency * 1e3}
 
 
 async def _loads(client: Client, served: Served, options: argparse.Namespace) -> dict[str, Any]:
@@ -153,6 +166,8 @@ def _print(report: dict[str, Any]) -> None:
     rates = ", ".join(f"{count}: {rate:.0f}/s" for count, rate in pool["rates"].items())
     first, *_, last = pool["rates"].values()
     print(f"pool alone, instances: {rates} ({last / first:.2f}x); p50 {pool['p50_ms']:.2f} ms")
+    for count, found in pool["rounds"].items():
+        print(f"rounds of {count}: {', '.join(f'{rate:.0f}' for rate in found)}")
     print(
         f"server: {server['capacity']:.0f}/s; p50 {server['p50_ms']:.2f} ms, "
         f"{server['p50_ms'] - pool['p50_ms']:+.2f} ms"

@@ -195,7 +195,7 @@ def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:
         sock.send(_UNFIT)
         return
     gc.collect()
-    gc.freeze()  # a collection would write to memory that is shared
+    gc.freeze()  # to look through it would take workers long, and write to memory that is shared
     sock.send(_READY)
     _Forks(sock, ended).serve_all()
 
@@ -251,7 +251,6 @@ class _Forks:
 
     def _work(self, told: bytes, fds: list[int]) -> None:
         """Be a worker."""
-        gc.unfreeze()
         self._sock.close()
         _close_all(*self._children)
         random: Any = sys.modules.get("numpy.random")

@@ -151,6 +151,7 @@ def app(
             Route(f"{path}/infer", server.infer, methods=["POST"]),
         ]
     application = Starlette(routes=routes, lifespan=lifespan)
+    application.state.server = server
     application.state.reload = server.reload
     application.state.reload_soon = server.reload_soon
     return application

@@ -66,6 +66,8 @@ class Server:
         self._changing = asyncio.Lock()
         self._reloads: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self.when_made: Callable[[], None] = lambda: None
+        """Called when a model has begun to serve, and the one before has ended."""
         self._metrics = Metrics()
         self._codec = ThreadPoolExecutor(2, thread_name_prefix="pplconv-serve")
 
@@ -75,6 +77,7 @@ class Server:
         """Make the model and its instances."""
         self._loop = asyncio.get_running_loop()
         self._serving = await self._made(self._make_model, self._options.version)
+        self.when_made()
 
     async def _made(self, make_model: Callable[[], Any], version: str) -> Serving:
         options = self._options
@@ -115,6 +118,8 @@ class Server:
             self._metrics.reloads["ok"] += 1
             _LOGGER.info("the model was made anew, and takes all requests from now on")
             await self._ended(old)
+            del old
+            self.when_made()
 
     async def _ended(self, old: Serving) -> None:
         """End a model's instances when nothing wants them any more."""
