@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import psutil
 
@@ -97,6 +98,17 @@ class Served:
         It takes no time that would hold up the load of this process.
         """
         return [pid for child in _children(self._process.pid) for pid in _children(child)]
+
+    def reload(self) -> None:
+        """Have the server read its file again."""
+        self._process.send_signal(signal.SIGHUP)
+
+    def reloads(self) -> dict[str, int]:
+        """How often it has done so, by result."""
+        with urlopen(f"http://127.0.0.1:{self.port}/metrics") as answer:
+            text = answer.read().decode()
+        found = re.findall(r'pplconv_reloads_total\{result="(\w+)"\} (\d+)', text)
+        return {result: int(count) for result, count in found}
 
     def cpu_seconds(self) -> float:
         """Processor time of all its processes so far."""

@@ -63,7 +63,7 @@ class Forked:
 
     @property
     def exitcode(self) -> int | None:
-        """None while it runs; else 1, whatever it was."""
+        """None while it runs; else 1, as only its parent is told more."""
         return 1 if self._ended(0) else None
 
     def kill(self) -> None:

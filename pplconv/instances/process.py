@@ -147,6 +147,11 @@ class ProcessWorkers:
         except BaseException as error:
             worker.close(0)
             if isinstance(error, WorkerDied):
+                if isinstance(process, Forked):  # its program had been imported
+                    what = "calling" if self._is_factory else "taking over the model of"
+                    raise RuntimeError(
+                        f"a worker process ended while {what} factory {self._factory!r}"
+                    ) from None
                 raise RuntimeError(self._why_it_ended(process.exitcode)) from None
             raise
         assert isinstance(ready, Ready)

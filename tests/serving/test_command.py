@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import json
 import os
+import pty
 import re
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from contextlib import contextmanager
@@ -34,11 +37,13 @@ def model(tmp_path_factory):
 
 
 @contextmanager
-def server(model: Path, *options: str):
+def server(model: Path, *options: str, **settings):
     """The process of a server, and its port."""
     command = [sys.executable, "-m", "pplconv", "serve", str(model), "--port", "0", *options]
     # Elsewhere than among the sources, which would be imported in place of what was built.
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=model.parent)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=model.parent, **settings
+    )
     lines: list[str] = []
     drain = None
     try:
@@ -262,6 +267,29 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
     assert {body[-20:] for _, _, body in answers} == {old, new}
     assert {body[-20:] for asked, _, body in answers if asked > switched} == {new}
     assert "the old one goes on" in "".join(lines)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what closing a terminal does")
+def test_a_terminal_that_is_closed_stops_the_server(model):
+    """Its signal is the one that elsewhere asks for the file to be read again."""
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    with server(
+        model, "--instances", "1", "--threads", "1", preexec_fn=take_terminal, pass_fds=[theirs]
+    ) as (process, port, lines):  # fmt: skip
+        os.close(theirs)
+        process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + PATIENCE
+        while 'pplconv_reloads_total{result="ok"} 1' not in text_of(port, "/metrics"):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert ask(port, as_npy(np.ones((1, 3, 4, 4), np.float32)))[0] == 200
+        os.close(ours)
+        assert process.wait(PATIENCE) == 0, "".join(lines)
 
 
 def test_a_client_that_goes_takes_its_request_with_it(model, rng):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -64,10 +65,26 @@ def main(argv: Sequence[str]) -> int:
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, lambda *_: None)
         if hasattr(signal, "SIGHUP"):
-            signal.signal(signal.SIGHUP, lambda *_: application.state.reload_soon())
+            had_terminal = _has_terminal()
+
+            def on_hangup(*_: object) -> None:
+                if had_terminal and not _has_terminal():  # it was closed
+                    server.should_exit = True
+                else:
+                    application.state.reload_soon()
+
+            signal.signal(signal.SIGHUP, on_hangup)
     application.state.server.when_made = _settle
     server.run()
     return 0 if server.started else 1
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _settle() -> None:
