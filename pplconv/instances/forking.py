@@ -157,6 +157,11 @@ class ForkServer:
         except (OSError, ValueError) as error:
             os.close(lifeline)
             raise NotForked("it has ended") from error
+        except BaseException:
+            # Interrupted: what it may still say would be taken for its next answer.
+            os.close(lifeline)
+            self.close()
+            raise
         finally:
             os.close(watched)
         return Forked(int(said), pidfd, lifeline)

@@ -50,6 +50,43 @@ def test_workers_outlive_the_process_that_forked_them():
         two.close(1)
 
 
+def test_an_interrupt_leaves_no_stray_answer(monkeypatch):
+    with workers(models.servant, count=2) as make:
+        one = make(0)
+        with monkeypatch.context() as patch:
+
+            def interrupted(self):
+                raise KeyboardInterrupt
+
+            patch.setattr(forking.ForkServer, "_answer", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                make(1)
+        two = make(1)
+        assert two.run(("pid",), {}) == two.pid != one.pid
+        assert one.run(("pid",), {}) == one.pid
+        one.close(PATIENCE)
+        two.close(PATIENCE)
+
+
+def test_a_worker_that_ends_while_it_takes_its_model_is_told():
+    with workers(make_deadly) as make, pytest.raises(RuntimeError, match="ended while taking over"):
+        make(0)
+
+
+class Deadly:
+    """A model that ends the process that unpickles it."""
+
+    def __reduce__(self):
+        return os._exit, (3,)
+
+    def __call__(self):
+        pass
+
+
+def make_deadly():
+    return Deadly()
+
+
 def test_workers_can_be_spawned_instead(monkeypatch):
     monkeypatch.setattr(process, "CAN_FORK", False)
     with workers(models.servant) as make:
