@@ -62,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with Served(str(weights.path), [
             "--name", "served", "--instances", str(options.instances), "--threads", "1", "--mode",
             options.mode, "--shape", options.shape, "--retries", "5",
+            "--queue-size", str(options.queue_size),
         ]) as served:  # fmt: skip
             client = Client(served.port, path, stream.getvalue(), _NPY, expected)
             report["server"] = asyncio.run(_loads(client, served, weights, options))
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--shape", required=True, metavar="NAME=1x3x48x192", help="of its input")
     parser.add_argument("--instances", type=int, default=2)
     parser.add_argument("--mode", choices=("thread", "process"), default="thread")
+    parser.add_argument("--queue-size", type=int, default=64, help="of the server")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each load")
     parser.add_argument(
         "--loads", type=_percents, default=(50, 80), metavar="50,80", help="per cent of capacity"
