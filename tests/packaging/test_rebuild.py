@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from build import ProjectBuilder
 
 pytestmark = [
