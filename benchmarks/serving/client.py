@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 __all__ = ["Client", "Outcome", "closed", "open_loop"]
 
 _TIMEOUT = 30.0
+_WINDOW = 5.0
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Outcome:
     ----------
     latencies : list of float
         Seconds of those that were answered rightly.
+    dues : list of float
+        When each of them was due, in seconds from the first.
     counts : Counter
         ``ok``, ``wrong bytes``, ``reset`` (no whole answer), ``timeout``, and statuses but 200.
     seconds : float
@@ -36,6 +39,7 @@ class Outcome:
     """
 
     latencies: list[float] = field(default_factory=list)
+    dues: list[float] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
@@ -46,14 +50,28 @@ class Outcome:
 
     def percentile(self, percent: float) -> float:
         """The smallest latency that so many of 100 do not exceed, in seconds; NaN of none."""
-        ordered = sorted(self.latencies)
-        if not ordered:
-            return float("nan")
-        return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
+        return _percentile(self.latencies, percent)
+
+    def usual_percentile(self, percent: float) -> float:
+        """The median of the percentiles of all windows of some seconds.
+
+        What else the machine does for a moment changes the percentile of all, and not this one.
+        """
+        windows: dict[int, list[float]] = {}
+        for due, latency in zip(self.dues, self.latencies, strict=True):
+            windows.setdefault(int(due / _WINDOW), []).append(latency)
+        return _percentile([_percentile(window, percent) for window in windows.values()], 50)
 
     def lost(self) -> dict[str, int]:
         """All that was not answered rightly."""
         return {what: count for what, count in sorted(self.counts.items()) if what != "ok"}
+
+
+def _percentile(values: list[float], percent: float) -> float:
+    ordered = sorted(values)
+    if not ordered:
+        return float("nan")
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 class Client:
@@ -69,12 +87,17 @@ class Client:
         What to post.
     headers : dict
         Beside the length.
-    expected : bytes
-        What a right answer ends with.
+    expected : tuple of bytes
+        What a right answer ends with, one or the other.
     """
 
     def __init__(
-        self, port: int, path: str, body: bytes, headers: dict[str, str], expected: bytes
+        self,
+        port: int,
+        path: str,
+        body: bytes,
+        headers: dict[str, str],
+        expected: tuple[bytes, ...],
     ) -> None:
         self._port = port
         lines = {**headers, "Host": "127.0.0.1", "Content-Length": str(len(body))}
@@ -151,6 +174,7 @@ async def closed(ask: Callable[[], Awaitable[str]], clients: int, seconds: float
             outcome.counts[what] += 1
             if what == "ok":
                 outcome.latencies.append(time.perf_counter() - sent)
+                outcome.dues.append(sent - begin)
 
     await asyncio.gather(*(one() for _ in range(clients)))
     outcome.seconds = time.perf_counter() - begin
@@ -182,6 +206,7 @@ async def open_loop(
         outcome.counts[what] += 1
         if what == "ok":
             outcome.latencies.append(time.perf_counter() - due)
+            outcome.dues.append(due - begin)
 
     begin = due = time.perf_counter()
     while (due := due + draw.expovariate(rate)) < begin + seconds:

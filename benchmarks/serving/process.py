@@ -8,12 +8,23 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import psutil
 
 __all__ = ["Served"]
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):  # it has ended
+        for path in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += map(int, path.read_text().split())
+    return found
+
 
 _PATIENCE = 120.0
 
@@ -81,16 +92,23 @@ class Served:
         own = psutil.Process(self._process.pid)
         return [own, *own.children(recursive=True)]
 
-    def workers(self) -> list[psutil.Process]:
-        """The processes of the instances."""
-        found = []
-        for process in self._all()[1:]:
-            try:
-                if "spawn_main" in " ".join(process.cmdline()):
-                    found.append(process)
-            except psutil.Error:
-                continue
-        return found
+    def workers(self) -> list[int]:
+        """The processes of the instances: forked by one that the server has started (Linux).
+
+        It takes no time that would hold up the load of this process.
+        """
+        return [pid for child in _children(self._process.pid) for pid in _children(child)]
+
+    def reload(self) -> None:
+        """Have the server read its file again."""
+        self._process.send_signal(signal.SIGHUP)
+
+    def reloads(self) -> dict[str, int]:
+        """How often it has done so, by result."""
+        with urlopen(f"http://127.0.0.1:{self.port}/metrics") as answer:
+            text = answer.read().decode()
+        found = re.findall(r'pplconv_reloads_total\{result="(\w+)"\} (\d+)', text)
+        return {result: int(count) for result, count in found}
 
     def cpu_seconds(self) -> float:
         """Processor time of all its processes so far."""
@@ -101,8 +119,7 @@ class Served:
             except psutil.Error:
                 continue
             total += times.user + times.system
-            if process.pid == self._process.pid:  # those that have ended
-                total += times.children_user + times.children_system
+            total += times.children_user + times.children_system  # those that have ended
         return total
 
     def memory_mib(self) -> list[float]:

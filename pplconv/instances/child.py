@@ -6,6 +6,7 @@ import fcntl
 import mmap
 import os
 import pickle
+import select
 import signal
 import socket
 import threading
@@ -13,16 +14,16 @@ import traceback
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing import connection, parent_process, reduction
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import config
 from .arguments import make_model
 from .shared import Bytes, Laid, map_segment, unpack
 from .transport import MAILBOXES, Channel, Gone
 
-__all__ = ["Failure", "Handle", "Order", "Ready", "serve"]
+__all__ = ["Failure", "Handle", "Order", "Ready", "Watched", "serve"]
 
 
 class Handle:
@@ -38,11 +39,16 @@ class Handle:
         self.fd = fd
 
     def __reduce__(self) -> tuple[object, ...]:
+        if self.fd < 0:
+            return Handle, (self.fd,)
         return _received, (reduction.DupFd(self.fd),)
 
 
 def _received(passed: Any) -> Handle:
     return Handle(passed.detach())
+
+
+_NONE = Handle(-1)
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,29 @@ class Order:
     threads: int
     cores: tuple[int, ...]
     tolerance: float | None
+
+    def without_handles(self) -> Order:
+        """The same for a process that receives the descriptors apart from it."""
+        return self.with_handles(_NONE, _NONE)
+
+    def with_handles(self, mailboxes: Handle, segment: Handle) -> Order:
+        """The same with other descriptors."""
+        return replace(self, mailboxes=mailboxes, segment=segment)
+
+
+class Watched(NamedTuple):
+    """What tells a forked worker that the process which ordered it has ended.
+
+    Attributes
+    ----------
+    pipe : int
+        Its other end is held by that process.
+    process : int
+        A pidfd.
+    """
+
+    pipe: int
+    process: int
 
 
 @dataclass(frozen=True)
@@ -126,7 +155,7 @@ class Failure:
         return cls(text, summary, pickled)
 
 
-def serve(sock: socket.socket, order: Order) -> None:
+def serve(sock: socket.socket, order: Order, watched: Watched | None = None) -> None:
     """Work until the parent closes the channel, or ends.
 
     Parameters
@@ -135,12 +164,14 @@ def serve(sock: socket.socket, order: Order) -> None:
         The connection to the parent.
     order : Order
         All that the worker needs to know.
+    watched : Watched, optional
+        Of a worker that was forked; what a spawned child has of its parent by default.
     """
     # Ctrl-C goes to every process of a terminal, and the parent decides what it means. It has been
     # blocked since before this process began.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    _end_with_parent()
+    _end_with_parent(watched)
     try:
         mailboxes = map_segment(order.mailboxes.fd, MAILBOXES)
     finally:
@@ -220,23 +251,29 @@ def _bind(cores: tuple[int, ...]) -> Ready:
     return Ready(cores, None)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(watched: Watched | None) -> None:
     """End this process when the parent ends, whatever it is doing then."""
-    parent = parent_process()
-    assert parent is not None
-    sentinel: Any = parent.sentinel
-    waited = [sentinel]
-    # Other children of the parent may hold the pipe's other end open.
-    with suppress(AttributeError, OSError):
-        waited.append(os.pidfd_open(parent.pid or 0))
+    waited: list[Any]
+    if watched is not None:
+        waited = list(watched)
+        has_ended = bool(select.select([watched.process], [], [], 0)[0])
+    else:
+        parent = parent_process()
+        assert parent is not None
+        waited = [parent.sentinel]
+        # Other children of the parent may hold the pipe's other end open.
+        with suppress(AttributeError, OSError):
+            waited.append(os.pidfd_open(parent.pid or 0))
+        has_ended = os.getppid() != parent.pid
     threading.Thread(target=_exit_after, args=(waited,), daemon=True).start()
-    if os.getppid() != parent.pid:  # it has ended before it could be watched
+    if has_ended:  # before it could be watched
         os._exit(1)
     # That thread waits for the GIL, which a model may keep; this signal waits for nothing.
+    pipe = waited[0]
     with suppress(AttributeError, OSError):
         signal.signal(signal.SIGIO, signal.SIG_DFL)
-        fcntl.fcntl(sentinel, fcntl.F_SETOWN, os.getpid())
-        fcntl.fcntl(sentinel, fcntl.F_SETFL, os.O_ASYNC | fcntl.fcntl(sentinel, fcntl.F_GETFL))
+        fcntl.fcntl(pipe, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(pipe, fcntl.F_SETFL, os.O_ASYNC | fcntl.fcntl(pipe, fcntl.F_GETFL))
 
 
 def _exit_after(waited: list[Any]) -> None:

@@ -102,6 +102,11 @@ class InstancePool(Generic[_Result]):
     interpreter, what waits is cancelled, and what runs has `shutdown_timeout`. In a forked child
     the pool is closed: its threads exist in the parent only.
 
+    In process mode on Linux, workers are forked from one process, which has imported the program's
+    main module and what the model needs, and has computed nothing; they have the environment of the
+    time when the pool was made. Elsewhere, and where the main module starts threads when it is
+    imported, each worker imports anew.
+
     In process mode, a process that waits for its next message may keep a core busy for up to half a
     millisecond before it sleeps. It does so while messages follow one another quickly and running
     requests leave at least one core idle; so a request need not wait for a processor to wake. Idle

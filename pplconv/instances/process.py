@@ -6,6 +6,10 @@ top of it.  A `Conv2d` brings its plans and packed weights along, for every inpu
 prepared for (``input_shape=``, or a call): workers neither plan nor pack those again. If a worker
 writes to an array of its model, only that worker sees it.
 
+On Linux one process, started by spawn, imports what the model needs, and workers are forked from it
+(`forking`); elsewhere, and where it has imported what must not be forked, each worker is started
+by spawn.
+
 A model that cannot be pickled is made in each worker, by ``factory`` itself, and shares nothing.
 """
 
@@ -28,6 +32,7 @@ from ..runtime import process_threads, scoped_tolerance
 from .arguments import make_model
 from .child import Failure, Handle, Order, Ready, serve
 from .errors import raised
+from .forking import CAN_FORK, Forked, ForkServer, NotForked
 from .placement import Placement
 from .process_worker import ProcessWorker
 from .shared import Parcel, create, map_segment, seal
@@ -47,7 +52,7 @@ def make_process_workers(
     threads: int,
     check: Callable[[object], None] | None = None,
 ) -> ProcessWorkers:
-    """Prepare instances that run in processes of their own, started by spawn.
+    """Prepare instances that run in processes of their own.
 
     Parameters
     ----------
@@ -105,7 +110,7 @@ class ProcessWorkers:
         parcel, self._is_factory = _take_apart(factory, threads, check)
         self._laid = parcel.laid
         self._size = parcel.size
-        self._held = _Held()
+        self._held = _Held(parcel.modules("pplconv"))
         self._finalizer = weakref.finalize(self, self._held.release)
         for placement in self._placements:
             if placement.node not in self._held.segments:
@@ -142,7 +147,12 @@ class ProcessWorkers:
         except BaseException as error:
             worker.close(0)
             if isinstance(error, WorkerDied):
-                raise RuntimeError(self._why_it_ended(process)) from None
+                if isinstance(process, Forked):  # its program had been imported
+                    what = "calling" if self._is_factory else "taking over the model of"
+                    raise RuntimeError(
+                        f"a worker process ended while {what} factory {self._factory!r}"
+                    ) from None
+                raise RuntimeError(self._why_it_ended(process.exitcode)) from None
             raise
         assert isinstance(ready, Ready)
         worker.bound_to(ready.cores)
@@ -155,14 +165,14 @@ class ProcessWorkers:
             )
         return worker
 
-    def _why_it_ended(self, process: SpawnProcess) -> str:
+    def _why_it_ended(self, code: object) -> str:
         return (
-            f"a worker process ended before it was ready (exit code {process.exitcode}). It "
+            f"a worker process ended before it was ready (exit code {code}). It "
             f"imports the program's main module, where factory {self._factory!r} may be: a script "
             'must make its workers behind `if __name__ == "__main__":`, not when it is imported'
         )
 
-    def _start(self, placement: Placement) -> tuple[ProcessWorker, SpawnProcess]:
+    def _start(self, placement: Placement) -> tuple[ProcessWorker, SpawnProcess | Forked]:
         if not self._finalizer.alive:
             raise RuntimeError("the workers are closed")
         fd = create("pplconv-mailboxes", MAILBOXES)
@@ -173,27 +183,22 @@ class ProcessWorkers:
 
     def _start_with(
         self, mailboxes: int, placement: Placement
-    ) -> tuple[ProcessWorker, SpawnProcess]:
+    ) -> tuple[ProcessWorker, SpawnProcess | Forked]:
         memory = map_segment(mailboxes, MAILBOXES)
         order = Order(
             Handle(mailboxes), Handle(self._held.segments[placement.node]), self._size, self._laid,
             self._is_factory, self._threads, placement.cores, self._tolerance,
         )  # fmt: skip
         ours, theirs = socket.socketpair()
-        process = multiprocessing.get_context("spawn").Process(
-            target=serve, args=(theirs, order), name="pplconv-instance", daemon=True
-        )
-        # Blocked until the worker ignores it: Ctrl-C must not end a worker that is still starting.
-        masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            process.start()
-            self._held.add(process)
-        except BaseException:
+            process = self._held.start(theirs, order)
+        except BaseException as error:
             ours.close()
+            if isinstance(error, ChildProcessError):
+                raise RuntimeError(self._why_it_ended(error.args[0])) from None
             raise
         finally:
             theirs.close()
-            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
         return ProcessWorker(process, ours, memory, self._spare, placement.node), process
 
     def close(self) -> None:
@@ -202,28 +207,71 @@ class ProcessWorkers:
 
 
 class _Held:
-    """Processes and memory that must be freed at the end, whatever causes the end."""
+    """Processes and memory that must be freed at the end, whatever causes the end.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    modules : sequence of str
+        What workers import.
+    """
+
+    def __init__(self, modules: Sequence[str]) -> None:
         self.segments: dict[int | None, int] = {}
+        self._modules = modules
         self._owner = os.getpid()
-        self._processes: weakref.WeakSet[SpawnProcess] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._forks = CAN_FORK
+        self._server: ForkServer | None = None
+        self._processes: list[SpawnProcess | Forked] = []
 
-    def add(self, process: SpawnProcess) -> None:
-        """Have a process killed at the end, if it lives then."""
-        self._processes.add(process)
+    def start(self, sock: socket.socket, order: Order) -> SpawnProcess | Forked:
+        """Start a worker, which is killed at the end if it lives then."""
+        with self._lock:
+            process = self._forked(sock, order) or _spawned(sock, order)
+            self._processes = [other for other in self._processes if other.exitcode is None]
+            self._processes.append(process)
+        return process
+
+    def _forked(self, sock: socket.socket, order: Order) -> Forked | None:
+        """Fork a worker; None where that cannot be done."""
+        while self._forks:
+            fresh = self._server is None
+            try:
+                self._server = self._server or ForkServer(self._modules)
+                return self._server.start(sock, order)
+            except NotForked:
+                # One that was killed is replaced; what cannot be forked now never can.
+                server, self._server = self._server, None
+                if server is not None:
+                    server.close()
+                self._forks = not fresh
+        return None
 
     def release(self) -> None:
         """Kill the processes that are left, and free the memory; nothing in a forked child."""
         if os.getpid() != self._owner:
             return
-        left = list(self._processes)
-        for process in left:
+        for process in self._processes:
             process.kill()
-        for process in left:
+        for process in self._processes:
             process.join(_KILL_SECONDS)
+        if self._server is not None:
+            self._server.close()
         while self.segments:
             os.close(self.segments.popitem()[1])
+
+
+def _spawned(sock: socket.socket, order: Order) -> SpawnProcess:
+    process = multiprocessing.get_context("spawn").Process(
+        target=serve, args=(sock, order), name="pplconv-instance", daemon=True
+    )
+    # Blocked until the worker ignores it: Ctrl-C must not end a worker that is still starting.
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+    return process
 
 
 def _take_apart(

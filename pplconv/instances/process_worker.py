@@ -11,6 +11,7 @@ from multiprocessing.context import SpawnProcess
 
 from .child import Failure
 from .errors import raised
+from .forking import Forked
 from .shared import Bytes
 from .spare import SpareCores
 from .transport import Channel, Gone
@@ -32,7 +33,7 @@ class ProcessWorker(Worker):
 
     Parameters
     ----------
-    process : SpawnProcess
+    process : SpawnProcess or Forked
         Started.
     sock : socket.socket
         The connection to it.
@@ -46,7 +47,7 @@ class ProcessWorker(Worker):
 
     def __init__(
         self,
-        process: SpawnProcess,
+        process: SpawnProcess | Forked,
         sock: socket.socket,
         mailboxes: Bytes,
         spare: SpareCores,
@@ -63,7 +64,10 @@ class ProcessWorker(Worker):
         # It becomes readable when the process ends. Its pipes may stay open longer, in processes
         # that it has started.
         with suppress(AttributeError, OSError):
-            self._ended = os.pidfd_open(process.pid or 0)
+            self._ended = (
+                os.dup(process.sentinel) if isinstance(process, Forked)
+                else os.pidfd_open(process.pid or 0)
+            )  # fmt: skip
         ended = process.sentinel if self._ended is None else self._ended
         self._channel = Channel(sock, mailboxes, 0, ended)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future, InvalidStateError
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -36,13 +38,22 @@ class Request:
         What to call the model with.
     """
 
-    __slots__ = ("args", "future", "kwargs", "submitted")
+    __slots__ = ("__weakref__", "args", "future", "kwargs", "submitted")
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
         self.future: Future[Any] = Future()
+        self.future.add_done_callback(partial(_let_go, weakref.ref(self)))
         self.submitted = time.perf_counter()
+
+
+def _let_go(request: weakref.ref[Request], future: Future[Any]) -> None:
+    """Free the arguments of a cancelled request, which itself stays in the queue."""
+    found = request() if future.cancelled() else None
+    if found is not None:
+        # Whoever looks at it now finds a request that is joined with none.
+        found.args, found.kwargs = (None,), {}
 
 
 class RequestQueue:

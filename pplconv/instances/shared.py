@@ -13,7 +13,9 @@ import io
 import mmap
 import os
 import pickle
+import pickletools
 import struct
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -156,6 +158,19 @@ class Parcel:
         self._table += [self._end, raw.nbytes, raw.readonly]
         self._end += -(-raw.nbytes // _LINE) * _LINE
         return False
+
+    def modules(self, package: str) -> list[str]:
+        """List modules of a package that the pickle names, which are loaded here."""
+        texts = {
+            argument
+            for opcode, argument, _ in pickletools.genops(bytes(self._stream))
+            if isinstance(argument, str) and opcode.name.endswith("UNICODE")
+        }
+        return sorted(
+            name
+            for name in texts
+            if name in sys.modules and (name == package or name.startswith(f"{package}."))
+        )
 
     def write(self, room: Bytes) -> None:
         """Write everything into a segment of at least `size` bytes."""

@@ -15,7 +15,7 @@ This room changes no setting of other libraries, and no thread's CPUs unless `pi
 
 from __future__ import annotations
 
-from .fork import forked_after_openmp, note_openmp_used, safe_team
+from .fork import forked_after_openmp, note_openmp_used, openmp_used, safe_team
 from .locks import ForkableLock
 from .openmp import openmp_runtimes
 from .pinning import BoundThread, Pin, pin, pinned_cores, pinned_team
@@ -42,6 +42,7 @@ __all__ = [
     "forked_after_openmp",
     "note_openmp_used",
     "openmp_runtimes",
+    "openmp_used",
     "pin",
     "pinned_cores",
     "pinned_team",

@@ -28,6 +28,16 @@ def note_openmp_used() -> None:
     _used = True
 
 
+def openmp_used() -> bool:
+    """Whether children of this process that are forked now will run serially.
+
+    Returns
+    -------
+    bool
+    """
+    return _used or _forked
+
+
 def forked_after_openmp() -> bool:
     """Whether this process descends by fork alone from one that had used OpenMP.
 

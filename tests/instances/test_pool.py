@@ -41,6 +41,22 @@ def test_arguments_and_results_are_handed_over_as_they_are():
         assert pool.submit().result(PATIENCE) == ((), {})
 
 
+def test_a_cancelled_request_lets_go_of_its_arguments():
+    gate = Gate()
+    with pool_of(lambda array=None, name=None: gate(), instances=1) as pool:
+        running = pool.submit()
+        gate.wait_entered()
+        one, two = np.zeros(5), np.zeros(5)
+        kept = [weakref.ref(one), weakref.ref(two)]
+        waiting = pool.submit(one, name=two)
+        del one, two
+        assert all(reference() is not None for reference in kept)
+        assert waiting.cancel()
+        assert [reference() for reference in kept] == [None, None]
+        gate.opened.set()
+        running.result(PATIENCE)
+
+
 def test_the_factory_is_called_once_for_a_node():
     calls = []
 

@@ -245,6 +245,7 @@ import os, sys, time
 sys.path[:0] = [{str(Path(pplconv.__file__).parents[1])!r}, {_HERE!r}]
 import numpy as np
 import process_models as models
+from pplconv.instances import process
 from pplconv.instances.placement import Placement
 from pplconv.instances.process import make_process_workers
 """
@@ -260,6 +261,8 @@ def script(tmp_path, body):
 
 HANG = """
 if __name__ == "__main__":
+    if "spawned" in %r:
+        process.CAN_FORK = False
     make = make_process_workers(models.servant, [Placement(None, ())] * 2, 1)
     one, two = make(0), make(1)
     one.run(("change", np.zeros(100000)), {})
@@ -275,13 +278,13 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(not LINUX, reason="/proc")
-@pytest.mark.parametrize("state", ["alone", "forked", "busy"])
+@pytest.mark.parametrize("state", ["alone", "forked", "busy", "spawned", "spawned, busy"])
 def test_workers_end_with_their_parent(state, tmp_path):
     """However it ends, whatever they do, and whoever else holds its pipes."""
     if state == "forked" and not hasattr(os, "pidfd_open"):
         pytest.skip("no pidfd_open")
     before = set(os.listdir("/dev/shm"))
-    parent = script(tmp_path, HANG % (state, state))
+    parent = script(tmp_path, HANG % (state, state, state))
     pids = [int(pid) for pid in parent.stdout.readline().split()]
     assert len(pids) == 2 and all(map(lives, pids)), parent.stderr.read()
     parent.kill()

@@ -16,6 +16,7 @@ from onnx import helper, numpy_helper
 import pplconv
 
 PATIENCE = 120.0
+NPY = {"content-type": "application/x-npy"}
 INFER = "/v2/models/model/infer"
 
 
@@ -44,6 +45,25 @@ def small_model(classes: int = 5, free: bool = True, seed: int = 0) -> bytes:
 
 def session(**options: Any) -> pplconv.InferenceSession:
     return pplconv.InferenceSession(small_model(), **options)
+
+
+class Gated:
+    """A session that waits before it computes."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.entered, self.opened = threading.Semaphore(0), threading.Event()
+
+    def get_inputs(self) -> Any:
+        return self.inner.get_inputs()
+
+    def get_outputs(self) -> Any:
+        return self.inner.get_outputs()
+
+    def __call__(self, feed: Any) -> Any:
+        self.entered.release()
+        assert self.opened.wait(PATIENCE)
+        return self.inner(feed)
 
 
 class Answer(NamedTuple):
@@ -107,17 +127,32 @@ class Client:
         finally:
             self._end()
 
+    def do(self, coroutine: Any) -> Any:
+        """Run a coroutine in the event loop; a future of its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     def start(
-        self, method: str, path: str, body: Any = b"", headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = b"",
+        headers: dict[str, str] | None = None,
+        leaves: threading.Event | None = None,
     ) -> Any:
-        """Begin a request; `body` is bytes, or an iterable of chunks. A future of the answer."""
+        """Begin a request; `body` is bytes, or an iterable of chunks. A future of the answer.
+
+        The client goes when `leaves` is set.
+        """
         chunks = [body] if isinstance(body, bytes) else body
-        return asyncio.run_coroutine_threadsafe(
-            self._request(method, path, iter(chunks), headers or {}), self._loop
-        )
+        return self.do(self._request(method, path, iter(chunks), headers or {}, leaves))
 
     async def _request(
-        self, method: str, path: str, chunks: Iterable[Any], headers: dict[str, str]
+        self,
+        method: str,
+        path: str,
+        chunks: Iterable[Any],
+        headers: dict[str, str],
+        leaves: threading.Event | None,
     ) -> Answer:
         path, _, query = path.partition("?")
         scope = {
@@ -127,10 +162,17 @@ class Client:
             "headers": [(k.lower().encode(), v.encode("latin1")) for k, v in headers.items()],
         }  # fmt: skip
         sent: list[Any] = []
+        ended = False
 
         async def receive() -> Any:
+            nonlocal ended
+            if ended:  # as servers do: nothing more comes until the client goes
+                while leaves is None or not leaves.is_set():
+                    await asyncio.sleep(0.01)
+                return {"type": "http.disconnect"}
             chunk = next(chunks, None)  # type: ignore[call-overload]
             if chunk is None:
+                ended = True
                 return {"type": "http.request", "body": b"", "more_body": False}
             if isinstance(chunk, BaseException):
                 return {"type": "http.disconnect"}

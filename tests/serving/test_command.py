@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
 import json
 import os
+import pty
 import re
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from contextlib import contextmanager
@@ -34,11 +37,13 @@ def model(tmp_path_factory):
 
 
 @contextmanager
-def server(model: Path, *options: str):
+def server(model: Path, *options: str, **settings):
     """The process of a server, and its port."""
     command = [sys.executable, "-m", "pplconv", "serve", str(model), "--port", "0", *options]
     # Elsewhere than among the sources, which would be imported in place of what was built.
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=model.parent)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=model.parent, **settings
+    )
     lines: list[str] = []
     drain = None
     try:
@@ -150,13 +155,19 @@ def test_a_stop_answers_what_is_in_flight(model, rng, mode):
 
 
 def children(pid: int) -> list[int]:
-    """The workers of a server."""
+    """The processes that one has started, and not yet seen the end of."""
     found = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in map(int, path.read_text().split()):
             if b"resource_tracker" not in Path(f"/proc/{child}/cmdline").read_bytes():
                 found.append(child)
     return found
+
+
+def workers(pid: int) -> list[int]:
+    """The workers of a server: forked by one that it has started, or started by itself."""
+    started = children(pid)
+    return [worker for child in started for worker in children(child)] or started
 
 
 @pytest.mark.slow
@@ -182,7 +193,7 @@ def test_workers_killed_behind_a_server_lose_no_request(model, rng):
             client.start()
         killed = set()
         for _ in range(3):
-            while not (left := set(children(process.pid)) - killed) or len(answers) < len(killed):
+            while not (left := set(workers(process.pid)) - killed) or len(answers) < len(killed):
                 time.sleep(0.01)
             time.sleep(0.05)
             pid = left.pop()
@@ -199,6 +210,112 @@ def test_workers_killed_behind_a_server_lose_no_request(model, rng):
     assert all(got[-20:] == z for _, got in answers)
     replaced = re.findall(r"pplconv_instance_replaced_total\{.*\} (\d+)", metrics)
     assert sum(map(int, replaced)) >= 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no SIGHUP")
+@pytest.mark.parametrize("mode", ["thread", pytest.param("process", marks=pytest.mark.slow)])
+def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
+    x = rng.standard_normal((1, 3, 60, 50)).astype(np.float32)
+    path = tmp_path / "small.onnx"
+
+    def put(content: bytes) -> None:
+        (tmp_path / "new").write_bytes(content)
+        os.replace(tmp_path / "new", path)
+
+    def right(seed: int) -> bytes:
+        session = pplconv.InferenceSession(small_model(seed=seed), threads=1)
+        return session.run(["z"], {"x": x})[0].tobytes()
+
+    def reloaded(port: int, result: str, count: int) -> None:
+        wanted = f'pplconv_reloads_total{{result="{result}"}} {count}'
+        end = time.monotonic() + PATIENCE
+        while wanted not in text_of(port, "/metrics"):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+    put(small_model(seed=0))
+    answers: list[tuple[float, int, bytes]] = []
+    stop = threading.Event()
+    with server(
+        path, "--instances", "2", "--threads", "1", "--mode", mode, "--shape", "x=1x3x60x50"
+    ) as (process, port, lines):
+
+        def load() -> None:
+            while not stop.is_set():
+                asked = time.monotonic()
+                answers.append((asked, *ask(port, as_npy(x))))
+
+        clients = [threading.Thread(target=load) for _ in range(4)]
+        for client in clients:
+            client.start()
+        put(b"broken")
+        process.send_signal(signal.SIGHUP)
+        reloaded(port, "failed", 1)
+        put(small_model(seed=1))
+        process.send_signal(signal.SIGHUP)
+        reloaded(port, "ok", 1)
+        switched, count = time.monotonic(), len(answers)
+        while len(answers) < count + 50:
+            time.sleep(0.01)
+        stop.set()
+        for client in clients:
+            client.join(PATIENCE)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0, "".join(lines)
+    assert {status for _, status, _ in answers} == {200}, "".join(lines)
+    old, new = right(0), right(1)
+    assert {body[-20:] for _, _, body in answers} == {old, new}
+    assert {body[-20:] for asked, _, body in answers if asked > switched} == {new}
+    assert "the old one goes on" in "".join(lines)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what closing a terminal does")
+def test_a_terminal_that_is_closed_stops_the_server(model):
+    """Its signal is the one that elsewhere asks for the file to be read again."""
+    ours, theirs = pty.openpty()
+
+    def take_terminal() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    with server(
+        model, "--instances", "1", "--threads", "1", preexec_fn=take_terminal, pass_fds=[theirs]
+    ) as (process, port, lines):  # fmt: skip
+        os.close(theirs)
+        process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + PATIENCE
+        while 'pplconv_reloads_total{result="ok"} 1' not in text_of(port, "/metrics"):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        assert ask(port, as_npy(np.ones((1, 3, 4, 4), np.float32)))[0] == 200
+        os.close(ours)
+        assert process.wait(PATIENCE) == 0, "".join(lines)
+
+
+def test_a_client_that_goes_takes_its_request_with_it(model, rng):
+    large = as_npy(rng.standard_normal((1, 3, 1500, 1500)).astype(np.float32))
+    small = as_npy(np.ones((1, 3, 4, 4), np.float32))
+    head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {NPY['content-type']}\r\n"
+    with server(model, "--instances", "1", "--threads", "1") as (_, port, lines):
+        for _ in range(20):  # the large one may be answered before the others go
+            running = threading.Thread(target=ask, args=(port, large))
+            running.start()
+            while "pplconv_in_flight 1" not in text_of(port, "/metrics") and running.is_alive():
+                pass
+            for _ in range(3):
+                with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain:
+                    plain.sendall(f"{head}Content-Length: {len(small)}\r\n\r\n".encode() + small)
+                    time.sleep(0.02)
+            running.join(PATIENCE)
+            text = text_of(port, "/metrics")
+            if found := re.search(r'total\{code="499"\} (\d+)', text):
+                break
+        assert found, text
+        assert ask(port, small)[0] == 200
+        metrics = text_of(port, "/metrics")
+    served = int(re.search(r"instance_served_total\{.*\} (\d+)", metrics)[1])
+    answered = int(re.search(r'total\{code="200"\} (\d+)', metrics)[1])
+    assert served <= answered, "".join(lines)
 
 
 def test_a_model_that_is_not_there(capsys):

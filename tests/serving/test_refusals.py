@@ -13,10 +13,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pplconv.integrations import asgi
-from served import INFER, PATIENCE, Client, as_binary, as_json, as_npy, outputs_of, session, tensor
+from served import (
+    INFER,
+    NPY,
+    PATIENCE,
+    Client,
+    Gated,
+    as_binary,
+    as_json,
+    as_npy,
+    outputs_of,
+    session,
+    tensor,
+)
 
 X = np.ones((1, 3, 6, 5), np.float32)
-NPY = {"content-type": "application/x-npy"}
 
 
 @pytest.fixture(scope="module")
@@ -285,26 +296,38 @@ def test_a_client_that_has_gone(client):
     still_serves(client)
 
 
+@pytest.mark.parametrize("max_batch", [1, 4])
+def test_a_request_that_waits_ends_with_its_client(max_batch):
+    asked = []
+
+    class Seen(Gated):
+        def __call__(self, feed):
+            asked.extend(feed["x"][:, 0, 0, 0])
+            return super().__call__(feed)
+
+    gated = Seen(session(threads=1))
+    with Client(asgi.app(lambda: gated, instances=1, threads=1, max_batch=max_batch)) as client:
+        runs, waits = threading.Event(), threading.Event()
+        running = client.start("POST", INFER, as_json(tensor(X)), None, runs)
+        assert gated.entered.acquire(timeout=PATIENCE)
+        waiting = client.start("POST", INFER, as_json(tensor(2 * X)), None, waits)
+        last = client.start("POST", INFER, as_json(tensor(3 * X)))
+        while b"pplconv_in_flight 3" not in client.get("/metrics").body:
+            time.sleep(0.01)
+        runs.set()
+        waits.set()
+        assert waiting.result(PATIENCE).status == 499, "while the instance is busy"
+        assert not running.done()
+        gated.opened.set()
+        assert last.result(PATIENCE).status == 200
+        assert running.result(PATIENCE).status == 200, "it ran already"
+        text = client.get("/metrics").body.decode()
+    assert asked == [1.0, 3.0]
+    assert 'pplconv_requests_total{code="499"} 1' in text
+    assert "pplconv_in_flight 0" in text
+
+
 # Too many
-
-
-class Gated:
-    """A session that waits."""
-
-    def __init__(self, inner):
-        self.inner = inner
-        self.entered, self.opened = threading.Semaphore(0), threading.Event()
-
-    def get_inputs(self):
-        return self.inner.get_inputs()
-
-    def get_outputs(self):
-        return self.inner.get_outputs()
-
-    def __call__(self, feed):
-        self.entered.release()
-        assert self.opened.wait(PATIENCE)
-        return self.inner(feed)
 
 
 def test_too_many_are_told_to_come_again():

@@ -114,7 +114,8 @@ class Instances:
         chance = random.Random(f"{self.seed} {self.turn} killer")
         while time.monotonic() < until:
             time.sleep(chance.uniform(0.2, 2.0))
-            workers = [process for process in psutil.Process().children() if _is_worker(process)]
+            processes = psutil.Process().children(recursive=True)
+            workers = [process for process in processes if _is_worker(process)]
             if workers:
                 with suppress(psutil.NoSuchProcess):
                     chance.choice(workers).send_signal(signal.SIGKILL)
@@ -122,7 +123,7 @@ class Instances:
 
 
 def _is_worker(process: psutil.Process) -> bool:
-    # Spawned by multiprocessing; the tracker of its resources is not one of them.
+    # Spawned by multiprocessing, or forked from such a one; the tracker of resources is not.
     try:
         return any("spawn_main" in word for word in process.cmdline())
     except psutil.NoSuchProcess:

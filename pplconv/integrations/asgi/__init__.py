@@ -1,7 +1,8 @@
 """Sessions behind HTTP, as an ASGI application on Starlette (extra ``serve``).
 
 ===============  =================================================================================
-``server.py``    one model: its pool, who is let in, the endpoints
+``server.py``    one model: who is let in, the endpoints, its change for another
+``serving.py``   the model that answers now: its pool, its inputs and outputs, who wants it
 ``messages.py``  the Open Inference Protocol: requests read and checked, answers written
 ``tensors.py``   JSON numbers, bytes and ``.npy`` files as arrays, and back
 ``bodies.py``    bodies, counted while they arrive; ``errors.py``: `Refused`, what a client gets
@@ -62,7 +63,7 @@ def app(
     Parameters
     ----------
     make_model : callable
-        Makes an `InferenceSession`; called once, when the server starts.
+        Makes an `InferenceSession`; called when the server starts, and when it reloads.
     name, version : str, optional
         Of the model, in paths and answers.
     max_body : int, optional
@@ -98,7 +99,13 @@ def app(
     with JSON and binary tensors, or with one ``.npy`` array (``application/x-npy``; ``?output=``
     chooses one of several outputs). Errors are JSON objects with ``error``.
 
-    Requests are computed by the instances; the event loop only moves bytes.
+    Requests are computed by the instances; the event loop only moves bytes. One that waits is
+    cancelled if its client goes.
+
+    ``await app.state.reload()`` makes the model anew under traffic; ``reload(make_model,
+    version=...)`` puts another in its place. A request is answered by the model that served when
+    its head came. If the new model cannot be made, the exception is raised, and the old one goes
+    on. ``app.state.reload_soon()`` does the same from any thread or signal handler, and logs.
     """
     texts: dict[str, object] = {"name": name, "version": version}
     for argument, value in texts.items():
@@ -143,4 +150,8 @@ def app(
             Route(f"{path}/ready", server.model_ready),
             Route(f"{path}/infer", server.infer, methods=["POST"]),
         ]
-    return Starlette(routes=routes, lifespan=lifespan)
+    application = Starlette(routes=routes, lifespan=lifespan)
+    application.state.server = server
+    application.state.reload = server.reload
+    application.state.reload_soon = server.reload_soon
+    return application

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -16,7 +18,7 @@ _SWITCH_SECONDS = 0.0005
 
 
 def main(argv: Sequence[str]) -> int:
-    """Serve until interrupted or told to end.
+    """Serve until interrupted or told to end; SIGHUP has the file read again.
 
     Parameters
     ----------
@@ -62,8 +64,34 @@ def main(argv: Sequence[str]) -> int:
     # The server raises its signal again when it has stopped; it has done what that asked for.
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, lambda *_: None)
+        if hasattr(signal, "SIGHUP"):
+            had_terminal = _has_terminal()
+
+            def on_hangup(*_: object) -> None:
+                if had_terminal and not _has_terminal():  # it was closed
+                    server.should_exit = True
+                else:
+                    application.state.reload_soon()
+
+            signal.signal(signal.SIGHUP, on_hangup)
+    application.state.server.when_made = _settle
     server.run()
     return 0 if server.started else 1
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _settle() -> None:
+    """Keep what is there now out of garbage collections, which would look through it for 50 ms."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -24,10 +24,13 @@ class Metrics:
     ----------
     in_flight : int
         Requests for inference that are being read, wait, or run.
+    reloads : Counter
+        How often the model was made anew: ``ok`` and ``failed``.
     """
 
     def __init__(self) -> None:
         self.in_flight = 0
+        self.reloads = Counter({"ok": 0, "failed": 0})
         self._codes: Counter[int] = Counter()
         self._buckets = [0] * (len(_BOUNDS) + 1)
         self._seconds = 0.0
@@ -85,6 +88,10 @@ class Metrics:
         yield f"pplconv_in_flight {self.in_flight}"
         yield from _head("pplconv_ready", "gauge", "Whether requests are taken.")
         yield f"pplconv_ready {int(ready)}"
+        name = "pplconv_reloads_total"
+        yield from _head(name, "counter", "How often the model was made anew, by result.")
+        for result, count in self.reloads.items():
+            yield f'{name}{{result="{result}"}} {count}'
         for field, text in (
             ("served", "Requests that an instance answered."),
             ("errors", "Requests that an instance answered with an exception."),

@@ -1,0 +1,266 @@
+"""A process that has imported all that workers need, and forks them (Linux).
+
+A worker that is started anew imports for a second or two: Python, NumPy, ONNX.  This process does
+so once, computes nothing, and has no threads of Python; its children begin with what it has
+imported, in memory that they share with it.  So a worker that died is replaced within a tenth of a
+second, and further workers cost little memory.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import socket
+import sys
+import threading
+import warnings
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from multiprocessing import parent_process
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+from ..runtime import openmp_used
+from .child import Handle, Order, Watched, serve
+
+__all__ = ["CAN_FORK", "ForkServer", "Forked", "NotForked"]
+
+CAN_FORK = sys.platform == "linux" and all(
+    (hasattr(os, "pidfd_open"), hasattr(signal, "pidfd_send_signal"), hasattr(socket, "send_fds"))
+)
+"""Whether this system has what it takes."""
+
+_LONGEST_ORDER = 1 << 16
+_READY, _UNFIT = b"ready", b"unfit"
+
+
+class NotForked(Exception):
+    """The process cannot fork workers, or has ended."""
+
+
+class Forked:
+    """A worker that is no child of this process, with what is asked of a `SpawnProcess`.
+
+    Parameters
+    ----------
+    pid, pidfd : int
+        Of the process; the descriptor becomes this object's.
+    lifeline : int
+        End of a pipe, this object's; the worker ends when all such ends are closed.
+    """
+
+    def __init__(self, pid: int, pidfd: int, lifeline: int) -> None:
+        self.pid = pid
+        self.sentinel = pidfd
+        self._close = weakref.finalize(self, _close_all, pidfd, lifeline)
+        self._close.atexit = False
+
+    @property
+    def exitcode(self) -> int | None:
+        """None while it runs; else 1, as only its parent is told more."""
+        return 1 if self._ended(0) else None
+
+    def kill(self) -> None:
+        """End it at once."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.sentinel, signal.SIGKILL)
+
+    def join(self, timeout: float) -> None:
+        """Wait for its end, but no longer than so many seconds."""
+        self._ended(timeout)
+
+    def _ended(self, timeout: float) -> bool:
+        waiting = select.poll()
+        waiting.register(self.sentinel, select.POLLIN)
+        return bool(waiting.poll(1000 * timeout))
+
+
+def _close_all(*descriptors: int) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+class ForkServer:
+    """The process, seen from the one that wants workers.
+
+    Parameters
+    ----------
+    modules : sequence of str
+        What it imports.
+
+    Raises
+    ------
+    NotForked
+        If it imported something that must not be forked.
+    ChildProcessError
+        If it ended before it was ready; the argument is its exit code.
+    """
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._owner = os.getpid()
+        self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._process: SpawnProcess = multiprocessing.get_context("spawn").Process(
+            target=_fork_all, args=(theirs, tuple(modules)), name="pplconv-workers", daemon=True
+        )
+        # Blocked until it is ignored there: Ctrl-C must not end what is still starting.
+        masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        except BaseException:
+            self._sock.close()
+            raise
+        finally:
+            theirs.close()
+            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        said = self._first_word()
+        if said != _READY:
+            self.close()
+            if said == _UNFIT:
+                raise NotForked("it uses threads that a fork would lose")
+            raise ChildProcessError(self._process.exitcode)
+
+    def _first_word(self) -> bytes:
+        waiting = select.poll()
+        waiting.register(self._sock, select.POLLIN)
+        waiting.register(self._process.sentinel, select.POLLIN)
+        waiting.poll()
+        with suppress(OSError):
+            return self._sock.recv(len(_READY), socket.MSG_DONTWAIT)
+        return b""
+
+    def start(self, sock: socket.socket, order: Order) -> Forked:
+        """Start a worker.
+
+        Parameters
+        ----------
+        sock : socket.socket
+            The worker's end of the connection to it.
+        order : Order
+            All that it needs to know.
+
+        Raises
+        ------
+        NotForked
+            If this process has ended.
+        """
+        watched, lifeline = os.pipe()
+        try:
+            fds = [sock.fileno(), watched, order.mailboxes.fd, order.segment.fd]
+            socket.send_fds(self._sock, [pickle.dumps(order.without_handles())], fds)
+            said, (pidfd,) = self._answer()
+        except (OSError, ValueError) as error:
+            os.close(lifeline)
+            raise NotForked("it has ended") from error
+        except BaseException:
+            # Interrupted: what it may still say would be taken for its next answer.
+            os.close(lifeline)
+            self.close()
+            raise
+        finally:
+            os.close(watched)
+        return Forked(int(said), pidfd, lifeline)
+
+    def _answer(self) -> tuple[bytes, list[int]]:
+        waiting = select.poll()
+        waiting.register(self._sock, select.POLLIN)
+        waiting.register(self._process.sentinel, select.POLLIN)
+        waiting.poll()
+        said, fds, *_ = socket.recv_fds(self._sock, 64, 1, socket.MSG_DONTWAIT)
+        return said, fds
+
+    def close(self) -> None:
+        """End the process; the workers that it forked go on."""
+        if os.getpid() != self._owner:
+            return
+        self._sock.close()
+        self._process.kill()
+        self._process.join()
+
+
+def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:
+    """Fork a worker for each order; returns in each worker when that ends, and when all is over."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None and parent.pid is not None
+    try:
+        ended = os.pidfd_open(parent.pid)
+    except OSError:
+        return
+    for module in modules:
+        # What cannot be imported here may be importable to the worker, or is refused there.
+        with suppress(Exception):
+            importlib.import_module(module)
+    if threading.active_count() > 1 or openmp_used():
+        sock.send(_UNFIT)
+        return
+    gc.collect()
+    gc.freeze()  # to look through it would take workers long, and write to memory that is shared
+    sock.send(_READY)
+    _Forks(sock, ended).serve_all()
+
+
+class _Forks:
+    """The loop of the process that forks.
+
+    Parameters
+    ----------
+    sock : socket.socket
+        Where orders come from.
+    parent : int
+        Readable when the process that orders has ended.
+    """
+
+    def __init__(self, sock: socket.socket, parent: int) -> None:
+        self._sock = sock
+        self._parent = parent
+        self._children: dict[int, int] = {}  # processes by their descriptors
+
+    def serve_all(self) -> None:
+        """Fork until the other end is closed; in a worker, do its work."""
+        waiting = select.poll()
+        for descriptor in (self._sock.fileno(), self._parent):
+            waiting.register(descriptor, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in waiting.poll()}
+            for pidfd in ready & set(self._children):
+                waiting.unregister(pidfd)
+                os.waitpid(self._children.pop(pidfd), 0)
+                os.close(pidfd)
+            if self._parent in ready:
+                return
+            if self._sock.fileno() not in ready:
+                continue
+            told, fds, *_ = socket.recv_fds(self._sock, _LONGEST_ORDER, 4)
+            if not told:
+                return
+            with warnings.catch_warnings():
+                # Threads of libraries: those that Python has loaded here take forks.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+            if pid == 0:
+                self._work(told, fds)
+                return
+            for fd in fds:
+                os.close(fd)
+            pidfd = os.pidfd_open(pid)
+            self._children[pidfd] = pid
+            waiting.register(pidfd, select.POLLIN)
+            with suppress(OSError):  # nobody is there; the loop ends
+                socket.send_fds(self._sock, [str(pid).encode()], [pidfd])
+
+    def _work(self, told: bytes, fds: list[int]) -> None:
+        """Be a worker."""
+        self._sock.close()
+        _close_all(*self._children)
+        random: Any = sys.modules.get("numpy.random")
+        if random is not None:
+            random.seed()  # not the numbers of all the others
+        sock, watched, mailboxes, segment = fds
+        order = pickle.loads(told).with_handles(Handle(mailboxes), Handle(segment))
+        serve(socket.socket(fileno=sock), order, Watched(watched, self._parent))

@@ -1,0 +1,167 @@
+"""The process that forks workers: when it may, what workers inherit, what follows its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pplconv
+import process_models as models
+from pplconv.instances import forking, process
+from process_case import PATIENCE, lives, wait_until, workers
+
+pytestmark = pytest.mark.skipif(not forking.CAN_FORK, reason="Linux with pidfds")
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def test_workers_have_one_parent_that_is_not_this_process():
+    with workers(models.servant, count=2) as make:
+        one, two = make(0), make(1)
+        server = parent_of(one.pid)
+        assert server == parent_of(two.pid) != os.getpid() and parent_of(server) == os.getpid()
+        for each in (one, two):
+            each.close(PATIENCE)
+            assert wait_until(lambda pid=each.pid: not Path(f"/proc/{pid}").exists()), "a zombie"
+    assert not lives(server)
+
+
+def test_workers_outlive_the_process_that_forked_them():
+    with workers(models.servant, count=2) as make:
+        one = make(0)
+        server = parent_of(one.pid)
+        os.kill(server, signal.SIGKILL)
+        assert wait_until(lambda: not lives(server))
+        assert one.run(("pid",), {}) == one.pid
+        two = make(1)
+        assert parent_of(two.pid) not in (server, parent_of(one.pid))
+        assert two.run(("pid",), {}) == two.pid
+        os.kill(one.pid, signal.SIGKILL)
+        assert wait_until(lambda: one.ended)
+        one.close(1)
+        two.close(1)
+
+
+def test_an_interrupt_leaves_no_stray_answer(monkeypatch):
+    with workers(models.servant, count=2) as make:
+        one = make(0)
+        with monkeypatch.context() as patch:
+
+            def interrupted(self):
+                raise KeyboardInterrupt
+
+            patch.setattr(forking.ForkServer, "_answer", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                make(1)
+        two = make(1)
+        assert two.run(("pid",), {}) == two.pid != one.pid
+        assert one.run(("pid",), {}) == one.pid
+        one.close(PATIENCE)
+        two.close(PATIENCE)
+
+
+def test_a_worker_that_ends_while_it_takes_its_model_is_told():
+    with workers(make_deadly) as make, pytest.raises(RuntimeError, match="ended while taking over"):
+        make(0)
+
+
+class Deadly:
+    """A model that ends the process that unpickles it."""
+
+    def __reduce__(self):
+        return os._exit, (3,)
+
+    def __call__(self):
+        pass
+
+
+def make_deadly():
+    return Deadly()
+
+
+def test_workers_can_be_spawned_instead(monkeypatch):
+    monkeypatch.setattr(process, "CAN_FORK", False)
+    with workers(models.servant) as make:
+        one = make(0)
+        assert parent_of(one.pid) == os.getpid()
+        assert one.run(("change", np.ones(3)), {}).tolist() == [2, 2, 2]
+        os.kill(one.pid, signal.SIGKILL)
+        assert wait_until(lambda: one.ended)
+        one.close(1)
+        again = make(0)
+        assert again.run(("pid",), {}) == again.pid
+        again.close(PATIENCE)
+
+
+def draw():
+    """Random numbers, and those of a generator that was there before."""
+    return np.random.random(4).tolist()
+
+
+def make_draw():
+    return draw
+
+
+def test_workers_draw_numbers_of_their_own():
+    with workers(make_draw, count=3) as make:
+        made = [make(index) for index in range(3)]
+        drawn = [tuple(one.run((), {})) for one in made]
+        assert len(set(drawn)) == 3
+        for one in made:
+            one.close(PATIENCE)
+
+
+MAIN = f"""
+import sys, threading
+sys.path[:0] = [{str(Path(pplconv.__file__).parents[1])!r}, {str(Path(__file__).parent)!r}]
+import os
+import numpy as np
+import pplconv
+from pplconv.instances.placement import Placement
+from pplconv.instances.process import make_process_workers
+from pplconv.runtime import forked_after_openmp
+
+DO
+
+def inner():
+    return os.getppid(), forked_after_openmp(), threading.active_count()
+
+def factory():
+    return inner
+
+if __name__ == "__main__":
+    make = make_process_workers(factory, [Placement(None, ())] * 2, 2)
+    for index in (0, 1):
+        print(*make(index).run((), {{}}), os.getpid())
+"""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()",
+        "pplconv.conv2d(np.ones((8, 16, 64, 64), 'f'), np.ones((16, 16, 3, 3), 'f'), threads=2)",
+        "pass",
+    ],
+)
+def test_a_program_with_threads_has_its_workers_spawned(what, tmp_path):
+    """A child would not have the threads, nor know what they held."""
+    path = tmp_path / "program.py"
+    path.write_text(MAIN.replace("DO", what))
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert len(lines) == 2
+    for parent, serial, _, own in lines:
+        assert serial == "False"
+        assert (parent == own) == (what != "pass")
