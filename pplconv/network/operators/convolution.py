@@ -16,13 +16,13 @@ from ...api.activation import Activation, activation_of
 from ...api.placing import with_places
 from ...api.prepared import Activation as PlannedActivation
 from ...api.prepared import Prepared
-from ...memory.dtypes import DTYPES
+from ...memory.dtypes import DTYPES, NAMES
 from ...schedules.finish import Finish
 from ..builder import Builder
-from ..nodes import Graph, Node
+from ..nodes import Graph, Node, as_type
 from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, constant_value, strides_of
-from .elementwise import NAMES, emit_program
+from .elementwise import NATIVE, emit_program
 from .expressions import Code, assign
 
 # Activations that the loops of convolutions have; others follow in a pass of their own.
@@ -137,7 +137,7 @@ def emit_convolution(
     described = epilogue.described(shape[0])
     # What the loops do not have comes after them, and with it all that follows.
     activation = described if described is not None else Activation("none")
-    dtype = NAMES[x.dtype] if x.dtype != np.float16 else "f16"
+    dtype = NAMES[x.dtype]
     problem = arguments.make_problem(
         (n, h, w, ic), shape, dtype, **geometry, layout="NHWC",
         permitted=arguments.check_precision(_precision(builder), dtype),
@@ -177,7 +177,7 @@ def emit_convolution(
     prepared = Prepared(problem, plan, fields, planner.share(builder.settings.threads))
     weights = builder.packed_once(
         (*key, problem.groups, alpha), f"{plan.packing} of {plan.numerics.weights}", prepared,
-        scaled(weight, alpha),
+        scaled(weight, alpha, x.dtype),
     )  # fmt: skip
     bias = epilogue.bias
     if bias is not None:
@@ -201,12 +201,14 @@ def emit_convolution(
     emit_rest(builder, y, rest, described is None, nodes)
 
 
-def scaled(weight: Array | ScaledTensor, alpha: float) -> Array | ScaledTensor:
-    """Weights of sums that are `alpha` times as large."""
+def scaled(
+    weight: Array | ScaledTensor, alpha: float, dtype: np.dtype[Any]
+) -> Array | ScaledTensor:
+    """Weights of sums that are `alpha` times as large; then they are of the given type."""
     if alpha == 1:
         return weight
-    array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
-    return np.asarray(array * array.dtype.type(alpha))
+    array = as_type(weight.numpy() if isinstance(weight, ScaledTensor) else weight, dtype)
+    return np.asarray(array * dtype.type(alpha))
 
 
 def finish_of(epilogue: Epilogue, y: Value) -> tuple[Finish | None, Value | None, Epilogue]:
@@ -325,7 +327,7 @@ def emit_outputs(
     """Add the step of a program whose results have numbers of their own."""
     dtype = outputs[0][0].dtype
     inputs = inputs + [
-        (constant_value(np.array(number, dtype)), register)
+        (constant_value(as_type(np.array(number), dtype)), register)
         for (number, _), register in code.scalars.items()
     ]
     given = assign(
@@ -372,13 +374,6 @@ def lies_in_pixels(value: Value) -> bool:
     return (c == 1 or sc == e) and (w == 1 or sw >= c * e) and (h == 1 or sh >= w * c * e)
 
 
-def _serves_half(node: Node, graph: Graph) -> bool:
-    """Whether a convolution of float16 needs no pass behind the loops, which float16 has not."""
-    after = [name for name in node.inputs[4:7] if name]
-    activation = node.attributes.get("activation", "")
-    return graph.dtypes[node.inputs[0]] == np.float16 and activation in STORED and not after
-
-
 def serves_conv(node: Node, graph: Graph) -> bool:
     """Whether `lower_conv` can compute a node."""
     return (
@@ -387,5 +382,5 @@ def serves_conv(node: Node, graph: Graph) -> bool:
         and math.prod(graph.shapes[node.outputs[0]]) > 0
         and math.prod(graph.shapes[node.inputs[0]]) > 0
         and (len(node.inputs) < 3 or not node.inputs[2] or node.inputs[2] in graph.constants)
-        and (graph.dtypes[node.inputs[0]] in NAMES or _serves_half(node, graph))
+        and graph.dtypes[node.inputs[0]] in NATIVE
     )

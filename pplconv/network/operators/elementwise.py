@@ -12,13 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...api.copying import TASK_BYTES
+from ...memory.dtypes import NAMES
 from ...schedules.elementwise import MOST_DIMS, Elementwise
 from ..builder import Builder
 from ..collapse import Collapsed, broadcast_strides, collapse
 from ..storage import Array, Shape, Step, Value, constant_value, strides_of
 
-NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
-NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+# Types that loops compute; float16 only where `formats` has found the kernels for it.
+NATIVE = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 # Rows of fewer elements than these are joined, and what repeats in them is written out.
 SHORT_ROW = 256
 

@@ -11,7 +11,7 @@ from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, strides_of
 from .convolution import Epilogue, emit_convolution
-from .elementwise import NAMES
+from .elementwise import NATIVE
 
 
 def _emit(node: Node, builder: Builder, graph: Graph, matrix: Array, epilogue: Epilogue) -> None:
@@ -40,13 +40,13 @@ def _emit(node: Node, builder: Builder, graph: Graph, matrix: Array, epilogue: E
 
 def serves_matmul(node: Node, graph: Graph) -> bool:
     """Whether the second operand is a known matrix, and there is something to compute."""
-    matrix = graph.constants.get(node.inputs[1])
+    matrix = graph.shapes[node.inputs[1]]
     return (
-        matrix is not None
-        and matrix.ndim == 2
-        and matrix.dtype in NAMES
+        node.inputs[1] in graph.constants
+        and len(matrix) == 2
+        and graph.dtypes[node.inputs[1]] in NATIVE
         and len(graph.shapes[node.inputs[0]]) > 1
-        and math.prod(graph.shapes[node.outputs[0]]) * matrix.shape[0] > 0
+        and math.prod(graph.shapes[node.outputs[0]]) * matrix[0] > 0
         and all(not name or name in graph.constants for name in node.inputs[2:])
     )
 
@@ -72,8 +72,8 @@ def serves_gemm(node: Node, graph: Graph) -> bool:
         return False
     if len(node.inputs) > 2 and node.inputs[2]:
         columns = graph.shapes[node.outputs[0]][1]
-        bias = graph.constants[node.inputs[2]]
-        return math.prod(bias.shape[:-1]) == 1 and bias.shape[-1:] in ((), (1,), (columns,))
+        bias = graph.shapes[node.inputs[2]]
+        return math.prod(bias[:-1]) == 1 and bias[-1:] in ((), (1,), (columns,))
     return True
 
 
