@@ -122,10 +122,12 @@ class _Formats:
         if not all(may_be_half(self.graph.dtypes[name], self.precision) for name in given):
             return SINGLE
         if node.op in _COMPUTED and node.inputs[1] in self.graph.constants:
-            return HALF
-        if node.op in _MOVED or node.op in _LOADED or self.stays_itself(node):
-            return HALF if self.mostly_half(node) else SINGLE
-        return SINGLE
+            # Weights are as `Conv2d` takes them.
+            return HALF if self.survives(node.inputs[2:]) else SINGLE
+        flexible = node.op in _MOVED or node.op in _LOADED
+        if not flexible and not is_elementwise(node, self.seen_as[HALF]):
+            return SINGLE
+        return HALF if self.mostly_half(node) and self.survives(self.arrays(node)) else SINGLE
 
     def is_served(self, node: Node, dtype: np.dtype[Any]) -> bool:
         """Whether loops of ours compute a node of a type."""
@@ -135,12 +137,13 @@ class _Formats:
             operator is not None and operator.serves(node, graph)
         )
 
-    def stays_itself(self, node: Node) -> bool:
-        """Whether a node is element-wise, and no number in it is lost in float16."""
-        if not is_elementwise(node, self.seen_as[HALF]):
-            return False
-        known = (self.graph.constants[n] for n in node.inputs if n and n in self.graph.constants)
-        return all(_survives(array) for array in known)
+    def survives(self, names: list[str]) -> bool:
+        """Whether no number that is known beforehand is lost in float16."""
+        known = [name for name in self.floats(names) if name in self.graph.constants]
+        return all(
+            self.graph.dtypes[name] == HALF or _survives(self.graph.constants[name])
+            for name in known
+        )
 
     def arrays(self, node: Node) -> list[str]:
         """Inputs that are stored as the node wants them."""

@@ -65,9 +65,13 @@ class Constants(Mapping[str, Array]):
         """
         return self._known[name]
 
-    def __getitem__(self, name: str) -> Array:
+    def weights(self, name: str) -> Array:
+        """Give what is only packed: as it came, for packing converts it."""
         known = self._known[name]
-        array: Array = known.numpy() if isinstance(known, ScaledTensor) else known
+        return known.numpy() if isinstance(known, ScaledTensor) else known
+
+    def __getitem__(self, name: str) -> Array:
+        array = self.weights(name)
         return as_type(array, self._types.get(name, array.dtype))
 
     def __contains__(self, name: object) -> bool:

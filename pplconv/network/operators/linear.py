@@ -53,7 +53,7 @@ def serves_matmul(node: Node, graph: Graph) -> bool:
 
 def lower_matmul(node: Node, builder: Builder, graph: Graph) -> None:
     """MatMul with a known matrix."""
-    _emit(node, builder, graph, graph.constants[node.inputs[1]], Epilogue())
+    _emit(node, builder, graph, graph.constants.weights(node.inputs[1]), Epilogue())
 
 
 def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
@@ -63,7 +63,7 @@ def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
         bias = graph.constants[node.inputs[2]].reshape(-1)
     parameters: Any = list(node.attributes.get("activation_parameters", []))
     epilogue = Epilogue(bias, None, node.attributes.get("activation", ""), parameters)
-    _emit(node, builder, graph, graph.constants[node.inputs[1]], epilogue)
+    _emit(node, builder, graph, graph.constants.weights(node.inputs[1]), epilogue)
 
 
 def serves_gemm(node: Node, graph: Graph) -> bool:
@@ -79,10 +79,11 @@ def serves_gemm(node: Node, graph: Graph) -> bool:
 
 def lower_gemm(node: Node, builder: Builder, graph: Graph) -> None:
     """Gemm: factors and transposition go into the weights."""
-    matrix = graph.constants[node.inputs[1]]
-    matrix = (matrix.T if node.attributes.get("transB", 0) else matrix) * np.asarray(
-        node.attributes.get("alpha", 1.0), matrix.dtype
-    )
+    matrix, alpha = graph.constants.weights(node.inputs[1]), node.attributes.get("alpha", 1.0)
+    if alpha != 1:
+        matrix = graph.constants[node.inputs[1]]
+        matrix = matrix * np.asarray(alpha, matrix.dtype)
+    matrix = matrix.T if node.attributes.get("transB", 0) else matrix
     bias = None
     if len(node.inputs) > 2 and node.inputs[2]:
         given = graph.constants[node.inputs[2]].reshape(-1)

@@ -64,7 +64,7 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
     times are one; each time adds the product with the state before as it is stored.
     """
     data, w_name, r_name, b_name, _, h_name, c_name, _ = _names(node)
-    weights, recurrent = (_weights(name, graph) for name in (w_name, r_name))
+    weights, recurrent = graph.constants.weights(w_name), graph.constants.weights(r_name)
     directions, width = recurrent.shape[0], recurrent.shape[2]
     x = builder.contiguous(builder.values[data])
     times, batch, depth = x.shape
@@ -107,12 +107,6 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
     for name, value in zip(names, (y, *last), strict=True):
         if name:
             builder.deliver(name, value)
-
-
-def _weights(name: str, graph: Graph) -> Array:
-    """Weights as they came, which all programs of a session share; packing converts them."""
-    origin = graph.constants.origin(name)
-    return origin if isinstance(origin, np.ndarray) else graph.constants[name]
 
 
 def _matrix(weight: Array) -> Array:
