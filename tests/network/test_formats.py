@@ -203,8 +203,8 @@ def test_a_number_that_half_precision_lacks_keeps_a_node_in_float32(number):
 
 def test_so_does_one_that_follows_a_convolution():
     g = Graph(1)
-    y = g.Mul(g.Sigmoid(g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))), g.constant(1e-9))
-    # Padding keeps the factor out of the weights behind it.
+    y = g.Add(g.Sigmoid(g.conv(g.input(1, 4, 6, 6), 4, (4, 1, 1))), g.constant(1e6))
+    # Padding keeps the offset out of the bias behind it.
     graph = decided(g, g.conv(y, 4, (4, 3, 3), pads=[1] * 4), level=HALF, precision="fp16")
     consistent(graph)
     assert type_of(graph, "pplconv.Conv") == ["float32", "float16"]
