@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..geometry import walk_dims
+from ..memory.dtypes import DTYPES
 
 # Types whose elements have a kernel's size: only bits are moved.
 BY_SIZE = {4: "f32", 8: "f64"}
@@ -17,7 +18,11 @@ MOST_DIMS = 6
 
 
 def copy_fields(
-    shape: Sequence[int], element: int, destination: Sequence[int], source: Sequence[int]
+    shape: Sequence[int],
+    element: int,
+    destination: Sequence[int],
+    source: Sequence[int],
+    sizes: Mapping[int, str] = BY_SIZE,
 ) -> dict[str, Any] | None:
     """Describe a copy for ``schedules.copying.Copy``.
 
@@ -29,6 +34,8 @@ def copy_fields(
         Bytes of an element.
     destination, source : sequence of int
         Strides in bytes; those of the source are 0 where it is repeated.
+    sizes : mapping of int to str, optional
+        Types by the size of their elements: those that there are kernels for.
 
     Returns
     -------
@@ -37,25 +44,68 @@ def copy_fields(
         have.
     """
     dims, (dst, src) = walk_dims(shape, (destination, source))
-    if element not in BY_SIZE or len(dims) > MOST_DIMS:
+    if element not in sizes or len(dims) > MOST_DIMS:
         return None
     if len(dims) == 1:
-        # One long row: as many shorter ones, so that a team shares them.
-        n = dims[0]
-        columns = next((c for c in range(min(n, TASK_BYTES // element), 0, -1) if n % c == 0), n)
-        if columns < 256:
-            columns = n
-        dims = [n // columns, columns]
-        dst, src = [columns * dst[0], dst[0]], [columns * src[0], src[0]]
+        _divide(dims, dst, src, element)
     if len(dims) > 2:
         # Rows are what lies next to one another in the source.
         inner = len(dims) - 1
         row = min(range(inner), key=lambda d: (src[d] == 0, src[d] if src[inner] > element else -d))
         for numbers in (dims, dst, src):
             numbers.insert(inner - 1, numbers.pop(row))
+    return _fields(sizes[element], dims, dst, src, element)
+
+
+def convert_fields(
+    shape: Sequence[int], types: tuple[str, str], destination: Sequence[int], source: Sequence[int]
+) -> dict[str, Any] | None:
+    """Describe a copy that converts elements.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of what is converted; no dimension is 0.
+    types : (str, str)
+        Of the destination and of the source: ``"f16"`` and ``"f32"`` in either order.
+    destination, source : sequence of int
+        Strides in bytes, as for `copy_fields`.
+
+    Returns
+    -------
+    dict or None
+        None if the arrays lie in more dimensions than the loops have.
+    """
+    dims, (dst, src) = walk_dims(shape, (destination, source))
+    sizes = [DTYPES[name].itemsize for name in types]
+    if [dst[-1], src[-1]] != sizes:
+        # Elements lie apart: each is a row of its own.
+        for numbers, inner in zip((dims, dst, src), (1, *sizes), strict=True):
+            numbers.append(inner)
+    if len(dims) > MOST_DIMS:
+        return None
+    if len(dims) == 1:
+        _divide(dims, dst, src, max(sizes))
+    return {**_fields(types[0], dims, dst, src, max(sizes)), "source": types[1]}
+
+
+def _divide(dims: list[int], dst: list[int], src: list[int], element: int) -> None:
+    """Make one long row as many shorter ones, so that a team shares them."""
+    n = dims[0]
+    columns = next((c for c in range(min(n, TASK_BYTES // element), 0, -1) if n % c == 0), n)
+    if columns < 256:
+        columns = n
+    dims[:] = n // columns, columns
+    for strides in (dst, src):
+        strides.insert(0, columns * strides[0])
+
+
+def _fields(
+    dtype: str, dims: list[int], dst: list[int], src: list[int], element: int
+) -> dict[str, Any]:
     rows, columns = dims[-2:]
-    segment = min(max(LEAST_ROWS, TASK_BYTES // (element * columns)), rows)
     return {
-        "dtype": BY_SIZE[element], "dims": dims, "src": src, "dst": dst, "row_segment": segment,
+        "dtype": dtype, "dims": dims, "src": src, "dst": dst,
+        "row_segment": min(max(LEAST_ROWS, TASK_BYTES // (element * columns)), rows),
         "lines": max(TASK_BYTES // (element * columns * rows), 1),
     }  # fmt: skip

@@ -160,6 +160,7 @@ _RULES: dict[str, Rule] = {
     "Split": _axis(0),
     "Transpose": _transpose,
     "pplconv.Linear": _linear,
+    "pplconv.Reformat": _images,
 }
 
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from .. import planner
 from ..api.prepared import PackedWeights, Prepared
+from ..memory.dtypes import DTYPES
 from ..memory.mapping import plain, release
-from .copying import copy_step
+from .copying import convert_step, copy_step
+from .nodes import as_type, plain_name
 from .scaling import ScaledTensor
 from .storage import Array, Buffer, Shape, Step, Value, channels_last, constant_value, strides_of
 from .values import all_finite
@@ -151,6 +153,7 @@ class Builder:
 
     def emit(self, step: Step) -> None:
         """Add a step."""
+        step.nodes = [plain_name(name) for name in step.nodes]
         self.steps.append(step)
 
     def deliver(self, name: str, value: Value) -> None:
@@ -165,6 +168,11 @@ class Builder:
         """Copy elements from one place to another."""
         if destination.size:
             self.emit(copy_step(source, destination, self.isa, nodes))
+
+    def convert(self, source: Value, destination: Value, nodes: list[str]) -> None:
+        """Copy elements to where they are of another type."""
+        if destination.size:
+            self.emit(convert_step(source, destination, self.isa, nodes))
 
     def contiguous(self, value: Value, order: Sequence[int] | None = None) -> Value:
         """Give the value without gaps in an order of dimensions, copied if need be."""
@@ -277,6 +285,7 @@ class Builder:
 def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
     """Pack weights, and keep them only where loops read them too: in their file, if they lie so."""
     array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
+    array = as_type(array, DTYPES[prepared.plan.numerics.source])
     ready = plain(array)
     keep = array if array.flags.c_contiguous else ready
     return PackedWeights(prepared, ready, keep=keep, consume=ready is not array)

@@ -18,6 +18,7 @@ from ..api.program import Frame, Program
 from . import arena
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
+from .formats import half_level, with_formats
 from .fusion import Chain, chains, written
 from .host import host_step, run_host
 from .layouts import in_planes
@@ -151,7 +152,8 @@ def compile_model(
     progress : callable, optional
         Told the share that is done, and a text, while plans are searched.
     """
-    graph = graph_of(model)
+    half = half_level()
+    graph = with_formats(graph_of(model), settings, half)
     items = chains(graph)
     batched = batched_names(graph)
     times = 1
@@ -163,8 +165,8 @@ def compile_model(
             graph = for_images(graph, batched, images)
             items = chains(graph)
     most = planner.share(settings.threads)
-    # Of the steps that are no part of a plan.
-    isa = planner.default_context("f32").isa
+    # Of the steps that are no part of a plan; those that lie below serve the other types.
+    isa = half or planner.default_context("f32").isa
     builder = Builder(
         with_team(settings, graph), isa, packed if packed is not None else {},
         planned if planned is not None else {},
@@ -235,6 +237,7 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
 
 def _proto(node: Node) -> onnx.ModelProto:
     """A model of one node, for ONNX's reference."""
+    assert node.source is not None, "nodes of ours alone always have loops"
     protos = unfused(node) if node.op.startswith("pplconv.") else [ir.to_proto(node.source)]
     inputs = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(node.inputs) if name]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.outputs if name]

@@ -1,10 +1,12 @@
-"""Copies between values that lie differently."""
+"""Copies between values that lie differently, or are of different types."""
 
 from __future__ import annotations
 
 import math
 
-from ..api.copying import copy_fields
+from .._kernels import serving
+from ..api.copying import BY_SIZE, convert_fields, copy_fields
+from ..memory.dtypes import NAMES
 from ..schedules.copying import Copy
 from .collapse import broadcast_strides
 from .host import host_step
@@ -25,7 +27,8 @@ def copy_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> 
     """
     element = destination.dtype.itemsize
     strides = broadcast_strides(source, destination.shape)
-    fields = copy_fields(destination.shape, element, destination.strides, strides)
+    sizes = {2: "f16", **BY_SIZE} if _moves_halves(isa) else BY_SIZE
+    fields = copy_fields(destination.shape, element, destination.strides, strides, sizes)
     if fields is None:
         return host_step("Copy", lambda x: [x], [source], [destination], nodes)
     dims = fields["dims"]
@@ -38,3 +41,39 @@ def copy_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> 
         nodes,
         f"{'x'.join(map(str, dims))}, {math.prod(dims) * element} bytes",
     )
+
+
+def convert_step(source: Value, destination: Value, isa: str, nodes: list[str]) -> Step:
+    """Make a step that converts a value from float16 to float32, or back.
+
+    Parameters
+    ----------
+    source, destination : Value
+        Of one shape; there is something to convert.
+    isa : str
+        Level of the kernel.
+    nodes : list of str
+        What it stands for.
+    """
+    types = NAMES[destination.dtype], NAMES[source.dtype]
+    fields = convert_fields(destination.shape, types, destination.strides, source.strides)
+    detail = f"{source.dtype} to {destination.dtype}"
+    if fields is None:
+        return host_step("Reformat", lambda x: [x], [source], [destination], nodes)
+    return Step(
+        Copy(fields, isa),
+        [source],
+        [destination],
+        {"arrays": [destination, source]},
+        "Reformat",
+        nodes,
+        f"{detail}, {'x'.join(map(str, fields['dims']))}",
+    )
+
+
+def _moves_halves(isa: str) -> bool:
+    """Whether a level has copies of elements of two bytes."""
+    try:
+        return bool(serving("copy_strided", "f16", isa))
+    except LookupError:
+        return False

@@ -28,8 +28,8 @@ __all__ = ["in_planes"]
 # The model errs by some percent; a layout that wins by less is not worth a change.
 CLEAR = 1.15
 CONVOLUTIONS = ("Conv", "pplconv.Conv")
-# Parts of images, which lie as the whole does.
-PARTS = ("Identity", "Slice", "Split")
+# Parts of images, and images in another type, which lie as the whole does.
+PARTS = ("Identity", "Slice", "Split", "pplconv.Reformat")
 # What reads images however they lie.
 INDIFFERENT = {*KINDS, "Transpose", "Expand", "Gather"}
 

@@ -27,37 +27,52 @@ class Node:
         Names.
     attributes : dict
         By name: numbers, texts, lists of them, arrays.
-    source : onnx_ir.Node
-        What it was made of.
+    source : onnx_ir.Node or None
+        What it was made of, if the model has it.
     """
 
     op: str
     inputs: list[str]
     outputs: list[str]
     attributes: dict[str, Any]
-    source: ir.Node
+    source: ir.Node | None
 
 
 class Constants(Mapping[str, Array]):
     """What is known beforehand, by name.
 
     Scaled weights are computed each time that they are asked for, unless somebody still has them.
+    So are those that are stored in another type than they came in.
     """
 
     def __init__(self) -> None:
         self._known: dict[str, Array | ScaledTensor] = {}
+        self._types: dict[str, np.dtype[Any]] = {}
 
     def add(self, name: str, tensor: ir.TensorProtocol) -> None:
         """Add a constant, which keeps its name."""
         self._known[name] = tensor if isinstance(tensor, ScaledTensor) else tensor.numpy()
 
+    def add_as(self, name: str, other: Constants, source: str, dtype: np.dtype[Any]) -> None:
+        """Add a constant of others in a type of floating point, perhaps not its own."""
+        self._known[name] = other.origin(source)
+        self._types[name] = dtype
+
     def origin(self, name: str) -> Array | ScaledTensor:
-        """What stands for a constant: the same object for the same elements, in all programs."""
+        """What stands for a constant: the same object for the same elements, in all programs.
+
+        It may be of another type than the constant.
+        """
         return self._known[name]
 
-    def __getitem__(self, name: str) -> Array:
+    def weights(self, name: str) -> Array:
+        """Give what is only packed: as it came, for packing converts it."""
         known = self._known[name]
         return known.numpy() if isinstance(known, ScaledTensor) else known
+
+    def __getitem__(self, name: str) -> Array:
+        array = self.weights(name)
+        return as_type(array, self._types.get(name, array.dtype))
 
     def __contains__(self, name: object) -> bool:
         return name in self._known
@@ -67,6 +82,26 @@ class Constants(Mapping[str, Array]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+# Between a name and the type that its value is stored in, if it is not the one that the model says.
+_STORED_AS = "\0"
+
+
+def stored_name(name: str, dtype: np.dtype[Any]) -> str:
+    """Name a value in a type that is not the one that the model says."""
+    return f"{name}{_STORED_AS}{dtype}"
+
+
+def plain_name(name: str) -> str:
+    """Name a value as the model does."""
+    return name.partition(_STORED_AS)[0]
+
+
+def as_type(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Give an array in a type; what is too large for it becomes infinite."""
+    with np.errstate(over="ignore"):
+        return array.astype(dtype, copy=False)
 
 
 @dataclass(eq=False)

@@ -18,6 +18,8 @@ cdef struct CopyJob:
     int64_t src[COPIED_DIMS]
     int64_t dst[COPIED_DIMS]
     int64_t row_segment, row_segments, lines, around
+    # Elements become larger or smaller ones.
+    bint widens, narrows
 
 
 cdef class Copy(Work):

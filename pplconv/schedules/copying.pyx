@@ -1,24 +1,59 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""Copies between arrays that lie in any way, broadcasts and transpositions included."""
+"""Copies between arrays that lie in any way, broadcasts and transpositions included.
+
+Those from float16 to float32 and back convert the elements: rows of both are without gaps then.
+"""
 
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from pplconv._kernels cimport find, pplconv_copy_strided_args
+from pplconv._kernels cimport (
+    find,
+    pplconv_convert_in_args,
+    pplconv_convert_out_args,
+    pplconv_copy_strided_args,
+)
 from pplconv.schedules.base cimport ceil_div, least
 from pplconv.schedules.work cimport Tensors, Work
 
 from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of
 
+# Conversions by the types of source and destination: kernels of float32 have them both.
+CONVERSIONS = {("f16", "f32"): "convert_in", ("f32", "f16"): "convert_out"}
+
+
+cdef inline void copy_block(const CopyJob *j, const char *src, char *dst,
+                            int64_t rows) noexcept nogil:
+    """Copy some rows; which arguments they are described by depends on the kernel."""
+    cdef pplconv_copy_strided_args copy
+    cdef pplconv_convert_in_args wide
+    cdef pplconv_convert_out_args narrow
+    cdef int64_t src_rs = j.src[COPIED_DIMS - 2], dst_rs = j.dst[COPIED_DIMS - 2]
+    cdef int64_t columns = j.dims[COPIED_DIMS - 1]
+    if j.widens:
+        wide.src, wide.src_rs, wide.dst, wide.dst_rs = src, src_rs, dst, dst_rs
+        wide.rows, wide.columns, wide.flags = rows, columns, 0
+        j.kernel(&wide)
+    elif j.narrows:
+        narrow.src, narrow.src_rs, narrow.dst, narrow.dst_rs = src, src_rs, dst, dst_rs
+        narrow.rows, narrow.columns, narrow.fill, narrow.flags = rows, columns, 0, 0
+        narrow.residual, narrow.residual_rs, narrow.clip = NULL, 0, NULL
+        j.kernel(&narrow)
+    else:
+        copy.src, copy.src_rs, copy.src_cs = src, src_rs, j.src[COPIED_DIMS - 1]
+        copy.dst, copy.dst_rs, copy.dst_cs = dst, dst_rs, j.dst[COPIED_DIMS - 1]
+        copy.rows, copy.columns = rows, columns
+        j.kernel(&copy)
+
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const CopyJob *j = <const CopyJob *> job
-    cdef pplconv_copy_strided_args a
     cdef int64_t[COPIED_DIMS] at
     cdef int64_t row = task % j.row_segments * j.row_segment
     cdef int64_t rest = task // j.row_segments * j.lines
     cdef int64_t lines = least(j.lines, j.around - rest), src, dst
+    cdef int64_t rows = least(j.row_segment, j.dims[COPIED_DIMS - 2] - row)
     cdef int d
     src, dst = row * j.src[COPIED_DIMS - 2], row * j.dst[COPIED_DIMS - 2]
     for d in range(COPIED_DIMS - 3, -1, -1):
@@ -26,13 +61,8 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         src += at[d] * j.src[d]
         dst += at[d] * j.dst[d]
         rest = rest // j.dims[d]
-    a.src_rs, a.src_cs = j.src[COPIED_DIMS - 2], j.src[COPIED_DIMS - 1]
-    a.dst_rs, a.dst_cs = j.dst[COPIED_DIMS - 2], j.dst[COPIED_DIMS - 1]
-    a.rows = least(j.row_segment, j.dims[COPIED_DIMS - 2] - row)
-    a.columns = j.dims[COPIED_DIMS - 1]
     while True:
-        a.src, a.dst = t.arrays[1] + src, t.arrays[0] + dst
-        j.kernel(&a)
+        copy_block(j, t.arrays[1] + src, t.arrays[0] + dst, rows)
         lines -= 1
         if lines == 0:
             return
@@ -54,7 +84,8 @@ cdef class Copy(Work):
     Parameters
     ----------
     fields : dict
-        ``dtype``, a type of the size of the elements; ``dims``, at least two and at most six
+        ``dtype``, a type of the size of the elements, or that of the destination where ``source``
+        is another one, of which elements are converted; ``dims``, at least two and at most six
         counts, the last two of which are rows and columns; ``src`` and ``dst``, strides in bytes
         of each of them; ``row_segment``, the rows of a task, and ``lines``, how many of what
         lies around rows and columns it has.
@@ -70,16 +101,23 @@ cdef class Copy(Work):
     def __cinit__(self, dict fields, str isa):
         cdef CopyJob *j = &self.own
         cdef int d, missing
-        cdef int64_t around = 1, element
+        cdef int64_t around = 1, element, source
         memset(j, 0, sizeof(CopyJob))
         check_numbers(fields, frozenset())
         missing = COPIED_DIMS - <int> len(fields["dims"])
         if not 0 <= missing <= COPIED_DIMS - 2:
             raise ValueError("a copy has more dimensions than the loops take")
-        element = DTYPES[fields["dtype"]].itemsize
-        j.kernel = find("copy_strided", fields["dtype"], isa)
+        types = fields.get("source", fields["dtype"]), fields["dtype"]
+        source, element = DTYPES[types[0]].itemsize, DTYPES[types[1]].itemsize
+        if types[0] == types[1]:
+            j.kernel = find("copy_strided", types[1], isa)
+        else:
+            if types not in CONVERSIONS:
+                raise ValueError(f"no kernel makes {types[1]} of {types[0]}")
+            j.kernel = find(CONVERSIONS[types], "f32", isa)
+            j.widens, j.narrows = element > source, element < source
         self.extents[0] = extent_of(element, fields["dims"], fields["dst"], element, True)
-        self.extents[1] = extent_of(element, fields["dims"], fields["src"], element)
+        self.extents[1] = extent_of(source, fields["dims"], fields["src"], source)
         for d in range(COPIED_DIMS):
             j.dims[d] = 1
             if d >= missing:
@@ -90,6 +128,9 @@ cdef class Copy(Work):
                 around *= j.dims[d]
             if around >= <int64_t> 1 << 31:
                 raise MemoryError("a copy is beyond what the loops can address")
+        d = COPIED_DIMS - 1
+        if source != element and (j.src[d] != source or j.dst[d] != element):
+            raise ValueError("rows are converted without gaps")
         j.row_segment, j.lines = fields["row_segment"], fields["lines"]
         if j.row_segment < 1 or j.lines < 1:
             raise ValueError("segments are at least 1")

@@ -18,7 +18,9 @@ from pplconv.schedules.elementwise import Elementwise
 from pplconv.schedules.rows import Rows
 from pplconv.schedules.windows import Pool, Resample
 
-DTYPES = {"f32": np.dtype(np.float32), "f64": np.dtype(np.float64)}
+DTYPES = {
+    "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+}  # fmt: skip
 CANARY = 0x5A
 
 
@@ -156,6 +158,20 @@ def copying(rng: np.random.Generator, name: str) -> Case:
     return Case(Copy, fields, [dst, src], {0: src.view().copy()})
 
 
+def converting(rng: np.random.Generator, name: str) -> Case:
+    """The same without gaps in rows, to float32 from float16, or else back."""
+    to, of = ("f32", "f16") if name == "f32" else ("f16", "f32")
+    shape = (*counts(rng, 0, 4, 4), *(int(n) for n in rng.integers(1, 40, 2)))
+    repeat = [*(bool(rng.integers(0, 4) == 0) for _ in shape[1:]), False]
+    dst = lay(rng, shape, DTYPES[to])
+    src = lay(rng, shape, DTYPES[of], repeat=repeat)
+    fields = {
+        "dtype": to, "source": of, "dims": shape, "src": src.strides, "dst": dst.strides,
+        "row_segment": int(rng.integers(1, 30)), "lines": int(rng.integers(1, 12)),
+    }  # fmt: skip
+    return Case(Copy, fields, [dst, src], {0: src.view().astype(DTYPES[to])})
+
+
 def rows(rng: np.random.Generator, name: str) -> Case:
     """Reductions, softmax and normalization of matrices that lie anywhere."""
     dtype = DTYPES[name]
@@ -291,6 +307,6 @@ def resample(rng: np.random.Generator, name: str) -> Case:
 
 
 KINDS: dict[str, Callable[[np.random.Generator, str], Case]] = {
-    "elementwise": elementwise, "copying": copying, "rows": rows, "pool": pool,
-    "resample": resample,
+    "elementwise": elementwise, "copying": copying, "converting": converting, "rows": rows,
+    "pool": pool, "resample": resample,
 }  # fmt: skip

@@ -50,9 +50,9 @@ CURVES = ("Tanh", "Abs", "Neg", "Erf", "Sqrt", "Pow", "Gelu", "Exp")
 class Network:
     """A network under construction, and the values that its nodes may read."""
 
-    def __init__(self, draw: Any, *, free: bool) -> None:
+    def __init__(self, draw: Any, *, free: bool, dtype: Any = np.float32) -> None:
         self.draw, self.free = draw, free
-        self.g = Graph(self.whole(0, 1 << 16))
+        self.g = Graph(self.whole(0, 1 << 16), dtype=dtype)
         batch, height, width = (
             Size(n, n + (self.whole(0, 2) if free else 0))
             for n in (self.whole(1, 2), self.whole(5, 11), self.whole(5, 11))
@@ -69,7 +69,7 @@ class Network:
         self.feeds = [self.g.feed]
         if free:
             arrays = {name: self.g.rng.standard_normal(grown) for name in self.g.feed}
-            self.feeds.append({name: x.astype(np.float32) for name, x in arrays.items()})
+            self.feeds.append({name: x.astype(dtype) for name, x in arrays.items()})
         for _ in range(self.whole(3, 20)):
             name = self.pick(sorted(STEPS))
             STEPS[name](self)
@@ -174,7 +174,7 @@ def resize(n: Network) -> None:
     if h > 13 or w > 13:
         return
     y = n.g.Resize(
-        x, "", n.g.constant([1.0, 1.0, 2.0, 2.0]), mode=n.pick(["nearest", "linear"]),
+        x, "", n.g.constant([1.0, 1.0, 2.0, 2.0], np.float32), mode=n.pick(["nearest", "linear"]),
         coordinate_transformation_mode=n.pick(["half_pixel", "asymmetric"]), nearest_mode="floor",
     )  # fmt: skip
     n.add(y, (b, c, h * 2, w * 2))

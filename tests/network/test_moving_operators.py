@@ -308,6 +308,6 @@ def test_every_operator_has_a_test():
         "Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Slice", "Split",
         "Squeeze", "Transpose", "Unsqueeze",
     }  # fmt: skip
-    fused = {"pplconv.Conv", "pplconv.ConvTranspose", "pplconv.Linear"}
-    assert set(OPERATORS) == elsewhere | here | fused
+    own = {"pplconv.Conv", "pplconv.ConvTranspose", "pplconv.Linear", "pplconv.Reformat"}
+    assert set(OPERATORS) == elsewhere | here | own
     assert set(EXPRESSIONS) == {op for op, _ in UNARY} | set(BINARY) | {"Pow", "Clip"}

@@ -78,7 +78,8 @@ def test_an_array_that_is_too_small_is_refused(kind, rng):
 
 
 STRIDES = {
-    "elementwise": [], "copying": ["src", "dst"], "rows": ["src_rs", "dst_rs", "src", "dst"],
+    "elementwise": [], "copying": ["src", "dst"], "converting": ["src", "dst"],
+    "rows": ["src_rs", "dst_rs", "src", "dst"],
     "pool": ["x", "y"], "resample": ["x", "y"],
 }  # fmt: skip
 

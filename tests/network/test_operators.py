@@ -84,8 +84,7 @@ def test_conv_transposes_that_share_weights():
 def test_conv_in_half_precision():
     g = Graph(3, dtype=np.float16)
     w, b = g.random(9, 5, 3, 3), g.random(9)
-    # There are no kernels that copy halves.
-    one(g, g.Conv(g.input(1, 5, 8, 8), w, b, pads=[1, 1, 1, 1]), host=True)
+    one(g, g.Conv(g.input(1, 5, 8, 8), w, b, pads=[1, 1, 1, 1]))
 
 
 @pytest.mark.parametrize("shape", [(2, 6, 9), (1, 4, 5, 6, 5)])

@@ -8,7 +8,7 @@
 ``products``        products of two computed matrices
 ``elementwise``     programs for chains of element-wise operators
 ``expressions``     what each element-wise operator computes, and its registers
-``movement``        views, Concat, Pad
+``movement``        views, Concat, Pad, changes of type
 ``windows``         pooling and Resize
 ``recurrent``       LSTM and GRU
 ``rows``            reductions, softmax, layer normalization
@@ -98,6 +98,7 @@ OPERATORS: dict[str, Operator] = {
     "pplconv.ConvTranspose": Operator(
         transposed.lower_conv_transpose, transposed.serves_conv_transpose
     ),
+    "pplconv.Reformat": Operator(movement.lower_reformat, _always),
     "pplconv.Linear": Operator(linear.lower_linear, linear.serves_matmul),
     **dict.fromkeys(rows.KINDS, _REDUCTION),
 }

@@ -14,14 +14,14 @@ from ...api.activation import Activation
 from ...api.placing import with_places
 from ...api.prepared import Activation as PlannedActivation
 from ...api.prepared import Prepared
-from ...memory.dtypes import DTYPES
+from ...memory.dtypes import DTYPES, NAMES
 from ...problem import ConvProblem
 from ..builder import Builder
-from ..nodes import Graph, Node
+from ..nodes import Graph, Node, as_type
 from ..scaling import ScaledTensor
 from ..storage import Array, Shape, Step, Value, channels_last, strides_of
-from .elementwise import NAMES
-from .epilogue import STORED, Epilogue, emit_rest, epilogue_of, finish_of
+from .elementwise import NATIVE
+from .epilogue import Epilogue, emit_rest, epilogue_of, finish_of
 
 
 def problem_of(
@@ -48,7 +48,7 @@ def problem_of(
         ``"NHWC"`` or ``"NCHW"``.
     """
     n, ic, h, w = x
-    name = NAMES[dtype] if dtype != np.float16 else "f16"
+    name = NAMES[dtype]
     return arguments.make_problem(
         (n, h, w, ic) if layout == "NHWC" else (n, ic, h, w), weight, name, **geometry,
         layout=layout, permitted=arguments.check_precision(_precision(builder), name),
@@ -129,7 +129,7 @@ def emit_convolution(
     prepared = Prepared(problem, plan, fields, planner.share(builder.settings.threads))
     weights = builder.packed_once(
         (*key, problem.groups, alpha), f"{plan.packing} of {plan.numerics.weights}", prepared,
-        scaled(weight, alpha),
+        scaled(weight, alpha, x.dtype),
     )  # fmt: skip
     bias = epilogue.bias
     if bias is not None:
@@ -153,12 +153,14 @@ def emit_convolution(
     emit_rest(builder, y, rest, described is None, nodes)
 
 
-def scaled(weight: Array | ScaledTensor, alpha: float) -> Array | ScaledTensor:
-    """Weights of sums that are `alpha` times as large."""
+def scaled(
+    weight: Array | ScaledTensor, alpha: float, dtype: np.dtype[Any]
+) -> Array | ScaledTensor:
+    """Weights of sums that are `alpha` times as large; then they are of the given type."""
     if alpha == 1:
         return weight
-    array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
-    return np.asarray(array * array.dtype.type(alpha))
+    array = as_type(weight.numpy() if isinstance(weight, ScaledTensor) else weight, dtype)
+    return np.asarray(array * dtype.type(alpha))
 
 
 def _precision(builder: Builder) -> str | None:
@@ -218,13 +220,6 @@ def lies_in_pixels(value: Value) -> bool:
     return (c == 1 or sc == e) and (w == 1 or sw >= c * e) and (h == 1 or sh >= w * c * e)
 
 
-def _serves_half(node: Node, graph: Graph) -> bool:
-    """Whether a convolution of float16 needs no pass behind the loops, which float16 has not."""
-    after = [name for name in node.inputs[4:7] if name]
-    activation = node.attributes.get("activation", "")
-    return graph.dtypes[node.inputs[0]] == np.float16 and activation in STORED and not after
-
-
 def serves_conv(node: Node, graph: Graph) -> bool:
     """Whether `lower_conv` can compute a node."""
     return (
@@ -233,5 +228,5 @@ def serves_conv(node: Node, graph: Graph) -> bool:
         and math.prod(graph.shapes[node.outputs[0]]) > 0
         and math.prod(graph.shapes[node.inputs[0]]) > 0
         and (len(node.inputs) < 3 or not node.inputs[2] or node.inputs[2] in graph.constants)
-        and (graph.dtypes[node.inputs[0]] in NAMES or _serves_half(node, graph))
+        and graph.dtypes[node.inputs[0]] in NATIVE
     )

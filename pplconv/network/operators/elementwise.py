@@ -13,14 +13,16 @@ import numpy as np
 
 from ..._kernels import MOST_REGISTERS
 from ...api.copying import TASK_BYTES
+from ...memory.dtypes import NAMES
 from ...schedules.elementwise import MOST_DIMS, Elementwise
 from ..builder import Builder
 from ..collapse import Collapsed, broadcast_strides, collapse
+from ..nodes import as_type
 from ..storage import Array, Shape, Step, Value, constant_value, strides_of
 from .expressions import Code, assign
 
-NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
-NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
+# Types that loops compute; float16 only where `formats` has found the kernels for it.
+NATIVE = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 # Rows of fewer elements than these are joined, and what repeats in them is written out.
 SHORT_ROW = 256
 
@@ -124,7 +126,7 @@ def emit_outputs(
     """Add the step of a program whose results have numbers of their own."""
     dtype = outputs[0][0].dtype
     inputs = inputs + [
-        (constant_value(np.array(number, dtype)), register)
+        (constant_value(as_type(np.array(number), dtype)), register)
         for (number, _), register in code.scalars.items()
     ]
     given = assign(

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...api.activation import Activation, activation_of
+from ...memory.dtypes import NAMES
 from ...schedules.finish import Finish
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, constant_value
-from .elementwise import NAMES, emit_code
+from .elementwise import emit_code
 from .expressions import Code
 
 # Activations that the loops of convolutions have; others follow in a pass of their own.

@@ -11,7 +11,7 @@ from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, strides_of
 from .convolution import emit_convolution
-from .elementwise import NAMES
+from .elementwise import NATIVE
 from .epilogue import Epilogue
 
 
@@ -41,20 +41,20 @@ def _emit(node: Node, builder: Builder, graph: Graph, matrix: Array, epilogue: E
 
 def serves_matmul(node: Node, graph: Graph) -> bool:
     """Whether the second operand is a known matrix, and there is something to compute."""
-    matrix = graph.constants.get(node.inputs[1])
+    matrix = graph.shapes[node.inputs[1]]
     return (
-        matrix is not None
-        and matrix.ndim == 2
-        and matrix.dtype in NAMES
+        node.inputs[1] in graph.constants
+        and len(matrix) == 2
+        and graph.dtypes[node.inputs[1]] in NATIVE
         and len(graph.shapes[node.inputs[0]]) > 1
-        and math.prod(graph.shapes[node.outputs[0]]) * matrix.shape[0] > 0
+        and math.prod(graph.shapes[node.outputs[0]]) * matrix[0] > 0
         and all(not name or name in graph.constants for name in node.inputs[2:])
     )
 
 
 def lower_matmul(node: Node, builder: Builder, graph: Graph) -> None:
     """MatMul with a known matrix."""
-    _emit(node, builder, graph, graph.constants[node.inputs[1]], Epilogue())
+    _emit(node, builder, graph, graph.constants.weights(node.inputs[1]), Epilogue())
 
 
 def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
@@ -64,7 +64,7 @@ def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
         bias = graph.constants[node.inputs[2]].reshape(-1)
     parameters: Any = list(node.attributes.get("activation_parameters", []))
     epilogue = Epilogue(bias, None, node.attributes.get("activation", ""), parameters)
-    _emit(node, builder, graph, graph.constants[node.inputs[1]], epilogue)
+    _emit(node, builder, graph, graph.constants.weights(node.inputs[1]), epilogue)
 
 
 def serves_gemm(node: Node, graph: Graph) -> bool:
@@ -73,17 +73,18 @@ def serves_gemm(node: Node, graph: Graph) -> bool:
         return False
     if len(node.inputs) > 2 and node.inputs[2]:
         columns = graph.shapes[node.outputs[0]][1]
-        bias = graph.constants[node.inputs[2]]
-        return math.prod(bias.shape[:-1]) == 1 and bias.shape[-1:] in ((), (1,), (columns,))
+        bias = graph.shapes[node.inputs[2]]
+        return math.prod(bias[:-1]) == 1 and bias[-1:] in ((), (1,), (columns,))
     return True
 
 
 def lower_gemm(node: Node, builder: Builder, graph: Graph) -> None:
     """Gemm: factors and transposition go into the weights."""
-    matrix = graph.constants[node.inputs[1]]
-    matrix = (matrix.T if node.attributes.get("transB", 0) else matrix) * np.asarray(
-        node.attributes.get("alpha", 1.0), matrix.dtype
-    )
+    matrix, alpha = graph.constants.weights(node.inputs[1]), node.attributes.get("alpha", 1.0)
+    if alpha != 1:
+        matrix = graph.constants[node.inputs[1]]
+        matrix = matrix * np.asarray(alpha, matrix.dtype)
+    matrix = matrix.T if node.attributes.get("transB", 0) else matrix
     bias = None
     if len(node.inputs) > 2 and node.inputs[2]:
         given = graph.constants[node.inputs[2]].reshape(-1)

@@ -18,6 +18,31 @@ def integers(name: str, graph: Graph) -> list[int] | None:
     return [int(i) for i in graph.constants[name].reshape(-1)] if name else None
 
 
+def lower_reformat(node: Node, builder: Builder, graph: Graph) -> None:
+    """Give a value in another type of floating point, or as it is."""
+    name = node.outputs[0]
+    value = builder.values[node.inputs[0]]
+    dtype = graph.dtypes[name]
+    if value.dtype == dtype:
+        builder.deliver(name, value)
+        return
+    y = builder.target(name, value.shape, dtype, value.order)
+    if _order(value) == _order(y):
+        builder.convert(value, y, [name])
+    elif dtype.itemsize < value.dtype.itemsize:
+        # Elements of four bytes are turned round, for which every level has kernels.
+        builder.convert(builder.contiguous(value, y.order), y, [name])
+    else:
+        wide = builder.new(value.shape, dtype, value.order)
+        builder.convert(value, wide, [name])
+        builder.copy(wide, y, [name])
+    builder.deliver(name, y)
+
+
+def _order(value: Value) -> list[int]:
+    return [d for d in value.order if value.shape[d] > 1]
+
+
 def lower_view(node: Node, builder: Builder, graph: Graph) -> None:
     """Reshape and its kin: another shape of the same elements in the same order."""
     name = node.outputs[0]

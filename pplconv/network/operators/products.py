@@ -11,10 +11,11 @@ from ...api import matrices
 from ...api.activation import Activation
 from ...api.prepared import Activation as PlannedActivation
 from ...api.prepared import Prepared
+from ...memory.dtypes import NAMES
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Step, Value
-from .elementwise import NAMES, NATIVE
+from .elementwise import NATIVE
 
 # Batches that no problem covers at once are problems of their own; each takes two steps.
 MOST_PRODUCTS = 64

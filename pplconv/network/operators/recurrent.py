@@ -39,7 +39,7 @@ def serves_recurrent(node: Node, graph: Graph) -> bool:
         and not node.attributes.get("layout", 0)
         and 0 < shape[0] <= MOST_TIMES
         and math.prod(shape) > 0
-        and graph.constants[r].shape[2] > 0
+        and graph.shapes[r][2] > 0
     )
 
 
@@ -65,7 +65,7 @@ def lower_recurrent(node: Node, builder: Builder, graph: Graph) -> None:
     times are one; each time adds the product with the state before as it is stored.
     """
     data, w_name, r_name, b_name, _, h_name, c_name, _ = _names(node)
-    weights, recurrent = graph.constants[w_name], graph.constants[r_name]
+    weights, recurrent = graph.constants.weights(w_name), graph.constants.weights(r_name)
     directions, width = recurrent.shape[0], recurrent.shape[2]
     x = builder.contiguous(builder.values[data])
     times, batch, depth = x.shape

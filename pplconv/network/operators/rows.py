@@ -10,11 +10,12 @@ import numpy as np
 from ..._kernels import REDUCTIONS
 from ...api.copying import TASK_BYTES
 from ...geometry import walk_dims
+from ...memory.dtypes import NAMES
 from ...schedules.rows import Rows
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Step, Value, constant_value, strides_of
-from .elementwise import NAMES, NATIVE, emit_code
+from .elementwise import NATIVE, emit_code
 from .expressions import Code
 from .movement import integers
 

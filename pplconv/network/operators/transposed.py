@@ -27,7 +27,7 @@ PLAIN: dict[str, Any] = {
 def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
     """ConvTranspose: a convolution for each phase (`pplconv.api.phases`), or one for all."""
     origin = graph.constants.origin(node.inputs[1])
-    weight = graph.constants[node.inputs[1]]  # (ic, oc / groups, kh, kw)
+    weight = graph.constants.weights(node.inputs[1])  # (ic, oc / groups, kh, kw)
     groups = int(node.attributes.get("group", 1))
     stride = tuple(node.attributes.get("strides") or (1, 1))
     pads = explicit_pads(node)

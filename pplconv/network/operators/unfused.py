@@ -50,6 +50,7 @@ def unfused(node: Node) -> list[onnx.NodeProto]:
         if inputs[2]:
             result = emit("Add", result, inputs[2])
     else:
+        assert node.source is not None
         plain = ir.to_proto(node.source)
         attributes = {
             a.name: onnx.helper.get_attribute_value(a)

@@ -10,12 +10,13 @@ import numpy as np
 from ..._kernels import POOLINGS
 from ...api.copying import TASK_BYTES
 from ...api.placing import pixel_bytes
+from ...memory.dtypes import NAMES
 from ...schedules.windows import Pool, Resample
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
-from .elementwise import NAMES, NATIVE
+from .elementwise import NATIVE
 
 # Of an average; there is a scale for each number of them.
 MOST_TAPS = 1 << 16

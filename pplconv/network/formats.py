@@ -1,0 +1,232 @@
+"""The type that each value of float16 or float32 is stored in, and where it changes.
+
+A value is float16 or float32 for ONNX. In a program it may be the other one: a node takes and gives
+the type that it is computed in, and a node of our own, ``pplconv.Reformat``, stands where
+neighbours differ. Inputs and outputs of the network, and what runs in Python, are what ONNX says.
+
+Where the CPU computes in half precision, and may, convolutions and products by known matrices take
+and give float16, and what can follow them does. Elsewhere everything is float32: convolutions would
+convert each slab of their arrays, which takes longer than to keep what is between them in float32.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .. import planner
+from ..numerics import numerics_of
+from .builder import Settings
+from .fusion import is_elementwise
+from .nodes import Constants, Graph, Node, as_type, stored_name
+from .operators import OPERATORS
+from .operators.movement import VIEWS
+from .operators.rows import KINDS
+
+HALF, SINGLE = np.dtype(np.float16), np.dtype(np.float32)
+_BOTH = (HALF, SINGLE)
+# What decides where half precision begins: the loops that compute in it.
+_COMPUTED = frozenset({
+    "Conv", "ConvTranspose", "Gemm", "MatMul", "pplconv.Conv", "pplconv.ConvTranspose",
+    "pplconv.Linear",
+})  # fmt: skip
+_MOVED = frozenset({*VIEWS, "Concat", "Pad"})
+# Their loops load and store float16 and compute in float32. Sums may be beyond float16 before they
+# are divided, so that of the reductions only those that compare are here.
+_LOADED = frozenset({
+    "AveragePool", "LayerNormalization", "LogSoftmax", "MaxPool", "Resize", "Softmax",
+    *(op for op, kind in KINDS.items() if kind in ("MAX", "MIN")),
+})  # fmt: skip
+# Operators whose later inputs are numbers of their own, in the type that the model has them in.
+_ARRAYS = {"Resize": 1}
+
+
+def half_level() -> str | None:
+    """Instruction set that computes in half precision; None if this CPU has none."""
+    return planner.best_isa(numerics_of("f16", "f16"))
+
+
+def may_be_half(dtype: np.dtype[Any], precision: str) -> bool:
+    """Whether values of a type may be stored as float16, if the CPU computes in it."""
+    return precision != "fp32" if dtype == HALF else precision == "fp16"
+
+
+def with_formats(graph: Graph, settings: Settings, level: str | None) -> Graph:
+    """Decide what each value is stored in.
+
+    Parameters
+    ----------
+    graph : Graph
+        As ONNX says.
+    settings : Settings
+        Whose precision permits half precision, or not.
+    level : str or None
+        Instruction set that computes in half precision, if there is one.
+
+    Returns
+    -------
+    Graph
+        The graph itself, if nothing changes.
+    """
+    types = {dtype for dtype in graph.dtypes.values() if dtype in _BOTH}
+    half = level is not None and any(may_be_half(dtype, settings.precision) for dtype in types)
+    if HALF not in types and not half:
+        return graph
+    return _Formats(graph, settings.precision, half).decided()
+
+
+class _Formats:
+    """The graph that is made, node by node."""
+
+    def __init__(self, graph: Graph, precision: str, half: bool) -> None:
+        self.graph, self.precision, self.half = graph, precision, half
+        self.seen_as = {dtype: _seen_as(graph, dtype) for dtype in _BOTH}
+        self.nodes: list[Node] = []
+        self.shapes, self.dtypes = dict(graph.shapes), dict(graph.dtypes)
+        self.constants = Constants()
+        for name in graph.constants:
+            self.constants.add_as(name, graph.constants, name, graph.dtypes[name])
+        # The types that each computed value is there in, first the one that its node gives.
+        self.there = {name: [graph.dtypes[name]] for name in graph.inputs}
+
+    def decided(self) -> Graph:
+        """Decide for all nodes, in their order."""
+        graph = self.graph
+        for node in graph.nodes:
+            if not self.floats(node.inputs) and not self.floats(node.outputs):
+                self.nodes.append(node)
+            elif node.op == "Cast" and self.floats(node.inputs) and self.floats(node.outputs):
+                self.cast(node)
+            else:
+                self.compute(node, self.type_of(node))
+        for name in graph.outputs:
+            self.stored(name, graph.dtypes[name])
+        return Graph(
+            self.nodes, self.shapes, self.dtypes, self.constants, graph.inputs, graph.outputs
+        )
+
+    def floats(self, names: list[str]) -> list[str]:
+        """Those that are float16 or float32."""
+        return [name for name in names if name and self.graph.dtypes[name] in _BOTH]
+
+    def type_of(self, node: Node) -> np.dtype[Any] | None:
+        """The type that a node takes and gives; None: those that ONNX says."""
+        if not self.is_served(node, SINGLE):
+            return None
+        if not self.half or not self.is_served(node, HALF):
+            return SINGLE
+        given = [*self.floats(node.outputs), *self.floats(self.arrays(node))]
+        if not all(may_be_half(self.graph.dtypes[name], self.precision) for name in given):
+            return SINGLE
+        if node.op in _COMPUTED and node.inputs[1] in self.graph.constants:
+            # Weights are as `Conv2d` takes them.
+            return HALF if self.survives(node.inputs[2:]) else SINGLE
+        flexible = node.op in _MOVED or node.op in _LOADED
+        if not flexible and not is_elementwise(node, self.seen_as[HALF]):
+            return SINGLE
+        return HALF if self.mostly_half(node) and self.survives(self.arrays(node)) else SINGLE
+
+    def is_served(self, node: Node, dtype: np.dtype[Any]) -> bool:
+        """Whether loops of ours compute a node of a type."""
+        graph = self.seen_as[dtype]
+        operator = OPERATORS.get(node.op)
+        return is_elementwise(node, graph) or (
+            operator is not None and operator.serves(node, graph)
+        )
+
+    def survives(self, names: list[str]) -> bool:
+        """Whether no number that is known beforehand is lost in float16."""
+        known = [name for name in self.floats(names) if name in self.graph.constants]
+        return all(
+            self.graph.dtypes[name] == HALF or _survives(self.graph.constants[name])
+            for name in known
+        )
+
+    def arrays(self, node: Node) -> list[str]:
+        """Inputs that are stored as the node wants them."""
+        return node.inputs[: _ARRAYS.get(node.op)]
+
+    def mostly_half(self, node: Node) -> bool:
+        """Whether most of what a node reads is there as float16, where it was computed."""
+        sizes = {HALF: 0, SINGLE: 0}
+        for name in self.floats(self.arrays(node)):
+            if name not in self.graph.constants:
+                sizes[self.there[name][0]] += math.prod(self.graph.shapes[name])
+        return sizes[HALF] > 0 and sizes[HALF] >= sizes[SINGLE]
+
+    def compute(self, node: Node, dtype: np.dtype[Any] | None) -> None:
+        """Add a node that takes and gives a type."""
+        arrays = set(self.arrays(node))
+
+        def taken(name: str) -> str:
+            if not name or self.graph.dtypes[name] not in _BOTH:
+                return name
+            wanted = dtype if name in arrays else None
+            return self.stored(name, wanted or self.graph.dtypes[name])
+
+        def given(name: str) -> str:
+            if not name:
+                return name
+            own = self.graph.dtypes[name]
+            stored = dtype if dtype is not None and own in _BOTH else own
+            self.there[name] = [stored]
+            return self.named(name, stored)
+
+        inputs = [taken(name) for name in node.inputs]
+        outputs = [given(name) for name in node.outputs]
+        self.nodes.append(replace(node, inputs=inputs, outputs=outputs))
+
+    def cast(self, node: Node) -> None:
+        """Give a value in the type that the model asks for: as it is there, or converted."""
+        source, result = node.inputs[0], node.outputs[0]
+        wanted = self.graph.dtypes[result]
+        own = source in self.graph.constants or wanted in self.there[source]
+        name = self.named(source, wanted if own else self.there[source][0])
+        self.nodes.append(Node("pplconv.Reformat", [name], [result], {}, node.source))
+        self.there[result] = [wanted]
+
+    def named(self, name: str, dtype: np.dtype[Any]) -> str:
+        """Name of a value in a type; it is one of its own where that is not the model's."""
+        if dtype == self.graph.dtypes[name]:
+            return name
+        stored = stored_name(name, dtype)
+        self.shapes[stored], self.dtypes[stored] = self.graph.shapes[name], dtype
+        return stored
+
+    def stored(self, name: str, dtype: np.dtype[Any]) -> str:
+        """Name of a value in a type, which it is converted to where it is not there yet."""
+        stored = self.named(name, dtype)
+        if name in self.graph.constants:
+            if stored not in self.constants:
+                self.constants.add_as(stored, self.graph.constants, name, dtype)
+        elif dtype not in self.there[name]:
+            source = self.named(name, self.there[name][0])
+            self.nodes.append(Node("pplconv.Reformat", [source], [stored], {}, None))
+            self.there[name].append(dtype)
+        return stored
+
+
+def _seen_as(graph: Graph, dtype: np.dtype[Any]) -> Graph:
+    """The same graph, float16 and float32 being one type, of which numbers for Resize are not."""
+    apart = {
+        name for node in graph.nodes if node.op in _ARRAYS
+        for name in node.inputs[_ARRAYS[node.op] :]
+    }  # fmt: skip
+    dtypes = {
+        name: dtype if own in _BOTH and name not in apart else own
+        for name, own in graph.dtypes.items()
+    }
+    constants = Constants()
+    for name in graph.constants:
+        constants.add_as(name, graph.constants, name, dtypes[name])
+    return replace(graph, dtypes=dtypes, constants=constants, users={})
+
+
+def _survives(array: np.ndarray[Any, Any]) -> bool:
+    """Whether finite numbers of an array are so as float16, and only zeros become zero."""
+    halves = as_type(array, HALF)
+    lost = (np.isfinite(array) & ~np.isfinite(halves)) | ((array != 0) & (halves == 0))
+    return not bool(lost.any())
