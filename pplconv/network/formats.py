@@ -102,7 +102,7 @@ class _Formats:
                 self.cast(node)
             else:
                 self.compute(node, self.type_of(node))
-        for name in graph.outputs:
+        for name in self.floats(graph.outputs):
             self.stored(name, graph.dtypes[name])
         return Graph(
             self.nodes, self.shapes, self.dtypes, self.constants, graph.inputs, graph.outputs

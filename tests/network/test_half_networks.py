@@ -305,3 +305,24 @@ def test_a_cast_rounds_though_float32_follows():
     x = g.feed[x]
     np.testing.assert_array_equal(got, x - x.astype(np.float16).astype(np.float32))
     assert np.any(got)
+
+
+def test_outputs_that_are_no_floats():
+    """Beside those of float16: computed, converted and passed on."""
+    g = Graph(opset=17, dtype=np.float16)
+    x, n = g.input(1, 4, 6, 6), g.input(3, dtype=np.int64)
+    y = g.conv(x, 5, (4, 3, 3))
+    outputs = [
+        y,
+        g.ArgMax(y, axis=1),
+        g.Identity(n),
+        g.Cast(g.Greater(y, g.constant(np.zeros(()))), to=9),
+    ]
+    model = g.model(*outputs)
+    got = InferenceSession(model, threads=1).run(None, g.feed)
+    assert [a.dtype for a in got] == [np.float16, np.int64, np.int64, np.bool_]
+    np.testing.assert_array_equal(got[2], g.feed[n])
+    exact = in_double(model, g.feed)[0].astype(np.float64)
+    np.testing.assert_allclose(got[0], exact, rtol=0, atol=allowed() * np.abs(exact).max())
+    np.testing.assert_array_equal(got[3], got[0] > 0)
+    np.testing.assert_array_equal(got[1], got[0].argmax(1)[:, None])
