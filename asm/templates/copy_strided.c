@@ -106,8 +106,9 @@ INLINE void take_turns(const struct matrix *m, int lines) {
             *(unaligned_vector *)(dst + lines * i + k * LANES) = mixed;
         }
     }
-    const struct matrix rest = {src + i * SIZE, m->dst + lines * i * SIZE, SIZE,        m->src_cs,
-                                lines * SIZE,   SIZE,                      m->rows - i, lines};
+    const struct matrix rest = {
+        src + i * SIZE, m->dst + lines * i * SIZE, SIZE, m->src_cs, lines * SIZE, SIZE, m->rows - i,
+        lines};
     copy_elements(&rest);
 }
 
