@@ -296,19 +296,22 @@ def test_a_client_that_goes_takes_its_request_with_it(model, rng):
     large = as_npy(rng.standard_normal((1, 3, 1500, 1500)).astype(np.float32))
     small = as_npy(np.ones((1, 3, 4, 4), np.float32))
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: {NPY['content-type']}\r\n"
+    found = None
     with server(model, "--instances", "1", "--threads", "1") as (_, port, lines):
-        for _ in range(20):  # the large one may be answered before the others go
-            running = threading.Thread(target=ask, args=(port, large))
-            running.start()
-            while "pplconv_in_flight 1" not in text_of(port, "/metrics") and running.is_alive():
-                pass
-            for _ in range(3):
+        for _ in range(20):  # all may be answered before the others go
+            running = [threading.Thread(target=ask, args=(port, large)) for _ in range(5)]
+            for thread in running:
+                thread.start()
+            # While any of them runs or waits, whoever comes has to wait.
+            while found is None and any(thread.is_alive() for thread in running):
                 with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain:
                     plain.sendall(f"{head}Content-Length: {len(small)}\r\n\r\n".encode() + small)
-                    time.sleep(0.02)
-            running.join(PATIENCE)
-            text = text_of(port, "/metrics")
-            if found := re.search(r'total\{code="499"\} (\d+)', text):
+                    time.sleep(0.002)
+                text = text_of(port, "/metrics")
+                found = re.search(r'total\{code="499"\} (\d+)', text)
+            for thread in running:
+                thread.join(PATIENCE)
+            if found:
                 break
         assert found, text
         assert ask(port, small)[0] == 200
