@@ -43,6 +43,7 @@ class _Job:
     epilogue: str
     cold: bool
     algorithm: str = "auto"
+    tolerance: float | None = None
 
     def __str__(self) -> str:
         team = "1 thread" if self.threads == 1 else f"{self.threads} threads"
@@ -173,7 +174,7 @@ def _search(
 ) -> planner.Planned:
     """Run one search, and show how far it is."""
     progress.step(done / total, f"{done + 1}/{total} {job}")
-    tolerance = options.tolerance
+    tolerance = options.tolerance if job.tolerance is None else job.tolerance
     if tolerance is None:
         tolerance = planner.default_tolerance()
     if not isinstance(job.problem, ConvProblem):
@@ -292,7 +293,7 @@ def _of_network(path: str, options: argparse.Namespace, teams: list[int]) -> lis
         for found in searches(session, inputs):
             jobs.append(_Job(
                 str(found.problem), found.problem, found.threads or threads, found.epilogue, True,
-                found.algorithm,
+                found.algorithm, session._settings.tolerance,
             ))  # fmt: skip
     # Small steps may have the same team whatever is asked for.
     return list(dict.fromkeys(jobs))

@@ -79,8 +79,11 @@ Rule = Callable[[Node, Graph, set[str]], bool]
 
 
 def _images(node: Node, graph: Graph, batched: set[str]) -> bool:
+    # Weights are constants, arrays that are added have the batch.
     computed = [name for name in node.inputs if name and name not in graph.constants]
-    return batched.issuperset(computed)
+    added = [name for i, name in enumerate(node.inputs) if name and i in (3, 6)]
+    fused = node.op.startswith("pplconv.")
+    return batched.issuperset(computed) and not (fused and not batched.issuperset(added))
 
 
 def _axis(default: int) -> Rule:
@@ -91,6 +94,16 @@ def _axis(default: int) -> Rule:
         )
 
     return rule
+
+
+def _concat(node: Node, graph: Graph, batched: set[str]) -> bool:
+    # A constant has a part for each image of the whole batch.
+    return _axis(0)(node, graph, batched) and batched.issuperset(filter(None, node.inputs))
+
+
+def _layer_norm(node: Node, graph: Graph, batched: set[str]) -> bool:
+    # Scale and offset lie along the last dimensions.
+    return _axis(-1)(node, graph, batched) and batched.isdisjoint(node.inputs[1:])
 
 
 def _reduction(node: Node, graph: Graph, batched: set[str]) -> bool:
@@ -147,11 +160,11 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(IMAGES, _images),
     **dict.fromkeys(KINDS, _reduction),
     **dict.fromkeys(RESHAPED, _reshape),
-    "Concat": _axis(0),
+    "Concat": _concat,
     "Expand": _expand,
     "Gather": _axis(0),
     "Gemm": _gemm,
-    "LayerNormalization": _axis(-1),
+    "LayerNormalization": _layer_norm,
     "LogSoftmax": _axis(-1),
     "MatMul": _product,
     "Pad": _pad,

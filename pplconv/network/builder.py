@@ -155,6 +155,10 @@ class Builder:
         """Add a step."""
         step.nodes = [plain_name(name) for name in step.nodes]
         self.steps.append(step)
+        # What was copied of an array before it is written anew is no copy of it any more.
+        written = {id(value.buffer) for value in step.writes}
+        for key in [key for key in self.relaid if key[0] in written]:
+            del self.relaid[key]
 
     def deliver(self, name: str, value: Value) -> None:
         """Say what a name stands for from now on; it is copied to where it is wanted."""

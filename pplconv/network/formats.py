@@ -183,8 +183,11 @@ class _Formats:
         """Give a value in the type that the model asks for: as it is there, or converted."""
         source, result = node.inputs[0], node.outputs[0]
         wanted = self.graph.dtypes[result]
-        own = source in self.graph.constants or wanted in self.there[source]
-        name = self.named(source, wanted if own else self.there[source][0])
+        if source in self.graph.constants:
+            name = self.stored(source, wanted)
+        else:
+            own = wanted in self.there[source]
+            name = self.named(source, wanted if own else self.there[source][0])
         self.nodes.append(Node("pplconv.Reformat", [name], [result], {}, node.source))
         self.there[result] = [wanted]
 

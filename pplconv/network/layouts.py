@@ -135,7 +135,7 @@ def _add(
         network.read(images, own)
     elif served and item.op in PARTS:
         for name in item.outputs:
-            if name and images[0] in network.maker:
+            if name and images and images[0] in network.maker:
                 network.maker[name] = network.maker[images[0]]
     elif served and item.op in RESHAPED:
         network.read(images, _PLANES)

@@ -62,6 +62,13 @@ TOGETHER = {
     "images multiplied": lambda g, y: g.MatMul(
         g.constant(np.ones((2, 6), np.float32)), g.Flatten(y)
     ),
+    "a constant of each image": lambda g, y: g.Concat(
+        g.constant(np.ones((6, 1, 24, 24), np.float32)), y, axis=1
+    ),
+    "numbers that lie along another dimension": lambda g, y: g.LayerNormalization(
+        g.ReduceMean(y, g.constant([2, 3], np.int64), keepdims=0),
+        g.ReduceMean(y, g.constant([0, 2, 3], np.int64), keepdims=0),
+    ),
     "in Python": lambda g, y: g.CumSum(y, g.constant(np.array(0), np.int64)),
 }  # fmt: skip
 
@@ -76,6 +83,18 @@ def test_images_by_themselves_run_in_parts(name):
         (got,) = session.run(None, g.feed)
         assert times(session, g.feed) == 3
     agree([got], referred(model, g.feed))
+
+
+def test_scales_as_many_as_images():
+    """They follow from the input, lie along the last dimension, and there are as many of either."""
+    g = Graph(opset=18)
+    x = g.input(4, 4)
+    y = g.LayerNormalization(x, g.ReduceMean(x, g.constant([1], np.int64), keepdims=0))
+    model = g.model(y)
+    with mock.patch.object(compiling, "images_at_once", lambda *_: 1):
+        session = InferenceSession(model, threads=1)
+        agree(session.run(None, g.feed), referred(model, g.feed))
+        assert times(session, g.feed) == 1
 
 
 @pytest.mark.parametrize("name", TOGETHER)

@@ -120,3 +120,15 @@ def test_what_the_command_refuses(path, network, tmp_path, capsys):
     assert not path.exists()
     assert command.main(["search", str(file), "--shape", "x1=1,3,8,8", "--seconds", "0.01"]) == 0
     assert np.all([entry["layout"] in ("NCHW", "NHWC") for entry in entries(path)])
+
+
+def test_the_command_has_the_tolerance_of_a_session(path, network, tmp_path, monkeypatch):
+    """Not the environment's, which is that of calls."""
+    monkeypatch.setenv("PPLCONV_TOLERANCE", "0")
+    file = tmp_path / "model.onnx"
+    onnx.save(network.made, file)
+    assert command.main(["search", str(file), "--seconds", "0.01", "--threads", "1"]) == 0
+    session = InferenceSession(file, threads=1)
+    session.run(None, network.feed)
+    ((compiled, _),) = session._programs.values()
+    assert {plan.search for plan, _ in compiled.planned.values()} == {"wisdom"}
