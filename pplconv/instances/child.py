@@ -170,6 +170,8 @@ def serve(sock: socket.socket, order: Order, watched: Watched | None = None) -> 
     # Ctrl-C goes to every process of a terminal, and the parent decides what it means. It has been
     # blocked since before this process began.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(signal, "SIGHUP"):  # the pool's process may take it as a wish, and not end
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _end_with_parent(watched)
     try:

@@ -31,9 +31,26 @@ from .child import Handle, Order, Watched, serve
 
 __all__ = ["CAN_FORK", "ForkServer", "Forked", "NotForked"]
 
-CAN_FORK = sys.platform == "linux" and all(
-    (hasattr(os, "pidfd_open"), hasattr(signal, "pidfd_send_signal"), hasattr(socket, "send_fds"))
-)
+
+def _can_fork() -> bool:
+    """Whether this system has descriptors of processes, and lets us use them."""
+    names = (hasattr(os, "pidfd_open"), hasattr(signal, "pidfd_send_signal"))
+    if sys.platform != "linux" or not all(names) or not hasattr(socket, "send_fds"):
+        return False
+    try:
+        own = os.pidfd_open(os.getpid())
+    except OSError:  # an older kernel, or a sandbox
+        return False
+    try:
+        signal.pidfd_send_signal(own, 0)
+    except OSError:
+        return False
+    finally:
+        os.close(own)
+    return True
+
+
+CAN_FORK = _can_fork()
 """Whether this system has what it takes."""
 
 _LONGEST_ORDER = 1 << 16
@@ -185,12 +202,17 @@ class ForkServer:
 
 def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:
     """Fork a worker for each order; returns in each worker when that ends, and when all is over."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The process that orders decides what a signal to all of its group means.
+    for sent in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(sent, signal.SIG_IGN)
+    # A program may ignore the ends of its children; here each is waited for.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     parent = parent_process()
     assert parent is not None and parent.pid is not None
     try:
         ended = os.pidfd_open(parent.pid)
     except OSError:
+        sock.send(_UNFIT)
         return
     for module in modules:
         # What cannot be imported here may be importable to the worker, or is refused there.

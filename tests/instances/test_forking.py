@@ -50,6 +50,53 @@ def test_workers_outlive_the_process_that_forked_them():
         two.close(1)
 
 
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGHUP])
+def test_signals_to_the_whole_group_are_for_the_pools_process(sent):
+    """A terminal sends them to all; what they mean is decided in one place."""
+    with workers(models.servant, count=2) as make:
+        one = make(0)
+        server = parent_of(one.pid)
+        os.kill(server, sent)
+        os.kill(one.pid, sent)
+        assert one.run(("pid",), {}) == one.pid
+        two = make(1)
+        assert parent_of(two.pid) == server
+        for each in (one, two):
+            each.close(PATIENCE)
+
+
+def test_children_that_a_program_does_not_wait_for():
+    """Who ignores their ends has that inherited; the forking process waits for its own."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with workers(models.servant, count=2) as make:
+            one = make(0)
+            server = parent_of(one.pid)
+            os.kill(one.pid, signal.SIGKILL)
+            assert wait_until(lambda: not Path(f"/proc/{one.pid}").exists())
+            two = make(1)
+            assert parent_of(two.pid) == server
+            for each in (one, two):
+                each.close(PATIENCE)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def test_a_system_that_gives_no_descriptors_of_processes(monkeypatch):
+    """An older kernel, or a sandbox: workers are spawned there."""
+    assert forking._can_fork()
+
+    def refused(*_):
+        raise PermissionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pidfd_open", refused)
+        assert not forking._can_fork()
+    with monkeypatch.context() as patch:
+        patch.setattr(signal, "pidfd_send_signal", refused)
+        assert not forking._can_fork()
+
+
 def test_an_interrupt_leaves_no_stray_answer(monkeypatch):
     with workers(models.servant, count=2) as make:
         one = make(0)

@@ -270,12 +270,15 @@ def test_a_file_is_replaced_under_traffic(tmp_path, rng, mode):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what closing a terminal does")
-def test_a_terminal_that_is_closed_stops_the_server(model):
+@pytest.mark.parametrize("nohup", [False, True])
+def test_a_terminal_that_is_closed_stops_the_server(model, nohup):
     """Its signal is the one that elsewhere asks for the file to be read again."""
     ours, theirs = pty.openpty()
 
     def take_terminal() -> None:
         os.setsid()
+        if nohup:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
 
     with server(
@@ -289,6 +292,11 @@ def test_a_terminal_that_is_closed_stops_the_server(model):
             time.sleep(0.02)
         assert ask(port, as_npy(np.ones((1, 3, 4, 4), np.float32)))[0] == 200
         os.close(ours)
+        if nohup:
+            while 'pplconv_reloads_total{result="ok"} 2' not in text_of(port, "/metrics"):
+                assert time.monotonic() < end + PATIENCE
+                time.sleep(0.02)
+            process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0, "".join(lines)
 
 

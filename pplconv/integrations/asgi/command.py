@@ -65,7 +65,8 @@ def main(argv: Sequence[str]) -> int:
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, lambda *_: None)
         if hasattr(signal, "SIGHUP"):
-            had_terminal = _has_terminal()
+            # Who started it with nohup wants it to outlive its terminal.
+            had_terminal = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN and _has_terminal()
 
             def on_hangup(*_: object) -> None:
                 if had_terminal and not _has_terminal():  # it was closed
