@@ -218,13 +218,29 @@ def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:
         # What cannot be imported here may be importable to the worker, or is refused there.
         with suppress(Exception):
             importlib.import_module(module)
-    if threading.active_count() > 1 or openmp_used():
+    if threading.active_count() > 1 or openmp_used() or _foreign_threads():
         sock.send(_UNFIT)
         return
     gc.collect()
     gc.freeze()  # to look through it would take workers long, and write to memory that is shared
     sock.send(_READY)
     _Forks(sock, ended).serve_all()
+
+
+def _foreign_threads() -> bool:
+    """Whether there are threads besides this one and OpenBLAS's, which stops its own for a fork.
+
+    Others, such as those of OpenMP under another library, are missing in the child, where whoever
+    counts on them waits for ever.
+    """
+    from threadpoolctl import threadpool_info
+
+    blas: int = sum(
+        pool["num_threads"] - 1
+        for pool in threadpool_info()
+        if pool["internal_api"] == "openblas" and pool.get("threading_layer") == "pthreads"
+    )
+    return len(os.listdir("/proc/self/task")) > 1 + blas
 
 
 class _Forks:

@@ -16,7 +16,19 @@ import process_models as models
 from pplconv.instances import forking, process
 from process_case import PATIENCE, lives, wait_until, workers
 
-pytestmark = pytest.mark.skipif(not forking.CAN_FORK, reason="Linux with pidfds")
+pytestmark = [
+    pytest.mark.skipif(not forking.CAN_FORK, reason="Linux with pidfds"),
+    pytest.mark.unemulated(
+        "the emulator's own threads look like a library's, so nothing is forked"
+    ),
+]
+# What another library does that has OpenMP under it.
+OPENMP = (
+    "import ctypes; c = ctypes.CDLL(None); "
+    "lines = open('/proc/self/maps').read().splitlines(); "
+    "gomp = ctypes.CDLL(next(line.split()[-1] for line in lines if 'gomp' in line)); "
+    "gomp.GOMP_parallel(ctypes.cast(c.getpid, ctypes.c_void_p), None, 2, 0)"
+)
 
 
 def parent_of(pid: int) -> int:
@@ -196,6 +208,7 @@ if __name__ == "__main__":
     [
         "threading.Thread(target=threading.Event().wait, daemon=True).start()",
         "pplconv.conv2d(np.ones((8, 16, 64, 64), 'f'), np.ones((16, 16, 3, 3), 'f'), threads=2)",
+        OPENMP,
         "pass",
     ],
 )
