@@ -125,14 +125,10 @@ def run(options: argparse.Namespace) -> int:
         Exit status: 0, 2 if something could not be read, searched or remembered, 130 if
         interrupted.
     """
+    # A name, a line, a setting, an extra that is missing: the user's to mend.
     try:
         jobs = _jobs(options)
-    except (
-        ImportError,
-        OSError,
-        TypeError,
-        ValueError,
-    ) as error:  # a name, a line, a setting: the user's to mend
+    except (ImportError, OSError, TypeError, ValueError) as error:
         _complain(error)
         return 2
     progress = Progress(sys.stderr)

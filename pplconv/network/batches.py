@@ -79,11 +79,13 @@ Rule = Callable[[Node, Graph, set[str]], bool]
 
 
 def _images(node: Node, graph: Graph, batched: set[str]) -> bool:
-    # Weights are constants, arrays that are added have the batch.
-    computed = [name for name in node.inputs if name and name not in graph.constants]
-    added = [name for i, name in enumerate(node.inputs) if name and i in (3, 6)]
-    fused = node.op.startswith("pplconv.")
-    return batched.issuperset(computed) and not (fused and not batched.issuperset(added))
+    # Weights are constants; what a fused node adds has the batch, constant or not.
+    added = {3, 6} if node.op.startswith("pplconv.") else set()
+    return all(
+        name in batched
+        for i, name in enumerate(node.inputs)
+        if name and (i in added or name not in graph.constants)
+    )
 
 
 def _axis(default: int) -> Rule:
@@ -96,6 +98,10 @@ def _axis(default: int) -> Rule:
     return rule
 
 
+def _first_alone(node: Node, graph: Graph, batched: set[str]) -> bool:
+    return batched.isdisjoint(node.inputs[1:])
+
+
 def _concat(node: Node, graph: Graph, batched: set[str]) -> bool:
     # A constant has a part for each image of the whole batch.
     return _axis(0)(node, graph, batched) and batched.issuperset(filter(None, node.inputs))
@@ -103,7 +109,7 @@ def _concat(node: Node, graph: Graph, batched: set[str]) -> bool:
 
 def _layer_norm(node: Node, graph: Graph, batched: set[str]) -> bool:
     # Scale and offset lie along the last dimensions.
-    return _axis(-1)(node, graph, batched) and batched.isdisjoint(node.inputs[1:])
+    return _axis(-1)(node, graph, batched) and _first_alone(node, graph, batched)
 
 
 def _reduction(node: Node, graph: Graph, batched: set[str]) -> bool:
@@ -123,14 +129,10 @@ def _product(node: Node, graph: Graph, batched: set[str]) -> bool:
 def _gemm(node: Node, graph: Graph, batched: set[str]) -> bool:
     added = graph.shapes[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else ()
     return (
-        batched.isdisjoint(node.inputs[1:])
+        _first_alone(node, graph, batched)
         and not node.attributes.get("transA", 0)
         and (len(added) < 2 or added[0] == 1)
     )
-
-
-def _linear(node: Node, graph: Graph, batched: set[str]) -> bool:
-    return batched.isdisjoint(node.inputs[1:])
 
 
 def _reshape(node: Node, graph: Graph, batched: set[str]) -> bool:
@@ -172,7 +174,7 @@ _RULES: dict[str, Rule] = {
     "Softmax": _axis(-1),
     "Split": _axis(0),
     "Transpose": _transpose,
-    "pplconv.Linear": _linear,
+    "pplconv.Linear": _first_alone,
     "pplconv.Reformat": _images,
 }
 
