@@ -13,10 +13,47 @@ from dataclasses import dataclass
 
 # Element types that every level has all kernels for, and the size of every element.
 DTYPES = {"f32": 4, "f64": 8}
-ELEMENT_BYTES = {**DTYPES, "f16": 2}
+ELEMENT_BYTES = {**DTYPES, "f16": 2, "bf16": 2, "u8": 1, "s8": 1, "s16": 2, "s32": 4}
+
+
+@dataclass(frozen=True)
+class Product:
+    """How a family of GEMM kernels multiplies: the types that it works with.
+
+    Parameters
+    ----------
+    a, b, sum : str
+        Elements of A, elements of B and sums, keys of :data:`ELEMENT_BYTES`. A vector has as many
+        lanes as it holds sums.
+    kr : int
+        Neighbouring k of one row or column that it takes together, side by side in memory.
+    """
+
+    a: str
+    b: str
+    sum: str
+    kr: int = 1
+
+
+# What stands for a type in the names of GEMM kernels. A type alone: vectors along B. ``m``: an
+# instruction that multiplies matrices of two rows and two columns (Arm); ``t``: tile registers
+# (AMX).
+PRODUCTS = {
+    **{dtype: Product(dtype, dtype, dtype) for dtype in ("f16", "f32", "f64")},
+    "u8": Product("u8", "s8", "s32", 4),
+    "s8": Product("s8", "s8", "s32", 4),
+    "s16": Product("s16", "s16", "s32", 2),
+    "bf16": Product("bf16", "bf16", "f32", 2),
+    "u8m": Product("u8", "s8", "s32", 8),
+    "s8m": Product("s8", "s8", "s32", 8),
+    "bf16m": Product("bf16", "bf16", "f32", 4),
+    "u8t": Product("u8", "s8", "s32", 4),
+    "s8t": Product("s8", "s8", "s32", 4),
+    "bf16t": Product("bf16", "bf16", "f32", 2),
+}
 
 # What kernels of an element type add up in: a vector has as many lanes as it holds of these.
-ACCUMULATORS = {"f16": "f16", "f32": "f32", "f64": "f64"}
+ACCUMULATORS = {name: product.sum for name, product in PRODUCTS.items()}
 
 
 @dataclass(frozen=True)
@@ -38,7 +75,8 @@ class Isa:
     vector_registers : int
         How many there are.
     dtypes : tuple of str
-        Element types it has kernels for, keys of :data:`ELEMENT_BYTES`.
+        Element types it has all kernels for, keys of :data:`ELEMENT_BYTES`; narrow types have
+        tables of their own.
     """
 
     name: str
@@ -60,35 +98,61 @@ _FLUSHING = (
     "-ftrapping-math",
 )
 
+_AVX2 = ("-mavx2", "-mfma", "-mbmi2", "-mf16c")
+_AVX2_FEATURES = ("avx", "avx2", "fma", "bmi2", "f16c")
+_AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq")
+_AVX512_FEATURES = (*_AVX2_FEATURES, "avx512f", "avx512bw", "avx512vl", "avx512dq")
+
 ISAS = {
     isa.name: isa
     for isa in (
         Isa("portable", None, (), (), 16, 16),
+        Isa("avx2", "x86_64", _AVX2, _AVX2_FEATURES, 32, 16),
+        # 256-bit products of bytes, as cores without AVX-512 have them.
         Isa(
-            "avx2",
+            "avxvnni",
             "x86_64",
-            ("-mavx2", "-mfma", "-mbmi2", "-mf16c"),
-            ("avx", "avx2", "fma", "bmi2", "f16c"),
+            (*_AVX2, "-mavxvnni"),
+            (*_AVX2_FEATURES, "avx_vnni"),
             32,
             16,
+            (),
         ),
+        Isa("avx512", "x86_64", (*_AVX512, "-mprefer-vector-width=512"), _AVX512_FEATURES, 64, 32),
+        # Products of bytes and of bfloat16; everything else is that of the levels below.
         Isa(
-            "avx512",
+            "avx512vnni",
             "x86_64",
-            (
-                "-mavx2",
-                "-mfma",
-                "-mbmi2",
-                "-mf16c",
-                "-mavx512f",
-                "-mavx512bw",
-                "-mavx512vl",
-                "-mavx512dq",
-                "-mprefer-vector-width=512",
-            ),
-            ("avx", "avx2", "fma", "bmi2", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"),
+            (*_AVX512, "-mavx512vnni"),
+            (*_AVX512_FEATURES, "avx512_vnni"),
             64,
             32,
+            (),
+        ),
+        Isa(
+            "avx512bf16",
+            "x86_64",
+            (*_AVX512, "-mavx512vnni", "-mavx512bf16"),
+            (*_AVX512_FEATURES, "avx512_vnni", "avx512_bf16"),
+            64,
+            32,
+            (),
+        ),
+        Isa(
+            "amx",
+            "x86_64",
+            (*_AVX512, "-mavx512vnni", "-mavx512bf16"),
+            (
+                *_AVX512_FEATURES,
+                "avx512_vnni",
+                "avx512_bf16",
+                "amx_tile",
+                "amx_int8",
+                "amx_bf16",
+            ),
+            64,
+            32,
+            (),
         ),
         Isa("neon", "aarch64", ("-march=armv8-a",), ("asimd",), 16, 32),
         # Arithmetic in half precision, and nothing else: other types are those of the level below.
@@ -100,6 +164,34 @@ ISAS = {
             16,
             32,
             ("f16",),
+        ),
+        # Products of bytes by fours, then by matrices, and of bfloat16; all else is of levels below.
+        Isa(
+            "dotprod",
+            "aarch64",
+            ("-march=armv8.2-a+dotprod",),
+            ("asimd", "asimddp"),
+            16,
+            32,
+            (),
+        ),
+        Isa(
+            "i8mm",
+            "aarch64",
+            ("-march=armv8.2-a+dotprod+i8mm",),
+            ("asimd", "asimddp", "i8mm"),
+            16,
+            32,
+            (),
+        ),
+        Isa(
+            "bf16",
+            "aarch64",
+            ("-march=armv8.2-a+bf16",),
+            ("asimd", "bf16"),
+            16,
+            32,
+            (),
         ),
         # 32-bit Arm: portable C does what these two levels lack, all of float64 for one, which has
         # no vectors there.
@@ -172,6 +264,14 @@ GEMM_TILES = {
 # is Cortex-A53, A55 and their like, for which loads stand between the FMAs.
 GEMM_TUNINGS = {"neon": ("inorder",), "fp16": ("inorder",)}
 
+# The same for products of narrow types: (ISA, product) -> {vectors in a row: largest MR}.
+NARROW_TILES = {
+    ("portable", "u8"): {2: 4, 4: 4},
+    ("portable", "s8"): {2: 4, 4: 4},
+    ("portable", "s16"): {2: 4, 4: 4},
+    ("portable", "bf16"): {2: 4, 4: 4},
+}
+
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
 ARM32 = ("neon32", "half32")
 
@@ -221,6 +321,16 @@ C_OPERATIONS = {
 CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
 
+# What narrow types need besides products: operation -> {type: levels}. What only moves bits is
+# listed by ``u8`` for all types of one byte, and by ``s16`` for those of two.
+NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "convert_in": {},
+    "convert_out": {},
+    "pack_channels": {},
+    "pack_weights": {},
+    "requantize": {},
+}
+
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
 # below, in C for `EVERY_LEVEL`: half precision does not carry the transforms' sums. A kernel's MR
 # is n and its NR is r.
@@ -237,7 +347,9 @@ class Kernel:
     op : str
         Operation, a key of :data:`asm.contract.CONTRACTS`.
     dtype : str
-        Element type, a key of :data:`ELEMENT_BYTES`.
+        Element type, a key of :data:`ELEMENT_BYTES`; of GEMM a key of :data:`PRODUCTS`; of
+        conversions the type of the array, followed by that of the arithmetic if it is not ``f32``
+        and ``f16``, which convert to one another.
     isa : str
         Level of the ladder, a key of :data:`ISAS`.
     mr, nr, kr : int
@@ -282,9 +394,16 @@ def _gemm_family() -> Iterator[Kernel]:
         source = "template" if isa == "portable" else "generator"
         for dtype in ISAS[isa].dtypes:
             nr = vectors * Kernel("gemm", dtype, isa).lanes
+            kr = PRODUCTS[dtype].kr
             for mr in range(1, largest + 1):
                 for tuning in ("", *GEMM_TUNINGS.get(isa, ())):
-                    yield Kernel("gemm", dtype, isa, mr, nr, 1, source, tuning)
+                    yield Kernel("gemm", dtype, isa, mr, nr, kr, source, tuning)
+    for (isa, dtype), widths in NARROW_TILES.items():
+        source = "template" if isa == "portable" else "generator"
+        for vectors, largest in widths.items():
+            nr = vectors * Kernel("gemm", dtype, isa).lanes
+            for mr in range(1, largest + 1):
+                yield Kernel("gemm", dtype, isa, mr, nr, PRODUCTS[dtype].kr, source)
 
 
 def kernels(machine: str | None = None) -> list[Kernel]:
@@ -305,6 +424,8 @@ def kernels(machine: str | None = None) -> list[Kernel]:
                 rows += [Kernel(op, dtype, isa, source="generator")] if isa in isas else []
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
+    for op, types in NARROW_OPERATIONS.items():
+        rows += [Kernel(op, dtype, isa) for dtype, isas in types.items() for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

@@ -107,6 +107,13 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t pad_top
         int64_t pad_left
 
+    struct pplconv_quantization:
+        float low
+        float high
+        float residual_scale
+        int32_t residual_zero
+        int32_t zero
+
     struct pplconv_gemm_args:
         const void *a
         const void *b
@@ -128,6 +135,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t residual_vs
         const void *clip
         int64_t flags
+        void *tiles
 
     struct pplconv_pack_pixels_args:
         const void *src
@@ -430,6 +438,23 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t dst_cs
         int64_t rows
         int64_t columns
+
+    struct pplconv_requantize_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        const void *offset
+        const void *scale
+        const void *residual
+        int64_t residual_rs
+        const void *parameters
+        int64_t flags
+
+    struct pplconv_release_tiles_args:
+        void *tiles
 
     struct pplconv_fma_peak_args:
         int64_t iterations

@@ -40,8 +40,14 @@ TYPES = {
     kind.name: kind
     for kind in (
         ElementType("f16", "float16", 2, 2.0**-11),
+        ElementType("bf16", "bfloat16", 2, 2.0**-8),
         ElementType("f32", "float32", 4, 2.0**-24),
         ElementType("f64", "float64", 8, 2.0**-53),
+        # Integers are exact.
+        ElementType("u8", "uint8", 1, 0.0),
+        ElementType("s8", "int8", 1, 0.0),
+        ElementType("s16", "int16", 2, 0.0),
+        ElementType("s32", "int32", 4, 0.0),
     )
 }
 

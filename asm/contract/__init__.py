@@ -10,7 +10,8 @@ pointers of four as well, so that an offset is an index.
 
 ``fields``       what a contract is made of
 ``constants``    flags, activations, reductions, the longest chain in half precision
-``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``, ``reductions``
+``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``, ``reductions``,
+``quantized``
                  the argument structs
 ``operations``   all of them, by operation
 ``records``      structs that arguments point to, and the row of the kernel table

@@ -47,9 +47,10 @@ ZERO_LANES = Contract(
 
 CONVERT_IN = Contract(
     "convert_in",
-    "arrays of the storage type to the compute type, float and half in either order, rounded to "
-    "the nearest: dst[i, j] = src[i, j] for 0 <= i < rows, 0 <= j < columns; with ACCUMULATE it is "
-    "added to what dst holds",
+    "arrays of the storage type to the compute type: dst[i, j] = src[i, j] for 0 <= i < rows, "
+    "0 <= j < columns. float to half or bfloat16 is rounded to the nearest, ties to even; between "
+    "u8 and s8, 128 is added or taken away; bytes become s16 of the same value. With ACCUMULATE, "
+    "between float and half alone, it is added to what dst holds",
     (
         Field("src", CONST_POINTER, "rows of the storage type"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -63,7 +64,7 @@ CONVERT_IN = Contract(
 
 CONVERT_OUT = Contract(
     "convert_out",
-    "what was computed to arrays of the storage type, float and half in either order, rounded to "
+    "what was computed to arrays of the storage type, between float and half or bfloat16, rounded to "
     "the nearest, ties to even: dst[i, j] = epilogue(src[i, j]) for 0 <= i < rows, "
     "0 <= j < columns, and zero for columns <= j < fill",
     (

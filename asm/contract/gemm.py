@@ -13,10 +13,16 @@ GEMM = Contract(
         Field("c", POINTER, "C, in rows of vectors; only its first n columns are touched"),
         Field("segments", CONST_POINTER, "struct pplconv_segment [segment_count]"),
         Field("segment_count", INT, "0: A and B lie at a and b; else A and B of each segment"),
-        Field("k", INT, "length of the sum, of each segment if there are any; >= 0"),
+        Field(
+            "k",
+            INT,
+            "length of the sum, of each segment if there are any; >= 0. Kernels that take KR k "
+            "together read A and B in whole groups of KR; what lies beyond k in one of them is "
+            "zero, and finite in the other",
+        ),
         Field("a_rs", INT, "A: from one row (m) to the next"),
-        Field("a_ks", INT, "A: from one k to the next; a_rs or a_ks is one element"),
-        Field("b_ks", INT, "B: from one k to the next"),
+        Field("a_ks", INT, "A: from one group of k to the next; a_rs or a_ks is one group"),
+        Field("b_ks", INT, "B: from one group of k to the next"),
         Field("b_ahead", INT, "B: how far ahead of the first row to prefetch"),
         Field("b_ahead_ks", INT, "prefetches of B: from one k to the next; a hint, b_ks on Arm"),
         Field("c_rs", INT, "C: from one row to the next"),
@@ -28,7 +34,19 @@ GEMM = Contract(
         Field("residual_vs", INT, "residual: from one vector of a row to the next"),
         Field("clip", CONST_POINTER, "two elements, low and high, by flag"),
         Field("flags", INT, "PPLCONV_* bits"),
+        Field(
+            "tiles",
+            POINTER,
+            "AMX: an int64_t of the calling thread, 0 before its first kernel, in which kernels "
+            "keep which configuration of tiles is loaded; others do not read it",
+        ),
     ),
+)
+
+RELEASE_TILES = Contract(
+    "release_tiles",
+    "gives the tile registers back: TILERELEASE, and 0 for what GEMM kernels kept in tiles",
+    (Field("tiles", POINTER, "as the GEMM kernels of the thread had it"),),
 )
 
 FMA_PEAK = Contract(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asm.contract.depthwise import DEPTHWISE_CHANNELS, DEPTHWISE_PIXELS, PACK_DEPTHWISE
 from asm.contract.elementwise import ACTIVATE, CONVERT_IN, CONVERT_OUT, ELEMENTWISE, ZERO_LANES
-from asm.contract.gemm import FMA_PEAK, GEMM
+from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
 from asm.contract.packing import (
     COPY_STRIDED,
     PACK_CHANNELS,
@@ -13,6 +13,7 @@ from asm.contract.packing import (
     PACK_WEIGHTS,
     STORE_TRANSPOSED,
 )
+from asm.contract.quantized import REQUANTIZE
 from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
 from asm.contract.windows import POOL, RESAMPLE
 from asm.contract.winograd import (
@@ -48,6 +49,8 @@ _ALL = (
     SOFTMAX,
     LAYER_NORM,
     COPY_STRIDED,
+    REQUANTIZE,
+    RELEASE_TILES,
     FMA_PEAK,
 )
 

@@ -98,6 +98,17 @@ GEOMETRY = Record(
     ),
 )
 
+QUANTIZATION = Record(
+    "pplconv_quantization",
+    "/* What `requantize` knows of an output array and of the residual: a residual r counts\n"
+    " * (r - residual_zero) * residual_scale, of f32 r itself. */",
+    (
+        ("float", ("low", "high", "residual_scale")),
+        ("int32_t", ("residual_zero", "zero")),
+    ),
+    size=20,
+)
+
 KERNEL_ROW = Record(
     "pplconv_kernel_row",
     "",
@@ -116,7 +127,7 @@ ISA_ROW = Record(
 )
 
 # What arguments point to.
-PIECES = (SEGMENT, RUN, STREAM, INSTRUCTION, GEOMETRY)
+PIECES = (SEGMENT, RUN, STREAM, INSTRUCTION, GEOMETRY, QUANTIZATION)
 
 # Arrays of rows that the library holds: pplconv_<name>_table, of pplconv_<name>_count rows.
 TABLES = {"kernel": KERNEL_ROW, "isa": ISA_ROW}

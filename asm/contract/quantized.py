@@ -1,0 +1,27 @@
+"""Argument structs of what quantized arrays need besides products."""
+
+from __future__ import annotations
+
+from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
+
+REQUANTIZE = Contract(
+    "requantize",
+    "rows of int32 sums to the type of an array: the sum plus its offset, which is exact; as float "
+    "times the scale; plus the residual; at least low and at most high; rounded to an integer, ties "
+    "to even; plus zero, saturated. Each step in float32 is one rounding, none is fused. Of s32 the "
+    "sum plus its offset is the result; of f32 nothing is rounded to integers, and zero not added",
+    (
+        Field("src", CONST_POINTER, "rows of int32"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "rows of the kernel's type"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("offset", CONST_POINTER, "int32 by BIAS_ROW or BIAS_COLUMN, one of which is set"),
+        Field("scale", CONST_POINTER, "float like offset; of s32 not read"),
+        Field("residual", CONST_POINTER, "rows of the kernel's type, by RESIDUAL; not of s32"),
+        Field("residual_rs", INT, "residual: from one row to the next"),
+        Field("parameters", CONST_POINTER, "struct pplconv_quantization"),
+        Field("flags", INT, "BIAS_ROW or BIAS_COLUMN: of offset and scale alike; RESIDUAL"),
+    ),
+)
