@@ -40,7 +40,8 @@ TYPES = {
     kind.name: kind
     for kind in (
         ElementType("f16", "float16", 2, 2.0**-11),
-        ElementType("bf16", "bfloat16", 2, 2.0**-8),
+        # NumPy has none; arrays are viewed as their bits.
+        ElementType("bf16", "uint16", 2, 2.0**-8),
         ElementType("f32", "float32", 4, 2.0**-24),
         ElementType("f64", "float64", 8, 2.0**-53),
         # Integers are exact.

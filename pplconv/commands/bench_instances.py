@@ -20,7 +20,7 @@ from ..instances import InstancePool
 from ..instances.splitting import cores_by_node
 from ..instances.statistics import percentile
 from ..machine import current as current_machine
-from ..memory.dtypes import DTYPES
+from ..memory.dtypes import DTYPES, NAMES
 from ..problem import ConvProblem
 from .layers import read_convolutions
 from .progress import Progress
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "shapes", nargs="+", metavar="MODEL_SHAPES", help="layers, or files of layers"
     )
-    parser.add_argument("--dtype", choices=tuple(DTYPES), default="f32", help="default f32")
+    parser.add_argument("--dtype", choices=tuple(NAMES.values()), default="f32", help="default f32")
     parser.add_argument("--layout", choices=("NCHW", "NHWC"), default="NCHW", help="default NCHW")
     parser.add_argument(
         "--mode", choices=(*MODES, "both"), default="both", help="of the pools (default both)"

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from .. import planner, wisdom
 from ..api import arguments
 from ..epilogue import COST_CLASSES
-from ..numerics import TYPES
+from ..memory.dtypes import NAMES
 from ..problem import LAYOUTS, ConvProblem, Problem
 from .inputs import add_shapes, random_feed
 from .layers import read_layers
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="L,..",
         help=f"of {','.join(LAYOUTS)}, NCHWc in blocks of a vector (default NCHW)",
     )
-    parser.add_argument("--dtype", choices=tuple(TYPES), default="f32", help="default f32")
+    parser.add_argument("--dtype", choices=tuple(NAMES.values()), default="f32", help="default f32")
     parser.add_argument(
         "--threads",
         type=_teams,

@@ -9,4 +9,5 @@ import numpy as np
 from ..numerics import TYPES
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
-NAMES = {dtype: name for name, dtype in DTYPES.items()}
+# Types of the arrays that `conv2d` and its like take; integers need scales, which they have not.
+NAMES = {DTYPES[name]: name for name in ("f16", "f32", "f64")}
