@@ -35,6 +35,8 @@ def contradiction(node: ir.Node) -> str | None:
     problem = None
     if node.op_type in ("Conv", "ConvTranspose"):
         problem = _of_convolution(node, shapes)
+    elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        problem = _of_scales(node, shapes)
     elif node.op_type in _GATES:
         problem = _of_sequence(node, shapes)
     elif node.op_type == "PRelu" and len(shapes) == 2 and None not in shapes:
@@ -97,4 +99,19 @@ def _of_sequence(node: ir.Node, shapes: Shapes) -> str | None:
     ):
         if shape is not None and shape != expected:
             return f"the {what} should have the shape {expected}, not {shape}"
+    return None
+
+
+def _of_scales(node: ir.Node, shapes: Shapes) -> str | None:
+    """Compare the scales of a QuantizeLinear or DequantizeLinear with the axis that they count."""
+    x, scale, zero = [*shapes, None][:3]
+    if x is None or scale is None:
+        return None
+    if zero is not None and zero != scale and math.prod(zero) * math.prod(scale) != 1:
+        return f"the scales have the shape {scale}, the zero points {zero}"
+    if scale in ((), (1,)) or attribute_int(node, "block_size", 0):
+        return None
+    axis = attribute_int(node, "axis", 1)
+    if len(scale) != 1 or not -len(x) <= axis < len(x) or x[axis] != scale[0]:
+        return f"the scales have the shape {scale} for the axis {axis} of {x}"
     return None

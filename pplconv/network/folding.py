@@ -27,8 +27,11 @@ _REPEATED_BYTES = 4 << 30
 
 # NumPy takes seconds for these where the session takes milliseconds.
 _SLOW = frozenset(
-    ("Conv", "ConvTranspose", "DeformConv", "Einsum", "GRU", "LSTM", "RNN", "Resize", "Attention")
-)
+    (
+        "Attention", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "Einsum", "GRU", "LSTM",
+        "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "Resize",
+    )
+)  # fmt: skip
 _PRODUCTS = frozenset(("MatMul", "Gemm"))
 _PRODUCT_OPERATIONS = 1 << 30
 # Their outputs have a size that only the data say, but never more than that of their inputs for

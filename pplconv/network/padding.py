@@ -9,7 +9,8 @@ from .values import attribute_ints, attribute_string, static_shape
 
 __all__ = ["resolve_padding"]
 
-_WINDOWED = frozenset(("Conv", "AveragePool", "MaxPool", "LpPool", "ConvTranspose"))
+_WEIGHTED = frozenset(("Conv", "ConvInteger", "ConvTranspose"))
+_WINDOWED = frozenset((*_WEIGHTED, "AveragePool", "MaxPool", "LpPool"))
 
 
 def resolve_padding(graph: ir.Graph) -> None:
@@ -50,7 +51,7 @@ def resolve_padding(graph: ir.Graph) -> None:
 
 
 def _kernel(node: ir.Node) -> tuple[int, ...] | None:
-    if node.op_type in ("Conv", "ConvTranspose"):
+    if node.op_type in _WEIGHTED:
         shape = static_shape(node.inputs[1])
         return None if shape is None else shape[2:]
     return attribute_ints(node, "kernel_shape", ())

@@ -13,7 +13,8 @@ import onnx_ir.passes.common as passes
 from .folding import fold
 from .opsets import convert_opset
 from .padding import resolve_padding
-from .rules import FUSING_RULES, SIMPLIFYING_RULES
+from .quantization import check_quantization, dequantize_constants, quantize_constants
+from .rules import FUSING_RULES, PIECES_RULES, QUANTIZING_RULES, SIMPLIFYING_RULES
 from .rules.driver import apply_rules
 from .shapes import check_static, forget_shapes, make_constant, set_input_shapes
 from .tensors import check_files, own_tensors, release_files
@@ -54,7 +55,8 @@ def prepare(model: ir.Model) -> Prepared:
     Raises
     ------
     ValueError
-        If the model cannot be converted, or what is constant in it cannot be computed.
+        If the model cannot be converted, what is constant in it cannot be computed, or a scale or
+        a zero point is none or not constant.
     """
     model = model.clone()
     for value in model.graph.outputs:
@@ -71,6 +73,11 @@ def prepare(model: ir.Model) -> Prepared:
     forget_shapes(model.graph, inputs=False)
     fold(model)
     fired: dict[str, list[str]] = {}
+    check_quantization(model.graph)
+    apply_rules(model, PIECES_RULES, fired)
+    if fired:
+        fold(model)
+    quantize_constants(model.graph)
     apply_rules(model, SIMPLIFYING_RULES, fired)
     passes.RemoveUnusedNodesPass()(model)
     release_files(model)
@@ -119,10 +126,19 @@ def specialize(
     check_static(model)
     fired: dict[str, list[str]] = {}
     apply_rules(model, SIMPLIFYING_RULES, fired)
+    _quantize(model, fired)
     apply_rules(model, FUSING_RULES, fired)
     passes.RemoveUnusedNodesPass()(model)
     release_files(model)
     return Prepared(model, fired)
+
+
+def _quantize(model: ir.Model, fired: dict[str, list[str]]) -> None:
+    """Make nodes of integers; what is quantized and constant besides becomes numbers."""
+    apply_rules(model, QUANTIZING_RULES, fired)
+    passes.RemoveUnusedNodesPass()(model)
+    if dequantize_constants(model.graph):
+        apply_rules(model, SIMPLIFYING_RULES, fired)
 
 
 def _make_initializers_constant(graph: ir.Graph) -> None:

@@ -12,11 +12,15 @@ module                    what its rules do
 `no_ops`                  operators that change nothing; sums of many as sums of two
 `normalization`           LayerNormalization from its pieces
 `pads`                    Pad into the convolution or pool that follows
+`qoperators`              QLinearConv and its like in pieces; ConvInteger as ``pplconv``'s
+`quantized`               dequantized products, what follows and QuantizeLinear as one of integers
+`quantized_moves`         DequantizeLinear behind what moves elements, and pairs of no effect
+`quantized_sums`          sums and averages of quantized values as those of integers
 `reshapes`                reshapes and transposes in a row, and those around Softmax
 `swish`                   ``x * sigmoid(x)`` to Swish
 ========================  ======================================================================
 
-`driver` applies them, `fused` says what the fused nodes mean, `channel_affine` has the arithmetic
+`driver` applies them, `fused` and `integer_nodes` say what the fused nodes mean, `channel_affine` has the arithmetic
 of `affine`, and `activations` tells which activation an operator is.
 """
 
@@ -30,12 +34,19 @@ from . import (
     no_ops,
     normalization,
     pads,
+    qoperators,
+    quantized,
+    quantized_moves,
+    quantized_sums,
     reshapes,
     swish,
 )
 from .driver import Rules
 
-__all__ = ["FUSING_RULES", "SIMPLIFYING_RULES"]
+__all__ = ["FUSING_RULES", "PIECES_RULES", "QUANTIZING_RULES", "SIMPLIFYING_RULES"]
+
+PIECES_RULES = Rules(qoperators.RULES)
+"""Rules that take operators of quantized arrays apart; applied once, before all others."""
 
 SIMPLIFYING_RULES = Rules(
     (
@@ -51,6 +62,16 @@ SIMPLIFYING_RULES = Rules(
     )
 )
 """Rules between ONNX's own operators; applied before shapes are known, and again after."""
+
+QUANTIZING_RULES = Rules(
+    (
+        *qoperators.INTEGER_RULES,
+        *quantized_moves.RULES,
+        *quantized_sums.RULES,
+        *quantized.RULES,
+    )
+)
+"""Rules that make nodes of integers, for which shapes have to be known."""
 
 FUSING_RULES = Rules((*linear.RULES, *fusing.RULES))
 """Rules that make nodes of the domain ``pplconv``, for which shapes have to be known."""

@@ -1,0 +1,212 @@
+"""Quantized arithmetic in NumPy, by the contract of rounding: exact sums, one rounding a step.
+
+A sum of products of integers is exact in int32. It becomes a number of the output's scale by one
+multiplication in float32; a residual is added by one more and an addition; the result is clamped,
+rounded to the nearest integer, ties to even, and only then the zero point is added; what is beyond
+the type becomes its first or last number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "RANGES",
+    "Store",
+    "average",
+    "convolve",
+    "dequantize",
+    "dynamically_quantized",
+    "multiply",
+    "quantize",
+    "windows",
+]
+
+Array = npt.NDArray[Any]
+RANGES = {np.dtype(np.uint8): (0, 255), np.dtype(np.int8): (-128, 127)}
+_SINGLE = np.dtype(np.float32)
+
+
+def quantize(x: Array, scale: Any, zero: Any, dtype: np.dtype[Any]) -> Array:
+    """Divide by the scale, round, add the zero point, saturate.
+
+    Parameters
+    ----------
+    x : ndarray of float32
+        Numbers; NaN becomes the least integer.
+    scale, zero : ndarray or number
+        Broadcast with `x`.
+    dtype : numpy.dtype
+        Of the result.
+    """
+    limits = np.iinfo(dtype)
+    with np.errstate(all="ignore"):
+        rounded = np.rint(x / np.asarray(scale, x.dtype)).astype(np.float64) + zero
+    return np.clip(np.nan_to_num(rounded, nan=limits.min), limits.min, limits.max).astype(dtype)
+
+
+def dequantize(x: Array, scale: Any, zero: Any) -> Array:
+    """Subtract the zero point, which is exact, and multiply by the scale in its type."""
+    scale = np.asarray(scale)
+    return np.asarray((x.astype(np.int64) - zero).astype(scale.dtype) * scale)
+
+
+def dynamically_quantized(x: Array) -> tuple[Array, Array, Array]:
+    """Quantize to uint8 by the least and the largest number, as DynamicQuantizeLinear does.
+
+    Returns
+    -------
+    y, scale, zero : ndarray
+        Integers, and what they stand for.
+    """
+    most = np.float32(max(x.max(initial=0), 0))
+    least = np.float32(min(x.min(initial=0), 0))
+    span = np.float32(1) if most == least else np.float32(most - least)
+    scale = np.float32(span / np.float32(255))
+    zero = np.uint8(np.rint(np.clip(np.float32(0) - least / scale, 0, 255)))
+    return quantize(x, scale, int(zero), np.dtype(np.uint8)), np.asarray(scale), np.asarray(zero)
+
+
+@dataclass(frozen=True, eq=False)
+class Store:
+    """What becomes of sums.
+
+    Parameters
+    ----------
+    dtype : numpy.dtype
+        Of the output: uint8, int8, int32 or float32.
+    offset : ndarray of int32
+        Added to the sums; one for each channel.
+    multiplier : ndarray of float32
+        One for each channel; None for int32.
+    zero : int
+        Zero point of the output.
+    low, high : float
+        Bounds, in units of the output's scale, zero point not counted.
+    residual_scale, residual_zero : float, int
+        What a residual is multiplied by, and what is subtracted before.
+    """
+
+    dtype: np.dtype[Any]
+    offset: Array
+    multiplier: Array | None
+    zero: int = 0
+    low: float = -np.inf
+    high: float = np.inf
+    residual_scale: float = 1.0
+    residual_zero: int = 0
+
+    def __call__(self, sums: Array, residual: Array | None = None) -> Array:
+        """Store sums whose channels are the last dimension.
+
+        Parameters
+        ----------
+        sums : ndarray
+            Integers, of any type that holds them.
+        residual : ndarray, optional
+            Of the same shape.
+        """
+        exact = sums + self.offset
+        if self.dtype == np.int32:
+            return np.asarray(exact.astype(np.int64).astype(np.int32))
+        assert self.multiplier is not None
+        y = exact.astype(_SINGLE) * self.multiplier
+        if residual is not None:
+            y += (residual.astype(_SINGLE) - self.residual_zero) * np.float32(self.residual_scale)
+        y = np.clip(y, np.float32(self.low), np.float32(self.high))
+        if self.dtype == _SINGLE:
+            return y
+        return np.clip(np.rint(y) + self.zero, *RANGES[self.dtype]).astype(self.dtype)
+
+
+# Sums are made in float64, where all integers below 2**53 are exact, because NumPy multiplies
+# matrices of integers without BLAS.
+
+
+def multiply(a: Array, b: Array) -> Array:
+    """Multiply matrices of integers exactly; the result is float64."""
+    return np.asarray(np.matmul(a.astype(np.float64), b.astype(np.float64)))
+
+
+def windows(
+    x: Array,
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    pads: Sequence[int],
+    fill: int,
+    sizes: Sequence[int],
+) -> list[Array]:
+    """Give what each tap of a window sees, for all outputs.
+
+    Parameters
+    ----------
+    x : ndarray
+        (n, h, w, c).
+    kernel, strides, dilations : sequence of int
+        Of height and width.
+    pads : sequence of int
+        Top, left, bottom, right.
+    fill : int
+        What lies around the image.
+    sizes : sequence of int
+        Height and width of the output.
+    """
+    top, left, bottom, right = pads
+    # Rounding up, the last windows may reach beyond the padding.
+    reach = [
+        (size - 1) * stride + (k - 1) * dilation + 1
+        for size, stride, k, dilation in zip(sizes, strides, kernel, dilations, strict=True)
+    ]
+    below = max(bottom, reach[0] - x.shape[1] - top)
+    beside = max(right, reach[1] - x.shape[2] - left)
+    padded = np.pad(
+        x, ((0, 0), (top, below), (left, beside), (0, 0)), constant_values=x.dtype.type(fill)
+    )
+    taps = []
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            rows = slice(i * dilations[0], i * dilations[0] + (sizes[0] - 1) * strides[0] + 1,
+                         strides[0])  # fmt: skip
+            columns = slice(j * dilations[1], j * dilations[1] + (sizes[1] - 1) * strides[1] + 1,
+                            strides[1])  # fmt: skip
+            taps.append(padded[:, rows, columns])
+    return taps
+
+
+def convolve(taps: Sequence[Array], weight: Array, groups: int) -> Array:
+    """Sum products of windows and weights exactly.
+
+    Parameters
+    ----------
+    taps : sequence of ndarray
+        (n, oh, ow, c) each, as `windows` gives them.
+    weight : ndarray of integers
+        (oc, c / groups, kh, kw).
+    groups : int
+        Groups of channels.
+
+    Returns
+    -------
+    ndarray of float64
+        (n, oh, ow, oc).
+    """
+    oc, depth = weight.shape[:2]
+    n, oh, ow, _ = taps[0].shape
+    # (kh * kw, groups, c / groups, oc / groups)
+    matrices = weight.reshape(groups, oc // groups, depth, -1).transpose(3, 0, 2, 1)
+    sums = np.zeros((groups, n * oh * ow, oc // groups))
+    for tap, matrix in zip(taps, matrices.astype(np.float64), strict=True):
+        x = tap.reshape(-1, groups, depth).transpose(1, 0, 2).astype(np.float64)
+        sums += x * matrix if depth == 1 else np.matmul(x, matrix)
+    return sums.transpose(1, 0, 2).reshape(n, oh, ow, oc)
+
+
+def average(taps: Sequence[Array]) -> Array:
+    """Sum what windows see, exactly."""
+    return np.sum([tap.astype(np.float64) for tap in taps], 0)

@@ -1,0 +1,306 @@
+"""Scales and zero points of a graph's quantized values: what they are, and what is refused.
+
+A quantized value ``q`` stands for ``(q - zero) * scale``. Loops need both when a program is made,
+so they have to be constants; only what DynamicQuantizeLinear computes may differ between runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from .integers import quantize
+from .shapes import describe
+from .values import attribute_int, constant, is_constant
+
+__all__ = [
+    "Quantization",
+    "check_quantization",
+    "dequantize_constants",
+    "numbers_of",
+    "quantization_of",
+    "quantize_constants",
+]
+
+Array = npt.NDArray[Any]
+MICROSOFT = "com.microsoft"
+_INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT32)
+
+# Where nodes have scales and the zero points beside them, by domain and operator.
+_PAIRS: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {
+    ("", "QuantizeLinear"): ((1, 2),),
+    ("", "DequantizeLinear"): ((1, 2),),
+    ("", "QLinearConv"): ((1, 2), (4, 5), (6, 7)),
+    ("", "QLinearMatMul"): ((1, 2), (4, 5), (6, 7)),
+    (MICROSOFT, "QuantizeLinear"): ((1, 2),),
+    (MICROSOFT, "DequantizeLinear"): ((1, 2),),
+    (MICROSOFT, "QLinearAdd"): ((1, 2), (4, 5), (6, 7)),
+    (MICROSOFT, "QLinearMul"): ((1, 2), (4, 5), (6, 7)),
+    (MICROSOFT, "QLinearGlobalAveragePool"): ((1, 2), (3, 4)),
+    (MICROSOFT, "QLinearSigmoid"): ((1, 2), (3, 4)),
+    (MICROSOFT, "QLinearLeakyRelu"): ((1, 2), (3, 4)),
+    (MICROSOFT, "QGemm"): ((1, 2), (4, 5), (7, 8)),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Quantization:
+    """How numbers are stored as integers.
+
+    Parameters
+    ----------
+    scale : ndarray of float32
+        One for all, of shape (), or one for each index of `axis`.
+    zero : ndarray of int64
+        Zero points, of the same shape.
+    dtype : numpy.dtype
+        Of the integers.
+    axis : int or None
+        None: one scale for all.
+    """
+
+    scale: Array
+    zero: Array
+    dtype: np.dtype[Any]
+    axis: int | None
+
+    @property
+    def one_scale(self) -> float:
+        """The scale of all numbers, as float32 has it."""
+        return float(self.scale)
+
+    @property
+    def one_zero(self) -> int:
+        """The zero point of all numbers."""
+        return int(self.zero)
+
+    @property
+    def lowest(self) -> int:
+        """The least integer of the type."""
+        return int(np.iinfo(self.dtype).min)
+
+    def is_same(self, other: Quantization | None) -> bool:
+        """Whether integers of another one stand for the same numbers."""
+        return (
+            other is not None
+            and self.dtype == other.dtype
+            and self.axis == other.axis
+            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.zero, other.zero)
+        )
+
+
+def quantization_of(node: ir.Node | None) -> Quantization | None:
+    """Give what a QuantizeLinear or DequantizeLinear converts to or from.
+
+    Parameters
+    ----------
+    node : ir.Node or None
+        Any node.
+
+    Returns
+    -------
+    Quantization or None
+        None for other operators, what is not constant or not of float32, integers of other than 8
+        or 32 bits, and scales of blocks.
+    """
+    if node is None or node.domain or node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+        return None
+    quantizes = node.op_type == "QuantizeLinear"
+    if quantizes and attribute_int(node, "precision", 0) not in (0, ir.DataType.FLOAT):
+        return None
+    floats, integers = node.inputs[0], node.outputs[0]
+    if not quantizes:
+        floats, integers = integers, floats
+    if floats is None or integers is None or floats.dtype != ir.DataType.FLOAT:
+        return None
+    if integers.dtype not in _INTEGERS or attribute_int(node, "block_size", 0):
+        return None
+    scale = constant(node.inputs[1])
+    zero_value = node.inputs[2] if len(node.inputs) > 2 else None
+    zero = constant(zero_value)
+    if scale is None or scale.dtype != np.float32 or (zero is None and zero_value is not None):
+        return None
+    if scale.ndim > 1 or (zero is not None and zero.size != scale.size):
+        return None
+    axis = None
+    if scale.size != 1:
+        rank = None if node.inputs[0].shape is None else len(node.inputs[0].shape)
+        if rank is None:
+            return None
+        axis = attribute_int(node, "axis", 1) % rank
+    shape = () if axis is None else scale.shape
+    zeros = np.zeros(shape, np.int64) if zero is None else zero.astype(np.int64).reshape(shape)
+    return Quantization(scale.reshape(shape), zeros, np.dtype(integers.dtype.numpy()), axis)
+
+
+def numbers_of(value: ir.Value | None) -> Array | None:
+    """Give the numbers of a constant, or of a DequantizeLinear of one, in float64.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        An input of a node.
+
+    Returns
+    -------
+    ndarray or None
+        None if it differs between runs, or is left out.
+    """
+    array = constant(value)
+    if array is not None:
+        return array.astype(np.float64)
+    node = None if value is None else value.producer()
+    quantization = quantization_of(node)
+    if quantization is None or node is None or node.op_type != "DequantizeLinear":
+        return None
+    integers = constant(node.inputs[0])
+    if integers is None:
+        return None
+    scale, zero = (_along(array, quantization.axis, integers.ndim)
+                   for array in (quantization.scale, quantization.zero))  # fmt: skip
+    return np.asarray((integers.astype(np.int64) - zero) * scale.astype(np.float64))
+
+
+def _along(array: Array, axis: int | None, rank: int) -> Array:
+    if axis is None:
+        return array
+    return array.reshape([-1 if d == axis else 1 for d in range(rank)])
+
+
+def quantize_constants(graph: ir.Graph) -> None:
+    """Compute what QuantizeLinear makes of constants: weights that are stored as float32.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        Changed in place.
+    """
+    for node in list(graph):
+        found = quantization_of(node)
+        if node.op_type != "QuantizeLinear" or found is None or not is_constant(node.inputs[0]):
+            continue
+        array = constant(node.inputs[0])
+        assert array is not None
+        scale, zero = (_along(a, found.axis, array.ndim) for a in (found.scale, found.zero))
+        _make_constant(graph, node, quantize(array, scale, zero, found.dtype))
+
+
+def dequantize_constants(graph: ir.Graph) -> bool:
+    """Compute the numbers of quantized constants that no quantized node has taken.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        Changed in place.
+
+    Returns
+    -------
+    bool
+        Whether there were any.
+    """
+    done = False
+    for node in list(graph):
+        if node.op_type != "DequantizeLinear" or node.domain or not is_constant(node.inputs[0]):
+            continue
+        numbers = numbers_of(node.outputs[0])
+        if numbers is None or not node.outputs[0].uses():
+            continue
+        _make_constant(graph, node, numbers.astype(np.float32))
+        done = True
+    return done
+
+
+def _make_constant(graph: ir.Graph, node: ir.Node, array: Array) -> None:
+    """Put a constant in the place of a node, unless it gives an output of the network."""
+    old = node.outputs[0]
+    if old.is_graph_output():
+        return
+    tensor = ir.Tensor(array, name=old.name)
+    graph.remove(node, safe=False)
+    value = ir.Value(
+        name=old.name,
+        shape=ir.Shape(array.shape),
+        type=ir.TensorType(tensor.dtype),
+        const_value=tensor,
+    )
+    old.replace_all_uses_with(value)
+    graph.register_initializer(value)
+
+
+def check_quantization(graph: ir.Graph) -> None:
+    """Refuse scales and zero points that are none.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        A folded graph.
+
+    Raises
+    ------
+    ValueError
+        Naming the node, if a scale is not constant, not finite or not above zero, or a zero point
+        is not constant, of another type than what it belongs to, or beyond its range.
+    """
+    for node in graph:
+        for scale_port, zero_port in _pairs(node):
+            inputs = [*node.inputs, *[None] * 9]
+            scale, zero = inputs[scale_port], inputs[zero_port]
+            if scale is None:
+                continue
+            if not _is_dynamic(scale):
+                _check_scale(node, scale)
+            if zero is not None and not _is_dynamic(zero):
+                _check_zero(node, zero, inputs[scale_port - 1] if scale_port else None)
+
+
+def _pairs(node: ir.Node) -> tuple[tuple[int, int], ...]:
+    key = node.domain, node.op_type
+    if key == (MICROSOFT, "QLinearConcat"):
+        # The output's come first, then each input's behind it.
+        return ((0, 1), *((port + 1, port + 2) for port in range(2, len(node.inputs), 3)))
+    return _PAIRS.get(key, ())
+
+
+def _is_dynamic(value: ir.Value) -> bool:
+    node = value.producer()
+    return node is not None and node.op_type == "DynamicQuantizeLinear" and not node.domain
+
+
+def _check_scale(node: ir.Node, value: ir.Value) -> None:
+    scale = constant(value)
+    if scale is None:
+        raise ValueError(
+            f"model has a scale {value.name!r} that is not constant at {describe(node)}"
+        )
+    numbers = scale.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"model has a scale that is not finite at {describe(node)}")
+    if not (numbers > 0).all():
+        raise ValueError(
+            f"model has the scale {numbers.min():g} at {describe(node)}: expected more than 0"
+        )
+
+
+def _check_zero(node: ir.Node, value: ir.Value, integers: ir.Value | None) -> None:
+    zero = constant(value)
+    if zero is None:
+        raise ValueError(
+            f"model has a zero point {value.name!r} that is not constant at {describe(node)}"
+        )
+    kind = None if integers is None or integers.dtype is None else integers.dtype
+    if kind is not None and not kind.is_floating_point() and value.dtype != kind:
+        raise ValueError(
+            f"model has a zero point of {value.dtype} for {kind} at {describe(node)}"
+        )
+    if zero.dtype == np.int32 and zero.any():
+        raise ValueError(
+            f"model has the zero point {int(zero.reshape(-1)[0])} for int32 at {describe(node)}: "
+            "expected 0"
+        )
+    if zero.dtype.kind == "f" and zero.dtype in (np.float32, np.float64):
+        raise ValueError(f"model has a zero point of {value.dtype} at {describe(node)}")

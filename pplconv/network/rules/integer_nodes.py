@@ -1,0 +1,283 @@
+"""The nodes of integers: what they mean, and how they are built.
+
+``pplconv::QuantizedConv`` and ``pplconv::QuantizedLinear`` take five inputs, the last of which may
+be left out::
+
+    X, W, offset, multiplier, residual
+
+and compute, with ``product`` a convolution or a product of matrices ::
+
+    y = (product(X, W) + offset) * multiplier + (residual - residual_zero) * residual_scale
+    y = min(max(y, low), high)
+
+X is uint8 or int8. W is int8 or int16, its zero points subtracted, as ONNX's Conv has it, or (K, N)
+of a Linear, (N, K) with ``transB``. ``offset`` is int32 and counts what ``x_zero`` adds to a sum;
+padding is ``x_zero``. ``multiplier`` is one float64 a channel, which is rounded to float32 when the
+loops are made; of int32 outputs it is left out. The output is
+
+=========  ========================================================================================
+uint8      y rounded to the nearest integer, ties to even, plus ``y_zero``, saturated; all in units
+int8       of the output's scale
+float32    y
+int32      the sum plus ``offset``
+=========  ========================================================================================
+
+``residual`` is uint8 or int8. Besides ``x_zero``, ``y_zero``, ``residual_zero``, ``low``, ``high``
+and ``residual_scale`` a convolution has ONNX's attributes, padding in numbers.
+
+``pplconv::QuantizedAdd`` takes A and B of one shape: ``(A - a_zero) * a_scale + (B - b_zero) *
+b_scale``, clamped, rounded and stored likewise. ``pplconv::QuantizedAverage`` takes X: the sum of a
+window of ``X - x_zero`` times ``multiplier``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from ..integers import RANGES
+from ..quantization import Quantization, quantization_of
+from ..values import constant
+from .fused import DOMAIN
+
+__all__ = [
+    "LEAST_WEIGHT",
+    "PRODUCTS",
+    "QUANTIZED_ADD",
+    "QUANTIZED_AVERAGE",
+    "QUANTIZED_CONV",
+    "QUANTIZED_LINEAR",
+    "RESIDUAL",
+    "Sums",
+    "build_product",
+    "centered",
+    "dequantized",
+    "is_normal",
+    "numbers",
+    "offset_of",
+    "sums_of",
+    "with_numbers",
+]
+
+QUANTIZED_CONV = "QuantizedConv"
+QUANTIZED_LINEAR = "QuantizedLinear"
+QUANTIZED_ADD = "QuantizedAdd"
+QUANTIZED_AVERAGE = "QuantizedAverage"
+PRODUCTS = (QUANTIZED_CONV, QUANTIZED_LINEAR)
+# Port of a product's residual.
+RESIDUAL = 4
+
+Array = npt.NDArray[Any]
+_INT32 = np.iinfo(np.int32)
+_SINGLE = np.finfo(np.float32)
+# A bias is rounded to a multiple of the products of scales. That is less than the weights' own
+# rounding costs where a channel's largest weight is not much smaller than an int8 can be.
+LEAST_WEIGHT = 16
+# Of the bias of a channel without weights: its unit may be chosen.
+_UNITS = 1 << 20
+
+
+def is_normal(number: Any) -> bool:
+    """Whether numbers above zero are normal ones of float32: loops flush others to zero."""
+    array = np.asarray(number, np.float64)
+    return bool(((array >= _SINGLE.tiny) & (array <= _SINGLE.max)).all())
+
+
+def dequantized(value: ir.Value | None) -> tuple[ir.Value, Quantization] | None:
+    """Tell what a value is dequantized from, by one scale for all.
+
+    Parameters
+    ----------
+    value : ir.Value or None
+        An input of a node.
+
+    Returns
+    -------
+    (ir.Value, Quantization) or None
+        The integers, which are no constant, and what they stand for; None for anything else.
+    """
+    node = None if value is None else value.producer()
+    if node is None or node.op_type != "DequantizeLinear":
+        return None
+    found, integers = quantization_of(node), node.inputs[0]
+    if found is None or found.axis is not None or found.dtype not in RANGES:
+        return None
+    if integers is None or constant(integers) is not None:
+        return None
+    return integers, found
+
+
+class Sums(NamedTuple):
+    """The constants of a product of integers.
+
+    Parameters
+    ----------
+    weight : ir.Value or ndarray
+        The model's own, if nothing is subtracted.
+    offset : ndarray of int32
+        One for each channel.
+    multiplier : ndarray of float64 or None
+        One for each channel.
+    """
+
+    weight: ir.Value | Array
+    offset: Array
+    multiplier: Array | None
+
+
+def centered(weight: Array, zero: Array) -> Array:
+    """Subtract zero points from weights: int8 where all results fit, else int16."""
+    if not zero.any() and weight.dtype == np.int8:
+        return weight
+    moved = weight.astype(np.int16) - zero.astype(np.int16)
+    fits = not moved.size or (moved.min() >= -128 and moved.max() <= 127)
+    return moved.astype(np.int8) if fits else moved
+
+
+def sums_of(
+    x: Quantization, weight: ir.Value | None, axis: int, bias: Array | None = None
+) -> Sums | None:
+    """Describe the sums of products of quantized numbers and quantized weights.
+
+    Parameters
+    ----------
+    x : Quantization
+        Of the input.
+    weight : ir.Value or None
+        The weights as float32 nodes have them: a DequantizeLinear of a constant.
+    axis : int
+        Their output channels.
+    bias : ndarray of float64, optional
+        Real numbers, one for each channel.
+
+    Returns
+    -------
+    Sums or None
+        None if the weights are something else, their scales differ along another axis, or the
+        numbers are none that loops could do it with: sums beyond int32, factors beyond float32, a
+        bias that is finer than the sums.
+    """
+    node = None if weight is None else weight.producer()
+    w = quantization_of(node)
+    if node is None or w is None or node.op_type != "DequantizeLinear" or w.dtype not in RANGES:
+        return None
+    integers, source = constant(node.inputs[0]), node.inputs[0]
+    if integers is None or source is None or w.axis not in (None, axis):
+        return None
+    channels = integers.shape[axis]
+    zero = w.zero.reshape([-1 if d == axis else 1 for d in range(integers.ndim)])
+    centred = centered(integers, zero)
+    rows = np.moveaxis(centred, axis, 0).reshape(channels, -1)
+    units = np.broadcast_to(x.scale.astype(np.float64) * w.scale.astype(np.float64), (channels,))
+    biases = np.zeros(channels) if bias is None else bias
+    # A channel without weights is its bias, in units that hold it.
+    empty = ~rows.any(1)
+    units = np.where(empty, np.where(biases == 0, 1.0, np.abs(biases) / _UNITS), units)
+    if not np.isfinite(biases).all() or not is_normal(units):
+        return None
+    rounded = np.rint(biases / units)
+    near = np.abs(rounded * units - biases) <= 1e-6 * np.abs(biases)
+    fine = np.abs(rows.astype(np.int32)).max(1, initial=0) >= LEAST_WEIGHT
+    if not (near | fine).all() or np.abs(rounded).max(initial=0) > _INT32.max:
+        return None
+    offset = offset_of(rows, rounded.astype(np.int64), x)
+    if offset is None:
+        return None
+    kept = source if centred is integers else centred
+    return Sums(kept, offset, units)
+
+
+def offset_of(rows: Array, bias: Array, x: Quantization) -> Array | None:
+    """Give what is added to sums of stored integers; None if a sum could be beyond int32."""
+    low, high = (bound - x.one_zero for bound in RANGES[x.dtype])
+    up = np.maximum(rows, 0).sum(1, dtype=np.int64)
+    down = np.minimum(rows, 0).sum(1, dtype=np.int64)
+    most, least = up * high + down * low + bias, up * low + down * high + bias
+    offset = bias - x.one_zero * (up + down)
+    bounds = (most, least, offset)
+    if any((b > _INT32.max).any() or (b < _INT32.min).any() for b in bounds):
+        return None
+    return np.asarray(offset.astype(np.int32))
+
+
+def build_product(
+    op: Any,
+    operator: str,
+    x: ir.Value,
+    sums: Sums,
+    name: str,
+    x_zero: int,
+    attributes: Sequence[ir.Attr] = (),
+) -> Any:
+    """Build a product of integers that gives float32, or int32 without a multiplier.
+
+    Parameters
+    ----------
+    op : builder
+        What onnxscript gives to a rule.
+    operator : str
+        One of `PRODUCTS`.
+    x : ir.Value
+        The input.
+    sums : Sums
+        The constants.
+    name : str
+        Of the result, for the constants' names.
+    x_zero : int
+        Zero point of the input.
+    attributes : sequence of ir.Attr
+        ONNX's own.
+    """
+    weight = sums.weight
+    if not isinstance(weight, ir.Value):
+        weight = op.initializer(ir.tensor(np.ascontiguousarray(weight)), name=f"{name}_weights")
+    offset = op.initializer(ir.tensor(sums.offset), name=f"{name}_offset")
+    multiplier = None
+    if sums.multiplier is not None:
+        tensor = ir.tensor(np.ascontiguousarray(sums.multiplier, np.float64))
+        multiplier = op.initializer(tensor, name=f"{name}_multiplier")
+    own = {attribute.name: attribute for attribute in attributes}
+    own |= numbers(x_zero=x_zero, y_zero=0, residual_zero=0)
+    own |= numbers(low=-np.inf, high=np.inf, residual_scale=1.0)
+    return op.op(operator, x, weight, offset, multiplier, None, _domain=DOMAIN, **own)
+
+
+def numbers(**given: float) -> dict[str, ir.Attr]:
+    """Give attributes: whole numbers as integers, others as float32."""
+    with np.errstate(over="ignore", under="ignore"):
+        return {
+            name: ir.AttrInt64(name, number)
+            if isinstance(number, int)
+            else ir.AttrFloat32(name, float(np.float32(number)))
+            for name, number in given.items()
+        }
+
+
+def with_numbers(
+    op: Any,
+    node: ir.Node,
+    changes: dict[int, ir.Value] | None = None,
+    **given: float,
+) -> Any:
+    """Build a product like another.
+
+    Parameters
+    ----------
+    op : builder
+        What onnxscript gives to a rule.
+    node : ir.Node
+        The product so far.
+    changes : dict, optional
+        Inputs that differ, by their ports.
+    **given : int or float
+        Attributes that differ.
+    """
+    inputs = [*node.inputs, *[None] * 5][:5]
+    for port, value in (changes or {}).items():
+        inputs[port] = value
+    own = {**dict(node.attributes.items()), **numbers(**given)}
+    return op.op(node.op_type, *inputs, _domain=DOMAIN, **own)

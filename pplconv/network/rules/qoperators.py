@@ -1,0 +1,273 @@
+"""Operators of quantized arrays in pieces: DequantizeLinear, the operator, QuantizeLinear.
+
+So they take the way of those that were written so, `quantized` joins the pieces again. ConvInteger
+and MatMulInteger, whose results are the sums themselves, become nodes of integers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..integers import RANGES
+from ..quantization import MICROSOFT, Quantization
+from ..values import attribute_int, constant, rank
+from .driver import Rule
+from .integer_nodes import (
+    QUANTIZED_CONV,
+    QUANTIZED_LINEAR,
+    Sums,
+    build_product,
+    centered,
+    offset_of,
+)
+
+__all__ = ["INTEGER_RULES", "RULES"]
+
+
+class Operator(Rule):
+    """An operator that takes and gives quantized arrays.
+
+    Parameters
+    ----------
+    operator : str
+        Its name.
+    inner : str
+        ONNX's operator of numbers.
+    operands : sequence of int
+        Ports of its operands, each followed by its scale and its zero point.
+    stored : int
+        Port of the output's scale.
+    domain : str
+        Of the operator.
+    """
+
+    def __init__(
+        self, operator: str, inner: str, operands: Sequence[int], stored: int,
+        domain: str = MICROSOFT,
+    ) -> None:  # fmt: skip
+        super().__init__(f"{operator} in pieces", (domain, operator))
+        self.operator, self.inner, self.domain = operator, inner, domain
+        self.operands, self.stored = operands, stored
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        """See `Rule`."""
+        own = getattr(op, self.operator)
+        return own(x, _domain=self.domain, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        return not attribute_int(y.producer(), "channels_last", 0)
+
+    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        node = y.producer()
+        inputs = [*node.inputs, *[None] * 9]
+        operands = [
+            op.DequantizeLinear(*inputs[port : port + 3], **self.axis(node, port))
+            for port in self.operands
+        ]
+        operands += self.more(op, node)
+        own = {k: v for k, v in node.attributes.items() if k != "channels_last"}
+        result = getattr(op, self.inner)(*operands, **own)
+        return op.QuantizeLinear(result, *inputs[self.stored : self.stored + 2])
+
+    def axis(self, node: ir.Node, port: int) -> dict[str, int]:
+        """Give the axis of an operand's scales, as an attribute."""
+        return {}
+
+    def more(self, op: Any, node: ir.Node) -> list[ir.Value]:
+        """Give further operands."""
+        return []
+
+
+def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir.Value]:
+    """Give a bias in units of the product of two scales as numbers."""
+    bias = node.inputs[port] if len(node.inputs) > port else None
+    if bias is None:
+        return []
+    a, b = (constant(node.inputs[scale]) for scale in scales)
+    # Scales that are not constant have been refused; both are float32, and so is their product.
+    assert a is not None and b is not None
+    with np.errstate(over="ignore", under="ignore"):
+        product = np.asarray(a.reshape(()) * b, np.float32)
+    scale = op.initializer(ir.tensor(product), name=f"{bias.name}_scale")
+    return [op.DequantizeLinear(bias, scale, axis=0)]
+
+
+class Conv(Operator):
+    """QLinearConv."""
+
+    def __init__(self) -> None:
+        super().__init__("QLinearConv", "Conv", (0, 3), 6, "")
+
+    def axis(self, node: ir.Node, port: int) -> dict[str, int]:
+        """Weights have a scale for each output channel."""
+        return {"axis": 0} if port else {}
+
+    def more(self, op: Any, node: ir.Node) -> list[ir.Value]:
+        """Give the bias."""
+        return _bias(op, node, 8, (1, 4))
+
+
+class MatMul(Operator):
+    """QLinearMatMul by a known matrix; two computed ones are multiplied in Python."""
+
+    def __init__(self) -> None:
+        super().__init__("QLinearMatMul", "MatMul", (0, 3), 6, "")
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        matrix = constant(y.producer().inputs[3])
+        scales = [constant(y.producer().inputs[port]) for port in (1, 4, 6)]
+        return (
+            matrix is not None
+            and matrix.ndim == 2
+            and all(scale is not None and scale.ndim < 2 for scale in scales)
+            and all(s is not None and s.size == 1 for s in (scales[0], scales[2]))
+        )
+
+    def axis(self, node: ir.Node, port: int) -> dict[str, int]:
+        """A matrix has a scale for each column."""
+        return {"axis": 1} if port else {}
+
+
+class Gemm(Operator):
+    """QGemm with an output that is quantized."""
+
+    def __init__(self) -> None:
+        super().__init__("QGemm", "Gemm", (0, 3), 7)
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        node = y.producer()
+        bias = node.inputs[6]
+        plain = node.attributes.get_float("alpha", 1.0) == 1
+        return plain and len(node.inputs) > 7 and (bias is None or constant(bias) is not None)
+
+    def axis(self, node: ir.Node, port: int) -> dict[str, int]:
+        """A matrix has a scale for each column of the output."""
+        return {"axis": 0 if attribute_int(node, "transB", 0) else 1} if port else {}
+
+    def more(self, op: Any, node: ir.Node) -> list[ir.Value]:
+        """Give the bias."""
+        return _bias(op, node, 6, (1, 4))
+
+
+class Concat(Operator):
+    """QLinearConcat, whose output's scale comes first."""
+
+    def __init__(self) -> None:
+        super().__init__("QLinearConcat", "Concat", (), 0)
+
+    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        node = y.producer()
+        inputs = list(node.inputs)
+        parts = [op.DequantizeLinear(*inputs[i : i + 3]) for i in range(2, len(inputs), 3)]
+        return op.QuantizeLinear(
+            op.Concat(*parts, **dict(node.attributes.items())), *inputs[:2]
+        )
+
+
+class Renamed(Rule):
+    """QuantizeLinear and DequantizeLinear of another domain that mean the same."""
+
+    def __init__(self, operator: str) -> None:
+        super().__init__(f"{operator} of ONNX", (MICROSOFT, operator))
+        self.operator = operator
+
+    def pattern(self, op: Any, x: Any) -> Any:
+        """See `Rule`."""
+        own = getattr(op, self.operator)
+        return own(x, _domain=MICROSOFT, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        return True
+
+    def rewrite(self, op: Any, x: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        node = y.producer()
+        return op.op(self.operator, *node.inputs, **dict(node.attributes.items()))
+
+
+class IntegerProduct(Rule):
+    """ConvInteger or MatMulInteger with known weights and zero points."""
+
+    def __init__(self, operator: str, result: str) -> None:
+        super().__init__(f"{operator} of pplconv", operator)
+        self.operator, self.result = operator, result
+
+    def pattern(self, op: Any, x: Any, w: Any) -> Any:
+        """See `Rule`."""
+        return getattr(op, self.operator)(x, w, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        attributes = y.producer().attributes
+        fits = rank(x) == 4 and "pads" in attributes and "auto_pad" not in attributes
+        if self.result == QUANTIZED_LINEAR:
+            axes = rank(x)
+            fits = axes is not None and axes >= 2 and rank(w) == 2
+        return fits and constant(x) is None and self._sums(y.producer()) is not None
+
+    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        node = y.producer()
+        sums = self._sums(node)
+        assert sums is not None
+        own = [a for name, a in node.attributes.items() if name != "auto_pad"]
+        if self.result == QUANTIZED_LINEAR:
+            own = [ir.AttrInt64("transB", 0)]
+        zero = constant(node.inputs[2]) if len(node.inputs) > 2 else None
+        x_zero = 0 if zero is None else int(zero.reshape(()))
+        return build_product(op, self.result, x, sums, str(y.name), x_zero, own)
+
+    def _sums(self, node: ir.Node) -> Sums | None:
+        x, w, x_zero, w_zero = [*node.inputs, None, None][:4]
+        array = constant(w)
+        zeros = [constant(value) for value in (x_zero, w_zero)]
+        if array is None or array.dtype not in RANGES or x.dtype is None:
+            return None
+        if any(v is not None and a is None for v, a in zip((x_zero, w_zero), zeros, strict=True)):
+            return None
+        axis = 0 if self.result == QUANTIZED_CONV else 1
+        zero, own = (np.zeros((), np.int64) if z is None else z.astype(np.int64) for z in zeros)
+        if zero.size != 1 or own.ndim > 1 or own.size not in (1, array.shape[axis]):
+            return None
+        if own.size > 1:
+            own = own.reshape([-1 if d == axis else 1 for d in range(array.ndim)])
+        centred = centered(array, own.reshape(()) if own.size == 1 else own)
+        rows = np.moveaxis(centred, axis, 0).reshape(array.shape[axis], -1)
+        quantization = Quantization(
+            np.float32(1), zero.reshape(()), np.dtype(x.dtype.numpy()), None
+        )
+        offset = offset_of(rows, np.zeros(len(rows), np.int64), quantization)
+        if offset is None or quantization.dtype not in RANGES:
+            return None
+        return Sums(w if centred is array else centred, offset, None)
+
+
+RULES: tuple[Rule, ...] = (
+    *(Renamed(operator) for operator in ("QuantizeLinear", "DequantizeLinear")),
+    Conv(),
+    MatMul(),
+    Gemm(),
+    Concat(),
+    Operator("QLinearAdd", "Add", (0, 3), 6),
+    Operator("QLinearMul", "Mul", (0, 3), 6),
+    Operator("QLinearGlobalAveragePool", "GlobalAveragePool", (0,), 3),
+    Operator("QLinearSigmoid", "Sigmoid", (0,), 3),
+    Operator("QLinearLeakyRelu", "LeakyRelu", (0,), 3),
+)
+"""Rules that need no shapes, in the order in which they are tried."""
+
+INTEGER_RULES: tuple[Rule, ...] = (
+    IntegerProduct("ConvInteger", QUANTIZED_CONV),
+    IntegerProduct("MatMulInteger", QUANTIZED_LINEAR),
+)
+"""Rules that make nodes of the domain ``pplconv``, for which shapes have to be known."""

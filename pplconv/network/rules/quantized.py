@@ -1,0 +1,335 @@
+"""Convolutions, products and sums of quantized numbers as nodes of integers.
+
+A DequantizeLinear before each operand makes a product one of integers, which gives float32 at
+first. It takes in a bias, a quantized residual and a clamp, and at last the QuantizeLinear behind
+them. Whoever else reads a dequantized value still does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from ..quantization import Quantization, numbers_of, quantization_of
+from ..values import attribute_int, constant, rank, static_shape
+from .activations import found_activation
+from .driver import Rule
+from .fused import DOMAIN
+from .integer_nodes import (
+    LEAST_WEIGHT,
+    PRODUCTS,
+    QUANTIZED_CONV,
+    QUANTIZED_LINEAR,
+    RESIDUAL,
+    Sums,
+    build_product,
+    dequantized,
+    is_normal,
+    sums_of,
+    with_numbers,
+)
+
+__all__ = ["RULES", "stored_as"]
+
+_ATTRIBUTES = ("strides", "pads", "dilations", "group", "kernel_shape")
+
+
+class Convolution(Rule):
+    """A Conv of images, all of its operands dequantized or constant."""
+
+    def __init__(self) -> None:
+        super().__init__("Conv of integers", "Conv", above="DequantizeLinear")
+
+    def pattern(self, op: Any, x: Any, w: Any) -> Any:
+        """See `Rule`."""
+        return op.Conv(x, w, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        attributes = y.producer().attributes
+        return (
+            rank(x) == 4
+            and "pads" in attributes
+            and "auto_pad" not in attributes
+            and self._sums(x, w, y) is not None
+        )
+
+    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        found, sums = dequantized(x), self._sums(x, w, y)
+        assert found is not None and sums is not None
+        node = y.producer()
+        own = [node.attributes[name] for name in _ATTRIBUTES if name in node.attributes]
+        return build_product(
+            op, QUANTIZED_CONV, found[0], sums, str(y.name), found[1].one_zero, own
+        )
+
+    @staticmethod
+    def _sums(x: ir.Value, w: ir.Value, y: ir.Value) -> Sums | None:
+        found = dequantized(x)
+        known, bias = _bias(y.producer(), 2)
+        return sums_of(found[1], w, 0, bias) if found is not None and known else None
+
+
+def _bias(node: ir.Node, port: int) -> tuple[bool, Any]:
+    """Whether the bias of a node is known or left out, and its numbers."""
+    value = node.inputs[port] if len(node.inputs) > port else None
+    bias = numbers_of(value)
+    return value is None or bias is not None, bias
+
+
+class Product(Rule):
+    """A MatMul with a known matrix, of operands that are dequantized."""
+
+    def __init__(self) -> None:
+        super().__init__("MatMul of integers", "MatMul", above="DequantizeLinear")
+
+    def pattern(self, op: Any, x: Any, w: Any) -> Any:
+        """See `Rule`."""
+        return op.MatMul(x, w, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        axes, found = rank(x), dequantized(x)
+        return (
+            found is not None
+            and axes is not None
+            and axes >= 2
+            and rank(w) == 2
+            and sums_of(found[1], w, 1) is not None
+        )
+
+    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        found = dequantized(x)
+        assert found is not None
+        sums = sums_of(found[1], w, 1)
+        assert sums is not None
+        own = [ir.AttrInt64("transB", 0)]
+        return build_product(
+            op, QUANTIZED_LINEAR, found[0], sums, str(y.name), found[1].one_zero, own
+        )
+
+
+class MatrixProduct(Rule):
+    """A Gemm with a known matrix, of operands that are dequantized, without factors."""
+
+    def __init__(self) -> None:
+        super().__init__("Gemm of integers", "Gemm", above="DequantizeLinear")
+
+    def pattern(self, op: Any, x: Any, w: Any) -> Any:
+        """See `Rule`."""
+        return op.Gemm(x, w, _allow_other_inputs=True, _outputs=["y"])
+
+    def check(self, context: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        node = y.producer()
+        return (
+            not attribute_int(node, "transA", 0)
+            and node.attributes.get_float("alpha", 1.0) == 1
+            and rank(w) == 2
+            and self._sums(x, w, y) is not None
+        )
+
+    def rewrite(self, op: Any, x: ir.Value, w: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        found, sums = dequantized(x), self._sums(x, w, y)
+        assert found is not None and sums is not None
+        own = [ir.AttrInt64("transB", attribute_int(y.producer(), "transB", 0))]
+        return build_product(
+            op, QUANTIZED_LINEAR, found[0], sums, str(y.name), found[1].one_zero, own
+        )
+
+    @staticmethod
+    def _sums(x: ir.Value, w: ir.Value, y: ir.Value) -> Sums | None:
+        node, found, shape = y.producer(), dequantized(x), static_shape(w)
+        known, bias = _bias(node, 2)
+        if found is None or not known or shape is None:
+            return None
+        axis = 0 if attribute_int(node, "transB", 0) else 1
+        if bias is not None:
+            bias = _columns(bias * float(node.attributes.get_float("beta", 1.0)), shape[axis])
+            if bias is None:
+                return None
+        return sums_of(found[1], w, axis, bias)
+
+
+def _columns(array: Any, columns: int) -> Any:
+    """Numbers as one a column; None if they differ between rows, or are others."""
+    if array.size not in (1, columns) or (array.ndim and array.shape[-1] != array.size):
+        return None
+    return np.broadcast_to(array.reshape(-1), (columns,))
+
+
+class Offset(Rule):
+    """A sum of a Linear of integers and known numbers, one a column."""
+
+    def __init__(self, *, first: bool) -> None:
+        super().__init__("Add into QuantizedLinear", "Add", above=(DOMAIN, QUANTIZED_LINEAR))
+        self.first = first
+
+    def pattern(self, op: Any, c: Any) -> Any:
+        """See `Rule`."""
+        y = op.QuantizedLinear(_domain=DOMAIN, _allow_other_inputs=True, _outputs=["y"])
+        return op.Add(c, y) if self.first else op.Add(y, c)
+
+    def check(self, context: Any, c: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        return _is_open(y) and self._new(c, y) is not None
+
+    def rewrite(self, op: Any, c: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        new = op.initializer(ir.tensor(self._new(c, y)), name=f"{y.name}_offset")
+        return with_numbers(op, y.producer(), {2: new})
+
+    @staticmethod
+    def _new(c: ir.Value, y: ir.Value) -> Any:
+        node, numbers, axes = y.producer(), numbers_of(c), rank(y)
+        offset, units, w = (constant(node.inputs[port]) for port in (2, 3, 1))
+        if numbers is None or offset is None or units is None or w is None or axes is None:
+            return None
+        if numbers.ndim > axes:
+            return None
+        more = _columns(numbers, len(offset))
+        # Weights of all channels have to be large enough beside what is lost: see `sums_of`.
+        across = 1 if attribute_int(node, "transB", 0) else 0
+        if more is None or not (np.abs(w.astype(np.int32)).max(across, initial=0) >= LEAST_WEIGHT).all():
+            return None
+        new = offset.astype(np.float64) + np.rint(more / units)
+        reach = np.abs(w.astype(np.int64)).sum(across) * 255 + np.abs(new)
+        return new.astype(np.int32) if (reach < 2.0**31).all() else None
+
+
+def _is_open(y: ir.Value) -> bool:
+    """Whether a product gives float32 that nothing has been done to yet."""
+    node = y.producer()
+    return (
+        y.dtype == ir.DataType.FLOAT
+        and (len(node.inputs) <= RESIDUAL or node.inputs[RESIDUAL] is None)
+        and np.isneginf(node.attributes.get_float("low"))
+        and np.isposinf(node.attributes.get_float("high"))
+    )
+
+
+class Residual(Rule):
+    """A sum of a product and a dequantized value of the same shape."""
+
+    def __init__(self, inner: str, *, first: bool) -> None:
+        super().__init__(f"residual into {inner}", "Add", above=(DOMAIN, inner))
+        self.inner, self.first = inner, first
+
+    def pattern(self, op: Any, r: Any) -> Any:
+        """See `Rule`."""
+        y = getattr(op, self.inner)(_domain=DOMAIN, _allow_other_inputs=True, _outputs=["y"])
+        return op.Add(r, y) if self.first else op.Add(y, r)
+
+    def check(self, context: Any, r: ir.Value, y: ir.Value) -> bool:
+        """See `Rule`."""
+        shape = static_shape(y)
+        return (
+            _is_open(y)
+            and shape is not None
+            and static_shape(r) == shape
+            and dequantized(r) is not None
+        )
+
+    def rewrite(self, op: Any, r: ir.Value, y: ir.Value) -> Any:
+        """See `Rule`."""
+        found = dequantized(r)
+        assert found is not None
+        integers, quantization = found
+        return with_numbers(
+            op,
+            y.producer(),
+            {RESIDUAL: integers},
+            residual_scale=quantization.one_scale,
+            residual_zero=quantization.one_zero,
+        )
+
+
+class Clamp(Rule):
+    """A Relu or a Clip of a product that gives float32."""
+
+    def __init__(self, inner: str, activation: str) -> None:
+        super().__init__(f"activation into {inner}", activation, above=(DOMAIN, inner))
+        self.inner, self.activation = inner, activation
+
+    def pattern(self, op: Any) -> Any:
+        """See `Rule`."""
+        y = getattr(op, self.inner)(_domain=DOMAIN, _allow_other_inputs=True, _outputs=["y"])
+        return getattr(op, self.activation)(y, _allow_other_inputs=True, _outputs=["z"])
+
+    def check(self, context: Any, y: ir.Value, z: ir.Value) -> bool:
+        """See `Rule`."""
+        return y.dtype == ir.DataType.FLOAT and bounds_of(z.producer()) is not None
+
+    def rewrite(self, op: Any, y: ir.Value, z: ir.Value) -> Any:
+        """See `Rule`."""
+        found = bounds_of(z.producer())
+        assert found is not None
+        old = (y.producer().attributes.get_float(name) for name in ("low", "high"))
+        low, high = (float(np.clip(bound, *found)) for bound in old)
+        return with_numbers(op, y.producer(), low=low, high=high)
+
+
+def bounds_of(node: ir.Node) -> tuple[float, float] | None:
+    """Give the bounds that a Relu or a Clip keeps to; None if it is none, or they cross."""
+    found = found_activation(node)
+    if found is None or found[0] not in ("relu", "clip"):
+        return None
+    low, high = (0.0, float("inf")) if found[0] == "relu" else found[1]
+    return (low, high) if low <= high else None
+
+
+def stored_as(value: ir.Value) -> Quantization | None:
+    """Tell how the output of a QuantizeLinear is stored: by one scale, in 8 bits; else None."""
+    found = quantization_of(value.producer())
+    small = found is not None and found.dtype.itemsize == 1 and found.axis is None
+    return found if small else None
+
+
+class Store(Rule):
+    """A QuantizeLinear of a product: its integers are stored at once."""
+
+    def __init__(self, inner: str) -> None:
+        super().__init__(f"QuantizeLinear into {inner}", "QuantizeLinear", above=(DOMAIN, inner))
+        self.inner = inner
+
+    def pattern(self, op: Any) -> Any:
+        """See `Rule`."""
+        y = getattr(op, self.inner)(_domain=DOMAIN, _allow_other_inputs=True, _outputs=["y"])
+        return op.QuantizeLinear(y, _allow_other_inputs=True, _outputs=["z"])
+
+    def check(self, context: Any, y: ir.Value, z: ir.Value) -> bool:
+        """See `Rule`."""
+        found, node = stored_as(z), y.producer()
+        units = constant(node.inputs[3])
+        if found is None or units is None or y.dtype != ir.DataType.FLOAT:
+            return False
+        residual = node.attributes.get_float("residual_scale") / found.one_scale
+        return is_normal(units / found.one_scale) and is_normal(residual)
+
+    def rewrite(self, op: Any, y: ir.Value, z: ir.Value) -> Any:
+        """See `Rule`."""
+        found, node = stored_as(z), y.producer()
+        units = constant(node.inputs[3])
+        assert found is not None and units is not None
+        scale = found.one_scale
+        new = op.initializer(ir.tensor(units / scale), name=f"{z.name}_multiplier")
+        names = ("low", "high", "residual_scale")
+        scaled = {name: node.attributes.get_float(name) / scale for name in names}
+        return with_numbers(op, node, {3: new}, y_zero=found.one_zero, **scaled)
+
+
+RULES: tuple[Rule, ...] = (
+    Convolution(),
+    Product(),
+    MatrixProduct(),
+    *(Offset(first=first) for first in (False, True)),
+    *(Residual(inner, first=first) for inner in PRODUCTS for first in (False, True)),
+    *(Clamp(inner, activation) for inner in PRODUCTS for activation in ("Relu", "Clip")),
+    *(Store(inner) for inner in PRODUCTS),
+)
+"""Rules of this module, in the order in which they are tried."""
