@@ -158,6 +158,12 @@ def _expand(node: Node, graph: Graph, batched: set[str]) -> bool:
     return len(graph.shapes[node.inputs[0]]) == len(graph.shapes[node.outputs[0]])
 
 
+def _scales(node: Node, graph: Graph, batched: set[str]) -> bool:
+    # A scale for each image would have to be cut as the batch is.
+    several = math.prod(graph.shapes[node.inputs[1]]) > 1
+    return _first_alone(node, graph, batched) and (not several or _axis(1)(node, graph, batched))
+
+
 _RULES: dict[str, Rule] = {
     **dict.fromkeys(IMAGES, _images),
     **dict.fromkeys(KINDS, _reduction),
@@ -174,7 +180,13 @@ _RULES: dict[str, Rule] = {
     "Softmax": _axis(-1),
     "Split": _axis(0),
     "Transpose": _transpose,
+    "DequantizeLinear": _scales,
+    "QuantizeLinear": _scales,
     "pplconv.Linear": _first_alone,
+    "pplconv.QuantizedAdd": _images,
+    "pplconv.QuantizedAverage": _images,
+    "pplconv.QuantizedConv": _images,
+    "pplconv.QuantizedLinear": _images,
     "pplconv.Reformat": _images,
 }
 

@@ -10,6 +10,8 @@
 ``expressions``     what each element-wise operator computes, and its registers
 ``movement``        views, Concat, Pad, changes of type
 ``windows``         pooling and Resize
+``quantized``       products of integers, and conversions from and to them
+``integer_windows`` MaxPool and Resize of integers
 ``recurrent``       LSTM and GRU
 ``rows``            reductions, softmax, layer normalization
 ``unfused``         fused nodes in ONNX's operators, for those that run in Python
@@ -26,7 +28,18 @@ from typing import NamedTuple
 
 from ..builder import Builder
 from ..nodes import Graph, Node
-from . import convolution, linear, movement, products, recurrent, rows, transposed, windows
+from . import (
+    convolution,
+    integer_windows,
+    linear,
+    movement,
+    products,
+    quantized,
+    recurrent,
+    rows,
+    transposed,
+    windows,
+)
 from .elementwise import NATIVE
 
 Lower = Callable[[Node, Builder, Graph], None]
@@ -62,6 +75,17 @@ def _lower_matmul(node: Node, builder: Builder, graph: Graph) -> None:
     (linear.lower_matmul if known else products.lower_product)(node, builder, graph)
 
 
+def _either(first: Operator, second: Operator) -> Operator:
+    """An operator that two ways serve, of which the first one is taken where both do."""
+
+    def lower(node: Node, builder: Builder, graph: Graph) -> None:
+        (first if first.serves(node, graph) else second).lower(node, builder, graph)
+
+    return Operator(
+        lower, lambda node, graph: first.serves(node, graph) or second.serves(node, graph)
+    )
+
+
 _VIEW = Operator(movement.lower_view, _always)
 _POOL = Operator(windows.lower_pool, windows.serves_pool)
 _RECURRENT = Operator(recurrent.lower_recurrent, recurrent.serves_recurrent)
@@ -71,7 +95,10 @@ OPERATORS: dict[str, Operator] = {
     "AveragePool": _POOL,
     "Concat": Operator(movement.lower_concat, _always),
     "Conv": Operator(convolution.lower_conv, convolution.serves_conv),
+    "ConvInteger": Operator(quantized.lower_conv_integer, quantized.serves_conv_integer),
     "ConvTranspose": Operator(transposed.lower_conv_transpose, transposed.serves_conv_transpose),
+    "DequantizeLinear": Operator(quantized.lower_dequantize, quantized.serves_dequantize),
+    "DynamicQuantizeLinear": Operator(quantized.lower_dynamic, quantized.serves_dynamic),
     "Expand": Operator(movement.lower_expand, _always),
     "Flatten": _VIEW,
     "Gather": Operator(movement.lower_gather, movement.serves_gather),
@@ -82,10 +109,18 @@ OPERATORS: dict[str, Operator] = {
     "LayerNormalization": Operator(rows.lower_layer_norm, rows.serves_layer_norm),
     "LogSoftmax": _SOFTMAX,
     "MatMul": Operator(_lower_matmul, products.serves_product),
-    "MaxPool": _POOL,
+    "MaxPool": _either(
+        _POOL, Operator(integer_windows.lower_pool, integer_windows.serves_pool)
+    ),
+    "MatMulInteger": Operator(quantized.lower_matmul_integer, quantized.serves_always),
     "Pad": Operator(movement.lower_pad, movement.serves_pad),
+    "QLinearMatMul": Operator(quantized.lower_qlinear_matmul, quantized.serves_qlinear_matmul),
+    "QuantizeLinear": Operator(quantized.lower_quantize, quantized.serves_quantize),
     "Reshape": _VIEW,
-    "Resize": Operator(windows.lower_resize, windows.serves_resize),
+    "Resize": _either(
+        Operator(windows.lower_resize, windows.serves_resize),
+        Operator(integer_windows.lower_resize, integer_windows.serves_resize),
+    ),
     "Slice": Operator(
         movement.lower_slice, lambda node, graph: movement.slices(node, graph) is not None
     ),
@@ -98,6 +133,10 @@ OPERATORS: dict[str, Operator] = {
     "pplconv.ConvTranspose": Operator(
         transposed.lower_conv_transpose, transposed.serves_conv_transpose
     ),
+    "pplconv.QuantizedAdd": Operator(quantized.lower_add, quantized.serves_always),
+    "pplconv.QuantizedAverage": Operator(quantized.lower_average, quantized.serves_always),
+    "pplconv.QuantizedConv": Operator(quantized.lower_conv, quantized.serves_always),
+    "pplconv.QuantizedLinear": Operator(quantized.lower_linear, quantized.serves_always),
     "pplconv.Reformat": Operator(movement.lower_reformat, _always),
     "pplconv.Linear": Operator(linear.lower_linear, linear.serves_matmul),
     **dict.fromkeys(rows.KINDS, _REDUCTION),

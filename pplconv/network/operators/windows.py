@@ -200,7 +200,7 @@ def taps(node: Node, outputs: int, inputs: int, scale: float) -> tuple[Array, Ar
     return np.clip(at, 0, inputs - 1).astype(np.int64), weights
 
 
-def _resize_taps(node: Node, graph: Graph) -> list[tuple[Array, Array]] | None:
+def resize_taps(node: Node, graph: Graph) -> list[tuple[Array, Array]] | None:
     """Taps of height and width; None if the node is not served."""
     x, y = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
     attributes = node.attributes
@@ -211,7 +211,6 @@ def _resize_taps(node: Node, graph: Graph) -> list[tuple[Array, Array]] | None:
         or x[:2] != y[:2]
         or math.prod(y) == 0
         or attributes.get("antialias", 0)
-        or graph.dtypes[node.outputs[0]] not in NATIVE
         or policy not in ("stretch", "")
         or any(name and name not in graph.constants for name in names[2:])
     ):
@@ -233,12 +232,12 @@ def _resize_taps(node: Node, graph: Graph) -> list[tuple[Array, Array]] | None:
 
 def serves_resize(node: Node, graph: Graph) -> bool:
     """Whether it is a Resize of height and width by known scales."""
-    return _resize_taps(node, graph) is not None
+    return graph.dtypes[node.outputs[0]] in NATIVE and resize_taps(node, graph) is not None
 
 
 def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     """Resize: each output is a weighted sum of some inputs."""
-    both = _resize_taps(node, graph)
+    both = resize_taps(node, graph)
     assert both is not None
     (rows, weights_y), (columns, weights_x) = both
     x = builder.pixels(builder.values[node.inputs[0]])

@@ -1,0 +1,322 @@
+"""Quantized operators: products of integers, conversions, and what moves integers.
+
+Everything here is computed by `integers` in NumPy, which is the contract of rounding in a few
+lines. A step with loops of its own replaces `emit` of an operator, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .. import integers
+from ..builder import Builder
+from ..host import host_step
+from ..nodes import Graph, Node
+from ..storage import Array, Value
+from .convolution import explicit_pads
+
+SINGLE = np.dtype(np.float32)
+# What ONNX stores quantized values in, and loops of NumPy convert.
+STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.uint16, np.int16))
+SUMS = np.dtype(np.int32)
+
+
+def emit(
+    node: Node,
+    builder: Builder,
+    graph: Graph,
+    function: Callable[..., Array],
+    kind: str,
+    detail: str,
+    flops: int = 0,
+) -> None:
+    """Add a step that computes a node's output from all inputs that are not constant."""
+    name = node.outputs[0]
+    shape = graph.shapes[name]
+    known = graph.constants
+    reads = [builder.values[n] for n in node.inputs if n and n not in known]
+    y = builder.target(name, shape, graph.dtypes[name], builder.order(name, len(shape)))
+    step = host_step(kind, lambda *arrays: [function(*arrays)], reads, [y], [name])
+    step.detail, step.flops = f"{detail}, in Python", flops
+    builder.emit(step)
+    builder.deliver(name, y)
+
+
+# Conversions -----------------------------------------------------------------------------------
+
+
+def _scales(node: Node, graph: Graph) -> tuple[Array, Array]:
+    """Scale and zero point, as they are broadcast with the input."""
+    rank = len(graph.shapes[node.inputs[0]])
+    scale = graph.constants[node.inputs[1]]
+    zero = np.zeros((), np.int64)
+    if len(node.inputs) > 2 and node.inputs[2]:
+        zero = graph.constants[node.inputs[2]].astype(np.int64)
+    if scale.size == 1:
+        return scale.reshape(()), zero.reshape(())
+    axis = node.attributes.get("axis", 1) % rank
+    shape = [-1 if d == axis else 1 for d in range(rank)]
+    return scale.reshape(shape), zero.reshape(shape) if zero.size > 1 else zero.reshape(())
+
+
+def _serves_scales(node: Node, graph: Graph, numbers: str, stored: str) -> bool:
+    scales = [name for name in node.inputs[1:] if name]
+    return (
+        graph.dtypes[numbers] == SINGLE
+        and graph.dtypes[node.inputs[1]] == SINGLE
+        and all(name in graph.constants and graph.constants[name].ndim < 2 for name in scales)
+        and not node.attributes.get("block_size", 0)
+        and graph.dtypes[stored] in (*STORED, SUMS)
+        and math.prod(graph.shapes[numbers]) > 0
+    )
+
+
+def serves_quantize(node: Node, graph: Graph) -> bool:
+    """Whether a QuantizeLinear has constant scales of float32 and integers that NumPy has."""
+    precise = node.attributes.get("precision", 0) in (0, 1)
+    return precise and _serves_scales(node, graph, node.inputs[0], node.outputs[0])
+
+
+def serves_dequantize(node: Node, graph: Graph) -> bool:
+    """Whether a DequantizeLinear has constant scales of float32 and integers that NumPy has."""
+    return _serves_scales(node, graph, node.outputs[0], node.inputs[0])
+
+
+def lower_quantize(node: Node, builder: Builder, graph: Graph) -> None:
+    """QuantizeLinear: float32 to integers."""
+    scale, zero = _scales(node, graph)
+    dtype = graph.dtypes[node.outputs[0]]
+    emit(
+        node, builder, graph, lambda x: integers.quantize(x, scale, zero, dtype),
+        "Quantize", f"float32 to {dtype}",
+    )  # fmt: skip
+
+
+def lower_dequantize(node: Node, builder: Builder, graph: Graph) -> None:
+    """DequantizeLinear: integers to float32."""
+    scale, zero = _scales(node, graph)
+    dtype = graph.dtypes[node.inputs[0]]
+    emit(
+        node, builder, graph, lambda x: integers.dequantize(x, scale, zero),
+        "Dequantize", f"{dtype} to float32",
+    )  # fmt: skip
+
+
+def serves_dynamic(node: Node, graph: Graph) -> bool:
+    """Whether a DynamicQuantizeLinear is of float32."""
+    return graph.dtypes[node.inputs[0]] == SINGLE and math.prod(graph.shapes[node.inputs[0]]) > 0
+
+
+def lower_dynamic(node: Node, builder: Builder, graph: Graph) -> None:
+    """DynamicQuantizeLinear: integers, their scale and their zero point."""
+    values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in node.outputs]
+    reads = [builder.values[node.inputs[0]]]
+    step = host_step(
+        "DynamicQuantize", integers.dynamically_quantized, reads, values, list(node.outputs)
+    )
+    step.detail = "float32 to uint8, in Python"
+    builder.emit(step)
+    for name, value in zip(node.outputs, values, strict=True):
+        builder.deliver(name, value)
+
+
+# Products --------------------------------------------------------------------------------------
+
+
+def _store(node: Node, graph: Graph) -> integers.Store:
+    """Read what becomes of a product's sums."""
+    own = node.attributes
+    multiplier = graph.constants[node.inputs[3]].astype(np.float32) if node.inputs[3] else None
+    return integers.Store(
+        graph.dtypes[node.outputs[0]], graph.constants[node.inputs[2]], multiplier,
+        own["y_zero"], own["low"], own["high"], own["residual_scale"], own["residual_zero"],
+    )  # fmt: skip
+
+
+def _types(node: Node, graph: Graph) -> str:
+    x, w, y = (graph.dtypes[name] for name in (*node.inputs[:2], node.outputs[0]))
+    added = ", residual" if len(node.inputs) > 4 and node.inputs[4] else ""
+    return f"{x} x {w} to {y}{added}"
+
+
+def _last(x: Array) -> Array:
+    """Images with their channels last."""
+    return x.transpose(0, 2, 3, 1)
+
+
+def _first(y: Array) -> Array:
+    return y.transpose(0, 3, 1, 2)
+
+
+def taps(node: Node, graph: Graph, x: Array, fill: int) -> list[Array]:
+    own = node.attributes
+    sizes = graph.shapes[node.outputs[0]][2:]
+    return integers.windows(
+        _last(x), own["kernel_shape"], own.get("strides") or (1, 1),
+        own.get("dilations") or (1, 1), explicit_pads(node), fill, sizes,
+    )  # fmt: skip
+
+
+def serves_always(node: Node, graph: Graph) -> bool:
+    """Nodes of integers are made where they can be computed, if there is something to compute."""
+    return math.prod(graph.shapes[node.outputs[0]]) > 0
+
+
+def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
+    """``pplconv.QuantizedConv``."""
+    store, weight = _store(node, graph), graph.constants[node.inputs[1]]
+    groups, x_zero = node.attributes.get("group", 1), node.attributes["x_zero"]
+
+    def function(x: Array, residual: Array | None = None) -> Array:
+        sums = integers.convolve(taps(node, graph, x, x_zero), weight, groups)
+        return _first(store(sums, None if residual is None else _last(residual)))
+
+    kernel = "x".join(map(str, weight.shape[2:]))
+    flops = 2 * math.prod(weight.shape[1:]) * math.prod(graph.shapes[node.outputs[0]])
+    detail = f"{_types(node, graph)}, {kernel} of {weight.shape[1] * groups} channels"
+    emit(node, builder, graph, function, "QuantizedConv", detail, flops)
+
+
+def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
+    """``pplconv.QuantizedLinear``."""
+    store, matrix = _store(node, graph), graph.constants[node.inputs[1]]
+    matrix = matrix.T if node.attributes.get("transB", 0) else matrix
+
+    def function(x: Array, residual: Array | None = None) -> Array:
+        return store(integers.multiply(x, matrix), residual)
+
+    flops = 2 * matrix.shape[0] * math.prod(graph.shapes[node.outputs[0]])
+    detail = f"{_types(node, graph)}, {matrix.shape[0]} to {matrix.shape[1]}"
+    emit(node, builder, graph, function, "QuantizedLinear", detail, flops)
+
+
+def lower_add(node: Node, builder: Builder, graph: Graph) -> None:
+    """``pplconv.QuantizedAdd``: a product by one, and a residual."""
+    own = node.attributes
+    store = integers.Store(
+        graph.dtypes[node.outputs[0]], np.int32(-own["a_zero"]), np.float32(own["a_scale"]),
+        own["y_zero"], own["low"], own["high"], own["b_scale"], own["b_zero"],
+    )  # fmt: skip
+    detail = " and ".join(str(graph.dtypes[name]) for name in node.inputs)
+    detail += f" to {graph.dtypes[node.outputs[0]]}"
+    emit(
+        node, builder, graph, lambda a, b: store(a.astype(np.int32), b), "QuantizedAdd", detail
+    )
+
+
+def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
+    """``pplconv.QuantizedAverage``: a sum of pixels times a number."""
+    own = node.attributes
+    zero, kernel = own["x_zero"], own["kernel_shape"]
+    store = integers.Store(
+        graph.dtypes[node.outputs[0]], np.int32(-zero * math.prod(kernel)),
+        np.float32(own["multiplier"]), own["y_zero"],
+    )  # fmt: skip
+
+    def function(x: Array) -> Array:
+        if math.prod(graph.shapes[node.outputs[0]][2:]) == 1 and not any(explicit_pads(node)):
+            return store(x.sum((2, 3), dtype=np.int64))[:, :, None, None]
+        return _first(store(integers.average(taps(node, graph, x, zero))))
+
+    detail = f"{graph.dtypes[node.inputs[0]]} to {graph.dtypes[node.outputs[0]]}, "
+    detail += "x".join(map(str, kernel))
+    emit(node, builder, graph, function, "QuantizedAverage", detail)
+
+
+# Products with zero points, or matrices, that are computed -------------------------------------
+
+
+def _small(node: Node, graph: Graph, *ports: int) -> bool:
+    return all(graph.dtypes[node.inputs[port]] in STORED[:2] for port in ports)
+
+
+def serves_conv_integer(node: Node, graph: Graph) -> bool:
+    """Whether it is a convolution of images."""
+    return len(graph.shapes[node.inputs[0]]) == 4 and serves_always(node, graph)
+
+
+def lower_conv_integer(node: Node, builder: Builder, graph: Graph) -> None:
+    """ConvInteger whose zero point is computed: sums are int32."""
+    groups = node.attributes.get("group", 1)
+    order = [name for name in node.inputs if name]
+
+    def function(*arrays: Array) -> Array:
+        x, w, x_zero, w_zero = _named(node, graph, order, arrays)
+        weight = w.astype(np.int64) - w_zero.reshape(-1, 1, 1, 1)
+        moved = x.astype(np.int64) - x_zero
+        return _first(_wrapped(integers.convolve(taps(node, graph, moved, 0), weight, groups)))
+
+    emit(node, builder, graph, function, "ConvInteger", "to int32")
+
+
+def lower_matmul_integer(node: Node, builder: Builder, graph: Graph) -> None:
+    """MatMulInteger of which something is computed that is known elsewhere: sums are int32."""
+    order = [name for name in node.inputs if name]
+
+    def function(*arrays: Array) -> Array:
+        a, b, a_zero, b_zero = _named(node, graph, order, arrays)
+        rows = a.astype(np.int64) - (a_zero[:, None] if a_zero.ndim == 1 else a_zero)
+        return _wrapped(integers.multiply(rows, b.astype(np.int64) - b_zero))
+
+    emit(node, builder, graph, function, "MatMulInteger", "to int32")
+
+
+def serves_qlinear_matmul(node: Node, graph: Graph) -> bool:
+    """Whether scales and zero points are constant, of float32 and one for all."""
+    known = graph.constants
+    scales = (1, 4, 6)
+    return serves_always(node, graph) and all(
+        node.inputs[port] in known
+        and node.inputs[port + 1] in known
+        and known[node.inputs[port]].size == 1
+        and graph.dtypes[node.inputs[port]] == SINGLE
+        for port in scales
+    )
+
+
+def lower_qlinear_matmul(node: Node, builder: Builder, graph: Graph) -> None:
+    """QLinearMatMul of two matrices that are computed."""
+    a_scale, b_scale, y_scale = (
+        graph.constants[node.inputs[port]].astype(np.float64).reshape(()) for port in (1, 4, 6)
+    )
+    a_zero, b_zero, y_zero = (
+        int(graph.constants[node.inputs[port]].reshape(())) for port in (2, 5, 7)
+    )
+    multiplier = np.float32(a_scale * b_scale / y_scale)
+    store = integers.Store(graph.dtypes[node.outputs[0]], np.int32(0), multiplier, y_zero)
+    names = [name for name in node.inputs if name]
+
+    def function(*arrays: Array) -> Array:
+        a, b = (_whole(name, graph, names, arrays) for name in (node.inputs[0], node.inputs[3]))
+        rows, columns = a.astype(np.int64) - a_zero, b.astype(np.int64) - b_zero
+        return store(integers.multiply(rows, columns))
+
+    emit(node, builder, graph, function, "QLinearMatMul", f"to {store.dtype}")
+
+
+def _whole(name: str, graph: Graph, names: list[str], arrays: tuple[Array, ...]) -> Array:
+    """An input of a step: known, or among those that the step reads, in their order."""
+    if name in graph.constants:
+        return graph.constants[name]
+    computed = [other for other in names if other not in graph.constants]
+    return arrays[computed.index(name)]
+
+
+def _named(
+    node: Node, graph: Graph, names: list[str], arrays: tuple[Array, ...]
+) -> tuple[Array, Array, Array, Array]:
+    """Both operands and their zero points, which are 0 where they are left out."""
+    given = [*node.inputs, "", ""][:4]
+    a, b, a_zero, b_zero = (
+        _whole(name, graph, names, arrays) if name else np.zeros((), np.int64) for name in given
+    )
+    return a, b, a_zero.astype(np.int64), b_zero.astype(np.int64)
+
+
+def _wrapped(sums: Array) -> Array:
+    """Sums as int32, which has them modulo 2**32."""
+    return sums.astype(np.int64).astype(np.int32)
