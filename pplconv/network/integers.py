@@ -47,7 +47,8 @@ def quantize(x: Array, scale: Any, zero: Any, dtype: np.dtype[Any]) -> Array:
     limits = np.iinfo(dtype)
     with np.errstate(all="ignore"):
         rounded = np.rint(x / np.asarray(scale, x.dtype)).astype(np.float64) + zero
-    return np.clip(np.nan_to_num(rounded, nan=limits.min), limits.min, limits.max).astype(dtype)
+    known = np.nan_to_num(rounded, nan=limits.min)
+    return np.asarray(np.clip(known, limits.min, limits.max).astype(dtype))
 
 
 def dequantize(x: Array, scale: Any, zero: Any) -> Array:
@@ -81,9 +82,9 @@ class Store:
     dtype : numpy.dtype
         Of the output: uint8, int8, int32 or float32.
     offset : ndarray of int32
-        Added to the sums; one for each channel.
-    multiplier : ndarray of float32
-        One for each channel; None for int32.
+        Added to the sums; one for each channel, or one for all.
+    multiplier : ndarray of float32 or None
+        Likewise; None for int32.
     zero : int
         Zero point of the output.
     low, high : float
@@ -93,8 +94,8 @@ class Store:
     """
 
     dtype: np.dtype[Any]
-    offset: Array
-    multiplier: Array | None
+    offset: Any
+    multiplier: Any
     zero: int = 0
     low: float = -np.inf
     high: float = np.inf
@@ -118,10 +119,10 @@ class Store:
         y = exact.astype(_SINGLE) * self.multiplier
         if residual is not None:
             y += (residual.astype(_SINGLE) - self.residual_zero) * np.float32(self.residual_scale)
-        y = np.clip(y, np.float32(self.low), np.float32(self.high))
+        y = np.asarray(np.clip(y, np.float32(self.low), np.float32(self.high)))
         if self.dtype == _SINGLE:
             return y
-        return np.clip(np.rint(y) + self.zero, *RANGES[self.dtype]).astype(self.dtype)
+        return np.asarray(np.clip(np.rint(y) + self.zero, *RANGES[self.dtype]).astype(self.dtype))
 
 
 # Sums are made in float64, where all integers below 2**53 are exact, because NumPy multiplies
@@ -209,4 +210,4 @@ def convolve(taps: Sequence[Array], weight: Array, groups: int) -> Array:
 
 def average(taps: Sequence[Array]) -> Array:
     """Sum what windows see, exactly."""
-    return np.sum([tap.astype(np.float64) for tap in taps], 0)
+    return np.asarray(np.sum([tap.astype(np.float64) for tap in taps], 0))

@@ -294,9 +294,7 @@ def _check_zero(node: ir.Node, value: ir.Value, integers: ir.Value | None) -> No
         )
     kind = None if integers is None or integers.dtype is None else integers.dtype
     if kind is not None and not kind.is_floating_point() and value.dtype != kind:
-        raise ValueError(
-            f"model has a zero point of {value.dtype} for {kind} at {describe(node)}"
-        )
+        raise ValueError(f"model has a zero point of {value.dtype} for {kind} at {describe(node)}")
     if zero.dtype == np.int32 and zero.any():
         raise ValueError(
             f"model has the zero point {int(zero.reshape(-1)[0])} for int32 at {describe(node)}: "

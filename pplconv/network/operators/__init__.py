@@ -109,9 +109,7 @@ OPERATORS: dict[str, Operator] = {
     "LayerNormalization": Operator(rows.lower_layer_norm, rows.serves_layer_norm),
     "LogSoftmax": _SOFTMAX,
     "MatMul": Operator(_lower_matmul, products.serves_product),
-    "MaxPool": _either(
-        _POOL, Operator(integer_windows.lower_pool, integer_windows.serves_pool)
-    ),
+    "MaxPool": _either(_POOL, Operator(integer_windows.lower_pool, integer_windows.serves_pool)),
     "MatMulInteger": Operator(quantized.lower_matmul_integer, quantized.serves_always),
     "Pad": Operator(movement.lower_pad, movement.serves_pad),
     "QLinearMatMul": Operator(quantized.lower_qlinear_matmul, quantized.serves_qlinear_matmul),

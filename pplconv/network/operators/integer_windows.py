@@ -56,5 +56,3 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
 
     sizes = "x".join(map(str, graph.shapes[node.outputs[0]][2:]))
     emit(node, builder, graph, function, "Resize", f"to {sizes} of {graph.dtypes[node.inputs[0]]}")
-
-

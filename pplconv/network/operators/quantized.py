@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from .. import integers
 from ..builder import Builder
 from ..host import host_step
 from ..nodes import Graph, Node
-from ..storage import Array, Value
+from ..storage import Array
 from .convolution import explicit_pads
 
 SINGLE = np.dtype(np.float32)
@@ -153,6 +152,7 @@ def _first(y: Array) -> Array:
 
 
 def taps(node: Node, graph: Graph, x: Array, fill: int) -> list[Array]:
+    """Give what each tap of a node's windows sees, with a number around the image."""
     own = node.attributes
     sizes = graph.shapes[node.outputs[0]][2:]
     return integers.windows(
@@ -203,9 +203,7 @@ def lower_add(node: Node, builder: Builder, graph: Graph) -> None:
     )  # fmt: skip
     detail = " and ".join(str(graph.dtypes[name]) for name in node.inputs)
     detail += f" to {graph.dtypes[node.outputs[0]]}"
-    emit(
-        node, builder, graph, lambda a, b: store(a.astype(np.int32), b), "QuantizedAdd", detail
-    )
+    emit(node, builder, graph, lambda a, b: store(a.astype(np.int32), b), "QuantizedAdd", detail)
 
 
 def lower_average(node: Node, builder: Builder, graph: Graph) -> None:

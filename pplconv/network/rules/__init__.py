@@ -20,8 +20,8 @@ module                    what its rules do
 `swish`                   ``x * sigmoid(x)`` to Swish
 ========================  ======================================================================
 
-`driver` applies them, `fused` and `integer_nodes` say what the fused nodes mean, `channel_affine` has the arithmetic
-of `affine`, and `activations` tells which activation an operator is.
+`driver` applies them, `fused` and `integer_nodes` say what the fused nodes mean, `channel_affine`
+has the arithmetic of `affine`, and `activations` tells which activation an operator is.
 """
 
 from . import (

@@ -93,7 +93,7 @@ def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir
     # Scales that are not constant have been refused; both are float32, and so is their product.
     assert a is not None and b is not None
     with np.errstate(over="ignore", under="ignore"):
-        product = np.asarray(a.reshape(()) * b, np.float32)
+        product = np.asarray(a.reshape(()).astype(np.float32) * b.astype(np.float32))
     scale = op.initializer(ir.tensor(product), name=f"{bias.name}_scale")
     return [op.DequantizeLinear(bias, scale, axis=0)]
 
@@ -168,9 +168,7 @@ class Concat(Operator):
         node = y.producer()
         inputs = list(node.inputs)
         parts = [op.DequantizeLinear(*inputs[i : i + 3]) for i in range(2, len(inputs), 3)]
-        return op.QuantizeLinear(
-            op.Concat(*parts, **dict(node.attributes.items())), *inputs[:2]
-        )
+        return op.QuantizeLinear(op.Concat(*parts, **dict(node.attributes.items())), *inputs[:2])
 
 
 class Renamed(Rule):
@@ -244,7 +242,7 @@ class IntegerProduct(Rule):
         centred = centered(array, own.reshape(()) if own.size == 1 else own)
         rows = np.moveaxis(centred, axis, 0).reshape(array.shape[axis], -1)
         quantization = Quantization(
-            np.float32(1), zero.reshape(()), np.dtype(x.dtype.numpy()), None
+            np.ones((), np.float32), zero.reshape(()), np.dtype(x.dtype.numpy()), None
         )
         offset = offset_of(rows, np.zeros(len(rows), np.int64), quantization)
         if offset is None or quantization.dtype not in RANGES:

@@ -195,7 +195,8 @@ class Offset(Rule):
         more = _columns(numbers, len(offset))
         # Weights of all channels have to be large enough beside what is lost: see `sums_of`.
         across = 1 if attribute_int(node, "transB", 0) else 0
-        if more is None or not (np.abs(w.astype(np.int32)).max(across, initial=0) >= LEAST_WEIGHT).all():
+        largest = np.abs(w.astype(np.int32)).max(across, initial=0)
+        if more is None or not (largest >= LEAST_WEIGHT).all():
             return None
         new = offset.astype(np.float64) + np.rint(more / units)
         reach = np.abs(w.astype(np.int64)).sum(across) * 255 + np.abs(new)
@@ -305,7 +306,7 @@ class Store(Rule):
     def check(self, context: Any, y: ir.Value, z: ir.Value) -> bool:
         """See `Rule`."""
         found, node = stored_as(z), y.producer()
-        units = constant(node.inputs[3])
+        units = numbers_of(node.inputs[3])
         if found is None or units is None or y.dtype != ir.DataType.FLOAT:
             return False
         residual = node.attributes.get_float("residual_scale") / found.one_scale
@@ -314,7 +315,7 @@ class Store(Rule):
     def rewrite(self, op: Any, y: ir.Value, z: ir.Value) -> Any:
         """See `Rule`."""
         found, node = stored_as(z), y.producer()
-        units = constant(node.inputs[3])
+        units = numbers_of(node.inputs[3])
         assert found is not None and units is not None
         scale = found.one_scale
         new = op.initializer(ir.tensor(units / scale), name=f"{z.name}_multiplier")

@@ -29,9 +29,7 @@ class Behind(Rule):
     """A DequantizeLinear before an operator that moves elements."""
 
     def __init__(self, operator: str) -> None:
-        super().__init__(
-            "DequantizeLinear behind what moves", operator, above="DequantizeLinear"
-        )
+        super().__init__("DequantizeLinear behind what moves", operator, above="DequantizeLinear")
         self.operator = operator
 
     def pattern(self, op: Any, x: Any) -> Any:
@@ -79,9 +77,7 @@ class BehindConcat(Rule):
     """A Concat of values that are all dequantized alike."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "DequantizeLinear behind what moves", "Concat", above="DequantizeLinear"
-        )
+        super().__init__("DequantizeLinear behind what moves", "Concat", above="DequantizeLinear")
 
     def pattern(self, op: Any, x: Any) -> Any:
         """See `Rule`."""
