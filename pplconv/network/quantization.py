@@ -30,20 +30,24 @@ Array = npt.NDArray[Any]
 MICROSOFT = "com.microsoft"
 _INTEGERS = (ir.DataType.UINT8, ir.DataType.INT8, ir.DataType.INT32)
 
-# Where nodes have scales and the zero points beside them, by domain and operator.
-_PAIRS: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {
-    ("", "QuantizeLinear"): ((1, 2),),
-    ("", "DequantizeLinear"): ((1, 2),),
-    ("", "QLinearConv"): ((1, 2), (4, 5), (6, 7)),
-    ("", "QLinearMatMul"): ((1, 2), (4, 5), (6, 7)),
-    (MICROSOFT, "QuantizeLinear"): ((1, 2),),
-    (MICROSOFT, "DequantizeLinear"): ((1, 2),),
-    (MICROSOFT, "QLinearAdd"): ((1, 2), (4, 5), (6, 7)),
-    (MICROSOFT, "QLinearMul"): ((1, 2), (4, 5), (6, 7)),
-    (MICROSOFT, "QLinearGlobalAveragePool"): ((1, 2), (3, 4)),
-    (MICROSOFT, "QLinearSigmoid"): ((1, 2), (3, 4)),
-    (MICROSOFT, "QLinearLeakyRelu"): ((1, 2), (3, 4)),
-    (MICROSOFT, "QGemm"): ((1, 2), (4, 5), (7, 8)),
+_OUTPUT = -1
+# Where nodes have quantized values, each with its scale and zero point behind it, or the scale
+# where it stands for the output; by domain and operator.
+_TWO = ((0, 1), (3, 4), (_OUTPUT, 6))
+_ONE = ((0, 1), (_OUTPUT, 3))
+_SCALES: dict[tuple[str, str], tuple[tuple[int, int], ...]] = {
+    ("", "QuantizeLinear"): ((_OUTPUT, 1),),
+    ("", "DequantizeLinear"): ((0, 1),),
+    ("", "QLinearConv"): _TWO,
+    ("", "QLinearMatMul"): _TWO,
+    (MICROSOFT, "QuantizeLinear"): ((_OUTPUT, 1),),
+    (MICROSOFT, "DequantizeLinear"): ((0, 1),),
+    (MICROSOFT, "QLinearAdd"): _TWO,
+    (MICROSOFT, "QLinearMul"): _TWO,
+    (MICROSOFT, "QLinearGlobalAveragePool"): _ONE,
+    (MICROSOFT, "QLinearSigmoid"): _ONE,
+    (MICROSOFT, "QLinearLeakyRelu"): _ONE,
+    (MICROSOFT, "QGemm"): ((0, 1), (3, 4), (_OUTPUT, 7)),
 }
 
 
@@ -247,23 +251,23 @@ def check_quantization(graph: ir.Graph) -> None:
         is not constant, of another type than what it belongs to, or beyond its range.
     """
     for node in graph:
-        for scale_port, zero_port in _pairs(node):
-            inputs = [*node.inputs, *[None] * 9]
-            scale, zero = inputs[scale_port], inputs[zero_port]
+        inputs = [*node.inputs, *[None] * 9]
+        for port, scale_port in _scales(node):
+            scale, zero = inputs[scale_port : scale_port + 2]
             if scale is None:
                 continue
             if not _is_dynamic(scale):
                 _check_scale(node, scale)
             if zero is not None and not _is_dynamic(zero):
-                _check_zero(node, zero, inputs[scale_port - 1] if scale_port else None)
+                _check_zero(node, zero, node.outputs[0] if port == _OUTPUT else inputs[port])
 
 
-def _pairs(node: ir.Node) -> tuple[tuple[int, int], ...]:
+def _scales(node: ir.Node) -> tuple[tuple[int, int], ...]:
     key = node.domain, node.op_type
     if key == (MICROSOFT, "QLinearConcat"):
-        # The output's come first, then each input's behind it.
-        return ((0, 1), *((port + 1, port + 2) for port in range(2, len(node.inputs), 3)))
-    return _PAIRS.get(key, ())
+        # The output's come first, then each input with its own.
+        return ((_OUTPUT, 0), *((port, port + 1) for port in range(2, len(node.inputs), 3)))
+    return _SCALES.get(key, ())
 
 
 def _is_dynamic(value: ir.Value) -> bool:
@@ -292,13 +296,11 @@ def _check_zero(node: ir.Node, value: ir.Value, integers: ir.Value | None) -> No
         raise ValueError(
             f"model has a zero point {value.name!r} that is not constant at {describe(node)}"
         )
-    kind = None if integers is None or integers.dtype is None else integers.dtype
-    if kind is not None and not kind.is_floating_point() and value.dtype != kind:
+    kind = None if integers is None else integers.dtype
+    if kind is not None and value.dtype != kind:
         raise ValueError(f"model has a zero point of {value.dtype} for {kind} at {describe(node)}")
     if zero.dtype == np.int32 and zero.any():
         raise ValueError(
             f"model has the zero point {int(zero.reshape(-1)[0])} for int32 at {describe(node)}: "
             "expected 0"
         )
-    if zero.dtype.kind == "f" and zero.dtype in (np.float32, np.float64):
-        raise ValueError(f"model has a zero point of {value.dtype} at {describe(node)}")

@@ -129,7 +129,9 @@ def lower_dynamic(node: Node, builder: Builder, graph: Graph) -> None:
 def _store(node: Node, graph: Graph) -> integers.Store:
     """Read what becomes of a product's sums."""
     own = node.attributes
-    multiplier = graph.constants[node.inputs[3]].astype(np.float32) if node.inputs[3] else None
+    multiplier = None
+    if len(node.inputs) > 3 and node.inputs[3]:
+        multiplier = graph.constants[node.inputs[3]].astype(np.float32)
     return integers.Store(
         graph.dtypes[node.outputs[0]], graph.constants[node.inputs[2]], multiplier,
         own["y_zero"], own["low"], own["high"], own["residual_scale"], own["residual_zero"],

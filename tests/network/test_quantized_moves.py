@@ -1,0 +1,382 @@
+"""Sums, averages and moves of quantized values, and operators of quantized arrays in pieces."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from graphs import Graph
+from pplconv.network.session import InferenceSession
+from quantizing import S8, U8, Quantized, compared, folded, kinds
+
+pytestmark = pytest.mark.unemulated("reads and rewrites graphs; onnxruntime crashes there")
+
+BOTH = [False, True]
+PAIR = {"QuantizeLinear": 1, "DequantizeLinear": 1}
+FEW = 0.02
+
+
+# Sums and averages
+
+
+@pytest.mark.parametrize("activation", ["", "Relu", "Clip"])
+@pytest.mark.parametrize(("dtype", "zero"), [(U8, 99), (S8, -3), (S8, -128), (U8, 0)])
+def test_add(activation, dtype, zero):
+    g = Quantized()
+    y = g.Add(g.image(how=(0.05, 128, U8)), g.image(how=(0.03, -9, S8)))
+    if activation == "Relu":
+        y = g.Relu(y)
+    elif activation:
+        y = g.Clip(y, g.constant(-0.5), g.constant(0.7))
+    y = g.pair(y, 0.0437, zero, dtype)
+    assert kinds(folded(g, y)) == {"QuantizeLinear": 2, "QuantizedAdd": 1, "DequantizeLinear": 1}
+    compared(g, y, unit=0.0437, allowed=FEW)
+
+
+def test_add_of_the_same():
+    g = Quantized()
+    x = g.image()
+    y = g.pair(g.Add(x, x), 0.1, 120)
+    assert kinds(folded(g, y))["QuantizedAdd"] == 1
+    # Half of an integer is rounded alike.
+    compared(g, y, unit=0.1)
+
+
+def test_what_is_no_sum_of_integers():
+    g = Quantized()
+    x = g.image()
+    results = [
+        g.q(g.Add(x, g.input(1, 8, 9, 7))),
+        g.q(g.Add(x, g.image(1, 8, 1, 1))),
+        g.q(g.Add(x, g.image(how=(0.001, 9, np.uint16)))),
+        g.q(g.Add(x, g.image()), 0.001, 9, np.uint16),
+        g.q(g.Mul(x, g.image())),
+    ]
+    assert "QuantizedAdd" not in kinds(folded(g, *results))
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda g, x: g.GlobalAveragePool(x),
+        lambda g, x: g.ReduceMean(x, g.constant([2, -1], np.int64)),
+        lambda g, x: g.AveragePool(x, kernel_shape=[3, 2], strides=[2, 1]),
+        lambda g, x: g.AveragePool(x, kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1),
+        lambda g, x: g.AveragePool(x, kernel_shape=[2, 2], dilations=[2, 1]),
+    ],
+)
+@pytest.mark.parametrize("how", [(0.0113, 120, U8), (0.0113, 3, S8)])
+def test_averages(pool, how):
+    g = Quantized()
+    y = g.pair(pool(g, g.image(how=(0.05, 100, U8))), *how)
+    assert kinds(folded(g, y)) == {
+        "QuantizeLinear": 1, "QuantizedAverage": 1, "DequantizeLinear": 1
+    }  # fmt: skip
+    compared(g, y, unit=0.0113, allowed=FEW)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        lambda g, x: g.AveragePool(x, kernel_shape=[3, 3], pads=[1] * 4),
+        lambda g, x: g.AveragePool(x, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+        lambda g, x: g.ReduceMean(x, g.constant([1], np.int64)),
+        lambda g, x: g.ReduceMean(x, g.constant([2, 3], np.int64), keepdims=0),
+    ],
+)
+def test_other_averages_are_of_numbers(pool):
+    g = Quantized()
+    y = g.pair(pool(g, g.image()), 0.0113, 100)
+    assert "QuantizedAverage" not in kinds(folded(g, y))
+    compared(g, y, unit=0.0113, allowed=FEW)
+
+
+# Moves
+
+MOVES = {
+    "Flatten": lambda g, x: g.Flatten(x),
+    "MaxPool": lambda g, x: g.MaxPool(x, kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]),
+    "Pad": lambda g, x: g.Pad(x, g.constant([0, 0, 1, 2, 0, 0, 0, 3], np.int64)),
+    "Reflected": lambda g, x: g.Pad(
+        x, g.constant([0, 0, 1, 2, 0, 0, 0, 3], np.int64), mode="reflect"
+    ),
+    "Reshape": lambda g, x: g.Reshape(x, g.constant([2, -1], np.int64)),
+    "Resize": lambda g, x: g.Resize(x, "", g.constant([1, 1, 2, 3]), mode="nearest"),
+    "Slice": lambda g, x: g.Slice(x, *(g.constant([n], np.int64) for n in (1, 5, 2, 2))),
+    "Squeeze": lambda g, x: g.Squeeze(x, g.constant([0], np.int64)),
+    "Transpose": lambda g, x: g.Transpose(x, perm=[0, 2, 3, 1]),
+    "Gather": lambda g, x: g.Gather(x, g.constant(2, np.int64), axis=1),
+}
+
+
+@pytest.mark.parametrize("move", sorted(MOVES))
+@pytest.mark.parametrize("how", [(0.05, 120, U8), (0.05, -11, S8)])
+def test_what_moves_integers(move, how):
+    g = Quantized()
+    y = g.pair(MOVES[move](g, g.image(how=how)), *how)
+    result = folded(g, y)
+    assert {k: n for k, n in kinds(result).items() if k != "MatMul"}.items() >= PAIR.items()
+    assert sum(kinds(result).values()) == 3
+    (moved,) = (n for n in result.model.graph if "Linear" not in n.op_type)
+    assert moved.outputs[0].dtype.numpy() == how[2]
+    compared(g, y, unit=1e-6)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        lambda g, x: g.Pad(x, g.constant([0, 0, 1, 2, 0, 0, 0, 3], np.int64), g.constant(1.5)),
+        lambda g, x: g.Resize(x, "", g.constant([1, 1, 2, 3]), mode="linear"),
+        lambda g, x: g.MaxPool(x, outputs=2, kernel_shape=[2, 2])[0],
+    ],
+)
+def test_what_computes_numbers_stays(move):
+    g = Quantized()
+    x = g.image()
+    y = move(g, x)
+    outputs = [y]
+    if g.nodes[-1].op_type == "MaxPool":
+        outputs.append(g.Cast(g.nodes[-1].output[1], to=1))
+    nodes = [n.op_type for n in folded(g, *outputs).model.graph]
+    assert nodes.index("DequantizeLinear") < nodes.index(
+        g.nodes[2 if len(outputs) > 1 else -1].op_type
+    )
+
+
+def test_concat_of_one_scale():
+    g = Quantized()
+    y = g.Concat(g.image(), g.image(), axis=1)
+    y = g.pair(g.qconv(y, 4, (16, 3, 3)))
+    assert kinds(folded(g, y)) == {
+        "QuantizeLinear": 2, "Concat": 1, "QuantizedConv": 1, "DequantizeLinear": 1
+    }  # fmt: skip
+    compared(g, y, unit=0.05, allowed=FEW)
+
+
+def test_concat_of_two_scales_converts_where_they_differ():
+    g = Quantized()
+    a, b = g.image(how=(0.05, 100, U8)), g.image(how=(0.03, 100, U8))
+    y = g.pair(g.Concat(a, b, axis=1), 0.05, 100)
+    result = folded(g, y)
+    # Of one part alone: down to numbers and up again.
+    assert kinds(result) == {"QuantizeLinear": 3, "DequantizeLinear": 2, "Concat": 1}
+    compared(g, y, unit=1e-6)
+
+
+def test_concat_with_numbers_stays():
+    g = Quantized()
+    y = g.pair(g.Concat(g.image(), g.input(1, 8, 9, 7), axis=1))
+    assert [n.op_type for n in folded(g, y).model.graph if n.op_type == "Concat"]
+    assert kinds(folded(g, y))["DequantizeLinear"] == 2
+    compared(g, y, unit=1e-6)
+
+
+def test_pairs():
+    g = Quantized()
+    x = g.image()
+    same, other = g.pair(x), g.pair(x, 0.05, 127)
+    assert kinds(folded(g, same)) == PAIR
+    assert kinds(folded(g, other)) == {"QuantizeLinear": 2, "DequantizeLinear": 2}
+    compared(g, same, other, unit=1e-6)
+
+
+def test_conversions_are_shared():
+    g = Quantized()
+    x = g.Sigmoid(g.input(1, 8, 9, 7))
+    y = g.pair(g.qconv(g.pair(x), 4, (8, 1, 1)))
+    z = g.pair(g.qconv(g.pair(x), 4, (8, 3, 3)))
+    result = folded(g, y, z)
+    assert kinds(result)["QuantizeLinear"] == 1
+    assert result.fired["QuantizeLinear twice"]
+    compared(g, y, z, unit=0.05, allowed=FEW)
+
+
+@pytest.mark.parametrize(("zero", "dtype", "stays"), [(0, U8, 0), (-128, S8, 0), (5, U8, 1)])
+def test_relu_before_the_least_integer(zero, dtype, stays):
+    g = Quantized()
+    y = g.pair(g.Relu(g.input(1, 8, 9, 7)), 0.02, zero, dtype)
+    assert kinds(folded(g, y))["Relu"] == stays
+    compared(g, y, unit=1e-6)
+
+
+# Constants
+
+
+def test_weights_that_are_stored_as_numbers():
+    g = Quantized()
+    w = g.pair(g.constant(g.rng.uniform(-1, 1, (4, 8, 3, 3))), 1 / 127, 0, S8)
+    y = g.pair(g.Conv(g.image(), w))
+    assert kinds(folded(g, y))["QuantizedConv"] == 1
+    compared(g, y, unit=0.05, allowed=FEW)
+
+
+def test_weights_that_nothing_takes_are_numbers():
+    g = Quantized()
+    y = g.Relu(g.Conv(g.input(1, 8, 9, 7), g.kernel(4, 8, 3, 3)))
+    result = folded(g, y)
+    assert kinds(result) == {"Conv": 1}
+    (node,) = result.model.graph
+    assert node.domain == "pplconv" and result.fired["activation into Conv"]
+    compared(g, y, unit=1e-5, allowed=1)
+
+
+# Operators of quantized arrays
+
+
+def parameters(g, *more):
+    return [name for scale, zero, dtype in more for name in g.parameters(scale, zero, dtype)]
+
+
+@pytest.mark.parametrize("dtype", [U8, S8])
+@pytest.mark.parametrize("bias", BOTH)
+def test_qlinear_conv(dtype, bias):
+    g = Quantized()
+    limits = np.iinfo(dtype)
+    x = g.input(1, 8, 9, 7, dtype=dtype)
+    g.feed[x] = g.rng.integers(limits.min, limits.max + 1, (1, 8, 9, 7)).astype(dtype)
+    w = g.constant(g.rng.integers(-128, 128, (4, 8, 3, 3)), S8)
+    scale = g.rng.uniform(0.0005, 0.003, 4)
+    xs, xz = g.parameters(0.04, 5, dtype)
+    more = [g.constant(g.rng.integers(-9999, 9999, 4), np.int32)] if bias else []
+    y = g.QLinearConv(
+        x, xs, xz, w, *g.parameters(scale, np.zeros(4), S8), *g.parameters(0.05, 7, dtype),
+        *more, pads=[1] * 4, strides=[2, 2],
+    )  # fmt: skip
+    g.dtype = dtype
+    assert kinds(folded(g, y)) == {"QuantizedConv": 1}
+    (got,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
+    # One tap after the other, in int64; the zero point is added at the end.
+    padded = np.pad(
+        g.feed[x].astype(np.int64) - 5, ((0, 0), (0, 0), (1, 1), (1, 1))
+    )  # fmt: skip
+    weights = arrays(g)[w].astype(np.int64)
+    sums = np.zeros(got.shape, np.int64)
+    for i in range(3):
+        for j in range(3):
+            tap = padded[:, :, i : i + 9 : 2, j : j + 7 : 2]
+            sums += np.einsum("nchw,oc->nohw", tap, weights[:, :, i, j])
+    if bias:
+        sums += arrays(g)[more[0]].reshape(-1, 1, 1)
+    factor = np.float64(np.float32(0.04)) * scale.astype(np.float32) / np.float32(0.05)
+    scaled = sums.astype(np.float32) * factor.astype(np.float32).reshape(-1, 1, 1)
+    expected = np.clip(np.rint(scaled) + 7, limits.min, limits.max)
+    assert len(np.unique(expected)) > 30
+    np.testing.assert_array_equal(got, expected.astype(dtype))
+
+
+def arrays(g: Graph) -> dict[str, np.ndarray]:
+    from onnx import numpy_helper
+
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in g.weights}
+
+
+def integers_in(g, *shape, dtype=U8):
+    limits = np.iinfo(dtype)
+    name = g.input(*shape, dtype=dtype)
+    g.feed[name] = g.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    return name
+
+
+def by_one(g, scale, zero):
+    return g.parameters(scale, zero, U8)
+
+
+MICROSOFT = {
+    "QLinearAdd": lambda g, x, y: g.QLinearAdd(
+        x, *by_one(g, 0.05, 9), y, *by_one(g, 0.03, 8), *by_one(g, 0.07, 7), domain="com.microsoft"
+    ),
+    "QLinearMul": lambda g, x, y: g.QLinearMul(
+        x, *by_one(g, 0.05, 99), y, *by_one(g, 0.03, 108), *by_one(g, 0.07, 77),
+        domain="com.microsoft",
+    ),
+    "QLinearGlobalAveragePool": lambda g, x, y: g.QLinearGlobalAveragePool(
+        x, *by_one(g, 0.05, 9), *by_one(g, 0.031, 7), domain="com.microsoft", channels_last=0
+    ),
+    "QLinearSigmoid": lambda g, x, y: g.QLinearSigmoid(
+        x, *by_one(g, 0.05, 99), *by_one(g, 1 / 256, 0), domain="com.microsoft"
+    ),
+    "QLinearLeakyRelu": lambda g, x, y: g.QLinearLeakyRelu(
+        x, *by_one(g, 0.05, 99), *by_one(g, 0.05, 50), domain="com.microsoft", alpha=0.3
+    ),
+    "QLinearConcat": lambda g, x, y: g.QLinearConcat(
+        *by_one(g, 0.06, 60), x, *by_one(g, 0.05, 99), y, *by_one(g, 0.06, 60),
+        domain="com.microsoft", axis=1,
+    ),
+}  # fmt: skip
+FOLDED = {
+    "QLinearAdd": {"QuantizedAdd": 1},
+    "QLinearGlobalAveragePool": {"QuantizedAverage": 1},
+    "QLinearConcat": {"DequantizeLinear": 1, "QuantizeLinear": 1, "Concat": 1},
+}
+
+
+@pytest.mark.parametrize("operator", sorted(MICROSOFT))
+def test_operators_of_onnxruntime(operator):
+    g = Quantized(dtype=U8)
+    x, y = integers_in(g, 1, 8, 9, 7), integers_in(g, 1, 8, 9, 7)
+    z = MICROSOFT[operator](g, x, y)
+    model = g.model(z)
+    result = folded(g, z)
+    if operator in FOLDED:
+        assert kinds(result) == FOLDED[operator]
+    assert not any(node.domain == "com.microsoft" for node in result.model.graph)
+    assert model.opset_import
+    compared(g, z, unit=1, allowed=FEW)
+
+
+@pytest.mark.parametrize("transposed", [0, 1])
+@pytest.mark.parametrize("bias", BOTH)
+def test_qgemm(transposed, bias):
+    g = Quantized(dtype=U8)
+    x = integers_in(g, 3, 8)
+    w = g.constant(g.rng.integers(-128, 128, (6, 8) if transposed else (8, 6)), S8)
+    more = g.constant(g.rng.integers(-9999, 9999, 6), np.int32) if bias else ""
+    scale = g.rng.uniform(0.005, 0.01, 6)
+    y = g.QGemm(
+        x, *by_one(g, 0.05, 99), w, *g.parameters(scale, np.zeros(6), S8), more,
+        *by_one(g, 0.3, 128), domain="com.microsoft", transB=transposed,
+    )  # fmt: skip
+    assert kinds(folded(g, y)) == {"QuantizedLinear": 1}
+    compared(g, y, unit=1, allowed=0.06)
+
+
+def test_qlinear_matmul():
+    g = Quantized(dtype=U8)
+    x, other = integers_in(g, 3, 8), integers_in(g, 8, 6)
+    known = g.constant(g.rng.integers(0, 256, (8, 6)), U8)
+    operands = [by_one(g, 0.05, 99), by_one(g, 0.02, 130), by_one(g, 0.3, 128)]
+    y = g.QLinearMatMul(x, *operands[0], known, *operands[1], *operands[2])
+    z = g.QLinearMatMul(x, *operands[0], other, *operands[1], *operands[2])
+    assert kinds(folded(g, y, z)) == {"QuantizedLinear": 1, "QLinearMatMul": 1}
+    compared(g, y, z, unit=1, allowed=0.06)
+
+
+@pytest.mark.parametrize("dtype", [U8, S8])
+def test_integer_products(dtype):
+    """Known zero points; sums are compared exactly."""
+    g = Quantized(dtype=np.int32)
+    x, a = integers_in(g, 1, 8, 9, 7), integers_in(g, 3, 8)
+    limits = np.iinfo(dtype)
+    w = g.constant(g.rng.integers(limits.min, limits.max + 1, (4, 8, 3, 3)), dtype)
+    b = g.constant(g.rng.integers(limits.min, limits.max + 1, (8, 6)), dtype)
+    zeros = g.constant(99, U8), g.constant(7, dtype)
+    y = g.ConvInteger(x, w, *zeros, pads=[1] * 4)
+    z = g.MatMulInteger(a, b, *zeros)
+    bare = g.MatMulInteger(a, b)
+    assert kinds(folded(g, y, z, bare)) == {"QuantizedConv": 1, "QuantizedLinear": 2}
+    compared(g, y, z, bare, unit=1)
+
+
+def test_dynamic_quantization():
+    g = Quantized()
+    x = g.input(1, 8, 9, 7)
+    q, scale, zero = g.DynamicQuantizeLinear(x, outputs=3)
+    w = g.constant(g.rng.integers(-128, 128, (4, 8, 3, 3)), S8)
+    y = g.Cast(g.ConvInteger(q, w, zero), to=1)
+    y = g.Mul(y, g.Mul(scale, g.constant(0.01)))
+    rows, row_scale, row_zero = g.DynamicQuantizeLinear(g.Flatten(x, axis=2), outputs=3)
+    b = g.constant(g.rng.integers(-128, 128, (63, 6)), S8)
+    z = g.Mul(g.Cast(g.MatMulInteger(rows, b, row_zero), to=1), row_scale)
+    back = g.DequantizeLinear(q, scale, zero)
+    assert kinds(folded(g, y, z, back))["ConvInteger"] == 1
+    compared(g, y, z, back, unit=1e-4, allowed=1)
