@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..memory.array_like import array_of
-from . import arguments, quantization
-from .quantization import NAMES, OUTPUTS, Array, Output
+from . import arguments, quantization, quantized_output
+from .quantization import DTYPES, NAMES, OUTPUTS, Array
+from .quantized_output import Output
 
 _NONE = np.zeros((), np.int64)  # the zero point of outputs that have none
 
@@ -27,7 +28,7 @@ class Scales:
     x_dtype, out_dtype : object
         Types that were asked for, or None.
     activation : object
-        As `quantization.clamp` takes it.
+        As `quantized_output.clamp` takes it.
     """
 
     x_scale: Any = None
@@ -66,27 +67,27 @@ class Scales:
         """What follows the sums, for outputs of type `kind`."""
         self._refuse_useless(kind)
         if kind == "s32":
-            quantization.clamp(self.activation, channels, None, kind, _NONE)
+            quantized_output.clamp(self.activation, channels, None, kind, _NONE)
             return Output("s32")
         x = np.asarray(quantization.scale("x_scale", self.x_scale))
         w = quantization.scales("w_scale", self.w_scale, (channels,))
         if kind == "f32":
-            low, high = quantization.clamp(self.activation, channels, None, kind, _NONE)
-            multiplier = _each(quantization.multipliers(x, w, None), channels)
+            low, high = quantized_output.clamp(self.activation, channels, None, kind, _NONE)
+            multiplier = _each(quantized_output.multipliers(x, w, None), channels)
             return Output("f32", multiplier, 0, np.float32(low), np.float32(high))
         y = quantization.scale("y_scale", self.y_scale)
         zero = quantization.zero_point("y_zero_point", self.y_zero_point, kind)
-        low, high = quantization.clamp(
+        low, high = quantized_output.clamp(
             self.activation, channels, np.asarray(y), kind, np.asarray(zero)
         )
         residual_scale, residual_zero = None, 0
         if self.residual_scale is not None:
             given = quantization.scale("residual_scale", self.residual_scale)
-            residual_scale = quantization.residual_multiplier(given, y)
+            residual_scale = quantized_output.residual_multiplier(given, y)
             residual_zero = quantization.zero_point(
                 "residual_zero_point", self.residual_zero_point, kind
             )
-        multiplier = _each(quantization.multipliers(x, w, np.asarray(y)), channels)
+        multiplier = _each(quantized_output.multipliers(x, w, np.asarray(y)), channels)
         return Output(
             kind, multiplier, zero, np.float32(low), np.float32(high), residual_scale,
             residual_zero,
@@ -94,25 +95,21 @@ class Scales:
 
     def _refuse_useless(self, kind: str) -> None:
         """Refuse what would have no effect on outputs of type `kind`."""
-        plain = kind in ("s32", "f32")
-        names = ["y_scale", "residual_scale"] if plain else []
-        for name in names:
-            if getattr(self, name) is not None:
-                raise ValueError(f"{name} must be None for {_long(kind)} outputs")
-        names = ["y_zero_point"] if plain else []
+        where = f"for {DTYPES[kind]} outputs"
+        if kind in ("s32", "f32"):
+            for name in ("y_scale", "residual_scale"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} must be None {where}")
+            _refuse_zero_point("y_zero_point", self.y_zero_point, where)
         if self.residual_scale is None:
-            names.append("residual_zero_point")
-        for name in names:
-            value = getattr(self, name)
-            if value is not None and np.any(np.asarray(value) != 0):
-                without = (
-                    "without residual_scale" if name[0] == "r" else f"for {_long(kind)} outputs"
-                )
-                raise ValueError(f"{name} must be None or 0 {without}")
+            _refuse_zero_point(
+                "residual_zero_point", self.residual_zero_point, "without residual_scale"
+            )
 
 
-def _long(kind: str) -> str:
-    return next(str(dtype) for dtype, short in OUTPUTS.items() if short == kind)
+def _refuse_zero_point(name: str, value: Any, where: str) -> None:
+    if value is not None and np.any(np.asarray(value) != 0):
+        raise ValueError(f"{name} must be None or 0 {where}")
 
 
 def _each(values: Array, channels: int) -> Array:

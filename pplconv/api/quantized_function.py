@@ -10,13 +10,11 @@ from ..memory.array_like import array_of
 from ..memory.arrays import refuse_overlap
 from . import arguments, quantization
 from .argument_names import named
-from .quantization import OUTPUTS, Array
+from .quantization import DTYPES, Array
 from .quantized_description import QuantizedConv, Scales, check_conv_layout
 from .quantized_layer import refuse_residual
 from .quantized_run import QuantizedKernel
 from .settings import checked
-
-_DTYPES = {short: dtype for dtype, short in OUTPUTS.items()}
 
 
 def qconv2d(
@@ -208,7 +206,7 @@ def conv2d_integer(
 
 
 def _input_type(x: Array) -> np.dtype[Any]:
-    return _DTYPES[quantization.integer_name(x, "x")]
+    return DTYPES[quantization.integer_name(x, "x")]
 
 
 def _convolved(
@@ -233,7 +231,7 @@ def _convolved(
         )
         output = described.output
         if residual is not None and output.residual_scale is None and output.dtype != "f32":
-            refuse_residual(_DTYPES[output.dtype])
+            refuse_residual(DTYPES[output.dtype])
         if out is not None:
             refuse_overlap(out, w=w, bias=bias)
         y: Array = kernel(x, residual, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any, SupportsFloat, SupportsIndex
 
 import numpy as np
@@ -11,12 +12,11 @@ import numpy as np
 from ..planner import Plan
 from . import arguments, shapes
 from .activation import activation_text, kept_activation
-from .quantization import OUTPUTS, Array
+from .quantization import DTYPES, Array
 from .quantized_description import QuantizedConv, Scales, check_conv_layout, weight_of
 from .quantized_run import QuantizedKernel
 from .settings import checked
 
-_DTYPES = {short: dtype for dtype, short in OUTPUTS.items()}
 _SCALES = ("x_scale", "x_zero_point", "w_scale", "w_zero_point", "y_scale", "y_zero_point")
 _RESIDUAL = ("residual_scale", "residual_zero_point")
 _GEOMETRY = ("stride", "padding", "dilation", "groups")
@@ -26,13 +26,6 @@ _SETTINGS = ("algorithm", "search", "search_seconds", "max_workspace", "threads"
 def _kept(name: str, text: str) -> property:
     """One of the arguments after the checks, read-only."""
     return property(attrgetter(f"_arguments.{name}"), doc=text)
-
-
-class _Arguments:
-    """The arguments of a `QConv2d` after the checks; what a pickle of it holds."""
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
 
 
 class QConv2d:
@@ -76,7 +69,7 @@ class QConv2d:
         `y_zero_point` if it is a number of NumPy, else that of inputs.
     layout : {"NCHW", "NHWC"}, optional
         Of input, residual and output. Weights are OIHW in both.
-    algorithm, input_shape, search, search_seconds, max_workspace, threads, search_context : optional
+    algorithm, input_shape, search, search_seconds, max_workspace, threads, search_context
         As in `Conv2d`.
 
     Attributes
@@ -188,7 +181,7 @@ search_seconds, max_workspace, threads, search_context
             }
         )
         self._keep(
-            _Arguments(
+            SimpleNamespace(
                 weight=array,
                 bias=None if bias is None else _read_only(described.offset),
                 stride=stride,
@@ -196,8 +189,8 @@ search_seconds, max_workspace, threads, search_context
                 dilation=dilation,
                 groups=groups,
                 layout=check_conv_layout(layout),
-                x_dtype=_DTYPES[described.x_kind],
-                out_dtype=_DTYPES[described.output.dtype],
+                x_dtype=DTYPES[described.x_kind],
+                out_dtype=DTYPES[described.output.dtype],
                 activation=kept_activation(activation, array.shape[0]),
                 x_scale=_kept_scale(x_scale),
                 x_zero_point=described.x_zero,
@@ -215,7 +208,7 @@ search_seconds, max_workspace, threads, search_context
         if input_shape is not None:
             self.plan_for(input_shape)
 
-    def _keep(self, kept: _Arguments, described: QuantizedConv) -> None:
+    def _keep(self, kept: SimpleNamespace, described: QuantizedConv) -> None:
         """Keep the arguments, and make the kernel."""
         self._arguments = kept
         names = (*_GEOMETRY, "layout", *_SETTINGS)
@@ -312,7 +305,7 @@ search_seconds, max_workspace, threads, search_context
 
     @property
     def signal_to_noise(self) -> float | None:
-        """Of the samples that it was made with, in dB; None if `Conv2d.quantize` did not make it."""
+        """In dB, of the samples that `Conv2d.quantize` made it with; None without."""
         return self._signal_to_noise
 
     @property

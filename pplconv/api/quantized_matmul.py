@@ -10,13 +10,11 @@ import numpy as np
 
 from ..memory.array_like import array_of
 from ..memory.arrays import check_out, empty_aligned
-from . import arguments, matrices, quantization, quantized_matrices
+from . import arguments, matrices, quantization, quantized_matrices, quantized_output
 from .argument_names import named
-from .quantization import OUTPUTS, Array
+from .quantization import DTYPES, OUTPUTS, Array
 from .quantized_matrices import Shape, Side
 from .quantized_run import QuantizedMatrix
-
-_DTYPES = {short: dtype for dtype, short in OUTPUTS.items()}
 
 
 def matmul_integer(
@@ -175,9 +173,9 @@ def qmatmul(
         shapes = quantized_matrices.rows_of(product.full)
         y = quantized_matrices.side("y", kind, y_zero_point, y_scale, shapes, rows=True)
     elif y_scale is not None:
-        raise ValueError(f"y_scale must be None for {_DTYPES[kind]} outputs")
+        raise ValueError(f"y_scale must be None for {DTYPES[kind]} outputs")
     elif y_zero_point is not None and np.any(np.asarray(y_zero_point) != 0):
-        raise ValueError(f"y_zero_point must be None or 0 for {_DTYPES[kind]} outputs")
+        raise ValueError(f"y_zero_point must be None or 0 for {DTYPES[kind]} outputs")
     return product.finished(bias, kind, y, activation, threads, out)
 
 
@@ -255,13 +253,13 @@ class _Product:
             multiplier = self._multiplier(kind, y)
         y_scale = None if y is None else y.scale
         zeros = np.zeros((), np.int64) if y is None else y.zeros
-        low, high = quantization.clamp(activation, columns, y_scale, kind, zeros)
+        low, high = quantized_output.clamp(activation, columns, y_scale, kind, zeros)
         quantized_matrices.check_sums(self.a_kind, self.a_side.zeros, self.b, offset)
         threads = arguments.check_threads(threads)
         if out is None:
-            result = empty_aligned(self.shape, _DTYPES[kind])
+            result = empty_aligned(self.shape, DTYPES[kind])
         else:
-            check_out(out, self.shape, _DTYPES[kind], a=self.given[0], b=self.given[1], bias=bias)
+            check_out(out, self.shape, DTYPES[kind], a=self.given[0], b=self.given[1], bias=bias)
             result = out
         stored = result.reshape(self.full)
         if self.a_side.single and (y is None or y.single) and stored.size and self.a.size:
@@ -302,7 +300,7 @@ class _Product:
             return None
         assert self.a_side.scale is not None and self.b_side.scale is not None
         y_scale = None if y is None else y.scale
-        return quantization.multipliers(self.a_side.scale, self.b_side.scale, y_scale)
+        return quantized_output.multipliers(self.a_side.scale, self.b_side.scale, y_scale)
 
     def _run(
         self, y: Array, threads: int | None, settings: dict[str, Any], multiplier: Array | None

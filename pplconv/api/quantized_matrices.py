@@ -8,7 +8,6 @@ there by the same contract.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -142,7 +141,7 @@ def requantized(
     zeros : ndarray of int64
         Zero points of outputs.
     bounds : (ndarray of float32, ndarray of float32)
-        Of the clamp, as `quantization.clamp` gives them.
+        Of the clamp, as `quantized_output.clamp` gives them.
     kind : {"u8", "s8", "f32"}
         Type of outputs.
     """

@@ -1,5 +1,7 @@
 """Quantized kernels by NumPy: stands in for the compiled loops."""
 
+# mypy: disable-error-code="no-any-return"
+
 from __future__ import annotations
 
 from typing import Any
@@ -9,15 +11,13 @@ import numpy as np
 from .. import planner
 from ..memory.array_like import array_of
 from . import arguments
-from .quantization import OUTPUTS, Array
-
-_DTYPES = {short: dtype for dtype, short in OUTPUTS.items()}
+from .quantization import DTYPES, Array
 
 
 def _typed(value: Any, name: str, kind: str) -> Array:
     array = array_of(value, name)
-    if array.dtype != _DTYPES[kind]:
-        raise TypeError(f"{name} must be {_DTYPES[kind]}, got {array.dtype}")
+    if array.dtype != DTYPES[kind]:
+        raise TypeError(f"{name} must be {DTYPES[kind]}, got {array.dtype}")
     return array
 
 
@@ -41,7 +41,7 @@ class _Kernel:
         y = np.minimum(np.maximum(y, s["low"]), s["high"])
         if s["out_dtype"] == "f32":
             return y
-        return (np.rint(y).astype(np.int32) + s["y_zero"]).astype(_DTYPES[s["out_dtype"]])
+        return (np.rint(y).astype(np.int32) + s["y_zero"]).astype(DTYPES[s["out_dtype"]])
 
     def _stored(self, y: Array, out: Any, *operands: Any) -> Array:
         if out is None:
@@ -72,9 +72,11 @@ class QuantizedKernel(_Kernel):
         )
 
     def plan_for(self, shape: tuple[int, ...]) -> Any:
+        """As the compiled one."""
         return planner.make_plan(self._problem(shape), epilogue="none", algorithm="auto")[0]
 
     def __call__(self, x: Any, residual: Any = None, out: Any = None) -> Array:
+        """As the compiled one."""
         s = self.settings
         x = _typed(x, "input", s["x_dtype"])
         if x.ndim not in (3, 4):
@@ -110,6 +112,7 @@ class QuantizedMatrix(_Kernel):
     """One quantized product with a matrix."""
 
     def __call__(self, x: Any, residual: Any = None, out: Any = None) -> Array:
+        """As the compiled one."""
         s = self.settings
         x = _typed(x, "input", s["x_dtype"])
         sums = (x.astype(np.float64) - s["x_zero"]) @ s["weight"].astype(np.float64)

@@ -11,13 +11,15 @@ Array = np.ndarray[Any, Any]
 
 # Bins on each side of zero. The range of eight bits has 255 steps, each of 32 bins and more.
 _BINS = 8192
+# Power of two within which all numbers may as well be zero.
+_LEAST = -500
 
 
 class Histogram:
     """Counts of numbers in bins of one width, with zero where two of them meet.
 
-    Bins reach as far as the power of two that holds the largest magnitude so far; where a larger one
-    comes, each two become one. So counts do not depend on the order in which numbers come.
+    Bins reach as far as the power of two that holds the largest magnitude so far; where a larger
+    one comes, each two become one. So counts do not depend on the order in which numbers come.
     """
 
     def __init__(self) -> None:
@@ -31,7 +33,7 @@ class Histogram:
         return 0.0 if self._exponent is None else math.ldexp(1.0, self._exponent)
 
     def add(self, numbers: Array) -> None:
-        """Count finite numbers."""
+        """Count numbers that float32 holds."""
         if not numbers.size:
             return
         exact = numbers.astype(np.float64, copy=False).reshape(-1)
@@ -39,7 +41,7 @@ class Histogram:
         self.low, self.high = min(self.low, low), max(self.high, high)
         largest = max(-low, high)
         # The power of two beyond the largest: what lies at the end of a bin counts in the next.
-        self._widen(math.frexp(largest)[1] if largest else -1000)
+        self._widen(max(math.frexp(largest)[1], _LEAST) if largest else _LEAST)
         places = np.floor(exact * (_BINS / self.reach)).astype(np.int64) + _BINS
         self._counts += np.bincount(places, minlength=2 * _BINS)
 

@@ -13,6 +13,8 @@ from .ranges import range_of
 
 Array = np.ndarray[Any, Any]
 
+RANGED = (np.dtype(np.uint8), np.dtype(np.int8))
+
 
 def quantize(
     x: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = None, dtype: Any = None
@@ -58,22 +60,21 @@ def quantize(
     >>> pplconv.quant.quantize([-1.0, 0.25, 0.75, 100.0], 0.5, 10)
     array([  8,  10,  12, 210], dtype=uint8)
     """
-    numbers = real("x", x).astype(np.float32)
+    with np.errstate(over="ignore", under="ignore"):
+        numbers = real("x", x).astype(np.float32)
     if np.isnan(numbers).any():
         raise ValueError("x must not be NaN")
-    kind = getattr(zero_point, "dtype", None) if dtype is None else np.dtype(dtype)
-    found = np.dtype(kind) if kind is not None and np.dtype(kind) in RANGED else np.dtype(np.uint8)
-    low, high = range_of(found if dtype is None else np.dtype(dtype))
+    if dtype is None:
+        own = getattr(zero_point, "dtype", None)
+        dtype = own if own in RANGED else np.uint8
+    low, high = range_of(dtype)
     scales, zeros = _spread("x", numbers.shape, scale, zero_point, axis)
     if zeros.size and not (low <= zeros.min() and zeros.max() <= high):
-        raise ValueError(f"zero_point must be {low} to {high}, as {found} holds")
+        raise ValueError(f"zero_point must be {low} to {high}, as {np.dtype(dtype)} holds")
     with np.errstate(over="ignore", under="ignore"):
         # Beyond these bounds any zero point leaves a number that saturates.
         rounded = np.rint(np.clip(numbers / scales, np.float32(-1024), np.float32(1024)))
-    return np.clip(rounded.astype(np.int32) + zeros, low, high).astype(found)
-
-
-RANGED = (np.dtype(np.uint8), np.dtype(np.int8))
+    return np.clip(rounded.astype(np.int32) + zeros, low, high).astype(dtype)
 
 
 def dequantize(q: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = None) -> Array:

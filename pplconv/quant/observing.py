@@ -13,6 +13,7 @@ from .ranges import range_of, scale_of
 
 METHODS = ("minmax", "percentile", "mse")
 
+_LARGEST = float(np.finfo(np.float32).max)
 # Ends of a range that are tried for the least error, as parts of the whole range.
 _PARTS = np.linspace(0.1, 1.0, 91)
 
@@ -63,8 +64,9 @@ class Observer:
         if not numbers.size:
             return
         low, high = float(numbers.min()), float(numbers.max())
-        if not (np.isfinite(low) and np.isfinite(high)):
-            raise ValueError("x must be finite, got NaN or an infinity")
+        # NaN is in both, and compares false.
+        if not (low >= -_LARGEST and high <= _LARGEST):
+            raise ValueError("x must be finite in float32, got NaN or an infinity")
         self._low, self._high = min(self._low, low), max(self._high, high)
         self._seen = True
         if self._counts is not None:
@@ -107,8 +109,9 @@ class Observer:
     def _error(self, ends: tuple[float, float], middles: Array, weights: Array) -> float:
         """Squared error of all numbers if integers cover a range."""
         first, last = range_of(self.dtype)
-        scale, zero = scale_of(*map(np.asarray, ends), self.dtype, symmetric=self.symmetric)
-        step, zero = float(scale), int(zero)
+        low, high = map(np.asarray, ends)
+        scale, zero_point = scale_of(low, high, self.dtype, symmetric=self.symmetric)
+        step, zero = float(scale), int(zero_point)
         q = np.clip(np.rint(middles / step), first - zero, last - zero)
         return float((np.square(q * step - middles) * weights).sum())
 

@@ -73,5 +73,5 @@ def quantize_weights(
     if symmetric:
         # Division may round up the last digit of the largest magnitude.
         middle = int(np.asarray(zero).reshape(-1)[0])
-        q = np.clip(q, middle - 127, middle + 127)
+        q = np.maximum(q, middle - 127)
     return (q, scale, zero) if per_channel else (q, scale[()], zero[()])
