@@ -1,0 +1,205 @@
+"""Which values of a network are quantized, so that most of its work is done with integers.
+
+Convolutions and products with known weights read quantized values. What reads only one such value
+behind them is computed in their store: Relu, Clip, and a sum whose other operand is quantized too.
+Values that only move share a scale with what they are moved from, so that nothing is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import onnx_ir as ir
+
+from .values import FLOATS, attribute_int, attribute_string, constant, is_constant, scalar
+
+__all__ = ["Choice", "choose"]
+
+MOVES = frozenset({
+    "Concat", "Flatten", "Identity", "MaxPool", "Pad", "Reshape", "Resize", "Slice", "Squeeze",
+    "Transpose", "Unsqueeze",
+})  # fmt: skip
+
+
+class Choice:
+    """What is to be quantized.
+
+    Attributes
+    ----------
+    products : dict
+        Nodes that multiply integers, in their order, each with the axis of its weights that output
+        channels lie on.
+    values : dict
+        Values that are quantized, each with the first of those that it shares a scale with.
+    """
+
+    def __init__(self) -> None:
+        self.products: dict[ir.Node, int] = {}
+        self.values: dict[ir.Value, ir.Value] = {}
+
+    def add(self, value: ir.Value) -> bool:
+        """Take a value among those that are quantized; whether it is new there."""
+        if value in self.values:
+            return False
+        self.values[value] = value
+        return True
+
+    def first(self, value: ir.Value) -> ir.Value:
+        """Give the value whose scale a value has."""
+        while self.values[value] is not value:
+            value = self.values[value]
+        return value
+
+    def join(self, one: ir.Value, other: ir.Value) -> bool:
+        """Have two values share a scale; whether they did not."""
+        a, b = self.first(one), self.first(other)
+        self.values[b] = a
+        return a is not b
+
+    def reads_integers(self, node: ir.Node, value: ir.Value) -> bool:
+        """Whether a reader of a quantized value reads what is quantized.
+
+        What is computed in float32 for others stays there for readers that compute in float32.
+        """
+        if node in self.products or not _is_stored(value, self):
+            return node in self.products or node.op_type in MOVES or _is_sum(node, self)
+        return True
+
+
+def choose(graph: ir.Graph, keep: Collection[str] = ()) -> Choice:
+    """Choose the values that are quantized.
+
+    Parameters
+    ----------
+    graph : ir.Graph
+        A prepared graph.
+    keep : collection of str
+        Names of nodes, or of their outputs, that go on computing float32.
+
+    Returns
+    -------
+    Choice
+    """
+    choice = Choice()
+    for node in graph:
+        axis = None if {node.name, node.outputs[0].name} & set(keep) else _channel_axis(node)
+        if axis is not None:
+            choice.products[node] = axis
+    for node in choice.products:
+        x = node.inputs[0]
+        assert x is not None
+        choice.add(x)
+    while any([_extended(value, choice) for value in list(choice.values)]):
+        pass
+    return choice
+
+
+def _channel_axis(node: ir.Node) -> int | None:
+    """Axis of the output channels of weights; None if it is no product that can be quantized."""
+    if node.domain or node.op_type not in ("Conv", "Gemm", "MatMul"):
+        return None
+    x, w = node.inputs[:2]
+    array = constant(w)
+    if x is None or array is None or is_constant(x) or x.dtype != ir.DataType.FLOAT:
+        return None
+    bias = node.inputs[2] if len(node.inputs) > 2 else None
+    if (bias is not None and not is_constant(bias)) or not array.size:
+        return None
+    if node.op_type == "Conv":
+        return 0 if array.ndim == 4 else None
+    if array.ndim != 2:
+        return None
+    if node.op_type == "MatMul":
+        return 1
+    if attribute_int(node, "transA", 0) or node.attributes.get_float("alpha", 1.0) != 1:
+        return None
+    return 0 if attribute_int(node, "transB", 0) else 1
+
+
+def _extended(value: ir.Value, choice: Choice) -> bool:
+    """Quantize what a quantized value is made of, where that saves a conversion."""
+    node = value.producer()
+    if node is None:
+        return False
+    if _moves(node):
+        sources = [v for v in node.inputs[: None if node.op_type == "Concat" else 1] if v]
+        new = [choice.add(source) for source in sources]
+        return any([*new, *(choice.join(source, value) for source in sources)])
+    summed = _clamped(node)
+    if summed is None or summed.op_type != "Add":
+        return False
+    product, other = _residual(summed, choice)
+    return product is not None and other is not None and choice.add(other)
+
+
+def _moves(node: ir.Node) -> bool:
+    """Whether a node moves elements, or chooses among them, and adds none but zeros."""
+    if node.domain or node.op_type not in MOVES or node.inputs[0] is None:
+        return False
+    if node.inputs[0].dtype not in FLOATS:
+        return False
+    if node.op_type == "Resize":
+        crops = attribute_string(node, "coordinate_transformation_mode", "half_pixel")
+        nearest = attribute_string(node, "mode", "nearest") == "nearest"
+        return nearest and crops != "tf_crop_and_resize"
+    if node.op_type == "Pad":
+        value = node.inputs[2] if len(node.inputs) > 2 else None
+        filled = attribute_string(node, "mode", "constant") == "constant"
+        return not filled or value is None or scalar(value) == 0
+    operands = node.inputs if node.op_type == "Concat" else node.inputs[:1]
+    others = node.outputs[1:]
+    return not any(map(is_constant, operands)) and not any(value.uses() for value in others)
+
+
+def _clamped(node: ir.Node) -> ir.Node | None:
+    """The node before a Relu or Clip that alone reads it; any other node is its own."""
+    if node.op_type not in ("Relu", "Clip") or node.inputs[0] is None:
+        return node
+    inner = node.inputs[0]
+    return inner.producer() if _is_single(inner) else None
+
+
+def _is_single(value: ir.Value) -> bool:
+    return len(value.uses()) == 1 and not value.is_graph_output()
+
+
+def _residual(node: ir.Node, choice: Choice) -> tuple[ir.Node | None, ir.Value | None]:
+    """Give the product that a sum is stored with, and the operand that is its residual."""
+    a, b = node.inputs[:2]
+    if a is None or b is None or a is b or is_constant(a) or is_constant(b):
+        return None, None
+    found = [
+        (value.producer(), other)
+        for value, other in ((a, b), (b, a))
+        if _is_single(value) and value.producer() in choice.products
+    ]
+    if not found:
+        return None, None
+    if len(found) == 2:
+        # The later one stores the sum, the other is there by then.
+        order = list(choice.products)
+        found.sort(key=lambda pair: order.index(pair[0]) if pair[0] else 0)
+    return found[-1]
+
+
+def _stored_with(value: ir.Value, choice: Choice) -> Iterator[ir.Node]:
+    """Give the product that stores a quantized value, if one does."""
+    node = value.producer()
+    inner = None if node is None else _clamped(node)
+    if inner is None:
+        return
+    if inner.op_type == "Add":
+        product, other = _residual(inner, choice)
+        if product is not None and other in choice.values:
+            yield product
+    elif inner in choice.products:
+        yield inner
+
+
+def _is_stored(value: ir.Value, choice: Choice) -> bool:
+    return any(_stored_with(value, choice))
+
+
+def _is_sum(node: ir.Node, choice: Choice) -> bool:
+    """Whether a node is a sum that a product stores."""
+    return node.op_type == "Add" and _residual(node, choice)[0] is not None

@@ -1,0 +1,207 @@
+"""Networks of float32 that are quantized by samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+
+import pplconv
+from graphs import Graph
+from pplconv.network.session import InferenceSession
+from pplconv.quant import quantize_model, signal_to_noise
+from running import by_onnxruntime
+
+pytestmark = pytest.mark.unemulated("onnxruntime crashes there, and no machine changes graphs")
+
+LEAST_DB = 22.0
+
+
+def network(free: bool = False) -> tuple[Graph, str]:
+    """Convolutions of all kinds, residuals, pools, a join, and a product."""
+    g = Graph(3)
+    x = g.input(1, 3, 16, 12, free=free)
+    a = g.Relu(g.conv(x, 16, (3, 3, 3), pads=[1] * 4, strides=[2, 2]))
+    b = g.Relu(g.conv(a, 16, (1, 3, 3), pads=[1] * 4, group=16))
+    b = g.conv(b, 16, (16, 1, 1))
+    c = g.Relu(g.Add(b, a))
+    d = g.MaxPool(c, kernel_shape=[2, 2], strides=[2, 2])
+    e = g.HardSwish(g.conv(d, 8, (16, 3, 3), pads=[1] * 4))
+    f = g.Concat(d, e, axis=1)
+    h = g.Clip(g.conv(f, 24, (24, 1, 1)), g.constant(0), g.constant(6))
+    h = g.Flatten(g.GlobalAveragePool(h))
+    return g, g.Gemm(h, g.random(10, 24), g.random(10), transB=1)
+
+
+def samples(g: Graph, count: int = 4) -> list[dict[str, np.ndarray]]:
+    rng = np.random.default_rng(8)
+    return [
+        {name: rng.standard_normal(x.shape).astype(x.dtype) for name, x in g.feed.items()}
+        for _ in range(count)
+    ]
+
+
+def kinds(session: InferenceSession, feed) -> list[str]:
+    return [step.kind for step in session.plan_for(feed).steps]
+
+
+def counted(model: onnx.ModelProto, operator: str) -> int:
+    return sum(node.op_type == operator for node in model.graph.node)
+
+
+@pytest.mark.parametrize("method", ["minmax", "percentile", "mse"])
+def test_network(method):
+    g, y = network()
+    model = quantize_model(g.model(y), samples(g), method=method)
+    onnx.checker.check_model(model)
+    assert [i.name for i in model.graph.input] == [i.name for i in g.model(y).graph.input]
+    assert [o.name for o in model.graph.output] == [y]
+    session = InferenceSession(model, threads=1)
+    (got,) = session.run(None, g.feed)
+    (exact,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
+    assert signal_to_noise(exact, got) > LEAST_DB
+    (other,) = by_onnxruntime(model, g.feed)
+    assert signal_to_noise(other, got) > 35
+    found = kinds(session, g.feed)
+    assert found.count("QuantizedConv") == 5 and found.count("QuantizedLinear") == 1
+    assert not {"Conv", "Relu", "Clip", "Add", "Gemm"} & set(found)
+    # The sum of the shortcut is in a store, the pool and the join move integers.
+    plan = session.plan_for(g.feed)
+    assert sum("residual" in step.detail for step in plan.steps) == 1
+    assert {s.detail.split()[2] for s in plan.steps if s.kind == "MaxPool"} == {"uint8,"}
+    # Down to numbers only for HardSwish; up again behind it, and at the input.
+    assert found.count("Quantize") == 3 and found.count("Dequantize") == 0
+
+
+def test_weights_and_values():
+    g, y = network()
+    model = quantize_model(g.model(y), samples(g))
+    arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type not in ("QuantizeLinear", "DequantizeLinear"):
+            continue
+        scale, zero = (arrays[name] for name in node.input[1:3])
+        assert scale.dtype == np.float32 and (scale > 0).all()
+        if node.input[0] in arrays:
+            weights = arrays[node.input[0]]
+            assert not zero.any() and scale.ndim == 1
+            if weights.dtype == np.int8:
+                assert weights.min() >= -127
+                largest = np.abs(weights.astype(int)).reshape(len(weights), -1).max(1)
+                assert (largest == 127).all()
+            else:
+                assert weights.dtype == np.int32
+        else:
+            assert zero.dtype == np.uint8 and scale.ndim == 0
+    # Nothing of float32 is left but scales.
+    assert all(a.dtype != np.float32 or a.ndim < 2 for a in arrays.values())
+
+
+def test_all_integers_are_used():
+    """The range of an input is that of the samples, with zero in it."""
+    g = Graph()
+    x = g.input(1, 4, 5, 5)
+    y = g.conv(x, 4, (4, 1, 1))
+    low, high = (np.full((1, 4, 5, 5), n, np.float32) for n in (1.5, 4.0))
+    model = quantize_model(g.model(y), [low, high])
+    arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    (node,) = (n for n in model.graph.node if n.op_type == "QuantizeLinear")
+    assert arrays[node.input[1]] == np.float32(4 / 255) and arrays[node.input[2]] == 0
+
+
+def test_open_sizes():
+    g, y = network(free=True)
+    model = quantize_model(g.model(y), samples(g))
+    session, exact = InferenceSession(model), InferenceSession(g.model(y))
+    for shape in ((1, 3, 16, 12), (2, 3, 20, 18)):
+        x = {"x1": g.rng.standard_normal(shape).astype(np.float32)}
+        assert signal_to_noise(exact.run(None, x)[0], session.run(None, x)[0]) > LEAST_DB
+
+
+@pytest.mark.parametrize("by", ["name", "output"])
+def test_what_is_kept(by):
+    g, y = network()
+    model = g.model(y)
+    first = next(node for node in model.graph.node if node.op_type == "Conv")
+    first.name = "the first"
+    kept = "the first" if by == "name" else first.output[0]
+    quantized = quantize_model(model, samples(g), keep=[kept])
+    found = kinds(InferenceSession(quantized, threads=1), g.feed)
+    assert found.count("Conv") == 1 and found.count("QuantizedConv") == 4
+
+
+def test_channels_without_weights_and_a_bias_that_is_shared():
+    g = Graph()
+    w = g.rng.standard_normal((4, 8, 1, 1))
+    w[1], w[2] = 0, 1e-38
+    weights, bias = g.constant(w), g.constant([0.3, 0.7, -0.4, 0])
+    x = g.input(1, 8, 6, 6)
+    y, z = g.Conv(x, weights, bias), g.Conv(g.Relu(x), weights, bias)
+    model = quantize_model(g.model(y, z), samples(g))
+    session = InferenceSession(model, threads=1)
+    got = session.run(None, g.feed)
+    assert kinds(session, g.feed).count("QuantizedConv") == 2
+    for result, exact in zip(got, InferenceSession(g.model(y, z)).run(None, g.feed), strict=True):
+        np.testing.assert_allclose(result[:, 1:3], exact[:, 1:3], rtol=1e-5)
+        assert signal_to_noise(exact, result) > LEAST_DB
+
+
+def test_two_branches_that_are_added():
+    g = Graph()
+    x = g.input(1, 8, 6, 6)
+    y = g.Relu(g.Add(g.conv(x, 8, (8, 3, 3), pads=[1] * 4), g.conv(x, 8, (8, 1, 1))))
+    z = g.conv(y, 4, (8, 1, 1))
+    session = InferenceSession(quantize_model(g.model(z), samples(g)), threads=1)
+    got = session.run(None, g.feed)
+    assert kinds(session, g.feed) == ["Quantize", *["QuantizedConv"] * 3]
+    assert signal_to_noise(InferenceSession(g.model(z)).run(None, g.feed)[0], got[0]) > LEAST_DB
+
+
+def test_operators_that_read_numbers_get_them():
+    g = Graph()
+    y = g.Sigmoid(g.input(1, 8, 6, 6))
+    z = g.Tanh(y)
+    model = quantize_model(g.model(g.conv(y, 4, (8, 1, 1)), z), samples(g))
+    (tanh,) = (node for node in model.graph.node if node.op_type == "Tanh")
+    assert tanh.input[0] == y
+
+
+def test_several_inputs():
+    g = Graph()
+    x, other = g.input(1, 8, 6, 6), g.input(1, 8, 6, 6)
+    y = g.conv(g.Mul(x, other), 4, (8, 1, 1))
+    quantize_model(g.model(y), samples(g))
+    with pytest.raises(TypeError, match="samples must be mappings"):
+        quantize_model(g.model(y), [g.feed[x]])
+
+
+def test_a_network_without_products():
+    g = Graph()
+    y = g.Relu(g.input(1, 4))
+    assert counted(quantize_model(g.model(y), samples(g)), "QuantizeLinear") == 0
+
+
+def test_it_is_public():
+    assert pplconv.quant.quantize_model is quantize_model
+    with pytest.raises(AttributeError, match="no attribute 'quantise'"):
+        _ = pplconv.quant.quantise
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"samples": []}, ValueError, "samples must be given, got none"),
+        ({"method": "median"}, ValueError, "method must be"),
+        ({"percentile": 3, "method": "percentile"}, ValueError, "percentile must be"),
+        ({"keep": "conv"}, TypeError, "keep must be"),
+        ({"keep": ["nothing"]}, ValueError, "keep names 'nothing'"),
+        ({"samples": [{"x1": np.full((1, 3, 16, 12), np.nan, np.float32)}]}, ValueError,
+         "the value 'x1'.*finite"),
+        ({"samples": [{"x1": np.zeros((1, 4, 16, 12), np.float32)}]}, ValueError, "feed: input"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(options, error, said):
+    g, y = network()
+    with pytest.raises(error, match=said):
+        quantize_model(g.model(y), **{"samples": samples(g, 1), **options})
