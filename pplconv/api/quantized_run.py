@@ -95,7 +95,7 @@ class QuantizedKernel(_Kernel):
         seen = seen.reshape(n, p.groups, c // p.groups, oh, ow, kh, kw)
         w = s["weight"].reshape(p.groups, -1, *s["weight"].shape[1:]).astype(np.float64)
         sums = np.einsum("ngcyxhw,gochw->ngoyx", seen, w, optimize=True)
-        sums = sums.reshape(n, -1, oh, ow).astype(np.int64)
+        sums = sums.reshape(n, p.oc, oh, ow).astype(np.int64)
         if last:
             sums = sums.transpose(0, 2, 3, 1)
         shape = sums.shape if x.ndim == 4 else sums.shape[1:]
