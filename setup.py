@@ -186,6 +186,7 @@ setup(
         extension("api.linear"),
         extension("api.matmul"),
         extension("api.function"),
+        extension("api.quantized_run"),
         extension("api.blocked"),
     ],
     cmdclass={"build_ext": BuildExt},
