@@ -270,6 +270,10 @@ NARROW_TILES = {
     ("portable", "s8"): {2: 4, 4: 4},
     ("portable", "s16"): {2: 4, 4: 4},
     ("portable", "bf16"): {2: 4, 4: 4},
+    # A tile register has 16 rows and, of sums, 16 columns: two by two of them, and A and B.
+    ("amx", "u8t"): {1: 32, 2: 32},
+    ("amx", "s8t"): {1: 32, 2: 32},
+    ("amx", "bf16t"): {1: 32, 2: 32},
 }
 
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
@@ -329,7 +333,12 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pack_channels": {},
     "pack_weights": {},
     "requantize": {},
+    # One for all types: it moves none.
+    "release_tiles": {"u8": ("amx",)},
 }
+
+# Those of them that are assembly.
+NARROW_ASSEMBLY = ("release_tiles",)
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
 # below, in C for `EVERY_LEVEL`: half precision does not carry the transforms' sums. A kernel's MR
@@ -425,7 +434,9 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     for op, types in NARROW_OPERATIONS.items():
-        rows += [Kernel(op, dtype, isa) for dtype, isas in types.items() for isa in isas]
+        source = "generator" if op in NARROW_ASSEMBLY else "template"
+        for dtype, isas in types.items():
+            rows += [Kernel(op, dtype, isa, source=source) for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)
