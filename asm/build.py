@@ -50,6 +50,8 @@ MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 # Where the generators of a machine lie.
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
+# Products whose GEMM kernels have a generator of their own.
+GENERATORS = dict.fromkeys(("u8t", "s8t", "bf16t"), "gemm_tiles")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
 # C types of elements as they lie in memory; of bfloat16 its bits.
@@ -163,7 +165,8 @@ def generate(
     for kernel in rows:
         isa = ISAS[kernel.isa]
         if kernel.source == "generator":
-            module = importlib.import_module(f"asm.{FOLDERS[str(isa.machine)]}.{kernel.op}")
+            name = GENERATORS.get(kernel.dtype, kernel.op)
+            module = importlib.import_module(f"asm.{FOLDERS[str(isa.machine)]}.{name}")
             path = directory / f"{kernel.symbol}.s"
             text = module.generate(kernel)
             apple = system == "darwin" and machine == "aarch64"

@@ -288,6 +288,10 @@ NARROW_TILES = {
     ("avx512", "s16"): {1: 28, 2: 14, 3: 9, 4: 6},
     ("avx512vnni", "u8"): {1: 28, 2: 14, 3: 9, 4: 6},
     ("avx512bf16", "bf16"): {1: 28, 2: 14, 3: 9, 4: 6},
+    # A tile register has 16 rows and, of sums, 16 columns: two by two of them, and A and B.
+    ("amx", "u8t"): {1: 32, 2: 32},
+    ("amx", "s8t"): {1: 32, 2: 32},
+    ("amx", "bf16t"): {1: 32, 2: 32},
 }
 
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
@@ -349,7 +353,12 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
+    # One for all types: it moves none.
+    "release_tiles": {"u8": ("amx",)},
 }
+
+# Those of them that are assembly.
+NARROW_ASSEMBLY = ("release_tiles",)
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
 # below, in C for `EVERY_LEVEL`: half precision does not carry the transforms' sums. A kernel's MR
@@ -446,7 +455,9 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     for op, types in NARROW_OPERATIONS.items():
-        rows += [Kernel(op, dtype, isa) for dtype, isas in types.items() for isa in isas]
+        source = "generator" if op in NARROW_ASSEMBLY else "template"
+        for dtype, isas in types.items():
+            rows += [Kernel(op, dtype, isa, source=source) for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

@@ -14,7 +14,7 @@ import sys
 __all__ = ["INSTRUCTION_SETS", "LADDERS", "canonical", "here", "ladder", "of_process", "owner"]
 
 LADDERS = {
-    "x86_64": ("portable", "avx2", "avx512"),
+    "x86_64": ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx"),
     "aarch64": ("portable", "neon", "fp16"),
     "armv7l": ("portable", "neon32", "half32"),
 }

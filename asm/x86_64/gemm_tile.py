@@ -28,10 +28,11 @@ class Tile:
     uses rax, rcx, rdx and rsi as it likes.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, first: int = 0, w: Writer | None = None) -> None:
         self.kernel = kernel
+        self.first = first  # row of C that the tile begins with
         self.v = Vector(kernel.dtype, kernel.isa)
-        self.w = Writer()
+        self.w = w or Writer()
         self.mr = kernel.mr
         self.nv = kernel.vectors
         registers = ISAS[kernel.isa].vector_registers
@@ -121,8 +122,11 @@ class Tile:
         """Run `action(m, j, address, tail)` over the tile: whole rows, else masked ones."""
         w, name = self.w, f"{action.__name__}"
         w(f"mov rax, {self.field(matrix)}")
-        if self.mr > 1:
+        if self.mr > 1 or self.first:
             w(f"mov rdx, {self.field(f'{matrix}_rs')}")
+        if self.first:
+            w(f"imul rcx, rdx, {self.first}")
+            w("add rax, rcx")
         if self.nv > 1:
             w(f"mov rsi, {self.field(f'{matrix}_vs')}")
         if self.nv > 3:
@@ -228,7 +232,7 @@ class Tile:
         w(f"mov rax, {self.field('bias')}")
         for m in range(self.mr):
             t = v.reg(spare[m % len(spare)])
-            w(f"{v.broadcast} {t}, [rax + {m * v.size}]")
+            w(f"{v.broadcast} {t}, [rax + {(self.first + m) * v.size}]")
             for j in range(self.nv):
                 w(f"vadd{v.suffix} {self.acc(m, j)}, {self.acc(m, j)}, {t}")
         w.label("no_bias_row")

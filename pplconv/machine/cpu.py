@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .amx import Permit, has_tiles, never
 from .arm_cores import IMPLEMENTERS
 from .files import read_text, to_int, under
 
@@ -61,7 +62,7 @@ def leaf(cpuid: Cpuid, number: int, sub: int = 0) -> Registers:
     return cpuid(number, sub) or (0, 0, 0, 0)
 
 
-def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
+def identify(cpuid: Cpuid, xgetbv: Xgetbv, permit: Permit = never) -> Cpu:
     """Decode CPUID and XCR0.
 
     Parameters
@@ -71,6 +72,8 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
     xgetbv : callable
         ``xgetbv(0)`` gives XCR0 or None; called only where the system has enabled XSAVE, for
         the instruction faults otherwise.
+    permit : callable, optional
+        ``permit()`` asks the system for tile registers; called only where all else is there.
 
     Returns
     -------
@@ -84,7 +87,10 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
     features7 = leaf(cpuid, 7)[1]
     xcr0 = (xgetbv(0) or 0) if features1 & _OSXSAVE else 0
     family, model = _family_model(version)
-    return Cpu(vendor, _brand(cpuid), family, model, _isas(features1, features7, xcr0))
+    isas = _isas(features1, features7, xcr0)
+    if isas[-1] == "avx512" and has_tiles(cpuid, xcr0) and permit():
+        isas += ("amx",)
+    return Cpu(vendor, _brand(cpuid), family, model, isas)
 
 
 def from_cpuinfo(root: str) -> Cpu:

@@ -34,7 +34,7 @@ cdef pplconv_kernel find_release(str product, str isa):
     """The kernel that gives tile registers back, for products that use them; NULL for others."""
     if not product.endswith("t"):
         return NULL
-    return find("release_tiles", product, isa)
+    return find("release_tiles", "u8", isa)
 
 
 cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
