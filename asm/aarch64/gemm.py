@@ -34,8 +34,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from asm.aarch64.emit import frame
+from asm.aarch64.gemm_matrix import MatrixSteps
 from asm.aarch64.gemm_steps import OFFSETS, Steps
 from asm.aarch64.half_chains import CHAIN, HalfChains
+from asm.aarch64.products import BY_MATRIX
 from asm.contract import FLAGS, GEMM
 from asm.registry import Kernel
 
@@ -162,7 +164,8 @@ class _Gemm(Steps):
     def strides(self) -> None:
         """Load what stays the same for the whole sum, and choose how A and B are read."""
         w, v = self.w, self.v
-        w(f"ldr x14, {self.field('k')}")
+        self.permutation_of_b()
+        self.depth()
         w(f"ldr x3, {self.field('b_ks')}")
         w(f"ldr x6, {self.field('b_ahead')}")
         w(f"ldr x16, {self.field('n')}")
@@ -184,10 +187,18 @@ class _Gemm(Steps):
             w(f"cmp {x}, x17")
             w(f"csel {x}, {x}, x17, le")
         w(f"ldr x8, {self.field('a_rs')}")
-        w(f"cmp x8, #{v.size}")
+        w(f"cmp x8, #{self.group_bytes}")
         w("cset x8, ne")
         w(f"orr x15, x15, x8, lsl #{_NEAR_K}")
         w.label("strides_known")
+
+    def depth(self) -> None:
+        """x14: groups of k in a segment."""
+        w = self.w
+        w(f"ldr x14, {self.field('k')}")
+        if (kr := self.kernel.kr) > 1:
+            w(f"add x14, x14, #{kr - 1}")
+            w(f"lsr x14, x14, #{kr.bit_length() - 1}")
 
     def sum(self) -> None:
         """Run over the segments; without any, A and B are the only one."""
@@ -310,6 +321,16 @@ class _Gemm(Steps):
         w("b.ne .Lrows_one")
 
 
+class _MatrixGemm(MatrixSteps, _Gemm):
+    """Emits one kernel that multiplies matrices."""
+
+    def sum(self) -> None:
+        """Run over the segments, then put the rows of C together."""
+        super().sum()
+        self.exchange()
+
+
 def generate(kernel: Kernel) -> str:
     """Assembly text of the GEMM microkernel that `kernel` describes."""
-    return _Gemm(kernel).generate()
+    made = _MatrixGemm if kernel.dtype in BY_MATRIX else _Gemm
+    return made(kernel).generate()
