@@ -188,7 +188,19 @@ class MatrixSteps(Steps):
         if 2 * pair + 1 < self.mr:
             self.w(f"ld1 {{v{register}.d}}[1], [{self.rows[2 * pair + 1]}], #{_GROUP}")
 
-    def near_contract(self) -> list[str]:
-        """Say which of A and B is held."""
-        held = "A" if self.holds_a else "B"
-        return [f"{held} stays in registers for a step; C in blocks of 2x2 until the epilogue"]
+    def sum_contract(self) -> list[str]:
+        """Say what the registers are that only the sum has."""
+        spare = self.accumulators[len(self.sums) :]
+        lines = [f"{', '.join(f'v{r}' for r in spare)} a spare row of C"] if spare else []
+        for name, registers, what, held in (
+            ("A", self.a, "pairs of rows", self.holds_a),
+            ("B", self.b, "pairs of columns", not self.holds_a),
+        ):
+            how = f"{what}, a group of k of each" + (", all of a step" if held else "")
+            lines.append(f"v{registers[0]}-v{registers[-1]} {name}: {how}")
+        return [
+            *lines,
+            "before the sum, and until it ends, rows of C go in pairs of blocks of 2x2",
+            f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
+            "x2 B, x3 b_ks, x6 b_ahead, x7 and x8 columns of B",
+        ]

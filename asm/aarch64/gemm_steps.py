@@ -50,6 +50,25 @@ class Steps(Tile):
         free = [r for r in range(16) if r not in taken][: len(self.chunks)]
         return free if len(free) == len(self.chunks) else []
 
+    def depth(self) -> None:
+        """x14: groups of k in a segment."""
+        w = self.w
+        w(f"ldr x14, {self.field('k')}")
+        if (kr := self.kernel.kr) > 1:
+            w(f"add x14, x14, #{kr - 1}")
+            w(f"lsr x14, x14, #{kr.bit_length() - 1}")
+
+    def point_to_rows(self) -> None:
+        """Point to each row of the segment's A, by a short chain of additions from the first."""
+        w = self.w
+        w(f"ldr x8, {self.field('a')}")
+        w(f"add {self.rows[0]}, x8, x7")
+        w(f"ldr x8, {self.field('a_rs')}")
+        for m in range(1, self.mr):
+            shift = min(m.bit_length() - 1, 4)
+            before = self.rows[m - (1 << shift)]
+            w(f"add {self.rows[m]}, {before}, x8, lsl #{shift}")
+
     def row_of_b(self) -> None:
         """Load a whole row of B, and go on to the next."""
         w = self.w

@@ -85,6 +85,11 @@ class Tile:
         register: int = self.accumulators[m * self.nv + j]
         return register
 
+    @property
+    def sums(self) -> list[int]:
+        """Registers of the rows of C that are stored."""
+        return self.accumulators[: self.mr * self.nv]
+
     def field(self, name: str) -> str:
         """Memory operand of an argument."""
         return f"[x0, #{GEMM.offset(name)}]"
