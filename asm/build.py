@@ -27,6 +27,7 @@ from asm.registry import (
     CONVERSION_OPERATIONS,
     HALF_IN_FLOAT,
     ISAS,
+    PRODUCTS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Kernel,
@@ -49,6 +50,8 @@ FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
+# C types of elements as they lie in memory; of bfloat16 its bits.
+STORED = {"u8": "uint8_t", "s8": "int8_t", "s16": "int16_t", "bf16": "uint16_t"}
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,13 @@ def _template_text(kernel: Kernel) -> str:
         names[f"PPLCONV_STORAGE_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:
         names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
+    template = kernel.op
+    if kernel.kr > 1:
+        template, product = "gemm_groups", PRODUCTS[kernel.dtype]
+        names |= {"KR": kernel.kr, "PPLCONV_INTEGERS": int(product.sum == "s32")}
+        names |= {"PPLCONV_A": STORED[product.a], "PPLCONV_B": STORED[product.b]}
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())
-    return f'{defines}#include "{kernel.op}.c"\n'
+    return f'{defines}#include "{template}.c"\n'
 
 
 def _table_text(rows: list[Kernel]) -> str:

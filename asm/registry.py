@@ -118,6 +118,17 @@ ISAS = {
             16,
             (),
         ),
+        # The same for products of two signed bytes. A later name than what compilers of old take,
+        # and there is no C for it.
+        Isa(
+            "avxvnniint8",
+            "x86_64",
+            (*_AVX2, "-mavxvnni"),
+            (*_AVX2_FEATURES, "avx_vnni", "avx_vnni_int8"),
+            32,
+            16,
+            (),
+        ),
         Isa("avx512", "x86_64", (*_AVX512, "-mprefer-vector-width=512"), _AVX512_FEATURES, 64, 32),
         # Products of bytes and of bfloat16; everything else is that of the levels below.
         Isa(
@@ -270,6 +281,13 @@ NARROW_TILES = {
     ("portable", "s8"): {2: 4, 4: 4},
     ("portable", "s16"): {2: 4, 4: 4},
     ("portable", "bf16"): {2: 4, 4: 4},
+    # Where a product is added by itself it takes one more register.
+    ("avx2", "s16"): {1: 12, 2: 6},
+    ("avxvnni", "u8"): {1: 12, 2: 6, 3: 4},
+    ("avxvnniint8", "s8"): {1: 12, 2: 6, 3: 4},
+    ("avx512", "s16"): {1: 28, 2: 14, 3: 9, 4: 6},
+    ("avx512vnni", "u8"): {1: 28, 2: 14, 3: 9, 4: 6},
+    ("avx512bf16", "bf16"): {1: 28, 2: 14, 3: 9, 4: 6},
     ("neon", "s16"): {1: 16, 2: 12, 3: 8, 4: 6},
     ("dotprod", "s8"): {1: 16, 2: 12, 3: 8, 4: 6},
     ("i8mm", "s8m"): {1: 16, 2: 12, 3: 8, 4: 6},
