@@ -14,11 +14,12 @@ import argparse
 import importlib
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from asm import exponential
+from asm.aarch64.encode import encode, probe
 from asm.aarch64.mach_o import mach_o
 from asm.contract import declarations_text, header_text
 from asm.kept import write
@@ -51,7 +52,7 @@ MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
-GENERATORS = dict.fromkeys(("u8t", "s8t", "bf16t"), "gemm_tiles")
+GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
 # C types of elements as they lie in memory; of bfloat16 its bits.
@@ -132,8 +133,41 @@ def _table_text(rows: list[Kernel]) -> str:
     )
 
 
+def probes(machine: str) -> dict[str, str]:
+    """Files that tell whether an assembler knows a level: those that words can stand in for.
+
+    Parameters
+    ----------
+    machine : str
+        As ``platform.machine()`` gives it.
+    """
+    if _canonical(machine) != "aarch64":
+        return {}
+    found = {}
+    for isa in ISAS.values():
+        if isa.machine == "aarch64" and (text := probe(isa.cflags[0], isa.features)):
+            found[isa.name] = text
+    return found
+
+
+def _canonical(machine: str) -> str:
+    return {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
+
+
+def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
+    """Text of a generated kernel, its instructions as words and for macOS if asked."""
+    machine = str(ISAS[kernel.isa].machine)
+    name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
+    text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
+    text = encode(text) if words else text
+    return mach_o(text) if apple else text
+
+
 def generate(
-    directory: Path, machine: str | None = None, system: str = sys.platform
+    directory: Path,
+    machine: str | None = None,
+    system: str = sys.platform,
+    encoded: Container[str] = (),
 ) -> list[Source]:
     """Write every source for `machine` into `directory`.
 
@@ -146,14 +180,15 @@ def generate(
         As ``platform.machine()`` gives it (the default); macOS says ``arm64``.
     system : str, optional
         As ``sys.platform`` gives it (the default).
+    encoded : container of str, optional
+        Levels whose instructions the assembler does not know: written as words.
 
     Returns
     -------
     list of Source
         What to compile; include paths are ``directory`` and ``asm/templates``.
     """
-    machine = machine or platform.machine()
-    machine = {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
+    machine = _canonical(machine or platform.machine())
     directory.mkdir(parents=True, exist_ok=True)
     write(directory / "pplconv_kernels.h", header_text())
     for n, r in WINOGRAD_VARIANTS:
@@ -165,12 +200,9 @@ def generate(
     for kernel in rows:
         isa = ISAS[kernel.isa]
         if kernel.source == "generator":
-            name = GENERATORS.get(kernel.dtype, kernel.op)
-            module = importlib.import_module(f"asm.{FOLDERS[str(isa.machine)]}.{name}")
             path = directory / f"{kernel.symbol}.s"
-            text = module.generate(kernel)
             apple = system == "darwin" and machine == "aarch64"
-            write(path, mach_o(text) if apple else text)
+            write(path, _assembly(kernel, words=kernel.isa in encoded, apple=apple))
             sources.append(Source(path, ()))
         else:
             path = directory / f"{kernel.symbol}.c"
