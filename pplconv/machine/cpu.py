@@ -27,9 +27,19 @@ _F16C = 1 << 29
 _AVX2 = 1 << 5
 _BMI2 = 1 << 8
 _AVX512 = 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31  # F, DQ, BW, VL
+# Leaf 7, ECX and EDX.
+_AVX512_VNNI = 1 << 11
+_AMX = 1 << 22 | 1 << 24 | 1 << 25  # BF16, TILE, INT8
+# Leaf 7, subleaf 1, EAX and EDX.
+_AVX_VNNI = 1 << 4
+_AVX512_BF16 = 1 << 5
+_AVX_VNNI_INT8 = 1 << 4
 # XCR0: which registers the system saves when it switches threads.
 _YMM_STATE = 0b11 << 1  # SSE, AVX
 _ZMM_STATE = 0b111 << 5  # opmask, upper halves of zmm0-15, zmm16-31
+_TILE_STATE = 0b11 << 17  # configuration of tiles, tiles
+# Leaf 0x1D, subleaf 1: bytes of a tile and of its rows, rows, and how many tiles there are.
+_TILES = {"tile": 1024, "row": 64, "rows": 16, "count": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +91,9 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
     if not vendor:
         return Cpu()
     version, _, features1, _ = leaf(cpuid, 1)
-    features7 = leaf(cpuid, 7)[1]
     xcr0 = (xgetbv(0) or 0) if features1 & _OSXSAVE else 0
     family, model = _family_model(version)
-    return Cpu(vendor, _brand(cpuid), family, model, _isas(features1, features7, xcr0))
+    return Cpu(vendor, _brand(cpuid), family, model, _isas(cpuid, features1, xcr0))
 
 
 def from_cpuinfo(root: str) -> Cpu:
@@ -115,19 +124,44 @@ def threads_per_core(cpuid: Cpuid) -> int:
     return 0
 
 
-def _isas(features1: int, features7: int, xcr0: int) -> tuple[str, ...]:
-    isas = ["portable"]
+def _isas(cpuid: Cpuid, features1: int, xcr0: int) -> tuple[str, ...]:
+    """Levels that CPU and system have, lowest first; see `pplconv.architecture.LADDERS`.
+
+    Nested, since a compiler that may use AVX-512 may use AVX2 in the same file.
+    """
+    highest, ebx, ecx, edx = leaf(cpuid, 7)
+    eax1, _, _, edx1 = leaf(cpuid, 7, 1) if highest else (0, 0, 0, 0)
     avx2 = (
-        features1 & (_FMA | _AVX | _F16C) == _FMA | _AVX | _F16C
-        and features7 & (_AVX2 | _BMI2) == _AVX2 | _BMI2
-        and xcr0 & _YMM_STATE == _YMM_STATE
+        _all(features1, _FMA | _AVX | _F16C) and _all(ebx, _AVX2 | _BMI2) and _all(xcr0, _YMM_STATE)
     )
-    if avx2:
-        isas.append("avx2")
-        # Nested, since a compiler that may use AVX-512 may use AVX2 in the same file.
-        if features7 & _AVX512 == _AVX512 and xcr0 & _ZMM_STATE == _ZMM_STATE:
-            isas.append("avx512")
-    return tuple(isas)
+    avxvnni = avx2 and _all(eax1, _AVX_VNNI)
+    avx512 = avx2 and _all(ebx, _AVX512) and _all(xcr0, _ZMM_STATE)
+    vnni = avx512 and _all(ecx, _AVX512_VNNI)
+    bf16 = vnni and _all(eax1, _AVX512_BF16)
+    found = {
+        "portable": True,
+        "avx2": avx2,
+        "avxvnni": avxvnni,
+        "avxvnniint8": avxvnni and _all(edx1, _AVX_VNNI_INT8),
+        "avx512": avx512,
+        "avx512vnni": vnni,
+        "avx512bf16": bf16,
+        "amx": bf16 and _all(edx, _AMX) and _all(xcr0, _TILE_STATE) and _usual_tiles(cpuid),
+    }
+    return tuple(name for name, there in found.items() if there)
+
+
+def _all(word: int, bits: int) -> bool:
+    return word & bits == bits
+
+
+def _usual_tiles(cpuid: Cpuid) -> bool:
+    """Whether the tile registers are what kernels are made for: eight of 16 rows of 64 bytes."""
+    if leaf(cpuid, 0x1D)[0] < 1:
+        return False
+    eax, ebx, ecx, _ = leaf(cpuid, 0x1D, 1)
+    found = {"tile": eax >> 16, "row": ebx & 0xFFFF, "rows": ecx & 0xFFFF, "count": ebx >> 16}
+    return found == _TILES
 
 
 def _family_model(version: int) -> tuple[int, int]:

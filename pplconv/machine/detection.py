@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -24,6 +24,7 @@ def detect(
     affinity: Iterable[int] | None = None,
     arch: str | None = None,
     ask: Sysctl = sysctl,
+    permit_tiles: Callable[[], bool] | None = None,
 ) -> Machine:
     """Describe the machine that this process runs on.
 
@@ -47,6 +48,9 @@ def detect(
         Architecture, for example ``x86_64`` or ``aarch64``.
     ask : callable, optional
         ``ask(name)`` gives the bytes of macOS's ``sysctl``, or None.
+    permit_tiles : callable, optional
+        ``permit_tiles()`` says whether the system lets this process use the tile registers of AMX;
+        called only where CPU and system have them. By default they are not used.
 
     Returns
     -------
@@ -83,7 +87,7 @@ def detect(
         cpu_name=identity.name,
         family=identity.family,
         model=identity.model,
-        isas=identity.isas,
+        isas=_permitted(identity.isas, permit_tiles),
         **core,
         l1d_bytes=cache.l1d.bytes,
         l1d_cpus=cache.l1d.cpus,
@@ -117,6 +121,12 @@ def current() -> Machine:
     Machine
     """
     return detect()
+
+
+def _permitted(isas: tuple[str, ...], permit_tiles: Callable[[], bool] | None) -> tuple[str, ...]:
+    """Leave out AMX where this process may not use it; asking changes the process."""
+    permitted = "amx" in isas and permit_tiles is not None and permit_tiles()
+    return tuple(isa for isa in isas if isa != "amx" or permitted)
 
 
 def _own(name: str) -> Any:
