@@ -93,7 +93,7 @@ class _Gemm(Steps):
         return [
             f"{', '.join(f'v{r}' for r in self.b)} B",
             *([f"{', '.join(f'v{r}' for r in self.other_a)} next A"] if self.other_a else []),
-            *(f"v{r} where bytes of B go" for r in self.permutation),
+            *(f"v{r} where bytes of B go" for r in self.others),
             f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each",
             *self.near_contract(),
             f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",

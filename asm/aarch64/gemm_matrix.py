@@ -7,8 +7,9 @@ An odd last row has a spare one beside it, whose A is zero and which is never st
 
 Of A and B, the one that fills fewer registers stays in them for a step; the other passes through
 what is left. A pair of rows of A is one load where rows are neighbours (a packed panel). Where the
-elements of a row are (channels-last pixels), it is two loads, the second of which puts a lane into
-a vector and so takes a slot from the products: those tiles are better wide than high.
+elements of a row are (channels-last pixels), it is two loads, of two groups of k each, and an
+instruction that puts a half of each together, which takes a slot from the products: there wide
+tiles are better than high ones.
 
 B that may not be read beyond n is read column by column, and its last column stands in for those
 that are not there.
@@ -16,13 +17,15 @@ that are not there.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from asm.aarch64.gemm_steps import Steps
 from asm.aarch64.near_elements import NearElements
 from asm.aarch64.products import BY_MATRIX
 from asm.contract import FLAGS
 
+# Loads a pair of rows or of columns into a register.
+Load = Callable[[int, int], None]
 NEAR_K, CLAMPED = 0, 1  # how A and B are read: bits of x15
 _LINE = 64  # bytes of a line of the cache
 _GROUP = 8  # bytes of k of a row or column that go together
@@ -37,7 +40,7 @@ class MatrixSteps(Steps):
         """Share the registers out: the smaller of A and B has as many as it fills."""
         self.pairs = -(-self.mr // 2)
         rows, pairs_of_columns = 2 * self.pairs, 2 * self.nv
-        free = 32 - rows * self.nv
+        free = 31 - rows * self.nv
         self.holds_a = self.pairs < pairs_of_columns
         held = min(self.pairs, pairs_of_columns)
         passing = min(max(self.pairs, pairs_of_columns), free - held)
@@ -46,8 +49,9 @@ class MatrixSteps(Steps):
         sizes = (held, passing) if self.holds_a else (passing, held)
         self.a = list(range(sizes[0]))
         self.b = list(range(sizes[0], sum(sizes)))
-        self.accumulators = self.registers_of_c(rows, sum(sizes))
-        self.chunks, self.permutation = [], []
+        self.others = [sum(sizes)]
+        self.accumulators = self.registers_of_c(rows, sum(sizes) + 1)
+        self.chunks = []
         self.near = NearElements(self.mr, 1, (), (), ())
 
     def start_from_c(self) -> None:
@@ -92,31 +96,39 @@ class MatrixSteps(Steps):
         w(f"ldr x1, {self.field('a')}")
         w("add x1, x1, x7")
         w(f"ldr x4, {self.field('a_ks')}")
-        self.loops("rows", self.pair_of_panel, "add x1, x1, x4")
+        self.loops("rows", [self.pair_of_panel] * 2, self.pair_of_panel)
         w.label("point_to_rows")
         self.point_to_rows()
-        self.loops("k", self.pair_of_rows)
+        self.loops("k", [self.first_of_rows, self.second_of_rows], self.pair_of_rows)
 
-    def loops(self, name: str, load_of_a: Callable[[int, int], None], last: str = "") -> None:
-        """The loop that reads all of B, and the one that reads some of its columns."""
+    def loops(self, name: str, turn: Sequence[Load], single: Load) -> None:
+        """Two groups a turn and one that is left; or one by one, of some columns of B."""
         w = self.w
         w("mov x5, x14")
         w("cbz x5, .Lsegment_done")
         w(f"tbnz x15, #{CLAMPED}, .L{name}_some")
-        for label, load_of_b in (("loop", self.columns_of_b), ("some", self.clamped_columns)):
-            if label == "loop":
-                w(".p2align 5")
-            w.label(f"{name}_{label}")
-            self.step(load_of_a, load_of_b)
-            if last:
-                w(last)
-            w("subs x5, x5, #1")
-            w(f"b.ne .L{name}_{label}")
-            w("b .Lsegment_done")
+        w("lsr x5, x14, #1")
+        w(f"cbz x5, .L{name}_last")
+        w(".p2align 5")
+        w.label(f"{name}_loop")
+        for load in turn:
+            self.step(load, self.columns_of_b)
+        if name == "k":
+            for row in self.rows:
+                w(f"add {row}, {row}, #{2 * _GROUP}")
+        w("subs x5, x5, #1")
+        w(f"b.ne .L{name}_loop")
+        w("tbz x14, #0, .Lsegment_done")
+        w.label(f"{name}_last")
+        self.step(single, self.columns_of_b)
+        w("b .Lsegment_done")
+        w.label(f"{name}_some")
+        self.step(single, self.clamped_columns)
+        w("subs x5, x5, #1")
+        w(f"b.ne .L{name}_some")
+        w("b .Lsegment_done")
 
-    def step(
-        self, load_of_a: Callable[[int, int], None], load_of_b: Callable[[int, int], None]
-    ) -> None:
+    def step(self, load_of_a: Load, load_of_b: Load) -> None:
         """Multiply a group of k: pairs of rows by pairs of columns."""
         self.begin_row_of_b(clamped=load_of_b == self.clamped_columns)
         held, passing = (load_of_a, self.a), (load_of_b, self.b)
@@ -128,18 +140,18 @@ class MatrixSteps(Steps):
         load, registers = passing
         for index in range(min(len(registers), count)):
             load(index, registers[index])
-        if load_of_b == self.columns_of_b and not self.holds_a:
-            self.w("add x2, x2, x3")
         for index in range(count):
             r = registers[index % len(registers)]
             for other, h in enumerate(held[1]):
-                pair, q = (other, index) if self.holds_a else (index, other)
-                a, b = (h, r) if self.holds_a else (r, h)
-                self.product_of(pair, q, a, b)
+                if self.holds_a:
+                    self.product_of(other, index, h, r)
+                else:
+                    self.product_of(index, other, r, h)
             if index + len(registers) < count:
                 load(index + len(registers), r)
-        if self.holds_a or load_of_b == self.clamped_columns:
-            self.w("add x2, x2, x3")
+        self.w("add x2, x2, x3")
+        if load_of_a == self.pair_of_panel:
+            self.w("add x1, x1, x4")
 
     def product_of(self, pair: int, q: int, a: int, b: int) -> None:
         """Add a pair of rows times a pair of columns to their block."""
@@ -183,10 +195,29 @@ class MatrixSteps(Steps):
         self.w(f"ldur {letter}{register}, [x1, #{2 * _GROUP * pair}]")
 
     def pair_of_rows(self, pair: int, register: int) -> None:
-        """Load a group of each of two rows, wherever they are; the spare row is zero."""
+        """Load a group of each of two rows, and go on to the next; the spare row is zero."""
         self.w(f"ldr d{register}, [{self.rows[2 * pair]}], #{_GROUP}")
         if 2 * pair + 1 < self.mr:
             self.w(f"ld1 {{v{register}.d}}[1], [{self.rows[2 * pair + 1]}], #{_GROUP}")
+
+    def first_of_rows(self, pair: int, register: int) -> None:
+        """Load the first group of a turn of each of two rows."""
+        self._half_of_rows(0, pair, register)
+
+    def second_of_rows(self, pair: int, register: int) -> None:
+        """Load the second group of a turn of each of two rows."""
+        self._half_of_rows(1, pair, register)
+
+    def _half_of_rows(self, half: int, pair: int, register: int) -> None:
+        """Load whole vectors, and put a half of each together; the spare row is zero."""
+        w = self.w
+        if 2 * pair + 1 == self.mr:
+            w(f"ldur d{register}, [{self.rows[2 * pair]}, #{half * _GROUP}]")
+            return
+        t = self.others[0]
+        w(f"ldur q{register}, [{self.rows[2 * pair]}, #0]")
+        w(f"ldur q{t}, [{self.rows[2 * pair + 1]}, #0]")
+        w(f"zip{half + 1} v{register}.2d, v{register}.2d, v{t}.2d")
 
     def sum_contract(self) -> list[str]:
         """Say what the registers are that only the sum has."""
@@ -200,6 +231,7 @@ class MatrixSteps(Steps):
             lines.append(f"v{registers[0]}-v{registers[-1]} {name}: {how}")
         return [
             *lines,
+            f"v{self.others[0]} the second row of a pair, where elements of a row are neighbours",
             "before the sum, and until it ends, rows of C go in pairs of blocks of 2x2",
             f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
             "x2 B, x3 b_ks, x6 b_ahead, x7 and x8 columns of B",

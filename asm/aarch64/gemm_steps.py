@@ -88,9 +88,9 @@ class Steps(Tile):
         self.permute(self.b)
 
     def permutation_of_b(self) -> None:
-        """Load where the bytes of a vector of B go, if they do not multiply as they lie."""
+        """Load where the bytes of vectors of B go, if anywhere."""
         w = self.w
-        for r in self.permutation:
+        for r in self.others:
             low, high = PERMUTED[self.kernel.dtype]
             w.integer("x8", low)
             w(f"fmov d{r}, x8")
@@ -99,7 +99,7 @@ class Steps(Tile):
 
     def permute(self, registers: Sequence[int]) -> None:
         """Put vectors of B in the order in which they multiply."""
-        for index in self.permutation:
+        for index in self.others:
             for r in registers:
                 self.w(f"tbl v{r}.16b, {{v{r}.16b}}, v{index}.16b")
 

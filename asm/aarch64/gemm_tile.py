@@ -46,7 +46,7 @@ class Tile:
         self.mr = kernel.mr
         self.nv = kernel.vectors
         self.arrange_registers()
-        used = {*self.a, *self.b, *self.near.registers, *self.permutation, *self.accumulators}
+        used = {*self.a, *self.b, *self.near.registers, *self.others, *self.accumulators}
         self.saved_vectors = [r for r in range(8, 16) if r in used]
 
     def arrange_registers(self) -> None:
@@ -56,9 +56,10 @@ class Tile:
         self.a = list(range(max(len(self.chunks), 2)))
         self.b = list(range(len(self.a), len(self.a) + self.nv))
         after = self.b[-1] + 1
-        self.permutation = [after] if self.kernel.dtype in PERMUTED else []
-        self.accumulators = self.registers_of_c(self.mr, after + len(self.permutation))
-        taken = {*self.b, *self.permutation, *self.accumulators}
+        # Where bytes of a vector of B go, if they do not multiply as they lie.
+        self.others = [after] if self.kernel.dtype in PERMUTED else []
+        self.accumulators = self.registers_of_c(self.mr, after + len(self.others))
+        taken = {*self.b, *self.others, *self.accumulators}
         low = [r for r in range(16) if r not in taken]
         self.near = near_elements(self.mr, self.nv, self.v.lanes, low)
 
