@@ -84,9 +84,29 @@ def tried_isas() -> list[str]:
     return ["half32"] if tried.returncode == 0 else []
 
 
+# Linux's asm/prctl.h: ARCH_REQ_XCOMP_PERM, and the number of what tiles hold.
+_ARCH_PRCTL, _REQUEST, _TILE_DATA = 158, 0x1023, 18
+
+
+@cache
+def tiles_permitted() -> bool:
+    """Whether the system lets this process use tile registers, asked by the request for them."""
+    syscall = ctypes.CDLL(None).syscall
+    return syscall(*(ctypes.c_long(x) for x in (_ARCH_PRCTL, _REQUEST, _TILE_DATA))) == 0
+
+
 def executable_isas() -> list[str]:
     """Levels of the ladder that this machine can execute, lowest first."""
-    return [name for name in LADDER if cpu_flags().issuperset(ISAS[name].features)]
+    return [name for name in LADDER if not _lacking(name)]
+
+
+def _lacking(name: str) -> str:
+    """What keeps this machine from executing a level, in words."""
+    flags = [flag for flag in ISAS[name].features if flag not in cpu_flags()]
+    if flags:
+        return f"the CPU has no {', '.join(flags)}"
+    refused = "amx_tile" in ISAS[name].features and not tiles_permitted()
+    return "the system permits no tile registers" if refused else ""
 
 
 def allowed_isas() -> list[str]:
@@ -101,8 +121,7 @@ def why_not(name: str) -> str:
         return f"PPLCONV_MAX_ISA={CAP} caps it"
     if name in absent.names():
         return f"{absent.VARIABLE}={','.join(absent.names())} leaves it out"
-    lacking = [flag for flag in ISAS[name].features if flag not in cpu_flags()]
-    return f"the CPU has no {', '.join(lacking)}" if lacking and name not in tried_isas() else ""
+    return _lacking(name) if name not in tried_isas() else ""
 
 
 def serving(isas: list[str] | tuple[str, ...], dtype: str) -> list[str]:
