@@ -98,8 +98,16 @@ def tried_isas() -> list[str]:
 
 def executable_isas() -> list[str]:
     """Levels of the ladder that this machine can execute, lowest first."""
-    found = [name for name in LADDER if cpu_flags().issuperset(ISAS[name].features)]
-    return [name for name in found if name != "amx" or tiles_permitted()]
+    return [name for name in LADDER if not _lacking(name)]
+
+
+def _lacking(name: str) -> str:
+    """What keeps this machine from executing a level, in words."""
+    flags = [flag for flag in ISAS[name].features if flag not in cpu_flags()]
+    if flags:
+        return f"the CPU has no {', '.join(flags)}"
+    refused = "amx_tile" in ISAS[name].features and not tiles_permitted()
+    return "the system permits no tile registers" if refused else ""
 
 
 def narrow_isas() -> list[str]:
@@ -119,10 +127,7 @@ def why_not(name: str) -> str:
         return f"PPLCONV_MAX_ISA={CAP} caps it"
     if name in absent.names():
         return f"{absent.VARIABLE}={','.join(absent.names())} leaves it out"
-    lacking = [flag for flag in ISAS[name].features if flag not in cpu_flags()]
-    if name == "amx" and not lacking and not tiles_permitted():
-        return "the system does not give this process the tile registers"
-    return f"the CPU has no {', '.join(lacking)}" if lacking and name not in tried_isas() else ""
+    return _lacking(name) if name not in tried_isas() else ""
 
 
 def serving(isas: list[str] | tuple[str, ...], dtype: str) -> list[str]:

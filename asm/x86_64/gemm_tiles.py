@@ -20,8 +20,8 @@ that have the same MR configure once, whatever their types; ``release_tiles`` en
 Order of sums: integers wrap, so there is none. Of bfloat16, TDPBF16PS multiplies the even and the
 odd k of one step apart, two chains of fused multiply-adds in ascending k that begin with zero;
 adds the two; and adds that to C. Each of these is rounded to nearest even, takes subnormal numbers
-as zeros and gives zeros for them, whatever MXCSR says. Steps begin where segments begin, so the bits
-depend neither on the tile nor on the team.
+as zeros and gives zeros for them, whatever MXCSR says. Steps begin where segments begin, so the
+bits depend neither on the tile nor on the team.
 """
 
 from __future__ import annotations
@@ -109,12 +109,13 @@ class _GemmTiles:
             f"{k.symbol}: {GEMM.summary}.",
             f"struct {GEMM.struct} * in rdi; every pointer may be unaligned; a_ks is 4: A lies in",
             "rows. k = 0 gives the epilogue of zero. Reads and writes nothing outside the segments",
-            f"and, of each segment, A[MR, k] and B[k, n] (B[k, NR] with B_PADDED), k in whole groups",
-            f"of {k.kr}, C[MR, n], residual[MR, n], bias, clip and tiles. Leaves its tiles loaded.",
+            "and, of each segment, A[MR, k] and B[k, n] (B[k, NR] with B_PADDED), k in whole",
+            f"groups of {k.kr}; C[MR, n], residual[MR, n], bias, clip, tiles. Its tiles stay loaded.",
             "",
             f"{', '.join(self.acc(*at) for at in self.tiles())} C, row by row",
             f"{', '.join(_A[: self.tile_rows])} A, {', '.join(_B[: self.nv])} B",
-            f"{', '.join(_A_POINTERS[: self.tile_rows])} A, 16 rows apart; rsi B, r10 a_rs, rdx b_ks",
+            f"{', '.join(_A_POINTERS[: self.tile_rows])} A, 16 rows apart; r10 a_rs",
+            "rsi B, rdx b_ks",
             "rcx groups, rax steps, r11 next segment, rbx segments left, r12 copies",
             "k1-k2 columns of C, k3-k4 of B, k5 groups of A; rsp four tiles of memory",
         ]
