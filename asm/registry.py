@@ -329,6 +329,13 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pack_channels": {},
     "pack_weights": {},
     "requantize": {},
+    "fma_peak": {
+        "u8": ("avxvnni", "avx512vnni"),
+        "s16": ("avx2", "avx512"),
+        "bf16": ("avx512bf16",),
+        "u8t": ("amx",),
+        "bf16t": ("amx",),
+    },
 }
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
@@ -425,7 +432,9 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     for op, types in NARROW_OPERATIONS.items():
-        rows += [Kernel(op, dtype, isa) for dtype, isas in types.items() for isa in isas]
+        source = "generator" if op in ASSEMBLY_OPERATIONS else "template"
+        for dtype, isas in types.items():
+            rows += [Kernel(op, dtype, isa, source=source) for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)
