@@ -113,17 +113,21 @@ def conditions(batch: int, threads: int) -> str:
 
 
 def tables(
-    net: str, layers: Sequence[LayerResult], engines: Sequence[Engine | Identity]
+    net: str,
+    layers: Sequence[LayerResult],
+    engines: Sequence[Engine | Identity],
+    unit: str = "FLOP",
 ) -> list[Table]:
     """Make the tables of a network; `layers` have one batch size and number of threads.
 
-    Rates and sums; where cold calls were timed, these beside the others, and their sums.
+    Rates and sums, in millions of `unit`; where cold calls were timed, these beside the others, and
+    their sums.
     """
     peers = [engine.name for engine in engines if not engine.ours]
     totals = sums(layers, peers)
     where = f"{net}, {conditions(layers[0].problem.mb, layers[0].threads)}"
     made = [
-        _rates(f"{where}: GFLOP/s", layers, totals, engines),
+        _rates(f"{where}: G{unit}/s", layers, totals, engines, unit),
         _times(f"{where}: sums over the network, ms", totals, engines),
     ]
     if has_cold(layers):
@@ -182,11 +186,12 @@ def _rates(
     layers: Sequence[LayerResult],
     totals: Sequence[Sum],
     engines: Sequence[Engine | Identity],
+    unit: str,
 ) -> Table:
     names = [engine.name for engine in engines]
     ours = [engine.name for engine in engines if engine.ours]
     detailed = ours if len(ours) <= _DETAILED else []
-    header = ["layer", "count", "MFLOP", "peak"]
+    header = ["layer", "count", f"M{unit}", "peak"]
     for name in names:
         header.append(name)
         if name in detailed:
