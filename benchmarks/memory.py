@@ -27,7 +27,8 @@ def aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
     size = count * np.dtype(dtype).itemsize
     room = np.empty(size + ALIGNMENT, np.uint8)
     offset = -room.ctypes.data % ALIGNMENT
-    return room[offset : offset + size].view(dtype).reshape(shape)
+    array: NDArray[Any] = room[offset : offset + size].view(dtype).reshape(shape)
+    return array
 
 
 def aligned_copy(array: NDArray[Any], dtype: Any = np.float32) -> NDArray[Any]:

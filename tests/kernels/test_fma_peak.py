@@ -53,7 +53,9 @@ def test_the_count_is_what_stands_in_the_loop(kernel):
     """Products of the loop times the operations of each, by what the instruction is said to do."""
     module = importlib.import_module(f"asm.{FOLDERS[str(ISAS[kernel.isa].machine)]}.fma_peak")
     text = module.generate(kernel)
-    loop = re.search(r"^\.L(?:peak_)?loop:\n(.*?)^ +(?:jnz|b\.?ne) ", text, re.MULTILINE | re.DOTALL)
+    loop = re.search(
+        r"^\.L(?:peak_)?loop:\n(.*?)^ +(?:jnz|b\.?ne) ", text, re.MULTILINE | re.DOTALL
+    )
     product = r"^ +(?:\{vex\} )?(?:vfmadd|vfma|fmla|vpdpbusd|vpmaddwd|vdpbf16ps|tdp)"
     products = len(re.findall(product, loop[1], re.MULTILINE))
     if kernel.isa == "amx":
