@@ -6,18 +6,11 @@ the rounds of a layer, in the same process and by as many threads, as the FMA pe
 
 from __future__ import annotations
 
-import ctypes
-import platform
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
-from asm.registry import ISAS, PRODUCTS
-from benchmarks.machine import CPUINFO
+from asm.registry import PRODUCTS
 from benchmarks.peak import Peak, PeakUnavailable
-from pplconv import _kernels
-
-# Linux's arch/x86/include/uapi/asm/prctl.h, and the number of arch_prctl(2) on x86-64.
-_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA = 158, 0x1023, 18
+from pplconv import _kernels, config, machine
 
 # What stands for an instruction in tables.
 INSTRUCTIONS = {
@@ -31,47 +24,26 @@ INSTRUCTIONS = {
 }
 
 
-def flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Features of the CPU, as Linux lists them; none where it does not."""
-    try:
-        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    for line in lines:
-        label, _, text = line.partition(":")
-        if label.strip() in ("flags", "Features"):
-            return frozenset(text.split())
-    return frozenset()
-
-
-def tiles_granted() -> bool:
-    """Ask the system for the state of the tiles, for this process; it may be asked again."""
-    if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return False
-    return not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _REQUEST_PERMISSION, _TILE_DATA)
-
-
-def loops(precision: str, features: Iterable[str] | None = None) -> list[tuple[str, str]]:
-    """List the loops that this machine can run: (product, level of the ladder).
+def loops(precision: str, isas: Collection[str] | None = None) -> list[tuple[str, str]]:
+    """List the loops that this process can run: (product, level of the ladder).
 
     Parameters
     ----------
     precision : str
         ``"int8"`` or ``"bf16"``.
-    features : iterable of str, optional
-        Of the CPU; as the system lists them if not given.
+    isas : collection of str, optional
+        Levels to look at; those that pplconv may use here if not given: ``PPLCONV_MAX_ISA`` caps
+        them, and tile registers are among them where the system grants them.
     """
-    available = flags() if features is None else frozenset(features)
+    if isas is None:
+        isas = machine.current().usable_isas(config.current().max_isa)
     found = []
     for row in _kernels.rows():
-        product, isa = row["dtype"], row["isa"]
-        if row["op"] != "fma_peak" or PRODUCTS[product].kr == 1:
-            continue
-        narrow = "bf16" if PRODUCTS[product].sum == "f32" else "int8"
-        if narrow == precision and available.issuperset(ISAS[isa].features):
-            found.append((product, isa))
-    if any(isa == "amx" for _, isa in found) and not tiles_granted():
-        found = [one for one in found if one[1] != "amx"]
+        product = PRODUCTS.get(row["dtype"])
+        if row["op"] == "fma_peak" and product is not None and product.kr > 1:
+            narrow = "bf16" if product.sum == "f32" else "int8"
+            if narrow == precision and row["isa"] in isas:
+                found.append((row["dtype"], row["isa"]))
     return found
 
 
