@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from asm.registry import ISAS, Kernel, kernels
+from asm.registry import ISAS, PRODUCTS, Kernel, kernels
 
 # Labels of the loops that a kernel spends its time in, by architecture and operation, with what
 # the tables call them. Of A, either rows are neighbours or the elements of a row.
@@ -193,9 +193,10 @@ def held_tiles(arch: str) -> list[Kernel]:
 
 
 def peak_loops(arch: str) -> Iterator[Loop]:
-    """The register-only loops of FMAs."""
+    """The register-only loops of FMAs; those of narrow products are measured, not analysed."""
     for kernel in kernels(arch):
-        if kernel.op == "fma_peak" and kernel.source == "generator":
+        plain = PRODUCTS[kernel.dtype].kr == 1
+        if kernel.op == "fma_peak" and kernel.source == "generator" and plain:
             yield from loops_of(kernel)
 
 
