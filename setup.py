@@ -184,6 +184,7 @@ setup(
         extension("schedules.packing"),
         extension("schedules.rows"),
         extension("schedules.windows"),
+        extension("api.rescaling"),
         extension("api.program"),
         extension("schedules.winograd"),
         extension("schedules.depthwise"),

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport pplconv_instruction
+from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.work cimport MOST_ARRAYS, MOST_PHASES, Step, Work
 
@@ -27,6 +27,9 @@ cdef struct Bound:
     int finish_count
     const char *scale
     const char *offset
+    const char *multiplier
+    const pplconv_quantization *quantization
+    const char *taps
     # Of the work.
     const void *job
     Step[MOST_PHASES] steps

@@ -11,6 +11,7 @@ from libc.stdint cimport int64_t
 from libc.stdlib cimport calloc, free
 
 from pplconv.api.prepared cimport Activation, PackedWeights, Prepared
+from pplconv.api.rescaling cimport Rescaling
 from pplconv.memory.arrays cimport address_of
 from pplconv.memory.workspace cimport borrow, give_back
 from pplconv.schedules.base cimport Schedule
@@ -59,7 +60,8 @@ cdef class Program:
         schedules of convolutions; ``x``, ``y``, ``residual`` or None, ``weights``, and the objects
         ``bias`` (ndarray or None) and ``activation`` (`pplconv.api.prepared.Activation` or None)
         for those that are, and what follows the activation: ``finish``
-        (`pplconv.schedules.finish.Finish`) with ``after``, an array that is added, or None.
+        (`pplconv.schedules.finish.Finish`) with ``after``, an array that is added, or None. Sums of
+        integers have ``rescaling`` (`pplconv.api.rescaling.Rescaling`) in the place of a bias.
         ``weights`` may be a `PackedWeights`. A place is an ndarray, a constant that is kept;
         ``("arena", offset, size)``; or ``("external", number, offset, size)``.
     arena_bytes : int
@@ -149,6 +151,7 @@ cdef class Program:
         cdef Activation activation
         cdef PackedWeights packed
         cdef Finish finish
+        cdef Rescaling rescaling
         cdef int64_t size
         cdef int i
         b.job, b.phases, b.rounds = work.job, work.phases, work.rounds
@@ -189,6 +192,15 @@ cdef class Program:
             if size < schedule.shape.groups * schedule.shape.oc * schedule.shape.size.bias:
                 raise ValueError("the bias has fewer elements than there are output channels")
             self.kept.append(places["bias"])
+        rescales = places.get("rescaling") is not None
+        if rescales != schedule.shape.exact:
+            raise ValueError("sums of integers, and no others, are rescaled")
+        if rescales:
+            rescaling = <Rescaling?> places["rescaling"]
+            rescaling.check(schedule.shape.groups * schedule.shape.oc, schedule.shape.taps)
+            b.bias, b.multiplier = rescaling.offsets, rescaling.multipliers
+            b.taps, b.quantization = rescaling.taps, &rescaling.quantization
+            self.kept.append(rescaling)
         if places.get("activation") is not None:
             activation = <Activation?> places["activation"]
             b.clip, b.slope, b.activation = activation.clip, activation.slope, activation.kind
@@ -233,6 +245,7 @@ cdef class Program:
             t.filters, t.bias, t.clip = b.filters, b.bias, b.clip
             t.slope, t.activation = b.slope, b.activation
             t.finish, t.finish_count = b.finish, b.finish_count
+            t.multiplier, t.quantization, t.taps = b.multiplier, b.quantization, b.taps
             t.scale, t.offset, t.after = b.scale, b.offset, at(&b.after, bases)
             t.shared = frame.scratch
             t.arrays = arrays

@@ -289,7 +289,10 @@ class Builder:
 def _packed(prepared: Prepared, weight: Array | ScaledTensor) -> PackedWeights:
     """Pack weights, and keep them only where loops read them too: in their file, if they lie so."""
     array = weight.numpy() if isinstance(weight, ScaledTensor) else weight
-    array = as_type(array, DTYPES[prepared.plan.numerics.source])
+    numerics = prepared.plan.numerics
+    # Of floating point they come as the arrays do, and packing converts them.
+    floats = DTYPES[numerics.source].kind == "f"
+    array = as_type(array, DTYPES[numerics.source if floats else numerics.weights])
     ready = plain(array)
     keep = array if array.flags.c_contiguous else ready
     return PackedWeights(prepared, ready, keep=keep, consume=ready is not array)

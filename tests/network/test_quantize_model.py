@@ -154,7 +154,7 @@ def test_two_branches_that_are_added():
     z = g.conv(y, 4, (8, 1, 1))
     session = InferenceSession(quantize_model(g.model(z), samples(g)), threads=1)
     got = session.run(None, g.feed)
-    assert kinds(session, g.feed) == ["Quantize", *["QuantizedConv"] * 3]
+    assert kinds(session, g.feed) == ["Quantize", *["QuantizedConv"] * 3, "Copy"]
     assert signal_to_noise(InferenceSession(g.model(z)).run(None, g.feed)[0], got[0]) > LEAST_DB
 
 

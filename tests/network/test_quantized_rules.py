@@ -140,11 +140,22 @@ def test_residual(first, relu, dtype):
     x = g.image(how=(0.04, 7, dtype))
     y = g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)
     y = g.Add(x, y) if first else g.Add(y, x)
-    y = g.pair(g.Relu(y) if relu else y, 0.03, 60)
+    y = g.pair(g.Relu(y) if relu else y, 0.03, 60, dtype)
     result = folded(g, y)
     assert kinds(result) == CONV
     assert only(result).inputs[RESIDUAL] is only(result).inputs[0]
     compared(g, y, unit=0.03, allowed=FEW)
+
+
+def test_residual_of_another_type_than_the_output():
+    """It is added to numbers, which are quantized in a step of their own."""
+    g = Quantized()
+    x = g.image(how=(0.04, 7, S8))
+    y = g.pair(g.Add(x, g.qconv(x, 8, (8, 3, 3), pads=[1] * 4)))
+    result = folded(g, y)
+    assert kinds(result) == {**CONV, "QuantizeLinear": 2}
+    assert only(result).inputs[RESIDUAL] is only(result).inputs[0]
+    compared(g, y, unit=0.05, allowed=FEW)
 
 
 def test_what_is_no_residual():

@@ -1,6 +1,6 @@
-"""Quantized operators: products of integers, conversions, and what moves integers.
+"""Quantized operators: products of integers, conversions, sums and averages.
 
-Everything here is computed by `integers` in NumPy, which is the contract of rounding in a few
+What has no loops yet is computed by `integers` in NumPy, which is the contract of rounding in a few
 lines. A step with loops of its own replaces `emit` of an operator, and nothing else.
 """
 
@@ -15,8 +15,9 @@ from .. import integers
 from ..builder import Builder
 from ..host import host_step
 from ..nodes import Graph, Node
-from ..storage import Array
-from .convolution import explicit_pads
+from ..storage import Array, Value, channels_last
+from .convolution import explicit_pads, geometry_of, lies_in_pixels
+from .integer_products import Product, emit_product, rows_as_images
 
 SINGLE = np.dtype(np.float32)
 # What ONNX stores quantized values in, and loops of NumPy convert.
@@ -170,30 +171,60 @@ def serves_always(node: Node, graph: Graph) -> bool:
 
 def lower_conv(node: Node, builder: Builder, graph: Graph) -> None:
     """``pplconv.QuantizedConv``."""
-    store, weight = _store(node, graph), graph.constants[node.inputs[1]]
-    groups, x_zero = node.attributes.get("group", 1), node.attributes["x_zero"]
-
-    def function(x: Array, residual: Array | None = None) -> Array:
-        sums = integers.convolve(taps(node, graph, x, x_zero), weight, groups)
-        return _first(store(sums, None if residual is None else _last(residual)))
-
-    kernel = "x".join(map(str, weight.shape[2:]))
-    flops = 2 * math.prod(weight.shape[1:]) * math.prod(graph.shapes[node.outputs[0]])
-    detail = f"{_types(node, graph)}, {kernel} of {weight.shape[1] * groups} channels"
-    emit(node, builder, graph, function, "QuantizedConv", detail, flops)
+    name, origin = node.outputs[0], graph.constants.origin(node.inputs[1])
+    product = Product(
+        graph.constants[node.inputs[1]], (origin,), geometry_of(node), node.attributes["x_zero"],
+        _store(node, graph), "QuantizedConv", _types(node, graph),
+    )  # fmt: skip
+    x = builder.pixels(builder.values[node.inputs[0]])
+    residual = _residual(node, builder, graph)
+    y = builder.target(
+        name, graph.shapes[name], graph.dtypes[name], channels_last(4), lies_in_pixels
+    )
+    emit_product(builder, product, x, residual, y, [name])
+    builder.deliver(name, y)
 
 
 def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
-    """``pplconv.QuantizedLinear``."""
-    store, matrix = _store(node, graph), graph.constants[node.inputs[1]]
-    matrix = matrix.T if node.attributes.get("transB", 0) else matrix
+    """``pplconv.QuantizedLinear``: rows are the pixels of an image."""
+    name, origin = node.outputs[0], graph.constants.origin(node.inputs[1])
+    matrix, transposed = graph.constants[node.inputs[1]], node.attributes.get("transB", 0)
+    weight = np.ascontiguousarray(matrix if transposed else matrix.T)
+    geometry = {
+        "stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1
+    }  # fmt: skip
+    product = Product(
+        weight.reshape(*weight.shape, 1, 1), (origin, "rows", transposed), geometry,
+        node.attributes["x_zero"], _store(node, graph), "QuantizedLinear", _types(node, graph),
+    )  # fmt: skip
+    n, k = weight.shape
+    x = builder.contiguous(builder.values[node.inputs[0]])
+    residual = _residual(node, builder, graph)
+    if residual is not None:
+        residual = rows_as_images(builder.contiguous(residual), n)
+    y = builder.target(
+        name, graph.shapes[name], graph.dtypes[name], None, lambda value: value.is_plain
+    )
+    emit_product(builder, product, rows_as_images(x, k), residual, rows_as_images(y, n), [name])
+    builder.deliver(name, y)
 
-    def function(x: Array, residual: Array | None = None) -> Array:
-        return store(integers.multiply(x, matrix), residual)
 
-    flops = 2 * matrix.shape[0] * math.prod(graph.shapes[node.outputs[0]])
-    detail = f"{_types(node, graph)}, {matrix.shape[0]} to {matrix.shape[1]}"
-    emit(node, builder, graph, function, "QuantizedLinear", detail, flops)
+def _residual(node: Node, builder: Builder, graph: Graph) -> Value | None:
+    """Give the residual of a product in the type of its output."""
+    name = node.inputs[4] if len(node.inputs) > 4 else ""
+    if not name:
+        return None
+    value = builder.values[name]
+    if graph.dtypes[node.outputs[0]] != SINGLE:
+        return value
+    scale, zero = np.float32(node.attributes["residual_scale"]), node.attributes["residual_zero"]
+    wide = builder.new(value.shape, SINGLE, value.order)
+    step = host_step(
+        "Dequantize", lambda x: [integers.dequantize(x, scale, zero)], [value], [wide], [name]
+    )
+    step.detail = f"{value.dtype} to float32, in Python"
+    builder.emit(step)
+    return wide
 
 
 def lower_add(node: Node, builder: Builder, graph: Graph) -> None:

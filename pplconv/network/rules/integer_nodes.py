@@ -22,8 +22,9 @@ float32    y
 int32      the sum plus ``offset``
 =========  ========================================================================================
 
-``residual`` is uint8 or int8. Besides ``x_zero``, ``y_zero``, ``residual_zero``, ``low``, ``high``
-and ``residual_scale`` a convolution has ONNX's attributes, padding in numbers.
+``residual`` is uint8 or int8, as the output is if that is one of them. Besides ``x_zero``,
+``y_zero``, ``residual_zero``, ``low``, ``high`` and ``residual_scale`` a convolution has ONNX's
+attributes, padding in numbers.
 
 ``pplconv::QuantizedAdd`` takes A and B of one shape: ``(A - a_zero) * a_scale + (B - b_zero) *
 b_scale``, clamped, rounded and stored likewise. ``pplconv::QuantizedAverage`` takes X: the sum of a

@@ -309,6 +309,10 @@ class Store(Rule):
         units = numbers_of(node.inputs[3])
         if found is None or units is None or y.dtype != ir.DataType.FLOAT:
             return False
+        added = node.inputs[RESIDUAL] if len(node.inputs) > RESIDUAL else None
+        # Loops read a residual in the type of the output.
+        if added is not None and added.dtype.numpy() != found.dtype:
+            return False
         residual = node.attributes.get_float("residual_scale") / found.one_scale
         return is_normal(units / found.one_scale) and is_normal(residual)
 

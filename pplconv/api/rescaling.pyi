@@ -1,0 +1,23 @@
+"""Types of ``rescaling.pyx``."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+class Rescaling:
+    """Numbers that finish sums of integers."""
+
+    def __init__(
+        self,
+        weight: npt.NDArray[Any],
+        offset: npt.NDArray[Any],
+        types: tuple[str, str],
+        x_zero: int,
+        multiplier: npt.NDArray[np.float32] | None = None,
+        y_zero: int = 0,
+        low: float = ...,
+        high: float = ...,
+        residual_scale: float = 0.0,
+        residual_zero: int = 0,
+    ) -> None: ...

@@ -1,0 +1,137 @@
+"""Products of integers with loops of their own: planned as `QConv2d` plans them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ... import planner
+from ...api import arguments
+from ...api.activation import Activation
+from ...api.placing import with_places
+from ...api.prepared import Prepared
+from ...api.rescaling import Rescaling
+from ...numerics import default_permission
+from ...problem import ConvProblem
+from ..builder import Builder
+from ..integers import Store
+from ..storage import Array, Shape, Step, Value, channels_last, strides_of
+
+NAMES = {
+    np.dtype(np.uint8): "u8", np.dtype(np.int8): "s8", np.dtype(np.int16): "s16",
+    np.dtype(np.int32): "s32", np.dtype(np.float32): "f32",
+}  # fmt: skip
+_PLAIN = Activation("none").epilogue
+
+
+@dataclass(frozen=True)
+class Product:
+    """A convolution of integers.
+
+    Parameters
+    ----------
+    weight : ndarray
+        (oc, ic / groups, kh, kw), zero points taken away.
+    key : tuple
+        What stands for the constant that the weights are of, and which form of it this is.
+    geometry : dict
+        As of `operators.convolution.emit_convolution`.
+    x_zero : int
+        Zero point of inputs.
+    store : Store
+        What becomes of the sums.
+    kind : str
+        What it is, for people.
+    types : str
+        Types of its arrays, for people.
+    """
+
+    weight: Array
+    key: tuple[Any, ...]
+    geometry: dict[str, Any]
+    x_zero: int
+    store: Store
+    kind: str
+    types: str
+
+
+def problem_of(product: Product, x: Shape, dtype: np.dtype[Any]) -> ConvProblem:
+    """Describe a convolution of NHWC images of integers to the planner."""
+    n, ic, h, w = x
+    name = NAMES[dtype]
+    permitted = default_permission(name) if product.weight.dtype == np.int8 else ("s16",)
+    problem = arguments.make_problem(
+        (n, h, w, ic), product.weight.shape, name, **product.geometry, layout="NHWC",
+        permitted=permitted,
+    )  # fmt: skip
+    return replace(problem, destination=NAMES[product.store.dtype])
+
+
+def emit_product(
+    builder: Builder, product: Product, x: Value, residual: Value | None, y: Value, nodes: list[str]
+) -> None:
+    """Add the step of one convolution of integers.
+
+    Parameters
+    ----------
+    builder : Builder
+        Gets the step.
+    product : Product
+        What is computed.
+    x, y : Value
+        Images whose channels are neighbours.
+    residual : Value or None
+        Of the type of `y`.
+    nodes : list of str
+        What it stands for.
+    """
+    order = channels_last(4)
+    if residual is not None and not residual.lies_as(y.strides):
+        residual = builder.contiguous(residual, order)
+        if not residual.lies_as(y.strides):
+            whole = builder.new(y.shape, y.dtype, order)
+            emit_product(builder, product, x, residual, whole, nodes)
+            builder.copy(whole, y, nodes)
+            return
+    problem = problem_of(product, x.shape, x.dtype)
+    plan, dense = builder.plan(problem, "auto", _PLAIN)
+    fields = with_places(dense, x, y)
+    if fields is None:
+        tight = Value(x.shape, x.dtype, strides_of(x.shape, x.dtype.itemsize, order), x.buffer)
+        if with_places(dense, tight, y) is not None:
+            copied = builder.new(x.shape, x.dtype, order)
+            builder.copy(x, copied, nodes)
+            emit_product(builder, product, copied, residual, y, nodes)
+            return
+        whole = builder.new(y.shape, y.dtype, order)
+        emit_product(builder, product, x, residual, whole, nodes)
+        builder.copy(whole, y, nodes)
+        return
+    prepared = Prepared(problem, plan, fields, planner.share(builder.settings.threads))
+    weights = builder.packed_once(
+        (*product.key, problem.groups), f"{plan.packing} of {plan.numerics.weights}", prepared,
+        product.weight,
+    )  # fmt: skip
+    store = product.store
+    rescaling = Rescaling(
+        product.weight, store.offset, (plan.numerics.source, plan.numerics.operand),
+        product.x_zero, store.multiplier, store.zero, store.low, store.high,
+        store.residual_scale, store.residual_zero,
+    )  # fmt: skip
+    flops = 2 * problem.k * problem.output_pixels * problem.oc * x.shape[0]
+    builder.emit(Step(
+        prepared, [read for read in (x, residual) if read is not None], [y],
+        {"x": x, "y": y, "residual": residual, "weights": weights, "rescaling": rescaling},
+        product.kind, nodes, f"{product.types}, {plan.algorithm} {plan.kernel}, {problem}",
+        flops=flops,
+    ))  # fmt: skip
+
+
+def rows_as_images(value: Value, channels: int) -> Value:
+    """Rows of a product as the pixels of one image, for a value without gaps."""
+    rows = math.prod(value.shape) // channels
+    shape = (1, channels, 1, rows)
+    return value.viewed(shape, strides_of(shape, value.dtype.itemsize, channels_last(4)))
