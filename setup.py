@@ -191,6 +191,7 @@ setup(
         extension("_binding"),
         extension("memory.workspace"),
         extension("memory.arrays"),
+        extension("memory.dlpack"),
         extension("instances._flat"),
         extension("instances._mailbox"),
         extension("_trial"),
