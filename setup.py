@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -22,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from asm.build import generate  # noqa: E402  (the build runs from anywhere)
 from asm.kept import Kept, dependencies, in_parallel  # noqa: E402
+from asm.x86_64.encode import PROBE  # noqa: E402
 
 C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off"]
 # Python's own flags ask for debugging symbols, three quarters of a module; the user's may.
@@ -70,7 +72,7 @@ class BuildExt(build_ext):
         # The name is the system's, on which a Python of 32 bits may run.
         if sys.maxsize < 1 << 32:
             machine = {"aarch64": "armv7l", "x86_64": "i686"}.get(machine, machine)
-        kernels = generate(directory, machine)
+        kernels = generate(directory, machine, encode=self.has_to_encode(directory, machine))
         c_files = translate(self.extensions, CYTHON_DIRECTIVES, workers, force=self.force)
 
         compilations = []
@@ -91,6 +93,22 @@ class BuildExt(build_ext):
             compilations.append((c_file, target, [*flags, *extension.extra_compile_args]))
         self.compile_all(compilations, workers)
         super().build_extensions()
+
+    def has_to_encode(self, directory: Path, machine: str) -> bool:
+        """Whether to write as bytes what assemblers of old do not know: ask the one that is here.
+
+        ``PPLCONV_ENCODE=1`` does so whatever it knows.
+        """
+        if machine != "x86_64" or os.environ.get("PPLCONV_ENCODE") == "1":
+            return machine == "x86_64"
+        directory.mkdir(parents=True, exist_ok=True)
+        source = directory / "probe.s"
+        source.write_text(PROBE)
+        command = [*self.compiler.compiler_so, "-c", str(source), "-o", str(directory / "probe.o")]
+        known = subprocess.run(command, capture_output=True, check=False).returncode == 0
+        if not known:
+            self.announce("the assembler is old: some instructions are written as bytes", level=2)
+        return not known
 
     def compile_all(self, compilations: list[tuple[Path, Path, list[str]]], workers: int) -> None:
         """Make each object, source, target and flags, unless it is up to date."""

@@ -34,6 +34,7 @@ from asm.registry import (
     kernels,
 )
 from asm.winograd_code import header_text as transforms_text
+from asm.x86_64.encode import encoded
 
 ROOT = Path(__file__).resolve().parent
 TEMPLATES = ROOT / "templates"
@@ -114,7 +115,11 @@ def _table_text(rows: list[Kernel]) -> str:
 
 
 def generate(
-    directory: Path, machine: str | None = None, system: str = sys.platform
+    directory: Path,
+    machine: str | None = None,
+    system: str = sys.platform,
+    *,
+    encode: bool = False,
 ) -> list[Source]:
     """Write every source for `machine` into `directory`.
 
@@ -127,6 +132,8 @@ def generate(
         As ``platform.machine()`` gives it (the default); macOS says ``arm64``.
     system : str, optional
         As ``sys.platform`` gives it (the default).
+    encode : bool, optional
+        Write the instructions of :mod:`asm.x86_64.encode` as bytes.
 
     Returns
     -------
@@ -149,8 +156,11 @@ def generate(
             module = importlib.import_module(f"asm.{FOLDERS[str(isa.machine)]}.{kernel.op}")
             path = directory / f"{kernel.symbol}.s"
             text = module.generate(kernel)
-            apple = system == "darwin" and machine == "aarch64"
-            write(path, mach_o(text) if apple else text)
+            if system == "darwin" and machine == "aarch64":
+                text = mach_o(text)
+            elif encode and machine == "x86_64":
+                text = encoded(text)
+            write(path, text)
             sources.append(Source(path, ()))
         else:
             path = directory / f"{kernel.symbol}.c"
