@@ -19,7 +19,7 @@ def detect(
     root: str = "/",
     cpuid: cpu.Cpuid | None = None,
     xgetbv: cpu.Xgetbv | None = None,
-    permit: amx.Permit = amx.permitted,
+    permit: amx.Permit | None = None,
     auxval: hwcap.Auxval | None = None,
     register: midr.Midr | None = None,
     affinity: Iterable[int] | None = None,
@@ -39,7 +39,8 @@ def detect(
     xgetbv : callable, optional
         ``xgetbv(index)`` gives an extended control register or None.
     permit : callable, optional
-        ``permit()`` asks the system for tile registers (AMX), where the CPU has them.
+        ``permit()`` asks the system for tile registers (AMX), where the CPU has them. By default
+        the system of this process is asked if `cpuid` is this CPU's; others have none.
     auxval : callable, optional
         ``auxval(type)`` gives a word of the auxiliary vector, 0 where there is none.
     register : callable, optional
@@ -76,6 +77,8 @@ def detect(
         at = at if found.cpu is None else found.cpu
     else:
         if instruction:
+            if permit is None:
+                permit = amx.never if cpuid else amx.permitted
             identity = cpu.identify(instruction, xgetbv or _own("xgetbv"), permit)
         else:
             identity = cpu.from_cpuinfo(root)
