@@ -11,6 +11,7 @@ from asm.contract.packing import (
     PACK_PIXELS,
     PACK_ROWS,
     PACK_WEIGHTS,
+    PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
 from asm.contract.quantized import REQUANTIZE
@@ -49,6 +50,7 @@ _ALL = (
     SOFTMAX,
     LAYER_NORM,
     COPY_STRIDED,
+    PAD_CHANNELS,
     REQUANTIZE,
     RELEASE_TILES,
     FMA_PEAK,
