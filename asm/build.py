@@ -14,18 +14,23 @@ import argparse
 import importlib
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from asm import exponential
+from asm.aarch64.encode import encode, probe
 from asm.aarch64.mach_o import mach_o
 from asm.contract import declarations_text, header_text
 from asm.kept import write
 from asm.registry import (
+    BYTE_CONVERSIONS,
+    C_OPERATIONS,
     CONVERSION_OPERATIONS,
     HALF_IN_FLOAT,
     ISAS,
+    NARROW_OPERATIONS,
+    PRODUCTS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Kernel,
@@ -46,8 +51,12 @@ MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 # Where the generators of a machine lie.
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
+# Products whose GEMM kernels have a generator of their own.
+GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
+# C types of elements as they lie in memory; of bfloat16 its bits.
+STORED = {"u8": "uint8_t", "s8": "int8_t", "s16": "int16_t", "bf16": "uint16_t"}
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,18 @@ class Source:
 
 def _transforms_name(n: int, r: int) -> str:
     return f"winograd_{n}x{r}.h"
+
+
+def _is_narrow(kernel: Kernel) -> bool:
+    return kernel.dtype in NARROW_OPERATIONS.get(kernel.op, {})
+
+
+def _template_name(kernel: Kernel) -> str:
+    """Name of the C template: what moves items of narrow types has one of its own."""
+    if kernel.kr > 1:
+        return "gemm_groups"
+    moves = kernel.op in C_OPERATIONS or kernel.dtype in BYTE_CONVERSIONS
+    return f"{kernel.op}_narrow" if _is_narrow(kernel) and moves else kernel.op
 
 
 def _template_text(kernel: Kernel) -> str:
@@ -76,12 +97,19 @@ def _template_text(kernel: Kernel) -> str:
         names |= CONSTANTS[kernel.op]("f32" if kernel.dtype == "f16" else kernel.dtype)
     if kernel.op in HALF_IN_FLOAT and kernel.dtype == "f16":
         names |= {"PPLCONV_F16": 0, "PPLCONV_STORAGE_F16": 1}
-    if kernel.op in CONVERSION_OPERATIONS:
+    if _is_narrow(kernel):
+        names[f"PPLCONV_TYPE_{kernel.dtype.upper()}"] = 1
+        names |= {"PPLCONV_STORAGE_BF16": 1} if kernel.dtype == "bf16f32" else {}
+    elif kernel.op in CONVERSION_OPERATIONS:
         names[f"PPLCONV_STORAGE_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:
         names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
+    if kernel.kr > 1:
+        product = PRODUCTS[kernel.dtype]
+        names |= {"KR": kernel.kr, "PPLCONV_INTEGERS": int(product.sum == "s32")}
+        names |= {"PPLCONV_A": STORED[product.a], "PPLCONV_B": STORED[product.b]}
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())
-    return f'{defines}#include "{kernel.op}.c"\n'
+    return f'{defines}#include "{_template_name(kernel)}.c"\n'
 
 
 def _table_text(rows: list[Kernel]) -> str:
@@ -105,8 +133,41 @@ def _table_text(rows: list[Kernel]) -> str:
     )
 
 
+def probes(machine: str) -> dict[str, str]:
+    """Files that tell whether an assembler knows a level: those that words can stand in for.
+
+    Parameters
+    ----------
+    machine : str
+        As ``platform.machine()`` gives it.
+    """
+    if _canonical(machine) != "aarch64":
+        return {}
+    found = {}
+    for isa in ISAS.values():
+        if isa.machine == "aarch64" and (text := probe(isa.cflags[0], isa.features)):
+            found[isa.name] = text
+    return found
+
+
+def _canonical(machine: str) -> str:
+    return {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
+
+
+def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
+    """Text of a generated kernel, its instructions as words and for macOS if asked."""
+    machine = str(ISAS[kernel.isa].machine)
+    name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
+    text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
+    text = encode(text) if words else text
+    return mach_o(text) if apple else text
+
+
 def generate(
-    directory: Path, machine: str | None = None, system: str = sys.platform
+    directory: Path,
+    machine: str | None = None,
+    system: str = sys.platform,
+    encoded: Container[str] = (),
 ) -> list[Source]:
     """Write every source for `machine` into `directory`.
 
@@ -119,14 +180,15 @@ def generate(
         As ``platform.machine()`` gives it (the default); macOS says ``arm64``.
     system : str, optional
         As ``sys.platform`` gives it (the default).
+    encoded : container of str, optional
+        Levels whose instructions the assembler does not know: written as words.
 
     Returns
     -------
     list of Source
         What to compile; include paths are ``directory`` and ``asm/templates``.
     """
-    machine = machine or platform.machine()
-    machine = {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
+    machine = _canonical(machine or platform.machine())
     directory.mkdir(parents=True, exist_ok=True)
     write(directory / "pplconv_kernels.h", header_text())
     for n, r in WINOGRAD_VARIANTS:
@@ -138,11 +200,9 @@ def generate(
     for kernel in rows:
         isa = ISAS[kernel.isa]
         if kernel.source == "generator":
-            module = importlib.import_module(f"asm.{FOLDERS[str(isa.machine)]}.{kernel.op}")
             path = directory / f"{kernel.symbol}.s"
-            text = module.generate(kernel)
             apple = system == "darwin" and machine == "aarch64"
-            write(path, mach_o(text) if apple else text)
+            write(path, _assembly(kernel, words=kernel.isa in encoded, apple=apple))
             sources.append(Source(path, ()))
         else:
             path = directory / f"{kernel.symbol}.c"

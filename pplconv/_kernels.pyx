@@ -5,7 +5,7 @@ The bottom of the package. It knows what kernels exist and where, and nothing ab
 convolution; every other module reaches a kernel through it.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from "pplconv_kernels.h" nogil:
     int64_t pplconv_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
@@ -13,6 +13,7 @@ cdef extern from "pplconv_kernels.h" nogil:
                                pplconv_run *runs)
     void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *out)
     uint64_t pplconv_xgetbv(uint32_t index)
+    int32_t pplconv_permit_tiles()
     uint64_t pplconv_auxval(uint64_t type)
     uint64_t pplconv_midr()
 
@@ -316,6 +317,16 @@ def xgetbv(uint32_t index=0):
     if not out[2] >> 27 & 1:
         return None
     return pplconv_xgetbv(index)
+
+
+def permit_tiles():
+    """Ask the system to let this process use tile registers (AMX), and say whether it does.
+
+    Threads and forked children have the permission too, for good. A system that does not know the
+    request refuses it; so does one in which a thread of the process has an alternate stack for
+    signals that is too small for tiles. With the permission no such stack can be installed.
+    """
+    return bool(pplconv_permit_tiles())
 
 
 def auxval(uint64_t kind):

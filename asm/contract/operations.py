@@ -11,6 +11,7 @@ from asm.contract.packing import (
     PACK_PIXELS,
     PACK_ROWS,
     PACK_WEIGHTS,
+    PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
 from asm.contract.quantized import REQUANTIZE
@@ -29,6 +30,7 @@ _ALL = (
     PACK_ROWS,
     PACK_CHANNELS,
     PACK_WEIGHTS,
+    PAD_CHANNELS,
     STORE_TRANSPOSED,
     ACTIVATE,
     ELEMENTWISE,
