@@ -451,18 +451,6 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t rows
         int64_t columns
 
-    struct pplconv_pad_channels_args:
-        const void *src
-        int64_t src_rs
-        int64_t src_ps
-        void *dst
-        int64_t dst_rs
-        int64_t dst_ps
-        int64_t rows
-        int64_t columns
-        int64_t channels
-        int64_t fill
-
     struct pplconv_requantize_args:
         const void *src
         int64_t src_rs
