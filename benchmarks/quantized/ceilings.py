@@ -21,6 +21,7 @@ INSTRUCTIONS = {
     ("s16", "avx512"): "vpmaddwd zmm",
     ("bf16", "avx512bf16"): "vdpbf16ps zmm",
     ("bf16t", "amx"): "tdpbf16ps",
+    **{("f32", isa): f"float32 FMA, {isa}" for isa in ("portable", "avx2", "avx512", "neon")},
 }
 
 
@@ -44,11 +45,14 @@ def loops(precision: str, isas: Collection[str] | None = None) -> list[tuple[str
             narrow = "bf16" if product.sum == "f32" else "int8"
             if narrow == precision and row["isa"] in isas:
                 found.append((row["dtype"], row["isa"]))
+    # Without an instruction of its own, bfloat16 is multiplied as float32.
+    if not found and precision == "bf16":
+        found = [("f32", isa) for isa in list(isas)[-1:]]
     return found
 
 
 class Ceilings:
-    """Reads all loops of a precision for a team, and float32's beside them.
+    """Reads all loops of a precision for a team.
 
     Parameters
     ----------
@@ -91,7 +95,7 @@ class Ceilings:
     def best(self) -> dict[str, float]:
         """Give the best reading of each loop in the whole run, by name of the instruction."""
         return {
-            INSTRUCTIONS[peak.dtype, peak.isa]: max(peak.readings)
+            INSTRUCTIONS.get((peak.dtype, peak.isa), f"{peak.dtype} {peak.isa}"): max(peak.readings)
             for peak in self.peaks
             if peak.readings
         }
