@@ -25,7 +25,7 @@ from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
 from .operators import OPERATORS
 from .operators.convolution import prices
-from .operators.elementwise import emit_code
+from .operators.elementwise import Stream, emit_outputs
 from .operators.movement import plan_concats, plan_views
 from .operators.unfused import unfused
 from .opsets import OPSET
@@ -37,6 +37,10 @@ from .tensors import release_files
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
+
+
+# Times that a copy takes in Python of what it takes in loops.
+_IN_PYTHON = 32
 
 
 @dataclass(eq=False)
@@ -180,7 +184,7 @@ def compile_model(
             builder.wanted[name] = _external(graph, name, len(graph.inputs) + number)
     builder.planes = in_planes(
         graph, items, lambda node: prices(node, builder, graph),
-        lambda name: planner.turning_cycles(graph.shapes[name], graph.dtypes[name].itemsize),
+        lambda name: _turning_cycles(graph.shapes[name], graph.dtypes[name].itemsize),
     )  # fmt: skip
     plan_views(graph, builder)
     plan_concats(graph, builder)
@@ -196,6 +200,11 @@ def compile_model(
             builder.copy(value, place, [name])
     release_files(model)
     return _finished(builder, graph, model, most, times)
+
+
+def _turning_cycles(shape: Shape, element: int) -> float:
+    """Estimate what it costs to turn images round; bytes are turned in Python."""
+    return (1 if element > 1 else _IN_PYTHON) * planner.turning_cycles(shape, element)
 
 
 def _external(graph: Graph, name: str, number: int) -> Value:
@@ -249,16 +258,18 @@ def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
     name = chain.result
     shape, dtype = graph.shapes[name], graph.dtypes[name]
     program = written(chain, graph)
-    inputs = [(builder.values[read], number) for read, number in program.inputs]
-    order = _order(builder.order(name, len(shape)), shape, [value for value, _ in inputs])
+    inputs = [Stream(builder.values[n], number, pair) for n, number, pair in program.inputs]
+    order = builder.order(name, len(shape))
+    if program.stored is None:
+        order = _order(order, shape, [stream.value for stream in inputs])
+    # Else numbers are turned round, and not the integers, for which there are no such loops.
     y = builder.target(name, shape, dtype, order)
-    kind = "+".join(node.op for node in chain.nodes)
-    emit_code(
+    kind = "+".join(node.op.replace("izeLinear", "ize") for node in chain.nodes)
+    emit_outputs(
         builder,
-        y,
+        [Stream(y, program.result, program.stored)],
         program.code,
         inputs,
-        program.result,
         kind,
         [node.outputs[0] for node in chain.nodes],
     )

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from .._kernels import MOST_REGISTERS
 from ..schedules.elementwise import MOST_CODE, MOST_STREAMS
 from .nodes import Graph, Node
-from .operators.elementwise import NATIVE
+from .operators.elementwise import INTEGERS, NATIVE, SINGLE, numbers_of
 from .operators.expressions import EXPRESSIONS, Code, assign
+from .storage import Value
 
 MOST_NODES = 16
+# They are element-wise, too, where one scale serves all elements: integers are converted as they
+# are read or written.
+CONVERSIONS = ("QuantizeLinear", "DequantizeLinear")
 
 
 @dataclass(eq=False)
@@ -33,8 +40,15 @@ class Chain:
     def inputs(self) -> list[str]:
         """Names of what comes from outside, each once."""
         made = {node.outputs[0] for node in self.nodes}
-        names = (name for node in self.nodes for name in node.inputs if name and name not in made)
+        names = (name for node in self.nodes for name in arrays_of(node) if name not in made)
         return list(dict.fromkeys(names))
+
+
+def arrays_of(node: Node) -> list[str]:
+    """Names of what an element-wise node computes with."""
+    if node.op in CONVERSIONS:
+        return node.inputs[:1]
+    return [name for name in node.inputs if name]
 
 
 @dataclass(frozen=True)
@@ -45,23 +59,28 @@ class Written:
     ----------
     code : Code
         Its lines, and the constants of one element that it reads.
-    inputs : list of (str, int)
-        Names of the arrays that it reads, with the numbers that stand for them.
+    inputs : list of (str, int, Value or None)
+        Names of the arrays that it reads, with the numbers that stand for them, and scale and zero
+        point of integers.
     result : int
         Number of the result.
+    stored : Value or None
+        Scale and zero point that the result is stored with as integers.
     """
 
     code: Code
-    inputs: list[tuple[str, int]]
+    inputs: list[tuple[str, int, Value | None]]
     result: int
+    stored: Value | None = None
 
     @property
     def fits(self) -> bool:
         """Whether the loops take a program of this size."""
-        numbers = [number for _, number in self.inputs] + list(self.code.scalars.values())
+        numbers = [number for _, number, _ in self.inputs] + list(self.code.scalars.values())
+        pairs = sum(pair is not None for *_, pair in self.inputs) + (self.stored is not None)
         return (
             len(self.code.lines) <= MOST_CODE
-            and len(numbers) < MOST_STREAMS
+            and len(numbers) + pairs < MOST_STREAMS
             and assign(self.code.lines, numbers, [self.result], MOST_REGISTERS) is not None
         )
 
@@ -70,31 +89,76 @@ def written(chain: Chain, graph: Graph) -> Written:
     """Write a chain as instructions."""
     code = Code()
     numbers: dict[str, int] = {}
-    inputs: list[tuple[str, int]] = []
-    for name in chain.inputs():
+    inputs: list[tuple[str, int, Value | None]] = []
+    made = {node.outputs[0] for node in chain.nodes}
+    read = [
+        name for node in chain.nodes if node.op != "DequantizeLinear"
+        for name in arrays_of(node) if name not in made
+    ]  # fmt: skip
+    for name in dict.fromkeys(read):
         known = graph.constants.get(name)
         if known is not None and known.size == 1:
             numbers[name] = code.scalar(float(known.reshape(-1)[0]))
         else:
             numbers[name] = code.fresh()
-            inputs.append((name, numbers[name]))
-    result = -1
+            inputs.append((name, numbers[name], None))
+    result, stored = -1, None
     for node in chain.nodes:
-        operands = [numbers[name] if name else -1 for name in node.inputs]
-        known_inputs = [graph.constants.get(name) for name in node.inputs]
-        result = EXPRESSIONS[node.op](code, operands, node.attributes, known_inputs)
+        if node.op == "DequantizeLinear":
+            result = code.fresh()
+            inputs.append((node.inputs[0], result, _numbers(node, graph)))
+        elif node.op == "QuantizeLinear":
+            result, stored = numbers[node.inputs[0]], _numbers(node, graph)
+        else:
+            operands = [numbers[name] if name else -1 for name in node.inputs]
+            known_inputs = [graph.constants.get(name) for name in node.inputs]
+            result = EXPRESSIONS[node.op](code, operands, node.attributes, known_inputs)
         numbers[node.outputs[0]] = result
-    return Written(code, inputs, result)
+    return Written(code, inputs, result, stored)
+
+
+def _numbers(node: Node, graph: Graph) -> Value:
+    """Scale and zero point of a conversion."""
+    zero = node.inputs[2] if len(node.inputs) > 2 else ""
+    return numbers_of(
+        float(graph.constants[node.inputs[1]].reshape(())),
+        int(graph.constants[zero].reshape(())) if zero else 0,
+    )
+
+
+def _is_conversion(node: Node, graph: Graph) -> bool:
+    """Whether a QuantizeLinear or DequantizeLinear has one constant scale for all elements."""
+    if node.op not in CONVERSIONS:
+        return False
+    quantizes = node.op == "QuantizeLinear"
+    names = node.inputs[0], node.outputs[0]
+    numbers, integers = names if quantizes else names[::-1]
+    kinds = [kind for kind in INTEGERS if kind.itemsize == 1 or not quantizes]
+    scales = [name for name in node.inputs[1:] if name]
+    return (
+        graph.dtypes[numbers] == graph.dtypes[node.inputs[1]] == SINGLE
+        and graph.dtypes[integers] in kinds
+        and all(name in graph.constants and graph.constants[name].size == 1 for name in scales)
+        and not node.attributes.get("block_size", 0)
+        and node.attributes.get("precision", 0) in (0, 1)
+        and node.inputs[0] not in graph.constants
+    )
 
 
 def is_elementwise(node: Node, graph: Graph) -> bool:
     """Whether our kernels compute a node element by element."""
-    return (
+    return _is_conversion(node, graph) or (
         node.op in EXPRESSIONS
         and graph.dtypes[node.outputs[0]] in NATIVE
         and all(graph.dtypes[name] == graph.dtypes[node.outputs[0]] for name in node.inputs if name)
         and written(Chain([node]), graph).fits
     )
+
+
+def _computed(chain: Chain, graph: Graph) -> np.dtype[Any]:
+    """Type that a chain computes in."""
+    is_stored = chain.nodes[-1].op == "QuantizeLinear"
+    return SINGLE if is_stored else graph.dtypes[chain.result]
 
 
 def chains(graph: Graph) -> list[Node | Chain]:
@@ -127,7 +191,7 @@ def chains(graph: Graph) -> list[Node | Chain]:
             and len(joined) == 1
             and name not in graph.outputs
             and graph.shapes[name] == graph.shapes[chain.result]
-            and graph.dtypes[name] == graph.dtypes[chain.result]
+            and graph.dtypes[name] == _computed(chain, graph)
             and len(chain.nodes) < MOST_NODES
             and written(Chain([node, *chain.nodes]), graph).fits
         ):

@@ -3,6 +3,7 @@
 
 Dimensions that all arrays run through in one step are one dimension by then. The innermost is that
 of the columns, which are neighbours in memory or, of arrays that are broadcast along them, one.
+Arrays of integers are converted tile by tile, as they are read or written.
 """
 
 from libc.stdint cimport int64_t
@@ -12,7 +13,9 @@ from pplconv._kernels cimport (
     PPLCONV_DO_WHERE,
     PPLCONV_MOST_REGISTERS,
     find,
+    pplconv_dequantize_args,
     pplconv_elementwise_args,
+    pplconv_quantize_args,
     pplconv_stream,
 )
 from pplconv.schedules.base cimport ceil_div, least
@@ -22,7 +25,43 @@ from pplconv.memory.dtypes import DTYPES
 from pplconv.schedules.work import check_numbers, extent_of
 
 # The names that `__cinit__` reads lengths from.
-globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE)
+globals().update(MOST_DIMS=MOST_DIMS, MOST_STREAMS=MOST_STREAMS, MOST_CODE=MOST_CODE,
+                 TILE_ELEMENTS=TILE_ELEMENTS)
+
+
+cdef enum:
+    # A scale, and a zero point behind it.
+    SCALE_BYTES = 4
+    NUMBERS_BYTES = 8
+
+
+cdef inline void read_integers(const StreamField *f, pplconv_stream *stream, const Tensors *t,
+                               char *tile, int64_t row_bytes, int64_t rows,
+                               int64_t columns) noexcept nogil:
+    """Have a stream read numbers in a tile, which it is converted to."""
+    cdef pplconv_dequantize_args a
+    a.src, a.src_rs = stream.data, stream.rs
+    a.dst, a.dst_rs = tile, row_bytes
+    a.rows, a.columns = rows, columns if stream.step else 1
+    a.scale = t.arrays[f.numbers]
+    a.zero = t.arrays[f.numbers] + SCALE_BYTES
+    a.flags = 0
+    f.convert(&a)
+    stream.data, stream.rs = tile, row_bytes
+
+
+cdef inline void write_integers(const StreamField *f, const pplconv_stream *stream,
+                                const Tensors *t, char *place, int64_t place_rs, int64_t rows,
+                                int64_t columns) noexcept nogil:
+    """Convert a tile that a stream has written."""
+    cdef pplconv_quantize_args a
+    a.src, a.src_rs = stream.data, stream.rs
+    a.dst, a.dst_rs = place, place_rs
+    a.rows, a.columns = rows, columns
+    a.scale = t.arrays[f.numbers]
+    a.zero = t.arrays[f.numbers] + SCALE_BYTES
+    a.flags = 0
+    f.convert(&a)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
@@ -32,24 +71,43 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     cdef int64_t column = task % j.column_segments * j.column_segment
     cdef int64_t row = task // j.column_segments * j.row_segment
     cdef int64_t end = least(row + j.row_segment, j.rows), rest, index, offset
-    cdef int64_t count = j.input_count + j.output_count
+    cdef int64_t count = j.input_count + j.output_count, row_bytes
+    cdef char *places[MOST_STREAMS]
+    cdef char *tile
     cdef int s, d
     memcpy(streams, j.streams, count * sizeof(pplconv_stream))
     a.inputs, a.input_count = streams, j.input_count
     a.outputs, a.output_count = streams + j.input_count, j.output_count
     a.code, a.code_count = <const void *> &j.code[0], j.code_count
     a.columns = least(j.column_segment, j.columns - column)
+    row_bytes = a.columns * j.element
     while row < end:
         index = row % j.dims[MOST_DIMS - 1]
         a.rows = least(j.dims[MOST_DIMS - 1] - index, end - row)
+        if j.tile_rows:
+            a.rows = least(a.rows, j.tile_rows)
+        tile = scratch
         for s in range(count):
             rest = row
-            offset = column * j.element if streams[s].step else 0
+            offset = column * j.fields[s].element if streams[s].step else 0
             for d in range(MOST_DIMS - 1, -1, -1):
                 offset += rest % j.dims[d] * j.fields[s].strides[d]
                 rest = rest // j.dims[d]
             streams[s].data = t.arrays[j.fields[s].array] + offset
+            if j.fields[s].convert == NULL:
+                continue
+            streams[s].rs = j.streams[s].rs
+            if s < j.input_count:
+                read_integers(&j.fields[s], &streams[s], t, tile, row_bytes, a.rows, a.columns)
+            else:
+                places[s] = <char *> streams[s].data
+                streams[s].data, streams[s].rs = tile, row_bytes
+            tile += TILE_ELEMENTS * j.element
         j.kernel(&a)
+        for s in range(j.input_count, count):
+            if j.fields[s].convert != NULL:
+                write_integers(&j.fields[s], &streams[s], t, places[s], j.streams[s].rs, a.rows,
+                               a.columns)
         row += a.rows
 
 
@@ -62,7 +120,10 @@ cdef class Elementwise(Work):
         ``dtype``; ``dims``, at most `MOST_DIMS` counts, and ``columns``; ``inputs`` and
         ``outputs``, each a tuple of the array's number, its strides in bytes, one for each of
         ``dims``, whether it has an element for each column (else one for all), and its register;
-        ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``.
+        ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams of
+        integers name their type as well, and the number of the array that holds a scale of float32
+        and a zero point of int32 behind it; ``dtype`` is ``"f32"`` then, and ``column_segment`` at
+        most `TILE_ELEMENTS`.
     isa : str
         Which kernel to call.
 
@@ -75,7 +136,7 @@ cdef class Elementwise(Work):
     def __cinit__(self, dict fields, str isa):
         cdef ElementwiseJob *j = &self.own
         cdef int i, d
-        cdef int64_t extent
+        cdef int64_t extent, element, tiles = 0
         memset(j, 0, sizeof(ElementwiseJob))
         check_numbers(fields, frozenset())
         dims, streams = fields["dims"], [*fields["inputs"], *fields["outputs"]]
@@ -101,11 +162,16 @@ cdef class Elementwise(Work):
             raise ValueError("an element-wise program has no elements")
         j.input_count, j.output_count = len(fields["inputs"]), len(fields["outputs"])
         j.code_count = len(fields["code"])
-        for i, (array, strides, step, reg) in enumerate(streams):
+        for i, (array, strides, step, reg, *stored) in enumerate(streams):
+            j.fields[i].element = j.element
+            if stored:
+                self.convert(i, stored[0], stored[1], fields["dtype"], isa)
+                tiles += 1
+            element = j.fields[i].element
             if not (0 <= array < MOST_STREAMS and 0 <= reg < PPLCONV_MOST_REGISTERS):
                 raise ValueError("an element-wise program names what is not there")
-            extent = extent_of(j.element * (j.columns if step else 1), dims, strides,
-                               j.element, i >= j.input_count)
+            extent = extent_of(element * (j.columns if step else 1), dims, strides, element,
+                               i >= j.input_count)
             strides = [*([0] * len(missing)), *strides]
             for d in range(MOST_DIMS):
                 j.fields[i].strides[d] = strides[d]
@@ -128,8 +194,26 @@ cdef class Elementwise(Work):
         for stream in fields["outputs"]:
             if stream[3] not in written:
                 raise ValueError("an output is what nothing wrote")
+        if tiles:
+            if j.column_segment > TILE_ELEMENTS:
+                raise ValueError("rows of integers are longer than a tile")
+            j.tile_rows = TILE_ELEMENTS // j.column_segment
+            self.thread_scratch = tiles * TILE_ELEMENTS * j.element
         j.column_segments = ceil_div(j.columns, j.column_segment)
         self.tasks = ceil_div(j.rows, j.row_segment) * j.column_segments
         self.threads = 1
         self.job = j
         self.one_phase(run_task)
+
+    cdef int convert(self, int stream, str dtype, int64_t numbers, str computed,
+                     str isa) except -1:
+        """Have a stream converted from integers, or to them."""
+        cdef StreamField *f = &self.own.fields[stream]
+        if computed != "f32" or not 0 <= numbers < MOST_STREAMS:
+            raise ValueError("integers are converted from float32 and to it, by an array's numbers")
+        reads = stream < self.own.input_count
+        f.convert = find("dequantize" if reads else "quantize", dtype, isa)
+        f.element = DTYPES[dtype].itemsize
+        f.numbers = numbers
+        self.extents[numbers] = max(self.extents[numbers], <int64_t> NUMBERS_BYTES)
+        return 0

@@ -7,14 +7,15 @@ arrays for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..._kernels import MOST_REGISTERS
 from ...api.copying import TASK_BYTES
 from ...memory.dtypes import NAMES
-from ...schedules.elementwise import MOST_DIMS, Elementwise
+from ...schedules.elementwise import MOST_DIMS, TILE_ELEMENTS, Elementwise
 from ..builder import Builder
 from ..collapse import Collapsed, broadcast_strides, collapse
 from ..nodes import as_type
@@ -27,12 +28,46 @@ NATIVE = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 SHORT_ROW = 256
 
 Line = tuple[int, int, int, int, int]
+SINGLE = np.dtype(np.float32)
+# Integers that are converted as they are read; those but the last as they are written, too.
+INTEGERS: dict[np.dtype[Any], str] = {
+    np.dtype(np.uint8): "u8",
+    np.dtype(np.int8): "s8",
+    np.dtype(np.int32): "s32",
+}
+
+
+class Stream(NamedTuple):
+    """An array that a program reads or writes.
+
+    Parameters
+    ----------
+    value : Value
+        The array.
+    register : int
+        Its register, or the number that stands for it.
+    numbers : Value or None
+        Of integers: what `numbers_of` gives.
+    """
+
+    value: Value
+    register: int
+    numbers: Value | None = None
+
+
+def numbers_of(scale: float, zero: int) -> Value:
+    """Scale and zero point of integers, as loops read them."""
+    pair = np.array([(scale, zero)], [("scale", np.float32), ("zero", np.int32)])
+    return constant_value(pair.view(np.uint8))
+
+
+Streams = Iterable[tuple[Value, int] | Stream]
 
 
 def emit_program(
     builder: Builder,
-    outputs: Sequence[tuple[Value, int]],
-    inputs: Sequence[tuple[Value, int]],
+    outputs: Streams,
+    inputs: Streams,
     code: Sequence[Line],
     kind: str,
     nodes: list[str],
@@ -43,8 +78,9 @@ def emit_program(
     ----------
     builder : Builder
         Gets the step.
-    outputs, inputs : sequence of (Value, int)
-        Each with its register. Inputs are broadcast to the shape of the outputs.
+    outputs, inputs : iterable of Stream, or of (Value, int)
+        Each with its register. Inputs are broadcast to the shape of the outputs. Integers are
+        converted to float32 and from it.
     code : sequence of tuple of int
         Instructions: operation, result, three operands.
     kind : str
@@ -52,61 +88,74 @@ def emit_program(
     nodes : list of str
         What it stands for.
     """
-    shape, dtype = outputs[0][0].shape, outputs[0][0].dtype
+    wanted, read = ([Stream(*stream) for stream in streams] for streams in (outputs, inputs))
+    shape, count = wanted[0].value.shape, len(wanted)
     if math.prod(shape) == 0:
         return
-    own = list(outputs)
+    converts = any(stream.numbers for stream in (*wanted, *read))
+    dtype = SINGLE if converts else wanted[0].value.dtype
+    own = wanted
 
     def walked() -> tuple[Collapsed, list[Value]]:
-        streams = [value for value, _ in (*own, *inputs)]
-        strides = [broadcast_strides(value, shape) for value in streams]
-        return collapse(shape, dtype.itemsize, strides), streams
+        streams = [stream.value for stream in (*own, *read)]
+        # In elements, of which some are smaller than others.
+        strides = [
+            tuple(s // value.dtype.itemsize for s in broadcast_strides(value, shape))
+            for value in streams
+        ]
+        return collapse(shape, 1, strides), streams
 
     walk, streams = walked()
     if (walk.columns == 1 and math.prod(shape) > 1) or len(walk.dims) > MOST_DIMS:
         # They lie in too many ways: copies lie alike.
-        order = outputs[0][0].order
-        own = [(_alike(builder, value, order, False), r) for value, r in outputs]
-        inputs = [(_alike(builder, value, order, True), r) for value, r in inputs]
+        order = wanted[0].value.order
+        own = [s._replace(value=_alike(builder, s.value, order, False)) for s in wanted]
+        read = [s._replace(value=_alike(builder, s.value, order, True)) for s in read]
         walk, streams = walked()
         if len(walk.dims) > MOST_DIMS:
             # They are repeated in too many ways: written out, they are all of one shape.
-            inputs = [(_repeated(builder, value, shape, order), r) for value, r in inputs]
+            read = [s._replace(value=_repeated(builder, s.value, shape, order)) for s in read]
             walk, streams = walked()
-    walk, streams = _lengthened(walk, streams, dtype.itemsize)
-    registers = [register for _, register in (*outputs, *inputs)]
+    walk, streams = _lengthened(walk, streams)
     rows = math.prod(walk.dims)
     column_segment = min(walk.columns, TASK_BYTES // dtype.itemsize)
+    if converts:
+        column_segment = min(column_segment, TILE_ELEMENTS)
     row_segment = max(1, min(TASK_BYTES // (dtype.itemsize * walk.columns), rows))
-    entries = [
-        (array, walk.strides[array], walk.steps[array], registers[array])
-        for array in range(len(streams))
-    ]
+    arrays = list(streams)
+    entries: list[tuple[Any, ...]] = []
+    for array, (value, stream) in enumerate(zip(streams, (*own, *read), strict=True)):
+        strides = tuple(s * value.dtype.itemsize for s in walk.strides[array])
+        entry: tuple[Any, ...] = (array, strides, walk.steps[array], stream.register)
+        if stream.numbers is not None:
+            entry += INTEGERS[value.dtype], len(arrays)
+            arrays.append(stream.numbers)
+        entries.append(entry)
     fields = {
         "dtype": NAMES[dtype],
         "dims": walk.dims,
         "columns": walk.columns,
-        "outputs": entries[: len(outputs)],
-        "inputs": entries[len(outputs) :],
+        "outputs": entries[:count],
+        "inputs": entries[count:],
         "code": list(code),
         "row_segment": row_segment,
         "column_segment": column_segment,
     }
     builder.emit(Step(
-        Elementwise(fields, builder.isa), streams[len(outputs) :], streams[: len(outputs)],
-        {"arrays": streams}, kind, nodes,
+        Elementwise(fields, builder.isa), streams[count:], streams[:count], {"arrays": arrays},
+        kind, nodes,
         f"{'x'.join(map(str, (*walk.dims, walk.columns)))}, {len(code)} instructions",
     ))  # fmt: skip
-    for (value, _), (wanted, _) in zip(own, outputs, strict=True):
-        if value is not wanted:
-            builder.copy(value, wanted, nodes)
+    for stream, place in zip(own, wanted, strict=True):
+        if stream.value is not place.value:
+            builder.copy(stream.value, place.value, nodes)
 
 
 def emit_code(
     builder: Builder,
     y: Value,
     code: Code,
-    inputs: list[tuple[Value, int]],
+    inputs: Streams,
     result: int,
     kind: str,
     nodes: list[str],
@@ -117,28 +166,31 @@ def emit_code(
 
 def emit_outputs(
     builder: Builder,
-    outputs: list[tuple[Value, int]],
+    outputs: Streams,
     code: Code,
-    inputs: list[tuple[Value, int]],
+    inputs: Streams,
     kind: str,
     nodes: list[str],
 ) -> None:
     """Add the step of a program whose results have numbers of their own."""
-    dtype = outputs[0][0].dtype
-    inputs = inputs + [
-        (constant_value(as_type(np.array(number), dtype)), register)
+    written, read = ([Stream(*stream) for stream in streams] for streams in (outputs, inputs))
+    converts = any(stream.numbers for stream in (*written, *read))
+    dtype = SINGLE if converts else written[0].value.dtype
+    read += [
+        Stream(constant_value(as_type(np.array(number), dtype)), register)
         for (number, _), register in code.scalars.items()
     ]
     given = assign(
-        code.lines, [number for _, number in inputs], [number for _, number in outputs],
-        MOST_REGISTERS,
+        code.lines, [stream.register for stream in read],
+        [stream.register for stream in written], MOST_REGISTERS,
     )  # fmt: skip
     assert given is not None, "programs are kept small"
     lines, place = given
-    emit_program(
-        builder, [(value, place[number]) for value, number in outputs],
-        [(value, place[number]) for value, number in inputs], lines, kind, nodes,
-    )  # fmt: skip
+
+    def placed(streams: list[Stream]) -> list[Stream]:
+        return [stream._replace(register=place[stream.register]) for stream in streams]
+
+    emit_program(builder, placed(written), placed(read), lines, kind, nodes)
 
 
 def _alike(builder: Builder, value: Value, order: tuple[int, ...], filled: bool) -> Value:
@@ -172,19 +224,18 @@ def _constant_in(value: Value, order: tuple[int, ...]) -> Value:
     return turned.viewed(value.shape, tuple(turned.strides[d] for d in back))
 
 
-def _lengthened(
-    walk: Collapsed, streams: list[Value], element: int
-) -> tuple[Collapsed, list[Value]]:
+def _lengthened(walk: Collapsed, streams: list[Value]) -> tuple[Collapsed, list[Value]]:
     """Join short rows, where all that differs from row to row goes on behind the row's end.
 
-    A constant that is the same for each row is written out as often as rows are joined.
+    A constant that is the same for each row is written out as often as rows are joined. Strides
+    are in elements.
     """
     if not walk.dims or not 1 < walk.columns < SHORT_ROW:
         return walk, streams
     times = next((t for t in range(SHORT_ROW // walk.columns, 1, -1) if walk.dims[-1] % t == 0), 1)
     if times == 1:
         return walk, streams
-    row = walk.columns * element
+    row = walk.columns
     repeated = []
     for value, strides, step in zip(streams, walk.strides, walk.steps, strict=True):
         if (step and strides[-1] == row) or (not step and strides[-1] == 0):

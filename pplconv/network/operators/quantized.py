@@ -17,6 +17,8 @@ from ..host import host_step
 from ..nodes import Graph, Node
 from ..storage import Array, Value, channels_last
 from .convolution import explicit_pads, geometry_of, lies_in_pixels
+from .elementwise import Stream, emit_outputs, numbers_of
+from .expressions import Code
 from .integer_products import Product, emit_product, rows_as_images
 
 SINGLE = np.dtype(np.float32)
@@ -217,26 +219,32 @@ def _residual(node: Node, builder: Builder, graph: Graph) -> Value | None:
     value = builder.values[name]
     if graph.dtypes[node.outputs[0]] != SINGLE:
         return value
-    scale, zero = np.float32(node.attributes["residual_scale"]), node.attributes["residual_zero"]
-    wide = builder.new(value.shape, SINGLE, value.order)
-    step = host_step(
-        "Dequantize", lambda x: [integers.dequantize(x, scale, zero)], [value], [wide], [name]
-    )
-    step.detail = f"{value.dtype} to float32, in Python"
-    builder.emit(step)
+    numbers = numbers_of(node.attributes["residual_scale"], node.attributes["residual_zero"])
+    wide, code = builder.new(value.shape, SINGLE, value.order), Code()
+    number = code.fresh()
+    read = Stream(value, number, numbers)
+    emit_outputs(builder, [Stream(wide, number)], code, [read], "Dequantize", [name])
     return wide
 
 
 def lower_add(node: Node, builder: Builder, graph: Graph) -> None:
-    """``pplconv.QuantizedAdd``: a product by one, and a residual."""
-    own = node.attributes
-    store = integers.Store(
-        graph.dtypes[node.outputs[0]], np.int32(-own["a_zero"]), np.float32(own["a_scale"]),
-        own["y_zero"], own["low"], own["high"], own["b_scale"], own["b_zero"],
-    )  # fmt: skip
-    detail = " and ".join(str(graph.dtypes[name]) for name in node.inputs)
-    detail += f" to {graph.dtypes[node.outputs[0]]}"
-    emit(node, builder, graph, lambda a, b: store(a.astype(np.int32), b), "QuantizedAdd", detail)
+    """``pplconv.QuantizedAdd``: a program that computes in units of the output's scale."""
+    own, name = node.attributes, node.outputs[0]
+    code = Code()
+    a, b = code.fresh(), code.fresh()
+    total = code.do("ADD", a, b)
+    if np.isfinite([own["low"], own["high"]]).any():
+        total = code.do("CLIP", total, code.scalar(own["low"]), code.scalar(own["high"]))
+    inputs = [
+        Stream(
+            builder.values[read], number, numbers_of(own[f"{which}_scale"], own[f"{which}_zero"])
+        )
+        for read, number, which in zip(node.inputs, (a, b), ("a", "b"), strict=True)
+    ]
+    y = builder.target(name, graph.shapes[name], graph.dtypes[name], inputs[0].value.order)
+    stored = Stream(y, total, numbers_of(1.0, own["y_zero"]))
+    emit_outputs(builder, [stored], code, inputs, "QuantizedAdd", [name])
+    builder.deliver(name, y)
 
 
 def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
