@@ -1,21 +1,22 @@
 """What each operator becomes: steps, or views of what is there.
 
-==================  ==============================================================================
-``convolution``     Conv, fused nodes included
-``epilogue``        what follows the sums of a convolution
-``transposed``      ConvTranspose as several convolutions
-``linear``          products with matrices that are known beforehand
-``products``        products of two computed matrices
-``elementwise``     programs for chains of element-wise operators
-``expressions``     what each element-wise operator computes, and its registers
-``movement``        views, Concat, Pad, changes of type
-``windows``         pooling and Resize
-``quantized``       products of integers, and conversions from and to them
-``integer_windows`` MaxPool and Resize of integers
-``recurrent``       LSTM and GRU
-``rows``            reductions, softmax, layer normalization
-``unfused``         fused nodes in ONNX's operators, for those that run in Python
-==================  ==============================================================================
+====================  ============================================================================
+``convolution``       Conv, fused nodes included
+``epilogue``          what follows the sums of a convolution
+``transposed``        ConvTranspose as several convolutions
+``linear``            products with matrices that are known beforehand
+``products``          products of two computed matrices
+``elementwise``       programs for chains of element-wise operators
+``expressions``       what each element-wise operator computes, and its registers
+``movement``          views, Concat, Pad, changes of type
+``windows``           pooling and Resize
+``quantized``         products of integers, and conversions from and to them
+``integer_products``  convolutions of integers, as plans
+``integer_windows``   pools and Resize of integers
+``recurrent``         LSTM and GRU
+``rows``              reductions, softmax, layer normalization
+``unfused``           fused nodes in ONNX's operators, for those that run in Python
+====================  ============================================================================
 
 To add an operator, write a function of node, builder and graph, and name it in `OPERATORS` with a
 test of what it serves. What it does not serve runs in Python, by ONNX's reference.
@@ -132,7 +133,7 @@ OPERATORS: dict[str, Operator] = {
         transposed.lower_conv_transpose, transposed.serves_conv_transpose
     ),
     "pplconv.QuantizedAdd": Operator(quantized.lower_add, quantized.serves_always),
-    "pplconv.QuantizedAverage": Operator(quantized.lower_average, quantized.serves_always),
+    "pplconv.QuantizedAverage": Operator(integer_windows.lower_average, quantized.serves_always),
     "pplconv.QuantizedConv": Operator(quantized.lower_conv, quantized.serves_always),
     "pplconv.QuantizedLinear": Operator(quantized.lower_linear, quantized.serves_always),
     "pplconv.Reformat": Operator(movement.lower_reformat, _always),

@@ -1,58 +1,113 @@
-"""MaxPool and Resize of quantized images: both choose among the integers that are there."""
+"""Pools and Resize of quantized images: loops of float32, which holds their integers exactly."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from .. import integers
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..storage import Array
-from .quantized import STORED, emit, taps
-from .windows import resize_taps
+from ..storage import Array, channels_last
+from . import rows, windows
+from .convolution import explicit_pads, lies_in_pixels
+from .elementwise import SINGLE, Stream, emit_outputs, numbers_of
+from .expressions import Code
+from .quantized import emit, taps
+
+BYTES = tuple(integers.RANGES)
+# Integers up to this are all numbers of float32.
+_EXACT = 1 << 24
+Lower = Callable[[Node, Builder, Graph], None]
+
+
+def _among_numbers(
+    node: Node, builder: Builder, graph: Graph, lower: Lower, zero: int, factor: float, y_zero: int
+) -> None:
+    """Compute a node on integers less a zero point, and store what it gives times a factor."""
+    (source, *rest), (result,) = node.inputs, node.outputs
+    x, wide, found = builder.values[source], f"{source}\0numbers", f"{result}\0numbers"
+    code = Code()
+    number = code.fresh()
+    values = builder.new(x.shape, SINGLE, channels_last(4))
+    read = Stream(x, number, numbers_of(1.0, zero))
+    emit_outputs(builder, [Stream(values, number)], code, [read], "Dequantize", [source])
+    builder.values[wide] = values
+    inner = replace(
+        graph,
+        shapes={**graph.shapes, wide: x.shape, found: graph.shapes[result]},
+        dtypes={**graph.dtypes, wide: SINGLE, found: SINGLE},
+        users={},
+    )
+    lower(replace(node, inputs=[wide, *rest], outputs=[found]), builder, inner)
+    y = builder.target(
+        result, graph.shapes[result], graph.dtypes[result], channels_last(4), lies_in_pixels
+    )
+    code = Code()
+    number = code.fresh()
+    scaled = number if factor == 1 else code.do("MULTIPLY", number, code.scalar(factor))
+    stored = Stream(y, scaled, numbers_of(1.0, y_zero))
+    emit_outputs(builder, [stored], code, [Stream(builder.values[found], number)],
+                 "Quantize", [result])  # fmt: skip
+    builder.deliver(result, y)
 
 
 def serves_pool(node: Node, graph: Graph) -> bool:
     """Whether it is a MaxPool of quantized images that gives no indices."""
     return (
         node.op == "MaxPool"
-        and len(graph.shapes[node.inputs[0]]) == 4
-        and graph.dtypes[node.inputs[0]] in STORED
-        and len([name for name in node.outputs if name]) == 1
-        and math.prod(graph.shapes[node.outputs[0]]) > 0
+        and graph.dtypes[node.inputs[0]] in BYTES
+        and windows.serves_pool(node, _of_numbers(node, graph))
     )
 
 
 def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
     """MaxPool: padding is less than all that is there."""
-    least = np.iinfo(graph.dtypes[node.inputs[0]]).min
-
-    def function(x: Array) -> Array:
-        found = np.maximum.reduce(taps(node, graph, x, least))
-        return np.asarray(found.transpose(0, 3, 1, 2))
-
-    kernel = "x".join(map(str, node.attributes["kernel_shape"]))
-    emit(node, builder, graph, function, "MaxPool", f"{kernel} of {graph.dtypes[node.inputs[0]]}")
+    _among_numbers(node, builder, graph, windows.lower_pool, 0, 1.0, 0)
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:
     """Whether it is a Resize of quantized images that repeats or leaves out pixels."""
     return (
-        graph.dtypes[node.inputs[0]] in STORED
+        graph.dtypes[node.inputs[0]] in BYTES
         and node.attributes.get("mode", "nearest") == "nearest"
-        and resize_taps(node, graph) is not None
+        and windows.serves_resize(node, _of_numbers(node, graph))
     )
 
 
 def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     """Resize to the nearest pixel."""
-    found = resize_taps(node, graph)
-    assert found is not None
-    rows, columns = (at[:, 0] for at, _ in found)
+    _among_numbers(node, builder, graph, windows.lower_resize, 0, 1.0, 0)
+
+
+def _of_numbers(node: Node, graph: Graph) -> Graph:
+    """The graph as if a node read and gave float32."""
+    names = node.inputs[0], node.outputs[0]
+    return replace(graph, dtypes={**graph.dtypes, **dict.fromkeys(names, SINGLE)}, users={})
+
+
+def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
+    """``pplconv.QuantizedAverage``: a sum of pixels, which is exact, times a number."""
+    own: dict[str, Any] = node.attributes
+    zero, kernel, factor = own["x_zero"], own["kernel_shape"], np.float32(own["multiplier"])
+    count = math.prod(kernel)
+    whole = list(graph.shapes[node.inputs[0]][2:]) == list(kernel) and not any(explicit_pads(node))
+    if whole and count * 255 < _EXACT:
+        summed = replace(node, op="ReduceSum", attributes={"axes": [2, 3], "keepdims": 1})
+        _among_numbers(
+            summed, builder, graph, rows.lower_reduction, zero, float(factor), own["y_zero"]
+        )
+        return
+    dtype = graph.dtypes[node.outputs[0]]
+    store = integers.Store(dtype, np.int32(-zero * count), factor, own["y_zero"])
 
     def function(x: Array) -> Array:
-        return x[:, :, rows[:, None], columns]
+        sums = integers.average(taps(node, graph, x, zero))
+        return np.asarray(store(sums).transpose(0, 3, 1, 2))
 
-    sizes = "x".join(map(str, graph.shapes[node.outputs[0]][2:]))
-    emit(node, builder, graph, function, "Resize", f"to {sizes} of {graph.dtypes[node.inputs[0]]}")
+    detail = f"{'x'.join(map(str, kernel))} of {graph.dtypes[node.inputs[0]]} to {dtype}"
+    emit(node, builder, graph, function, "QuantizedAverage", detail)

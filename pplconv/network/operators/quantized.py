@@ -247,25 +247,6 @@ def lower_add(node: Node, builder: Builder, graph: Graph) -> None:
     builder.deliver(name, y)
 
 
-def lower_average(node: Node, builder: Builder, graph: Graph) -> None:
-    """``pplconv.QuantizedAverage``: a sum of pixels times a number."""
-    own = node.attributes
-    zero, kernel = own["x_zero"], own["kernel_shape"]
-    store = integers.Store(
-        graph.dtypes[node.outputs[0]], np.int32(-zero * math.prod(kernel)),
-        np.float32(own["multiplier"]), own["y_zero"],
-    )  # fmt: skip
-
-    def function(x: Array) -> Array:
-        if math.prod(graph.shapes[node.outputs[0]][2:]) == 1 and not any(explicit_pads(node)):
-            return store(x.sum((2, 3), dtype=np.int64))[:, :, None, None]
-        return _first(store(integers.average(taps(node, graph, x, zero))))
-
-    detail = f"{graph.dtypes[node.inputs[0]]} to {graph.dtypes[node.outputs[0]]}, "
-    detail += "x".join(map(str, kernel))
-    emit(node, builder, graph, function, "QuantizedAverage", detail)
-
-
 # Products with zero points, or matrices, that are computed -------------------------------------
 
 
