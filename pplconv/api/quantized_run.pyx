@@ -1,11 +1,10 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """`QuantizedKernel`: a convolution of integers with its weights packed once.
 
-What users call (`QConv2d`, `qconv2d` and so on) speaks of scales; this speaks of integer offsets and
-multipliers, which are all that the loops know.
+What users call (`QConv2d`, `qconv2d` and so on) speaks of scales; this speaks of integer offsets
+and multipliers, which are all that the loops know.
 """
 
-from cpython.buffer cimport PyBUF_ND
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_quantization
@@ -18,7 +17,7 @@ from pplconv.api.prepared cimport (
     prepare,
     release_all,
 )
-from pplconv.memory.arrays cimport as_array, batched_shape, hold, hold_plain
+from pplconv.memory.arrays cimport as_array, batched_shape, hold_plain
 from pplconv.schedules.base cimport Tensors
 from pplconv.schedules.execute cimport execute
 

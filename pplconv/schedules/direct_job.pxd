@@ -67,3 +67,11 @@ cdef struct Part:
     char *scratch
     # What the kernels of this thread keep of their tile registers.
     int64_t *tiles
+
+
+cdef struct Rectangle:
+    # Outputs that see the same taps.
+    int64_t row, row_end, column, column_end
+    int64_t k, segments
+    # What is added to integer sums, from the first output channel of all on.
+    const char *offsets
