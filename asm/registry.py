@@ -358,14 +358,21 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert_out": {"bf16f32": EVERY_LEVEL},
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
-    "pad_channels": {"u8": ("portable",), "s16": ("portable",)},
+    "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     # One for all types: it moves none.
     "release_tiles": {"u8": ("amx",)},
+    "fma_peak": {
+        "u8": ("avxvnni", "avx512vnni"),
+        "s16": ("avx2", "avx512"),
+        "bf16": ("avx512bf16",),
+        "u8t": ("amx",),
+        "bf16t": ("amx",),
+    },
 }
 
 # Those of them that are assembly.
-NARROW_ASSEMBLY = ("release_tiles",)
+NARROW_ASSEMBLY = ("fma_peak", "release_tiles")
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
 # below, in C for `EVERY_LEVEL`: half precision does not carry the transforms' sums. A kernel's MR

@@ -470,6 +470,7 @@ cdef extern from "pplconv_kernels.h" nogil:
 
     struct pplconv_fma_peak_args:
         int64_t iterations
+        void *operations
 
     ctypedef void (*pplconv_kernel)(const void *args) noexcept nogil
 

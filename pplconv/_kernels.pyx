@@ -269,31 +269,32 @@ def pixel_runs(geometry, int64_t first, int64_t pixels, int64_t lanes, int64_t w
 
 
 def fma_peak(str isa, str dtype, int64_t iterations):
-    """Run the register-only FMA loop of one ISA, without the GIL.
+    """Run the register-only loop of one ISA's products, without the GIL.
 
     Parameters
     ----------
     isa : str
-        A level of the ladder that this CPU can execute.
+        A level of the ladder that this CPU can execute, and whose registers this thread may use.
     dtype : str
-        ``"f32"`` or ``"f64"``.
+        An element type or, of narrow types, a product: ``"f32"``, ``"f64"``, ``"u8"``, ``"bf16t"``.
     iterations : int
         Turns of the loop.
 
     Returns
     -------
     int
-        Floating-point operations executed.
+        Operations executed, 2 a product.
     """
     cdef const pplconv_kernel_row *row = _find(b"fma_peak", dtype.encode(), isa.encode())
     if row == NULL:
         raise LookupError(f"no fma_peak kernel for {dtype} on {isa}")
     cdef pplconv_fma_peak_args args
+    cdef int64_t operations = 0
     args.iterations = iterations
+    args.operations = &operations
     with nogil:
         row.function(&args)
-    cdef int64_t chains = 8 if isa == "portable" else 24
-    return iterations * chains * 2 * row.lanes
+    return iterations * operations
 
 
 def cpuid(uint32_t leaf, uint32_t subleaf=0):

@@ -30,6 +30,12 @@ _CODES = {
     "tdpbf16ps": (_F3, 0x5C),
 }
 MNEMONICS = tuple(_CODES)
+# One of each extension, for an assembler to say whether it knows them.
+PROBE = """.intel_syntax noprefix
+    tilerelease
+    tdpbusd tmm0, tmm1, tmm2
+    tdpbf16ps tmm0, tmm1, tmm2
+"""
 
 _REGISTERS = (
     "rax",

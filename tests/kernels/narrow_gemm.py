@@ -11,6 +11,10 @@ x86-64
     by a fused multiply-add that rounds to nearest even; subnormal operands and results are zeros of
     their sign, whatever MXCSR says. AMD's manual says no more than that it does not round
     otherwise, so its bits are not compared.
+AArch64
+    what BFDOT and BFMMLA do by Arm's pseudocode where FPCR.EBF is 0, as it is unless a program sets
+    it: the products of a pair are added, then they to the sum, each rounded to odd; subnormal
+    operands and results are zeros of their sign, and too large ones infinite.
 """
 
 from __future__ import annotations
@@ -107,6 +111,28 @@ def dot_products(a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
     return total
 
 
+def to_odd(x: np.ndarray) -> np.ndarray:
+    """Round float64 numbers, which are exact or rounded to odd, to normal float32 and to odd."""
+    bits = x.view(np.int64)
+    lost = bits & ((1 << 29) - 1)  # what float64 has more of
+    cut = np.asarray(bits - lost).view(np.float64)
+    cut = np.where(np.abs(cut) < TINY, np.copysign(0.0, cut), cut).astype(np.float32)
+    inexact = (lost != 0) & np.isfinite(cut) & (cut != 0)
+    return np.where(inexact, cut.view(np.int32) | 1, cut.view(np.int32)).view(np.float32)
+
+
+@np.errstate(all="ignore")
+def odd_dot_products(a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """`start` plus a @ b as BFDOT and BFMMLA add it up."""
+    a, b = flushed(a).astype(np.float64), flushed(b).astype(np.float64)
+    total, one = start, np.float32(1)
+    for k in range(0, a.shape[1], 2):
+        first, second = (to_odd(a[:, q, np.newaxis] * b[np.newaxis, q]) for q in (k, k + 1))
+        pair = to_odd(rounded_to_odd(first, one, second))
+        total = to_odd(rounded_to_odd(flushed(total), one, pair))
+    return total
+
+
 @np.errstate(all="ignore")
 def rounded_steps(a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
     """`start` plus a @ b with each product and each sum rounded, in ascending k."""
@@ -129,4 +155,6 @@ def known_sum(row: dict, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.
         return rounded_steps(a, b, start)
     if row["isa"] == "avx512bf16" and of_intel():
         return dot_products(a, b, start)
+    if row["isa"] == "bf16":
+        return odd_dot_products(a, b, start)
     return None

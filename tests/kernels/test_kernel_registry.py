@@ -19,7 +19,6 @@ from asm.registry import (
     EVERY_LEVEL,
     GEMM_TUNINGS,
     ISAS,
-    NARROW_ASSEMBLY,
     NARROW_OPERATIONS,
     NARROW_TILES,
     PRODUCTS,
@@ -39,7 +38,7 @@ GRAMMAR = re.compile(
     r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*(?:[a-z]+\d*)?)(?:_(?P<tuning>[a-z]+))?"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")
-# Those whose sums are in tile registers have no vectors of them: `test_tile_kernels`.
+# Those whose sums are in tile registers have no vectors of them: see `test_tile_kernels`.
 ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator" and k.isa != "amx"]
 
 
@@ -197,8 +196,8 @@ def test_kernels_of_a_machine(machine):
     narrow |= {
         (op, dtype)
         for op, types in NARROW_OPERATIONS.items()
-        for dtype in types
-        if op not in NARROW_ASSEMBLY  # which no other level needs
+        for dtype, isas in types.items()
+        if "portable" in isas
     }
     assert portable == conversions | whole | narrow
 
