@@ -359,6 +359,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
     "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
+    "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
+    "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     # One for all types: it moves none.
     "release_tiles": {"u8": ("amx",)},

@@ -465,6 +465,28 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *parameters
         int64_t flags
 
+    struct pplconv_quantize_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        const void *scale
+        const void *zero
+        int64_t flags
+
+    struct pplconv_dequantize_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        const void *scale
+        const void *zero
+        int64_t flags
+
     struct pplconv_release_tiles_args:
         void *tiles
 

@@ -14,7 +14,7 @@ from asm.contract.packing import (
     PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
-from asm.contract.quantized import REQUANTIZE
+from asm.contract.quantized import DEQUANTIZE, QUANTIZE, REQUANTIZE
 from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
 from asm.contract.windows import POOL, RESAMPLE
 from asm.contract.winograd import (
@@ -52,6 +52,8 @@ _ALL = (
     LAYER_NORM,
     COPY_STRIDED,
     REQUANTIZE,
+    QUANTIZE,
+    DEQUANTIZE,
     RELEASE_TILES,
     FMA_PEAK,
 )
