@@ -94,7 +94,7 @@ class BuildExt(build_ext):
         super().build_extensions()
 
     def encoded_levels(self, directory: Path, machine: str) -> list[str]:
-        """Levels whose instructions are written as words: the assembler does not know them.
+        """Levels whose instructions are written as numbers: the assembler does not know them.
 
         ``PPLCONV_ENCODE=1`` takes every assembler for such a one.
         """
@@ -108,7 +108,7 @@ class BuildExt(build_ext):
             if wanted or subprocess.run(command, capture_output=True, check=False).returncode:
                 found.append(level)
         if found:
-            self.announce(f"instructions as words: {', '.join(found)}", level=2)
+            self.announce(f"instructions as numbers: {', '.join(found)}", level=2)
         return found
 
     def compile_all(self, compilations: list[tuple[Path, Path, list[str]]], workers: int) -> None:
@@ -191,6 +191,7 @@ setup(
         extension("_binding"),
         extension("memory.workspace"),
         extension("memory.arrays"),
+        extension("memory.dlpack"),
         extension("instances._flat"),
         extension("instances._mailbox"),
         extension("_trial"),

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asm import exponential
-from asm.aarch64.encode import encode, probe
+from asm.aarch64 import encode as aarch64_encode
 from asm.aarch64.mach_o import mach_o
 from asm.contract import declarations_text, header_text
 from asm.kept import write
@@ -38,6 +38,7 @@ from asm.registry import (
     kernels,
 )
 from asm.winograd_code import header_text as transforms_text
+from asm.x86_64 import encode as x86_64_encode
 
 ROOT = Path(__file__).resolve().parent
 TEMPLATES = ROOT / "templates"
@@ -50,6 +51,8 @@ HIDDEN = ("-fvisibility=hidden",)
 MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 # Where the generators of a machine lie.
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
+# Instructions as words or bytes, for assemblers that do not know them.
+ENCODERS = {"x86_64": x86_64_encode.encoded, "aarch64": aarch64_encode.encode}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
 GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
@@ -134,20 +137,22 @@ def _table_text(rows: list[Kernel]) -> str:
 
 
 def probes(machine: str) -> dict[str, str]:
-    """Files that tell whether an assembler knows a level: those that words can stand in for.
+    """Files that tell whether an assembler knows a level, of levels that may be encoded.
 
     Parameters
     ----------
     machine : str
         As ``platform.machine()`` gives it.
     """
-    if _canonical(machine) != "aarch64":
-        return {}
-    found = {}
-    for isa in ISAS.values():
-        if isa.machine == "aarch64" and (text := probe(isa.cflags[0], isa.features)):
-            found[isa.name] = text
-    return found
+    machine = _canonical(machine)
+    levels = [isa for isa in ISAS.values() if isa.machine == machine]
+    if machine == "x86_64":
+        # Those of narrow types alone have instructions that are younger than the compilers.
+        return {isa.name: x86_64_encode.PROBE for isa in levels if not isa.dtypes}
+    if machine == "aarch64":
+        texts = {isa.name: aarch64_encode.probe(isa.cflags[0], isa.features) for isa in levels}
+        return {name: text for name, text in texts.items() if text}
+    return {}
 
 
 def _canonical(machine: str) -> str:
@@ -159,7 +164,7 @@ def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
     machine = str(ISAS[kernel.isa].machine)
     name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
     text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
-    text = encode(text) if words else text
+    text = ENCODERS[machine](text) if words else text
     return mach_o(text) if apple else text
 
 
@@ -181,7 +186,7 @@ def generate(
     system : str, optional
         As ``sys.platform`` gives it (the default).
     encoded : container of str, optional
-        Levels whose instructions the assembler does not know: written as words.
+        Levels whose instructions the assembler does not know: written as words or bytes.
 
     Returns
     -------

@@ -358,7 +358,7 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert_out": {"bf16f32": EVERY_LEVEL},
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
-    "pad_channels": {"u8": ("portable",), "s16": ("portable",)},
+    "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     # One for all types: it moves none.
     "release_tiles": {"u8": ("amx",)},

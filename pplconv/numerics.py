@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ._kernels import HALF_CHAIN
 
 __all__ = [
+    "BRAIN_KINDS",
     "PRODUCTS",
     "TYPES",
     "ElementType",
@@ -19,7 +20,6 @@ __all__ = [
     "Product",
     "default_permission",
     "numerics_of",
-    "permission",
 ]
 
 
@@ -98,7 +98,8 @@ PRODUCTS = {
     "s8t": Product("s8", "s8", "s32", 4),
     "bf16t": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by TDPBF16PS"),
 }
-_BF16 = ("bf16t", "bf16m", "bf16")
+# Those of bfloat16, the fastest first.
+BRAIN_KINDS = ("bf16t", "bf16m", "bf16")
 _BYTES = ("u8t", "s8t", "u8m", "s8m", "u8", "s8", "s16")
 
 
@@ -277,7 +278,7 @@ _NUMERICS = {
         ("f32", "f16"),
         ("f64", "f64"),
         ("bf16", "f32"),
-        *((storage, compute) for storage in ("f32", "bf16") for compute in _BF16),
+        *((storage, compute) for storage in ("f32", "bf16") for compute in BRAIN_KINDS),
     )
 } | {
     (storage, compute, destination): _made(storage, compute, destination)
@@ -319,26 +320,5 @@ def default_permission(storage: str) -> tuple[str, ...]:
     if storage in ("u8", "s8"):
         return _BYTES
     if storage == "bf16":
-        return (*_BF16, "f32")
+        return (*BRAIN_KINDS, "f32")
     return ("f32",) if storage == "f16" else (storage,)
-
-
-def permission(storage: str, precision: str | None) -> tuple[str, ...]:
-    """Kinds of product that a precision permits for arrays of a floating-point type.
-
-    Parameters
-    ----------
-    storage : str
-        Type of the arrays.
-    precision : str or None
-        ``"fp32"``, ``"fp16"``, ``"bf16"``, ``"low"``, ``"low_bf16"``; None: as the arrays are.
-    """
-    half = {"f16": precision != "fp32", "f32": precision in ("fp16", "low")}.get(storage, False)
-    brain = {
-        "bf16": precision != "fp32",
-        "f32": precision in ("bf16", "low", "low_bf16"),
-    }.get(storage, False)
-    if not (half or brain):
-        return ("f32",) if storage == "bf16" else default_permission(storage)
-    kinds = (*(("f16",) if half else ()), *(_BF16 if brain else ()))
-    return (*kinds, "f32")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .activation import activation_of, activation_text
+from .activation import Activation, activation_of, activation_text
 from .quantization import RANGES, Array
 
 LEAST, MOST = np.float32(-math.inf), np.float32(math.inf)
@@ -87,6 +87,28 @@ def residual_multiplier(residual_scale: np.float32, y_scale: np.float32) -> np.f
     return np.float32(exact)
 
 
+def refuse_curve(found: Activation, activation: object) -> None:
+    """Refuse activations that are more than a clamp.
+
+    Parameters
+    ----------
+    found : Activation
+        What was asked for.
+    activation : object
+        The argument.
+
+    Raises
+    ------
+    ValueError
+        If it is one.
+    """
+    if found.kind not in ("none", "clip"):
+        raise ValueError(
+            'activation of quantized operators must be None, "relu", "relu6" or ("clip", low, '
+            f"high), got {activation_text(activation)}"
+        )
+
+
 def clamp(
     activation: object, channels: int, y_scale: Array | None, kind: str, zero: Array
 ) -> tuple[Array, Array]:
@@ -116,11 +138,7 @@ def clamp(
         If `activation` is another one.
     """
     found = activation_of(activation, channels)
-    if found.kind not in ("none", "clip"):
-        raise ValueError(
-            'activation of quantized operators must be None, "relu", "relu6" or ("clip", low, '
-            f"high), got {activation_text(activation)}"
-        )
+    refuse_curve(found, activation)
     if found.kind == "clip" and kind == "s32":
         raise ValueError(
             f"activation must be None for int32 outputs, got {activation_text(activation)}"

@@ -134,8 +134,8 @@ search_seconds, search_context
         self.quantization.low, self.quantization.high = low, high
         self.quantization.zero = y_zero
         self.quantization.residual_zero = residual_zero
-        self.takes_residual = residual_scale is not None
-        self.quantization.residual_scale = residual_scale if self.takes_residual else 0.0
+        self.takes_residual = residual_scale is not None or out_dtype == "f32"
+        self.quantization.residual_scale = 0.0 if residual_scale is None else residual_scale
         self.settings = checked({
             "algorithm": algorithm, "tolerance": 0.0, "search": search,
             "search_seconds": search_seconds, "max_workspace": max_workspace, "threads": threads,
@@ -280,3 +280,44 @@ search_seconds, search_context
 cdef object wrapped(object array):
     """int64 to int32, modulo 2**32."""
     return np.ascontiguousarray((array & 0xFFFFFFFF).astype(np.uint32)).view(np.int32)
+
+
+class QuantizedMatrix:
+    """Products of rows with a matrix that is packed once, finished as `QuantizedKernel` does.
+
+    Parameters
+    ----------
+    weight : ndarray of int8 or int16, shape (k, n)
+        The matrix, its zero points already taken away.
+    **numbers
+        The other arguments of `QuantizedKernel`, but those of its geometry.
+    """
+
+    def __init__(self, weight, **numbers):
+        self.columns = weight.shape[1]
+        weight = np.ascontiguousarray(weight.T)[:, :, np.newaxis, np.newaxis]
+        self.kernel = QuantizedKernel(weight, layout="NHWC", **numbers)
+
+    def __call__(self, input, residual=None, out=None):
+        """Multiply.
+
+        Parameters
+        ----------
+        input : ndarray, shape (m, k)
+            Of `x_dtype`.
+        residual : ndarray, shape (m, n), optional
+            Of the type of the output.
+        out : ndarray, shape (m, n), optional
+            C-contiguous; written and returned.
+
+        Returns
+        -------
+        ndarray, shape (m, n)
+        """
+        rows = len(input)
+        if residual is not None:
+            residual = residual.reshape(1, 1, rows, self.columns)
+        if out is not None:
+            out = out.reshape(1, 1, rows, self.columns)
+        image = input.reshape(1, 1, rows, -1)
+        return self.kernel(image, residual, out).reshape(rows, self.columns)

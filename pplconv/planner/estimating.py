@@ -252,7 +252,13 @@ class Request:
             types = ", ".join(self.problem.permitted)
             raise ValueError(f"no kernels here compute arrays of {self.problem.dtype} in {types}")
         # Portable kernels of one kind are no match for vectors of another.
-        found = [around for around in found if around.isa != "portable"] or found
+        fast = [around for around in found if around.isa != "portable"]
+        if not fast and self.problem.dtype in ("f32", "bf16"):
+            # Where no bfloat16 is multiplied, float32 is what serves it.
+            numerics = numerics_of(self.problem.dtype, "f32")
+            around = _context(numerics, threads, settings, target)
+            fast = [around] if around is not None else []
+        found = fast or found
         start = settings.team_start_us
         threads = team(self.problem, found[0], start)
         return [

@@ -12,7 +12,7 @@ Array = np.ndarray[Any, Any]
 # Bins on each side of zero. The range of eight bits has 255 steps, each of 32 bins and more.
 _BINS = 8192
 # Power of two within which all numbers may as well be zero.
-_LEAST = -500
+_LEAST = -150
 
 
 class Histogram:
@@ -36,7 +36,8 @@ class Histogram:
         """Count numbers that float32 holds."""
         if not numbers.size:
             return
-        exact = numbers.astype(np.float64, copy=False).reshape(-1)
+        # In float64 no product below can underflow, as float32 has no numbers so small.
+        exact = numbers.astype(np.float32).astype(np.float64).reshape(-1)
         low, high = float(exact.min()), float(exact.max())
         self.low, self.high = min(self.low, low), max(self.high, high)
         largest = max(-low, high)

@@ -45,7 +45,7 @@ class Memory:
         """
         for piece in self.pieces:
             first = address - piece.address
-            if 0 <= first and first + count <= len(piece.bytes):
+            if first >= 0 and first + count <= len(piece.bytes):
                 assert piece.writable or not write, f"a write into {piece.name} at {first}"
                 return piece.bytes[first : first + count]
         near = [

@@ -1,130 +1,95 @@
-"""AArch64 instructions as words: the same as the assembler's, of one that knows them."""
+"""Instructions that are written as bytes: the very bytes that an assembler makes of them."""
 
 from __future__ import annotations
 
-import re
+import random
 import shutil
-import struct
 import subprocess
-from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
 import pytest
 
-from asm.aarch64.encode import FORMS, Form, encode, word_of
-from asm.aarch64.gemm import generate
-from asm.build import generate as write_sources
-from asm.build import probes
+from asm.build import generate
 from asm.registry import ISAS, kernels
-from levels import MACHINE
+from asm.x86_64.encode import ENCODINGS, encoded, instruction_bytes
+from kernel_table import MACHINE
 
-# A compiler's own tools where the machine is one, else those of a cross compiler.
-PREFIX = "" if MACHINE == "aarch64" else "aarch64-linux-gnu-"
-assembler = pytest.mark.skipif(
-    not all(shutil.which(f"{PREFIX}{tool}") for tool in ("as", "objcopy")),
-    reason="no assembler of AArch64",
-)
-EVERYTHING = ".arch armv8.2-a+fp16+dotprod+i8mm+bf16\n"
-LEVELS = [isa for isa in ISAS.values() if isa.machine == "aarch64"]
+pytestmark = pytest.mark.skipif(MACHINE != "x86_64", reason="its assembler knows nothing of them")
+
+SCALES = ("", "*1", "*2", "*4", "*8")
+DISPLACEMENTS = (0, 4, 8, 3, 124, 128, 508, 511, 512, 4096, -4, -1, -512, -513, -516)
+GENERAL = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{i}" for i in range(8, 16)))
 
 
-def assemble(text: str, directory: Path) -> bytes:
-    """Code of an assembly file."""
-    source, made, code = (directory / f"x.{suffix}" for suffix in ("s", "o", "bin"))
-    source.write_text(text)
-    subprocess.run([f"{PREFIX}as", str(source), "-o", str(made)], check=True)
-    cut = [f"{PREFIX}objcopy", "-O", "binary", "-j", ".text", str(made), str(code)]
-    subprocess.run(cut, check=True)
+def assemble(path: Path, text: str) -> bytes:
+    """Bytes of the code that the assembler makes of a file."""
+    assembler, copier = shutil.which("as"), shutil.which("objcopy")
+    assert assembler and copier, "the tests of encodings need as and objcopy of GNU binutils"
+    path.write_text(text)
+    made, code = path.with_suffix(".o"), path.with_suffix(".bin")
+    done = subprocess.run([assembler, "-o", str(made), str(path)], capture_output=True, text=True)
+    if "no such instruction" in done.stderr:
+        pytest.skip("this assembler is too old to know them")
+    assert done.returncode == 0, done.stderr[:2000]
+    subprocess.run([copier, "-O", "binary", "-j", ".text", str(made), str(code)], check=True)
     return code.read_bytes()
 
 
-def operands(form: Form) -> Iterable[tuple[tuple[int, int, int], int]]:
-    """All that an instruction may have: registers, and lanes."""
-    for m in range(form.last_registers):
-        for n in range(32):
-            for d in range(32):
-                for lane in range(1 << len(form.lane_bits)):
-                    yield (d, n, m), lane
+def compare(path: Path, cases: list[tuple[str, int, int, str]]) -> None:
+    """Hold each instruction against the assembler's."""
+    letter = {name: "z" if encoding.evex else "y" for name, encoding in ENCODINGS.items()}
+    lines = [f"    {n} {letter[n]}mm{t}, {letter[n]}mm{f}, {s}" for n, t, f, s in cases]
+    expected = assemble(path, ".intel_syntax noprefix\n" + "\n".join(lines) + "\n")
+    at = 0
+    for line, case in zip(lines, cases, strict=True):
+        found = instruction_bytes(*case)
+        assert expected[at : at + len(found)] == found, line
+        at += len(found)
+    assert at == len(expected)
 
 
-@assembler
-@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.mnemonic}-{form.lanes[2]}")
-def test_every_combination_of_operands(form: Form, tmp_path: Path) -> None:
-    every = list(operands(form))
-    assert len(every) >= 32**3
-    text = EVERYTHING + "".join(f"{form.text(*each)}\n" for each in every)
-    code = assemble(text, tmp_path)
-    assert code == struct.pack(f"<{len(every)}I", *(form.encode(*each) for each in every))
+@pytest.mark.parametrize("name", ENCODINGS)
+def test_every_combination_of_registers(tmp_path, name):
+    letter, count = ("z", 32) if ENCODINGS[name].evex else ("y", 16)
+    numbers = product(range(count), repeat=3)
+    compare(tmp_path / "registers.s", [(name, t, f, f"{letter}mm{s}") for t, f, s in numbers])
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("smmla v16.4s, v2.16b, v0.16b", 0x4E80A450),
-        ("bfmmla v19.4s, v7.8h, v1.8h", 0x6E41ECF3),
-        ("fmla v1.4s, v2.4s, v3.s[1]", None),
-        ("sdot v0.2s, v1.8b, v2.8b", None),
-        ("prfm pldl1keep, [x2, x6]", None),
-    ],
-)
-def test_words(text: str, word: int | None) -> None:
-    """The two of MNN's, and what needs none or is not among the forms."""
-    assert word_of(text) == word
+@pytest.mark.parametrize("name", [name for name, encoding in ENCODINGS.items() if encoding.evex])
+def test_every_address(tmp_path, name):
+    """Each base with each index, scale and displacement, and registers drawn."""
+    random.seed(name)
+    indexes = [f" + {i}{s}" for i in GENERAL if i != "rsp" for s in SCALES]
+    cases = []
+    for base, index, displacement in product(GENERAL, ["", *indexes], DISPLACEMENTS):
+        address = f"[{base}{index} + {displacement}]{{1to16}}"
+        cases.append((name, random.randrange(32), random.randrange(32), address))
+    compare(tmp_path / "addresses.s", cases)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "smmla v32.4s, v0.16b, v0.16b",
-        "sdot v0.4s, v0.16b, v0.4b[4]",
-        "fmla v0.8h, v1.8h, v16.h[0]",
-        "fmla v0.8h, v1.8h, v2.h[8]",
-    ],
-)
-def test_operands_that_do_not_exist(text: str) -> None:
-    with pytest.raises(ValueError, match=r"has no (registers|lane)"):
-        word_of(text)
+def test_an_address_of_another_form_is_refused():
+    with pytest.raises(ValueError, match="no encoding of the operand"):
+        instruction_bytes("vdpbf16ps", 0, 1, "[rip + 8]")
+    with pytest.raises(ValueError, match="expected a register"):
+        instruction_bytes("vpdpbssd", 0, 1, "[rax + 8]{1to16}")
 
 
-@assembler
-@pytest.mark.parametrize("isa", [isa.name for isa in LEVELS])
-def test_kernels_as_words_are_the_same_code(isa: str, tmp_path: Path) -> None:
-    """Of each type the largest tiles; an old assembler has nothing to refuse in them."""
-    found = {}
-    for kernel in kernels("aarch64"):
-        if (kernel.op, kernel.isa) == ("gemm", isa):
-            found[kernel.dtype, kernel.nr] = kernel
-    assert found
-    for kernel in found.values():
-        text = generate(kernel)
-        words = encode(text)
-        assert re.findall(r"^\.arch (.*)$", words, re.MULTILINE) == ["armv8-a"]
-        assert assemble(words, tmp_path) == assemble(text, tmp_path)
-        assert (".inst" in words) == (isa != "neon")
-
-
-@assembler
-def test_old_assemblers_are_found_out(tmp_path: Path) -> None:
-    """Each level that has later instructions has a file that one of Armv8.0 refuses."""
-    found = probes("aarch64")
-    assert set(found) == {isa.name for isa in LEVELS} - {"neon"}
-    assert probes("x86_64") == {}
-    for text in found.values():
-        assert len(text.splitlines()) > 2
-        assert assemble(text, tmp_path)
-        for line in text.splitlines()[2:]:
-            assert word_of(line.strip()), line
-            with pytest.raises(subprocess.CalledProcessError):
-                assemble(f".arch armv8-a\n{line}\n", tmp_path)
-
-
-def test_sources_of_levels_that_are_encoded(tmp_path: Path) -> None:
-    """Only theirs differ, macOS's included."""
-    plain = {s.path.name: s.path.read_text() for s in write_sources(tmp_path / "a", "aarch64")}
-    for system in ("linux", "darwin"):
-        made = write_sources(tmp_path / system, "aarch64", system, encoded=["i8mm"])
-        texts = {s.path.name: s.path.read_text() for s in made}
-        encoded = {name for name, text in texts.items() if ".inst" in text}
-        assert encoded == {name for name in plain if name.endswith("_i8mm.s")}
-        assert all("mmla v" in texts[name] for name in encoded)
-        assert not any(re.search(r"^    \w*mmla ", texts[n], re.MULTILINE) for n in encoded)
+def test_kernels_written_as_bytes_are_the_same(tmp_path):
+    """One file of each level and type, and no instruction of them left in any."""
+    plain = {source.path.stem: source.path for source in generate(tmp_path / "plain", "x86_64")}
+    files = generate(tmp_path / "encoded", "x86_64", encoded=ISAS)
+    texts = {f.path.stem: f.path.read_text() for f in files if f.path.suffix == ".s"}
+    changed = set()
+    for kernel in kernels("x86_64"):
+        if kernel.source != "generator":
+            continue
+        text, own = texts[kernel.symbol], plain[kernel.symbol].read_text()
+        if kernel.isa in ("avx2", "avx512"):
+            assert text == own
+        elif ".byte" in text and (kernel.isa, kernel.dtype, kernel.vectors) not in changed:
+            changed.add((kernel.isa, kernel.dtype, kernel.vectors))
+            code = assemble(tmp_path / "one.s", text)
+            assert code == assemble(tmp_path / "other.s", own), kernel.symbol
+        assert encoded(text) == text
+    assert {isa for isa, *_ in changed} >= {"avxvnni", "avxvnniint8", "avx512vnni", "avx512bf16"}

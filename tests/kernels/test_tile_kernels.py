@@ -23,6 +23,7 @@ from gemm_case import (
 from gemm_case import Call as FloatCall
 from gemm_case import draw_case as draw_float_case
 from guarded_memory import PLACES
+from interpreter_x86_64 import parse
 from kernel_table import every_row, rows, symbol
 from kernel_values import KINDS
 from tile_case import (
@@ -35,7 +36,6 @@ from tile_case import (
     draw_case,
     row_of,
 )
-from tile_interpreter import parse
 
 ROWS = [row for row in every_row("gemm") if row["isa"] == "amx"]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)

@@ -3,13 +3,14 @@
 Bytes: the four products of a group are exact and their sum is added to C modulo 2**32.
 
 bfloat16 (TDPBF16PS), as Intel describes it in the Software Developer's Manual and as silicon was
-found to do it (Sapphire Rapids; ``test_tile_kernels.py`` holds the two together wherever there is
-silicon). For each element of C, two chains begin with +0: one of the even, one of the odd k of the
-row, in ascending order, a fused multiply-add each. The odd chain is added to the even one, and the
-sum to C. Each of these operations rounds to nearest even, reads subnormal numbers as zeros of their sign,
-and gives a zero of its sign for a result that is below the normal numbers once it is rounded to 24 bits with
-any exponent (so what lies half a unit below the smallest normal number becomes that number). MXCSR is
-neither read nor changed. NaN gives NaN, whose payload is not modelled.
+found to do it (``test_tile_arithmetic.py`` holds the two together wherever
+there is silicon). For each element of C two chains begin with +0: one of the even, one of the odd k
+of the row, in ascending order, a fused multiply-add each. The odd chain is added to the even one,
+and the sum to C. Each of these operations rounds to nearest even, reads subnormal numbers as zeros
+of their sign, and gives a zero of its sign for a result that is below the normal numbers once it
+is rounded to 24 bits with any exponent: what lies half a unit below the smallest normal number, or
+nearer, becomes that number. MXCSR is neither read nor changed. NaN gives NaN, whose payload is not
+modelled.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def added(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
     Both are exact in float64: a product of two bfloat16 numbers has 16 bits. Their sum need not be,
     and rounding it twice could go wrong at a tie, so the first rounding is to odd (Boldo and
-    Melquiond, "Emulation of a FMA and correctly rounded sums", IEEE Transactions on Computers, 2008).
+    Melquiond, "Emulation of a FMA and correctly rounded sums", IEEE Transactions on Computers 57,
+    2008).
     """
     x, y = np.asarray(x, np.float64), np.asarray(y, np.float64)
     total = x + y

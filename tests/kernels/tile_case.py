@@ -5,8 +5,8 @@ What is beyond k in the last group is finite in A and zero in B. A call is execu
 by the interpreter of ``tile_interpreter``, from the same bytes, at the same addresses.
 
 Sums of bytes must be those of integers modulo 2**32. Sums of bfloat16 must have the bits of
-``tile_arithmetic``, steps of 16 groups counted from each segment's begin, followed by the epilogue in
-float32; and lie within the bound of ``gemm_case`` of the float64 sum.
+``tile_arithmetic``, steps of 16 groups counted from each segment's begin, followed by the epilogue
+in float32; and lie within the bound of ``gemm_case`` of the float64 sum.
 """
 
 from __future__ import annotations
@@ -235,8 +235,8 @@ class TileCall(Call):
         if not same.all():
             where = tuple(int(i[0]) for i in np.nonzero(~same))
             raise AssertionError(
-                f"{self.row['symbol']}: {np.count_nonzero(~same)} of {got.size} elements have other "
-                f"bits; at {where} {got[where]!r}, expected {expected[where]!r}\n{self.case}"
+                f"{self.row['symbol']}: {np.count_nonzero(~same)} of {got.size} elements have "
+                f"other bits; at {where} {got[where]!r}, expected {expected[where]!r}\n{self.case}"
             )
         if self.dtype == np.float32 and self.case.kind != "extreme":
             with np.errstate(all="ignore"):
@@ -249,7 +249,7 @@ class Silicon:
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         arena = checker.arena("tiles", writable=True)
-        # Flush against the guard page; what the thread has loaded outlives a test, and so does this.
+        # Flush against the guard page. What the thread has loaded outlives a test; so does this.
         self.tiles = arena.bytes[-8:].view(np.int64)
         self.address = arena.base + arena.size - 8
 
