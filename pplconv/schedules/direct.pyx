@@ -13,7 +13,7 @@ the direct convolution of the OpenPPL Arm Server slides, whose vectors run over 
 and from the batch-reduce kernels of libxsmm and oneDNN.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
 from pplconv._kernels cimport (
@@ -281,31 +281,6 @@ cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, cons
         complete(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
 
 
-cdef void add_taps(const DirectJob *j, const Tensors *t, const Part *part, const Range *rows,
-                   const Range *columns, Rectangle *r, int64_t oc_begin,
-                   int64_t oc_end) noexcept nogil:
-    """Offsets of integer sums that leave taps on padding out.
-
-    The offsets of whole sums take the zero point away for each tap, also for those.
-    """
-    cdef int64_t kh, kw, c, first = part.group * j.shape.oc, all = j.shape.groups * j.shape.oc
-    cdef int32_t *sums = <int32_t *> (part.scratch + j.at.sums_offset)
-    cdef const int32_t *whole = <const int32_t *> t.bias + first
-    cdef const int32_t *tap
-    if (rows.high - rows.low) * (columns.high - columns.low) == j.shape.taps:
-        return
-    for c in range(oc_begin, oc_end):
-        sums[c - oc_begin] = whole[c]
-    for kh in range(j.shape.geometry.kh):
-        for kw in range(j.shape.geometry.kw):
-            if rows.low <= kh < rows.high and columns.low <= kw < columns.high:
-                continue
-            tap = <const int32_t *> t.taps + (kh * j.shape.geometry.kw + kw) * all + first
-            for c in range(oc_begin, oc_end):
-                sums[c - oc_begin] += tap[c]
-    r.offsets = <const char *> sums - (first + oc_begin) * <int64_t> sizeof(int32_t)
-
-
 cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part, int64_t oc_begin,
                          int64_t oc_end) noexcept nogil:
     """Every output of a task, for the panels of some output channels."""
@@ -321,8 +296,9 @@ cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part,
             r.column_end = j.columns[k].end
             list_segments(j, &j.rows[i], &j.columns[k], &r, part.scratch)
             r.offsets = t.bias
-            if j.shape.exact and t.taps != NULL:
-                add_taps(j, t, part, &j.rows[i], &j.columns[k], &r, oc_begin, oc_end)
+            if t.offsets != NULL:
+                r.offsets = t.offsets + ((i * j.column_count + k) * j.shape.groups * j.shape.oc
+                                         * j.shape.size.sum)
             run_tiles(j, t, part, &r, oc_begin, oc_end)
 
 

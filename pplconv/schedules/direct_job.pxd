@@ -26,10 +26,10 @@ cdef struct DirectFields:
 
 cdef struct DirectOffsets:
     # The same for its places in the scratch of a thread, which are whole elements: behind the list
-    # of segments what is added to integer sums of a rectangle, the slab, a run of the output, and
-    # the stage, where planes are converted: it holds some channels of a row on their way into the
-    # slab, or those of a run of the output on their way out.
-    int64_t sums_offset, slab_offset, run_offset, stage_offset
+    # of segments the slab, a run of the output, and the stage, where planes are converted: it holds
+    # some channels of a row on their way into the slab, or those of a run of the output on their
+    # way out.
+    int64_t slab_offset, run_offset, stage_offset
 
 
 cdef struct Range:
