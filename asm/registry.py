@@ -364,12 +364,10 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     # One for all types: it moves none.
     "release_tiles": {"u8": ("amx",)},
+    # Of every product that has kernels in assembly.
     "fma_peak": {
-        "u8": ("avxvnni", "avx512vnni"),
-        "s16": ("avx2", "avx512"),
-        "bf16": ("avx512bf16",),
-        "u8t": ("amx",),
-        "bf16t": ("amx",),
+        product: tuple(isa for isa, other in NARROW_TILES if other == product and isa != "portable")
+        for product in dict.fromkeys(product for _, product in NARROW_TILES)
     },
 }
 
