@@ -19,6 +19,13 @@
 ``transposed``            its weights packed, its steps compiled; ``transposed_plan`` says how
 ``border``, ``taps``      outputs at the border, for weights that are infinite or NaN
 ``blocked``               `to_blocked`, `from_blocked`
+``quantized_function``    `qconv2d`, `conv2d_integer`
+``quantized_layer``       `QConv2d`; ``quantizing`` makes one of a `Conv2d` and samples
+``quantized_matmul``      `qmatmul`, `matmul_integer`; ``quantized_matrices`` knows their numbers
+``quantized_description`` arguments of quantized operators, checked together
+``quantization``          scales, zero points and biases; ``quantized_output`` what follows sums
+``quantized_run``         what computes them
+``argument_names``        names of arguments in messages
 ``arguments``             checks of arguments; every message names its argument
 ``settings``              what may be asked of the planner, and its place in pickles
 ``shapes``                hints where a shape or a size is taken for something else
