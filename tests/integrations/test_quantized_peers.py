@@ -269,6 +269,20 @@ def test_the_multiplier_of_onnxruntime_is_rounded_twice(rng):
     pytest.fail("no such scales were drawn")
 
 
+def test_tflite_rounds_twice():
+    """The example of tensorflow#25087: 7984 times 0.00144... is 11.499."""
+    value, quantized, shift = 7984, 1583594044, 9
+    exact = value * quantized / 2**31 / 2**shift
+    assert 11.49 < exact < 11.5
+    high = (value * quantized + 2**30) >> 31  # the doubled high half, rounded
+    assert (high + 2 ** (shift - 1)) >> shift == 12
+    y = pplconv.qconv2d(
+        np.ones((1, 1, 1), U8), F32(quantized / 2**31 / 2**shift), 1, np.ones((1, 1, 1, 1), S8),
+        1.0, 0, 1.0, U8(0), np.array([value], np.int32),
+    )  # fmt: skip
+    assert y[0, 0, 0] == 11
+
+
 @pytest.mark.parametrize(("x_type", "w_type"), ALL_TYPES)
 def test_conv_integer(rng, x_type, w_type):
     """The same everywhere; onnxruntime has not all types."""
@@ -309,6 +323,22 @@ def test_matmul_integer(rng, shapes, a_type, b_type):
         got = pplconv.matmul_integer(**feed)
         np.testing.assert_array_equal(got, by_onnx("MatMulInteger", feed, np.int32))
         np.testing.assert_array_equal(got, by_onnxruntime("MatMulInteger", feed, np.int32))
+
+
+def test_zero_points_of_each_row(rng):
+    feed = {
+        "a": integers(rng, U8, (4, 9)), "b": weights(rng, S8, (9, 7)),
+        "a_zero_point": integers(rng, U8, (4,)),
+    }  # fmt: skip
+    full = {**feed, "a_zero_point": feed["a_zero_point"].reshape(4, 1)}
+    got = pplconv.matmul_integer(**feed)
+    np.testing.assert_array_equal(got, pplconv.matmul_integer(**full))
+    np.testing.assert_array_equal(got, by_onnx("MatMulInteger", full, np.int32))
+    with pytest.raises(ValueError, match="broadcast"):
+        by_onnx("MatMulInteger", feed, np.int32)
+    for refused in (feed, full):
+        with pytest.raises(Exception, match="MatmulInteger|MatMulInteger"):
+            by_onnxruntime("MatMulInteger", refused, np.int32)
 
 
 @pytest.mark.parametrize(("a_type", "b_type"), RUNTIME_TYPES)
