@@ -26,6 +26,7 @@ from asm.registry import (
     CONVERSION_OPERATIONS,
     HALF_IN_FLOAT,
     ISAS,
+    NARROW_OPERATIONS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Kernel,
@@ -70,6 +71,8 @@ def _template_text(kernel: Kernel) -> str:
         "PPLCONV_VECTOR_BYTES": ISAS[kernel.isa].vector_bytes,
         "PPLCONV_NEON": int(not {"asimd", "neon"}.isdisjoint(ISAS[kernel.isa].features)),
     }
+    if kernel.dtype in NARROW_OPERATIONS.get(kernel.op, {}):
+        names[f"PPLCONV_TYPE_{kernel.dtype.upper()}"] = 1
     if kernel.mr:
         names |= {"MR": kernel.mr, "NR": kernel.nr}
     if kernel.op in CONSTANTS:

@@ -321,6 +321,14 @@ C_OPERATIONS = {
 CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
 
+# Depthwise convolution of bytes, and the levels that multiply them in a way of their own.
+DEPTHWISE_BYTES_OPERATIONS = (
+    "depthwise_bytes_channels",
+    "depthwise_bytes_pixels",
+    "pack_depthwise_bytes",
+)
+DEPTHWISE_BYTES_LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "dotprod")
+
 # What narrow types need besides products: operation -> {type: levels}. What only moves bits is
 # listed by ``u8`` for all types of one byte, and by ``s16`` for those of two.
 NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -329,6 +337,9 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pack_channels": {},
     "pack_weights": {},
     "requantize": {},
+    **dict.fromkeys(
+        DEPTHWISE_BYTES_OPERATIONS, dict.fromkeys(("u8", "s8"), DEPTHWISE_BYTES_LEVELS)
+    ),
 }
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
