@@ -23,6 +23,8 @@ from asm.aarch64.mach_o import mach_o
 from asm.contract import declarations_text, header_text
 from asm.kept import write
 from asm.registry import (
+    BYTE_CONVERSIONS,
+    C_OPERATIONS,
     CONVERSION_OPERATIONS,
     HALF_IN_FLOAT,
     ISAS,
@@ -63,6 +65,16 @@ def _transforms_name(n: int, r: int) -> str:
     return f"winograd_{n}x{r}.h"
 
 
+def _is_narrow(kernel: Kernel) -> bool:
+    return kernel.dtype in NARROW_OPERATIONS.get(kernel.op, {})
+
+
+def _template_name(kernel: Kernel) -> str:
+    """Name of the C template: what moves items of narrow types has one of its own."""
+    moves = kernel.op in C_OPERATIONS or kernel.dtype in BYTE_CONVERSIONS
+    return f"{kernel.op}_narrow" if _is_narrow(kernel) and moves else kernel.op
+
+
 def _template_text(kernel: Kernel) -> str:
     names: dict[str, str | int] = {
         "PPLCONV_SYMBOL": kernel.symbol,
@@ -71,20 +83,21 @@ def _template_text(kernel: Kernel) -> str:
         "PPLCONV_VECTOR_BYTES": ISAS[kernel.isa].vector_bytes,
         "PPLCONV_NEON": int(not {"asimd", "neon"}.isdisjoint(ISAS[kernel.isa].features)),
     }
-    if kernel.dtype in NARROW_OPERATIONS.get(kernel.op, {}):
-        names[f"PPLCONV_TYPE_{kernel.dtype.upper()}"] = 1
     if kernel.mr:
         names |= {"MR": kernel.mr, "NR": kernel.nr}
     if kernel.op in CONSTANTS:
         names |= CONSTANTS[kernel.op]("f32" if kernel.dtype == "f16" else kernel.dtype)
     if kernel.op in HALF_IN_FLOAT and kernel.dtype == "f16":
         names |= {"PPLCONV_F16": 0, "PPLCONV_STORAGE_F16": 1}
-    if kernel.op in CONVERSION_OPERATIONS:
+    if _is_narrow(kernel):
+        names[f"PPLCONV_TYPE_{kernel.dtype.upper()}"] = 1
+        names |= {"PPLCONV_STORAGE_BF16": 1} if kernel.dtype == "bf16f32" else {}
+    elif kernel.op in CONVERSION_OPERATIONS:
         names[f"PPLCONV_STORAGE_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:
         names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())
-    return f'{defines}#include "{kernel.op}.c"\n'
+    return f'{defines}#include "{_template_name(kernel)}.c"\n'
 
 
 def _table_text(rows: list[Kernel]) -> str:

@@ -331,12 +331,14 @@ DEPTHWISE_BYTES_LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni",
 
 # What narrow types need besides products: operation -> {type: levels}. What only moves bits is
 # listed by ``u8`` for all types of one byte, and by ``s16`` for those of two.
+# Where wider vectors do nothing better, those of AVX2 serve AVX-512.
+BYTE_CONVERSIONS = ("u8s16", "s8s16", "u8s8", "s8u8", "f32bf16")
 NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "convert_in": {},
-    "convert_out": {},
-    "pack_channels": {},
-    "pack_weights": {},
-    "requantize": {},
+    "convert_in": dict.fromkeys((*BYTE_CONVERSIONS, "bf16f32"), EVERY_LEVEL),
+    "convert_out": {"bf16f32": EVERY_LEVEL},
+    "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
+    "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
+    "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     **dict.fromkeys(
         DEPTHWISE_BYTES_OPERATIONS, dict.fromkeys(("u8", "s8"), DEPTHWISE_BYTES_LEVELS)
     ),
@@ -391,8 +393,9 @@ class Kernel:
 
     @property
     def lanes(self) -> int:
-        """Sums in one vector."""
-        return ISAS[self.isa].vector_bytes // ELEMENT_BYTES[ACCUMULATORS[self.dtype]]
+        """Sums in one vector; words of 32 bits where a kernel has none."""
+        sums = ACCUMULATORS.get(self.dtype, "s32")
+        return ISAS[self.isa].vector_bytes // ELEMENT_BYTES[sums]
 
     @property
     def vectors(self) -> int:

@@ -12,12 +12,14 @@ from asm.aarch64.mach_o import mach_o
 from asm.build import generate
 from asm.contract import CONTRACTS
 from asm.registry import (
+    C_OPERATIONS,
     CONVERSION_OPERATIONS,
     DTYPES,
     ELEMENT_BYTES,
     EVERY_LEVEL,
     GEMM_TUNINGS,
     ISAS,
+    NARROW_OPERATIONS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Isa,
@@ -30,7 +32,7 @@ from pplconv import _kernels
 from pplconv.machine import detect
 
 GRAMMAR = re.compile(
-    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>f16|f32|f64)"
+    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>(?:b?f|[us])\d+(?:b?f\d+|[us]\d+)?)"
     r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*)(?:_(?P<tuning>[a-z]+))?"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")
@@ -57,9 +59,11 @@ def test_name_says_what_the_kernel_is(kernel):
     assert kernel.tuning in ("", *GEMM_TUNINGS.get(kernel.isa, ()))
     assert (int(match["mr"] or 0), int(match["nr"] or 0)) == (kernel.mr, kernel.nr)
     assert kernel.op in CONTRACTS
-    assert kernel.dtype in ELEMENT_BYTES
     assert kernel.isa in ISAS
-    assert kernel.dtype in ISAS[kernel.isa].dtypes
+    if kernel.isa in NARROW_OPERATIONS.get(kernel.op, {}).get(kernel.dtype, ()):
+        assert set(re.findall(r"\D+\d+", kernel.dtype)) <= ELEMENT_BYTES.keys()
+    else:
+        assert kernel.dtype in ISAS[kernel.isa].dtypes
     assert bool(kernel.mr) == bool(kernel.nr) == (kernel.op in ("gemm", *WINOGRAD_OPERATIONS))
     assert bool(kernel.kr) == (kernel.op == "gemm")
 
@@ -177,7 +181,9 @@ def test_kernels_of_a_machine(machine):
     portable = {(row.op, row.dtype) for row in rows if row.isa == "portable"}
     conversions = {(op, "f32") for op in CONVERSION_OPERATIONS}
     others = CONTRACTS.keys() - set(CONVERSION_OPERATIONS)
-    assert portable == conversions | {(op, dtype) for op in others for dtype in DTYPES}
+    others -= NARROW_OPERATIONS.keys() - C_OPERATIONS.keys()
+    narrow = {(op, dtype) for op, types in NARROW_OPERATIONS.items() for dtype in types}
+    assert portable == conversions | narrow | {(op, dtype) for op in others for dtype in DTYPES}
 
 
 def test_table_is_the_registry():
