@@ -118,6 +118,17 @@ ISAS = {
             16,
             (),
         ),
+        # The same for products of two signed bytes. A later name than what compilers of old take,
+        # and there is no C for it.
+        Isa(
+            "avxvnniint8",
+            "x86_64",
+            (*_AVX2, "-mavxvnni"),
+            (*_AVX2_FEATURES, "avx_vnni", "avx_vnni_int8"),
+            32,
+            16,
+            (),
+        ),
         Isa("avx512", "x86_64", (*_AVX512, "-mprefer-vector-width=512"), _AVX512_FEATURES, 64, 32),
         # Products of bytes and of bfloat16; everything else is that of the levels below.
         Isa(
@@ -270,6 +281,23 @@ NARROW_TILES = {
     ("portable", "s8"): {2: 4, 4: 4},
     ("portable", "s16"): {2: 4, 4: 4},
     ("portable", "bf16"): {2: 4, 4: 4},
+    # Where a product is added by itself it takes one more register.
+    ("avx2", "s16"): {1: 12, 2: 6},
+    ("avxvnni", "u8"): {1: 12, 2: 6, 3: 4},
+    ("avxvnniint8", "s8"): {1: 12, 2: 6, 3: 4},
+    ("avx512", "s16"): {1: 28, 2: 14, 3: 9, 4: 6},
+    ("avx512vnni", "u8"): {1: 28, 2: 14, 3: 9, 4: 6},
+    ("avx512bf16", "bf16"): {1: 28, 2: 14, 3: 9, 4: 6},
+    # A tile register has 16 rows and, of sums, 16 columns: two by two of them, and A and B.
+    ("amx", "u8t"): {1: 32, 2: 32},
+    ("amx", "s8t"): {1: 32, 2: 32},
+    ("amx", "bf16t"): {1: 32, 2: 32},
+    ("neon", "s16"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("dotprod", "s8"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("i8mm", "s8m"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("i8mm", "u8m"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("bf16", "bf16"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("bf16", "bf16m"): {1: 16, 2: 12, 3: 8, 4: 6},
 }
 
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
@@ -338,11 +366,24 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert_out": {"bf16f32": EVERY_LEVEL},
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
+    "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     **dict.fromkeys(
         DEPTHWISE_BYTES_OPERATIONS, dict.fromkeys(("u8", "s8"), DEPTHWISE_BYTES_LEVELS)
     ),
+    # One for all types: it moves none.
+    "release_tiles": {"u8": ("amx",)},
+    "fma_peak": {
+        "u8": ("avxvnni", "avx512vnni"),
+        "s16": ("avx2", "avx512"),
+        "bf16": ("avx512bf16",),
+        "u8t": ("amx",),
+        "bf16t": ("amx",),
+    },
 }
+
+# Those of them that are assembly.
+NARROW_ASSEMBLY = ("fma_peak", "release_tiles")
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
 # below, in C for `EVERY_LEVEL`: half precision does not carry the transforms' sums. A kernel's MR
@@ -439,7 +480,9 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     for op, types in NARROW_OPERATIONS.items():
-        rows += [Kernel(op, dtype, isa) for dtype, isas in types.items() for isa in isas]
+        source = "generator" if op in NARROW_ASSEMBLY else "template"
+        for dtype, isas in types.items():
+            rows += [Kernel(op, dtype, isa, source=source) for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

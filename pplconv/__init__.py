@@ -7,6 +7,10 @@
 ``ConvTranspose2d``   the same with the weights packed once
 ``matmul``            matrix product, as `numpy.matmul`, with an epilogue
 ``Linear``            product with a matrix of weights that is packed once
+``qconv2d``           convolve quantized images; ``conv2d_integer`` gives the int32 sums
+``QConv2d``           the same with the weights packed once
+``qmatmul``           product of quantized matrices; ``matmul_integer`` gives the int32 sums
+``quant``             scales and zero points of arrays: `quant.observe`, `quant.quantize_weights`
 ``to_blocked``        NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
 ``empty_aligned``     an array that kernels store into fastest, for `out=` and for inputs
 ``InferenceSession``  an ONNX network, ready to run (extra ``onnx``)
@@ -28,13 +32,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import runtime, sharing, wisdom
+from . import quant, runtime, sharing, wisdom
 from ._version import __version__
 from .api.blocked import from_blocked, to_blocked
 from .api.conv import Conv2d
 from .api.function import conv2d
 from .api.linear import Linear
 from .api.matmul import matmul
+from .api.quantized_function import conv2d_integer, qconv2d
+from .api.quantized_layer import QConv2d
+from .api.quantized_matmul import matmul_integer, qmatmul
 from .api.transposed_function import conv_transpose2d
 from .api.transposed_layer import ConvTranspose2d
 from .commands.info import show_config
@@ -53,14 +60,20 @@ __all__ = [
     "Linear",
     "Plan",
     "PoolClosed",
+    "QConv2d",
     "QueueFull",
     "WorkerDied",
     "__version__",
     "conv2d",
+    "conv2d_integer",
     "conv_transpose2d",
     "empty_aligned",
     "from_blocked",
     "matmul",
+    "matmul_integer",
+    "qconv2d",
+    "qmatmul",
+    "quant",
     "runtime",
     "sharing",
     "show_config",

@@ -186,6 +186,18 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t kr
         int64_t channel_block
 
+    struct pplconv_pad_channels_args:
+        const void *src
+        int64_t src_rs
+        int64_t src_ps
+        void *dst
+        int64_t dst_rs
+        int64_t dst_ps
+        int64_t rows
+        int64_t columns
+        int64_t channels
+        int64_t fill
+
     struct pplconv_store_transposed_args:
         const void *src
         int64_t src_rs
@@ -503,6 +515,7 @@ cdef extern from "pplconv_kernels.h" nogil:
 
     struct pplconv_fma_peak_args:
         int64_t iterations
+        void *operations
 
     ctypedef void (*pplconv_kernel)(const void *args) noexcept nogil
 

@@ -25,7 +25,7 @@ LAYERS = [
     {"commands"},
     {"network"},
     {"api"},
-    {"instances"},
+    {"instances", "quant"},
     {"sharing"},
     {"planner"},
     {"algorithms"},
@@ -58,6 +58,7 @@ LEAVES = {
     "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
     "numerics": {"_kernels"},  # which says how long its chains are
     "matrix_problem": {"geometry", "numerics"},
+    "quant": {"_checks", "memory"},
     "problem": {"geometry", "matrix_problem", "numerics"},
     "runtime": {"_binding", "_checks", "config", "machine"},
     "wisdom": {"_checks", "_version", "config", "machine"},

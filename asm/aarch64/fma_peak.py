@@ -16,6 +16,9 @@ def generate(kernel: Kernel) -> str:
     v = Vector(kernel.dtype, kernel.isa)
     w = Writer()
     chains = _FREE[:CHAINS]
+    w(f"ldr x10, [x0, #{FMA_PEAK.offset('operations')}]")
+    w(f"mov x11, #{operations(kernel)}")
+    w("str x11, [x10]")
     w(f"ldr x9, [x0, #{FMA_PEAK.offset('iterations')}]")
     for r in (0, 1, *chains):
         w(f"movi v{r}.2d, #0")
@@ -32,12 +35,12 @@ def generate(kernel: Kernel) -> str:
     w("ret")
     contract = [
         f"{kernel.symbol}: {FMA_PEAK.summary}.",
-        f"One turn is {2 * CHAINS} FMAs of {v.lanes} lanes: {4 * CHAINS * v.lanes} flop.",
+        f"One turn is {2 * CHAINS} FMAs of {v.lanes} lanes: {operations(kernel)} flop.",
         f"{', '.join(f'v{r}' for r in chains)} chains; v0, v1 operands, 0.",
     ]
     return frame(kernel, contract, w.lines)
 
 
-def flops_per_iteration(kernel: Kernel) -> int:
-    """Floating-point operations in one turn of the loop."""
+def operations(kernel: Kernel) -> int:
+    """Operations of one turn of the loop: 2 a product."""
     return 4 * CHAINS * kernel.lanes

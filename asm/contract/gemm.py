@@ -51,6 +51,9 @@ RELEASE_TILES = Contract(
 
 FMA_PEAK = Contract(
     "fma_peak",
-    "independent register-only FMA chains: the ceiling that the benchmarks measure against",
-    (Field("iterations", INT, "turns of the loop"),),
+    "independent register-only chains of products: the ceiling that the benchmarks measure against",
+    (
+        Field("iterations", INT, "turns of the loop"),
+        Field("operations", POINTER, "int64_t, set to the operations of a turn: 2 a product"),
+    ),
 )

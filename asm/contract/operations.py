@@ -18,6 +18,7 @@ from asm.contract.packing import (
     PACK_PIXELS,
     PACK_ROWS,
     PACK_WEIGHTS,
+    PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
 from asm.contract.quantized import REQUANTIZE
@@ -36,6 +37,7 @@ _ALL = (
     PACK_ROWS,
     PACK_CHANNELS,
     PACK_WEIGHTS,
+    PAD_CHANNELS,
     STORE_TRANSPOSED,
     ACTIVATE,
     ELEMENTWISE,

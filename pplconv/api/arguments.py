@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _checks
 from .._checks import shown
-from ..numerics import TYPES, default_permission
+from ..numerics import TYPES
 from ..problem import (
     LARGEST_BLOCK,
     LARGEST_PLANE,
@@ -22,7 +22,21 @@ from ..runtime import scope
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
 
-PRECISIONS = (None, "fp32", "fp16")
+# What each word of ``precision=`` permits for arrays of each type, the preferred one first. The
+# planner weighs those that the machine has; a word that has no entry for a type is refused.
+_FULL = {"f16": ("f32",), "bf16": ("f32",), "f32": ("f32",), "f64": ("f64",)}
+_AS_ARRAYS = {**_FULL, "f16": ("f16", "f32"), "bf16": ("bf16", "f32")}
+PRECISIONS: dict[str | None, dict[str, tuple[str, ...]]] = {
+    None: _AS_ARRAYS,
+    "auto": _AS_ARRAYS,
+    "fp32": {name: types for name, types in _FULL.items() if name != "f64"},
+    "fp16": {"f16": ("f16", "f32"), "f32": ("f16", "f32")},
+    "bf16": {"bf16": ("bf16", "f32"), "f32": ("bf16", "f32")},
+    "low": {"f16": ("f16", "f32"), "bf16": ("bf16", "f32"), "f32": ("f16", "bf16", "f32")},
+    "low_bf16": {"bf16": ("bf16",), "f32": ("bf16",)},
+}
+
+_ARRAYS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 
 _PADDING_WORDS = ("valid", "same", "same_upper", "same_lower")
 _PADDING_FORMS = (
@@ -199,7 +213,9 @@ def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
     Parameters
     ----------
     precision : object
-        None, ``"fp32"`` or ``"fp16"``; the last permits half precision, and does not demand it.
+        None or ``"auto"``: as the arrays are, which for float16 permits half precision.
+        ``"fp32"``: in float32. ``"fp16"`` and ``"bf16"`` permit the type, and do not demand it.
+        ``"low"`` permits both. ``"low_bf16"`` demands bfloat16.
     dtype : str
         Of the arrays.
 
@@ -211,16 +227,21 @@ def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
     Raises
     ------
     TypeError, ValueError
-        If it is none of these, or is given for float64 arrays.
+        If it is none of these, or says nothing about such arrays.
     """
     if precision is not None and not isinstance(precision, str):
         raise TypeError(f"precision must be None or a str, got {precision!r}")
     if precision not in PRECISIONS:
-        raise ValueError(f'precision must be None, "fp32" or "fp16", got {precision!r}')
-    if dtype == "f64" and precision is not None:
-        raise ValueError(f"precision must be None for float64 arrays, got {precision!r}")
-    half = precision != "fp32" if dtype == "f16" else precision == "fp16"
-    return ("f16", "f32") if half else default_permission(dtype)
+        words = ", ".join(f'"{word}"' for word in PRECISIONS if word is not None)
+        raise ValueError(f"precision must be None or one of {words}, got {precision!r}")
+    permitted = PRECISIONS[precision].get(dtype)
+    if permitted is None:
+        fitting = [word for word, by in PRECISIONS.items() if word != "auto" and dtype in by]
+        fit = [f'"{word}"' if word else "None" for word in fitting]
+        raise ValueError(
+            f"precision must be {' or '.join(fit)} for {_ARRAYS[dtype]} arrays, got {precision!r}"
+        )
+    return permitted
 
 
 def check_max_workspace(max_workspace: object) -> int | None:

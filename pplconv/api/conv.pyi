@@ -1,9 +1,12 @@
 """Types of `Conv2d`. An array of a known dtype gives an array of that dtype."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeAlias
 
+from numpy.typing import DTypeLike
+
 from .layer import Layer, _Activation, _Input, _Precision
+from .quantized_layer import QConv2d
 
 _Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
 # Values that later versions may add to (algorithms, ways to search) are str; fixed sets are
@@ -40,6 +43,17 @@ class Conv2d(Layer):
         threads: SupportsIndex | None = None,
         search_context: str = "hot",
     ) -> None: ...
+    def quantize(
+        self,
+        samples: _Input | Iterable[_Input | tuple[_Input, _Input]],
+        *,
+        method: Literal["minmax", "percentile", "mse"] = "minmax",
+        percentile: float = 99.99,
+        per_channel: bool = True,
+        symmetric: bool = True,
+        x_dtype: DTypeLike = "uint8",
+        out_dtype: DTypeLike | None = None,
+    ) -> QConv2d: ...
     @property
     def weight_shape(self) -> tuple[int, int, int, int]: ...
     @property

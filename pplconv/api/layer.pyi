@@ -30,7 +30,7 @@ _Activation: TypeAlias = (
     | tuple[Literal["prelu"], _Input]
     | None
 )
-_Precision: TypeAlias = Literal["fp32", "fp16"] | None
+_Precision: TypeAlias = Literal["auto", "fp32", "fp16", "bf16", "low", "low_bf16"] | None
 
 class Layer:
     @property

@@ -5,9 +5,12 @@ Other libraries' errors name neither the argument nor what to do here; those rai
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
+
+from .dlpack import Bits
 
 # Errors by which objects say that they are no arrays; any other error is passed on.
 _REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
@@ -58,6 +61,59 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
         known = dtype is not None and dtype.kind == "f"
         array = array.astype(dtype if known else np.float64, copy=False)
     return array
+
+
+def is_bfloat16(value: Any) -> bool:
+    """Whether an array or tensor holds bfloat16, by the name that its type has.
+
+    NumPy has no such type: the package ml_dtypes adds one, and tensors have types of their own.
+    """
+    return str(getattr(value, "dtype", "")).rpartition(".")[2] == "bfloat16"
+
+
+def bfloat16_dtype() -> np.dtype[Any] | None:
+    """Return NumPy's type of bfloat16 arrays, if ml_dtypes is installed, which has it."""
+    try:
+        found = import_module("ml_dtypes")
+    except ImportError:
+        return None
+    dtype: np.dtype[Any] = np.dtype(found.bfloat16)
+    return dtype
+
+
+def as_bfloat16_bits(value: Any, name: str = "input") -> np.ndarray[Any, Any]:
+    """Take an array or tensor of bfloat16 as the bits of its numbers.
+
+    Parameters
+    ----------
+    value : array_like
+        An array of ml_dtypes' type, which refuses the buffer protocol, or what exports bfloat16
+        through DLPack on the CPU.
+    name : str
+        Of the argument.
+
+    Returns
+    -------
+    ndarray of uint16
+        Shares the memory of `value`, at whatever strides it has; not to be written to.
+
+    Raises
+    ------
+    TypeError
+        If it is neither, or would lose a mask.
+    """
+    if not isinstance(value, np.ndarray):
+        detach = getattr(value, "detach", None)
+        if getattr(value, "requires_grad", False) and callable(detach):
+            value = detach()
+        if hasattr(value, "__dlpack__"):
+            return _through_dlpack(Bits(value), name)
+        value = array_of(value, name)
+    refuse_mask(value, name)
+    if not is_bfloat16(value):
+        raise TypeError(f"{name} must be bfloat16, got dtype {value.dtype}")
+    bits: np.ndarray[Any, Any] = value.view(np.uint16)
+    return bits
 
 
 def refuse_mask(array: np.ndarray[Any, Any], name: str) -> None:

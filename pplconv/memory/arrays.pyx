@@ -169,6 +169,49 @@ cdef int check_overlap(object out, const View *out_view, object other, const Vie
     return 0
 
 
+def refuse_overlap(out, **operands):
+    """Refuse an `out` that shares memory with an operand.
+
+    Parameters
+    ----------
+    out : object
+        What the caller gave; other objects than arrays are refused elsewhere.
+    **operands : object
+        By their names; those that are no arrays share nothing.
+
+    Raises
+    ------
+    ValueError
+        If it does.
+    """
+    if isinstance(out, ndarray):
+        for name, other in operands.items():
+            check_overlap(out, NULL, other, NULL, name)
+
+
+def check_out(out, tuple shape, dtype, **operands):
+    """Check all that an `out` must be.
+
+    Parameters
+    ----------
+    out : object
+        What the caller gave.
+    shape : tuple of int
+        Of the result.
+    dtype : numpy.dtype
+        Of the result.
+    **operands : object
+        As in `refuse_overlap`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it cannot be written as it lies.
+    """
+    refuse_out(out, shape, dtype)
+    refuse_overlap(out, **operands)
+
+
 cdef object aligned(tuple shape, object dtype, object nbytes):
     """An array of `nbytes` bytes that begins on a cache line."""
     cdef View view

@@ -13,7 +13,7 @@ the direct convolution of the OpenPPL Arm Server slides, whose vectors run over 
 and from the batch-reduce kernels of libxsmm and oneDNN.
 """
 
-from libc.stdint cimport INT64_MAX, int64_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
 from libc.string cimport memset
 
 from pplconv._kernels cimport (
@@ -24,6 +24,7 @@ from pplconv._kernels cimport (
     pplconv_gemm_args,
     pplconv_kernel,
     pplconv_pack_weights_args,
+    pplconv_release_tiles_args,
     pplconv_segment,
     pplconv_store_transposed_args,
 )
@@ -38,9 +39,12 @@ from pplconv.schedules.base cimport (
     check_offsets,
     check_tile,
     epilogue_flags,
+    find_release,
     finish_converted,
     least,
     most,
+    mover_of,
+    scale_block,
     zero_tail,
 )
 from pplconv.schedules.direct_checks cimport check_plan
@@ -61,6 +65,8 @@ cdef struct Rectangle:
     # Outputs that see the same taps.
     int64_t row, row_end, column, column_end
     int64_t k, segments
+    # What is added to integer sums, from the first output channel of all on.
+    const char *offsets
 
 
 cdef struct Place:
@@ -96,7 +102,7 @@ cdef void list_segments(const DirectJob *j, const Range *rows, const Range *colu
     cdef int64_t weights = bytes_of(&j.panels, j.plan.channels)
     # Taps of one row of the kernel that touch in memory are one segment.
     step = columns.high - columns.low if j.plan.taps_touch else 1
-    r.k = step * j.plan.channels
+    r.k = step * depth(j.plan.channels, j.plan.kr)
     r.segments = 0
     if step == 0:
         r.k = 0
@@ -141,7 +147,8 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     g.k = r.k
     g.segments = part.scratch
     g.segment_count = r.segments
-    g.a_ks = e
+    g.a_ks = e * f.kr
+    g.tiles = part.tiles
     g.b_ks = j.panels.down
     g.b_ahead, g.b_ahead_ks = f.b_ahead, g.b_ks
     g.a_rs = (j.shape.geometry.stride_h * j.x.row if down
@@ -159,7 +166,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
         g.residual_rs = g.c_rs
         g.residual_vs = g.c_vs
         g.flags = flags
-        if j.shape.converts:
+        if j.shape.converts_out:
             g.c_rs = f.nr * j.shape.size.sum
             g.c_vs = j.lanes * j.shape.size.sum
     if across == f.nr:
@@ -189,14 +196,14 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 if f.slab:
                     # A run of pixels is stored transposed when it is whole.
                     g.c = part.scratch + j.at.run_offset + at * g.c_rs
-                elif j.shape.converts:
+                elif j.shape.converts_out:
                     g.c = part.scratch + j.at.run_offset
                 else:
                     g.c = t.y + offset + place.offset
                     g.residual = t.residual + offset + place.offset
                 kernel(&g)
-                if j.shape.converts and not f.slab:
-                    convert_tile(j, t, &g, m, channel + panel * across, offset + place.offset)
+                if j.shape.converts_out and not f.slab:
+                    convert_tile(j, t, r, &g, m, channel + panel * across, offset + place.offset)
                 elif follows(t) and not f.slab:
                     finish(j, t, &g, m, channel + panel * across)
                 g.b = <const char *> g.b + j.panels.panel_bytes
@@ -215,10 +222,15 @@ cdef void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *
                  channel + v * step, False)
 
 
-cdef void convert_tile(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g,
-                       int64_t rows, int64_t channel, int64_t offset) noexcept nogil:
+cdef void convert_tile(const DirectJob *j, const Tensors *t, const Rectangle *r,
+                       const pplconv_gemm_args *g, int64_t rows, int64_t channel,
+                       int64_t offset) noexcept nogil:
     """Finish a tile in the scratch on its way to the output, where blocks may lie apart."""
     cdef int64_t v = 0, at = 0, step = g.n
+    if j.shape.exact:
+        scale_block(&j.shape, t, <const char *> g.c, g.c_rs, offset, g.residual_rs, rows, g.n,
+                    channel, r.offsets, False)
+        return
     if g.residual_vs != j.lanes * j.shape.size.destination:
         step = j.lanes
     while at < g.n:
@@ -255,15 +267,43 @@ cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, cons
     s.residual_rs = s.dst_rs
     s.clip = t.clip
     s.flags = flags
-    if j.shape.converts:
+    if j.shape.converts_out:
         s.dst = part.scratch + j.at.stage_offset
         s.dst_rs = j.plan.run_pixels * j.shape.size.sum
     j.store_transposed(&s)
-    if j.shape.converts:
+    if j.shape.exact:
+        scale_block(&j.shape, t, <const char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
+                    s.rows, channel, r.offsets, True)
+    elif j.shape.converts_out:
         finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
                          s.rows, channel, True)
     elif follows(t):
         complete(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
+
+
+cdef void add_taps(const DirectJob *j, const Tensors *t, const Part *part, const Range *rows,
+                   const Range *columns, Rectangle *r, int64_t oc_begin,
+                   int64_t oc_end) noexcept nogil:
+    """Offsets of integer sums that leave taps on padding out.
+
+    The offsets of whole sums take the zero point away for each tap, also for those.
+    """
+    cdef int64_t kh, kw, c, first = part.group * j.shape.oc, all = j.shape.groups * j.shape.oc
+    cdef int32_t *sums = <int32_t *> (part.scratch + j.at.sums_offset)
+    cdef const int32_t *whole = <const int32_t *> t.bias + first
+    cdef const int32_t *tap
+    if (rows.high - rows.low) * (columns.high - columns.low) == j.shape.taps:
+        return
+    for c in range(oc_begin, oc_end):
+        sums[c - oc_begin] = whole[c]
+    for kh in range(j.shape.geometry.kh):
+        for kw in range(j.shape.geometry.kw):
+            if rows.low <= kh < rows.high and columns.low <= kw < columns.high:
+                continue
+            tap = <const int32_t *> t.taps + (kh * j.shape.geometry.kw + kw) * all + first
+            for c in range(oc_begin, oc_end):
+                sums[c - oc_begin] += tap[c]
+    r.offsets = <const char *> sums - (first + oc_begin) * <int64_t> sizeof(int32_t)
 
 
 cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part, int64_t oc_begin,
@@ -280,14 +320,19 @@ cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part,
             r.column = j.columns[k].begin
             r.column_end = j.columns[k].end
             list_segments(j, &j.rows[i], &j.columns[k], &r, part.scratch)
+            r.offsets = t.bias
+            if j.shape.exact and t.taps != NULL:
+                add_taps(j, t, part, &j.rows[i], &j.columns[k], &r, oc_begin, oc_end)
             run_tiles(j, t, part, &r, oc_begin, oc_end)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const DirectJob *j = <const DirectJob *> job
     cdef Part part
-    cdef int64_t panel, oc, rest = task
+    cdef pplconv_release_tiles_args released
+    cdef int64_t panel, oc, tiles = 0, rest = task
     part.scratch = scratch
+    part.tiles = &tiles
     part.oc = rest % j.oc_segments * j.plan.oc_segment
     rest = rest // j.oc_segments
     part.row = rest % j.row_segments * j.plan.row_segment
@@ -296,7 +341,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     part.image = rest // j.shape.groups
     part.oc_end = least(part.oc + j.plan.oc_segment, j.shape.oc)
     part.row_end = least(part.row + j.plan.row_segment, j.shape.geometry.oh)
-    if j.plan.slab or j.shape.converts:
+    if j.plan.gathered:
         part.x = make_slab(j, t, &part)
     else:
         part.x = (t.x + part.image * j.shape.x.image
@@ -307,6 +352,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
             run_rectangles(j, t, &part, oc, least(oc + j.panels.width, part.oc_end))
     else:
         run_rectangles(j, t, &part, part.oc, part.oc_end)
+    if j.release != NULL:
+        released.tiles = &tiles
+        j.release(&released)
     if not j.plan.slab:
         zero_tail(&j.shape, part.group * j.shape.oc + part.oc_end,
                   t.y + part.image * j.shape.y.image + part.row * j.shape.y.row,
@@ -344,23 +392,29 @@ cdef class DirectSchedule(Schedule):
     sizes = Schedule.sizes.union(no_offsets)
 
     def __cinit__(self, dict fields, str isa):
-        cdef str dtype = fields["numerics"].operand
+        numerics = fields["numerics"]
+        cdef str dtype = mover_of(numerics.operand)
         cdef DirectJob *j = &self.own
         cdef Range *ranges
         cdef int64_t i
         memset(j, 0, sizeof(DirectJob))
         j.shape = self.shape
-        find_gemm_family(dtype, isa, fields["numerics"].kr, &j.gemm)
+        find_gemm_family(numerics.product, isa, numerics.kr, &j.gemm)
         j.pack_channels = find("pack_channels", dtype, isa)
-        j.pack_weights = find("pack_weights", dtype, isa)
-        j.store_transposed = find("store_transposed", dtype, isa)
+        if numerics.narrow:
+            j.pad_channels = find("pad_channels", dtype, isa)
+        j.pack_weights = find("pack_weights", mover_of(numerics.weights), isa)
+        # Integer sums are moved like floats, whose epilogue they do not take.
+        j.store_transposed = find(
+            "store_transposed", "f32" if numerics.exact else numerics.accumulator, isa)
+        j.release = find_release(numerics.product, isa)
         j.lanes = j.gemm.lanes
         # Each member by its name, from the numbers that `check_numbers` has seen.
         j.plan = fields
         j.at = fields
         check_offsets(j.at, j.shape.size.operand)
         j.x = self.shape.x
-        if j.plan.slab or j.shape.converts:
+        if j.plan.gathered:
             j.x.pixel = j.plan.slab_pixel
             j.x.row = j.plan.slab_row
             if not j.plan.slab:

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport pplconv_instruction
+from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 
 
 cdef struct Tensors:
@@ -26,6 +26,13 @@ cdef struct Tensors:
     const char *scale
     const char *offset
     const char *after
+    # Integer sums are finished with these: a float for each output channel, and what is known of
+    # output and residual. `bias` then is added to the sums as it is; for outputs whose windows
+    # reach into the padding, what `taps` has for each tap that they leave out, and each channel,
+    # is added as well.
+    const char *multiplier
+    const pplconv_quantization *quantization
+    const char *taps
     # Scratch that the team shares, for plans that have some.
     char *shared
     # Arrays of works that are no convolutions, by number.

@@ -72,7 +72,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"algorithm": "fft"}, ("algorithm", "fft")),
     ({"algorithm": "winograd"}, ("winograd", "cannot serve")),
     ({"tolerance": -1.0}, ("tolerance",)),
-    ({"precision": "bf16"}, ("precision",)),
+    ({"precision": "half"}, ("precision",)),
     ({"threads": 0}, ("threads", "0")),
     ({"max_workspace": -1}, ("max_workspace", "-1")),
     ({"residual": zeros(2, 8, 11, 14)}, ("residual", "(2, 8, 11, 15)")),

@@ -1,0 +1,238 @@
+"""`qconv2d` and `conv2d_integer`: quantized convolutions with ONNX's arguments."""
+
+from __future__ import annotations
+
+from typing import Any, SupportsIndex
+
+import numpy as np
+
+from ..memory.array_like import array_of
+from ..memory.arrays import refuse_overlap
+from . import arguments, quantization
+from .argument_names import named
+from .quantization import DTYPES, Array
+from .quantized_description import QuantizedConv, Scales, check_conv_layout
+from .quantized_layer import refuse_residual
+from .quantized_run import QuantizedKernel
+from .settings import checked
+
+
+def qconv2d(
+    x: Any,
+    x_scale: Any,
+    x_zero_point: Any,
+    w: Any,
+    w_scale: Any,
+    w_zero_point: Any,
+    y_scale: Any = None,
+    y_zero_point: Any = None,
+    bias: Any = None,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: Any = 1,
+    activation: Any = None,
+    residual: Any = None,
+    residual_scale: Any = None,
+    residual_zero_point: Any = None,
+    out_dtype: Any = None,
+    layout: str = "NCHW",
+    algorithm: str = "auto",
+    threads: SupportsIndex | None = None,
+    max_workspace: SupportsIndex | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Convolve quantized images: ONNX's QLinearConv, with its order of arguments.
+
+    Numbers q of the arrays stand for ``scale * (q - zero_point)``. The sums are exact, and results
+    are the same bit for bit on every CPU and for every team; docs/quantization.md has the contract.
+    It packs the weights at each call; a program that uses the same weights again should make a
+    `QConv2d`.
+
+    Parameters
+    ----------
+    x : array_like, shape (N, C, H, W) or (C, H, W)
+        uint8 or int8; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``.
+    x_scale, y_scale : float
+        Scales of input and output, float32 (other numbers are rounded to it), more than 0 and
+        finite. `y_scale` is None for outputs that are int32 or float32.
+    x_zero_point, y_zero_point : int or None
+        Of the type of input and output; None is 0.
+    w : array_like, shape (oc, C / groups, kh, kw)
+        uint8 or int8.
+    w_scale : float or array_like, shape (oc,)
+        Scale of the weights, one for all or one for each output channel.
+    w_zero_point : int or array_like, shape (oc,), or None
+        One for all or one for each output channel, whatever `w_scale` is.
+    bias : array_like, shape (oc,), optional
+        int32, in units of ``x_scale * w_scale``; or float32, in real units: it is divided by them
+        and rounded to int32, ties to even.
+    stride, padding, dilation, groups : optional
+        As in `conv2d`. Padding has the value of `x_zero_point`, which stands for zero.
+    activation : optional
+        None, ``"relu"``, ``"relu6"`` or ``("clip", low, high)``, in real units.
+    residual : array_like, optional
+        Of the output's shape and type; added before the activation.
+    residual_scale, residual_zero_point : optional
+        Of the residual; without for float32.
+    out_dtype : {uint8, int8, int32, float32}, optional
+        Of the output. int32 are the sums with the bias, float32 have real units. None: that of
+        `y_zero_point` if it is a number of NumPy, else that of `x`.
+    layout : {"NCHW", "NHWC"}, optional
+        Of input, residual and output.
+    algorithm, threads, max_workspace : optional
+        As in `conv2d`.
+    out : ndarray, optional
+        Written and returned; C-contiguous, native, and apart from every operand.
+
+    Returns
+    -------
+    ndarray
+        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described, a scale is not more than 0 and finite, a zero point is
+        out of range, or a sum could leave int32 for some input; the message names the argument, and
+        `out` is untouched.
+    MemoryError
+        If memory for the output, the packed weights or the scratch cannot be had.
+
+    See Also
+    --------
+    QConv2d : the same with the weights packed once.
+    conv2d_integer : the sums alone.
+
+    References
+    ----------
+    .. [1] https://onnx.ai/onnx/operators/onnx__QLinearConv.html
+
+    Examples
+    --------
+    >>> import numpy as np, pplconv
+    >>> x = np.full((1, 3, 32, 32), 132, np.uint8)
+    >>> w = np.ones((8, 3, 3, 3), np.int8)
+    >>> y = pplconv.qconv2d(x, 0.5, 128, w, 0.25, 0, 0.5, np.uint8(10), activation="relu")
+    >>> y[0, 0, 0, :3]
+    array([37, 37, 37], dtype=uint8)
+    """
+    x = array_of(x, "x")
+    scales = Scales(
+        x_scale, x_zero_point, w_scale, w_zero_point, y_scale, y_zero_point, residual_scale,
+        residual_zero_point, _input_type(x), out_dtype, activation,
+    )  # fmt: skip
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    settings = {"algorithm": algorithm, "threads": threads, "max_workspace": max_workspace}
+    return _convolved(x, w, bias, scales, geometry, layout, settings, residual, out)
+
+
+def conv2d_integer(
+    x: Any,
+    w: Any,
+    x_zero_point: Any = 0,
+    w_zero_point: Any = 0,
+    *,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: Any = 1,
+    layout: str = "NCHW",
+    algorithm: str = "auto",
+    threads: SupportsIndex | None = None,
+    max_workspace: SupportsIndex | None = None,
+    out: Array | None = None,
+) -> Array:
+    """Convolve integers: ONNX's ConvInteger, the exact sums in int32.
+
+    Parameters
+    ----------
+    x : array_like, shape (N, C, H, W) or (C, H, W)
+        uint8 or int8; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``.
+    w : array_like, shape (oc, C / groups, kh, kw)
+        uint8 or int8.
+    x_zero_point : int, optional
+        Subtracted from `x`; padding has its value.
+    w_zero_point : int or array_like, shape (oc,), optional
+        Subtracted from `w`: one for all or one for each output channel.
+    stride, padding, dilation, groups, algorithm, threads, max_workspace : optional
+        As in `conv2d`.
+    layout : {"NCHW", "NHWC"}, optional
+        Of input and output.
+    out : ndarray of int32, optional
+        Written and returned; C-contiguous, native, and apart from every operand.
+
+    Returns
+    -------
+    ndarray of int32
+        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described, or a sum could leave int32 for some input; the message
+        names the argument, and `out` is untouched.
+    MemoryError
+        If memory for the output, the packed weights or the scratch cannot be had.
+
+    See Also
+    --------
+    qconv2d : with scales.
+
+    References
+    ----------
+    .. [1] https://onnx.ai/onnx/operators/onnx__ConvInteger.html
+
+    Examples
+    --------
+    >>> import numpy as np, pplconv
+    >>> x = np.arange(9, dtype=np.uint8).reshape(1, 1, 3, 3)
+    >>> w = np.ones((1, 1, 2, 2), np.uint8)
+    >>> pplconv.conv2d_integer(x, w, 1)[0, 0]
+    array([[ 4,  8],
+           [16, 20]], dtype=int32)
+    """
+    x = array_of(x, "x")
+    scales = Scales(
+        x_zero_point=x_zero_point,
+        w_zero_point=w_zero_point,
+        x_dtype=_input_type(x),
+        out_dtype=np.int32,
+    )
+    geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    settings = {"algorithm": algorithm, "threads": threads, "max_workspace": max_workspace}
+    return _convolved(x, w, None, scales, geometry, layout, settings, None, out)
+
+
+def _input_type(x: Array) -> np.dtype[Any]:
+    return DTYPES[quantization.integer_name(x, "x")]
+
+
+def _convolved(
+    x: Array,
+    w: Any,
+    bias: Any,
+    scales: Scales,
+    geometry: dict[str, Any],
+    layout: str,
+    settings: dict[str, Any],
+    residual: Any,
+    out: Array | None,
+) -> Array:
+    """One convolution, with the names of arguments that both functions have."""
+    w = array_of(w, "w")
+    groups = arguments.integer("groups", geometry["groups"], 1)
+    layout = check_conv_layout(layout)
+    with named(input="x", weight="w"):
+        described = QuantizedConv.of(w, bias, groups, scales)
+        kernel = QuantizedKernel(
+            **described.keywords(), **geometry, layout=layout, **checked(settings)
+        )
+        output = described.output
+        if residual is not None and output.residual_scale is None and output.dtype != "f32":
+            refuse_residual(DTYPES[output.dtype])
+        if out is not None:
+            refuse_overlap(out, w=w, bias=bias)
+        y: Array = kernel(x, residual, out)
+    return y
