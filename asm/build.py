@@ -54,8 +54,8 @@ MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
 # Instructions as words or bytes, for assemblers that do not know them.
 ENCODERS = {
-    "x86_64": lambda text: encode_tiles.in_bytes(x86_64_encode.encoded(text)),
-    "aarch64": aarch64_encode.encode,
+    "x86_64": (x86_64_encode.encoded, encode_tiles.in_bytes),
+    "aarch64": (aarch64_encode.encode,),
 }
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
@@ -169,7 +169,8 @@ def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
     machine = str(ISAS[kernel.isa].machine)
     name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
     text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
-    text = ENCODERS[machine](text) if words else text
+    for encoder in ENCODERS[machine] if words else ():
+        text = encoder(text)
     return mach_o(text) if apple else text
 
 

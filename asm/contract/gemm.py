@@ -24,7 +24,7 @@ GEMM = Contract(
         Field(
             "a_ks",
             INT,
-            "A: from one group of k to the next; a_rs or a_ks is one group, with tile registers a_ks",
+            "A: from one group of k to the next; a_rs or a_ks is one group (AMX: a_ks)",
         ),
         Field("b_ks", INT, "B: from one group of k to the next"),
         Field("b_ahead", INT, "B: how far ahead of the first row to prefetch"),
