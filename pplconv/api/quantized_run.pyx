@@ -144,6 +144,8 @@ search_seconds, search_context
         permitted = default_permission(x_dtype)
         if self.weight.dtype != np.int8:
             permitted = ("s16",)
+        if self.weight.shape[1] == 1 < self.groups:
+            permitted = (f"{x_dtype}d", *permitted)
 
         def problem_of(shape):
             problem = arguments.make_problem(
@@ -271,6 +273,7 @@ search_seconds, search_context
             t.multiplier = data_of(scaled.multiplier)
             t.quantization = &self.quantization
             t.taps = data_of(scaled.taps)
+            t.x_zero = self.x_zero
             execute(p.schedule, &t, p.threads, p.most, 1, NULL)
             return out
         finally:
