@@ -143,6 +143,8 @@ search_seconds, search_context
         permitted = default_permission(x_dtype)
         if self.weight.dtype != np.int8:
             permitted = ("s16",)
+        if self.weight.shape[1] == 1 < self.groups:
+            permitted = (f"{x_dtype}d", *permitted)
 
         def problem_of(shape):
             problem = arguments.make_problem(
@@ -277,6 +279,7 @@ search_seconds, search_context
             t.multiplier = data_of(scaled.multiplier)
             t.quantization = &self.quantization
             t.offsets = data_of(scaled.rectangles)
+            t.x_zero = self.x_zero
             execute(p.schedule, &t, p.threads, p.most, 1, NULL)
             return out
         finally:

@@ -32,6 +32,8 @@ cdef struct Tensors:
     const char *multiplier
     const pplconv_quantization *quantization
     const char *offsets
+    # Loops that read bytes as they lie have this instead for inputs beside the image.
+    int64_t x_zero
     # Scratch that the team shares, for plans that have some.
     char *shared
     # Arrays of works that are no convolutions, by number.
