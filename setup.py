@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -20,8 +21,8 @@ from setuptools.command.build_ext import build_ext
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT))
 
-from asm.build import generate  # noqa: E402  (the build runs from anywhere)
-from asm.kept import Kept, dependencies, in_parallel  # noqa: E402
+from asm.build import generate, probes  # noqa: E402  (the build runs from anywhere)
+from asm.kept import Kept, dependencies, in_parallel, write  # noqa: E402
 
 C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off"]
 # Python's own flags ask for debugging symbols, three quarters of a module; the user's may.
@@ -70,7 +71,7 @@ class BuildExt(build_ext):
         # The name is the system's, on which a Python of 32 bits may run.
         if sys.maxsize < 1 << 32:
             machine = {"aarch64": "armv7l", "x86_64": "i686"}.get(machine, machine)
-        kernels = generate(directory, machine)
+        kernels = generate(directory, machine, encoded=self.encoded_levels(directory, machine))
         c_files = translate(self.extensions, CYTHON_DIRECTIVES, workers, force=self.force)
 
         compilations = []
@@ -91,6 +92,24 @@ class BuildExt(build_ext):
             compilations.append((c_file, target, [*flags, *extension.extra_compile_args]))
         self.compile_all(compilations, workers)
         super().build_extensions()
+
+    def encoded_levels(self, directory: Path, machine: str) -> list[str]:
+        """Levels whose instructions are written as numbers: the assembler does not know them.
+
+        ``PPLCONV_ENCODE=1`` takes every assembler for such a one.
+        """
+        wanted = os.environ.get("PPLCONV_ENCODE", "0") != "0"
+        directory.mkdir(parents=True, exist_ok=True)
+        found = []
+        for level, text in probes(machine).items():
+            source = directory / f"probe_{level}.s"
+            write(source, text)
+            command = [*self.compiler.compiler_so, "-c", str(source), "-o", os.devnull]
+            if wanted or subprocess.run(command, capture_output=True, check=False).returncode:
+                found.append(level)
+        if found:
+            self.announce(f"instructions as numbers: {', '.join(found)}", level=2)
+        return found
 
     def compile_all(self, compilations: list[tuple[Path, Path, list[str]]], workers: int) -> None:
         """Make each object, source, target and flags, unless it is up to date."""
@@ -187,6 +206,7 @@ setup(
         extension("api.linear"),
         extension("api.matmul"),
         extension("api.function"),
+        extension("api.quantized_run"),
         extension("api.blocked"),
     ],
     cmdclass={"build_ext": BuildExt},

@@ -14,18 +14,23 @@ import argparse
 import importlib
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from asm import exponential
+from asm.aarch64 import encode as aarch64_encode
 from asm.aarch64.mach_o import mach_o
 from asm.contract import declarations_text, header_text
 from asm.kept import write
 from asm.registry import (
+    BYTE_CONVERSIONS,
+    C_OPERATIONS,
     CONVERSION_OPERATIONS,
     HALF_IN_FLOAT,
     ISAS,
+    NARROW_OPERATIONS,
+    PRODUCTS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Kernel,
@@ -33,6 +38,8 @@ from asm.registry import (
     kernels,
 )
 from asm.winograd_code import header_text as transforms_text
+from asm.x86_64 import encode as x86_64_encode
+from asm.x86_64 import encode_tiles
 
 ROOT = Path(__file__).resolve().parent
 TEMPLATES = ROOT / "templates"
@@ -45,9 +52,18 @@ HIDDEN = ("-fvisibility=hidden",)
 MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 # Where the generators of a machine lie.
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
+# Instructions as words or bytes, for assemblers that do not know them.
+ENCODERS = {
+    "x86_64": lambda text: encode_tiles.in_bytes(x86_64_encode.encoded(text)),
+    "aarch64": aarch64_encode.encode,
+}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
+# Products whose GEMM kernels have a generator of their own.
+GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
+# C types of elements as they lie in memory; of bfloat16 its bits.
+STORED = {"u8": "uint8_t", "s8": "int8_t", "s16": "int16_t", "bf16": "uint16_t"}
 
 
 @dataclass(frozen=True)
@@ -60,6 +76,18 @@ class Source:
 
 def _transforms_name(n: int, r: int) -> str:
     return f"winograd_{n}x{r}.h"
+
+
+def _is_narrow(kernel: Kernel) -> bool:
+    return kernel.dtype in NARROW_OPERATIONS.get(kernel.op, {})
+
+
+def _template_name(kernel: Kernel) -> str:
+    """Name of the C template: what moves items of narrow types has one of its own."""
+    if kernel.kr > 1:
+        return "gemm_groups"
+    moves = kernel.op in C_OPERATIONS or kernel.dtype in BYTE_CONVERSIONS
+    return f"{kernel.op}_narrow" if _is_narrow(kernel) and moves else kernel.op
 
 
 def _template_text(kernel: Kernel) -> str:
@@ -76,12 +104,19 @@ def _template_text(kernel: Kernel) -> str:
         names |= CONSTANTS[kernel.op]("f32" if kernel.dtype == "f16" else kernel.dtype)
     if kernel.op in HALF_IN_FLOAT and kernel.dtype == "f16":
         names |= {"PPLCONV_F16": 0, "PPLCONV_STORAGE_F16": 1}
-    if kernel.op in CONVERSION_OPERATIONS:
+    if _is_narrow(kernel):
+        names[f"PPLCONV_TYPE_{kernel.dtype.upper()}"] = 1
+        names |= {"PPLCONV_STORAGE_BF16": 1} if kernel.dtype == "bf16f32" else {}
+    elif kernel.op in CONVERSION_OPERATIONS:
         names[f"PPLCONV_STORAGE_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:
         names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
+    if kernel.kr > 1:
+        product = PRODUCTS[kernel.dtype]
+        names |= {"KR": kernel.kr, "PPLCONV_INTEGERS": int(product.sum == "s32")}
+        names |= {"PPLCONV_A": STORED[product.a], "PPLCONV_B": STORED[product.b]}
     defines = "".join(f"#define {name} {value}\n" for name, value in names.items())
-    return f'{defines}#include "{kernel.op}.c"\n'
+    return f'{defines}#include "{_template_name(kernel)}.c"\n'
 
 
 def _table_text(rows: list[Kernel]) -> str:
@@ -105,8 +140,44 @@ def _table_text(rows: list[Kernel]) -> str:
     )
 
 
+def probes(machine: str) -> dict[str, str]:
+    """Files that tell whether an assembler knows a level, of levels that may be encoded.
+
+    Parameters
+    ----------
+    machine : str
+        As ``platform.machine()`` gives it.
+    """
+    machine = _canonical(machine)
+    levels = [isa for isa in ISAS.values() if isa.machine == machine]
+    if machine == "x86_64":
+        # Those of narrow types alone have instructions that are younger than the compilers.
+        texts = {isa.name: x86_64_encode.PROBE for isa in levels if not isa.dtypes}
+        return texts | {"amx": encode_tiles.PROBE}
+    if machine == "aarch64":
+        texts = {isa.name: aarch64_encode.probe(isa.cflags[0], isa.features) for isa in levels}
+        return {name: text for name, text in texts.items() if text}
+    return {}
+
+
+def _canonical(machine: str) -> str:
+    return {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
+
+
+def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
+    """Text of a generated kernel, its instructions as words and for macOS if asked."""
+    machine = str(ISAS[kernel.isa].machine)
+    name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
+    text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
+    text = ENCODERS[machine](text) if words else text
+    return mach_o(text) if apple else text
+
+
 def generate(
-    directory: Path, machine: str | None = None, system: str = sys.platform
+    directory: Path,
+    machine: str | None = None,
+    system: str = sys.platform,
+    encoded: Container[str] = (),
 ) -> list[Source]:
     """Write every source for `machine` into `directory`.
 
@@ -119,14 +190,15 @@ def generate(
         As ``platform.machine()`` gives it (the default); macOS says ``arm64``.
     system : str, optional
         As ``sys.platform`` gives it (the default).
+    encoded : container of str, optional
+        Levels whose instructions the assembler does not know: written as words or bytes.
 
     Returns
     -------
     list of Source
         What to compile; include paths are ``directory`` and ``asm/templates``.
     """
-    machine = machine or platform.machine()
-    machine = {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
+    machine = _canonical(machine or platform.machine())
     directory.mkdir(parents=True, exist_ok=True)
     write(directory / "pplconv_kernels.h", header_text())
     for n, r in WINOGRAD_VARIANTS:
@@ -138,11 +210,9 @@ def generate(
     for kernel in rows:
         isa = ISAS[kernel.isa]
         if kernel.source == "generator":
-            module = importlib.import_module(f"asm.{FOLDERS[str(isa.machine)]}.{kernel.op}")
             path = directory / f"{kernel.symbol}.s"
-            text = module.generate(kernel)
             apple = system == "darwin" and machine == "aarch64"
-            write(path, mach_o(text) if apple else text)
+            write(path, _assembly(kernel, words=kernel.isa in encoded, apple=apple))
             sources.append(Source(path, ()))
         else:
             path = directory / f"{kernel.symbol}.c"

@@ -118,6 +118,17 @@ ISAS = {
             16,
             (),
         ),
+        # The same for products of two signed bytes. A later name than what compilers of old take,
+        # and there is no C for it.
+        Isa(
+            "avxvnniint8",
+            "x86_64",
+            (*_AVX2, "-mavxvnni"),
+            (*_AVX2_FEATURES, "avx_vnni", "avx_vnni_int8"),
+            32,
+            16,
+            (),
+        ),
         Isa("avx512", "x86_64", (*_AVX512, "-mprefer-vector-width=512"), _AVX512_FEATURES, 64, 32),
         # Products of bytes and of bfloat16; everything else is that of the levels below.
         Isa(
@@ -270,6 +281,23 @@ NARROW_TILES = {
     ("portable", "s8"): {2: 4, 4: 4},
     ("portable", "s16"): {2: 4, 4: 4},
     ("portable", "bf16"): {2: 4, 4: 4},
+    # Where a product is added by itself it takes one more register.
+    ("avx2", "s16"): {1: 12, 2: 6},
+    ("avxvnni", "u8"): {1: 12, 2: 6, 3: 4},
+    ("avxvnniint8", "s8"): {1: 12, 2: 6, 3: 4},
+    ("avx512", "s16"): {1: 28, 2: 14, 3: 9, 4: 6},
+    ("avx512vnni", "u8"): {1: 28, 2: 14, 3: 9, 4: 6},
+    ("avx512bf16", "bf16"): {1: 28, 2: 14, 3: 9, 4: 6},
+    # A tile register has 16 rows and, of sums, 16 columns: two by two of them, and A and B.
+    ("amx", "u8t"): {1: 32, 2: 32},
+    ("amx", "s8t"): {1: 32, 2: 32},
+    ("amx", "bf16t"): {1: 32, 2: 32},
+    ("neon", "s16"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("dotprod", "s8"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("i8mm", "s8m"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("i8mm", "u8m"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("bf16", "bf16"): {1: 16, 2: 12, 3: 8, 4: 6},
+    ("bf16", "bf16m"): {1: 16, 2: 12, 3: 8, 4: 6},
 }
 
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
@@ -321,15 +349,41 @@ C_OPERATIONS = {
 CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
 
+# Depthwise convolution of bytes, and the levels that multiply them in a way of their own.
+DEPTHWISE_BYTES_OPERATIONS = (
+    "depthwise_bytes_channels",
+    "depthwise_bytes_pixels",
+    "pack_depthwise_bytes",
+)
+DEPTHWISE_BYTES_LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "dotprod")
+
 # What narrow types need besides products: operation -> {type: levels}. What only moves bits is
 # listed by ``u8`` for all types of one byte, and by ``s16`` for those of two.
+# Where wider vectors do nothing better, those of AVX2 serve AVX-512.
+BYTE_CONVERSIONS = ("u8s16", "s8s16", "u8s8", "s8u8", "f32bf16")
 NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "convert_in": {},
-    "convert_out": {},
-    "pack_channels": {},
-    "pack_weights": {},
-    "requantize": {},
+    "convert_in": dict.fromkeys((*BYTE_CONVERSIONS, "bf16f32"), EVERY_LEVEL),
+    "convert_out": {"bf16f32": EVERY_LEVEL},
+    "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
+    "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
+    "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
+    "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
+    "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
+    "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
+    **dict.fromkeys(
+        DEPTHWISE_BYTES_OPERATIONS, dict.fromkeys(("u8", "s8"), DEPTHWISE_BYTES_LEVELS)
+    ),
+    # One for all types: it moves none.
+    "release_tiles": {"u8": ("amx",)},
+    # Of every product that has kernels in assembly.
+    "fma_peak": {
+        product: tuple(isa for isa, other in NARROW_TILES if other == product and isa != "portable")
+        for product in dict.fromkeys(product for _, product in NARROW_TILES)
+    },
 }
+
+# Those of them that are assembly.
+NARROW_ASSEMBLY = ("fma_peak", "release_tiles")
 
 # Winograd F(n x n, r x r): an output tile of n x n, weights of r x r. Each has the operations
 # below, in C for `EVERY_LEVEL`: half precision does not carry the transforms' sums. A kernel's MR
@@ -380,8 +434,9 @@ class Kernel:
 
     @property
     def lanes(self) -> int:
-        """Sums in one vector."""
-        return ISAS[self.isa].vector_bytes // ELEMENT_BYTES[ACCUMULATORS[self.dtype]]
+        """Sums in one vector; words of 32 bits where a kernel has none."""
+        sums = ACCUMULATORS.get(self.dtype, "s32")
+        return ISAS[self.isa].vector_bytes // ELEMENT_BYTES[sums]
 
     @property
     def vectors(self) -> int:
@@ -425,7 +480,9 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     for op, types in NARROW_OPERATIONS.items():
-        rows += [Kernel(op, dtype, isa) for dtype, isas in types.items() for isa in isas]
+        source = "generator" if op in NARROW_ASSEMBLY else "template"
+        for dtype, isas in types.items():
+            rows += [Kernel(op, dtype, isa, source=source) for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

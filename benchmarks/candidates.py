@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.engines.base import Engine, Prepared, Unsupported
 from benchmarks.memory import aligned_copy
@@ -31,6 +32,21 @@ class Case:
     x: Array32
     w: Array32
     expected: Array64
+
+    def prepare(self, engine: Engine, threads: int) -> Prepared:
+        """Prepare an engine on the data that it takes."""
+        return engine.prepare(self.problem, self.x, self.w, threads)
+
+    def error(self, engine: Engine, result: NDArray[np.generic]) -> float:
+        """How far a result is off what is expected of that engine."""
+        return error_of(result, self.expected)
+
+    def complaint(self, engine: Engine, error: float) -> str:
+        """What is wrong with a result of such an error; nothing if it is right."""
+        limit = engine.tolerance
+        if error <= limit:
+            return ""
+        return f"error {error:.1e} of the largest output, expected at most {limit:.0e}"
 
 
 @dataclass(frozen=True)
@@ -67,15 +83,15 @@ def prepare_checked(engine: Engine, case: Case, threads: int) -> Candidate:
     """Prepare `engine` and check it; nothing that it raises but an interrupt gets through."""
     try:
         with silenced():
-            prepared = engine.prepare(case.problem, case.x, case.w, threads)
+            prepared = case.prepare(engine, threads)
             # Some engines take an input's memory for scratch: a second run shows it.
             prepared.call()
-            error = error_of(prepared.result(), case.expected)
+            error = case.error(engine, prepared.result())
     except Unsupported as reason:
         return Candidate(engine, UNSUPPORTED, str(reason))
     except Exception as reason:
         return Candidate(engine, FAILED, f"{type(reason).__name__}: {reason}")
-    return _judge(Candidate(engine, OK, error=error, prepared=prepared))
+    return _judge(Candidate(engine, OK, error=error, prepared=prepared), case)
 
 
 def prepare_second(
@@ -104,7 +120,7 @@ def prepare_second(
         detail = f"a second instance: {type(reason).__name__}: {reason}"
         return Candidate(engine, FAILED, detail), None
     worst = max(error, candidate.error)
-    judged = _judge(Candidate(engine, OK, error=worst, prepared=candidate.prepared))
+    judged = _judge(Candidate(engine, OK, error=worst, prepared=candidate.prepared), case)
     return judged, prepared.call if judged.prepared is not None else None
 
 
@@ -113,19 +129,16 @@ def check_again(candidate: Candidate, case: Case) -> Candidate:
     if candidate.prepared is None:
         return candidate
     try:
-        error = error_of(candidate.prepared.result(), case.expected)
+        error = case.error(candidate.engine, candidate.prepared.result())
     except Exception as reason:
         return Candidate(candidate.engine, FAILED, f"{type(reason).__name__}: {reason}")
     worst = max(error, candidate.error)
-    return _judge(Candidate(candidate.engine, OK, error=worst, prepared=candidate.prepared))
+    return _judge(Candidate(candidate.engine, OK, error=worst, prepared=candidate.prepared), case)
 
 
-def _judge(candidate: Candidate) -> Candidate:
-    limit = candidate.engine.tolerance
-    if candidate.error <= limit:
-        return candidate
-    detail = f"error {candidate.error:.1e} of the largest output, expected at most {limit:.0e}"
-    return Candidate(candidate.engine, WRONG, detail, candidate.error)
+def _judge(candidate: Candidate, case: Case) -> Candidate:
+    detail = case.complaint(candidate.engine, candidate.error)
+    return Candidate(candidate.engine, WRONG, detail, candidate.error) if detail else candidate
 
 
 @contextlib.contextmanager

@@ -18,19 +18,21 @@ ALIGNMENT = 64
 """Bytes: a cache line, and the widest vector."""
 
 
-def aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Make an uninitialised float32 array that begins on a multiple of `ALIGNMENT`.
+def aligned(shape: tuple[int, ...], dtype: Any = np.float32) -> NDArray[Any]:
+    """Make an uninitialised array that begins on a multiple of `ALIGNMENT`.
 
     Not by ``pplconv.empty_aligned``, as peers are compared where no pplconv is installed, too.
     """
     count = int(np.prod(shape, dtype=np.int64))
-    room = np.empty(count * 4 + ALIGNMENT, np.uint8)
+    size = count * np.dtype(dtype).itemsize
+    room = np.empty(size + ALIGNMENT, np.uint8)
     offset = -room.ctypes.data % ALIGNMENT
-    return room[offset : offset + count * 4].view(np.float32).reshape(shape)
+    array: NDArray[Any] = room[offset : offset + size].view(dtype).reshape(shape)
+    return array
 
 
-def aligned_copy(array: NDArray[Any]) -> NDArray[np.float32]:
+def aligned_copy(array: NDArray[Any], dtype: Any = np.float32) -> NDArray[Any]:
     """Copy an array into such memory, C-contiguous."""
-    copy = aligned(array.shape)
+    copy = aligned(array.shape, dtype)
     copy[...] = array
     return copy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,14 +33,16 @@ def make_data(problem: Problem) -> tuple[Array32, Array32]:
     return aligned_copy(x), aligned_copy(w)
 
 
-def reference(problem: Problem, x: Array32, w: Array32) -> Array64:
+def reference(problem: Problem, x: NDArray[Any], w: NDArray[Any]) -> Array64:
     """Convolve in float64, tap by tap: no im2col, no transform, nothing shared with an engine.
+
+    Of integers whose sums stay below 2^53 it is exact.
 
     Parameters
     ----------
     problem : Problem
-    x : ndarray, float32, (N, C, H, W)
-    w : ndarray, float32, (oc, ic/groups, kh, kw)
+    x : ndarray, (N, C, H, W)
+    w : ndarray, (oc, ic/groups, kh, kw)
 
     Returns
     -------

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -113,17 +113,21 @@ def conditions(batch: int, threads: int) -> str:
 
 
 def tables(
-    net: str, layers: Sequence[LayerResult], engines: Sequence[Engine | Identity]
+    net: str,
+    layers: Sequence[LayerResult],
+    engines: Sequence[Engine | Identity],
+    unit: str = "FLOP",
 ) -> list[Table]:
     """Make the tables of a network; `layers` have one batch size and number of threads.
 
-    Rates and sums; where cold calls were timed, these beside the others, and their sums.
+    Rates and sums, in millions of `unit`; where cold calls were timed, these beside the others, and
+    their sums.
     """
     peers = [engine.name for engine in engines if not engine.ours]
     totals = sums(layers, peers)
     where = f"{net}, {conditions(layers[0].problem.mb, layers[0].threads)}"
     made = [
-        _rates(f"{where}: GFLOP/s", layers, totals, engines),
+        _rates(f"{where}: G{unit}/s", layers, totals, engines, unit),
         _times(f"{where}: sums over the network, ms", totals, engines),
     ]
     if has_cold(layers):
@@ -182,11 +186,12 @@ def _rates(
     layers: Sequence[LayerResult],
     totals: Sequence[Sum],
     engines: Sequence[Engine | Identity],
+    unit: str,
 ) -> Table:
     names = [engine.name for engine in engines]
     ours = [engine.name for engine in engines if engine.ours]
     detailed = ours if len(ours) <= _DETAILED else []
-    header = ["layer", "count", "MFLOP", "peak"]
+    header = ["layer", "count", f"M{unit}", "peak"]
     for name in names:
         header.append(name)
         if name in detailed:
@@ -273,8 +278,21 @@ def _compare(table: Table, total: Sum, subject: str, names: Sequence[str]) -> No
     table.add([*cells, ratio(total.floor, own)])
 
 
-def remarks(layers: Sequence[LayerResult]) -> list[str]:
-    """List what a reader must know beside the figures: wrong engines, errors, drift."""
+def remarks(
+    layers: Sequence[LayerResult],
+    peak: tuple[str, str] = ("FMA peak", "GFLOP/s"),
+    apart: Collection[str] = (),
+) -> list[str]:
+    """List what a reader must know beside the figures: wrong engines, errors, drift.
+
+    Parameters
+    ----------
+    layers : sequence of LayerResult
+    peak : tuple of str
+        What was read between the rounds, and its unit.
+    apart : collection of str
+        Engines whose errors are no parts of the largest output, and are reported elsewhere.
+    """
     reasons: dict[tuple[str, str], list[str]] = {}
     worst: dict[str, float] = {}
     for layer in layers:
@@ -283,7 +301,7 @@ def remarks(layers: Sequence[LayerResult]) -> list[str]:
                 batch = f", batch {layer.problem.mb}" if layer.problem.mb > 1 else ""
                 where = f"{layer.problem.name}{batch}, {layer.threads} thread(s)"
                 reasons.setdefault((name, f"{entry.status}: {entry.detail}"), []).append(where)
-            elif entry.error != float("inf"):
+            elif entry.error != float("inf") and name not in apart:
                 worst[name] = max(worst.get(name, 0.0), entry.error)
     found = []
     for (name, reason), places in reasons.items():
@@ -298,8 +316,8 @@ def remarks(layers: Sequence[LayerResult]) -> list[str]:
         peaks = [one.peak for one in layers if one.threads == threads and one.peak is not None]
         if peaks:
             found.append(
-                f"FMA peak of {threads} thread(s), layer by layer: "
-                f"{min(peaks) / 1e9:.1f} to {max(peaks) / 1e9:.1f} GFLOP/s"
+                f"{peak[0]} of {threads} thread(s), layer by layer: "
+                f"{min(peaks) / 1e9:.1f} to {max(peaks) / 1e9:.1f} {peak[1]}"
             )
     return found
 

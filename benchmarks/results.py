@@ -27,6 +27,8 @@ class Entry:
         Median time of a call in each visit (seconds); empty unless it was timed.
     cold : tuple of float
         The same of calls that find nothing in the caches; empty where none were timed.
+    isa : str
+        Instruction set that its plan named, if any.
     """
 
     status: str
@@ -34,6 +36,7 @@ class Entry:
     error: float = float("inf")
     rounds: tuple[float, ...] = ()
     cold: tuple[float, ...] = ()
+    isa: str = ""
 
     @property
     def seconds(self) -> float | None:
@@ -157,6 +160,7 @@ def to_json(layer: LayerResult) -> dict[str, Any]:
                 "seconds": entry.seconds,
                 "rounds": list(entry.rounds),
                 **_cold_json(entry),
+                **({"isa": entry.isa} if entry.isa else {}),
             }
             for name, entry in layer.entries.items()
         },
@@ -182,8 +186,9 @@ def from_json(plain: Mapping[str, Any]) -> LayerResult:
     for engine, one in plain["engines"].items():
         error = float("inf") if one["error"] is None else float(one["error"])
         rounds = tuple(float(time) for time in one["rounds"])
-        # Records of runs without cold calls have none.
+        # Records of runs without cold calls have none, and those of peers no instruction set.
         cold = tuple(float(time) for time in one.get("cold_rounds", ()))
-        entries[engine] = Entry(str(one["status"]), str(one["detail"]), error, rounds, cold)
+        status, detail, isa = (str(one.get(key, "")) for key in ("status", "detail", "isa"))
+        entries[engine] = Entry(status, detail, error, rounds, cold, isa)
     peak = None if plain["peak"] is None else float(plain["peak"])
     return LayerResult(parse(plain["problem"] + name), int(plain["threads"]), peak, entries)

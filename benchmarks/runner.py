@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Callable, Sequence
+from typing import Protocol, TextIO
 
 from benchmarks.candidates import (
     Candidate,
+    Case,
     check_again,
     make_case,
     prepare_checked,
@@ -16,10 +17,16 @@ from benchmarks.candidates import (
 )
 from benchmarks.cold import Evictor
 from benchmarks.engines.base import Engine
-from benchmarks.peak import Peak
 from benchmarks.problems import Problem
 from benchmarks.results import Entry, LayerResult
 from benchmarks.timing import Call, Settings, Timing, interleave
+
+
+class Ceiling(Protocol):
+    """What is read between the rounds, such as the FMA peak."""
+
+    def read(self) -> float:
+        """Measure it once (operations a second)."""
 
 
 class Progress:
@@ -77,9 +84,10 @@ def run_layer(
     engines: Sequence[Engine],
     threads: int,
     settings: Settings,
-    peak: Peak | None,
+    peak: Ceiling | None,
     progress: Progress,
     evict: Evictor | None = None,
+    make: Callable[[Problem], Case] = make_case,
 ) -> LayerResult:
     """Measure every engine on `problem`; only right results are timed.
 
@@ -90,18 +98,20 @@ def run_layer(
         Installed ones.
     threads : int
     settings : Settings
-    peak : Peak or None
+    peak : Ceiling or None
         Read before each round; None where it cannot be measured.
     progress : Progress
     evict : Evictor, optional
         If given, cold calls are timed as well, in the same rounds.
+    make : callable, optional
+        Makes data and what must come out of a problem.
 
     Returns
     -------
     LayerResult
     """
     progress.say("reference")
-    case = make_case(problem)
+    case = make(problem)
     candidates: dict[str, Candidate] = {}
     before: dict[str, Call] = {}
     for engine in engines:
@@ -129,7 +139,8 @@ def run_layer(
     for name, candidate in candidates.items():
         checked = check_again(candidate, case)
         timed = timings[name] if checked.prepared is not None else Timing(())
+        isa = checked.prepared.isa if checked.prepared is not None else ""
         entries[name] = Entry(
-            checked.status, checked.detail, checked.error, timed.rounds, timed.cold
+            checked.status, checked.detail, checked.error, timed.rounds, timed.cold, isa
         )
     return LayerResult(problem, threads, max(readings, default=None), entries)

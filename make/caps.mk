@@ -12,3 +12,9 @@ test-caps: $(STAMPS)/extra-test ## one test in CAPS_ONE_IN=5 of each file, under
 		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q -m 'not slow' --one-in=$(CAPS_ONE_IN) \
 			$(FIXED_SEEDS) $(TESTS) $(ARGS) || exit 1; \
 	done
+	@# All others would run as they do under another cap, or without one.
+	@caps=$$($(BIN)/python tests/lower_caps.py narrow) || exit 1; for cap in $$caps; do \
+		echo "PPLCONV_MAX_ISA=$$cap, tests of narrow types"; \
+		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q -m 'narrow and not slow' \
+			--one-in=$(CAPS_ONE_IN) $(FIXED_SEEDS) $(TESTS) $(ARGS) || exit 1; \
+	done

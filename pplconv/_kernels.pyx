@@ -5,7 +5,7 @@ The bottom of the package. It knows what kernels exist and where, and nothing ab
 convolution; every other module reaches a kernel through it.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from "pplconv_kernels.h" nogil:
     int64_t pplconv_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
@@ -13,6 +13,7 @@ cdef extern from "pplconv_kernels.h" nogil:
                                pplconv_run *runs)
     void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t *out)
     uint64_t pplconv_xgetbv(uint32_t index)
+    int32_t pplconv_permit_tiles()
     uint64_t pplconv_auxval(uint64_t type)
     uint64_t pplconv_midr()
 
@@ -268,31 +269,32 @@ def pixel_runs(geometry, int64_t first, int64_t pixels, int64_t lanes, int64_t w
 
 
 def fma_peak(str isa, str dtype, int64_t iterations):
-    """Run the register-only FMA loop of one ISA, without the GIL.
+    """Run the register-only loop of one ISA's products, without the GIL.
 
     Parameters
     ----------
     isa : str
-        A level of the ladder that this CPU can execute.
+        A level of the ladder that this CPU can execute, and whose registers this thread may use.
     dtype : str
-        ``"f32"`` or ``"f64"``.
+        An element type or, of narrow types, a product: ``"f32"``, ``"f64"``, ``"u8"``, ``"bf16t"``.
     iterations : int
         Turns of the loop.
 
     Returns
     -------
     int
-        Floating-point operations executed.
+        Operations executed, 2 a product.
     """
     cdef const pplconv_kernel_row *row = _find(b"fma_peak", dtype.encode(), isa.encode())
     if row == NULL:
         raise LookupError(f"no fma_peak kernel for {dtype} on {isa}")
     cdef pplconv_fma_peak_args args
+    cdef int64_t operations = 0
     args.iterations = iterations
+    args.operations = &operations
     with nogil:
         row.function(&args)
-    cdef int64_t chains = 8 if isa == "portable" else 24
-    return iterations * chains * 2 * row.lanes
+    return iterations * operations
 
 
 def cpuid(uint32_t leaf, uint32_t subleaf=0):
@@ -315,6 +317,16 @@ def xgetbv(uint32_t index=0):
     if not out[2] >> 27 & 1:
         return None
     return pplconv_xgetbv(index)
+
+
+def permit_tiles():
+    """Ask the system to let this process use tile registers (AMX), and say whether it does.
+
+    Threads and forked children have the permission too, for good. A system that does not know the
+    request refuses it; so does one in which a thread of the process has an alternate stack for
+    signals that is too small for tiles. With the permission no such stack can be installed.
+    """
+    return bool(pplconv_permit_tiles())
 
 
 def auxval(uint64_t kind):

@@ -5,6 +5,7 @@ from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
+from pplconv._kernels cimport pplconv_quantization
 from pplconv.memory.arrays cimport View, hold, release
 from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport Schedule, Tensors
@@ -64,6 +65,9 @@ cdef class Trial:
     # Whether every run had the full team that it should be timed with.
     cdef readonly bint whole
     cdef double slope
+    # For sums of integers: a scale of each output channel, and behind them the offsets.
+    cdef Buffer scales
+    cdef pplconv_quantization quantization
 
     def __cinit__(self, dict fields, str isa, weight, str epilogue="none",
                   Trial packed=None):
@@ -74,7 +78,10 @@ cdef class Trial:
         self.threads = fields["threads"]
         self.whole = True
         self.activation = KINDS[TRIED[epilogue]].code
-        slope = np.full(1, 0.125, DTYPES[fields["numerics"].bias]).tobytes()
+        numerics = fields["numerics"]
+        if numerics.exact:
+            self.make_scales()
+        slope = np.full(1, 0.125, DTYPES[numerics.bias]).tobytes()
         memcpy(&self.slope, <const char *> slope, <size_t> len(slope))
         view.held = False
         hold(weight, &view, PyBUF_ND)
@@ -91,6 +98,18 @@ cdef class Trial:
             schedule.pack_weights(self.filters, self.weights.data, team)
         finally:
             leave_team(team)
+
+    cdef int make_scales(self) except -1:
+        """Scales that bring integer sums into the range of outputs."""
+        cdef int64_t i, count = self.schedule.shape.groups * self.schedule.shape.oc
+        self.scales = Buffer(2 * count * sizeof(float))
+        memset(self.scales.data, 0, 2 * count * sizeof(float))
+        for i in range(count):
+            (<float *> self.scales.data)[i] = 1e-4
+        self.quantization.low, self.quantization.high = -100.0, 100.0
+        self.quantization.residual_scale = 1.0
+        self.quantization.residual_zero = self.quantization.zero = 0
+        return 0
 
     cdef int evict(self, const Tensors *t, int64_t x_bytes, int64_t y_bytes) except -1:
         """Take input, output and packed weights out of the caches of all cores.
@@ -143,6 +162,11 @@ cdef class Trial:
             t.slope = <const char *> &self.slope
             t.activation = self.activation
             t.finish_count = 0
+            t.offsets = NULL
+            if self.scales is not None:
+                t.bias = self.scales.data + self.schedule.shape.groups * self.schedule.shape.oc * 4
+                t.multiplier = self.scales.data
+                t.quantization = &self.quantization
             # Like a call, in warm scratch, except for the team: a time measured beside another
             # call's threads is of no use.
             if not cold:

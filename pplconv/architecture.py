@@ -14,13 +14,16 @@ import sys
 __all__ = ["INSTRUCTION_SETS", "LADDERS", "canonical", "here", "ladder", "of_process", "owner"]
 
 LADDERS = {
-    "x86_64": ("portable", "avx2", "avx512"),
-    "aarch64": ("portable", "neon", "fp16"),
+    "x86_64": (
+        "portable", "avx2", "avxvnni", "avxvnniint8", "avx512", "avx512vnni", "avx512bf16", "amx",
+    ),
+    "aarch64": ("portable", "neon", "fp16", "dotprod", "i8mm", "bf16"),
     "armv7l": ("portable", "neon32", "half32"),
-}
+}  # fmt: skip
 """Instruction sets that ``PPLCONV_MAX_ISA`` may name, lowest first, by architecture.
 
-Each includes those before it; a cap allows what stands at or below it.
+A cap allows what stands at or below it. A CPU need not have all that stand below one of its own:
+many that have AVX-512 lack AVX-VNNI.
 """
 
 _FLOOR = ("portable",)

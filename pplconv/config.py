@@ -1,9 +1,10 @@
 """What the environment asks of pplconv: the only module that reads environment variables.
 
 ========================  ==================================================================
-``PPLCONV_MAX_ISA``       the highest instruction set to use: ``portable``, ``avx2``, ``avx512``
-                          on x86_64; ``portable``, ``neon``, ``fp16`` on aarch64; ``portable``,
-                          ``neon32``, ``half32`` on armv7l
+``PPLCONV_MAX_ISA``       the highest instruction set to use: ``portable``, ``avx2``, ``avxvnni``,
+                          ``avxvnniint8``, ``avx512``, ``avx512vnni``, ``avx512bf16``, ``amx`` on
+                          x86_64; ``portable``, ``neon``, ``fp16``, ``dotprod``, ``i8mm``, ``bf16``
+                          on aarch64; ``portable``, ``neon32``, ``half32`` on armv7l
 ``PPLCONV_NUM_THREADS``   the team size where a call names none
 ``OMP_NUM_THREADS``       the same, where ``PPLCONV_NUM_THREADS`` is not set; may be a list
                           (one entry per nesting level), of which the first entry counts

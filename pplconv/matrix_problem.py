@@ -43,6 +43,8 @@ class MatrixProblem:
         (images, groups, m, n).
     a_in_rows, c_in_rows : bool
         Whether the elements of a row of A and of C are neighbours, rather than those of a column.
+    destination : str
+        Of C, if not `dtype`; see `ConvProblem`.
     """
 
     m: int
@@ -57,6 +59,7 @@ class MatrixProblem:
     c: Strides = _DENSE
     a_in_rows: bool = True
     c_in_rows: bool = True
+    destination: str = ""
 
     def __post_init__(self) -> None:
         """Fill in what was left out."""
@@ -100,7 +103,9 @@ class MatrixProblem:
     @property
     def numerics(self) -> tuple[Numerics, ...]:
         """The `Numerics` of each permitted type of arithmetic, the preferred one first."""
-        return tuple(numerics_of(self.dtype, computed) for computed in self.permitted)
+        return tuple(
+            numerics_of(self.dtype, computed, self.destination) for computed in self.permitted
+        )
 
     @property
     def layout_text(self) -> str:

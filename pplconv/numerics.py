@@ -11,7 +11,16 @@ from dataclasses import dataclass
 
 from ._kernels import HALF_CHAIN
 
-__all__ = ["TYPES", "ElementType", "Numerics", "default_permission", "numerics_of"]
+__all__ = [
+    "BRAIN_KINDS",
+    "PRODUCTS",
+    "TYPES",
+    "ElementType",
+    "Numerics",
+    "Product",
+    "default_permission",
+    "numerics_of",
+]
 
 
 @dataclass(frozen=True)
@@ -54,19 +63,60 @@ TYPES = {
 
 
 @dataclass(frozen=True)
+class Product:
+    """How GEMM kernels of one kind multiply.
+
+    Parameters
+    ----------
+    operand, weights, accumulator : str
+        Types of what is read, and of the sums.
+    kr : int
+        Neighbouring k that lie side by side in packed operands; 1: none do.
+    instruction : str
+        What `Plan.bits` says of it where rounding depends on it; empty: nothing.
+    """
+
+    operand: str
+    weights: str
+    accumulator: str
+    kr: int = 1
+    instruction: str = ""
+
+
+# Kinds of products, as the registry of kernels names them. ``t`` is for tiles of AMX, ``m`` for
+# Arm's instructions that multiply matrices.
+PRODUCTS = {
+    **{name: Product(name, name, name) for name in ("f16", "f32", "f64")},
+    "u8": Product("u8", "s8", "s32", 4),
+    "s8": Product("s8", "s8", "s32", 4),
+    "s16": Product("s16", "s16", "s32", 2),
+    "bf16": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by the dot product"),
+    "u8m": Product("u8", "s8", "s32", 8),
+    "s8m": Product("s8", "s8", "s32", 8),
+    "bf16m": Product("bf16", "bf16", "f32", 4, "bf16 by BFMMLA"),
+    "u8t": Product("u8", "s8", "s32", 4),
+    "s8t": Product("s8", "s8", "s32", 4),
+    "bf16t": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by TDPBF16PS"),
+}
+# Those of bfloat16, the fastest first.
+BRAIN_KINDS = ("bf16t", "bf16m", "bf16")
+_BYTES = ("u8t", "s8t", "u8m", "s8m", "u8", "s8", "s16")
+
+
+@dataclass(frozen=True)
 class Numerics:
-    """The types of one way to compute; all but `name` are keys of `TYPES`.
+    """The types of one way to compute; all but `name` and `product` are keys of `TYPES`.
 
     Parameters
     ----------
     name : str
-        In keys of wisdom and messages: the type of the arrays, followed by the type of the
-        arithmetic if that differs, such as ``"f16f32"``.
+        In keys of wisdom and messages: the type of the arrays, followed by the kind of product if
+        that differs, such as ``"f16f32"``; and by the type of the output if that does.
     source : str
         Of the input array.
     operand : str
         Of the input as kernels read it: `source`, or the type that it is converted to before.
-        Kernels are found by it.
+        Kernels that move it are found by it.
     weights : str
         Of the packed weights.
     accumulator : str
@@ -75,6 +125,8 @@ class Numerics:
         Of the residual and the output array.
     bias : str
         Of bias, slopes and bounds of an activation.
+    product : str
+        Kind of product, a key of `PRODUCTS`; GEMM kernels are found by it.
     kr : int
         Neighbouring k that lie side by side in packed operands; 1: none do.
     chain : int or None
@@ -91,19 +143,61 @@ class Numerics:
     accumulator: str
     destination: str
     bias: str
+    product: str
     kr: int = 1
     chain: int | None = None
     conversion: float = 0.0
 
     @property
-    def converts(self) -> bool:
-        """Whether the arrays have another type than kernels read and write."""
+    def converts_in(self) -> bool:
+        """Whether the input array has another type than kernels read."""
         return self.source != self.operand
 
     @property
+    def converts_out(self) -> bool:
+        """Whether sums are finished in scratch, on their way to an array of another type."""
+        return self.exact or self.accumulator != self.destination
+
+    @property
+    def converts_weights(self) -> bool:
+        """Whether weights come in the type of the input, and have to be converted."""
+        return self.converts_in and not self.exact
+
+    @property
+    def converts(self) -> bool:
+        """Whether the arrays have another type than kernels read and write."""
+        return self.converts_in or self.converts_out
+
+    @property
+    def exact(self) -> bool:
+        """Whether sums are those of integers."""
+        return self.accumulator == "s32"
+
+    @property
+    def narrow(self) -> bool:
+        """Whether operands are narrower than the sums: kernels then take pixels in rows alone."""
+        return self.operand != self.accumulator
+
+    @property
+    def in_converter(self) -> str:
+        """What names the kernels that convert the input."""
+        if {self.source, self.operand} <= {"f16", "f32"}:
+            return self.operand
+        return self.source + self.operand
+
+    @property
+    def out_converter(self) -> str:
+        """What names the kernels that convert floating-point sums."""
+        if {self.destination, self.accumulator} <= {"f16", "f32"}:
+            return self.accumulator
+        return self.destination + self.accumulator
+
+    @property
     def order(self) -> str:
-        """What limited chains add to the order of a sum, as `Plan.bits` says it."""
-        return "" if self.chain is None else f", in chains of {self.chain}"
+        """What limited chains or narrow products add to the order of a sum, for `Plan.bits`."""
+        said = PRODUCTS[self.product].instruction
+        products = f", {said}" if said else ""
+        return products if self.chain is None else f"{products}, in chains of {self.chain}"
 
     @property
     def roundoff(self) -> float:
@@ -126,6 +220,11 @@ class Numerics:
         return TYPES[self.weights].bytes
 
     @property
+    def filter_bytes(self) -> int:
+        """Size of an element of the weights before packing."""
+        return self.source_bytes if self.converts_weights else self.weight_bytes
+
+    @property
     def sum_bytes(self) -> int:
         """Size of a sum."""
         return TYPES[self.accumulator].bytes
@@ -141,55 +240,85 @@ class Numerics:
         return TYPES[self.bias].bytes
 
 
-def _floating(storage: str, compute: str) -> Numerics:
-    """Arrays of type `storage`, all arithmetic in type `compute`."""
+def _made(storage: str, compute: str, destination: str) -> Numerics:
+    """Arrays of type `storage`, products of kind `compute`, outputs of type `destination`."""
+    product = PRODUCTS[compute]
     conversion = 0.0
-    if storage == "f16" != compute:
+    if product.operand == "bf16" != storage:
+        conversion = 2 * TYPES["bf16"].roundoff  # the roundings of input and weights
+    elif storage == "f16" != compute or destination == "bf16":
         # The result is rounded once, by half an ulp. The error is relative to the largest output,
         # so the bound holds for subnormal results too; results beyond 65504 are infinite.
-        conversion = TYPES["f16"].roundoff
+        conversion = TYPES[destination].roundoff
     elif compute == "f16" != storage:
-        conversion = 2 * TYPES["f16"].roundoff  # the roundings of input and weights
+        conversion = 2 * TYPES["f16"].roundoff
+    name = storage if storage == compute else storage + compute
     return Numerics(
-        name=storage if storage == compute else storage + compute,
+        name=name if destination == storage else f"{name}-{destination}",
         source=storage,
-        operand=compute,
-        weights=compute,
-        accumulator=compute,
-        destination=storage,
-        bias=compute,
+        operand=product.operand,
+        weights=product.weights,
+        accumulator=product.accumulator,
+        destination=destination,
+        bias=product.accumulator,
+        product=compute,
+        kr=product.kr,
         chain=HALF_CHAIN if compute == "f16" else None,
         conversion=conversion,
     )
 
 
-# The `Numerics` by storage type and compute type.
+# The `Numerics` by storage type, kind of product and type of the output.
 _NUMERICS = {
-    (storage, compute): _floating(storage, compute)
+    (storage, compute, storage): _made(storage, compute, storage)
     for storage, compute in (
         ("f16", "f16"),
         ("f16", "f32"),
         ("f32", "f32"),
         ("f32", "f16"),
         ("f64", "f64"),
+        ("bf16", "f32"),
+        *((storage, compute) for storage in ("f32", "bf16") for compute in BRAIN_KINDS),
     )
+} | {
+    (storage, compute, destination): _made(storage, compute, destination)
+    for storage in ("u8", "s8")
+    for compute in _BYTES
+    for destination in ("u8", "s8", "s32", "f32")
 }
 
 
-def numerics_of(storage: str, compute: str) -> Numerics:
-    """Return the `Numerics` for arrays of type `storage` and arithmetic in type `compute`.
+def numerics_of(storage: str, compute: str, destination: str = "") -> Numerics:
+    """Return the `Numerics` for arrays of type `storage` and products of kind `compute`.
+
+    Parameters
+    ----------
+    storage : str
+        Type of the input array.
+    compute : str
+        Kind of product, a key of `PRODUCTS`.
+    destination : str, optional
+        Type of the output; `storage` by default.
 
     Raises
     ------
     ValueError
         If there are none.
     """
-    found = _NUMERICS.get((storage, compute))
+    found = _NUMERICS.get((storage, compute, destination or storage))
     if found is None:
-        raise ValueError(f"arrays of {storage!r} cannot be computed in {compute!r}")
+        into = f" into {destination}" if destination else ""
+        raise ValueError(f"arrays of {storage!r} cannot be computed in {compute!r}{into}")
     return found
 
 
 def default_permission(storage: str) -> tuple[str, ...]:
-    """Types that every machine can compute arrays of type `storage` in."""
+    """Kinds of product that compute arrays of type `storage` where nothing else is asked for.
+
+    Every machine has the last of them. All those of integers give the same sums.
+    """
+    if storage in ("u8", "s8"):
+        return _BYTES
+    if storage == "bf16":
+        return (*BRAIN_KINDS, "f32")
     return ("f32",) if storage == "f16" else (storage,)

@@ -71,9 +71,11 @@ class ConvProblem:
     block : int
         Elements of one channel block, of input and output alike; 0 for the other layouts.
     permitted : tuple of str
-        Types of arithmetic that are allowed, the preferred one first: `dtype`; ``"f16"`` and
-        ``"f32"`` also allow each other. By default what every machine has: ``"f32"`` for ``"f16"``,
-        `dtype` for others.
+        Kinds of product that are allowed, the preferred one first: `dtype`; ``"f16"`` and
+        ``"f32"`` also allow each other, and those of bfloat16. By default `default_permission`.
+    destination : str
+        Of the output, if not `dtype`: integers have outputs of ``"u8"``, ``"s8"``, ``"s32"`` and
+        ``"f32"``.
     """
 
     batch: int
@@ -93,6 +95,7 @@ class ConvProblem:
     layout: str
     block: int = 0
     permitted: tuple[str, ...] = ()
+    destination: str = ""
 
     def __post_init__(self) -> None:
         if not self.permitted:
@@ -177,7 +180,9 @@ class ConvProblem:
     @property
     def numerics(self) -> tuple[Numerics, ...]:
         """The `Numerics` of each permitted type of arithmetic, the preferred one first."""
-        return tuple(numerics_of(self.dtype, computed) for computed in self.permitted)
+        return tuple(
+            numerics_of(self.dtype, computed, self.destination) for computed in self.permitted
+        )
 
     @property
     def is_pointwise(self) -> bool:
@@ -228,7 +233,7 @@ class ConvProblem:
             images, m = 1, self.batch * outputs
         return MatrixProblem(
             m, oc, self.k, images, self.groups, self.dtype, self.permitted, a, b, c,
-            in_rows, in_rows,
+            in_rows, in_rows, self.destination,
         )  # fmt: skip
 
     def input_memory(self, element: int) -> Memory:

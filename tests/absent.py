@@ -21,18 +21,36 @@ from typing import Any
 __all__ = ["VARIABLE", "flags", "install", "names", "usage_error"]
 
 VARIABLE = "PPLCONV_TEST_WITHOUT_ISA"
-# Leaf 7 of CPUID, EBX, and what /proc/cpuinfo calls these bits. A level takes those above it along.
+_EBX, _ECX = (7, 0, 1), (7, 0, 2)
+_EAX_1, _EDX, _EDX_1 = (7, 1, 0), (7, 0, 3), (7, 1, 3)
+# What /proc/cpuinfo calls bits of CPUID: leaf, subleaf and register, and bit.
 _BITS = {
-    "avx2": {"avx2": 5, "bmi2": 8},
-    "avx512": {"avx512f": 16, "avx512dq": 17, "avx512bw": 30, "avx512vl": 31},
+    "avx2": {"avx2": (_EBX, 5), "bmi2": (_EBX, 8)},
+    "avxvnni": {"avx_vnni": (_EAX_1, 4)},
+    "avxvnniint8": {"avx_vnni_int8": (_EDX_1, 4)},
+    "avx512": {
+        "avx512f": (_EBX, 16),
+        "avx512dq": (_EBX, 17),
+        "avx512bw": (_EBX, 30),
+        "avx512vl": (_EBX, 31),
+    },
+    "avx512vnni": {"avx512_vnni": (_ECX, 11)},
+    "avx512bf16": {"avx512_bf16": (_EAX_1, 5)},
+    "amx": {"amx_bf16": (_EDX, 22), "amx_tile": (_EDX, 24), "amx_int8": (_EDX, 25)},
 }
+# Levels that a CPU may have without the one before it.
+_BESIDE = {"avxvnni": ("avxvnniint8",), "avxvnniint8": ()}
 
 
 def names() -> tuple[str, ...]:
-    """Levels that the machine is to lack."""
+    """Levels that the machine is to lack: those asked for, and those above that need them."""
     asked = os.environ.get(VARIABLE, "").split(",")
-    lowest = [index for index, name in enumerate(_BITS) if name in asked]
-    return tuple(_BITS)[lowest[0] :] if lowest else ()
+    ladder = list(_BITS)
+    lacking: set[str] = set()
+    for name in set(ladder) & set(asked):
+        above = ladder[ladder.index(name) + 1 :]
+        lacking |= {name, *_BESIDE.get(name, above)}
+    return tuple(name for name in ladder if name in lacking)
 
 
 def usage_error() -> str:
@@ -83,13 +101,16 @@ class _Loader(Loader):
     def exec_module(self, module: ModuleType) -> None:
         self.own.exec_module(module)
         real = module.cpuid  # type: ignore[attr-defined]
-        lacking = sum(1 << bit for name in names() for bit in _BITS[name].values())
+        bits = [where for name in names() for where in _BITS[name].values()]
 
         def cpuid(leaf: int, subleaf: int = 0) -> Any:
             found = real(leaf, subleaf)
-            if leaf != 7 or subleaf or found is None:
+            if found is None:
                 return found
-            eax, ebx, *others = found
-            return (eax, ebx & ~lacking, *others)
+            lacking = [0] * len(found)
+            for (at, below, register), bit in bits:
+                if (at, below) == (leaf, subleaf):
+                    lacking[register] |= 1 << bit
+            return tuple(word & ~bits for word, bits in zip(found, lacking, strict=True))
 
         module.cpuid = cpuid  # type: ignore[attr-defined]

@@ -56,6 +56,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, so that they exist under ``--strict-markers`` too."""
     config.addinivalue_line("markers", "slow: builds the package or takes many seconds")
     config.addinivalue_line(
+        "markers", "narrow: about 8-bit integers or bfloat16, whose instruction sets are caps"
+    )
+    config.addinivalue_line(
         "markers", "unsanitized(reason): cannot run under `make asan`, which leaves it out"
     )
     config.addinivalue_line(

@@ -112,13 +112,14 @@ def describe(ran: Counter[str], left_out: Counter[str]) -> list[str]:
     """Say of each instruction set what ran of it, or why nothing did."""
     found = []
     best = [name for name in LADDER if not why_not(name)][-1]
+    width = max(map(len, LADDER))
     for name in LADDER:
         if why_not(name):
             text = f"NOT RUN HERE: {why_not(name)}; {left_out[name]} tests of its own left out"
         else:
             text = f"run: {ran[name]} tests of its own"
             text += ", and all that name none" if name == best else ""
-        found.append(f"{name:<10} {text}")
+        found.append(f"{name:<{width}} {text}")
     return found
 
 

@@ -20,8 +20,9 @@ from pplconv.architecture import here, ladder
 
 MACHINE = here()
 CAP = config.current().max_isa
+_BUILT = {kernel.isa for kernel in kernels(MACHINE)}
 # Levels that are built for this machine, lowest first.
-LADDER = tuple(isa.name for isa in ISAS.values() if isa.machine in (None, MACHINE))
+LADDER = tuple(name for name in ISAS if name in _BUILT)
 
 # Linux's include/uapi/asm/hwcap.h for arm64: AT_HWCAP and AT_HWCAP2 by getauxval(3).
 _AT_HWCAP, _AT_HWCAP2 = 16, 26
@@ -63,6 +64,17 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
+# Linux's arch/x86/include/uapi/asm/prctl.h and unistd_64.h: a process asks for the tile registers.
+_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA = 158, 0x1023, 18
+
+
+@cache
+def tiles_permitted() -> bool:
+    """Whether the system lets this process use the tile registers of AMX."""
+    asked = ctypes.CDLL(None, use_errno=True).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _TILE_DATA)
+    return int(asked) == 0
+
+
 # Executes one instruction, and is stopped where the CPU has it not: vadd.f16 q0, q0, q0; bx lr.
 _TRY_HALF = """
 import ctypes, mmap
@@ -86,7 +98,21 @@ def tried_isas() -> list[str]:
 
 def executable_isas() -> list[str]:
     """Levels of the ladder that this machine can execute, lowest first."""
-    return [name for name in LADDER if cpu_flags().issuperset(ISAS[name].features)]
+    return [name for name in LADDER if not _lacking(name)]
+
+
+def _lacking(name: str) -> str:
+    """What keeps this machine from executing a level, in words."""
+    flags = [flag for flag in ISAS[name].features if flag not in cpu_flags()]
+    if flags:
+        return f"the CPU has no {', '.join(flags)}"
+    refused = "amx_tile" in ISAS[name].features and not tiles_permitted()
+    return "the system permits no tile registers" if refused else ""
+
+
+def narrow_isas() -> list[str]:
+    """Levels that have kernels of narrow types alone, and so add nothing to other tests."""
+    return [name for name in LADDER if not ISAS[name].dtypes]
 
 
 def allowed_isas() -> list[str]:
@@ -101,8 +127,7 @@ def why_not(name: str) -> str:
         return f"PPLCONV_MAX_ISA={CAP} caps it"
     if name in absent.names():
         return f"{absent.VARIABLE}={','.join(absent.names())} leaves it out"
-    lacking = [flag for flag in ISAS[name].features if flag not in cpu_flags()]
-    return f"the CPU has no {', '.join(lacking)}" if lacking and name not in tried_isas() else ""
+    return _lacking(name) if name not in tried_isas() else ""
 
 
 def serving(isas: list[str] | tuple[str, ...], dtype: str) -> list[str]:

@@ -17,6 +17,11 @@ def generate(kernel: Kernel) -> str:
     v = Vector(kernel.dtype, kernel.isa)
     w = Writer()
     chains = _FREE[:CHAINS]
+    w(f"ldr r2, [r0, #{FMA_PEAK.offset('operations')}]")
+    w(f"movw r1, #{operations(kernel)}")
+    w("str r1, [r2]")
+    w("mov r1, #0")
+    w("str r1, [r2, #4]")
     w(f"ldr r1, [r0, #{FMA_PEAK.offset('iterations')}]")
     for r in (0, 1, *chains):
         w(f"vmov.i32 q{r}, #0")
@@ -33,12 +38,12 @@ def generate(kernel: Kernel) -> str:
     w("bx lr")
     contract = [
         f"{kernel.symbol}: {FMA_PEAK.summary}.",
-        f"A turn is {TURNS * CHAINS} FMAs of {v.lanes} lanes: {flops_per_iteration(kernel)} flop.",
+        f"A turn is {TURNS * CHAINS} FMAs of {v.lanes} lanes: {operations(kernel)} flop.",
         f"{', '.join(f'q{r}' for r in chains)} chains; q0, q1 operands, 0.",
     ]
     return frame(kernel, contract, w.lines)
 
 
-def flops_per_iteration(kernel: Kernel) -> int:
-    """Floating-point operations in one turn of the loop."""
+def operations(kernel: Kernel) -> int:
+    """Operations of one turn of the loop: 2 a product."""
     return 2 * TURNS * CHAINS * kernel.lanes

@@ -64,6 +64,11 @@ def chunk_letter(size: int) -> str:
     return {2: "h", 4: "s", 8: "d", 16: "q"}[size]
 
 
+def arch_of(march: str) -> str:
+    """The assembler's directive for the compiler's flag."""
+    return f".arch {march.removeprefix('-march=')}"
+
+
 def frame(kernel: Kernel, contract: list[str], body: list[str]) -> str:
     """Wrap a body into a file that defines one function named like the file."""
     return writer.function(
@@ -72,7 +77,7 @@ def frame(kernel: Kernel, contract: list[str], body: list[str]) -> str:
         ["    hint #34 // bti c, on cores that know it", *body],
         comment="//",
         sign="%",
-        head=[f".arch {ISAS[kernel.isa].cflags[0].removeprefix('-march=')}"],
+        head=[arch_of(ISAS[kernel.isa].cflags[0])],
         tail=[
             '.section .note.gnu.property, "a", %note',
             ".p2align 3",

@@ -34,8 +34,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from asm.aarch64.emit import frame
+from asm.aarch64.gemm_matrix import MatrixSteps
 from asm.aarch64.gemm_steps import OFFSETS, Steps
 from asm.aarch64.half_chains import CHAIN, HalfChains
+from asm.aarch64.products import BY_MATRIX
 from asm.contract import FLAGS, GEMM
 from asm.registry import Kernel
 
@@ -78,17 +80,24 @@ class _Gemm(Steps):
             "A[MR, k] and B[k, n] (B[k, NR] with B_PADDED), C[MR, n], residual[MR, n], bias and",
             "clip; prefetches C and the rows of B that lie b_ahead further on.",
             "",
-            f"{', '.join(f'v{r}' for r in self.accumulators)} C, row by row, {self.nv} a row",
-            f"{', '.join(f'v{r}' for r in self.b)} B",
-            *([f"{', '.join(f'v{r}' for r in self.other_a)} next A"] if self.other_a else []),
-            f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each",
-            *self.near_contract(),
-            f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
-            "x2 B, x3 b_ks, x6 b_ahead"
-            + (f", {', '.join(OFFSETS[: self.nv - 1])} vectors of B" if self.nv > 1 else ""),
+            f"{', '.join(f'v{r}' for r in self.sums)} C, row by row, {self.nv} a row",
+            *self.sum_contract(),
             "x5 steps or turns, x14 k, x15 how A and B are read, x9 segments, x10 segments left",
             f"stack: {self.mr} vectors of scratch for a column that is not whole",
             *(self.chains.contract() if self.chains else ()),
+        ]
+
+    def sum_contract(self) -> list[str]:
+        """Say what the registers are that only the sum has."""
+        offsets = OFFSETS[: self.nv - 1]
+        return [
+            f"{', '.join(f'v{r}' for r in self.b)} B",
+            *([f"{', '.join(f'v{r}' for r in self.other_a)} next A"] if self.other_a else []),
+            *(f"v{r} where bytes of B go" for r in self.others),
+            f"v{self.a[0]}-v{self.a[-1]} A: a column, {self.v.lanes} rows each",
+            *self.near_contract(),
+            f"x1 A, x4 a_ks where rows are neighbours, else {', '.join(self.rows)} rows of A",
+            "x2 B, x3 b_ks, x6 b_ahead" + (f", {', '.join(offsets)} vectors of B" * bool(offsets)),
         ]
 
     def near_contract(self) -> list[str]:
@@ -162,7 +171,8 @@ class _Gemm(Steps):
     def strides(self) -> None:
         """Load what stays the same for the whole sum, and choose how A and B are read."""
         w, v = self.w, self.v
-        w(f"ldr x14, {self.field('k')}")
+        self.permutation_of_b()
+        self.depth()
         w(f"ldr x3, {self.field('b_ks')}")
         w(f"ldr x6, {self.field('b_ahead')}")
         w(f"ldr x16, {self.field('n')}")
@@ -184,7 +194,7 @@ class _Gemm(Steps):
             w(f"cmp {x}, x17")
             w(f"csel {x}, {x}, x17, le")
         w(f"ldr x8, {self.field('a_rs')}")
-        w(f"cmp x8, #{v.size}")
+        w(f"cmp x8, #{self.group_bytes}")
         w("cset x8, ne")
         w(f"orr x15, x15, x8, lsl #{_NEAR_K}")
         w.label("strides_known")
@@ -241,17 +251,6 @@ class _Gemm(Steps):
         self.narrow_step()
         w("subs x5, x5, #1")
         w("b.ne .Lnarrow_loop")
-
-    def point_to_rows(self) -> None:
-        """Point to each row of the segment's A, by a short chain of additions from the first."""
-        w = self.w
-        w(f"ldr x8, {self.field('a')}")
-        w(f"add {self.rows[0]}, x8, x7")
-        w(f"ldr x8, {self.field('a_rs')}")
-        for m in range(1, self.mr):
-            shift = min(m.bit_length() - 1, 4)
-            before = self.rows[m - (1 << shift)]
-            w(f"add {self.rows[m]}, {before}, x8, lsl #{shift}")
 
     def turns(self, name: str, unroll: int, turn: Step, step: Step) -> None:
         """Run k steps, `unroll` of them a turn; step by step where B ends at n."""
@@ -310,6 +309,16 @@ class _Gemm(Steps):
         w("b.ne .Lrows_one")
 
 
+class _MatrixGemm(MatrixSteps, _Gemm):
+    """Emits one kernel that multiplies matrices."""
+
+    def sum(self) -> None:
+        """Run over the segments, then put the rows of C together."""
+        super().sum()
+        self.exchange()
+
+
 def generate(kernel: Kernel) -> str:
     """Assembly text of the GEMM microkernel that `kernel` describes."""
-    return _Gemm(kernel).generate()
+    made = _MatrixGemm if kernel.dtype in BY_MATRIX else _Gemm
+    return made(kernel).generate()

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from asm.aarch64.emit import chunk_letter
 from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
+from asm.aarch64.products import PERMUTED, by_element, multiply
 from asm.registry import Kernel
 
 OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
@@ -25,6 +26,7 @@ class Steps(Tile):
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
+        self.product = by_element(kernel.dtype, self.v)
         offsets = OFFSETS[: self.nv - 1]
         self.b_places = ["[x2]", *(f"[x2, {x}]" for x in offsets)]
         # Pointers to rows of A, where its elements are neighbours.
@@ -48,6 +50,25 @@ class Steps(Tile):
         free = [r for r in range(16) if r not in taken][: len(self.chunks)]
         return free if len(free) == len(self.chunks) else []
 
+    def depth(self) -> None:
+        """x14: groups of k in a segment."""
+        w = self.w
+        w(f"ldr x14, {self.field('k')}")
+        if (kr := self.kernel.kr) > 1:
+            w(f"add x14, x14, #{kr - 1}")
+            w(f"lsr x14, x14, #{kr.bit_length() - 1}")
+
+    def point_to_rows(self) -> None:
+        """Point to each row of the segment's A, by a short chain of additions from the first."""
+        w = self.w
+        w(f"ldr x8, {self.field('a')}")
+        w(f"add {self.rows[0]}, x8, x7")
+        w(f"ldr x8, {self.field('a_rs')}")
+        for m in range(1, self.mr):
+            shift = min(m.bit_length() - 1, 4)
+            before = self.rows[m - (1 << shift)]
+            w(f"add {self.rows[m]}, {before}, x8, lsl #{shift}")
+
     def row_of_b(self) -> None:
         """Load a whole row of B, and go on to the next."""
         w = self.w
@@ -55,6 +76,7 @@ class Steps(Tile):
         for j in range(self.nv):
             w(self.load_of_b(j))
         w("add x2, x2, x3")
+        self.permute(self.b)
 
     def vectors_of_b(self) -> None:
         """Load a row of B vector by vector, as the last may overlap, and go on to the next."""
@@ -63,6 +85,23 @@ class Steps(Tile):
             w(f"ldr q{r}, {place}")
         w("prfm pldl1keep, [x2, x6]")
         w("add x2, x2, x3")
+        self.permute(self.b)
+
+    def permutation_of_b(self) -> None:
+        """Load where the bytes of vectors of B go, if anywhere."""
+        w = self.w
+        for r in self.others:
+            low, high = PERMUTED[self.kernel.dtype]
+            w.integer("x8", low)
+            w(f"fmov d{r}, x8")
+            w.integer("x8", high)
+            w(f"mov v{r}.d[1], x8")
+
+    def permute(self, registers: Sequence[int]) -> None:
+        """Put vectors of B in the order in which they multiply."""
+        for index in self.others:
+            for r in registers:
+                self.w(f"tbl v{r}.16b, {{v{r}.16b}}, v{index}.16b")
 
     def column_of_a(self) -> None:
         """Load a column of A whose rows are neighbours, and go on to the next."""
@@ -70,16 +109,18 @@ class Steps(Tile):
             self.w(line)
         self.w("add x1, x1, x4")
 
-    def element_of_column(self, m: int, registers: list[int] | None = None) -> str:
+    def element_of_column(self, m: int, registers: list[int] | None = None) -> tuple[int, int]:
         """Row `m` of a column of A in `registers`; by default, of :meth:`column_of_a`."""
         index = max(i for i, (row, _) in enumerate(self.chunks) if row <= m)
-        return self.v.lane((registers or self.a)[index], m - self.chunks[index][0])
+        return (registers or self.a)[index], m - self.chunks[index][0]
 
-    def row_of_c(self, m: int, element: str, row_of_b: Sequence[int] | None = None) -> None:
-        """Add an element of A times a row of B to row `m`."""
-        v = self.v
-        for j, r in enumerate(row_of_b or self.b):
-            self.w(f"fmla {v.all(self.acc(m, j))}, {v.all(r)}, {element}")
+    def row_of_c(
+        self, m: int, element: tuple[int, int], row_of_b: Sequence[int] | None = None
+    ) -> None:
+        """Add an element of A (its register and lane) times a row of B to row `m`."""
+        for part in self.product:
+            for j, r in enumerate(row_of_b or self.b):
+                self.w(multiply(part, self.acc(m, j), r, element))
 
     def rows_turn(self) -> None:
         """Several steps where rows of A are neighbours."""
@@ -123,6 +164,7 @@ class Steps(Tile):
         for j, r in enumerate(registers):
             w(self.load_of_b(j, r))
         w("add x2, x2, x3")
+        self.permute(registers)
 
     def elements_of(self, group: range, first: int) -> None:
         """Load the elements of a group of rows from step `first` on, unless they are held yet."""
@@ -134,10 +176,10 @@ class Steps(Tile):
             r = self.near.register(m)
             self.w(f"ldur {letter}{r}, [{self.rows[m]}, #{first * self.v.size}]")
 
-    def near_element(self, m: int, step: int) -> str:
+    def near_element(self, m: int, step: int) -> tuple[int, int]:
         """Element of row `m` in a step of the turn."""
         served = self.v.lanes if m < len(self.near.held) else self.near.together
-        return self.v.lane(self.near.register(m), step % served)
+        return self.near.register(m), step % served
 
     def k_step(self) -> None:
         """One step where the elements of a row of A are neighbours."""
@@ -146,18 +188,19 @@ class Steps(Tile):
         for m, row in enumerate(self.rows):
             t = self.a[m % len(self.a)]
             w(f"ldr {v.letter}{t}, [{row}], #{v.size}")
-            self.row_of_c(m, v.lane(t, 0))
+            self.row_of_c(m, (t, 0))
 
     def narrow_step(self) -> None:
         """One step where B has less than a vector to be read, whatever the strides of A are."""
         w, v = self.w, self.v
         w("mov x8, x2")
         self.partial.load(self.b[0], "x8", "x11")
+        self.permute(self.b[:1])
         w("mov x13, x1")
         for m in range(self.mr):
             t = self.a[m % len(self.a)]
             w(f"ldr {v.letter}{t}, [x13]")
-            w(f"fmla {v.all(self.acc(m, 0))}, {v.all(self.b[0])}, {v.lane(t, 0)}")
+            self.row_of_c(m, (t, 0), self.b[:1])
             if m + 1 < self.mr:
                 w("add x13, x13, x12")
         w("prfm pldl1keep, [x2, x6]")
@@ -183,13 +226,14 @@ class Steps(Tile):
 
     def pipelined_step(self, current: list[int], following: list[int] | None) -> None:
         """One step, vector by vector of B; loads of the next one stand between its products."""
-        w, v = self.w, self.v
+        w = self.w
         loads = self.loads_of_a(following) if following else []
         products = 0
         for j, b in enumerate(self.b):
             for m in range(self.mr):
                 element = self.element_of_column(m, current)
-                w(f"fmla {v.all(self.acc(m, j))}, {v.all(b)}, {element}")
+                for part in self.product:
+                    w(multiply(part, self.acc(m, j), b, element))
                 products += 1
                 if loads and products % 3 == 0:
                     w(loads.pop(0))

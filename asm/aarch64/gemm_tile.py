@@ -15,8 +15,9 @@ from collections.abc import Callable
 from asm.aarch64.emit import Vector, Writer
 from asm.aarch64.lanes import Partial
 from asm.aarch64.near_elements import near_elements
+from asm.aarch64.products import PERMUTED
 from asm.contract import FLAGS, GEMM
-from asm.registry import ISAS, Kernel
+from asm.registry import ELEMENT_BYTES, ISAS, PRODUCTS, Kernel
 
 CALLEE_SAVED = tuple(f"x{r}" for r in range(19, 29))
 _IOTA = 0x0706050403020100, 0x0F0E0D0C0B0A0908
@@ -29,27 +30,47 @@ class Tile:
     uses x1 to x8, x14, x16 and x17 as it likes, and the registers of A and B.
     """
 
+    # Whether a vector of B that may not be read beyond n is read where it ends there.
+    shifts = True
+
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self.v = Vector(kernel.dtype, kernel.isa)
+        product = PRODUCTS[kernel.dtype]
+        # Names of what C is made of. A group of A is as large as an element of C, or twice that
+        # where instructions multiply matrices.
+        self.v = Vector(product.sum, kernel.isa)
+        self.group_bytes = product.kr * ELEMENT_BYTES[product.a]
+        self.floating = product.sum != "s32"
         self.w = Writer()
         self.partial = Partial(self.w, self.v)
         self.mr = kernel.mr
         self.nv = kernel.vectors
-        registers = ISAS[kernel.isa].vector_registers
+        self.arrange_registers()
+        used = {*self.a, *self.b, *self.near.registers, *self.others, *self.accumulators}
+        self.saved_vectors = [r for r in range(8, 16) if r in used]
+
+    def arrange_registers(self) -> None:
+        """Share the registers out among A, B and C."""
         self.chunks = self._chunks_of_a()
         # Low registers, since an element of 16 bits multiplies from v0-v15 only.
         self.a = list(range(max(len(self.chunks), 2)))
         self.b = list(range(len(self.a), len(self.a) + self.nv))
-        # The caller's v8-v15 come last.
-        free = [*range(16, 32), *(r for r in range(15, self.b[-1], -1))]
-        if len(free) < self.mr * self.nv:
-            raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
-        self.accumulators = free[: self.mr * self.nv]
-        low = [r for r in range(16) if r not in {*self.b, *self.accumulators}]
+        after = self.b[-1] + 1
+        # Where bytes of a vector of B go, if they do not multiply as they lie.
+        self.others = [after] if self.kernel.dtype in PERMUTED else []
+        self.accumulators = self.registers_of_c(self.mr, after + len(self.others))
+        taken = {*self.b, *self.others, *self.accumulators}
+        low = [r for r in range(16) if r not in taken]
         self.near = near_elements(self.mr, self.nv, self.v.lanes, low)
-        used = {*self.a, *self.b, *self.near.registers, *self.accumulators}
-        self.saved_vectors = [r for r in range(8, 16) if r in used]
+
+    def registers_of_c(self, rows: int, first: int) -> list[int]:
+        """Accumulators of so many rows, from the registers that are not below `first`."""
+        # The caller's v8-v15 come last.
+        free = [*range(16, 32), *range(15, first - 1, -1)]
+        if len(free) < rows * self.nv:
+            registers = ISAS[self.kernel.isa].vector_registers
+            raise ValueError(f"{self.kernel.symbol} does not fit {registers} registers")
+        return free[: rows * self.nv]
 
     def _chunks_of_a(self) -> list[tuple[int, int]]:
         """Loads that make up a column of A whose rows are neighbours: first row, bytes."""
@@ -64,6 +85,11 @@ class Tile:
         """Register of vector `j` of row `m` of C."""
         register: int = self.accumulators[m * self.nv + j]
         return register
+
+    @property
+    def sums(self) -> list[int]:
+        """Registers of the rows of C that are stored."""
+        return self.accumulators[: self.mr * self.nv]
 
     def field(self, name: str) -> str:
         """Memory operand of an argument."""
@@ -172,10 +198,12 @@ class Tile:
 
         def partial(j: int) -> None:
             self.lanes_of_column("load", j, store=False)
-            self.rotation(back=False)
+            if self.shifts:
+                self.rotation(back=False)
             for m in range(self.mr):
                 w(f"ldr q{self.acc(m, j)}, [sp, #{16 * m}]")
-            self.rotate(j)
+            if self.shifts:
+                self.rotate(j)
 
         self.columns("load", lambda j: self.whole_column(j, self.load), partial)
 
@@ -217,6 +245,19 @@ class Tile:
 
     def epilogue(self) -> None:
         """Bias, residual, clip, and the one store. A's and B's registers are free by now."""
+        if self.shifts:
+            self.put_straight()
+        # Sums of integers get theirs where they are stored (`requantize`).
+        if self.floating:
+            self.bias_row()
+            self.bias_column()
+            self.residual()
+            self.clip()
+        self.strides_of("c")
+        self.by_vector("store", self.store, store=True)
+
+    def put_straight(self) -> None:
+        """Move the columns of a vector of B that ended at n to where they belong."""
         w = self.w
         w(f"ldr x6, {self.field('n')}")
         w(f"cmp x6, #{self.kernel.nr}")
@@ -232,12 +273,6 @@ class Tile:
             w("b .Lin_place")
             w.label(f"in_place_{j}")
         w.label("in_place")
-        self.bias_row()
-        self.bias_column()
-        self.residual()
-        self.clip()
-        self.strides_of("c")
-        self.by_vector("store", self.store, store=True)
 
     def by_vector(self, name: str, action: Callable[[int, int, str], None], *, store: bool) -> None:
         """Run `action` over the tile, whole or not; :meth:`strides_of` was emitted."""

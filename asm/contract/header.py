@@ -37,6 +37,8 @@ int64_t pplconv_pixel_runs(const struct pplconv_geometry *geometry, int64_t firs
 /* CPUID and XGETBV; all zero where the machine has no such instruction. */
 void pplconv_cpuid(uint32_t leaf, uint32_t subleaf, uint32_t out[4]);
 uint64_t pplconv_xgetbv(uint32_t index);
+/* Ask the system to let this process use tile registers (AMX): 1 if it does, 0 if not. */
+int32_t pplconv_permit_tiles(void);
 uint64_t pplconv_auxval(uint64_t type);
 uint64_t pplconv_midr(void);
 

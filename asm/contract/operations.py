@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from asm.contract.depthwise import DEPTHWISE_CHANNELS, DEPTHWISE_PIXELS, PACK_DEPTHWISE
+from asm.contract.depthwise import (
+    DEPTHWISE_BYTES_CHANNELS,
+    DEPTHWISE_BYTES_PIXELS,
+    DEPTHWISE_CHANNELS,
+    DEPTHWISE_PIXELS,
+    PACK_DEPTHWISE,
+    PACK_DEPTHWISE_BYTES,
+)
 from asm.contract.elementwise import ACTIVATE, CONVERT_IN, CONVERT_OUT, ELEMENTWISE, ZERO_LANES
 from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
 from asm.contract.packing import (
@@ -11,9 +18,10 @@ from asm.contract.packing import (
     PACK_PIXELS,
     PACK_ROWS,
     PACK_WEIGHTS,
+    PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
-from asm.contract.quantized import REQUANTIZE
+from asm.contract.quantized import DEQUANTIZE, QUANTIZE, REQUANTIZE
 from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
 from asm.contract.windows import POOL, RESAMPLE
 from asm.contract.winograd import (
@@ -29,6 +37,7 @@ _ALL = (
     PACK_ROWS,
     PACK_CHANNELS,
     PACK_WEIGHTS,
+    PAD_CHANNELS,
     STORE_TRANSPOSED,
     ACTIVATE,
     ELEMENTWISE,
@@ -42,6 +51,9 @@ _ALL = (
     DEPTHWISE_PIXELS,
     DEPTHWISE_CHANNELS,
     PACK_DEPTHWISE,
+    DEPTHWISE_BYTES_PIXELS,
+    DEPTHWISE_BYTES_CHANNELS,
+    PACK_DEPTHWISE_BYTES,
     POOL,
     RESAMPLE,
     REDUCE_ROWS,
@@ -50,6 +62,8 @@ _ALL = (
     LAYER_NORM,
     COPY_STRIDED,
     REQUANTIZE,
+    QUANTIZE,
+    DEQUANTIZE,
     RELEASE_TILES,
     FMA_PEAK,
 )

@@ -58,6 +58,24 @@ PACK_CHANNELS = Contract(
     ),
 )
 
+PAD_CHANNELS = Contract(
+    "pad_channels",
+    "pixels whose channels lie side by side to pixels with room for more: dst[row, column, c] = "
+    "src[row, column, c] for 0 <= c < channels, and zero for channels <= c < fill",
+    (
+        Field("src", CONST_POINTER, "first pixel"),
+        Field("src_rs", INT, "src: from one image row to the next"),
+        Field("src_ps", INT, "src: from one pixel to the next"),
+        Field("dst", POINTER, "first pixel; does not overlap src"),
+        Field("dst_rs", INT, "dst: from one image row to the next"),
+        Field("dst_ps", INT, "dst: from one pixel to the next"),
+        Field("rows", INT, "image rows, >= 0"),
+        Field("columns", INT, "pixels in a row, >= 0"),
+        Field("channels", INT, "channels of src, >= 1"),
+        Field("fill", INT, "elements written of each pixel, >= channels"),
+    ),
+)
+
 PACK_WEIGHTS = Contract(
     "pack_weights",
     "one group's weights (oc, ic, taps) into dst[panel][k / kr][panel_width][kr], tails zero; "

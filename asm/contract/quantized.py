@@ -25,3 +25,37 @@ REQUANTIZE = Contract(
         Field("flags", INT, "BIAS_ROW or BIAS_COLUMN: of offset and scale alike; RESIDUAL"),
     ),
 )
+
+QUANTIZE = Contract(
+    "quantize",
+    "rows of float to the kernel's type: x / scale, rounded to an integer, ties to even, plus zero, "
+    "saturated. The quotient is float32's own, as ONNX defines it. NaN becomes the least number",
+    (
+        Field("src", CONST_POINTER, "rows of float"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "rows of the kernel's type"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("scale", CONST_POINTER, "float > 0, finite: by BIAS_ROW or BIAS_COLUMN, else one"),
+        Field("zero", CONST_POINTER, "int32 like scale, of values that the kernel's type has"),
+        Field("flags", INT, "BIAS_ROW, BIAS_COLUMN or none: of scale and zero alike"),
+    ),
+)
+
+DEQUANTIZE = Contract(
+    "dequantize",
+    "rows of the kernel's type to float: (q - zero) * scale, the difference exact as int32, its "
+    "conversion and the product rounded to float32 each",
+    (
+        Field("src", CONST_POINTER, "rows of the kernel's type"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "rows of float"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("scale", CONST_POINTER, "float by BIAS_ROW or BIAS_COLUMN, else one"),
+        Field("zero", CONST_POINTER, "int32 like scale"),
+        Field("flags", INT, "BIAS_ROW, BIAS_COLUMN or none: of scale and zero alike"),
+    ),
+)

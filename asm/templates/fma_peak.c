@@ -5,6 +5,7 @@ enum { CHAINS = 8 };
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_fma_peak_args *args = argument;
+    *(int64_t *)args->operations = 2 * CHAINS * LANES;
     vector chain[CHAINS] = {{0}};
     vector x = {0}, y = {0};
     for (int64_t i = 0; i < args->iterations; i++) {

@@ -1,7 +1,7 @@
 /* Loads and stores of a vector of elements, which are of the compute type, that of the arithmetic,
- * in the user's arrays, which are of the storage type: PPLCONV_STORAGE_F16, halves that are
- * computed in float; PPLCONV_STORAGE_F32, floats that are computed in half precision; or the
- * compute type itself. */
+ * in the user's arrays, which are of the storage type: PPLCONV_STORAGE_F16 or
+ * PPLCONV_STORAGE_BF16, halves and bfloat16 that are computed in float; PPLCONV_STORAGE_F32, floats
+ * that are computed in half precision; or the compute type itself. */
 #ifndef PPLCONV_STORAGE_H
 #define PPLCONV_STORAGE_H
 
@@ -12,6 +12,14 @@ typedef half storage;
 
 static inline vector load_storage(const storage *p) { return load_half(p); }
 static inline void store_storage(storage *p, vector v) { store_half(p, v); }
+
+#elif defined(PPLCONV_STORAGE_BF16)
+#include "bfloat.h"
+
+typedef bfloat storage;
+
+static inline vector load_storage(const storage *p) { return load_bfloat(p); }
+static inline void store_storage(storage *p, vector v) { store_bfloat(p, v); }
 
 #else
 #include "lanes.h"
@@ -42,14 +50,14 @@ static inline void store_storage(storage *p, vector v) { *(unaligned_vector *)p 
 
 /* The last lanes of a row: by what the machine has for them, or through a vector's worth of
  * memory. */
-#if defined(PPLCONV_STORAGE_F16) && PPLCONV_VECTOR_BYTES == 64
+#if (defined(PPLCONV_STORAGE_F16) || defined(PPLCONV_STORAGE_BF16)) && PPLCONV_VECTOR_BYTES == 64
 static inline vector load_storage_lanes(const storage *p, int64_t n) {
     return widened(_mm256_maskz_loadu_epi16(first_lanes(n), p));
 }
 static inline void store_storage_lanes(storage *p, vector v, int64_t n) {
     _mm256_mask_storeu_epi16(p, first_lanes(n), narrowed(v));
 }
-#elif defined(PPLCONV_STORAGE_F16) || defined(PPLCONV_STORAGE_F32)
+#elif defined(PPLCONV_STORAGE_F16) || defined(PPLCONV_STORAGE_BF16) || defined(PPLCONV_STORAGE_F32)
 static inline vector load_storage_lanes(const storage *p, int64_t n) {
     storage buffer[LANES] = {0};
     for (int64_t i = 0; i < n; i++) buffer[i] = p[i];

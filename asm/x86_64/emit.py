@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from asm import writer
-from asm.registry import ISAS, Kernel
+from asm.registry import ACCUMULATORS, ELEMENT_BYTES, ISAS, Kernel
 
 CALLEE_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 
 
 @dataclass(frozen=True)
 class Vector:
-    """Names that depend on the dtype and the ISA of a kernel."""
+    """Names that depend on the dtype and the ISA of a kernel.
+
+    What GEMM kernels take together of a narrow type counts as one element: it has the size of a
+    sum, and moves as one of float32.
+    """
 
     dtype: str
     isa: str
@@ -20,7 +24,7 @@ class Vector:
     @property
     def size(self) -> int:
         """Bytes of an element."""
-        return 4 if self.dtype == "f32" else 8
+        return ELEMENT_BYTES[ACCUMULATORS[self.dtype]]
 
     @property
     def bytes(self) -> int:
@@ -35,12 +39,12 @@ class Vector:
     @property
     def suffix(self) -> str:
         """Packed-arithmetic suffix."""
-        return "ps" if self.dtype == "f32" else "pd"
+        return "ps" if self.size == 4 else "pd"
 
     @property
     def broadcast(self) -> str:
         """Broadcast-load instruction."""
-        return "vbroadcastss" if self.dtype == "f32" else "vbroadcastsd"
+        return "vbroadcastss" if self.size == 4 else "vbroadcastsd"
 
     @property
     def embedded(self) -> str:
@@ -50,11 +54,11 @@ class Vector:
     @property
     def masked(self) -> bool:
         """Whether the ISA has mask registers."""
-        return self.isa == "avx512"
+        return "avx512f" in ISAS[self.isa].features
 
     def reg(self, index: int) -> str:
         """Vector register `index`."""
-        return f"{'zmm' if self.isa == 'avx512' else 'ymm'}{index}"
+        return f"{'zmm' if self.bytes == 64 else 'ymm'}{index}"
 
 
 def frame(kernel: Kernel, contract: list[str], body: list[str], rodata: list[str]) -> str:

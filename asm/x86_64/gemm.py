@@ -1,4 +1,4 @@
-"""GEMM microkernels for AVX-512 and AVX2+FMA, every tile from one description.
+"""GEMM microkernels for AVX-512 and AVX2+FMA, every type and tile from one description.
 
 The tile C[MR, NR] lives in registers for the whole sum. Each step of k loads one row of B
 (NR elements, in vectors) and broadcasts MR elements of A from memory; a broadcast load
@@ -18,6 +18,9 @@ Each element of C is one chain of FMAs in ascending k, segment after segment, th
 zero (or from what C holds), so the bits do not depend on the tile: see "The same bits for any
 team" in ``docs/architecture.md``.
 
+Of narrow types, a step takes the few neighbouring k that fill the place of a sum: such a group is
+broadcast, and loaded in vectors, as one element (``products.py``).
+
 The tile shapes follow the register-allocation arithmetic of the OpenPPL Arm Server slides
 (MR * NR + NR + temporaries <= registers).
 """
@@ -25,6 +28,7 @@ The tile shapes follow the register-allocation arithmetic of the OpenPPL Arm Ser
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import wrap
 
 from asm.contract import FLAGS, GEMM
 from asm.registry import Kernel
@@ -99,19 +103,22 @@ class _Gemm(Tile):
 
     def contract(self) -> list[str]:
         k, v = self.kernel, self.v
+        means = f"What a step of {k.kr} k does to a sum: {self.multiply.means}."
         return [
             f"{k.symbol}: {GEMM.summary}.",
             f"struct {GEMM.struct} * in rdi; every pointer may be unaligned; k = 0 gives the",
             "epilogue of zero. Reads and writes nothing outside the segments and, of each segment,",
             "A[MR, k] and B[k, n] (B[k, NR] with B_PADDED), C[MR, n], residual[MR, n], bias and",
             "clip; prefetches C and the rows of B that lie b_ahead further on.",
+            *(wrap(means, 90) if self.multiply.means else ()),
             "",
             f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
             f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} B",
-            f"{', '.join(v.reg(t) for t in self.temps[:2]) or 'none'} broadcasts of A",
+            f"{', '.join(v.reg(t) for t in self.temps[:2]) or 'none'} broadcasts of A"
+            + (", products" if self.multiply.add else ""),
             f"{', '.join(self.pointers)} A, rows {ROWS_PER_POINTER} apart; "
             + ", ".join(f"{_MULTIPLES[m]} {m} a_rs" for m in self.multiples),
-            f"rsi B, rdx b_ks, r9 a_ks, rax k, {self.ahead} B to prefetch; "
+            f"rsi B, rdx b_ks, r9 a_ks, rax steps of k, {self.ahead} B to prefetch; "
             + ("k1-k4 tail masks" if v.masked else f"{', '.join(self.masks)} tail masks"),
         ]
 
@@ -177,7 +184,7 @@ class _Gemm(Tile):
     def segment(self) -> None:
         """Run over k: whole turns where B can be read in whole vectors, then step by step."""
         w = self.w
-        w(f"mov rax, {self.field('k')}")
+        self.steps_of_k()
         w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
         w("jnz .Lwhole")
         w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
@@ -196,11 +203,19 @@ class _Gemm(Tile):
         w.label("near_k")
         self.turns("k", self.near_k)
         w.label("rest")
-        w(f"mov rax, {self.field('k')}")
+        self.steps_of_k()
         w(f"and rax, {self.unroll - 1}")
         self.steps("whole_steps", tail=False)
         w("jmp .Lsegment_done")
         self.steps("tail_steps", tail=True)
+
+    def steps_of_k(self) -> None:
+        """Put into rax how many steps a segment's sum takes: whole groups of k."""
+        kr = self.kernel.kr
+        self.w(f"mov rax, {self.field('k')}")
+        if kr > 1:
+            self.w(f"add rax, {kr - 1}")
+            self.w(f"shr rax, {kr.bit_length() - 1}")
 
     def near_row(self, m: int, u: int) -> str:
         """Element (m, k + u) of A where rows are neighbours."""
@@ -297,12 +312,24 @@ class _Gemm(Tile):
         for m, row in enumerate(rows):
             if self.embedded:
                 operands = f"{v.reg(self.b[0])}, {row}{v.embedded}"
-                w(f"vfmadd231{v.suffix} {self.acc(m, 0)}, {operands}")
+                w(f"{self.instruction} {self.acc(m, 0)}, {operands}")
+            else:
+                self.multiply_row(m, row)
+
+    def multiply_row(self, m: int, address: str) -> None:
+        """Broadcast an element of A, and multiply the row of B by it."""
+        w, v, multiply = self.w, self.v, self.multiply
+        t = v.reg(self.temps[m % min(2, len(self.temps))])
+        product = v.reg(self.temps[(m + 1) % min(2, len(self.temps))])
+        w(f"{v.broadcast} {t}, {address}")
+        for j, r in enumerate(self.b):
+            acc, b = self.acc(m, j), v.reg(r)
+            if not multiply.add:
+                w(f"{self.instruction} {acc}, {t}, {b}")
                 continue
-            t = v.reg(self.temps[m % min(2, len(self.temps))])
-            w(f"{v.broadcast} {t}, {row}")
-            for j, r in enumerate(self.b):
-                w(f"vfmadd231{v.suffix} {self.acc(m, j)}, {t}, {v.reg(r)}")
+            target = product if j + 1 < self.nv else t
+            w(f"{self.instruction} {target}, {t}, {b}")
+            w(f"{multiply.add} {acc}, {acc}, {target}")
 
 
 def generate(kernel: Kernel) -> str:

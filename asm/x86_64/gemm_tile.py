@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from asm.contract import FLAGS, GEMM
-from asm.registry import ISAS, Kernel
+from asm.registry import ISAS, PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import Vector
 from asm.x86_64.lanes import Partial
+from asm.x86_64.products import MULTIPLIES
 
 # Addresses of a row's vectors.
 _VECTORS = ("[rax]", "[rax + rsi]", "[rax + rsi*2]", "[rax + rcx]")
@@ -27,19 +28,25 @@ class Tile:
     uses rax, rcx, rdx and rsi as it likes.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, first: int = 0, w: Writer | None = None) -> None:
         self.kernel = kernel
+        self.first = first  # row of C that the tile begins with
         self.v = Vector(kernel.dtype, kernel.isa)
-        self.w = Writer()
+        self.w = w or Writer()
         self.mr = kernel.mr
         self.nv = kernel.vectors
         registers = ISAS[kernel.isa].vector_registers
         self.b = [self.mr * self.nv + j for j in range(self.nv)]
         self.temps = list(range(self.mr * self.nv + self.nv, registers))
+        self.multiply = MULTIPLIES[kernel.dtype]
+        prefix = "{vex} " if self.multiply.twins and not self.v.masked else ""
+        self.instruction = prefix + self.multiply.instruction
         # One vector of B: the broadcast goes into the FMA itself, which frees a register
         # and an instruction. With more, one broadcast feeds several FMAs.
-        self.embedded = self.v.masked and self.nv == 1
-        if not self.embedded and not self.temps:
+        self.embedded = self.v.masked and self.nv == 1 and self.multiply.broadcasts
+        # A product that is added by itself takes a register, but for the last with a broadcast.
+        wanted = 0 if self.embedded else 1 + (bool(self.multiply.add) and self.nv > 1)
+        if len(self.temps) < wanted:
             raise ValueError(f"{kernel.symbol} does not fit {registers} registers")
         # Addresses of tail masks on AVX2; AVX-512 has registers of its own for them.
         self.masks: list[str] = []
@@ -115,8 +122,11 @@ class Tile:
         """Run `action(m, j, address, tail)` over the tile: whole rows, else masked ones."""
         w, name = self.w, f"{action.__name__}"
         w(f"mov rax, {self.field(matrix)}")
-        if self.mr > 1:
+        if self.mr > 1 or self.first:
             w(f"mov rdx, {self.field(f'{matrix}_rs')}")
+        if self.first:
+            w(f"imul rcx, rdx, {self.first}")
+            w("add rax, rcx")
         if self.nv > 1:
             w(f"mov rsi, {self.field(f'{matrix}_vs')}")
         if self.nv > 3:
@@ -206,14 +216,23 @@ class Tile:
             self.w(f"vmovu{self.v.suffix} {self.acc(m, j)}, {address}")
 
     def epilogue(self) -> None:
-        """Bias, residual, clip, and the one store. B's registers are free by now."""
+        """Bias, residual, clip, and the one store. B's registers are free by now.
+
+        Of integers the store alone: what else there is to do is up to `requantize`.
+        """
+        if PRODUCTS[self.kernel.dtype].sum != "s32":
+            self.finish()
+        self.rows_of("c", self.store)
+
+    def finish(self) -> None:
+        """Bias, residual and clip."""
         w, v = self.w, self.v
         spare = [*self.b, *self.temps]
         self.flag("BIAS_ROW", "no_bias_row")
         w(f"mov rax, {self.field('bias')}")
         for m in range(self.mr):
             t = v.reg(spare[m % len(spare)])
-            w(f"{v.broadcast} {t}, [rax + {m * v.size}]")
+            w(f"{v.broadcast} {t}, [rax + {(self.first + m) * v.size}]")
             for j in range(self.nv):
                 w(f"vadd{v.suffix} {self.acc(m, j)}, {self.acc(m, j)}, {t}")
         w.label("no_bias_row")
@@ -240,7 +259,6 @@ class Tile:
                 w(f"vmax{v.suffix} {self.acc(m, j)}, {lo}, {self.acc(m, j)}")
                 w(f"vmin{v.suffix} {self.acc(m, j)}, {hi}, {self.acc(m, j)}")
         w.label("no_clip")
-        self.rows_of("c", self.store)
 
     def add_residual(self, m: int, j: int, address: str, tail: bool) -> None:
         """Add a vector of the residual."""

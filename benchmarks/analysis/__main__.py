@@ -14,7 +14,10 @@ from benchmarks.analysis.cores import CORES, Core, cores_of
 from benchmarks.analysis.page import Row
 
 PAGE = Path(__file__).resolve().parent.parent / "ANALYSIS.md"
-DTYPES = ("f32", "f64", "f16")
+DTYPES = {
+    "aarch64": ("f32", "f64", "f16", "s8", "s8m", "s16", "bf16", "bf16m"),
+    "x86_64": ("f32", "f64"),
+}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -23,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("arch", choices=sorted({core.arch for core in CORES}))
     made.add_argument("--llvm-mca", metavar="PROGRAM", help="the newest that is found, by default")
     made.add_argument("--cores", metavar="NAMES", help="some of them, with commas in between")
-    made.add_argument("--dtypes", metavar="NAMES", default=",".join(DTYPES))
+    made.add_argument("--dtypes", metavar="NAMES", help="some of them, with commas in between")
     made.add_argument("--no-osaca", action="store_true", help="do not ask OSACA, if it is there")
     made.add_argument("--write", action="store_true", help=f"put the section into {PAGE.name}")
     made.add_argument(
@@ -50,7 +53,8 @@ def chosen_cores(arch: str, names: str | None) -> list[Core]:
 def judged(tool: mca.Tool, cores: Sequence[Core], loop: loops.Loop) -> Row:
     """Ask llvm-mca about a loop on every core."""
     print(f"{loop.kernel.symbol} {loop.name}", file=sys.stderr)
-    return Row(loop, [limits.judge(core, loop, mca.ask(tool, core, loop)) for core in cores])
+    verdicts = [limits.judge(core, loop, mca.ask(tool, core, loop)) for core in cores]
+    return Row(loop, verdicts, cores)
 
 
 def introduction(options: argparse.Namespace, tool: mca.Tool, peaks: Sequence[Row]) -> list[str]:
@@ -80,12 +84,16 @@ def report(options: argparse.Namespace, tool: mca.Tool) -> tuple[str, list[str]]
     parts = introduction(options, tool, peaks)
     parts.append(page.core_table(cores, about).markdown())
     rows: list[Row] = []
-    for dtype in options.dtypes.split(","):
-        own = [judged(tool, cores, loop) for loop in loops.tile_loops(options.arch, dtype)]
+    dtypes = options.dtypes.split(",") if options.dtypes else DTYPES[options.arch]
+    for dtype in dtypes:
+        found = loops.tile_loops(options.arch, dtype)
+        able = [core for core in cores if all(core.has(loop.kernel.isa) for loop in found)]
+        own = [judged(tool, able, loop) for loop in found]
         if own:
-            parts.append(page.tile_table(dtype, cores, own).markdown())
+            parts.append(page.tile_table(dtype, able, own).markdown())
         rows += own
     if options.arch == "aarch64":
+        parts.append(page.product_table([core for core in cores if core.narrow], rows).markdown())
         parts.append(page.slides_table(rows).markdown())
     if osaca.version() and not options.no_osaca:
         few = [
@@ -98,9 +106,9 @@ def report(options: argparse.Namespace, tool: mca.Tool) -> tuple[str, list[str]]
     parts.append(page.footprint_table(cores, plans).markdown())
     short = [
         f"{row.loop.kernel.symbol} {row.loop.name}: {verdict.rate:.2f} on {core.name}, "
-        f"wanted {core.wanted:.2f}: {verdict.bound}"
+        f"wanted {core.wanted:.2f} of fp32: {verdict.bound}"
         for row in rows
-        for core, verdict in zip(cores, row.verdicts, strict=True)
+        for core, verdict in zip(row.cores, row.verdicts, strict=True)
         if page.short_of(core, row, verdict)
     ]
     return page.section(options.arch, parts), short

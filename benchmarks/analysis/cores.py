@@ -10,6 +10,11 @@ from pplconv.machine.x86_identity import fma_per_cycle
 # Extensions of any of these cores; which of them a kernel may use is for the registry to say.
 ATTRIBUTES = {"aarch64": "+fullfp16,+fp16fml,+dotprod,+i8mm,+bf16", "x86_64": ""}
 
+_DOTS = ("dotprod",)
+_MATRICES = ("dotprod", "i8mm", "bf16")
+# Levels that not every core has of those that the tables show.
+NARROW = frozenset(_MATRICES)
+
 
 @dataclass(frozen=True)
 class Core:
@@ -33,6 +38,8 @@ class Core:
         Whether it executes in the order of the program.
     note : str
         What to know of the model.
+    narrow : tuple of str
+        Instruction sets for products of narrow types that it has, of the registry's.
     """
 
     name: str
@@ -43,11 +50,16 @@ class Core:
     wanted: float = 0.0
     in_order: bool = False
     note: str = ""
+    narrow: tuple[str, ...] = ()
+
+    def has(self, isa: str) -> bool:
+        """Whether a table of kernels for an instruction set has a column for the core."""
+        return isa in self.narrow or isa not in NARROW
 
 
 def _arm(
     name: str, products: str, maker: int, part: int, osaca: str = "", wanted: float = 0.0,
-    note: str = "",
+    note: str = "", narrow: tuple[str, ...] = (),
 ) -> Core:  # fmt: skip
     known = arm_cores.find(midr.make(maker, part))
     isas = ("portable", "neon")
@@ -64,7 +76,7 @@ def _arm(
         l3_bytes=known.l3 << 10,
         line_bytes=known.line,
     )
-    return Core(name, "aarch64", products, machine, osaca, wanted, known.in_order, note)
+    return Core(name, "aarch64", products, machine, osaca, wanted, known.in_order, note, narrow)
 
 
 def _x86(
@@ -90,22 +102,22 @@ _HALF = "one 512-bit FMA unit of the core's two: its 512-bit figures are half of
 
 CORES = (
     _arm("tsv110", "Kunpeng 920", 0x48, 0xD01, "TSV110", 1.95,
-         "FMLA of 4 cycles; OpenPPL's slides measured 5"),
+         "FMLA of 4 cycles; OpenPPL's slides measured 5", _DOTS),
     _arm("neoverse-n1", "Graviton 2, Ampere Altra", 0x41, 0xD0C, "N1", 1.95,
          "dispatches 3 micro-ops a cycle, fewer than the core; counts LDR with a scaled "
-         "offset as two"),
-    _arm("neoverse-n2", "Cobalt 100, Yitian 710", 0x41, 0xD49, "", 1.95),
-    _arm("neoverse-v1", "Graviton 3", 0x41, 0xD40, "", 3.85),
-    _arm("neoverse-v2", "Graviton 4, Grace", 0x41, 0xD4F, "V2", 3.3),
+         "offset as two", _DOTS),
+    _arm("neoverse-n2", "Cobalt 100, Yitian 710", 0x41, 0xD49, "", 1.95, "", _MATRICES),
+    _arm("neoverse-v1", "Graviton 3", 0x41, 0xD40, "", 3.85, "", _MATRICES),
+    _arm("neoverse-v2", "Graviton 4, Grace", 0x41, 0xD4F, "V2", 3.3, "", _MATRICES),
     _arm("a64fx", "Fugaku", 0x46, 0x001, "A64FX"),
     _arm("apple-m1", "Apple M1", 0x61, 0x023, "M1", 2.9,
          "the model of an older core, Cyclone: three vector pipes where Firestorm "
-         "has four, and FMLA by element of 2 cycles"),
+         "has four, and FMLA by element of 2 cycles", _DOTS),
     _arm("cortex-a57", "", 0x41, 0xD07, "", 0.0,
          "llvm also gives this model for cortex-a76 and cortex-a78, which have twice its FMAs; of "
          "half precision it knows nothing"),
     _arm("cortex-a55", "phones", 0x41, 0xD05, "", 0.0,
-         "two 128-bit FMAs a cycle in the model, one in the core"),
+         "two 128-bit FMAs a cycle in the model, one in the core", _DOTS),
     _arm("cortex-a53", "Raspberry Pi 3", 0x41, 0xD03, "", 0.0,
          "nothing finishes before what is older, and FMLA takes 10 cycles, so a load after one "
          "waits: no conclusions from the order of instructions"),

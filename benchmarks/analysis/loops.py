@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from asm.registry import ISAS, Kernel, kernels
+from asm.registry import ISAS, PRODUCTS, Kernel, kernels
 
 # Labels of the loops that a kernel spends its time in, by architecture and operation, with what
 # the tables call them. Of A, either rows are neighbours or the elements of a row.
@@ -19,9 +19,15 @@ LABELS = {
     ("aarch64", "fma_peak"): {"peak": "peak_loop"},
     ("x86_64", "fma_peak"): {"peak": "loop"},
 }
+# Instructions that a product by an element takes, where it is not one.
+PARTS = {"s16": 2}
 DIALECT = {"x86_64": ".intel_syntax noprefix\n", "aarch64": ""}
 
-_FMA = re.compile(r"^(?:fmla|vfmadd\w+)$")
+# What adds products to accumulators. x86-64 multiplies 16-bit numbers by an instruction of its own
+# before.
+ADDS_PRODUCTS = re.compile(
+    r"(?:fmla|smlal2?|[su]dot|usdot|sudot|bfdot|[su]mmla|usmmla|bfmmla|vfmadd\w*|vp?dp\w+|vpaddd)\b"
+)
 _ARM_LOAD = re.compile(r"^ld\w+$")
 _ARM_VECTOR = re.compile(r"\b[vqdsh]\d+\b")
 _NO_LOAD = re.compile(r"^(?:lea|prefetch\w*|mov|add|sub|dec|cmp|test)$")
@@ -115,13 +121,18 @@ class Loop:
         return Counter(
             operands.split(",")[0].split(".")[0]
             for mnemonic, operands in self.instructions
-            if _FMA.match(mnemonic)
+            if ADDS_PRODUCTS.match(mnemonic)
         )
 
     @property
     def fmas(self) -> int:
-        """FMAs a turn."""
+        """FMAs a turn; of narrow types, what adds products of several k."""
         return self.sums.total()
+
+    @property
+    def macs(self) -> float:
+        """Products of numbers that an FMA adds up."""
+        return self.kernel.lanes * self.kernel.kr / PARTS.get(self.kernel.dtype, 1)
 
     @property
     def accumulators(self) -> int:
@@ -193,9 +204,10 @@ def held_tiles(arch: str) -> list[Kernel]:
 
 
 def peak_loops(arch: str) -> Iterator[Loop]:
-    """The register-only loops of FMAs."""
+    """The register-only loops of FMAs; those of narrow products are measured, not analysed."""
     for kernel in kernels(arch):
-        if kernel.op == "fma_peak" and kernel.source == "generator":
+        plain = PRODUCTS[kernel.dtype].kr == 1
+        if kernel.op == "fma_peak" and kernel.source == "generator" and plain:
             yield from loops_of(kernel)
 
 

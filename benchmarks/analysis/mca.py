@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.analysis.cores import ATTRIBUTES, Core
-from benchmarks.analysis.loops import Loop
+from benchmarks.analysis.loops import ADDS_PRODUCTS, Loop
 
 # Older ones lack the models of Neoverse cores and give other figures for the rest.
 OLDEST = 19
@@ -182,10 +182,11 @@ def read(text: str) -> Answer:
         names = [_resource(name) for name in document["TargetInfo"]["Resources"]]
         instructions: list[str] = region["Instructions"]
         used = region["ResourcePressureView"]["ResourcePressureInfo"]
-        stalls: dict[str, Any] = region["BottleneckAnalysis"]
+        # Version 19 leaves it out of JSON.
+        stalls: dict[str, Any] = region.get("BottleneckAnalysis", {})
     except (json.JSONDecodeError, KeyError, IndexError, TypeError) as error:
         raise ToolError(f"not an answer of llvm-mca: {error!r}") from None
-    fmas = {i for i, t in enumerate(instructions) if re.match(r"(fmla|vfmadd)", t)}
+    fmas = {i for i, t in enumerate(instructions) if ADDS_PRODUCTS.match(t)}
     if not fmas:
         raise ToolError("not an answer of llvm-mca about FMAs")
     pressure: dict[str, float] = {}

@@ -20,7 +20,19 @@ SLIDES = {
     "f32": {(1, 15): 3.15, (2, 10): 4.44, (3, 7): 4.42},
     "f16": {(1, 15): 5.21, (2, 10): 6.15, (3, 7): 5.42},
 }
-KINDS = {"f32": "fp32", "f64": "fp64", "f16": "fp16"}
+KINDS = {
+    "f32": "fp32",
+    "f64": "fp64",
+    "f16": "fp16",
+    "s8": "int8 by SDOT",
+    "s8m": "int8 by SMMLA (and USMMLA)",
+    "s16": "int8 without dot products, by SMLAL",
+    "bf16": "bf16 by BFDOT",
+    "bf16m": "bf16 by BFMMLA",
+}
+# M, N and K of the convolution that MNN measured SMMLA and SDOT on: 33x33 pixels, 2x2, 256
+# channels to 1024.
+PRODUCT = 1024, 1024, 1024
 HEAD = """# Analysis of inner loops
 
 How fast the inner loops of the GEMM tiles are on cores that are not here, by models of their
@@ -40,21 +52,33 @@ several micro-ops leave empty; `order` the order of the program, in cores that k
 `rows` is the loop where rows of A are neighbours (packed weights, image planes), `k` the one where
 the elements of a row are (channels-last pixels). C is the number of accumulators, none of which
 waits for another. FMA:load counts vectors, or elements, that a turn loads into registers or FMAs.
+
+Of narrow types an FMA is what adds several products to each sum: SDOT, BFDOT, SMLAL (two for each
+pair), and SMMLA or BFMMLA, which multiply two rows by two columns. Those take rows in pairs: where
+the rows of A lie apart (`k`), an instruction puts each pair together, on the units that multiply,
+which is the limit that such loops reach. Cores without the instructions are left out.
 """
 
 
 @dataclass(frozen=True)
 class Row:
-    """A loop on every core."""
+    """A loop on every core that can execute it."""
 
     loop: Loop
     verdicts: Sequence[Verdict]
+    cores: Sequence[Core] = ()
 
 
 def short_of(core: Core, row: Row, verdict: Verdict) -> bool:
     """Whether a loop misses the figure that is wanted of main tiles on the core."""
     kernel = row.loop.kernel
-    return kernel.dtype != "f64" and not kernel.tuning and verdict.rate < core.wanted
+    if kernel.dtype == "f64" or kernel.tuning or not core.wanted:
+        return False
+    if kernel.kr == 1:
+        return verdict.rate < core.wanted
+    # Of narrow types as much of the model's peak, where rows of A are neighbours.
+    wanted = core.wanted / core.machine.fma_per_cycle[core.machine.isas[-1]]
+    return row.loop.name == "rows" and verdict.share < wanted
 
 
 def core_table(cores: Sequence[Core], answers: Sequence[Answer]) -> Table:
@@ -104,6 +128,35 @@ def tile_table(dtype: str, cores: Sequence[Core], rows: Sequence[Row]) -> Table:
             if short_of(core, row, verdict):
                 bold.append(3 + index)
         table.add(cells, bold)
+    return table
+
+
+def product_table(cores: Sequence[Core], rows: Sequence[Row]) -> Table:
+    """A large product by the fastest packed loop of each type, on cores that have several."""
+    m, n, k = PRODUCT
+    table = Table(
+        f"{m}x{n}x{k}, packed, by the fastest loop of each type: millions of cycles, and how many "
+        "times as fast as fp32",
+        ("type", *(core.name for core in cores)),
+    )
+    dtypes = dict.fromkeys(row.loop.kernel.dtype for row in rows)
+    best: dict[tuple[str, str], float] = {}
+    for row in rows:
+        kernel = row.loop.kernel
+        if row.loop.name != "rows" or kernel.tuning:
+            continue
+        padded = -(-n // kernel.nr) * kernel.nr
+        for core, verdict in zip(row.cores, row.verdicts, strict=True):
+            cycles = m * padded * k / (verdict.rate * row.loop.macs)
+            key = kernel.dtype, core.name
+            best[key] = min(best.get(key, cycles), cycles)
+    for dtype in dtypes:
+        cells = [KINDS[dtype]]
+        for core in cores:
+            found, whole = best.get((dtype, core.name)), best.get(("f32", core.name))
+            ratio = f" ({whole / found:.2f})" if found and whole else ""
+            cells.append(f"{found / 1e6:.1f}{ratio}" if found else NONE)
+        table.add(cells)
     return table
 
 

@@ -66,10 +66,13 @@ class Prepared:
         Takes nothing, computes the convolution once. Only this is timed.
     to_nchw : callable
         Takes what `call` returned and gives the result as an (N, oc, oh, ow) ndarray. Not timed.
+    isa : str
+        Instruction set that its plan names; empty where it names none.
     """
 
     call: Callable[[], Any]
     to_nchw: Callable[[Any], NDArray[np.generic]]
+    isa: str = ""
 
     def result(self) -> NDArray[np.generic]:
         """Run once and give the result as an (N, oc, oh, ow) ndarray."""

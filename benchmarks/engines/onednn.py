@@ -20,6 +20,7 @@ class OneDnn(Engine):
     modules = ("torch",)
     distribution = "torch"
     note = "through torch: reordered weights, blocked tensors in and out"
+    dtype = "float32"
 
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Reorder the weights, and choose the layout of the input that is faster."""
@@ -30,19 +31,20 @@ class OneDnn(Engine):
         dilation, groups = [problem.dh, problem.dw], problem.groups
         conv2d = torch.conv2d
         inference = torch.inference_mode
+        dtype = getattr(torch, self.dtype)
         with inference():
             weight = torch._C._nn.mkldnn_reorder_conv2d_weight(
-                torch.from_numpy(w).clone().to_mkldnn(),
+                torch.from_numpy(w).clone().to(dtype).to_mkldnn(),
                 padding,
                 stride,
                 dilation,
                 groups,
                 list(x.shape),
             )
-            plain = torch.from_numpy(x).clone().to_mkldnn()
+            plain = torch.from_numpy(x).clone().to(dtype).to_mkldnn()
             # A tensor gets oneDNN's blocked layout by coming out of a convolution: here of a
             # depthwise one by 1, which changes no value.
-            ones = torch.ones(problem.ic, 1, 1, 1).to_mkldnn()
+            ones = torch.ones(problem.ic, 1, 1, 1, dtype=dtype).to_mkldnn()
             blocked = conv2d(plain, ones, None, 1, 0, 1, problem.ic)
 
         def with_input(tensor: Any) -> Any:
@@ -68,5 +70,5 @@ def _faster(*calls: Any) -> Any:
 
 
 def _to_numpy(y: Any) -> NDArray[np.generic]:
-    array: NDArray[np.generic] = y.to_dense().numpy()
+    array: NDArray[np.generic] = y.to_dense().float().numpy()
     return array

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from benchmarks.problems import Problem
 DEFAULT_SEARCH, DEFAULT_TOLERANCE = "estimate", 1e-5
 
 
-def _geometry(problem: Problem) -> dict[str, Any]:
+def geometry(problem: Problem) -> dict[str, Any]:
+    """Give the arguments of pplconv that say where the weights are applied."""
     return {
         "stride": (problem.sh, problem.sw),
         "padding": (problem.ph, problem.pw),
@@ -36,7 +38,21 @@ def short(number: float) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
-class _Pplconv(Engine):
+def search_settings(search: str) -> dict[str, str]:
+    """Give what pplconv takes for a way to search: ``"measure-cold"`` is two of its settings."""
+    search, dash, context = search.partition("-")
+    return {"search": search, "search_context": context} if dash else {"search": search}
+
+
+def isa_of(conv: Any, shape: tuple[int, ...]) -> str:
+    """Instruction set that a prepared convolution names for inputs of `shape`."""
+    plan_for = getattr(conv, "plan_for", None)
+    return str(getattr(plan_for(shape), "isa", "")) if plan_for is not None else ""
+
+
+class Pplconv(Engine):
+    """What is pplconv's own."""
+
     ours = True
 
     def available(self) -> Availability:
@@ -50,7 +66,7 @@ class _Pplconv(Engine):
         return Availability(ok=True, version=pplconv.__version__)
 
 
-class Prepacked(_Pplconv):
+class Prepacked(Pplconv):
     """`pplconv.Conv2d`, the output written into one array.
 
     Parameters
@@ -65,6 +81,9 @@ class Prepacked(_Pplconv):
         Handed to `Conv2d`; if given, it stands in the name.
     """
 
+    # More that `Conv2d` is given, whatever the problem.
+    extra: Mapping[str, Any] = MappingProxyType({})
+
     def __init__(
         self, search: str | None = None, asked: float | None = None, algorithm: str = ""
     ) -> None:
@@ -74,8 +93,9 @@ class Prepacked(_Pplconv):
         self.search = DEFAULT_SEARCH if search is None else search
         self.asked = DEFAULT_TOLERANCE if asked is None else asked
         self.algorithm = algorithm
-        self.tolerance = max(Engine.tolerance, self.asked)
-        self.note = ", ".join(["Conv2d", self.layout, "out=", *self.marks])
+        self.tolerance = max(type(self).tolerance, self.asked)
+        extra = [f"{name}={value}" for name, value in self.extra.items()]
+        self.note = ", ".join(["Conv2d", self.layout, *extra, "out=", *self.marks])
 
     def variants(self, searches: Sequence[str], tolerances: Sequence[float]) -> list[Engine]:
         """Give the engine with each of `searches` and each of `tolerances`; none: as it is."""
@@ -98,7 +118,7 @@ class Prepacked(_Pplconv):
             # A layout may be known before any algorithm takes it.
             shape = self._arrange(np.ones((1, 16, 4, 4), np.float32)).shape
             self._make(weight, threads=1, search=DEFAULT_SEARCH).plan_for(shape)
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, ImportError, TypeError, ValueError) as error:
             return Availability(ok=False, reason=f"this pplconv cannot: {error}")
         return found
 
@@ -109,8 +129,8 @@ class Prepacked(_Pplconv):
 
     def prepare_second(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Do the same with the plan that the first one found."""
-        arranged = aligned_copy(self._arrange(x))
-        arguments = {**_geometry(problem), "input_shape": arranged.shape, "threads": threads}
+        arranged = aligned_copy(self._arrange(x), self.element())
+        arguments = {**geometry(problem), "input_shape": arranged.shape, "threads": threads}
         if self.algorithm:
             arguments["algorithm"] = self.algorithm
         try:
@@ -119,8 +139,9 @@ class Prepacked(_Pplconv):
             if self.algorithm or self._may_refuse(problem, arranged):
                 raise Unsupported(str(reason)) from None
             raise
-        out = aligned(self._out_shape(problem, arranged))
-        return Prepared(partial(conv, arranged, out=out), partial(self._restore, problem.oc))
+        out = aligned(self._out_shape(problem, arranged), self.element())
+        isa = isa_of(conv, arranged.shape)
+        return Prepared(partial(conv, arranged, out=out), partial(self._restore, problem.oc), isa)
 
     def _make(self, w: Array32, **arguments: Any) -> Any:
         import pplconv
@@ -130,12 +151,15 @@ class Prepacked(_Pplconv):
             "layout": self.layout,
             "search": self.search,
             "tolerance": self.asked,
+            **self.extra,
             **arguments,
         }
-        search, dash, context = settings["search"].partition("-")
-        if dash:
-            settings |= {"search": search, "search_context": context}
-        return pplconv.Conv2d(w, **settings)
+        weight = w.astype(self.element(), copy=False)
+        return pplconv.Conv2d(weight, **settings | search_settings(settings["search"]))
+
+    def element(self) -> Any:
+        """Type of its arrays, as NumPy takes it."""
+        return np.float32
 
     def _may_refuse(self, problem: Problem, arranged: Array32) -> bool:
         """Whether pplconv promises nothing for `problem` in this layout."""
@@ -217,7 +241,7 @@ class PplconvNchwc(Prepacked):
         return nchw
 
 
-class PplconvFunction(_Pplconv):
+class PplconvFunction(Pplconv):
     """`pplconv.conv2d`: weights packed at each call, a new output each time."""
 
     name = "pplconv_conv2d"
@@ -227,5 +251,5 @@ class PplconvFunction(_Pplconv):
         """Bind the arguments only: every call packs the weights."""
         import pplconv
 
-        call = partial(pplconv.conv2d, x, w, **_geometry(problem), threads=threads)
+        call = partial(pplconv.conv2d, x, w, **geometry(problem), threads=threads)
         return Prepared(call, np.asarray)

@@ -12,7 +12,8 @@ from benchmarks.problems import Problem
 
 
 def _to_numpy(y: Any) -> NDArray[np.generic]:
-    array: NDArray[np.generic] = y.contiguous().numpy()
+    # NumPy has no bfloat16; float32 holds each of its numbers.
+    array: NDArray[np.generic] = y.contiguous().float().numpy()
     return array
 
 
@@ -24,6 +25,7 @@ class Torch(Engine):
     distribution = "torch"
     note = "eager conv2d, NCHW, inference mode"
     channels_last = False
+    dtype = "float32"
 
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Copy the tensors into the memory format of this engine."""
@@ -32,8 +34,11 @@ class Torch(Engine):
         torch.set_num_threads(threads)
         memory = torch.channels_last if self.channels_last else torch.contiguous_format
         # Cloned: PyTorch's own memory, which is aligned as that of all engines.
-        x_torch = torch.from_numpy(x).clone().contiguous(memory_format=memory)
-        w_torch = torch.from_numpy(w).clone().contiguous(memory_format=memory)
+        dtype = getattr(torch, self.dtype)
+        x_torch, w_torch = (
+            torch.from_numpy(array).clone().to(dtype).contiguous(memory_format=memory)
+            for array in (x, w)
+        )
         stride, padding = (problem.sh, problem.sw), (problem.ph, problem.pw)
         dilation, groups = (problem.dh, problem.dw), problem.groups
         conv2d = torch.conv2d

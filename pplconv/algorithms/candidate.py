@@ -10,6 +10,7 @@ from ..numerics import Numerics
 from ..problem import ConvProblem, Problem
 from .core_model import CoreModel
 
+EXACT = "exact sum"  # bits of integers, whatever the order
 LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
 PIECES_EACH = 4
 PIECE_CYCLES = 30_000.0  # a hundred times what a task costs
@@ -101,6 +102,20 @@ def ragged_groups(problem: ConvProblem) -> str | None:
         ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
         if ic % problem.block or oc % problem.block:
             return f"in NCHWc, groups must fill blocks of {problem.block} channels"
+    return None
+
+
+def narrow_blocks(problem: ConvProblem, numerics: Numerics) -> str | None:
+    """Say why blocks of channels are refused for narrow types; None if they are not."""
+    if problem.layout == "NCHWc" and numerics.narrow:
+        return f"products of {numerics.operand} take no channels in blocks"
+    return None
+
+
+def wide_only(numerics: Numerics) -> str | None:
+    """Say why narrow types are refused by loops that take pixels otherwise than in rows."""
+    if numerics.narrow:
+        return f"products of {numerics.operand} take pixels in rows"
     return None
 
 

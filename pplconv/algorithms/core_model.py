@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ..machine.x86_identity import l3_share, x86_core
+from ..numerics import Numerics
 from ..problem import Problem
 from .context import PlanContext
 
@@ -32,7 +33,10 @@ FULL = 1.15  # of L1's ways: as many lines in a set hurt
 
 # Vector bytes of instruction sets that can multiply by one element of a vector: a load of A then
 # serves an FMA for each of its elements. Others need a broadcast load for each element of A.
-BY_ELEMENT = {"neon": 16, "fp16": 16}
+BY_ELEMENT = {"neon": 16, "fp16": 16, "dotprod": 16, "i8mm": 16, "bf16": 16}
+# Instruction sets with tile registers, a row of which holds so many groups of k.
+TILED = ("amx",)
+TILE_GROUPS = 16
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ class CoreModel:
         A core's share of L3.
     taken : float
         Cycles until a line comes that another core has written.
+    together : int
+        Neighbouring k that a lane of an FMA multiplies and adds up.
     """
 
     fma_per_cycle: float
@@ -76,6 +82,7 @@ class CoreModel:
     l2_write: float = USUAL_RATES["l2_write"]
     l3_bytes: int = 0
     taken: float = USUAL_RATES["taken"]
+    together: int = 1
 
     def far_rate(self, size: int) -> float:
         """Bytes a cycle at which an operand of `size` bytes, too many for L2, is streamed again.
@@ -95,13 +102,17 @@ class CoreModel:
         rates = USUAL_RATES
         if found := x86_core(machine):
             rates = {name: getattr(found.core, name) or usual for name, usual in rates.items()}
-        loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.operand)
+        loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.product)
+        broadcasts = around.lanes if isa in BY_ELEMENT else 1
+        if isa in TILED:
+            broadcasts = TILE_GROUPS
         return cls(
             float(fma), machine.l1d_bytes, machine.l2_share,
             around.team_start * CYCLES_PER_MICROSECOND, float(machine.fma_latency), loads,
-            around.lanes if isa in BY_ELEMENT else 1,
+            broadcasts,
             min(rates["l2_read"], loads * BY_ELEMENT.get(isa, math.inf)),
             rates["l3_read"], rates["memory"], rates["l2_write"], l3_share(machine), rates["taken"],
+            around.numerics.kr,
         )  # fmt: skip
 
 
@@ -116,24 +127,28 @@ def step_cycles(core: CoreModel, mr: int, vectors: int) -> float:
 def conflict_cycles(core: CoreModel, rows: int, apart: int) -> float:
     """Cycles of each broadcast from `rows` rows `apart` bytes apart, if they share too few sets."""
     full = rows * math.gcd(apart, L1_WAY_BYTES) > FULL * core.l1_bytes
-    return CONFLICT_CYCLES if full else 0.0
+    return CONFLICT_CYCLES if full and core.broadcasts < TILE_GROUPS else 0.0
 
 
-def streams_cycles(mr: int) -> float:
+def streams_cycles(core: CoreModel, mr: int) -> float:
     """Extra cycles of a step of k whose rows of A are too many streams."""
+    if core.broadcasts == TILE_GROUPS:
+        return 0.0  # lines of rows, loaded whole
     return mr * STREAM_CYCLES if mr > MOST_STREAMS else 0.0
 
 
 def direct_sum_floor(problem: Problem, lanes: int, core: CoreModel) -> float:
     """Least cycles of any direct sum on one thread: its FMAs at the peak rate."""
-    return problem.flops / 2 / (lanes * core.fma_per_cycle)
+    return problem.flops / 2 / (lanes * core.together * core.fma_per_cycle)
 
 
-def conversion_cycles(problem: Problem, lanes: int, reads: float) -> float:
-    """Cycles to convert the input, `reads` times, and the output once."""
-    p = problem
-    inputs, outputs = p.ic * p.input_pixels, p.oc * p.output_pixels
-    cycles = reads * inputs * CONVERT_IN_CYCLES + outputs * CONVERT_OUT_CYCLES
+def conversion_cycles(problem: Problem, numerics: Numerics, lanes: int, reads: float) -> float:
+    """Cycles to convert the input, `reads` times, and the output once, as far as they are."""
+    p, cycles = problem, 0.0
+    if numerics.converts_in:
+        cycles += reads * p.ic * p.input_pixels * CONVERT_IN_CYCLES
+    if numerics.converts_out:
+        cycles += p.oc * p.output_pixels * CONVERT_OUT_CYCLES
     return p.batch * cycles / lanes
 
 
@@ -172,7 +187,7 @@ def matrix_cycles(core: CoreModel, rows: int, columns: int, mr: int, nr: int, la
     for m, m_count in parts(rows, mr):
         for n, n_count in parts(columns, nr):
             vectors = -(-n // lanes)
-            step = step_cycles(core, m, vectors) + streams_cycles(m)
+            step = step_cycles(core, m, vectors) + streams_cycles(core, m)
             call = passes * CALL_CYCLES + m * vectors * STORE_CYCLES * (2 * passes - 1)
             total += m_count * n_count * (k * step + call)
     return total

@@ -12,7 +12,16 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, KernelKey, balanced, ceil_div, round_up, thread_scratch
+from .candidate import (
+    LINE,
+    Candidate,
+    KernelKey,
+    balanced,
+    ceil_div,
+    round_up,
+    thread_scratch,
+    wide_only,
+)
 from .context import PlanContext
 from .core_model import (
     TASK_CYCLES,
@@ -210,7 +219,7 @@ class Depthwise(Candidate):
         convert = 0.0
         if self.numerics.converts:
             overlap = self.scratch[0] / (self.chunk[1] * p.stride[0])
-            convert = conversion_cycles(p, self.isa_lanes, max(overlap, 1.0))
+            convert = conversion_cycles(p, self.numerics, self.isa_lanes, max(overlap, 1.0))
         return {
             "fma": fma * busiest,
             "convert": convert * busiest,
@@ -224,6 +233,8 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
         return "it needs groups of one input channel"
+    if numerics.narrow:
+        return wide_only(numerics)
     if numerics.chain is not None and problem.k > numerics.chain:
         return f"in half precision it adds up at most {numerics.chain} products"
     return None

@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import Candidate, KernelKey, balanced, ceil_div, ragged_groups, team_pieces
+from .candidate import (
+    Candidate,
+    KernelKey,
+    balanced,
+    ceil_div,
+    narrow_blocks,
+    ragged_groups,
+    team_pieces,
+)
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
 from .direct_blocking import DirectBlocking, ranges, weight_panels
@@ -47,7 +55,7 @@ def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
-    return ragged_groups(problem)
+    return narrow_blocks(problem, numerics) or ragged_groups(problem)
 
 
 def candidates(problem: ConvProblem, around: PlanContext, name: str = NAME) -> Iterator[Candidate]:
@@ -79,7 +87,7 @@ def _with_tile(
     for budget in (l2 // 4, l2 // 2):
         most = max(budget // row_bytes - reach // problem.stride[0], 1)
         options.add(balanced(rows, most, 1, pieces))
-    if not frame.slab and not numerics.converts:
+    if not frame.gathered:
         if pieces > 1 and weights <= l2 // 4:
             core = CoreModel.of(around)
             cycles = direct_sum_floor(problem, around.lanes, core) / max(share, 1)

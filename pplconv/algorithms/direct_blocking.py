@@ -12,7 +12,7 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, KernelKey, ceil_div, round_up, thread_scratch
+from .candidate import EXACT, LINE, Candidate, KernelKey, ceil_div, round_up, thread_scratch
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 from .panels import Panels
@@ -105,6 +105,8 @@ class DirectBlocking(Candidate):
         where a weight is infinite.
         """
         p = self.problem
+        if self.numerics.exact:
+            return EXACT
         inside = ", inside the image" if any(sum(p.padding, ())) else ""
         if self.numerics.chain is not None:  # chains end with the segments of the sum
             inside += ", by taps that touch" if self.taps_touch else ", by taps"
@@ -148,6 +150,12 @@ class DirectBlocking(Candidate):
         return self.problem.oc // self.problem.groups
 
     @property
+    def gathered(self) -> bool:
+        """Whether pixels pass through a slab at all: so, converted, or for whole groups of k."""
+        whole = self.channels % self.numerics.kr == 0
+        return self.slab or self.numerics.converts_in or not whole
+
+    @property
     def flat(self) -> bool:
         """Whether an image is one long row: a 1x1 kernel sees pixels, not rows."""
         return self.problem.is_pointwise and not self.slab
@@ -183,7 +191,7 @@ class DirectBlocking(Candidate):
         p = self.problem
         if p.layout == "NHWC":
             # The slab has the group's channels only.
-            whole = p.groups == 1 or self.numerics.converts
+            whole = p.groups == 1 or self.gathered
         else:
             whole = p.layout == "NCHW" or self.channels == p.block
         return p.dilation[1] == 1 and whole
@@ -239,31 +247,33 @@ class DirectBlocking(Candidate):
     @property
     def slab_pixel(self) -> int:
         """Bytes of a pixel in the slab: the group's channels, or a block of them."""
-        return (self.problem.block or self.ic) * self.numerics.operand_bytes
+        channels = self.problem.block or round_up(self.ic, self.numerics.kr)
+        return channels * self.numerics.operand_bytes
 
     @property
     def stage_channels(self) -> int:
         """Channels of NCHW that are converted at a time on their way into the slab."""
-        return min(STAGE_CHANNELS, self.ic) if self.numerics.converts and self.slab else 0
+        return min(STAGE_CHANNELS, self.ic) if self.numerics.converts_in and self.slab else 0
 
     @lazy
     def scratch(self) -> tuple[int, int, int, int]:
         """Offsets of the slab, of a run of outputs and of the stage, and bytes of one thread."""
-        p, e = self.problem, self.numerics.operand_bytes
+        p, e, numerics = self.problem, self.numerics.operand_bytes, self.numerics
         size = ceil_div(self.ic, self.channels) * p.kh * p.kw * SEGMENT_BYTES
         slab = round_up(size, LINE)
         size = run = stage = slab
-        if self.slab or self.numerics.converts:
+        if self.gathered or numerics.converts_out:
             blocks = ceil_div(self.ic, self.channels)
-            size = slab + blocks * self.slab_rows * self.geometry[1] * self.slab_pixel
+            rows = self.slab_rows if self.gathered else 0
+            size = slab + blocks * rows * self.geometry[1] * self.slab_pixel
             run = round_up(size, LINE)
             size = run + (
                 (self.run_pixels if self.slab else self.mr) * self.nr * self.numerics.sum_bytes
             )
             stage = round_up(size, LINE)
-        if self.stage_channels:
-            sums = self.nr * self.run_pixels * self.numerics.sum_bytes
-            size = stage + max(self.stage_channels * p.iw * e, sums)
+        if self.slab and numerics.converts:
+            out = self.nr * self.run_pixels * numerics.sum_bytes if numerics.converts_out else 0
+            size = stage + max(self.stage_channels * p.iw * e, out)
         return slab, run, stage, thread_scratch(size)
 
     @property
@@ -284,6 +294,7 @@ class DirectBlocking(Candidate):
             "batch": self.images,
             **self._memories(),
             "slab": self.slab,
+            "gathered": self.gathered,
             "slab_pixel": self.slab_pixel,
             "slab_row": self.geometry[1] * self.slab_pixel,
             "slab_rows": self.slab_rows,

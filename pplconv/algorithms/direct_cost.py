@@ -46,13 +46,14 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
                 lines, length = width, height
             pieces = ceil_div(length, direct.mr)
             size = ceil_div(length, pieces)
-            k = (high - low) * (right - left) * blocks * direct.channels
+            groups = ceil_div(direct.channels, direct.numerics.kr)
+            k = (high - low) * (right - left) * blocks * groups
             listed = (high - low) * blocks * (1 if direct.taps_touch else right - left)
             tiles = lines * pieces
             steps = (panels - 1) * step_cycles(core, size, vectors)
             steps += step_cycles(core, size, ceil_div(tail, direct.lanes))
             fma += tiles * k * steps
-            fma += tiles * k * panels * streams_cycles(size)
+            fma += tiles * k * panels * streams_cycles(core, size)
             if not direct.slab:
                 apart = p.stride[1] * pixel if lines == height else p.stride[0] * p.iw * pixel
                 fma += tiles * k * panels * size * conflict_cycles(core, size, apart)
@@ -106,7 +107,7 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
     if direct.numerics.converts:
         reads = row_tasks * direct.slab_rows / max(direct.geometry[0], 1)
         work["convert"] = conversion_cycles(
-            p, direct.lanes, reads * ceil_div(direct.oc, direct.oc_segment)
+            p, direct.numerics, direct.lanes, reads * ceil_div(direct.oc, direct.oc_segment)
         )
     largest = direct.row_segment / max(direct.geometry[2], 1)
     largest *= min(1.0, direct.oc_segment / direct.oc) / max(share, 1)

@@ -12,6 +12,7 @@ from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
 from .context import PlanContext
+from .candidate import wide_only
 from .core_model import direct_sum_floor
 from .nest import Nest
 from .tiled import candidates as tiled_candidates
@@ -28,15 +29,16 @@ floor = direct_sum_floor
 
 
 def supports(problem: Problem, numerics: Numerics) -> str | None:
-    """Return None: every matrix problem is served."""
-    return None
+    """Say why `problem` cannot be served; None if it can."""
+    matrix = problem.matrix
+    return None if matrix.a_in_rows and matrix.c_in_rows else wide_only(numerics)
 
 
 def candidates(problem: Problem, around: PlanContext) -> Iterator[Nest]:
     """Yield the nests worth an estimate."""
     yield from tiled_candidates(problem, around, NAME, packed=False)
     # Rows that are converted go through scratch anyway.
-    if not around.numerics.converts:
+    if not (around.numerics.converts or around.numerics.narrow):
         yield from tiled_candidates(problem, around, NAME, packed=True)
 
 

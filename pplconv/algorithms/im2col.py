@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from . import planes
-from .candidate import Candidate
+from .candidate import Candidate, wide_only
 from .context import PlanContext
 from .core_model import direct_sum_floor
 from .tiled import candidates as tiled_candidates
@@ -21,8 +21,8 @@ floor = direct_sum_floor
 
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
-    """Return None: every problem is served."""
-    return None
+    """Say why `problem` cannot be served; None if it can."""
+    return wide_only(numerics)
 
 
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:

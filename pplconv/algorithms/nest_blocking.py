@@ -18,6 +18,7 @@ from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
 from .candidate import (
+    EXACT,
     LINE,
     Candidate,
     KernelKey,
@@ -89,6 +90,8 @@ class NestBlocking(Candidate):
     @property
     def bits(self) -> str:
         """The order of the sum: channel by channel in NCHW, else tap by tap."""
+        if self.numerics.exact:
+            return EXACT
         if self.problem is self.matrix:
             return f"sum over k{self.numerics.order}"
         order = "kh, kw, c" if self.x_in_rows else "c, kh, kw"
@@ -203,10 +206,16 @@ class NestBlocking(Candidate):
             return Panels.of_columns(self.kernel)
         return Panels(round_up(self.hw_segment, self.lanes), self.kernel.kr)
 
+    @lazy
+    def copied(self) -> bool:
+        """Whether pixels that are not packed are copied: converted, or for whole groups of k."""
+        whole = self.matrix.k % self.numerics.kr == 0
+        return not self.packed and (self.numerics.converts_in or not whole)
+
     @property
     def flat(self) -> bool:
         """Whether an image's output pixels are its input pixels, row upon row."""
-        return self.problem.is_pointwise and not self.x_in_rows and not self.numerics.converts
+        return self.problem.is_pointwise and not self.x_in_rows and not self.numerics.converts_in
 
     @property
     def most_runs(self) -> int:
@@ -236,7 +245,7 @@ class NestBlocking(Candidate):
         """
         if not self.packed and not self.x_in_rows:
             return odd_lines(self.hw_segment * self.numerics.operand_bytes)
-        return odd_lines(self.k_block * self.numerics.operand_bytes)
+        return odd_lines(self.panels.depth(self.k_block) * self.numerics.operand_bytes)
 
     @property
     def tile_row(self) -> int:
@@ -253,7 +262,7 @@ class NestBlocking(Candidate):
     def slab(self) -> tuple[int, int]:
         """Rows and channels of the input that are converted together before packing."""
         g = self.geometry
-        if not (self.numerics.converts and self.packed):
+        if not (self.numerics.converts_in and self.packed):
             return 0, 0
         spanned = min(ceil_div(max(self.hw_segment - 1, 0), max(g.ow, 1)) + 1, g.oh)
         rows = min((spanned - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
@@ -277,7 +286,7 @@ class NestBlocking(Candidate):
             size = self.hw_segment * self.packed_row
         elif self.packed:
             size = self.pixel_panels.bytes(self.hw_segment, self.k_block, element)
-        elif self.numerics.converts:
+        elif self.copied:
             size = (self.hw_segment if self.x_in_rows else self.k_block) * self.packed_row
         runs = round_up(size, LINE)
         size = runs
@@ -288,12 +297,14 @@ class NestBlocking(Candidate):
         if transposed:
             size += self.hw_segment * self.tile_row
         planes = slab = size
-        if self.numerics.converts:
+        if self.numerics.converts_out:
             if not transposed:
                 size += self._tile_rows * self.tile_row
             planes = size
             if transposed:
                 size += self.nr * self.plane_row
+            slab = size
+        if self.numerics.converts_in:
             slab = round_up(size, LINE)
             size = slab + math.prod(self.slab) * self.geometry.iw * element
         return runs, tile, planes, slab, thread_scratch(size)
@@ -326,11 +337,12 @@ class NestBlocking(Candidate):
             "matrices": (
                 p.a.group * self.numerics.source_bytes,
                 p.c.group * self.numerics.destination_bytes,
-                *(b * self.numerics.source_bytes for b in (p.b.group, p.b.column, p.b.row)),
+                *(b * self.numerics.filter_bytes for b in (p.b.group, p.b.column, p.b.row)),
                 0 if self.problem is p else self.oc,
             ),
             "channels_in_vectors": self.orientation == "channels",
             "packed": self.packed,
+            "copied": self.copied,
             "pixels_inner": self.pixels_inner,
             "mr": self.mr,
             "nr": self.nr,

@@ -76,7 +76,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
     for m, m_count in tile_rows.items():
         for v, v_count in tile_columns.items():
             calls = m_count * v_count
-            fma += calls * p.k * step_cycles(core, m, v)
+            fma += calls * ceil_div(p.k, numerics.kr) * step_cycles(core, m, v)
             passes = 2 * (k_blocks - 1)  # all but the last store C, the next load it
             moves = STORE_CYCLES + passes * PASS_CYCLES
             tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)
@@ -93,13 +93,13 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         pages = min(nest.problem.output_pixels * numerics.sum_bytes / PAGE_BYTES, 1.0)
         across = STORE_TRANSPOSED_CYCLES + NEW_PAGE_CYCLES * pages
         work["store"] = repeat * nest.oc * nest.pixels * across / nest.lanes
-    if numerics.converts:
+    if numerics.converts or nest.copied:
         # If segments share rows of the image, each segment converts them.
         reads = nest.oc_segments * 1.0
         if nest.packed:
             images = nest.problem.batch // max(nest.images, 1)
             reads *= nest.hw_segments * nest.slab[0] / max(nest.geometry.ih * images, 1)
-        work["convert"] = conversion_cycles(nest.problem, nest.lanes, reads)
+        work["convert"] = conversion_cycles(nest.problem, numerics, nest.lanes, reads)
     work["tile"] += nest.tasks * TASK_CYCLES
     largest = (
         min(1.0, nest.hw_segment / nest.pixels)
@@ -201,8 +201,9 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float) -> float:
     if nest.x_in_rows:
         # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB
         # apart also fall into one set of it.
-        reads = nest.hw_segments * p.k * segment * ceil_div(nest.oc, nest.nr)
-        stalls += reads / nest.mr * streams_cycles(nest.mr)
+        groups = ceil_div(p.k, numerics.kr)
+        reads = nest.hw_segments * groups * segment * ceil_div(nest.oc, nest.nr)
+        stalls += reads / nest.mr * streams_cycles(core, nest.mr)
         if not nest.packed:
             stalls += reads * conflict_cycles(core, nest.mr, p.a.row * numerics.operand_bytes)
     if not nest.packed and not nest.x_in_rows:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..numerics import Numerics
 from ..problem import ConvProblem
 from . import direct
-from .candidate import Candidate
+from .candidate import Candidate, wide_only
 from .context import PlanContext
 from .core_model import direct_sum_floor
 from .tiled import candidates as tiled_candidates
@@ -20,6 +20,8 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if not problem.is_pointwise:
         return "it needs a 1x1 kernel, stride 1 and no padding"
+    if numerics.narrow and problem.layout == "NCHW":
+        return wide_only(numerics)
     return direct.supports(problem, numerics)
 
 

@@ -111,7 +111,7 @@ class _Frame:
         if self.problem is self.matrix or self.broadcasts == 1:
             # Fewer passes over C, with weights that stay in L2: measured on x86.
             larger = self.block_of_k(self.l1 // 6)
-        if self.numerics.converts and self.packed and self.matrix.a_in_rows:
+        if self.numerics.converts_in and self.packed and self.matrix.a_in_rows:
             # Each block of K converts the segment's slab anew, so there is only one block.
             return {whole}
         longest = self.l2 * 3 // 4 // ((panel + 64) * self.element)
@@ -210,7 +210,7 @@ class _Frame:
         """
         k_block = self.block_of_k(self.l1 // 24)
         most_pixels = max(self.l2 // 2 // (k_block * self.element), nr)
-        if self.numerics.converts and k_block < self.matrix.k:
+        if self.numerics.converts_out and k_block < self.matrix.k:
             # Sums wait in scratch for the next block of K; L2 has to hold them.
             most_pixels = min(most_pixels, max(self.l2 // 4 // (self.oc * self.sum), nr))
         pieces = self.finer(self.pieces()[0], nr)
@@ -222,7 +222,7 @@ class _Frame:
             oc_segment = self.panels("pixels", mr, nr).padded(self.oc)
             for segment in self.segments(hw_segment, self.around.lanes):
                 yield self.nest("pixels", mr, nr, k_block, segment, oc_segment)
-        if not self.passes_once() or self.packed or self.numerics.converts:
+        if not self.passes_once() or self.packed or self.numerics.converts_in:
             return
         # Planes that pass but once do so best as a few long streams.
         hw_segment = balanced(self.pixels, self.l2 // 4 // (self.oc * self.sum), nr, pieces)
@@ -244,7 +244,7 @@ class _Frame:
             # Packed pixels share L2 with the weights on their way through.
             most_pixels = max(self.l2 // 4 // row, 1)
             oc_segment = panels.padded(self.oc)
-            if not self.matrix.c_in_rows or (self.numerics.converts and k_block < whole):
+            if not self.matrix.c_in_rows or (self.numerics.converts_out and k_block < whole):
                 # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.
                 waiting = nr if k_block == whole else oc_segment
                 room = self.l1 if k_block == whole else self.l2 // 4

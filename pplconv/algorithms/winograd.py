@@ -54,6 +54,8 @@ def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
+    if numerics.narrow or numerics.source == "bf16":
+        return "it needs float32 or float64 arrays, or float16 ones"
     if problem.stride != (1, 1) or problem.dilation != (1, 1):
         return "it needs stride 1 and no dilation"
     if problem.kh != problem.kw or problem.kh not in {r for _, r in VARIANTS}:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _checks
 from .._checks import shown
-from ..numerics import TYPES
+from ..numerics import BRAIN_KINDS, TYPES
 from ..problem import (
     LARGEST_BLOCK,
     LARGEST_PLANE,
@@ -25,15 +25,19 @@ Padding = tuple[Pair, Pair]
 # What each word of ``precision=`` permits for arrays of each type, the preferred one first. The
 # planner weighs those that the machine has; a word that has no entry for a type is refused.
 _FULL = {"f16": ("f32",), "bf16": ("f32",), "f32": ("f32",), "f64": ("f64",)}
-_AS_ARRAYS = {**_FULL, "f16": ("f16", "f32"), "bf16": ("bf16", "f32")}
+_AS_ARRAYS = {**_FULL, "f16": ("f16", "f32"), "bf16": (*BRAIN_KINDS, "f32")}
 PRECISIONS: dict[str | None, dict[str, tuple[str, ...]]] = {
     None: _AS_ARRAYS,
     "auto": _AS_ARRAYS,
     "fp32": {name: types for name, types in _FULL.items() if name != "f64"},
     "fp16": {"f16": ("f16", "f32"), "f32": ("f16", "f32")},
-    "bf16": {"bf16": ("bf16", "f32"), "f32": ("bf16", "f32")},
-    "low": {"f16": ("f16", "f32"), "bf16": ("bf16", "f32"), "f32": ("f16", "bf16", "f32")},
-    "low_bf16": {"bf16": ("bf16",), "f32": ("bf16",)},
+    "bf16": {"bf16": (*BRAIN_KINDS, "f32"), "f32": (*BRAIN_KINDS, "f32")},
+    "low": {
+        "f16": ("f16", "f32"),
+        "bf16": (*BRAIN_KINDS, "f32"),
+        "f32": ("f16", *BRAIN_KINDS, "f32"),
+    },
+    "low_bf16": {"bf16": BRAIN_KINDS, "f32": BRAIN_KINDS},
 }
 
 _ARRAYS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}

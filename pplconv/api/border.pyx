@@ -90,7 +90,7 @@ cdef int compute_border(Prepared prepared, object x, object weight, object bias,
             seen, taps = (np.zeros(shape, array.dtype) for shape, array in (
                 (part.problem.input_shape, x), (part.problem.weight_shape, weight)))
         left = None if residual is None else np.ascontiguousarray(residual[outputs])
-        own = replace(part.problem, permitted=(prepared.plan.numerics.operand,))
+        own = replace(part.problem, permitted=(prepared.plan.numerics.product,))
         again = _computed(own, prepared.threads, np.ascontiguousarray(seen),
                           np.ascontiguousarray(taps), bias, activation, left)
         np.copyto(y[outputs], again, where=odd)

@@ -12,8 +12,9 @@ cdef class Prepared:
     cdef readonly dict fields
     cdef Schedule schedule
     cdef tuple output_shape
-    # `dtype` is that of the arrays, `bias_type` that of bias, slopes and bounds.
-    cdef object dtype
+    # `dtype` is that of the input, `out_dtype` of residual and output, `bias_type` that of bias,
+    # slopes and bounds.
+    cdef object dtype, out_dtype
     cdef str bias_type
     # Dimensions of the batched arrays: four, or five with channels in blocks.
     cdef int ndim

@@ -49,6 +49,7 @@ cdef class Prepared:
         self.fields = fields
         self.schedule = <Schedule?> compile_plan(fields, plan.isa)
         self.dtype = DTYPES[problem.dtype]
+        self.out_dtype = DTYPES[plan.numerics.destination]
         self.bias_type = plan.numerics.bias
         self.output_shape = problem.output_shape
         self.threads = plan.threads
@@ -184,7 +185,7 @@ cdef class PackedWeights:
         team = take_team(prepared.threads, prepared.most)
         try:
             buffer = Buffer(self.size)
-            if schedule.shape.converts:
+            if schedule.shape.converts_weights:
                 schedule.pack_weights(filters, buffer.data, team)
             else:
                 parts = 1 + self.size // PART_BYTES
@@ -253,7 +254,7 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     cdef Tensors t
     out = hold_results(o, residual, out,
                        prepared.output_shape if batched else prepared.output_shape[1:],
-                       prepared.output_dims, prepared.ndim, prepared.dtype,
+                       prepared.output_dims, prepared.ndim, prepared.out_dtype,
                        input, &o.x if x is input else NULL, "input", weight, NULL, "weight", bias)
     if prepared.input_dims[0] == 0:
         return out
@@ -267,5 +268,6 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.slope = activation.slope
     t.activation = activation.kind
     t.finish_count = 0
+    t.offsets = NULL
     execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)
     return out

@@ -195,7 +195,7 @@ cdef class Program:
             self.kept.append(activation)
         if places.get("finish") is not None:
             finish = <Finish?> places["finish"]
-            if (schedule.shape.converts
+            if (schedule.shape.converts_out
                     or finish.element != schedule.shape.size.destination) or (
                     finish.channels >= 0
                     and finish.channels != schedule.shape.groups * schedule.shape.oc):

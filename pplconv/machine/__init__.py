@@ -4,6 +4,7 @@
 ``machine.py``       `Machine`, the frozen description that everyone else is handed
 ``detection.py``     `detect` puts a `Machine` together; `current` is the cached one
 ``cpu.py``           CPUID: vendor, model, and which instruction sets CPU *and* system support
+``amx.py``           tile registers: CPU, system, and the permission to use them
 ``x86_cores.py``     the table of x86 cores: names, rates, which no CPU reports
 ``x86_identity.py``  which row a machine has, and what follows from it
 ``arm.py``           AArch64: kinds of cores, instruction sets that all of them have

@@ -8,6 +8,7 @@ so that a program stops whenever it is moved.  Source: TNN's and cpuinfo's lists
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +20,16 @@ from .sysctl import Sysctl, number, text
 ISA_FEATURES = {
     "neon": ("asimd",),
     "fp16": ("asimd", "fphp", "asimdhp"),
+    "dotprod": ("asimd", "asimddp"),
+    "i8mm": ("asimd", "asimddp", "i8mm"),
+    "bf16": ("asimd", "bf16"),
     "neon32": ("neon", "vfpv4"),
     "half32": ("neon", "vfpv4", "fphp", "asimdhp"),
 }
 """What each instruction set of the ladders needs."""
 
+# Products by instructions that multiply matrices, of which a few cores do fewer than of others.
+_BY_MATRIX = {"i8mm": ("s8m", "u8m"), "bf16": ("bf16m",)}
 _OF_V8_0 = frozenset({"asimd", "neon", "vfpv4"})
 _UNKNOWN = ArmCore("")
 
@@ -61,13 +67,21 @@ class Arm:
             "features": self.features,
             "denied": self.denied,
             "core_kinds": self.kinds,
-            "fma_per_cycle": {
-                isa: 1 if isa == "portable" else self.core.fma for isa in self.identity.isas
-            },
+            "fma_per_cycle": dict(self._rates()),
             "fma_latency": self.core.latency,
             "loads_per_cycle": self.core.loads,
             "in_order": self.core.in_order,
         }
+
+    def _rates(self) -> Iterator[tuple[str, float]]:
+        """Products of vectors a cycle, by instruction set, and by type where those differ."""
+        for isa in self.identity.isas:
+            yield isa, 1 if isa == "portable" else self.core.fma
+            if isa == "neon":
+                # Two instructions each.
+                yield "neon/s16", self.core.smlal_rate / 2
+            for kind in _BY_MATRIX.get(isa, ()) if self.core.matrix else ():
+                yield f"{isa}/{kind}", self.core.matrix
 
 
 def identify(

@@ -10,6 +10,10 @@ core, latencies
     Microarchitecture Manual*, Dougall Johnson's *Apple M1 Firestorm Microarchitecture*, and the
     scheduling models of LLVM (tsv110, thunderx2t99, exynos-m3 to m5, falkor, kryo, ampere1).
     tsv110's latency is what the OpenPPL Arm Server slides state.
+products of narrow types
+    The same models, read by llvm-mca 19: SDOT, BFDOT, SMMLA, USMMLA and BFMMLA start as often as
+    FMAs on neoverse-n2, -v1, -v2, -n3 and cortex-a510 (SDOT also on tsv110 and neoverse-n1), the
+    last three half as often on ampere1; SMLAL and SMLAL2 half as often, on a64fx as often.
 caches
     Technical reference manuals of the cores, which allow several sizes of most: a row has that of
     a well-known product, or the smaller one where products differ.  sysfs comes first.
@@ -65,6 +69,10 @@ class ArmCore:
         Whether the core is of ARMv8.2 or later: no earlier one has a vector extension.
     in_order : bool
         Whether instructions execute in the order of the program.
+    smlal : float
+        SMLAL that start in a cycle, see `smlal_rate`; 0: as most cores have them.
+    matrix : float
+        SMMLA or BFMMLA that start in a cycle; 0: as many as FMAs, or none at all.
     """
 
     name: str
@@ -78,6 +86,13 @@ class ArmCore:
     line: int = 64
     v8_2: bool = True
     in_order: bool = False
+    smlal: float = 0
+    matrix: float = 0
+
+    @property
+    def smlal_rate(self) -> float:
+        """Long products of four halves that start in a cycle, half as many as FMAs mostly."""
+        return self.smlal or max(1, self.fma // 2)
 
     def caches(self, online: int) -> dict[int, CacheLevel]:
         """Caches by level, on a machine with so many CPUs online."""
@@ -147,7 +162,7 @@ _CORES = {
         0xD8E: ArmCore("Neoverse-N3", 2, 2, 2, 64, 1024, 32768),
     },
     0x43: {0x0AF: ArmCore("ThunderX2", 2, 6, 2, 32, 256, 32768, v8_2=False)},
-    0x46: {0x001: ArmCore("A64FX", 2, 9, 2, 64, 8192, l2_cpus=12, line=256)},
+    0x46: {0x001: ArmCore("A64FX", 2, 9, 2, 64, 8192, l2_cpus=12, line=256, smlal=2)},
     0x48: {
         0xD01: ArmCore("Kunpeng 920 (TaiShan v110)", 2, 5, 2, 64, 512, 32768),
         0xD40: _A76,  # of the Kirin 980
@@ -178,7 +193,7 @@ _CORES = {
         **dict.fromkeys((0x031, 0x033, 0x035, 0x039), _AVALANCHE),
     },
     0x6D: {0xD49: ArmCore("Cobalt 100 (Neoverse-N2)", 2, 2, 2, 64, 1024, 32768)},
-    0xC0: {0xAC3: ArmCore("Ampere-1", 2, 5, 2, 64, 2048, 65536)},
+    0xC0: {0xAC3: ArmCore("Ampere-1", 2, 5, 2, 64, 2048, 65536, matrix=1)},
 }
 # fmt: on
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .amx import Permit, has_tiles, never
 from .arm_cores import IMPLEMENTERS
 from .files import read_text, to_int, under
 
@@ -27,6 +28,12 @@ _F16C = 1 << 29
 _AVX2 = 1 << 5
 _BMI2 = 1 << 8
 _AVX512 = 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31  # F, DQ, BW, VL
+# Leaf 7, ECX.
+_AVX512_VNNI = 1 << 11
+# Leaf 7, subleaf 1, EAX and EDX.
+_AVX_VNNI = 1 << 4
+_AVX512_BF16 = 1 << 5
+_AVX_VNNI_INT8 = 1 << 4
 # XCR0: which registers the system saves when it switches threads.
 _YMM_STATE = 0b11 << 1  # SSE, AVX
 _ZMM_STATE = 0b111 << 5  # opmask, upper halves of zmm0-15, zmm16-31
@@ -61,7 +68,7 @@ def leaf(cpuid: Cpuid, number: int, sub: int = 0) -> Registers:
     return cpuid(number, sub) or (0, 0, 0, 0)
 
 
-def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
+def identify(cpuid: Cpuid, xgetbv: Xgetbv, permit: Permit = never) -> Cpu:
     """Decode CPUID and XCR0.
 
     Parameters
@@ -71,6 +78,8 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
     xgetbv : callable
         ``xgetbv(0)`` gives XCR0 or None; called only where the system has enabled XSAVE, for
         the instruction faults otherwise.
+    permit : callable, optional
+        ``permit()`` asks the system for tile registers; called only where all else is there.
 
     Returns
     -------
@@ -81,10 +90,10 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv) -> Cpu:
     if not vendor:
         return Cpu()
     version, _, features1, _ = leaf(cpuid, 1)
-    features7 = leaf(cpuid, 7)[1]
     xcr0 = (xgetbv(0) or 0) if features1 & _OSXSAVE else 0
     family, model = _family_model(version)
-    return Cpu(vendor, _brand(cpuid), family, model, _isas(features1, features7, xcr0))
+    isas = _isas(cpuid, features1, xcr0, permit)
+    return Cpu(vendor, _brand(cpuid), family, model, isas)
 
 
 def from_cpuinfo(root: str) -> Cpu:
@@ -115,19 +124,35 @@ def threads_per_core(cpuid: Cpuid) -> int:
     return 0
 
 
-def _isas(features1: int, features7: int, xcr0: int) -> tuple[str, ...]:
-    isas = ["portable"]
+def _isas(cpuid: Cpuid, features1: int, xcr0: int, permit: Permit) -> tuple[str, ...]:
+    """Levels that CPU and system have, lowest first; see `pplconv.architecture.LADDERS`.
+
+    Nested, since a compiler that may use AVX-512 may use AVX2 in the same file.
+    """
+    highest, ebx, ecx, edx = leaf(cpuid, 7)
+    eax1, _, _, edx1 = leaf(cpuid, 7, 1) if highest else (0, 0, 0, 0)
     avx2 = (
-        features1 & (_FMA | _AVX | _F16C) == _FMA | _AVX | _F16C
-        and features7 & (_AVX2 | _BMI2) == _AVX2 | _BMI2
-        and xcr0 & _YMM_STATE == _YMM_STATE
+        _all(features1, _FMA | _AVX | _F16C) and _all(ebx, _AVX2 | _BMI2) and _all(xcr0, _YMM_STATE)
     )
-    if avx2:
-        isas.append("avx2")
-        # Nested, since a compiler that may use AVX-512 may use AVX2 in the same file.
-        if features7 & _AVX512 == _AVX512 and xcr0 & _ZMM_STATE == _ZMM_STATE:
-            isas.append("avx512")
-    return tuple(isas)
+    avxvnni = avx2 and _all(eax1, _AVX_VNNI)
+    avx512 = avx2 and _all(ebx, _AVX512) and _all(xcr0, _ZMM_STATE)
+    vnni = avx512 and _all(ecx, _AVX512_VNNI)
+    bf16 = vnni and _all(eax1, _AVX512_BF16)
+    found = {
+        "portable": True,
+        "avx2": avx2,
+        "avxvnni": avxvnni,
+        "avxvnniint8": avxvnni and _all(edx1, _AVX_VNNI_INT8),
+        "avx512": avx512,
+        "avx512vnni": vnni,
+        "avx512bf16": bf16,
+        "amx": bf16 and has_tiles(cpuid, xcr0) and permit(),
+    }
+    return tuple(name for name, there in found.items() if there)
+
+
+def _all(word: int, bits: int) -> bool:
+    return word & bits == bits
 
 
 def _family_model(version: int) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..architecture import canonical, here
-from . import arm, arm_cores, caches, cpu, hwcap, midr, quota, topology
+from . import amx, arm, arm_cores, caches, cpu, hwcap, midr, quota, topology
 from .machine import Machine
 from .sysctl import Sysctl, sysctl
 from .x86_identity import fma_per_cycle
@@ -19,6 +19,7 @@ def detect(
     root: str = "/",
     cpuid: cpu.Cpuid | None = None,
     xgetbv: cpu.Xgetbv | None = None,
+    permit: amx.Permit | None = None,
     auxval: hwcap.Auxval | None = None,
     register: midr.Midr | None = None,
     affinity: Iterable[int] | None = None,
@@ -37,6 +38,9 @@ def detect(
         ``cpuid(leaf, subleaf)`` gives (eax, ebx, ecx, edx) or None.
     xgetbv : callable, optional
         ``xgetbv(index)`` gives an extended control register or None.
+    permit : callable, optional
+        ``permit()`` asks the system for tile registers (AMX), where the CPU has them. By default
+        the system of this process is asked if `cpuid` is this CPU's; others have none.
     auxval : callable, optional
         ``auxval(type)`` gives a word of the auxiliary vector, 0 where there is none.
     register : callable, optional
@@ -73,7 +77,9 @@ def detect(
         at = at if found.cpu is None else found.cpu
     else:
         if instruction:
-            identity = cpu.identify(instruction, xgetbv or _own("xgetbv"))
+            if permit is None:
+                permit = amx.never if cpuid else amx.permitted
+            identity = cpu.identify(instruction, xgetbv or _own("xgetbv"), permit)
         else:
             identity = cpu.from_cpuinfo(root)
     cache = caches.read(root, at, instruction, len(online), ask, known)

@@ -50,9 +50,9 @@ class Machine:
         Features that the system announces although not every core has them.
     core_kinds : tuple of (int, tuple of int)
         MIDR and CPU ids of each kind of AArch64 core, the strongest first; () if unknown.
-    fma_per_cycle : mapping of str to int
+    fma_per_cycle : mapping of str to float
         Vector FMA instructions a core retires per cycle, by instruction set; and by set and type,
-        ``"avx512/f16"``, where a type has another rate. See `fma_rate`.
+        ``"avx2/s16"``, where a type has another rate. See `fma_rate`.
     fma_latency : int
         Cycles from one FMA to the next into the same accumulator.
     loads_per_cycle : float
@@ -102,7 +102,7 @@ class Machine:
     denied: tuple[str, ...] = ()
     core_kinds: tuple[tuple[int, tuple[int, ...]], ...] = ()
     # Left out of the hash only because mappings have none; equality compares it.
-    fma_per_cycle: Mapping[str, int] = field(default_factory=lambda: {"portable": 1}, hash=False)
+    fma_per_cycle: Mapping[str, float] = field(default_factory=lambda: {"portable": 1}, hash=False)
     fma_latency: int = 4
     loads_per_cycle: float = 2.0
     in_order: bool = False
@@ -146,7 +146,7 @@ class Machine:
         """
         return "inorder" if self.in_order and "asimdhp" in self.features else ""
 
-    def fma_rate(self, isa: str, kind: str) -> int:
+    def fma_rate(self, isa: str, kind: str) -> float:
         """Vector FMAs a cycle of one instruction set on operands of type `kind`."""
         return self.fma_per_cycle.get(f"{isa}/{kind}", self.fma_per_cycle[isa])
 

@@ -10,8 +10,23 @@ from .cpu import is_x86
 from .machine import Machine
 from .x86_cores import CORES, Found, X86Core, cores_of, find
 
-USUAL_FMAS = {"avx2": 2, "avx512": 2}
-"""What plans take for instruction sets that a row does not have."""
+USUAL_FMAS = {
+    "avx2": 2,
+    "avx2/s16": 1.5,
+    "avxvnni": 2,
+    "avxvnniint8": 2,
+    "avx512": 2,
+    "avx512/s16": 1,
+    "avx512vnni": 2,
+    "avx512bf16": 0.5,
+    "amx": 16,
+}
+"""What plans take for instruction sets that a row does not have.
+
+Of AMX, tiles of 16 rows whose products take a cycle a row count as so many vectors each."""
+
+RATED = frozenset(core.isa for core in CORES)
+"""Instruction sets that rows tell cores apart by."""
 
 NEIGHBOURS = 6
 """Slices of L3 that a core finds free, where many share it."""
@@ -71,7 +86,8 @@ def x86_core(machine: Machine) -> Found | None:
     if found is None or _renumbered(found, machine):
         if machine.l3_bytes == 0:
             return None
-        return nearest(machine.vendor, machine.isas[-1], machine.l1d_bytes, machine.l2_bytes)
+        rated = [isa for isa in machine.isas if isa in RATED] or machine.isas
+        return nearest(machine.vendor, rated[-1], machine.l1d_bytes, machine.l2_bytes)
     small = found.small
     if small and machine.efficiency_cores:
         if {*machine.affinity} <= {*machine.efficiency_cores}:
@@ -98,8 +114,11 @@ def _renumbered(found: Found, machine: Machine) -> bool:
     )
 
 
-def fma_per_cycle(machine: Machine) -> dict[str, int]:
+def fma_per_cycle(machine: Machine) -> dict[str, float]:
     """Vector FMAs that one core of a machine starts in a cycle, by instruction set.
+
+    What takes the place of an FMA in products of narrow types counts as one: an instruction that
+    multiplies groups and adds them up, or the two that do.
 
     Parameters
     ----------
@@ -108,12 +127,31 @@ def fma_per_cycle(machine: Machine) -> dict[str, int]:
 
     Returns
     -------
-    dict of str to int
+    dict of str to float
         ``portable`` counts as one: what the compiler makes of it is not known here.
     """
     found = x86_core(machine)
-    known = {"avx2": found.core.fma256, "avx512": found.core.fma512} if found else {}
-    return {isa: known.get(isa, 0) or USUAL_FMAS.get(isa, 1) for isa in machine.isas}
+    known = _known(found.core) if found else {}
+    rates: dict[str, float] = {}
+    for isa in machine.isas:
+        for key in (isa, f"{isa}/s16"):
+            if key == isa or key in USUAL_FMAS:
+                rates[key] = known.get(key, 0) or USUAL_FMAS.get(key, 1)
+    return rates
+
+
+def _known(core: X86Core) -> dict[str, float]:
+    """Rates of a row, by instruction set; 0 where it has none. Products of bytes are as FMAs."""
+    return {
+        "avx2": core.fma256,
+        "avx2/s16": core.words256,
+        "avxvnni": core.fma256,
+        "avxvnniint8": core.fma256,
+        "avx512": core.fma512,
+        "avx512/s16": core.words512,
+        "avx512vnni": core.fma512,
+        "avx512bf16": core.bf16,
+    }
 
 
 def l3_share(machine: Machine) -> int:

@@ -87,10 +87,10 @@ def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:
 def _context(
     numerics: Numerics, threads: int, settings: config.Settings, target: Target
 ) -> PlanContext | None:
-    isas = target.isas(numerics.operand, settings.max_isa, numerics.kr)
+    isas = target.isas(numerics.product, settings.max_isa, numerics.kr)
     if not isas:
         return None
-    lanes, found = target.tiles(numerics.operand, isas[-1], numerics.kr)
+    lanes, found = target.tiles(numerics.product, isas[-1], numerics.kr)
     return PlanContext(target.machine, numerics, isas[-1], found, lanes, threads)
 
 
@@ -101,7 +101,7 @@ def default_context(dtype: str) -> PlanContext:
     them.
     """
     settings, target = config.current(), here()
-    (computed,) = default_permission(dtype)
+    *_, computed = default_permission(dtype)
     found = _context(
         numerics_of(dtype, computed), default_threads(settings, target.machine), settings, target
     )
@@ -114,7 +114,7 @@ def best_isa(numerics: Numerics) -> str | None:
 
     None if this machine, or what the environment leaves of it, has no kernels for them.
     """
-    isas = here().isas(numerics.operand, config.current().max_isa, numerics.kr)
+    isas = here().isas(numerics.product, config.current().max_isa, numerics.kr)
     return isas[-1] if isas else None
 
 
@@ -150,9 +150,8 @@ def least_share(around: PlanContext, start: int) -> float:
     start : int
         Microseconds that starting a team costs.
     """
-    flops_per_cycle = (
-        2 * around.lanes * around.machine.fma_rate(around.isa, around.numerics.operand)
-    )
+    rate = around.machine.fma_rate(around.isa, around.numerics.product)
+    flops_per_cycle = 2 * around.lanes * around.numerics.kr * rate
     return STARTS_PER_SHARE * start * CYCLES_PER_MICROSECOND * flops_per_cycle
 
 
@@ -252,6 +251,14 @@ class Request:
         if not found:
             types = ", ".join(self.problem.permitted)
             raise ValueError(f"no kernels here compute arrays of {self.problem.dtype} in {types}")
+        # Portable kernels of one kind are no match for vectors of another.
+        fast = [around for around in found if around.isa != "portable"]
+        if not fast and self.problem.dtype in ("f32", "bf16"):
+            # Where no bfloat16 is multiplied, float32 is what serves it.
+            numerics = numerics_of(self.problem.dtype, "f32")
+            around = _context(numerics, threads, settings, target)
+            fast = [around] if around is not None else []
+        found = fast or found
         start = settings.team_start_us
         threads = team(self.problem, found[0], start)
         return [
@@ -392,12 +399,12 @@ def plan_of(
     plan = Plan(
         problem=str(problem),
         dtype=problem.dtype,
-        compute=candidate.numerics.operand,
+        compute=candidate.numerics.product,
         layout=problem.layout_text,
         algorithm=candidate.algorithm,
         bits=candidate.bits,
         isa=around.isa,
-        kernel=target.symbol(candidate.kernel, candidate.numerics.operand, around.isa),
+        kernel=target.symbol(candidate.kernel, candidate.numerics.product, around.isa),
         blocks=candidate.blocks,
         tasks=candidate.tasks,
         threads=threads,
@@ -409,6 +416,7 @@ def plan_of(
         cost=best.cost,
         runners_up=runners_up,
         seconds=seconds,
+        destination=candidate.numerics.destination,
     )
     return plan, candidate.fields(threads)
 

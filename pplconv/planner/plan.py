@@ -55,7 +55,9 @@ class Plan:
         Of input and output; a blocked layout with its block, ``"NCHW16c"``. For a matrix product
         which index runs fastest in each matrix: ``"mk.nk.mn"`` is that of `Linear`.
     compute : str
-        Type of the arithmetic: `dtype`, or the other one of ``"f16"`` and ``"f32"``.
+        Kind of product, which is the type of the arithmetic where floats are added up: `dtype`, or
+        the other one of ``"f16"`` and ``"f32"``; ``"bf16"``, or integers by ``"u8"``, ``"s8"`` or
+        ``"s16"``, with ``t`` by tile registers and ``m`` by instructions for matrices.
     algorithm : str
         A name that ``algorithm=`` takes.
     bits : str
@@ -87,6 +89,8 @@ class Plan:
         multiple of the choice's.
     seconds : float or None
         Best time of a run, where the choice was measured.
+    destination : str
+        Type of the output, where it is not that of the input.
     """
 
     problem: str
@@ -108,6 +112,7 @@ class Plan:
     cost: Mapping[str, float] = field(hash=False, compare=False)
     runners_up: tuple[str, ...] = field(default=(), compare=False)
     seconds: float | None = field(default=None, compare=False)
+    destination: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", _Fixed(self.blocks))
@@ -121,13 +126,16 @@ class Plan:
     @property
     def numerics(self) -> Numerics:
         """The types that the plan computes with."""
-        return numerics_of(self.dtype, self.compute)
+        return numerics_of(self.dtype, self.compute, self.destination)
 
     def __str__(self) -> str:
         """Lay the plan out for reading, one fact a line."""
         cost = ", ".join(f"{name} {cycles:.3g}" for name, cycles in self.cost.items())
         time = "" if self.seconds is None else f" ({1e3 * self.seconds:.3g} ms)"
-        computed = f", computed in {self.compute}" if self.numerics.converts else ""
+        numerics = self.numerics
+        computed = f", computed in {self.compute}" if self.compute != self.dtype else ""
+        if numerics.destination != numerics.source:
+            computed = f" to {numerics.destination}{computed}"
         lines = {
             "problem": f"{self.problem} {self.dtype} {self.layout}{computed}",
             "algorithm": f"{self.algorithm}, {self.bits} (error at most {self.error_bound:.1e})",

@@ -16,6 +16,7 @@ from .._trial import Trial
 from ..algorithms import Candidate
 from ..memory.arrays import empty_aligned
 from ..memory.dtypes import DTYPES
+from ..numerics import TYPES
 from ..numerics import Numerics
 from ..problem import Problem
 from .estimating import Ranked, Request, rank_team
@@ -49,26 +50,28 @@ class Bench:
         context: str = "hot",
     ) -> None:
         rng = np.random.default_rng(0)
-        dtype = DTYPES[problem.dtype]
-        drawn = np.promote_types(dtype, np.float32)  # halves cannot be drawn
+        out = problem.destination or problem.dtype
         self.problem, self.isas, self.epilogue = problem, isas, epilogue
         self.cold = context == "cold"
         # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
-        self.x: NDArray[Any] = empty_aligned(problem.input_shape, dtype)
-        self.x[...] = rng.random(problem.input_shape, drawn)
-        self.x -= dtype.type(0.5)
-        self.weight = rng.random(problem.weight_shape, drawn).astype(dtype)
-        self.weight -= dtype.type(0.5)
-        self.y: NDArray[Any] = empty_aligned(problem.output_shape, dtype)
+        self.x: NDArray[Any] = empty_aligned(problem.input_shape, DTYPES[problem.dtype])
+        self.x[...] = _draw(rng, problem.dtype, problem.input_shape)
+        self.weights: dict[str, NDArray[Any]] = {}
+        self.y: NDArray[Any] = empty_aligned(problem.output_shape, DTYPES[out])
         self.y.fill(1)  # its pages are there before the first run is timed
         self._packed: OrderedDict[tuple[str, str], Trial] = OrderedDict()
         self.whole = True  # whether every run had its full team
 
     def prepare(self, candidate: Candidate, threads: int) -> Runs:
         """Make a candidate ready to be run."""
-        packing = candidate.numerics.weights, candidate.packing
+        numerics = candidate.numerics
+        packing = numerics.weights, candidate.packing
+        kind = numerics.source if numerics.converts_weights else numerics.weights
+        if kind not in self.weights:
+            rng = np.random.default_rng(1)
+            self.weights[kind] = _draw(rng, kind, self.problem.weight_shape)
         trial = Trial(
-            candidate.fields(threads), self.isas[candidate.numerics], self.weight, self.epilogue,
+            candidate.fields(threads), self.isas[numerics], self.weights[kind], self.epilogue,
             self._packed.get(packing),
         )  # fmt: skip
         self._packed[packing] = trial
@@ -81,6 +84,19 @@ class Bench:
         seconds = trial.seconds(self.x, self.y, runs, self.cold)
         self.whole &= trial.whole
         return seconds
+
+
+def _draw(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Draw numbers of a type: integers of all sizes, others around zero."""
+    dtype = DTYPES[kind]
+    if not TYPES[kind].roundoff:
+        largest = np.iinfo(dtype) if kind != "s16" else np.iinfo(np.int8)
+        return rng.integers(largest.min, largest.max, shape, dtype, endpoint=True)
+    drawn = rng.random(shape, np.float64 if kind == "f64" else np.float32)
+    drawn -= 0.5
+    if kind == "bf16":
+        return np.ascontiguousarray((drawn.view(np.uint32) >> 16).astype(dtype))
+    return drawn.astype(dtype)
 
 
 @dataclass(frozen=True)

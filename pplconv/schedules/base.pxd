@@ -8,6 +8,8 @@ from pplconv._kernels cimport (
     PPLCONV_ACTIVATE_PRELU_COLUMN,
     PPLCONV_ACTIVATE_PRELU_ROW,
     PPLCONV_ACCUMULATE,
+    PPLCONV_BIAS_COLUMN,
+    PPLCONV_BIAS_ROW,
     PPLCONV_CLIP,
     PPLCONV_RESIDUAL,
     pplconv_activate_args,
@@ -16,6 +18,7 @@ from pplconv._kernels cimport (
     pplconv_convert_in_args,
     pplconv_convert_out_args,
     pplconv_elementwise_args,
+    pplconv_requantize_args,
     pplconv_stream,
     pplconv_zero_lanes_args,
 )
@@ -29,22 +32,25 @@ cdef struct Memory:
 
 
 cdef struct Sizes:
-    # Bytes of an element of each type of the `Numerics`.
-    int64_t source, operand, weight, sum, destination, bias
+    # Bytes of an element of each type of the `Numerics`; `filter` is of weights before packing.
+    int64_t source, operand, filter, weight, sum, destination, bias
 
 
 cdef struct Shape:
-    # The problem as the loops see it; channels are those of one group. Input, residual and output
-    # are converted where kernels read and write another type.
+    # The problem as the loops see it; channels are those of one group. The input is converted
+    # where kernels read another type; residual and output, where sums are of another type; weights
+    # where they come as the input does. `exact` says that sums are integers, which are scaled on
+    # their way to the output.
     pplconv_geometry geometry
-    bint converts
+    bint converts_in, converts_out, converts_weights, exact
     Sizes size
     int64_t batch, groups, ic, oc, taps
     Memory x, y
     # Kernels that may follow the store, in all loops.
     pplconv_kernel activate, elementwise, zero_lanes
     # They convert source to operand and sum to destination; NULL where nothing is converted.
-    pplconv_kernel convert_in, convert_out
+    # `requantize` is the latter of integers.
+    pplconv_kernel convert_in, convert_out, requantize
 
 
 # Packs piece `index` of `pieces` of the weights. `job` is the struct of the function's loops.
@@ -139,10 +145,12 @@ cdef inline int64_t epilogue_flags(const Shape *s, const Tensors *t, int64_t bia
     # The part of the epilogue that the kernels that finish a sum do. A residual of another type is
     # added where the sum is converted; so is all that follows it.
     cdef int64_t flags = 0
+    if s.exact:
+        return flags
     if t.bias != NULL:
         flags |= bias
     if t.residual != NULL:
-        if s.converts:
+        if s.converts_out:
             return flags
         flags |= PPLCONV_RESIDUAL
     if t.clip != NULL:
@@ -164,6 +172,30 @@ cdef inline void convert_in(const Shape *s, const char *src, int64_t src_rs, cha
     s.convert_in(&w)
 
 
+cdef inline void scale_block(const Shape *s, const Tensors *t, const char *block, int64_t block_rs,
+                             int64_t offset, int64_t rs, int64_t rows, int64_t columns,
+                             int64_t channel, const char *offsets,
+                             bint channels_in_rows) noexcept nogil:
+    # Finish a block of integer sums on their way to `offset` in the output; `offsets` are those of
+    # all output channels.
+    cdef pplconv_requantize_args r
+    r.src = block
+    r.src_rs = block_rs
+    r.dst = t.y + offset
+    r.dst_rs = rs
+    r.rows = rows
+    r.columns = columns
+    r.offset = offsets + channel * s.size.sum
+    r.scale = t.multiplier + channel * s.size.sum
+    r.residual = t.residual + offset
+    r.residual_rs = rs
+    r.parameters = t.quantization
+    r.flags = PPLCONV_BIAS_ROW if channels_in_rows else PPLCONV_BIAS_COLUMN
+    if t.residual != NULL:
+        r.flags |= PPLCONV_RESIDUAL
+    s.requantize(&r)
+
+
 cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block, int64_t block_rs,
                                   int64_t offset, int64_t rs, int64_t rows, int64_t columns,
                                   int64_t channel, bint channels_in_rows) noexcept nogil:
@@ -171,6 +203,10 @@ cdef inline void finish_converted(const Shape *s, const Tensors *t, char *block,
     # rounding on the way to `offset` in the output, where rows are `rs` apart.
     cdef pplconv_convert_in_args w
     cdef pplconv_convert_out_args n
+    if s.exact:
+        scale_block(s, t, block, block_rs, offset, rs, rows, columns, channel, t.bias,
+                    channels_in_rows)
+        return
     n.src = block
     n.src_rs = block_rs
     n.dst = t.y + offset
@@ -215,7 +251,7 @@ cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t row
     a.lanes = s.y.width - used
     for row in range(rows):
         a.dst = y + channel_offset(&s.y, s.size.destination, channels) + row * s.y.row
-        if s.converts:
+        if s.converts_out:
             n.src = n.residual = n.clip = NULL
             n.src_rs = n.residual_rs = n.columns = n.flags = 0
             n.dst = a.dst
@@ -227,6 +263,8 @@ cdef inline void zero_tail(const Shape *s, int64_t channel, char *y, int64_t row
             s.zero_lanes(&a)
 
 
+cdef str mover_of(str type)
+cdef pplconv_kernel find_release(str product, str isa)
 cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1
 cdef int check_offsets(dict offsets, int64_t element) except -1
 

@@ -25,6 +25,18 @@ cdef int check_offsets(dict offsets, int64_t element) except -1:
     return 0
 
 
+cdef str mover_of(str type):
+    """Name of the kernels that only move elements of a type: narrow ones share them by size."""
+    return {"s8": "u8", "bf16": "s16"}.get(type, type)
+
+
+cdef pplconv_kernel find_release(str product, str isa):
+    """The kernel that gives tile registers back, for products that use them; NULL for others."""
+    if not product.endswith("t"):
+        return NULL
+    return find("release_tiles", "u8", isa)
+
+
 cdef int check_tile(const GemmFamily *gemm, int64_t mr, int64_t nr) except -1:
     """Refuse a tile if any of its kernels is missing, even one for a tail."""
     cdef int64_t v, m
@@ -55,8 +67,7 @@ cdef void convert_piece(const void *job, int64_t piece, char *scratch) noexcept 
     cdef const Shape *s = p.shape
     cdef int64_t size = s.ic * s.taps, count = s.groups * s.oc
     cdef int64_t begin = count * piece // p.pieces, end = count * (piece + 1) // p.pieces
-    # The caller's weights are of the type of the input.
-    convert_in(s, p.weights + begin * size * s.size.source, 0,
+    convert_in(s, p.weights + begin * size * s.size.filter, 0,
                p.converted + begin * size * s.size.weight, 0, 1, (end - begin) * size)
 
 
@@ -100,10 +111,10 @@ cdef class Schedule(Work):
     def __cinit__(self, dict fields, str isa):
         cdef Shape *s = &self.shape
         numerics = fields["numerics"]
-        cdef str dtype = numerics.operand
+        cdef str dtype = numerics.accumulator
         check_numbers(fields, self.sizes)
         # Sizes other than those of the kernels would lead outside arrays.
-        if numerics_of(numerics.source, dtype) != numerics:
+        if numerics_of(numerics.source, numerics.product, numerics.destination) != numerics:
             raise ValueError(f"no loops compute with {numerics}")
         memset(s, 0, sizeof(Shape))
         g = &s.geometry
@@ -111,11 +122,15 @@ cdef class Schedule(Work):
          g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = fields["geometry"]
         s.size.source = numerics.source_bytes
         s.size.operand = numerics.operand_bytes
+        s.size.filter = numerics.filter_bytes
         s.size.weight = numerics.weight_bytes
         s.size.sum = numerics.sum_bytes
         s.size.destination = numerics.destination_bytes
         s.size.bias = numerics.bias_bytes
-        s.converts = numerics.converts
+        s.converts_in = numerics.converts_in
+        s.converts_out = numerics.converts_out
+        s.converts_weights = numerics.converts_weights
+        s.exact = numerics.exact
         s.batch = fields["batch"]
         s.groups = fields["groups"]
         s.ic = fields["ic"]
@@ -125,12 +140,18 @@ cdef class Schedule(Work):
         s.y.image, s.y.block, s.y.row, s.y.pixel, s.y.width = fields["y"]
         if s.x.width < 1 or s.y.width < 1:
             raise ValueError("at least one channel is a neighbour of itself")
-        s.activate = find("activate", dtype, isa)
-        s.elementwise = find("elementwise", dtype, isa)
-        s.zero_lanes = find("zero_lanes", dtype, isa)
-        if s.converts:
-            s.convert_in = find("convert_in", dtype, isa)
-            s.convert_out = find("convert_out", dtype, isa)
+        if s.converts_in:
+            s.convert_in = find("convert_in", numerics.in_converter, isa)
+        if s.exact:
+            s.requantize = find("requantize", numerics.destination, isa)
+        else:
+            s.activate = find("activate", dtype, isa)
+            s.elementwise = find("elementwise", dtype, isa)
+            s.zero_lanes = find("zero_lanes", dtype, isa)
+            if s.converts_out:
+                s.convert_out = find("convert_out", numerics.out_converter, isa)
+                if not s.converts_in:  # for residuals
+                    s.convert_in = find("convert_in", numerics.out_converter, isa)
         self.tasks = fields["tasks"]
         self.threads = fields["threads"]
         self.thread_scratch = fields["scratch_bytes"]
@@ -147,7 +168,7 @@ cdef class Schedule(Work):
         """Pack contiguous weights; they are first converted to the type that kernels read."""
         cdef Buffer converted
         cdef Shape *s = &self.shape
-        if not s.converts:
+        if not s.converts_weights:
             return self.pack_part(weights, packed, team, 0, 1)
         converted = borrow(s.groups * s.oc * s.ic * s.taps * s.size.weight)
         with nogil:
@@ -158,7 +179,7 @@ cdef class Schedule(Work):
     cdef int pack_part(self, const char *weights, char *packed, int team, int part,
                        int parts) except -1:
         """Pack some of the output channels of weights that need no conversion."""
-        if self.shape.converts or not 0 <= part < parts:
+        if self.shape.converts_weights or not 0 <= part < parts:
             raise ValueError("weights are packed in parts if they are of the kernels' type")
         with nogil:
             self.pack_pieces(weights, NULL, packed, team, part, parts)

@@ -230,7 +230,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     p.channel = rest % j.channel_segments * j.plan.channel_segment
     p.channel_end = least(p.channel + j.plan.channel_segment, j.channels)
     p.image = rest // j.channel_segments
-    if j.shape.converts:
+    if j.shape.converts_in:
         run_converted(j, t, &p, scratch)
     elif j.shape.y.width == 1:
         run_planes(j, t, &p)
@@ -309,7 +309,7 @@ cdef class DepthwiseSchedule(Schedule):
                           * ceil_div(j.shape.geometry.oh, f.row_segment)):
             raise ValueError("the tasks are not those of the segments")
         self.check_weights(f.width * j.shape.taps * j.shape.size.weight)
-        if j.shape.converts:
+        if j.shape.converts_in:
             self.check_converted()
         return 0
 

@@ -24,27 +24,35 @@ from pplconv._kernels cimport (
     pplconv_gemm_args,
     pplconv_kernel,
     pplconv_pack_weights_args,
+    pplconv_release_tiles_args,
     pplconv_segment,
-    pplconv_store_transposed_args,
 )
 from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
-    complete,
     follows,
     ceil_div,
     channel_offset,
     check_offsets,
     check_tile,
     epilogue_flags,
-    finish_converted,
+    find_release,
     least,
     most,
+    mover_of,
     zero_tail,
 )
 from pplconv.schedules.direct_checks cimport check_plan
-from pplconv.schedules.direct_job cimport DirectFields, DirectJob, DirectOffsets, Part, Range
+from pplconv.schedules.direct_finish cimport convert_tile, finish, store_run
+from pplconv.schedules.direct_job cimport (
+    DirectFields,
+    DirectJob,
+    DirectOffsets,
+    Part,
+    Range,
+    Rectangle,
+)
 from pplconv.schedules.direct_slab cimport make_slab
 from pplconv.schedules.panels cimport (
     Share,
@@ -55,12 +63,6 @@ from pplconv.schedules.panels cimport (
     panels_of,
     share_of,
 )
-
-
-cdef struct Rectangle:
-    # Outputs that see the same taps.
-    int64_t row, row_end, column, column_end
-    int64_t k, segments
 
 
 cdef struct Place:
@@ -96,7 +98,7 @@ cdef void list_segments(const DirectJob *j, const Range *rows, const Range *colu
     cdef int64_t weights = bytes_of(&j.panels, j.plan.channels)
     # Taps of one row of the kernel that touch in memory are one segment.
     step = columns.high - columns.low if j.plan.taps_touch else 1
-    r.k = step * j.plan.channels
+    r.k = step * depth(j.plan.channels, j.plan.kr)
     r.segments = 0
     if step == 0:
         r.k = 0
@@ -141,7 +143,8 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     g.k = r.k
     g.segments = part.scratch
     g.segment_count = r.segments
-    g.a_ks = e
+    g.a_ks = e * f.kr
+    g.tiles = part.tiles
     g.b_ks = j.panels.down
     g.b_ahead, g.b_ahead_ks = f.b_ahead, g.b_ks
     g.a_rs = (j.shape.geometry.stride_h * j.x.row if down
@@ -159,7 +162,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
         g.residual_rs = g.c_rs
         g.residual_vs = g.c_vs
         g.flags = flags
-        if j.shape.converts:
+        if j.shape.converts_out:
             g.c_rs = f.nr * j.shape.size.sum
             g.c_vs = j.lanes * j.shape.size.sum
     if across == f.nr:
@@ -189,14 +192,14 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                 if f.slab:
                     # A run of pixels is stored transposed when it is whole.
                     g.c = part.scratch + j.at.run_offset + at * g.c_rs
-                elif j.shape.converts:
+                elif j.shape.converts_out:
                     g.c = part.scratch + j.at.run_offset
                 else:
                     g.c = t.y + offset + place.offset
                     g.residual = t.residual + offset + place.offset
                 kernel(&g)
-                if j.shape.converts and not f.slab:
-                    convert_tile(j, t, &g, m, channel + panel * across, offset + place.offset)
+                if j.shape.converts_out and not f.slab:
+                    convert_tile(j, t, r, &g, m, channel + panel * across, offset + place.offset)
                 elif follows(t) and not f.slab:
                     finish(j, t, &g, m, channel + panel * across)
                 g.b = <const char *> g.b + j.panels.panel_bytes
@@ -206,64 +209,11 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
             store_run(j, t, part, r, line, oc_begin, oc_end, flags)
 
 
-cdef void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g, int64_t rows,
-                 int64_t channel) noexcept nogil:
-    """Activate a tile that was just stored, vector by vector where blocks lie apart."""
-    cdef int64_t v, step = g.n if g.c_vs == j.lanes * j.shape.size.destination else j.lanes
-    for v in range(ceil_div(g.n, step)):
-        complete(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
-                 channel + v * step, False)
-
-
-cdef void convert_tile(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g,
-                       int64_t rows, int64_t channel, int64_t offset) noexcept nogil:
-    """Finish a tile in the scratch on its way to the output, where blocks may lie apart."""
-    cdef int64_t v = 0, at = 0, step = g.n
-    if g.residual_vs != j.lanes * j.shape.size.destination:
-        step = j.lanes
-    while at < g.n:
-        finish_converted(&j.shape, t, <char *> g.c + at * j.shape.size.sum, g.c_rs,
-                         offset + v * g.residual_vs, g.residual_rs, rows, least(step, g.n - at),
-                         channel + at, False)
-        at += step
-        v += 1
-
-
 cdef inline const char *pixel_at(const DirectJob *j, const Part *part, int64_t row,
                                  int64_t column) noexcept nogil:
     """Where tap (0, 0) of an output pixel lies, or would lie."""
     return (part.x + (row * j.shape.geometry.stride_h - j.shape.geometry.pad_top) * j.x.row
             + (column * j.shape.geometry.stride_w - j.shape.geometry.pad_left) * j.x.pixel)
-
-
-cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, const Rectangle *r,
-                    int64_t line, int64_t oc_begin, int64_t oc_end,
-                    int64_t flags) noexcept nogil:
-    """Store a run of finished pixels into channel planes, with the epilogue."""
-    cdef pplconv_store_transposed_args s
-    cdef int64_t channel = part.group * j.shape.oc + oc_begin
-    cdef int64_t offset = (part.image * j.shape.y.image + (r.row + line) * j.shape.y.row
-                           + r.column * j.shape.y.pixel + channel * j.shape.y.block)
-    s.src = part.scratch + j.at.run_offset
-    s.src_rs = j.plan.nr * j.shape.size.sum
-    s.dst = t.y + offset
-    s.dst_rs = j.shape.y.block
-    s.rows = r.column_end - r.column
-    s.columns = oc_end - oc_begin
-    s.bias = t.bias + channel * j.shape.size.bias
-    s.residual = t.residual + offset
-    s.residual_rs = s.dst_rs
-    s.clip = t.clip
-    s.flags = flags
-    if j.shape.converts:
-        s.dst = part.scratch + j.at.stage_offset
-        s.dst_rs = j.plan.run_pixels * j.shape.size.sum
-    j.store_transposed(&s)
-    if j.shape.converts:
-        finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
-                         s.rows, channel, True)
-    elif follows(t):
-        complete(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
 
 
 cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part, int64_t oc_begin,
@@ -280,14 +230,20 @@ cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part,
             r.column = j.columns[k].begin
             r.column_end = j.columns[k].end
             list_segments(j, &j.rows[i], &j.columns[k], &r, part.scratch)
+            r.offsets = t.bias
+            if t.offsets != NULL:
+                r.offsets = t.offsets + ((i * j.column_count + k) * j.shape.groups * j.shape.oc
+                                         * j.shape.size.sum)
             run_tiles(j, t, part, &r, oc_begin, oc_end)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     cdef const DirectJob *j = <const DirectJob *> job
     cdef Part part
-    cdef int64_t panel, oc, rest = task
+    cdef pplconv_release_tiles_args released
+    cdef int64_t panel, oc, tiles = 0, rest = task
     part.scratch = scratch
+    part.tiles = &tiles
     part.oc = rest % j.oc_segments * j.plan.oc_segment
     rest = rest // j.oc_segments
     part.row = rest % j.row_segments * j.plan.row_segment
@@ -296,7 +252,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     part.image = rest // j.shape.groups
     part.oc_end = least(part.oc + j.plan.oc_segment, j.shape.oc)
     part.row_end = least(part.row + j.plan.row_segment, j.shape.geometry.oh)
-    if j.plan.slab or j.shape.converts:
+    if j.plan.gathered:
         part.x = make_slab(j, t, &part)
     else:
         part.x = (t.x + part.image * j.shape.x.image
@@ -307,6 +263,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
             run_rectangles(j, t, &part, oc, least(oc + j.panels.width, part.oc_end))
     else:
         run_rectangles(j, t, &part, part.oc, part.oc_end)
+    if j.release != NULL:
+        released.tiles = &tiles
+        j.release(&released)
     if not j.plan.slab:
         zero_tail(&j.shape, part.group * j.shape.oc + part.oc_end,
                   t.y + part.image * j.shape.y.image + part.row * j.shape.y.row,
@@ -344,23 +303,29 @@ cdef class DirectSchedule(Schedule):
     sizes = Schedule.sizes.union(no_offsets)
 
     def __cinit__(self, dict fields, str isa):
-        cdef str dtype = fields["numerics"].operand
+        numerics = fields["numerics"]
+        cdef str dtype = mover_of(numerics.operand)
         cdef DirectJob *j = &self.own
         cdef Range *ranges
         cdef int64_t i
         memset(j, 0, sizeof(DirectJob))
         j.shape = self.shape
-        find_gemm_family(dtype, isa, fields["numerics"].kr, &j.gemm)
+        find_gemm_family(numerics.product, isa, numerics.kr, &j.gemm)
         j.pack_channels = find("pack_channels", dtype, isa)
-        j.pack_weights = find("pack_weights", dtype, isa)
-        j.store_transposed = find("store_transposed", dtype, isa)
+        if numerics.narrow:
+            j.pad_channels = find("pad_channels", dtype, isa)
+        j.pack_weights = find("pack_weights", mover_of(numerics.weights), isa)
+        # Integer sums are moved like floats, whose epilogue they do not take.
+        j.store_transposed = find(
+            "store_transposed", "f32" if numerics.exact else numerics.accumulator, isa)
+        j.release = find_release(numerics.product, isa)
         j.lanes = j.gemm.lanes
         # Each member by its name, from the numbers that `check_numbers` has seen.
         j.plan = fields
         j.at = fields
         check_offsets(j.at, j.shape.size.operand)
         j.x = self.shape.x
-        if j.plan.slab or j.shape.converts:
+        if j.plan.gathered:
             j.x.pixel = j.plan.slab_pixel
             j.x.row = j.plan.slab_row
             if not j.plan.slab:

@@ -50,9 +50,9 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
     for i in range(j.column_count):
         longest = most(longest, j.columns[i].end - j.columns[i].begin)
     rows = least((f.row_segment - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
-    if (f.slab or j.shape.converts) and (
+    if f.gathered and (
             f.slab_rows < rows or j.x.row < g.iw * j.x.pixel
-            or j.x.pixel < (j.shape.ic if j.shape.x.block == 0 or f.slab
+            or j.x.pixel < (depth(j.shape.ic, f.kr) if j.shape.x.block == 0 or f.slab
                             else j.shape.x.width) * e):
         raise ValueError("the slab is smaller than what goes into it")
     if f.slab and (j.shape.x.width != 1 or j.shape.y.width != 1):
@@ -61,6 +61,10 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
         raise ValueError("offsets are whole elements")
     if not f.slab and j.shape.y.width == 1 and least(f.panel_width, j.shape.oc) > 1:
         raise ValueError("channels that lie apart need a slab")
+    if f.gathered != (f.slab or j.shape.converts_in or f.channels % f.kr != 0):
+        raise ValueError("gathered says otherwise than types and groups of channels")
+    if f.kr > 1 and (j.shape.x.block or j.shape.y.block) and not f.slab:
+        raise ValueError("kernels that take several k together take no blocks of channels")
     if f.channels != (j.shape.ic if f.slab else least(j.x.width, j.shape.ic)):
         raise ValueError("blocks of channels are those of the array")
     if depth(f.channels, f.kr) != f.channels and j.channel_blocks > 1:
@@ -79,7 +83,7 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
                             < at.run_offset + f.run_pixels * f.nr * j.shape.size.sum))
             or schedule.thread_scratch < at.slab_offset):
         raise ValueError("the scratch is too small")
-    if schedule.tasks and j.shape.converts:
+    if schedule.tasks and (j.shape.converts_in or j.shape.converts_out or f.gathered):
         check_converted(schedule, j)
     if schedule.tasks != (j.shape.batch * j.shape.groups * ceil_div(g.oh, f.row_segment)
                           * ceil_div(j.shape.oc, f.oc_segment)):
@@ -93,12 +97,18 @@ cdef inline int check_converted(Schedule schedule, const DirectJob *j) except -1
     cdef const DirectFields *f = &j.plan
     cdef int64_t e = j.shape.size.operand, sum = j.shape.size.sum, stage = 0
     cdef int64_t run = f.mr * f.nr * sum
+    cdef int64_t slab = j.channel_blocks * f.slab_rows * j.x.row if f.gathered else 0
     if f.slab:
-        if f.stage_channels < 1:
-            raise ValueError("planes are converted at least one at a time")
         run = f.run_pixels * f.nr * sum
-        stage = most(f.stage_channels * j.shape.geometry.iw * e, f.nr * f.run_pixels * sum)
-    if (j.at.run_offset < j.at.slab_offset + j.channel_blocks * f.slab_rows * j.x.row
+        if j.shape.converts_in:
+            if f.stage_channels < 1:
+                raise ValueError("planes are converted at least one at a time")
+            stage = f.stage_channels * j.shape.geometry.iw * e
+        if j.shape.converts_out:
+            stage = most(stage, f.nr * f.run_pixels * sum)
+    elif not j.shape.converts_out:
+        run = 0
+    if (j.at.run_offset < j.at.slab_offset + slab
             or j.at.stage_offset < j.at.run_offset + run
             or schedule.thread_scratch < j.at.stage_offset + stage):
         raise ValueError("the scratch is too small for what is converted")

@@ -9,8 +9,10 @@ from pplconv.schedules.panels cimport Panels
 
 cdef struct DirectFields:
     # The candidate's decisions: members have the names of its `own_fields`, from which Cython fills
-    # them by name. `slab` says that channels lie apart, so that pixels pass through a slab.
-    bint slab, taps_touch, pixels_inner
+    # them by name. `slab` says that channels lie apart, so that pixels pass through a slab, and
+    # outputs are stored transposed. `gathered` says that pixels pass through a slab at all: because
+    # of that, to be converted, or for whole groups of channels.
+    bint slab, gathered, taps_touch, pixels_inner
     # Input channels that are neighbours, in one segment of the sum.
     int64_t channels
     # The tile, and the output channels of a panel of weights: fewer than `nr` if a block has fewer.
@@ -53,7 +55,9 @@ cdef struct DirectJob:
     # Panels in a block of output channels, and bytes from its end to the next; 0 if unblocked.
     int64_t block_panels, block_step
     GemmFamily gemm
-    pplconv_kernel pack_channels, pack_weights, store_transposed
+    pplconv_kernel pack_channels, pad_channels, pack_weights, store_transposed
+    # Gives tile registers back; NULL where kernels use none.
+    pplconv_kernel release
 
 
 cdef struct Part:
@@ -61,3 +65,13 @@ cdef struct Part:
     int64_t image, group, row, row_end, oc, oc_end
     const char *x
     char *scratch
+    # What the kernels of this thread keep of their tile registers.
+    int64_t *tiles
+
+
+cdef struct Rectangle:
+    # Outputs that see the same taps.
+    int64_t row, row_end, column, column_end
+    int64_t k, segments
+    # What is added to integer sums, from the first output channel of all on.
+    const char *offsets

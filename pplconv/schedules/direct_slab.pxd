@@ -2,10 +2,12 @@
 """The slab of direct convolution's loops: rows of the input with neighbouring channels."""
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 
-from pplconv._kernels cimport pplconv_pack_channels_args
+from pplconv._kernels cimport pplconv_pack_channels_args, pplconv_pad_channels_args
 from pplconv.schedules.base cimport Tensors, channel_offset, convert_in, least, most
 from pplconv.schedules.direct_job cimport DirectJob, Part
+from pplconv.schedules.panels cimport depth
 
 
 cdef inline void convert_planes(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
@@ -35,11 +37,14 @@ cdef inline void convert_rows(const DirectJob *j, const Tensors *t, const Part *
                               int64_t rows, char *slab) noexcept nogil:
     # The same where channels are neighbours in the image already, all of them or in blocks.
     cdef int64_t _block, row, columns = j.x.pixel // j.shape.size.operand
+    if j.shape.x.block == 0:  # without what whole groups of channels need besides
+        columns = j.shape.ic
     cdef const char *x = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
                           + channel_offset(&j.shape.x, j.shape.size.source,
                                            part.group * j.shape.ic))
     for _block in range(j.channel_blocks):
-        if j.shape.x.pixel == columns * j.shape.size.source:
+        if (j.shape.x.pixel == columns * j.shape.size.source
+                and j.x.pixel == columns * j.shape.size.operand):
             convert_in(&j.shape, x, j.shape.x.row, slab, j.x.row, rows,
                        columns * j.shape.geometry.iw)
         else:
@@ -48,6 +53,18 @@ cdef inline void convert_rows(const DirectJob *j, const Tensors *t, const Part *
                            j.x.pixel, j.shape.geometry.iw, columns)
         x += j.shape.x.block
         slab += j.x.block
+
+
+cdef inline void pad_rows(const DirectJob *j, const Tensors *t, const Part *part, int64_t top,
+                          const pplconv_pack_channels_args *c) noexcept nogil:
+    # Lay rows whose channels are neighbours into the slab, in whole groups of channels.
+    cdef pplconv_pad_channels_args p
+    p.src = (t.x + part.image * j.shape.x.image + top * j.shape.x.row
+             + part.group * j.shape.ic * j.shape.size.source)
+    p.src_rs, p.src_ps = j.shape.x.row, j.shape.x.pixel
+    p.dst, p.dst_rs, p.dst_ps = c.dst, c.dst_rs, c.dst_ps
+    p.rows, p.columns, p.channels, p.fill = c.rows, c.columns, c.channels, c.fill
+    j.pad_channels(&p)
 
 
 cdef inline const char *make_slab(const DirectJob *j, const Tensors *t,
@@ -71,10 +88,17 @@ cdef inline const char *make_slab(const DirectJob *j, const Tensors *t,
         c.rows = bottom - top
         c.columns = j.shape.geometry.iw
         c.channels = j.shape.ic
-        c.fill = j.shape.ic
-        if not j.shape.converts:
-            j.pack_channels(&c)
-        elif j.plan.slab:
+        c.fill = depth(j.shape.ic, j.plan.kr)
+        if not j.shape.converts_in:
+            if j.plan.slab:
+                j.pack_channels(&c)
+            else:
+                pad_rows(j, t, part, top, &c)
+            return <const char *> c.dst - top * j.x.row
+        if c.fill != j.shape.ic:
+            # What groups of channels lack is zero.
+            memset(c.dst, 0, c.rows * j.x.row)
+        if j.plan.slab:
             convert_planes(j, t, part, top, &c)
         else:
             convert_rows(j, t, part, top, bottom - top, <char *> c.dst)

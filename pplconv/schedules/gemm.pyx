@@ -28,8 +28,8 @@ from pplconv._kernels cimport (
     make_pixel_runs,
     pplconv_gemm_args,
     pplconv_pack_weights_args,
+    pplconv_release_tiles_args,
     pplconv_run,
-    pplconv_store_transposed_args,
 )
 from pplconv.schedules.base cimport (
     Memory,
@@ -40,8 +40,10 @@ from pplconv.schedules.base cimport (
     follows,
     ceil_div,
     epilogue_flags,
+    find_release,
     finish_converted,
     least,
+    mover_of,
     zero_tail,
 )
 from pplconv.schedules.gemm_checks cimport check_plan
@@ -54,7 +56,8 @@ from pplconv.schedules.gemm_job cimport (
     weights_at,
     y_offset,
 )
-from pplconv.schedules.gemm_pixels cimport convert_block, gather_block, pack_block
+from pplconv.schedules.gemm_panel cimport store_panel
+from pplconv.schedules.gemm_pixels cimport copy_block, gather_block, pack_block
 from pplconv.schedules.panels cimport Share, fetch_panel, panels_of, share_of
 
 
@@ -98,7 +101,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                                 g.c_rs, scratch)
                 continue
             channel = tile.channel + (k * nr if j.plan.channels_in_vectors else i * mr)
-            if j.shape.converts:
+            if j.shape.converts_out:
                 finish_converted(&j.shape, t, <char *> g.c, g.c_rs,
                                  p.y + i * p.y_down + k * p.y_across, p.y_rs, m, g.n,
                                  tile.group * j.bias_group + channel,
@@ -118,6 +121,7 @@ cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *t
     g.k = tile.k_end - tile.k_begin
     g.c_vs = g.residual_vs = j.lanes * j.shape.size.sum
     g.clip = t.clip
+    g.tiles = tile.tiles
     if not tile.first:
         g.flags |= PPLCONV_ACCUMULATE
     p.c = t.y + offset
@@ -164,7 +168,7 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
         p.b = scratch
         p.b_across = j.pixels.panel_bytes
         g.b_ks = j.pixels.down
-    elif j.shape.converts:
+    elif j.plan.copied:
         p.b = scratch
         g.b_ks = j.plan.packed_row
     else:
@@ -175,7 +179,7 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
     g.c_rs = g.residual_rs = plane
     if tile.last:
         g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
-    if j.shape.converts:
+    if j.shape.converts_out:
         place_in_scratch(j, tile, &p, &g, scratch)
     multiply(j, t, tile, &p, &g, scratch)
 
@@ -200,14 +204,14 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     g.b_ks = j.panels.down
     p.a = input_at(j, t, tile) + tile.pixel * j.shape.x.pixel
     if j.plan.x_in_rows:
-        g.a_rs = j.plan.packed_row if j.plan.packed or j.shape.converts else j.shape.x.pixel
-        g.a_ks = e
+        g.a_rs = j.plan.packed_row if j.plan.packed or j.plan.copied else j.shape.x.pixel
+        g.a_ks = e * j.plan.kr
     else:
         g.a_rs = e
         g.a_ks = j.pixels.down if j.plan.packed else j.shape.x.block
-        if j.shape.converts and not j.plan.packed:
+        if j.plan.copied:
             g.a_ks = j.plan.packed_row
-    p.a += tile.k_begin * g.a_ks
+    p.a += tile.k_begin // j.plan.kr * g.a_ks
     if j.plan.y_in_rows:
         if tile.last:
             g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
@@ -220,12 +224,12 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
             # A panel whose sum is whole is stored at once, and the next panel takes its place.
             p.c_across = 0
         g.c_rs = j.plan.tile_row
-    if j.plan.packed or j.shape.converts:
+    if j.plan.packed or j.plan.copied:
         p.a = scratch
     g.residual_rs = g.c_rs
     p.a_down = j.plan.mr * g.a_rs
     p.c_down = j.plan.mr * g.c_rs
-    if j.shape.converts and j.plan.y_in_rows:
+    if j.shape.converts_out and j.plan.y_in_rows:
         place_in_scratch(j, tile, &p, &g, scratch)
     multiply(j, t, tile, &p, &g, scratch)
 
@@ -247,40 +251,13 @@ cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
                   1, tile.pixels)
 
 
-cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int64_t channel,
-                      int64_t channels, const char *c_tile, int64_t c_rs,
-                      char *scratch) noexcept nogil:
-    """Store a finished panel of (pixels, channels) into NCHW, with the epilogue."""
-    cdef pplconv_store_transposed_args s
-    cdef int64_t offset = y_offset(j, tile, channel, tile.pixel)
-    s.src = c_tile
-    s.src_rs = c_rs
-    s.dst = t.y + offset
-    s.dst_rs = j.shape.y.block
-    s.rows = tile.pixels
-    s.columns = channels
-    s.bias = t.bias + (tile.group * j.bias_group + channel) * j.shape.size.bias
-    s.residual = t.residual + offset
-    s.residual_rs = s.dst_rs
-    s.clip = t.clip
-    s.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
-    if j.shape.converts:
-        s.dst = scratch + j.at.plane_offset
-        s.dst_rs = j.plan.plane_row
-    j.store_transposed(&s)
-    if j.shape.converts:
-        finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, channels,
-                         tile.pixels, tile.group * j.bias_group + channel, True)
-    elif follows(t):
-        complete(&j.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
-                 tile.group * j.bias_group + channel, True)
-
-
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """Compute one segment of outputs from start to finish."""
     cdef const GemmJob *j = <const GemmJob *> job
     cdef Tile tile
-    cdef int64_t oc_index, hw_index, group_begin, group, rest = task
+    cdef pplconv_release_tiles_args released
+    cdef int64_t oc_index, hw_index, group_begin, group, tiles = 0, rest = task
+    tile.tiles = &tiles
     oc_index = rest % j.oc_segments
     rest = rest // j.oc_segments
     hw_index = rest % j.hw_segments
@@ -309,8 +286,8 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
                 gather_block(j, t, &tile, scratch)
             elif j.plan.packed:
                 pack_block(j, t, &tile, scratch)
-            elif j.shape.converts:
-                convert_block(j, t, &tile, scratch)
+            elif j.plan.copied:
+                copy_block(j, t, &tile, scratch)
             if j.plan.in_blocks:
                 gemm_blocks(j, t, &tile, scratch)
             elif j.plan.channels_in_vectors:
@@ -321,6 +298,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
                 break
             tile.k_begin = tile.k_end
             tile.first = False
+    if j.release != NULL:
+        released.tiles = &tiles
+        j.release(&released)
 
 
 cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
@@ -336,10 +316,10 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.panel_width, p.kr = j.panels.width, j.panels.kr
     p.channel_block = j.shape.ic if j.plan.x_in_rows else 1
     p.src_os, p.src_ks = j.weights_column, j.weights_row
-    if j.shape.converts:  # what was converted is dense
+    if j.shape.converts_weights:  # what was converted is dense
         p.src_os, p.src_ks = j.k * j.shape.size.weight, j.shape.size.weight
     for group in range(j.shape.groups):
-        p.src = weights + group * (j.shape.oc * p.src_os if j.shape.converts
+        p.src = weights + group * (j.shape.oc * p.src_os if j.shape.converts_weights
                                    else j.weights_group)
         p.dst = packed + group * j.panels.bytes
         j.pack_weights(&p)
@@ -356,17 +336,22 @@ cdef class GemmSchedule(Schedule):
     sizes = Schedule.sizes.union(no_offsets, ("b_ahead", "pixels"))
 
     def __cinit__(self, dict fields, str isa):
-        cdef str dtype = fields["numerics"].operand
+        numerics = fields["numerics"]
+        cdef str dtype = mover_of(numerics.operand)
         cdef GemmJob *j = &self.own
         memset(j, 0, sizeof(GemmJob))
         j.shape = self.shape
-        find_gemm_family(dtype, isa, fields["numerics"].kr, &j.gemm)
-        j.pack_pixels = find("pack_pixels", dtype, isa)
-        j.pack_rows = find("pack_rows", dtype, isa)
-        j.pack_weights = find("pack_weights", dtype, isa)
-        j.store_transposed = find("store_transposed", dtype, isa)
+        find_gemm_family(numerics.product, isa, numerics.kr, &j.gemm)
         j.k = j.shape.ic * j.shape.taps
         j.plan = fields
+        if numerics.narrow:
+            j.pad_channels = find("pad_channels", dtype, isa)
+        else:
+            j.pack_pixels = find("pack_pixels", dtype, isa)
+            j.pack_rows = find("pack_rows", dtype, isa)
+            j.store_transposed = find("store_transposed", dtype, isa)
+        j.pack_weights = find("pack_weights", mover_of(numerics.weights), isa)
+        j.release = find_release(numerics.product, isa)
         j.at = fields
         (j.x_group, j.y_group, j.weights_group, j.weights_column, j.weights_row,
          j.bias_group) = fields["matrices"]
@@ -400,7 +385,7 @@ cdef class GemmSchedule(Schedule):
         if min(j.shape.groups, j.shape.oc, j.k) < 1:
             return 0
         return ((j.shape.groups - 1) * j.weights_group + (j.shape.oc - 1) * j.weights_column
-                + (j.k - 1) * j.weights_row + j.shape.size.source)
+                + (j.k - 1) * j.weights_row + j.shape.size.filter)
 
     cdef int64_t matrix_bytes(self, const Memory *m, int64_t element, int64_t channels,
                               int64_t height, int64_t width, int64_t group) noexcept nogil:

@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t
 from pplconv._kernels cimport pplconv_run
 from pplconv.schedules.base cimport ceil_div, check_offsets, check_tile, least, most
 from pplconv.schedules.gemm_job cimport GemmFields, GemmJob
-from pplconv.schedules.panels cimport check_panels, panels_of
+from pplconv.schedules.panels cimport check_panels, depth, panels_of
 
 
 cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1:
@@ -43,7 +43,7 @@ cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) 
     if (j.at.runs_offset < packed or j.at.tile_offset < j.at.runs_offset + runs
             or (tasks and thread_scratch < j.at.tile_offset + tile)):
         raise ValueError("the scratch is too small")
-    if j.shape.converts:
+    if f.copied or j.shape.converts_in or j.shape.converts_out:
         check_converted(j, tasks, thread_scratch, tile)
     return 0
 
@@ -60,14 +60,14 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
     g = &j.shape.geometry
     if f.plane_row % e:
         raise ValueError("offsets are whole elements")
-    if not f.packed:
-        rows, columns = f.hw_segment, least(f.k_block, j.k)
+    if f.copied:
+        rows, columns = f.hw_segment, depth(least(f.k_block, j.k), f.kr)
         if not f.x_in_rows:
             rows, columns = columns, rows
         if f.packed_row < columns * e:
             raise ValueError("rows of the scratch are shorter than what goes into them")
         block = rows * f.packed_row
-    else:
+    elif j.shape.converts_in:
         spanned = least(ceil_div(f.hw_segment - 1, most(g.ow, 1)) + 1, g.oh)
         spanned = (spanned - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
         if f.slab_rows < least(spanned, g.ih):
@@ -76,7 +76,9 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
                 j.shape.ic, j.shape.x.width)):
             raise ValueError("the slab has fewer channels than what goes into it")
         slab = f.slab_channels * f.slab_rows * g.iw * e
-    if f.channels_in_vectors and not f.y_in_rows:
+    if not j.shape.converts_out:
+        pass
+    elif f.channels_in_vectors and not f.y_in_rows:
         if f.plane_row < f.hw_segment * j.shape.size.sum:
             raise ValueError("planes are smaller than what goes into them")
         planes = f.nr * f.plane_row
@@ -135,6 +137,11 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) exc
         raise ValueError("k_block must be whole channels")
     if f.in_blocks and f.k_block < j.k and f.k_block % j.shape.ic:
         raise ValueError("k_block must be whole taps")
+    if f.copied != (not f.packed and (j.shape.converts_in or j.k % f.kr != 0)):
+        raise ValueError("copied says otherwise than types and groups of k")
+    if f.kr > 1 and not (f.x_in_rows and f.y_in_rows and f.channels_in_vectors and not f.packed
+                         and not f.in_blocks):
+        raise ValueError("kernels that take several k together want pixels in rows, as they lie")
     if f.k_block < j.k and f.k_block % f.kr:
         raise ValueError("k_block must be whole groups of kr")
     check_scratch(j, tasks, thread_scratch)

@@ -18,13 +18,16 @@ cdef struct GemmFields:
     bint x_in_rows, y_in_rows, in_blocks
     # Which operand runs in vectors, whether pixels are packed, and which loop is the inner one.
     bint channels_in_vectors, packed, pixels_inner
+    # Whether pixels that are not packed are copied into scratch, a block of K at a time, to be
+    # converted, or for whole groups of K.
+    bint copied
     int64_t mr, nr, panel_width, kr
     int64_t k_block, oc_segment, hw_segment, group_segment
     int64_t b_ahead
     # Layout of the scratch: pixels in a panel, bytes of a packed row and of a tile's row.
     int64_t pixel_panel, packed_row, tile_row
     # For arrays that are converted. Pixels that are not packed are converted into the place of
-    # packed ones, a block of K at a time (rows of `packed_row` bytes). Pixels to be packed are
+    # packed ones, in rows of `packed_row` bytes. Pixels to be packed are
     # first converted into a slab: the rows of the image that the segment sees, some channels at a
     # time. Panels that are stored transposed pass through planes.
     int64_t slab_rows, slab_channels, plane_row
@@ -51,7 +54,9 @@ cdef struct GemmJob:
     # How the work is divided: task = (group segment, image, hw segment, oc segment).
     int64_t oc_segments, hw_segments
     GemmFamily gemm
-    pplconv_kernel pack_pixels, pack_rows, store_transposed, pack_weights
+    pplconv_kernel pack_pixels, pack_rows, pad_channels, store_transposed, pack_weights
+    # Gives tile registers back; NULL where kernels use none.
+    pplconv_kernel release
 
 
 cdef struct Tile:
@@ -59,6 +64,8 @@ cdef struct Tile:
     int64_t image, group, pixel, pixels, channel, channels
     int64_t k_begin, k_end, run_count
     bint first, last
+    # What the kernels of this thread keep of their tile registers.
+    int64_t *tiles
 
 
 cdef struct Product:

@@ -2,8 +2,13 @@
 """The pixels of a task: packed, gathered from blocks or converted into scratch, by block of K."""
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 
-from pplconv._kernels cimport pplconv_pack_pixels_args, pplconv_pack_rows_args
+from pplconv._kernels cimport (
+    pplconv_pack_pixels_args,
+    pplconv_pack_rows_args,
+    pplconv_pad_channels_args,
+)
 from pplconv.schedules.base cimport (
     Tensors,
     channel_offset,
@@ -12,6 +17,7 @@ from pplconv.schedules.base cimport (
     most,
 )
 from pplconv.schedules.gemm_job cimport GemmJob, Tile, input_at
+from pplconv.schedules.panels cimport depth
 
 
 cdef struct Rows:
@@ -46,7 +52,7 @@ cdef inline void pack_block(const GemmJob *j, const Tensors *t, const Tile *tile
     p.runs = scratch + j.at.runs_offset
     p.run_count = tile.run_count
     p.stride = j.shape.geometry.stride_w
-    if not j.shape.converts:
+    if not j.shape.converts_in:
         j.pack_pixels(&p)
         return
     r = rows_seen(j, tile.pixel, tile.pixels)
@@ -113,17 +119,30 @@ cdef inline void gather_block(const GemmJob *j, const Tensors *t, const Tile *ti
             r.k_end = r.k_end // j.shape.ic * r.channels
         packed += r.channels
         channel += r.channels
-        if j.shape.converts:
+        if j.shape.converts_in:
             gather_converted(j, <const char *> r.src, &r, scratch + j.at.slab_offset)
         else:
             j.pack_rows(&r)
 
 
-cdef inline void convert_block(const GemmJob *j, const Tensors *t, const Tile *tile,
-                               char *scratch) noexcept nogil:
-    """Convert the tile's pixels for its block of K, which are multiplied as they lie."""
-    cdef int64_t e = j.shape.size.source, k = tile.k_end - tile.k_begin
+cdef inline void copy_block(const GemmJob *j, const Tensors *t, const Tile *tile,
+                            char *scratch) noexcept nogil:
+    """Copy the tile's pixels for its block of K, converted and with K in whole groups."""
+    cdef int64_t e = j.shape.size.source, k = tile.k_end - tile.k_begin, row
     cdef const char *src = input_at(j, t, tile) + tile.pixel * j.shape.x.pixel
+    cdef pplconv_pad_channels_args a
+    if not j.shape.converts_in:
+        a.src, a.src_rs, a.src_ps = src + tile.k_begin * e, 0, j.shape.x.pixel
+        a.dst, a.dst_rs, a.dst_ps = scratch, 0, j.plan.packed_row
+        a.rows, a.columns, a.channels = 1, tile.pixels, k
+        a.fill = depth(k, j.plan.kr)
+        j.pad_channels(&a)
+        return
+    if depth(k, j.plan.kr) > k:
+        e = j.shape.size.operand
+        for row in range(tile.pixels):
+            memset(scratch + row * j.plan.packed_row + k * e, 0, (depth(k, j.plan.kr) - k) * e)
+        e = j.shape.size.source
     if j.plan.x_in_rows:
         convert_in(&j.shape, src + tile.k_begin * e, j.shape.x.pixel, scratch, j.plan.packed_row,
                    tile.pixels, k)

@@ -33,7 +33,7 @@ cdef class Pack(Work):
 
     def __cinit__(self, GemmSchedule schedule not None):
         cdef PackJob *j = &self.own
-        if schedule.shape.converts:
+        if schedule.shape.converts_weights:
             raise ValueError("a matrix is packed in its own type")
         self.schedule = schedule
         j.pack, j.job = schedule.pack, schedule.job

@@ -158,7 +158,7 @@ cdef int check_plan(Schedule schedule, const PlanesJob *j) except -1:
     cdef const PlanesFields *f = &j.plan
     cdef int64_t e = j.shape.size.operand, rows, runs
     g = &j.shape.geometry
-    if j.shape.x.width != 1 or j.shape.y.width != 1 or j.shape.converts or f.kr != 1:
+    if j.shape.x.width != 1 or j.shape.y.width != 1 or j.shape.converts_in or f.kr != 1:
         raise ValueError("planes are read and written as they lie")
     if g.stride_w != 1:
         raise ValueError("stretches of pixels need a stride of 1 across")

@@ -288,11 +288,11 @@ cdef class WinogradSchedule(Schedule):
                 and self.shared_scratch < at.m_offset + j.positions * at.m_position
                 or not f.staged and at.slab_offset < at.m_offset + j.positions * at.m_position):
             raise ValueError("positions of the scratch overlap")
-        if j.shape.x.width == 1 or j.shape.y.width == 1 or j.shape.converts:
+        if j.shape.x.width == 1 or j.shape.y.width == 1 or j.shape.converts_in:
             if f.slab_row < (f.slab_tiles * f.n + f.r - 1) * j.lanes * e:
                 raise ValueError("rows of the slab are too short")
             slab = j.t * f.slab_row
-        if j.shape.converts:
+        if j.shape.converts_in:
             if at.stage_offset < at.slab_offset + slab:
                 raise ValueError("planes overlap the slab")
             slab += at.stage_offset - at.slab_offset

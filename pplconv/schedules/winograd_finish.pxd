@@ -35,7 +35,7 @@ cdef inline void sum_directly(const WinogradJob *j, const Tensors *t, int64_t gr
                  * j.shape.size.source)
     d.ic = j.shape.ic
     d.side = j.plan.r
-    d.halves = j.shape.converts
+    d.halves = j.shape.converts_in
     d.dst = <char *> a.dst + index * j.plan.n * a.dst_ps
     d.dst_rs = a.dst_rs
     d.dst_ps = a.dst_ps

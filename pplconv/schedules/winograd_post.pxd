@@ -41,11 +41,11 @@ cdef inline void store_slab(const WinogradJob *j, const Tensors *t, int64_t grou
         s.src = <const char *> a.dst + row * a.dst_rs
         s.dst = t.y + offset + row * j.shape.y.row
         s.residual = t.residual + offset + row * j.shape.y.row
-        if j.shape.converts:
+        if j.shape.converts_out:
             s.dst = stage
             s.dst_rs = a.columns * j.shape.size.sum
         j.store_transposed(&s)
-        if j.shape.converts:
+        if j.shape.converts_out:
             finish_converted(&j.shape, t, stage, s.dst_rs, offset + row * j.shape.y.row,
                              s.residual_rs, s.columns, s.rows, group * j.shape.oc + channel, True)
         elif follows(t):
@@ -97,14 +97,14 @@ cdef inline void post(const WinogradJob *j, const Tensors *t, int64_t group, int
                 a.residual_ps = a.dst_ps
                 a.bias = t.bias + (group * j.shape.oc + channel) * j.shape.size.bias
                 a.flags = flags
-                if j.shape.converts:
+                if j.shape.converts_out:
                     count = least(count, j.lanes)
                     a.dst = at.slab
                     a.dst_rs = j.plan.slab_row
                     a.dst_ps = j.lanes * e
                 a.channels = count
                 finish_tiles(j, t, group, channel, &p, &a)
-                if j.shape.converts:
+                if j.shape.converts_out:
                     for row in range(a.rows):
                         finish_converted(&j.shape, t, <char *> a.dst + row * a.dst_rs, a.dst_ps,
                                          offset + row * j.shape.y.row, j.shape.y.pixel, a.columns,

@@ -78,7 +78,7 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
                 c.channels = count
                 c.fill = count
                 if c.rows > 0 and c.columns > 0:
-                    if j.shape.converts:
+                    if j.shape.converts_in:
                         stage_planes(j, &c, at.stage)
                     j.pack_channels(&c)
                 a.src_rs = c.dst_rs
@@ -88,7 +88,7 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
             else:
                 # Up to the end of this block of channels.
                 count = least(count, width - (group * j.shape.ic + channel) % width)
-                if j.shape.converts:
+                if j.shape.converts_in:
                     count = least(count, j.lanes)
                     convert_pixels(j, &a, count, at.slab)
             a.channels = count

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport pplconv_instruction
+from pplconv._kernels cimport pplconv_instruction, pplconv_quantization
 
 
 cdef struct Tensors:
@@ -26,6 +26,12 @@ cdef struct Tensors:
     const char *scale
     const char *offset
     const char *after
+    # Integer sums are finished with these: a factor for each output channel, and what is known of
+    # output and residual. What is added to sums before is `bias`; or where loops leave taps on
+    # padding out, a row of `offsets` for each rectangle of outputs that see the same taps.
+    const char *multiplier
+    const pplconv_quantization *quantization
+    const char *offsets
     # Scratch that the team shares, for plans that have some.
     char *shared
     # Arrays of works that are no convolutions, by number.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from asm.aarch64.products import BY_MATRIX
 from asm.registry import ISAS, Kernel, kernels
 from benchmarks.analysis import loops
 from benchmarks.analysis.loops import Loop, LoopError, extract
@@ -70,10 +71,13 @@ def test_every_generated_tile_has_its_loops(arch):
     for kernel in found:
         steps = set()
         for loop in loops.loops_of(kernel):
-            # One chain for each vector of the tile, and as many steps in each of them.
-            assert loop.accumulators == kernel.mr * kernel.vectors, loop.kernel.symbol
+            # One chain for each vector of the tile, and as many steps in each of them. Matrices
+            # have their rows in pairs.
+            rows = kernel.mr + kernel.mr % 2 * (kernel.dtype in BY_MATRIX)
+            assert loop.accumulators == rows * kernel.vectors, loop.kernel.symbol
             assert set(loop.sums.values()) == {loop.chain}
-            assert loop.loads >= loop.chain * kernel.vectors
+            steps_of_turn = loop.chain // loops.PARTS.get(kernel.dtype, 1)
+            assert loop.loads >= steps_of_turn * kernel.vectors
             steps.add(loop.name)
         assert steps == {"rows", "k"}
 
@@ -87,7 +91,34 @@ def test_the_main_tiles_are_the_largest_of_each_width(arch):
             (best,) = (k for k in main if (k.dtype, k.isa, k.tuning, k.nr) == key)
             assert best.mr >= kernel.mr
     assert {ISAS[k.isa].machine for k in main} == {arch}
-    assert {loop.kernel.isa for loop in loops.peak_loops(arch)} == {k.isa for k in main}
+    # Levels of narrow types have no other kernels.
+    wide = {k.isa for k in main if ISAS[k.isa].dtypes}
+    assert {loop.kernel.isa for loop in loops.peak_loops(arch)} == wide
+
+
+@pytest.mark.parametrize(
+    ("dtype", "mnemonic", "macs"),
+    [
+        ("f32", "fmla", 4),
+        ("s8", "sdot", 16),
+        ("s8m", "smmla", 32),
+        ("u8m", "usmmla", 32),
+        ("bf16", "bfdot", 8),
+        ("bf16m", "bfmmla", 16),
+        ("s16", "smlal", 4),
+    ],
+)
+def test_what_adds_products_of_narrow_types(dtype, mnemonic, macs):
+    """What an instruction does, and that a turn is made of them."""
+    for loop in loops.tile_loops("aarch64", dtype):
+        assert any(name == mnemonic for name, _ in loop.instructions)
+        assert loop.macs == macs
+        kernel = loop.kernel
+        per_group = kernel.mr * kernel.nr * kernel.kr
+        groups, rest = divmod(loop.fmas * loop.macs, per_group)
+        # An odd tile has a row to spare.
+        assert groups >= 2
+        assert not rest or kernel.mr % 2
 
 
 def test_tiles_with_a_register_for_each_row_are_those_of_the_slides():

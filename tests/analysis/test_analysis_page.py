@@ -36,6 +36,37 @@ def test_what_is_short_of_its_figure_is_stressed(recorded):
     assert not page.short_of(core, page.Row(exact, [bad]), bad)
 
 
+def test_narrow_types_are_held_to_the_same_share_where_rows_are_packed(recorded):
+    core, loop, answer = recorded("fma")
+    short = dataclasses.replace(limits.judge(core, loop, answer), rate=1.9)
+    narrow = dataclasses.replace(loop, kernel=dataclasses.replace(loop.kernel, dtype="s8m", kr=8))
+    assert page.short_of(core, page.Row(narrow, [short]), short)
+    # Where they are not, something else may be what the loop is at the limit of.
+    apart = dataclasses.replace(narrow, name="k")
+    assert not page.short_of(core, page.Row(apart, [short]), short)
+    # A peak that is half of that of FMAs is no shortcoming.
+    slow = dataclasses.replace(short, rate=0.99, peak=1)
+    assert not page.short_of(core, page.Row(narrow, [slow]), slow)
+
+
+def test_products_are_counted_by_the_fastest_loop(recorded):
+    core, loop, answer = recorded("fma")
+    verdict = limits.judge(core, loop, answer)
+    fast = dataclasses.replace(verdict, rate=2.0)
+    matrix = dataclasses.replace(loop.kernel, dtype="s8m", isa="i8mm", nr=12, mr=8, kr=8)
+    other = dataclasses.replace(core, name="other")
+    rows = [
+        page.Row(loop, [verdict, verdict], [core, other]),
+        page.Row(loop, [fast, verdict], [core, other]),
+        page.Row(dataclasses.replace(loop, kernel=matrix), [fast], [core]),
+        page.Row(dataclasses.replace(loop, kernel=matrix, name="k"), [fast], [core]),
+    ]
+    text = page.product_table([core, other], rows).markdown()
+    # 2^30 products, four for each FMA, and 32 for each SMMLA: 1024 columns are 86 panels of 12.
+    assert f"| fp32 | {2**30 / 8e6:.1f} (1.00) |" in text
+    assert f"{1024 * 1032 * 1024 / 64e6:.1f} (7.94) | - |" in text
+
+
 def test_accumulators_hide_the_larger_of_both_latencies(recorded):
     core, _, answer = recorded("fma")
     (row,) = page.core_table([core], [answer]).rows

@@ -137,3 +137,32 @@ def test_packed_operands_reach_what_is_wanted():
         for loop in wide if core.wanted else []:
             rate = limits.judge(core, loop, mca.ask(TOOL, core, loop)).rate
             assert rate >= core.wanted, (core.name, loop.title, rate)
+
+
+@pytest.mark.skipif(isinstance(TOOL, str), reason=str(TOOL))
+@pytest.mark.unemulated("asks models of other cores, which no emulated CPU changes")
+@pytest.mark.parametrize("name", ["neoverse-n2", "neoverse-v1"])
+@pytest.mark.parametrize("dtype", ["s8", "s8m", "u8m", "bf16", "bf16m"])
+def test_packed_narrow_operands_reach_the_limit_of_issue(name, dtype):
+    """At least 95 % of what starts in a cycle, by every main tile."""
+    (core,) = (core for core in CORES if core.name == name)
+    for loop in loops.tile_loops("aarch64", dtype):
+        if loop.name == "rows":
+            verdict = limits.judge(core, loop, mca.ask(TOOL, core, loop))
+            assert verdict.share >= 0.95, (loop.title, verdict)
+            assert verdict.peak == core.machine.fma_per_cycle["neon"]
+
+
+@pytest.mark.skipif(isinstance(TOOL, str), reason=str(TOOL))
+@pytest.mark.unemulated("asks models of other cores, which no emulated CPU changes")
+@pytest.mark.parametrize("name", ["neoverse-n2", "neoverse-v1"])
+def test_matrices_of_rows_that_lie_apart_reach_theirs(name):
+    """The units that multiply also put pairs of rows together, one for each pair and group."""
+    (core,) = (core for core in CORES if core.name == name)
+    for loop in loops.tile_loops("aarch64", "s8m"):
+        kernel = loop.kernel
+        if loop.name == "k" and kernel.vectors > 1:
+            verdict = limits.judge(core, loop, mca.ask(TOOL, core, loop))
+            pairs = 2 * (kernel.mr // 2)
+            limit = verdict.peak * loop.fmas / (loop.fmas + pairs)
+            assert verdict.rate >= 0.95 * limit, (loop.title, verdict)

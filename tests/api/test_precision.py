@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 from pplconv.api.arguments import check_precision
+from pplconv.numerics import BRAIN_KINDS as BF16
 
 PERMITTED = {
     "f32": {
         None: ("f32",), "auto": ("f32",), "fp32": ("f32",), "fp16": ("f16", "f32"),
-        "bf16": ("bf16", "f32"), "low": ("f16", "bf16", "f32"), "low_bf16": ("bf16",),
+        "bf16": (*BF16, "f32"), "low": ("f16", *BF16, "f32"), "low_bf16": BF16,
     },
     "f16": {
         None: ("f16", "f32"), "auto": ("f16", "f32"), "fp32": ("f32",), "fp16": ("f16", "f32"),
         "low": ("f16", "f32"),
     },
     "bf16": {
-        None: ("bf16", "f32"), "auto": ("bf16", "f32"), "fp32": ("f32",), "bf16": ("bf16", "f32"),
-        "low": ("bf16", "f32"), "low_bf16": ("bf16",),
+        None: (*BF16, "f32"), "auto": (*BF16, "f32"), "fp32": ("f32",), "bf16": (*BF16, "f32"),
+        "low": (*BF16, "f32"), "low_bf16": BF16,
     },
     "f64": {None: ("f64",), "auto": ("f64",)},
 }  # fmt: skip

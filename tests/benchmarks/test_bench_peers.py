@@ -5,10 +5,21 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.candidates import OK, make_case, prepare_checked
-from benchmarks.engines import ENGINES
+from benchmarks.engines import ENGINES, bf16, quantized
 from benchmarks.problems import parse
+from benchmarks.quantized.layers import make_quantized_case, make_rounded_case
 
-PEERS = [name for name, engine in ENGINES.items() if not engine.ours]
+# Engines, and what makes the data that they are for.
+PEERS = {
+    engine.name: (engine, make)
+    for engines, make in (
+        (ENGINES.values(), make_case),
+        (quantized.ENGINES, make_quantized_case),
+        (bf16.ENGINES, make_rounded_case),
+    )
+    for engine in engines
+    if not engine.ours
+}
 # Padding, a stride and channels that fill no vector: what adapters mix up.
 LAYER = "mb1ic12ih11iw9oc20kh3sh2sw1ph1pw0"
 
@@ -18,10 +29,10 @@ LAYER = "mb1ic12ih11iw9oc20kh3sh2sw1ph1pw0"
 @pytest.mark.parametrize("name", PEERS)
 def test_one_layer(name, threads):
     """At its best settings, as the benchmarks run it; what is not installed is said."""
-    engine = ENGINES[name]
+    engine, make = PEERS[name]
     found = engine.available()
     if not found.ok:
         pytest.skip(f"{name} NOT RUN HERE: {found.reason}")
-    candidate = prepare_checked(engine, make_case(parse(LAYER)), threads)
+    candidate = prepare_checked(engine, make(parse(LAYER)), threads)
     assert candidate.status == OK, candidate.detail
     assert candidate.error <= engine.tolerance

@@ -20,6 +20,8 @@ _VEX, _EVEX = frozenset(b"\xc4\xc5"), frozenset(b"\x62")
 # Older CPUs execute these as other instructions of the baseline: as nothing, and as BSF, which
 # is what GCC means by it where the baseline is the target.
 _HARMLESS = frozenset({"endbr64", "tzcnt"})
+# Add products to what a register holds.
+_ACCUMULATING = ("vfmadd", "vpdpb", "vdpbf16ps", "vpaddd")
 # Executed only where CPUID says so.
 _EXCEPTIONS = {"pplconv_xgetbv": frozenset({"xgetbv"})}
 
@@ -58,9 +60,9 @@ class JudgeX86(Judge):
         return [".arch generic64", *(f".arch .{feature}" for feature in features)]
 
     def chains(self, function: Function) -> set[str]:
-        """Registers that FMAs of a function accumulate in."""
-        texts = [text for _, text in function.instructions]
-        return {t.split(",")[-1].split("{")[0] for t in texts if t.startswith("vfmadd")}
+        """Registers that products of a function accumulate in."""
+        texts = [text.removeprefix("{vex} ") for _, text in function.instructions]
+        return {t.split(",")[-1].split("{")[0] for t in texts if t.startswith(_ACCUMULATING)}
 
     def spills(self, function: Function) -> list[str]:
         """Instructions that move vectors to or from the stack."""

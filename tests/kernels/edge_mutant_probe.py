@@ -27,9 +27,9 @@ from assembly_mutants import Mutant, mutants, renamed  # noqa: E402
 from gemm_case import (  # noqa: E402
     ACCUMULATE,
     BIAS_COLUMN,
-    FLAG_COMBINATIONS,
     RESIDUAL,
     draw_case,
+    flag_combinations,
 )
 from guarded_memory import PLACES  # noqa: E402
 from kernel_checker import Checker, compile_library  # noqa: E402
@@ -52,11 +52,12 @@ def accepted(checker: Checker, row: dict, seed: int) -> bool:
     rng = np.random.default_rng(seed)
     nr = row["nr"]
     tails = range(1, nr + 1)
-    cases = [{"flags": f, "n": n} for f in FLAG_COMBINATIONS for n in (nr, None)]
+    cases = [{"flags": f, "n": n} for f in flag_combinations(row) for n in (nr, None)]
     cases += [{"n": n, "place": place} for n in tails for place in PLACES]
     # All that is loaded by the tail's mask, flush against the page behind it; of few columns the
     # vectors of every row reach it.
-    flush = {"place": "end", "flags": LOADING, "c_layout": "rows"}
+    loading = max(flags & LOADING for flags in flag_combinations(row))
+    flush = {"place": "end", "flags": loading, "c_layout": "rows"}
     cases += [flush | {"n": n} for n in tails]
     cases += [flush | {"n": n} for n in (1, 2, 3)] * 12
     for i in rng.permutation(len(cases)):

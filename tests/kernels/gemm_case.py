@@ -2,7 +2,8 @@
 
 Three references judge it. ``ordered_gemm`` of the native half takes the contract word by word
 and gives the very bits, fused for the assembly kernels and with two roundings a step for the
-portable ones; ``half_gemm`` does so for half precision. float64 in NumPy shares nothing with
+portable ones; ``half_gemm`` does so for half precision, ``narrow_gemm`` for integers and, as far as
+it is known, for bfloat16. float64 in NumPy shares nothing with
 either: NaN and the infinities must stand where it has them, and finite elements must lie within
 the bound of their rounding errors.
 The portable kernels, called over the same tile in pieces, must agree within twice that bound.
@@ -22,11 +23,22 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from asm.contract import FLAGS
+from asm.registry import PRODUCTS
 from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
 from half_gemm import ordered_sum
 from kernel_checker import Checker
-from kernel_table import BITS, DTYPES
-from kernel_values import KINDS, draw
+from kernel_table import BITS
+from kernel_values import KINDS
+from narrow_gemm import (
+    STORED,
+    SUMS,
+    TINY,
+    draw_stored,
+    group_bytes,
+    is_integer,
+    known_sum,
+    widened,
+)
 
 ACCUMULATE = FLAGS["ACCUMULATE"]
 BIAS_ROW = FLAGS["BIAS_ROW"]
@@ -40,6 +52,8 @@ FLAG_COMBINATIONS = [
     for flags in range(1 << len(FLAGS))
     if flags & (BIAS_ROW | BIAS_COLUMN) != BIAS_ROW | BIAS_COLUMN
 ]
+# What else there is to do to integers is up to `requantize`.
+INTEGER_FLAGS = [flags for flags in FLAG_COMBINATIONS if not flags & ~(ACCUMULATE | B_PADDED)]
 DEPTHS = (0, 1, 2, 3, 4, 5, 8, 17, 70, 71)
 # How A lies: a packed panel; rows of pixels (an image, channels last); planes. The contract
 # wants one of its two strides to be one element.
@@ -75,6 +89,8 @@ class Case:
     c_vs: int = 0
     residual_rs: int = 0
     residual_vs: int = 0
+    # Which of A and B is zero beyond k, where a group reaches beyond it.
+    zeros: str = "b"
     offsets: tuple[int, ...] = field(default=(0,) * 7)
 
     @property
@@ -104,32 +120,38 @@ def draw_segments(rng: np.random.Generator, count: int, size: int) -> list[tuple
     return [(int(a), int(b)) for a, b in zip(*starts, strict=True)]
 
 
+def flag_combinations(row: dict) -> list[int]:
+    """Sets of flags that the kernel `row` takes."""
+    return INTEGER_FLAGS if is_integer(row) else FLAG_COMBINATIONS
+
+
 def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     """Draw a case for the kernel `row`; what `fixed` names is not drawn."""
-    size = DTYPES[row["dtype"]].itemsize
+    size, group = SUMS[PRODUCTS[row["dtype"]].sum].itemsize, group_bytes(row)
     mr, nr = row["mr"], row["nr"]
     case = Case(
         n=int(rng.integers(1, nr + 1)),
         k=int(rng.choice(DEPTHS)),
-        flags=int(rng.choice(FLAG_COMBINATIONS)),
+        flags=int(rng.choice(flag_combinations(row))),
         kind=str(rng.choice(KINDS)),
         place=str(rng.choice(PLACES)),
         a_layout=str(rng.choice(A_LAYOUTS)),
         c_layout=str(rng.choice(C_LAYOUTS)),
         segment_count=int(rng.choice(SEGMENT_COUNTS)) * int(rng.integers(0, 2)),
+        zeros=str(rng.choice(["a", "b"])),
     )
     for name, value in fixed.items():
         setattr(case, name, value)
-    case.segments = draw_segments(rng, case.segment_count, size)
+    case.segments = draw_segments(rng, case.segment_count, group)
     gaps = [int(gap) for gap in rng.integers(0, 9, 5) * rng.integers(0, 2, 5)]
     case.a_rs, case.a_ks = {
         "panel": (1, mr + gaps[0]),
-        "rows": (case.k + gaps[0], 1),
+        "rows": (-(-case.k // row["kr"]) + gaps[0], 1),
         "planes": (1, mr + 40 + gaps[0]),
     }[case.a_layout]
-    case.a_rs, case.a_ks = case.a_rs * size, case.a_ks * size
+    case.a_rs, case.a_ks = case.a_rs * group, case.a_ks * group
     b_row = nr if case.flags & B_PADDED else case.n
-    case.b_ks = (b_row + gaps[2]) * size
+    case.b_ks = (b_row + gaps[2]) * group
     shape = mr, case.n, row["vector_bytes"], size
     case.c_rs, case.c_vs = vector_strides(case.c_layout, *shape, gaps[3])
     layout = str(rng.choice(C_LAYOUTS))
@@ -162,9 +184,10 @@ class Call:
 
     def __init__(self, checker: Checker, row: dict, case: Case, rng: np.random.Generator) -> None:
         self.checker, self.row, self.case = checker, row, case
-        self.dtype = DTYPES[row["dtype"]]
+        self.product = PRODUCTS[row["dtype"]]
+        self.dtype = SUMS[self.product.sum]
         self.lanes = row["vector_bytes"] // self.dtype.itemsize
-        size, mr, n = self.dtype.itemsize, row["mr"], case.n
+        mr, n = row["mr"], case.n
         names = ("segment_count", "k", "a_rs", "a_ks", "b_ks", "c_rs", "c_vs", "n")
         self.values = {name: getattr(case, name) for name in (*names, "flags")}
         self.values |= {"residual_rs": case.residual_rs, "residual_vs": case.residual_vs}
@@ -175,12 +198,15 @@ class Call:
         starts = case.segments or [(0, 0)]
         # Side by side, in the order of the sum. With B_PADDED the padding is poison (or what
         # other segments have there): readable, but nothing of it may reach C.
-        a_shape, a_strides = (mr, case.k), (case.a_rs, case.a_ks)
+        kr = row["kr"]
+        element, group, groups = group_bytes(row) // kr, group_bytes(row), -(-case.k // kr)
+        a_shape, a_strides = (mr, groups, kr), (case.a_rs, case.a_ks, element)
         a = self._segments("a", 0, starts, [(a_shape, a_strides)] * 2, rng)
-        self.a = np.concatenate(a, axis=1)
-        b_strides = (case.b_ks, size)
-        shapes = [((case.k, n), b_strides), ((case.k, b_row), b_strides)]
-        self.b = np.concatenate(self._segments("b", 1, starts, shapes, rng), axis=0)
+        self.a = widened(np.concatenate(a, axis=1), self.product.a).reshape(mr, -1)
+        b_strides = (case.b_ks, group, element)
+        shapes = [((groups, n, kr), b_strides), ((groups, b_row, kr), b_strides)]
+        b = np.concatenate(self._segments("b", 1, starts, shapes, rng), axis=0)
+        self.b = widened(b, self.product.b).transpose(0, 2, 1).reshape(-1, n)
         if case.segments:
             self._place_segments(rng)
         self.bias = self.residual = self.clip = None
@@ -189,7 +215,7 @@ class Call:
             self.bias = self._input("bias", length, rng, 3)
         if case.flags & RESIDUAL:
             residual = self._matrix("residual", (case.residual_rs, case.residual_vs), 4)
-            residual.write(draw(rng, case.kind, (mr, n), self.dtype))
+            residual.write(self._drawn(rng, (mr, n)))
             self.residual = residual.read()
         if case.flags & CLIP:
             self.clip = self._input("clip", 2, rng, 5)
@@ -209,8 +235,11 @@ class Call:
     def _input(self, name: str, length: int, rng: np.random.Generator, index: int) -> np.ndarray:
         size = self.dtype.itemsize
         array = self._place(name, length * size, index).array((length,), self.dtype, (size,))
-        array[...] = draw(rng, self.case.kind, (length,), self.dtype)
+        array[...] = self._drawn(rng, (length,))
         return array
+
+    def _drawn(self, rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        return draw_stored(rng, self.case.kind, shape, self.product.sum)
 
     def _segments(
         self,
@@ -222,14 +251,24 @@ class Call:
     ) -> list[np.ndarray]:
         """Draw A or B of every segment into one buffer; `shapes`: what is used, what is read."""
         (shape, strides), readable = shapes
+        kind = getattr(self.product, name)
+        dtype = STORED[kind]
         first = [start[which] for start in starts]
-        extent = extent_of(*readable, self.dtype.itemsize)
+        extent = extent_of(*readable, dtype.itemsize)
         buffer = self._place(name, extent + max(first) if extent else 0, which)
         if not extent:
-            return [np.empty(shape, self.dtype)]
-        views = [buffer.array(shape, self.dtype, strides, start) for start in first]
+            return [np.empty(shape, dtype)]
+        views = [buffer.array(shape, dtype, strides, start) for start in first]
         for view in views:
-            view[...] = draw(rng, self.case.kind, shape, self.dtype)
+            view[...] = draw_stored(rng, self.case.kind, shape, kind)
+        # After all, since segments may overlap: what lies beyond k in the last group of each.
+        if rest := self.case.k % self.row["kr"]:
+            last = (-1, slice(None)) if name == "b" else (slice(None), -1)
+            for view in views:
+                beyond = view[(*last, slice(rest, None))]
+                beyond[...] = 0
+                if name != self.case.zeros:
+                    beyond[...] = draw_stored(rng, "random", beyond.shape, kind)
         return [view.copy() for view in views]
 
     def _place_segments(self, rng: np.random.Generator) -> None:
@@ -257,13 +296,14 @@ class Call:
     def _output(self, name: str, rng: np.random.Generator) -> Matrix:
         c = self._matrix(name, (self.case.c_rs, self.case.c_vs), 2, writable=True)
         accumulate = self.case.flags & ACCUMULATE
-        c.write(draw(rng, self.case.kind, c.index.shape, self.dtype) if accumulate else np.nan)
+        unread = np.nan if self.dtype.kind == "f" else CANARY
+        c.write(self._drawn(rng, c.index.shape) if accumulate else unread)
         return c
 
-    def ordered(self) -> np.ndarray:
-        """The bits that the contract's order of operations gives."""
-        if self.dtype == np.float16:
-            return self.ordered_half()
+    def ordered(self) -> np.ndarray | None:
+        """The bits that the contract's order of operations gives; None if nobody knows them."""
+        if self.dtype == np.float16 or self.row["kr"] > 1:
+            return self.ordered_here()
         out = np.empty((self.row["mr"], self.case.n), self.dtype)
         reference = getattr(self.checker.native, f"ordered_gemm_{self.row['dtype']}")
         reference(
@@ -275,12 +315,17 @@ class Call:
         )
         return out
 
-    def ordered_half(self) -> np.ndarray:
-        """The same for half precision, by NumPy."""
+    def ordered_here(self) -> np.ndarray | None:
+        """The same for half precision and for narrow types, by NumPy."""
         shape = self.row["mr"], self.case.n
         accumulate = self.case.flags & ACCUMULATE
         start = self.c.read() if accumulate else np.zeros(shape, self.dtype)
-        x = ordered_sum(self.a, self.b, start, max(self.case.segment_count, 1))
+        if self.dtype == np.float16:
+            x = ordered_sum(self.a, self.b, start, max(self.case.segment_count, 1))
+        elif (known := known_sum(self.row, self.a, self.b, start)) is not None:
+            x = known
+        else:
+            return None
         if self.bias is not None:
             x = x + (self.bias[:, np.newaxis] if self.case.flags & BIAS_ROW else self.bias)
         if self.residual is not None:
@@ -307,11 +352,15 @@ class Call:
         if self.clip is not None:
             low, high = self.clip.astype(np.float64)
             x = np.where(x < low, low, np.where(x > high, high, x))
-        info, roundings = np.finfo(self.dtype), self.case.depth + 4
+        if is_integer(self.row):
+            raise TypeError("integers are exact: see `ordered`")
+        info, roundings = np.finfo(self.dtype), self.a.shape[1] + 4
+        # Products of bfloat16 may flush what is subnormal.
+        lost = TINY if self.row["kr"] > 1 else float(info.smallest_subnormal)
         # The float64 sum has an error of its own, which matters for float64 kernels only.
         unit = [float(info.eps) / 2, float(np.finfo(np.float64).eps) / 2]
         growth = sum(roundings * u / (1 - roundings * u) for u in unit)
-        return x, growth * magnitude + 2 * roundings * float(info.smallest_subnormal)
+        return x, growth * magnitude + 2 * roundings * lost
 
     def run(self) -> np.ndarray:
         """Call the kernel; give what it made of C after looking for traces elsewhere."""
@@ -353,10 +402,10 @@ class Call:
 
     def same_bits(self, got: np.ndarray, expected: np.ndarray) -> None:
         """Fail unless every element has the expected bits, any NaN for a NaN."""
-        bits = BITS[self.row["dtype"]]
+        bits = BITS.get(self.product.sum, self.dtype)
         differ = got.view(bits) != expected.view(bits)
         if differ.any():
-            differ &= ~(np.isnan(got) & np.isnan(expected))
+            differ &= ~((got != got) & (expected != expected))
         if differ.any():
             where = tuple(int(i[0]) for i in np.nonzero(differ))
             raise AssertionError(

@@ -12,8 +12,8 @@ import numpy as np
 from asm.contract import HALF_CHAIN
 
 
-def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Round a * b + c to half precision once; all are halves."""
+def rounded_to_odd(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Round a * b + c to float64, to odd; the product is exact there."""
     product, c = a.astype(np.float64) * b.astype(np.float64), c.astype(np.float64)
     total = np.asarray(product + c)
     # What the sum lost (Knuth's exact addition); NaN where nothing is finite.
@@ -23,7 +23,12 @@ def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     away = (lost > 0) == (total > 0)
     inexact = np.isfinite(lost) & (lost != 0) & (bits & 1 == 0)
     odd = np.where(inexact, np.where(away, bits + 1, bits - 1), bits)
-    return odd.view(np.float64).astype(np.float16)
+    return odd.view(np.float64)
+
+
+def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+    """Round a * b + c to half precision once; all are halves."""
+    return rounded_to_odd(a, b, c).astype(np.float16)
 
 
 def ordered_sum(a: np.ndarray, b: np.ndarray, start: np.ndarray, segments: int) -> np.ndarray:

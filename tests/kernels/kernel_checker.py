@@ -12,7 +12,8 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ SOURCES = (
     "checked_call_x86_64.S",
     "checked_call_aarch64.S",
     "checked_call_armv7l.S",
+    "flush_mode.c",
     "ordered_gemm.c",
     "ordered_depthwise.c",
 )
@@ -114,6 +116,17 @@ class Checker:
         self._arguments = Arena("arguments", 1, writable=False)
         self._arenas: dict[str, Arena] = {"arguments": self._arguments}
         self._structures: dict[str, ctypes.Structure] = {}
+
+    @contextmanager
+    def flushing(self, on: bool) -> Iterator[None]:
+        """Let subnormal numbers become zero on this thread, or not."""
+        change = self.native.flush_subnormals
+        change.restype, change.argtypes = ctypes.c_int64, (ctypes.c_int64,)
+        before = change(on)
+        try:
+            yield
+        finally:
+            change(before)
 
     def arena(self, name: str, *, writable: bool = False, pages: int = 16) -> Arena:
         """Give the arena of this name, made at its first use."""

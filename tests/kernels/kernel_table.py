@@ -15,13 +15,14 @@ DTYPES = {
     "f16": np.dtype(np.float16),
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
+    "u8": np.dtype(np.uint8),
+    "s8": np.dtype(np.int8),
+    "s16": np.dtype(np.int16),
+    "s32": np.dtype(np.int32),
+    "bf16": np.dtype(np.uint16),  # NumPy has no such type
 }
 # The same bits as integers, for comparisons that tell -0.0 from 0.0 and keep NaNs.
-BITS = {
-    "f16": np.dtype(np.uint16),
-    "f32": np.dtype(np.uint32),
-    "f64": np.dtype(np.uint64),
-}
+BITS = {name: np.dtype(f"u{dtype.itemsize}") for name, dtype in DTYPES.items()}
 
 
 @cache

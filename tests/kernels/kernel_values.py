@@ -16,8 +16,12 @@ def draw(
     ----------
     kind : {"random", "extreme", "special"}
         Normally distributed; largest, smallest, subnormal and of all magnitudes; normally
-        distributed with NaN, infinities and both zeros strewn in.
+        distributed with NaN, infinities and both zeros strewn in. Integers are any of the type,
+        whatever the kind.
     """
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype, endpoint=True)
     if kind == "random":
         return rng.standard_normal(shape).astype(dtype)
     if kind == "special":

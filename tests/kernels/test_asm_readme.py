@@ -11,7 +11,7 @@ import pytest
 import asm.registry
 import documents
 from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS, POOLINGS, REDUCTIONS
-from asm.registry import GEMM_TILES, ISAS, kernels
+from asm.registry import GEMM_TILES, ISAS, NARROW_TILES, PRODUCTS, kernels
 
 README = Path(asm.registry.__file__).with_name("README.md")
 
@@ -46,11 +46,14 @@ def test_operations(tables):
     sources = {op: set(by_isa.values()) for op, by_isa in levels.items()}
     names = {
         frozenset({"template"}): "C template",
+        frozenset({"generator"}): "generator",
+        frozenset({"generator"}): "generator",
         frozenset({"template", "generator"}): "C template (portable), generator",
     }
     expected = [
         [op, " ".join(isa for isa in ISAS if isa in levels[op]), names[frozenset(sources[op])]]
         for op in CONTRACTS
+        if op in levels
     ]
     assert sorted(tables["operation, kernels"]) == sorted(expected)
 
@@ -58,6 +61,23 @@ def test_operations(tables):
 def test_tiles(tables):
     expected = [[isa, str(vectors), str(mr)] for (isa, vectors), mr in GEMM_TILES.items()]
     assert tables["isa, vectors in a row"] == expected
+
+
+def test_tiles_of_narrow_types(tables):
+    expected = [
+        [isa, name, ", ".join(f"{vectors}: {mr}" for vectors, mr in widths.items())]
+        for (isa, name), widths in NARROW_TILES.items()
+    ]
+    assert tables["isa, product"] == expected
+
+
+def test_products(tables):
+    expected = [
+        [name, f"{kind.a} x {kind.b}", kind.sum, str(kind.kr)]
+        for name, kind in PRODUCTS.items()
+        if kind.kr > 1
+    ]
+    assert tables["product, elements of A and B"] == expected
 
 
 def test_flags(tables):

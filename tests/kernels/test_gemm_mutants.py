@@ -16,6 +16,7 @@ from asm.x86_64.gemm import generate
 from gemm_case import ANYWHERE, draw_case
 from kernel_checker import compile_library
 from kernel_table import MACHINE, rows
+from narrow_gemm import is_integer
 from test_gemm_kernels import judge
 
 pytestmark = [
@@ -27,6 +28,10 @@ pytestmark = [
 TALL = "pplconv_gemm_f32_28x16_avx512"
 WIDE = "pplconv_gemm_f64_6x32_avx512"
 NARROW = "pplconv_gemm_f32_6x16_avx2"
+BYTES = "pplconv_gemm_u8_14x32_avx512vnni"
+BYTES_256 = "pplconv_gemm_u8_6x16_avxvnni"
+WORDS = "pplconv_gemm_s16_6x16_avx2"
+BFLOATS = "pplconv_gemm_bf16_28x16_avx512bf16"
 C_VS, RESIDUAL_VS = (rf"\[rdi \+ {GEMM.offset(name)}\]" for name in ("c_vs", "residual_vs"))
 COUNT = rf"\[rdi \+ {GEMM.offset('segment_count')}\]"
 
@@ -43,6 +48,20 @@ MUTANTS = [
     ("vectors of C", NARROW, rf"mov rsi, {C_VS}", "mov rsi, 32"),
     ("vectors of the residual", NARROW, rf"mov rsi, {RESIDUAL_VS}", "mov rsi, 32"),
     ("fourth vector", WIDE, r"lea rcx, \[rsi \+ rsi\*2\]", "lea rcx, [rsi + rsi*4]"),
+    ("signs mixed up", BYTES, r"(vpdpbusd \w+), (\w+), (\w+)", r"\1, \3, \2"),
+    ("signs mixed up at 256 bits", BYTES_256, r"(vpdpbusd \w+), (\w+), (\w+)", r"\1, \3, \2"),
+    ("sums saturated", BYTES, "vpdpbusd", "vpdpbusds"),
+    ("last group of bytes", BYTES, "add rax, 3$", "nop"),
+    ("last group of words", WORDS, "add rax, 1$", "nop"),
+    ("last group of bfloat16", BFLOATS, "add rax, 1$", "nop"),
+    ("a product lost", WORDS, r"vpaddd (\w+), \1, ymm15", "nop"),
+    ("products of words in 16 bits", WORDS, "vpaddd", "vpaddw"),
+    (
+        "the first of a pair alone",
+        BFLOATS,
+        r"vdpbf16ps zmm27, (\w+), (.*)$",
+        r"vpxord zmm27, \1, \1",
+    ),
 ]
 
 
@@ -78,6 +97,8 @@ def load(directory, name: str, text: str, symbol: str) -> dict[str, int]:
 
 
 def judge_many(checker, row: dict, rng) -> None:
-    """Enough cases that each kind of segment and of C comes by."""
-    for place in ("start", "end", ANYWHERE) * 20:
-        judge(checker, row, draw_case(rng, row, place=place, kind="random"), rng)
+    """Enough cases that each kind of segment and of C comes by, and integers that overflow."""
+    kinds = ("random", "extreme") if is_integer(row) else ("random",)
+    for i, place in enumerate(("start", "end", ANYWHERE) * 20):
+        kind = kinds[i % len(kinds)]
+        judge(checker, row, draw_case(rng, row, place=place, kind=kind), rng)

@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 
 from asm.contract import FLAGS
-from guarded_memory import CANARY, POISON, extent_of
 from kernel_table import every_row, symbol
+from rows_call import Call
 
-IN, OUT = every_row("convert_in"), every_row("convert_out")
+IN, OUT = (
+    [row for row in every_row(op) if row["dtype"] in ("f16", "f32")]
+    for op in ("convert_in", "convert_out")
+)
 # What a row has in its own type, and in arrays: halves that are computed in float, or the reverse.
 FLOAT = "f32"
 WIDENING = [r for r in IN if r["dtype"] == FLOAT] + [r for r in OUT if r["dtype"] != FLOAT]
@@ -50,44 +53,6 @@ def as_given(row, right: np.ndarray) -> np.ndarray:
     default = DEFAULT_NAN[row["isa"]][right.itemsize // 4]
     numbers = right.view(np.float16 if right.itemsize == 2 else np.float32)
     return np.where(np.isnan(numbers), default, right)
-
-
-class Call:
-    """The arrays of one call, each in memory of its own."""
-
-    def __init__(self, checker, row, rng) -> None:
-        self.checker, self.row = checker, row
-        self.place = str(rng.choice(["start", "end", "middle"]))
-        self.rng = rng
-        self.values: dict[str, int] = {}
-
-    def put(self, name, array, stride, writable=False):
-        """Place an array with rows `stride` bytes apart; give the view of it."""
-        strides = (stride, array.itemsize)
-        extent = extent_of(array.shape, strides, array.itemsize)
-        pages = next(p for p in (64, 1024) if extent < (p - 4) * 4096)
-        offset = int(self.rng.integers(0, 16)) * array.itemsize
-        arena = self.checker.arena(name, writable=writable, pages=pages)
-        buffer = arena.buffer(extent, self.place, offset)
-        buffer.fill(CANARY if writable else POISON)
-        view = buffer.array(array.shape, array.dtype, strides)
-        view[...] = array
-        self.values[name] = buffer.address
-        self.values[f"{name}_rs"] = stride
-        if writable:
-            self.buffer, self.view = buffer, view
-        return view
-
-    def run(self, **values):
-        """Call the kernel; give what it wrote, after looking for traces elsewhere."""
-        self.values |= values
-        self.values.setdefault("residual_rs", 0)
-        before, held = self.buffer.surroundings.copy(), self.view.copy()
-        self.checker.call(self.row, self.values, self.values)
-        result = self.view.copy()
-        self.view[...] = held
-        assert np.array_equal(self.buffer.surroundings, before), f"wrote elsewhere: {self.values}"
-        return result
 
 
 def types(row):

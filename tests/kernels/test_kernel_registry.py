@@ -12,12 +12,16 @@ from asm.aarch64.mach_o import mach_o
 from asm.build import generate
 from asm.contract import CONTRACTS
 from asm.registry import (
+    C_OPERATIONS,
     CONVERSION_OPERATIONS,
     DTYPES,
     ELEMENT_BYTES,
     EVERY_LEVEL,
     GEMM_TUNINGS,
     ISAS,
+    NARROW_OPERATIONS,
+    NARROW_TILES,
+    PRODUCTS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Isa,
@@ -30,11 +34,12 @@ from pplconv import _kernels
 from pplconv.machine import detect
 
 GRAMMAR = re.compile(
-    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>f16|f32|f64)"
-    r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*)(?:_(?P<tuning>[a-z]+))?"
+    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>(?:f16|f32|f64|bf16|[us]8|s16|s32)+[mt]?)"
+    r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*(?:[a-z]+\d*)?)(?:_(?P<tuning>[a-z]+))?"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")
-ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator"]
+# Those whose sums are in tile registers have no vectors of them: see `test_tile_kernels`.
+ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator" and k.isa != "amx"]
 
 
 def by_symbol(kernel: Kernel) -> str:
@@ -57,9 +62,16 @@ def test_name_says_what_the_kernel_is(kernel):
     assert kernel.tuning in ("", *GEMM_TUNINGS.get(kernel.isa, ()))
     assert (int(match["mr"] or 0), int(match["nr"] or 0)) == (kernel.mr, kernel.nr)
     assert kernel.op in CONTRACTS
-    assert kernel.dtype in ELEMENT_BYTES
     assert kernel.isa in ISAS
-    assert kernel.dtype in ISAS[kernel.isa].dtypes
+    if kernel.op == "gemm":
+        assert kernel.dtype in PRODUCTS
+        assert kernel.kr == PRODUCTS[kernel.dtype].kr
+        named = (kernel.isa, kernel.dtype) in NARROW_TILES
+    else:
+        named = kernel.isa in NARROW_OPERATIONS.get(kernel.op, {}).get(kernel.dtype, ())
+        assert kernel.dtype in ELEMENT_BYTES or named
+    # Some of narrow arrays are named by the type of another that they go with.
+    assert named or kernel.dtype in ISAS[kernel.isa].dtypes
     assert bool(kernel.mr) == bool(kernel.nr) == (kernel.op in ("gemm", *WINOGRAD_OPERATIONS))
     assert bool(kernel.kr) == (kernel.op == "gemm")
 
@@ -176,8 +188,23 @@ def test_kernels_of_a_machine(machine):
     # Reference first: whatever the machine, each operation exists in C for each type.
     portable = {(row.op, row.dtype) for row in rows if row.isa == "portable"}
     conversions = {(op, "f32") for op in CONVERSION_OPERATIONS}
-    others = CONTRACTS.keys() - set(CONVERSION_OPERATIONS)
-    assert portable == conversions | {(op, dtype) for op in others for dtype in DTYPES}
+    others = {"gemm", *C_OPERATIONS, *WINOGRAD_OPERATIONS}
+    whole = {(op, dtype) for op in others for dtype in DTYPES}
+    # Instructions for matrices are other ways to the same products.
+    narrow = {
+        ("gemm", name) for name, kind in PRODUCTS.items() if kind.kr > 1 and name[-1] not in "mt"
+    }
+    narrow |= {
+        (op, dtype)
+        for op, types in NARROW_OPERATIONS.items()
+        for dtype, isas in types.items()
+        if "portable" in isas
+    }
+    assert portable == conversions | whole | narrow
+
+
+def test_every_operation_has_kernels():
+    assert {kernel.op for kernel in kernels()} == CONTRACTS.keys()
 
 
 def test_table_is_the_registry():
@@ -243,8 +270,10 @@ def test_a_kernel_of_another_kr_is_another_kernel():
     kernel = next(row for row in kernels(MACHINE) if row.op == "gemm" and not row.tuning)
     asked = "gemm", kernel.dtype, kernel.isa, kernel.mr, kernel.nr
     assert _kernels.serving(*asked, kernel.kr) == kernel.symbol
-    for kr in (0, 2, 4):
-        with pytest.raises(LookupError, match="no kernel for gemm .*" + ("of kr" if kr else "")):
+    for kr in {0, 1, 2, 4} - {kernel.kr}:
+        with pytest.raises(
+            LookupError, match="no kernel for gemm .*" + ("of kr" if kr > 1 else "")
+        ):
             _kernels.serving(*asked, kr)
 
 
@@ -254,9 +283,11 @@ def test_no_level_is_missing():
     assert [isa for isa in detect().isas if isa in LADDER] == isas
     for isa in isas:
         rows = [row for row in _kernels.rows() if row["isa"] == isa]
-        built = {kernel.dtype for kernel in kernels(MACHINE) if kernel.isa == isa}
-        for op in ("gemm", "fma_peak", "pack_pixels", "pack_rows", "store_transposed"):
-            assert {row["dtype"] for row in rows if row["op"] == op} == built
+        products = {k.dtype for k in kernels(MACHINE) if (k.op, k.isa) == ("gemm", isa)}
+        assert products >= {*ISAS[isa].dtypes}
+        assert {row["dtype"] for row in rows if row["op"] == "gemm"} == products
+        for op in ("fma_peak", "pack_pixels", "pack_rows", "store_transposed"):
+            assert {row["dtype"] for row in rows if row["op"] == op} >= {*ISAS[isa].dtypes}
 
 
 def test_winograd_variants_are_complete():
@@ -277,7 +308,7 @@ def test_tile_families_have_no_holes():
     for kernel in kernels():
         if kernel.op == "gemm":
             assert kernel.nr % kernel.lanes == 0
-            assert kernel.kr == 1
+            assert kernel.kr == PRODUCTS[kernel.dtype].kr
             families[kernel.isa, kernel.vectors, kernel.dtype, kernel.tuning].add(kernel.mr)
     for (isa, vectors, *_), rows in list(families.items()):
         assert rows == set(range(1, max(rows) + 1))
@@ -288,10 +319,15 @@ def test_tile_families_have_no_holes():
 
 @pytest.mark.parametrize("kernel", ASSEMBLY, ids=by_symbol)
 def test_tile_fits_the_register_file(kernel):
-    """Accumulators, a row of B, and a broadcast of A unless it is an operand of the FMA."""
+    """Accumulators, a row of B, and a broadcast of A unless it is an operand of the FMA.
+
+    Products that are added by themselves take one more, but for that of the last vector.
+    """
     isa = ISAS[kernel.isa]
-    broadcasts = 0 if kernel.isa == "avx512" and kernel.vectors == 1 else 1
-    assert kernel.mr * kernel.vectors + kernel.vectors + broadcasts <= isa.vector_registers
+    broadcast = "avx512f" in isa.features and kernel.dtype in ("f32", "f64", "bf16")
+    others = 0 if broadcast and kernel.vectors == 1 else 1
+    others += kernel.dtype == "s16" and kernel.vectors > 1 and isa.machine == "x86_64"
+    assert kernel.mr * kernel.vectors + kernel.vectors + others <= isa.vector_registers
 
 
 def test_main_kernels_have_ten_accumulators():

@@ -113,7 +113,9 @@ class ArmCpu:
         )
 
 
-ALL = "neon fp16"
+HALF = "neon fp16"
+DOTS = f"{HALF} dotprod"
+ALL = f"{DOTS} i8mm bf16"
 
 CPUS: dict[str, ArmCpu] = {
     "kunpeng_920": ArmCpu(
@@ -121,7 +123,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x481FD010, range(96)),),
         "HiSilicon",
         "Kunpeng 920 (TaiShan v110)",
-        ALL,
+        DOTS,
         (2, 5, 2.0),
         ((64, 1), (512, 1), (32768, 96)),
     ),
@@ -130,7 +132,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x413FD0C1, range(64)),),
         "ARM",
         "Neoverse-N1",
-        ALL,
+        DOTS,
         (2, 2, 2.0),
         ((64, 1), (1024, 1), (32768, 64)),
     ),
@@ -157,7 +159,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x413FD0C1, range(80)),),
         "ARM",
         "Neoverse-N1",
-        ALL,
+        DOTS,
         (2, 2, 2.0),
         ((64, 1), (1024, 1), (32768, 80)),
     ),
@@ -166,7 +168,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x460F0010, range(48)),),
         "Fujitsu",
         "A64FX",
-        ALL,
+        HALF,
         (2, 9, 2.0),
         ((64, 1), (8192, 12), (0, 1)),
         line=256,
@@ -177,7 +179,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x611F0221, range(4)), (0x611F0231, range(4, 8))),
         "Apple",
         "Firestorm + Icestorm",
-        ALL,
+        DOTS,
         (4, 4, 3.0),
         ((128, 1), (12288, 4), (0, 1)),
         line=128,
@@ -206,7 +208,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x414FD0B1, range(4)),),
         "ARM",
         "Cortex-A76",
-        ALL,
+        DOTS,
         (2, 2, 2.0),
         ((64, 1), (512, 1), (2048, 4)),
     ),
@@ -215,7 +217,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x51DF805E, range(4)), (0x51CF804E, range(4, 8))),
         "Qualcomm",
         "Cortex-A76 + Cortex-A55",
-        ALL,
+        DOTS,
         (2, 2, 2.0),
         ((64, 1), (512, 1), (2048, 8)),
     ),
@@ -224,7 +226,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x412FD050, range(4)), (0x411FD411, range(4, 7)), (0x411FD440, range(7, 8))),
         "ARM",
         "Cortex-X1 + Cortex-A78 + Cortex-A55",
-        ALL,
+        DOTS,
         (4, 2, 2.0),
         ((64, 1), (1024, 1), (4096, 8)),
     ),
@@ -261,7 +263,7 @@ CPUS: dict[str, ArmCpu] = {
         ((0x7A1F1230, range(4)),),
         "unknown",
         "part 0x123",
-        ALL,
+        DOTS,
         (2, 4, 2.0),
         ((32, 1), (512, 1), (0, 1)),
     ),

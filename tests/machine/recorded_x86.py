@@ -15,6 +15,10 @@ class FakeCpu:
     signature: int  # leaf 1, EAX
     features1: int = 0  # leaf 1, ECX
     features7: int = 0  # leaf 7, EBX
+    features7c: int = 0  # ECX
+    features7d: int = 0  # EDX
+    features7_1: tuple[int, int] | None = None  # subleaf 1, EAX and EDX; None: no such subleaf
+    tiles: tuple[int, int, int] = (0, 0, 0)  # leaf 0x1D, subleaf 1, EAX, EBX, ECX
     xcr0: int | None = None
     brand: str = ""
     last: int = 0x16
@@ -36,7 +40,14 @@ class FakeCpu:
         if leaf == 1:
             return self.signature, 0, self.features1, 0
         if leaf == 7 and subleaf == 0:
-            return 0, self.features7, 0, 0
+            subleaves = int(self.features7_1 is not None)
+            return subleaves, self.features7, self.features7c, self.features7d
+        if leaf == 7 and subleaf == 1:
+            # Beyond the last subleaf an answer would mean nothing.
+            eax, edx = self.features7_1 or (0xDEADBEEF, 0xDEADBEEF)
+            return eax, 0, 0, edx
+        if leaf == 0x1D:
+            return (int(any(self.tiles)), 0, 0, 0) if subleaf == 0 else (*self.tiles, 0)
         if 0x80000002 <= leaf <= 0x80000004:
             part = _words(self.brand, 48)[(leaf - 0x80000002) * 4 :][:4]
             return part[0], part[1], part[2], part[3]
@@ -58,6 +69,9 @@ FMA, OSXSAVE, AVX, F16C = 1 << 12, 1 << 27, 1 << 28, 1 << 29
 AVX2, BMI2 = 1 << 5, 1 << 8
 AVX512F, AVX512DQ, AVX512BW, AVX512VL = 1 << 16, 1 << 17, 1 << 30, 1 << 31
 AVX512 = AVX512F | AVX512DQ | AVX512BW | AVX512VL
+AVX512_VNNI = 1 << 11
+AMX_BF16, AMX_TILE, AMX_INT8 = 1 << 22, 1 << 24, 1 << 25
+AVX_VNNI, AVX512_BF16, AVX_VNNI_INT8 = 1 << 4, 1 << 5, 1 << 4
 
 CPUS: dict[str, dict[str, object]] = {
     "zen4": {
@@ -67,6 +81,54 @@ CPUS: dict[str, dict[str, object]] = {
         "features7": AVX2 | BMI2 | AVX512,
         "xcr0": 0x2E7,
         "brand": "AMD EPYC 9654 96-Core Processor                ",
+    },
+    "genoa": {  # Zen 4 with what it has of narrow products
+        "vendor": "AuthenticAMD",
+        "signature": 0x00A10F11,
+        "features1": FMA | OSXSAVE | AVX | F16C,
+        "features7": AVX2 | BMI2 | AVX512,
+        "features7c": AVX512_VNNI,
+        "features7_1": (AVX512_BF16, 0),
+        "xcr0": 0x2E7,
+    },
+    "granite_rapids": {
+        "vendor": "GenuineIntel",
+        "signature": 0x000A06D1,
+        "features1": FMA | OSXSAVE | AVX | F16C,
+        "features7": AVX2 | BMI2 | AVX512,
+        "features7c": AVX512_VNNI,
+        "features7d": AMX_BF16 | AMX_TILE | AMX_INT8,
+        "features7_1": (AVX_VNNI | AVX512_BF16, 0),
+        "xcr0": 0x602E7,
+        "last": 0x20,
+        "tiles": (1024 << 16 | 8192, 8 << 16 | 64, 16),
+    },
+    "ice_lake": {
+        "vendor": "GenuineIntel",
+        "signature": 0x000606A6,
+        "features1": FMA | OSXSAVE | AVX | F16C,
+        "features7": AVX2 | BMI2 | AVX512,
+        "features7c": AVX512_VNNI,
+        "xcr0": 0x2E7,
+        "last": 0x1B,
+    },
+    "alder_lake": {
+        "vendor": "GenuineIntel",
+        "signature": 0x00090672,
+        "features1": FMA | OSXSAVE | AVX | F16C,
+        "features7": AVX2 | BMI2,
+        "features7_1": (AVX_VNNI, 0),
+        "xcr0": 0x207,
+        "last": 0x20,
+    },
+    "sierra_forest": {
+        "vendor": "GenuineIntel",
+        "signature": 0x000A06F3,
+        "features1": FMA | OSXSAVE | AVX | F16C,
+        "features7": AVX2 | BMI2,
+        "features7_1": (AVX_VNNI, AVX_VNNI_INT8),
+        "xcr0": 0x207,
+        "last": 0x24,
     },
     "skylake_x": {
         "vendor": "GenuineIntel",

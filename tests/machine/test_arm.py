@@ -67,7 +67,7 @@ def test_recorded_cpus(name: str, source: str) -> None:
     assert machine.features == tuple(feature for feature in VECTOR.split() if feature in wanted)
     assert (machine.vendor, machine.cpu_name) == (cpu.vendor, cpu.name)
     fma, latency, loads = cpu.rates
-    assert set(machine.fma_per_cycle) == set(machine.isas)
+    assert {key.partition("/")[0] for key in machine.fma_per_cycle} == set(machine.isas)
     assert machine.fma_per_cycle["portable"] == 1
     assert machine.fma_per_cycle["neon"] == fma
     assert (machine.fma_latency, machine.loads_per_cycle) == (latency, loads)
@@ -134,6 +134,8 @@ def test_each_feature_by_itself(tmp_path: Path) -> None:
     for isa in LADDERS["aarch64"][1:]:
         need = arm.ISA_FEATURES[isa]
         assert "asimd" in need
+        # What else the features suffice for: products of bytes by fours go with those by matrices.
+        below = {"dotprod"} if isa == "i8mm" else set()
         for features, found in ((need, {"neon", isa}), (need[:-1], {"neon"} - {isa})):
             values = words(" ".join(features))
             machine = detect(
@@ -144,7 +146,42 @@ def test_each_feature_by_itself(tmp_path: Path) -> None:
                 arch="aarch64",
                 ask=no_sysctl,
             )
-            assert set(machine.isas) - {"portable"} == found
+            assert set(machine.isas) - {"portable"} == found | below
+
+
+@pytest.mark.parametrize(
+    ("register", "isa", "kind", "rate"),
+    [
+        (0x410FD4F1, "dotprod", "s8", 4),  # Neoverse V2
+        (0x410FD4F1, "i8mm", "u8m", 4),
+        (0x410FD4F1, "neon", "s16", 1),
+        (0x6D0FD490, "bf16", "bf16m", 2),  # Cobalt 100
+        (0x6D0FD490, "neon", "s16", 0.5),
+        (0x460F0010, "neon", "s16", 1),  # A64FX: as many long products as others
+        (0xC00FAC30, "i8mm", "s8m", 1),  # Ampere-1 multiplies matrices half as often
+        (0xC00FAC30, "bf16", "bf16m", 1),
+        (0xC00FAC30, "bf16", "bf16", 2),
+        (0x7A1F1230, "i8mm", "s8m", 2),  # of a core that nobody knows
+    ],
+)
+def test_rates_of_narrow_products(register: int, isa: str, kind: str, rate: float) -> None:
+    everything = ArmCpu(
+        VECTOR, ((register, range(1)),), "", "", "", (0, 0, 0), ((0, 0), (0, 0), (0, 0))
+    )
+    machine = look(everything)
+    assert machine.isas == LADDERS["aarch64"]
+    assert machine.fma_rate(isa, kind) == rate
+
+
+def test_bfloat16_and_products_of_bytes_are_two_features() -> None:
+    """And bits of the second word: what stands there in the first means other things."""
+    one = replace(CPUS["cobalt_100"], features="asimd asimddp bf16")
+    assert look(one).isas == ("portable", "neon", "dotprod", "bf16")
+    other = replace(CPUS["cobalt_100"], features="asimd asimddp i8mm")
+    assert look(other).isas == ("portable", "neon", "dotprod", "i8mm")
+    mixed = replace(one)
+    object.__setattr__(mixed, "words", {16: 1 << 1 | 1 << 13 | 1 << 14 | 1 << 20, 26: 0})
+    assert look(mixed).isas == ("portable", "neon", "dotprod")
 
 
 def test_only_one_half_of_half_precision(tmp_path: Path) -> None:
@@ -183,8 +220,8 @@ def test_a_system_that_says_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "brand", "isas", "core"),
     [
-        (M1_SYSCTL, "Apple M1", "neon fp16", "Firestorm"),
-        (M2_SYSCTL, "Apple M2", "neon fp16", "Avalanche"),
+        (M1_SYSCTL, "Apple M1", "neon fp16 dotprod", "Firestorm"),
+        (M2_SYSCTL, "Apple M2", "neon fp16 dotprod i8mm bf16", "Avalanche"),
         (M1_OLD_SYSCTL, "Apple M1", "neon fp16", "Firestorm"),
         ({}, "Apple M9", "neon", ""),
     ],
@@ -338,5 +375,5 @@ def test_32_bit_arm(part: int, word: int, name: str, isas: str, denied: tuple[st
     assert machine.isas == ("portable", *isas.split())
     assert machine.denied == denied
     assert (machine.vendor, machine.cpu_name) == ("ARM", name)
-    assert set(machine.fma_per_cycle) == set(machine.isas)
+    assert {key.partition("/")[0] for key in machine.fma_per_cycle} == set(machine.isas)
     assert machine.usable_isas("neon32") == tuple(i for i in machine.isas if i != "half32")

@@ -8,22 +8,38 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pplconv.machine import cpu
+from recorded_x86 import (
+    AMX_BF16,
+    AMX_INT8,
+    AMX_TILE,
+    AVX2,
+    AVX512_BF16,
+    AVX_VNNI,
+    AVX_VNNI_INT8,
+    BMI2,
+)
 
 if TYPE_CHECKING:
     from conftest import Tree
     from recorded_x86 import FakeCpu
 
 ALL = ("portable", "avx2", "avx512")
+WHOLE = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "avx512bf16", "amx")
 
 
 def identify(fake: FakeCpu) -> cpu.Cpu:
-    return cpu.identify(fake.cpuid, fake.xgetbv)
+    return cpu.identify(fake.cpuid, fake.xgetbv, lambda: True)
 
 
 @pytest.mark.parametrize(
     ("name", "vendor", "family", "model", "isas"),
     [
         ("zen4", "AuthenticAMD", 0x19, 0x11, ALL),
+        ("genoa", "AuthenticAMD", 0x19, 0x11, (*ALL, "avx512vnni", "avx512bf16")),
+        ("granite_rapids", "GenuineIntel", 6, 0xAD, WHOLE),
+        ("ice_lake", "GenuineIntel", 6, 0x6A, (*ALL, "avx512vnni")),
+        ("alder_lake", "GenuineIntel", 6, 0x97, (*ALL[:2], "avxvnni")),
+        ("sierra_forest", "GenuineIntel", 6, 0xAF, (*ALL[:2], "avxvnni", "avxvnniint8")),
         ("skylake_x", "GenuineIntel", 6, 0x55, ALL),
         ("haswell", "GenuineIntel", 6, 0x3C, ALL[:2]),
         ("sandy_bridge", "GenuineIntel", 6, 0x2A, ALL[:1]),
@@ -66,6 +82,39 @@ def test_system_must_save_the_registers(
     fake_cpu: Callable[..., FakeCpu], xcr0: int | None, isas: tuple[str, ...]
 ) -> None:
     assert identify(fake_cpu("skylake_x", xcr0=xcr0)).isas == isas
+
+
+@pytest.mark.parametrize(
+    ("register", "value", "lost"),
+    [
+        ("xcr0", 0x2E7, "amx"),
+        ("xcr0", 0x202E7, "amx"),  # the configuration of tiles saved, the tiles not
+        ("xcr0", 0x402E7, "amx"),
+        ("xcr0", 0x60207, "avx512 avx512vnni avx512bf16 amx"),
+        ("features7", AVX2 | BMI2, "avx512 avx512vnni avx512bf16 amx"),
+        ("features7c", 0, "avx512vnni avx512bf16 amx"),
+        ("features7_1", (AVX_VNNI, 0), "avx512bf16 amx"),
+        ("features7_1", (AVX512_BF16, 0), "avxvnni"),
+        ("features7_1", None, "avxvnni avx512bf16 amx"),
+        ("features7d", AMX_TILE | AMX_INT8, "amx"),
+        ("features7d", AMX_TILE | AMX_BF16, "amx"),
+        ("features7d", AMX_INT8 | AMX_BF16, "amx"),
+        ("tiles", (0, 0, 0), "amx"),
+        ("tiles", (1024 << 16 | 8192, 4 << 16 | 64, 16), "amx"),  # four tiles
+        ("tiles", (1024 << 16 | 8192, 8 << 16 | 64, 8), "amx"),  # of eight rows
+        ("last", 0x1C, "amx"),
+    ],
+)
+def test_products_of_narrow_types_need_every_part(
+    fake_cpu: Callable[..., FakeCpu], register: str, value: Any, lost: str
+) -> None:
+    found = identify(fake_cpu("granite_rapids", **{register: value})).isas
+    assert found == tuple(isa for isa in WHOLE if isa not in lost.split())
+
+
+def test_int8_products_need_those_before_them(fake_cpu: Callable[..., FakeCpu]) -> None:
+    lone = fake_cpu("sierra_forest", features7_1=(0, AVX_VNNI_INT8))
+    assert identify(lone).isas == ALL[:2]
 
 
 @pytest.mark.parametrize("bit", [16, 17, 30, 31])

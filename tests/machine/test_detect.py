@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import absent
-from pplconv.architecture import canonical, here
+from pplconv.architecture import LADDERS, canonical, here
 from pplconv.machine import Machine, current, detect
 
 if TYPE_CHECKING:
@@ -50,7 +50,13 @@ def test_ordinary_virtual_machine(tree: Tree, fake_cpu: Cpus) -> None:
         family=0x19,
         model=0x11,
         isas=("portable", "avx2", "avx512"),
-        fma_per_cycle={"portable": 1, "avx2": 2, "avx512": 1},
+        fma_per_cycle={
+            "portable": 1,
+            "avx2": 2,
+            "avx2/s16": 2,
+            "avx512": 1,
+            "avx512/s16": 1,
+        },
         l1d_bytes=32 * KIB,
         l1d_cpus=1,
         l2_bytes=MIB,
@@ -185,7 +191,7 @@ def test_arm(tree: Tree) -> None:
     assert (machine.vendor, machine.family, machine.model) == ("HiSilicon", 0x48, 0xD01)
     assert machine.isas == ("portable", "neon", "fp16")
     assert machine.l1d_bytes == 64 * KIB
-    assert dict(machine.fma_per_cycle) == {"portable": 1, "neon": 2, "fp16": 2}
+    assert dict(machine.fma_per_cycle) == {"portable": 1, "neon": 2, "neon/s16": 0.5, "fp16": 2}
 
 
 def test_every_file_malformed(tree: Tree, fake_cpu: Cpus) -> None:
@@ -268,9 +274,9 @@ def test_usable_isas_on_arm(cap: str | None, usable: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("arch", "cap", "names"),
     [
-        ("x86_64", "sse", "portable, avx2, avx512"),
-        ("x86_64", "neon", "portable, avx2, avx512"),
-        ("aarch64", "avx2", "portable, neon, fp16"),
+        ("x86_64", "sse", ", ".join(LADDERS["x86_64"])),
+        ("x86_64", "neon", ", ".join(LADDERS["x86_64"])),
+        ("aarch64", "avx2", ", ".join(LADDERS["aarch64"])),
         ("ppc64le", "avx2", "portable"),
     ],
 )
@@ -280,6 +286,47 @@ def test_usable_isas_of_an_unknown_cap(arch: str, cap: str, names: str) -> None:
     assert str(caught.value) == f"cap is {cap!r}: expected one of {names} on {arch}"
 
 
+@pytest.mark.parametrize("permitted", [True, False, None])
+def test_tiles_are_the_process_s_to_ask_for(
+    tree: Tree, fake_cpu: Cpus, permitted: bool | None
+) -> None:
+    """What a CPU and a system have is not yet what this process may use."""
+    fake, asked = fake_cpu("granite_rapids"), []
+
+    def permit() -> bool:
+        asked.append(permitted)
+        return bool(permitted)
+
+    machine = detect(
+        root=tree.root,
+        cpuid=fake.cpuid,
+        xgetbv=fake.xgetbv,
+        affinity=[0],
+        arch="x86_64",
+        permit=None if permitted is None else permit,
+    )
+    assert ("amx" in machine.isas) == bool(permitted)
+    assert machine.isas[-2 if permitted else -1] == "avx512bf16"
+    assert asked == ([] if permitted is None else [permitted])
+
+
+def test_tiles_that_are_not_there_are_not_asked_for(tree: Tree, fake_cpu: Cpus) -> None:
+    fake = fake_cpu("zen4")
+
+    def permit() -> bool:
+        raise AssertionError("asked")
+
+    machine = detect(
+        root=tree.root,
+        cpuid=fake.cpuid,
+        xgetbv=fake.xgetbv,
+        affinity=[0],
+        arch="x86_64",
+        permit=permit,
+    )
+    assert machine.isas[-1] == "avx512"
+
+
 def test_this_machine() -> None:
     """Against what the standard library says of the same machine."""
     machine = current()
@@ -287,7 +334,7 @@ def test_this_machine() -> None:
     if hasattr(os, "sched_getaffinity"):
         assert machine.affinity == tuple(sorted(os.sched_getaffinity(0)))
     assert machine.isas[0] == "portable"
-    assert set(machine.fma_per_cycle) == set(machine.isas)
+    assert {key.partition("/")[0] for key in machine.fma_per_cycle} == set(machine.isas)
     assert {*machine.affinity} <= {cpu for core in machine.cores for cpu in core}
     assert 8 * KIB <= machine.l1d_bytes <= machine.l2_bytes
     assert machine.line_bytes in (32, 64, 128, 256)
@@ -311,3 +358,7 @@ def test_this_machine_agrees_with_the_kernel() -> None:
     assert ("avx2" in isas) == avx2
     avx512 = {"avx512f", "avx512bw", "avx512vl", "avx512dq"} <= flags
     assert ("avx512" in isas) == (avx2 and avx512)
+    vnni = avx2 and avx512 and "avx512_vnni" in flags
+    assert ("avx512vnni" in isas) == vnni
+    assert ("avx512bf16" in isas) == (vnni and "avx512_bf16" in flags)
+    assert ("avxvnni" in isas) == (avx2 and "avx_vnni" in flags)

@@ -151,7 +151,7 @@ def test_virtual_machine(laid: Callable[[str], tuple[Path, Recording]], look: Lo
 def test_kunpeng(laid: Callable[[str], tuple[Path, Recording]], look: Look) -> None:
     machine = look(*laid("kunpeng"))
     assert (machine.vendor, machine.family, machine.model) == ("HiSilicon", 0x48, 0xD01)
-    assert machine.isas == ("portable", "neon", "fp16")
+    assert machine.isas == ("portable", "neon", "fp16", "dotprod")
     assert machine.features == ("asimd", "fphp", "asimdhp", "asimddp", "asimdfhm")
     assert machine.core_kinds == ((0x481FD010, tuple(range(128))),)
     assert len(machine.packages) == 2
@@ -399,7 +399,7 @@ def test_apple_silicon(tmp_path: Path, without_files: pytest.MonkeyPatch) -> Non
         ask=sysctl_of(M1, "Apple M1"),
     )
     assert (machine.vendor, machine.cpu_name) == ("Apple", "Apple M1")
-    assert machine.isas == ("portable", "neon", "fp16")
+    assert machine.isas == ("portable", "neon", "fp16", "dotprod")
     assert (machine.fma_per_cycle["neon"], machine.loads_per_cycle) == (4, 3.0)
     assert (machine.l1d_bytes, machine.line_bytes) == (128 * KIB, 128)
     assert (machine.l2_bytes, machine.l2_cpus, machine.l3_bytes) == (12288 * KIB, 4, 0)

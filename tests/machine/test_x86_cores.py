@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pplconv.architecture import LADDERS
 from pplconv.machine import Machine, x86_core
 from pplconv.machine.x86_cores import CORES, X86Core, find
 from pplconv.machine.x86_identity import fma_per_cycle, l3_share, nearest
@@ -165,9 +166,18 @@ def test_plans_take_the_fmas_of_the_row(head: str) -> None:
     assert found is not None
     core = found.core
     assert str(found) == CPUINFO[head].partition(", efficiency")[0]
-    rates = {"portable": 1, "avx2": core.fma256, "avx512": core.fma512 or 2}
+    rates = {"portable": 1, "avx2": core.fma256, "avx2/s16": core.words256 or 1.5}
+    assert fma_per_cycle(replace(here, isas=ALL[:2])) == rates
+    rates |= {"avx512": core.fma512 or 2, "avx512/s16": core.words512 or 1}
     assert fma_per_cycle(here) == rates
-    assert fma_per_cycle(replace(here, isas=ALL[:2])) == {"portable": 1, "avx2": core.fma256}
+    narrow = {
+        "avxvnni": core.fma256,
+        "avxvnniint8": core.fma256,
+        "avx512vnni": core.fma512 or 2,
+        "avx512bf16": core.bf16 or 0.5,
+        "amx": 16,
+    }
+    assert fma_per_cycle(replace(here, isas=LADDERS["x86_64"])) == rates | narrow
 
 
 @pytest.mark.parametrize(
@@ -186,7 +196,26 @@ def test_plans_take_the_fmas_of_the_row(head: str) -> None:
 )
 def test_fma_rates(vendor: str, family: int, model: int, avx2: int, avx512: int) -> None:
     here = Machine(arch="x86_64", vendor=vendor, family=family, model=model, isas=ALL)
-    assert fma_per_cycle(here) == {"portable": 1, "avx2": avx2, "avx512": avx512}
+    rates = fma_per_cycle(here)
+    assert {isa: rates[isa] for isa in ALL} == {"portable": 1, "avx2": avx2, "avx512": avx512}
+
+
+def test_rates_of_narrow_products() -> None:
+    """What was measured: pairs of words on Zen 3 and Skylake, bfloat16 on Granite Rapids."""
+    zen3 = machine("AuthenticAMD 25 1 AMD EPYC 7763 64-Core Processor", isas=ALL[:2])
+    assert (zen3.fma_per_cycle, fma_per_cycle(zen3)["avx2/s16"]) == ({"portable": 1}, 2)
+    zen3 = replace(zen3, fma_per_cycle=fma_per_cycle(zen3))
+    assert (zen3.fma_rate("avx2", "s16"), zen3.fma_rate("avx2", "f32")) == (2, 2)
+    skylake = machine("GenuineIntel 6 94 Intel(R) Core(TM) i7-6700K CPU @ 4.00GHz", isas=ALL[:2])
+    assert fma_per_cycle(skylake)["avx2/s16"] == 1.5
+    granite = machine("GenuineIntel 6 173 Intel(R) Xeon(R) 6972P", isas=LADDERS["x86_64"])
+    rates = fma_per_cycle(granite)
+    assert (rates["avx512vnni"], rates["avx512bf16"]) == (2, 0.5)
+    # Cores are told apart by sets that have rows, whatever stands above them.
+    unknown = replace(granite, model=0xFF)
+    found = x86_core(unknown)
+    assert found is not None
+    assert found.core.name == "Granite Rapids"
 
 
 def test_half_the_fmas_by_the_name() -> None:

@@ -54,7 +54,7 @@ def make_wheel(target: Target) -> Path:
         The wheel.
     """
     sysroot, tools = make_build_tools(target)
-    flags = os.environ.get("CFLAGS", "")
+    flags = "".join(f"{name}={os.environ.get(name, '')}\n" for name in ("CFLAGS", "PPLCONV_ENCODE"))
     built = digest(tools, flags, Path(__file__).read_bytes(), *_sources())
     keep(target.dist, built, "the wheel", lambda folder: _build(target, folder))
     wheel = _wheel(target)

@@ -1,0 +1,75 @@
+/* bfloat16, the upper half of a float, as it lies in memory, to and from float. Widening is exact;
+ * narrowing rounds to the nearest, ties to even. Both are arithmetic on integers, which keeps
+ * subnormal numbers whatever flush-to-zero says (the instructions for it do not). NaN keeps its
+ * sign and the upper bits of its payload, and becomes quiet when it is narrowed. */
+#ifndef PPLCONV_BFLOAT_H
+#define PPLCONV_BFLOAT_H
+
+#include "lanes.h"
+
+typedef uint16_t bfloat;
+typedef uint32_t float_bits __attribute__((vector_size(PPLCONV_VECTOR_BYTES), may_alias));
+
+/* The upper half of each lane, rounded, in its lower half. */
+static inline float_bits upper_halves(vector v) {
+    const float_bits bits = (float_bits)v, upper = bits >> 16;
+    /* A carry out of the digits goes into the exponent, as it should. */
+    const float_bits rounded = (bits + 0x7fffu + (upper & 1u)) >> 16;
+#if PPLCONV_VECTOR_BYTES == 64
+    const __mmask16 nan =
+        _mm512_cmpgt_epu32_mask((__m512i)(bits & 0x7fffffffu), _mm512_set1_epi32(0x7f800000));
+    return (float_bits)_mm512_mask_or_epi32((__m512i)rounded, nan, (__m512i)upper,
+                                            _mm512_set1_epi32(0x40));
+#else
+    const vector_bits nan = (vector_bits)(bits & 0x7fffffffu) > 0x7f800000;
+    return ((float_bits)nan & (upper | 0x40u)) | (~(float_bits)nan & rounded);
+#endif
+}
+
+#if PPLCONV_VECTOR_BYTES == 64
+
+static inline vector widened(__m256i bfloats) {
+    return (vector)_mm512_slli_epi32(_mm512_cvtepu16_epi32(bfloats), 16);
+}
+static inline __m256i narrowed(vector v) { return _mm512_cvtepi32_epi16((__m512i)upper_halves(v)); }
+static inline vector load_bfloat(const bfloat *p) {
+    return widened(_mm256_loadu_si256((const __m256i *)p));
+}
+static inline void store_bfloat(bfloat *p, vector v) {
+    _mm256_storeu_si256((__m256i *)p, narrowed(v));
+}
+
+#elif PPLCONV_VECTOR_BYTES == 32
+
+static inline vector load_bfloat(const bfloat *p) {
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
+    return (vector)_mm256_slli_epi32(wide, 16);
+}
+static inline void store_bfloat(bfloat *p, vector v) {
+    const __m256i upper = (__m256i)upper_halves(v);
+    _mm_storeu_si128((__m128i *)p, _mm_packus_epi32(_mm256_castsi256_si128(upper),
+                                                    _mm256_extracti128_si256(upper, 1)));
+}
+
+#elif PPLCONV_NEON && defined(__aarch64__)
+
+static inline vector load_bfloat(const bfloat *p) { return (vector)vshll_n_u16(vld1_u16(p), 16); }
+static inline void store_bfloat(bfloat *p, vector v) {
+    vst1_u16(p, vmovn_u32((uint32x4_t)upper_halves(v)));
+}
+
+#else
+
+static inline vector load_bfloat(const bfloat *p) {
+    float_bits bits;
+    for (int i = 0; i < LANES; i++) bits[i] = p[i];
+    return (vector)(bits << 16);
+}
+static inline void store_bfloat(bfloat *p, vector v) {
+    const float_bits upper = upper_halves(v);
+    for (int i = 0; i < LANES; i++) p[i] = (bfloat)upper[i];
+}
+
+#endif
+
+#endif

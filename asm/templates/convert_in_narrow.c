@@ -1,0 +1,53 @@
+/* Convert rows of an array into scratch, between types of one and two bytes and from float to
+ * bfloat16. All of it is arithmetic on integers, so that flush-to-zero changes no bit: loops that
+ * compilers turn into vectors. */
+#include <stdint.h>
+
+#include "pplconv_kernels.h"
+
+#define AT(type, pointer, bytes) ((type *)((char *)(pointer) + (bytes)))
+#define AT_CONST(type, pointer, bytes) ((const type *)((const char *)(pointer) + (bytes)))
+
+#if PPLCONV_TYPE_U8S16
+typedef uint8_t from;
+typedef int16_t to;
+static inline to converted(from x) { return (to)x; }
+#elif PPLCONV_TYPE_S8S16
+typedef int8_t from;
+typedef int16_t to;
+static inline to converted(from x) { return (to)x; }
+#elif PPLCONV_TYPE_U8S8 || PPLCONV_TYPE_S8U8
+/* 128 more, or less, is the highest bit the other way round. */
+typedef uint8_t from;
+typedef uint8_t to;
+static inline to converted(from x) { return x ^ 0x80; }
+#elif PPLCONV_TYPE_F32BF16
+typedef uint32_t from;
+typedef uint16_t to;
+/* The upper half, rounded to the nearest, ties to even: a carry out of the digits goes into the
+ * exponent, as it should. NaN becomes quiet and keeps its sign and the upper bits of its payload.
+ */
+static inline to converted(from x) {
+    const uint32_t rounded = (x + 0x7fffu + (x >> 16 & 1u)) >> 16;
+    const uint32_t quiet = x >> 16 | 0x40u;
+    return (to)((x & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
+}
+#endif
+
+__attribute__((visibility("hidden"))) void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_convert_in_args *a = argument;
+    int64_t rows = a->rows, columns = a->columns;
+    if (a->src_rs == columns * (int64_t)sizeof(from) &&
+        a->dst_rs == columns * (int64_t)sizeof(to)) {
+        columns *= rows;
+        rows = 1;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        const from *restrict src = AT_CONST(from, a->src, r * a->src_rs);
+        to *restrict dst = AT(to, a->dst, r * a->dst_rs);
+        for (int64_t i = 0; i < columns; i++) dst[i] = converted(src[i]);
+    }
+#if defined(__AVX__)
+    __builtin_ia32_vzeroupper();
+#endif
+}

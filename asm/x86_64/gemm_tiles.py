@@ -1,0 +1,374 @@
+"""GEMM microkernels for AMX: sums in tile registers, of 16 rows and 16 columns each.
+
+C[MR, NR] lies in up to two by two tiles, and stays there for the whole sum. A step of 16 groups
+of k (64 bytes of a row) loads one tile for each 16 rows of A and one for each 16 columns of B, and
+multiplies each with each: two by two tiles are four products for four loads, which is what keeps
+the loads behind the products. A product takes a cycle for each row of A that the configuration
+has, so MR costs what it is. A lies in rows, packed or as the pixels of an image with channels
+last: the hardware takes rows at any stride, and groups of a row side by side (``a_ks`` is one
+group, 4 bytes). B is a panel [k / kr][nr][kr], whose rows lie ``b_ks`` apart.
+
+The sum may be made of segments, as that of ``gemm.py``. The last step of a segment may have fewer
+groups than 16. Nothing beyond them is read: they are copied to the stack under masks, with zeros
+behind, and the tiles are loaded from there. So are all steps where B is not padded to whole
+vectors and n ends within one.
+
+What a tile holds is its configuration. It depends on MR alone, which is also its number: the
+kernel loads it where ``*tiles`` has another number, and stores its own. So the kernels of a task
+that have the same MR configure once, whatever their types; ``release_tiles`` ends it.
+
+Order of sums: integers wrap, so there is none. Of bfloat16, TDPBF16PS multiplies the even and the
+odd k of one step apart, two chains of fused multiply-adds in ascending k that begin with zero;
+adds the two; and adds that to C. Each of these is rounded to nearest even, takes subnormal numbers
+as zeros and gives zeros for them, whatever MXCSR says. Steps begin where segments begin, so the
+bits depend neither on the tile nor on the team.
+"""
+
+from __future__ import annotations
+
+from asm.contract import FLAGS, GEMM
+from asm.registry import GEMM_TILES, PRODUCTS, Kernel
+from asm.writer import Writer
+from asm.x86_64.emit import frame
+from asm.x86_64.gemm_tile import Tile
+
+ROWS = 16  # of a tile
+ROW_BYTES = 64
+TILE_BYTES = ROWS * ROW_BYTES
+
+_PRODUCTS = {"u8t": "tdpbusd", "s8t": "tdpbssd", "bf16t": "tdpbf16ps"}
+_A = ("tmm4", "tmm7")
+_B = ("tmm5", "tmm6")
+_A_POINTERS = ("r8", "r9")
+# Four tiles on the stack: C on its way to or from its rows; else A of a part of a step, then B.
+_BUFFER_BYTES = 4 * TILE_BYTES
+_B_BUFFER = 2 * TILE_BYTES
+_EPILOGUE = FLAGS["BIAS_ROW"] | FLAGS["BIAS_COLUMN"] | FLAGS["RESIDUAL"] | FLAGS["CLIP"]
+
+
+class _Marked(Writer):
+    """A writer whose labels begin with a mark of their own."""
+
+    def __init__(self, lines: list[str], mark: str) -> None:
+        super().__init__(lines)
+        self.mark = mark
+
+    def __call__(self, text: str) -> None:
+        super().__call__(text.replace(".L", f".L{self.mark}_"))
+
+    def label(self, name: str) -> None:
+        super().label(f"{self.mark}_{name}")
+
+
+class _GemmTiles:
+    """Emits one kernel; the methods follow the order of the code."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel, self.w = kernel, Writer()
+        self.mr, self.nv = kernel.mr, kernel.vectors
+        self.tile_rows = -(-self.mr // ROWS)
+        self.product = _PRODUCTS[kernel.dtype]
+        self.floats = PRODUCTS[kernel.dtype].sum == "f32"
+
+    def acc(self, i: int, j: int) -> str:
+        """Tile of C in tile row `i` and tile column `j`."""
+        return f"tmm{2 * i + j}"
+
+    def tiles(self) -> list[tuple[int, int]]:
+        """Tile rows and columns of C."""
+        return [(i, j) for i in range(self.tile_rows) for j in range(self.nv)]
+
+    def field(self, name: str) -> str:
+        """Memory operand of an argument."""
+        return f"[rdi + {GEMM.offset(name)}]"
+
+    def generate(self) -> str:
+        w = self.w
+        w("push rbp")
+        w("mov rbp, rsp")
+        w("push rbx")
+        w("push r12")
+        w(f"sub rsp, {_BUFFER_BYTES}")
+        w(f"and rsp, -{ROW_BYTES}")
+        self.configure()
+        self.masks()
+        self.start()
+        self.sum()
+        self.finish()
+        w("vzeroupper")
+        w("mov rbx, [rbp - 8]")
+        w("mov r12, [rbp - 16]")
+        w("mov rsp, rbp")
+        w("pop rbp")
+        w("ret")
+        return frame(self.kernel, self.contract(), w.lines, self.rodata())
+
+    def contract(self) -> list[str]:
+        k = self.kernel
+        return [
+            f"{k.symbol}: {GEMM.summary}.",
+            f"struct {GEMM.struct} * in rdi; every pointer may be unaligned; a_ks is 4: A lies in",
+            "rows. k = 0 gives the epilogue of zero. Reads and writes nothing outside the segments",
+            "and, of each segment, A[MR, k] and B[k, n] (B[k, NR] with B_PADDED), k in whole",
+            f"groups of {k.kr}; C[MR, n], residual[MR, n], bias, clip and tiles. Leaves its tiles",
+            "loaded.",
+            "",
+            f"{', '.join(self.acc(*at) for at in self.tiles())} C, row by row",
+            f"{', '.join(_A[: self.tile_rows])} A, {', '.join(_B[: self.nv])} B",
+            f"{', '.join(_A_POINTERS[: self.tile_rows])} A, 16 rows apart; r10 a_rs",
+            "rsi B, rdx b_ks",
+            "rcx groups, rax steps, r11 next segment, rbx segments left, r12 copies",
+            "k1-k2 columns of C, k3-k4 of B, k5 groups of A; rsp four tiles of memory",
+        ]
+
+    def rodata(self) -> list[str]:
+        """Give the configuration: palette 1, then bytes in a row and rows of each register."""
+        rows = [0] * 16
+        for i in range(self.tile_rows):
+            count = min(ROWS, self.mr - ROWS * i)
+            for name in (_A[i], self.acc(i, 0), self.acc(i, 1)):
+                rows[int(name[3:])] = count
+        for name in _B:
+            rows[int(name[3:])] = ROWS
+        return [
+            ".section .rodata",
+            ".p2align 6",
+            ".Lconfiguration:",
+            f"    .byte {', '.join(['1'] + ['0'] * 15)}",
+            f"    .short {', '.join(str(ROW_BYTES if count else 0) for count in rows)}",
+            f"    .byte {', '.join(map(str, rows))}",
+        ]
+
+    def configure(self) -> None:
+        """Load the configuration unless it is there already."""
+        w = self.w
+        w(f"mov rax, {self.field('tiles')}")
+        w(f"cmp qword ptr [rax], {self.mr}")
+        w("je .Lconfigured")
+        w("lea rcx, .Lconfiguration[rip]")
+        w("ldtilecfg [rcx]")
+        w(f"mov qword ptr [rax], {self.mr}")
+        w.label("configured")
+
+    def masks(self) -> None:
+        """Columns within n, in k1 and k2; those of B that may be read, in k3 and k4."""
+        w = self.w
+        w("mov rax, -1")
+        w(f"mov rdx, {self.field('n')}")
+        w("bzhi rdx, rax, rdx")
+        w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
+        w("cmovz rax, rdx")
+        for j in range(self.nv):
+            w(f"kmovw k{j + 1}, edx")
+            w(f"kmovw k{j + 3}, eax")
+            if j + 1 < self.nv:
+                w(f"shr rdx, {ROWS}")
+                w(f"shr rax, {ROWS}")
+
+    def start(self) -> None:
+        """Zero the tiles of C, or load them."""
+        w = self.w
+        w(f"test dword ptr {self.field('flags')}, {FLAGS['ACCUMULATE']}")
+        w("jz .Lzero")
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w("jne .Lload_parts")
+        self.whole_tiles("tileloadd {tile}, {address}")
+        w("jmp .Lstarted")
+        w.label("load_parts")
+        for block in self.blocks("start"):
+            block.rows_of("c", block.load)
+            self.spill(block, "vmovaps {memory}, {register}")
+        self.buffered_tiles("tileloadd {tile}, {address}")
+        w("jmp .Lstarted")
+        w.label("zero")
+        for at in self.tiles():
+            w(f"tilezero {self.acc(*at)}")
+        w.label("started")
+
+    def whole_tiles(self, instruction: str) -> None:
+        """Run `instruction` for each tile of C and its place, where C has all its columns."""
+        w = self.w
+        w(f"mov rax, {self.field('c')}")
+        w(f"mov rdx, {self.field('c_rs')}")
+        if self.nv > 1:
+            w(f"mov rsi, {self.field('c_vs')}")
+            w("add rsi, rax")
+        if self.tile_rows > 1:
+            w("mov rcx, rdx")
+            w("shl rcx, 4")
+        for i, j in self.tiles():
+            pointer = ("rax", "rsi")[j]
+            w(instruction.format(tile=self.acc(i, j), address=f"[{pointer} + rdx*1]"))
+            if i + 1 < self.tile_rows:
+                w(f"add {pointer}, rcx")
+
+    def buffered_tiles(self, instruction: str) -> None:
+        """Run `instruction` for each tile of C and its place on the stack."""
+        self.w(f"mov eax, {ROW_BYTES}")
+        for i, j in self.tiles():
+            address = f"[rsp + rax*1 + {(2 * i + j) * TILE_BYTES}]"
+            self.w(instruction.format(tile=self.acc(i, j), address=address))
+
+    def blocks(self, mark: str) -> list[Tile]:
+        """Rows of C in vector registers: as many kernels without a sum as it takes."""
+        count = -(-self.mr // GEMM_TILES["avx512", self.nv])
+        ends = [self.mr * (i + 1) // count for i in range(count)]
+        found = []
+        for first, end in zip([0, *ends], ends, strict=False):
+            rows = Kernel("gemm", "f32", "avx512", end - first, self.kernel.nr, 1)
+            found.append(Tile(rows, first, _Marked(self.w.lines, f"{mark}_{first}")))
+        return found
+
+    def spill(self, block: Tile, instruction: str) -> None:
+        """Run `instruction` for each vector of a block and its place on the stack."""
+        for m in range(block.mr):
+            for j in range(self.nv):
+                i, row = divmod(block.first + m, ROWS)
+                offset = (2 * i + j) * TILE_BYTES + row * ROW_BYTES
+                self.w(instruction.format(register=block.acc(m, j), memory=f"[rsp + {offset}]"))
+
+    def sum(self) -> None:
+        """Run over the segments; without any, A and B are the only one."""
+        w, kr = self.w, self.kernel.kr
+        w(f"mov r10, {self.field('a_rs')}")
+        w(f"mov rdx, {self.field('b_ks')}")
+        w(f"mov r8, {self.field('a')}")
+        w(f"mov rsi, {self.field('b')}")
+        w(f"mov r11, {self.field('segments')}")
+        w(f"mov rbx, {self.field('segment_count')}")
+        w("test rbx, rbx")
+        w("jz .Lsegment")
+        w.label("next_segment")
+        w(f"mov r8, {self.field('a')}")
+        w(f"mov rsi, {self.field('b')}")
+        w("add r8, [r11]")
+        w("add rsi, [r11 + 8]")
+        w("add r11, 16")
+        w.label("segment")
+        if self.tile_rows > 1:
+            w("mov r9, r10")
+            w("shl r9, 4")
+            w("add r9, r8")
+        w(f"mov rcx, {self.field('k')}")
+        w(f"add rcx, {kr - 1}")
+        w(f"shr rcx, {kr.bit_length() - 1}")
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w("je .Lwhole")
+        w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
+        w("jz .Lparts")
+        self.steps()
+        self.parts()
+        w.label("segment_done")
+        w("dec rbx")
+        w("jg .Lnext_segment")
+
+    def steps(self) -> None:
+        """Whole steps, from where A and B lie."""
+        w = self.w
+        w.label("whole")
+        w("mov rax, rcx")
+        w("and ecx, 15")
+        w("shr rax, 4")
+        w("jz .Lparts")
+        w(".p2align 5")
+        w.label("step")
+        b = [f"[rsi + rdx*1 + {j * ROW_BYTES}]" for j in range(self.nv)]
+        self.multiply([f"[{pointer} + r10*1]" for pointer in _A_POINTERS], b)
+        # Sixteen rows of B, without a register for so much.
+        w("lea rsi, [rsi + rdx*8]")
+        w("lea rsi, [rsi + rdx*8]")
+        self.next_step()
+        w("dec rax")
+        w("jnz .Lstep")
+
+    def next_step(self) -> None:
+        """Move the pointers to A."""
+        for pointer in _A_POINTERS[: self.tile_rows]:
+            self.w(f"add {pointer}, {ROW_BYTES}")
+
+    def multiply(self, a: list[str], b: list[str]) -> None:
+        """Load a tile of each, and multiply each with each; loads stand just before their use."""
+        w = self.w
+        for i in range(self.tile_rows):
+            w(f"tileloadd {_A[i]}, {a[i]}")
+            for j in range(self.nv):
+                if i == 0:
+                    w(f"tileloadd {_B[j]}, {b[j]}")
+                w(f"{self.product} {self.acc(i, j)}, {_A[i]}, {_B[j]}")
+
+    def parts(self) -> None:
+        """Steps of rcx groups in all that are copied, since not all of a row may be read."""
+        w = self.w
+        w.label("parts")
+        w("test rcx, rcx")
+        w("jz .Lsegment_done")
+        w.label("part")
+        w(f"mov eax, {ROWS}")
+        w("cmp rcx, rax")
+        w("cmovb rax, rcx")
+        w("sub rcx, rax")
+        w("mov r12, -1")
+        w("bzhi r12, r12, rax")
+        w("kmovw k5, r12d")
+        w("mov r12, r8")
+        for m in range(self.mr):
+            w(f"vmovups zmm{m % 8}{{k5}}{{z}}, [r12]")
+            w(f"vmovaps [rsp + {m * ROW_BYTES}], zmm{m % 8}")
+            if m + 1 < self.mr:
+                w("add r12, r10")
+        self.copy_b()
+        w(f"mov eax, {ROW_BYTES}")
+        a = [f"[rsp + rax*1 + {i * TILE_BYTES}]" for i in range(self.tile_rows)]
+        b = [f"[rsp + rax*1 + {_B_BUFFER + j * TILE_BYTES}]" for j in range(self.nv)]
+        self.multiply(a, b)
+        self.next_step()
+        w("test rcx, rcx")
+        w("jnz .Lpart")
+
+    def copy_b(self) -> None:
+        """Copy rax rows of B, and zeros behind them: a NaN left there would outlive zeros of A."""
+        w = self.w
+        w(f"lea r12, [rsp + {_B_BUFFER}]")
+        w.label("copy")
+        for j in range(self.nv):
+            w(f"vmovups zmm{j}{{k{j + 3}}}{{z}}, [rsi + {j * ROW_BYTES}]")
+            w(f"vmovaps [r12 + {j * TILE_BYTES}], zmm{j}")
+        w("add rsi, rdx")
+        w(f"add r12, {ROW_BYTES}")
+        w("dec rax")
+        w("jnz .Lcopy")
+        w("vpxord zmm0, zmm0, zmm0")
+        w(f"lea rax, [rsp + {_B_BUFFER + TILE_BYTES}]")
+        w.label("clear")
+        w("cmp r12, rax")
+        w("je .Lcopied")
+        for j in range(self.nv):
+            w(f"vmovaps [r12 + {j * TILE_BYTES}], zmm0")
+        w(f"add r12, {ROW_BYTES}")
+        w("jmp .Lclear")
+        w.label("copied")
+
+    def finish(self) -> None:
+        """Store the tiles where C lies, or by way of vector registers."""
+        w = self.w
+        if self.floats:
+            w(f"test dword ptr {self.field('flags')}, {_EPILOGUE}")
+            w("jnz .Lstore_rows")
+        w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
+        w("jne .Lstore_rows")
+        self.whole_tiles("tilestored {address}, {tile}")
+        w("jmp .Ldone")
+        w.label("store_rows")
+        self.buffered_tiles("tilestored {address}, {tile}")
+        for block in self.blocks("end"):
+            self.spill(block, "vmovaps {register}, {memory}")
+            if self.floats:
+                block.epilogue()
+            else:
+                block.rows_of("c", block.store)
+        w.label("done")
+
+
+def generate(kernel: Kernel) -> str:
+    """Assembly text of the GEMM microkernel that `kernel` describes."""
+    return _GemmTiles(kernel).generate()

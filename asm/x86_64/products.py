@@ -1,0 +1,53 @@
+"""How one step of k multiplies, by type: what differs between GEMM kernels on x86-64.
+
+A group of narrow elements, those of neighbouring k, fills as much of a vector as the sum that it
+goes into: 32 bits. So a kernel broadcasts groups of A and loads groups of B as it does single
+elements, and only the instructions between these loads and the sums are others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """Instructions that add the product of a broadcast and a vector of B to a vector of C.
+
+    Parameters
+    ----------
+    instruction : str
+        Multiplies, with the broadcast as its first source.
+    add : str
+        Adds the product to the sum; empty where `instruction` does.
+    broadcasts : bool
+        Whether AVX-512's form of it takes the broadcast from memory, as its second source.
+    twins : bool
+        Whether it has AVX-512's encoding and another one, so that the latter has to be asked for.
+    means : str
+        What a step does to a sum, where it is not one fused multiply-add.
+    """
+
+    instruction: str
+    add: str = ""
+    broadcasts: bool = False
+    twins: bool = False
+    means: str = ""
+
+
+_SUM = "the exact sum of the group's products, added with wrap-around"
+# As experiments on Granite Rapids found it, and Intel's pseudocode has it.
+_BF16 = (
+    "for the second k of the group, then for the first, one fused multiply-add, rounded to nearest "
+    "even; subnormal operands and results are zeros, whatever MXCSR says"
+)
+
+MULTIPLIES = {
+    "f32": Multiply("vfmadd231ps", broadcasts=True),
+    "f64": Multiply("vfmadd231pd", broadcasts=True),
+    # Its first source is the one without a sign, and what comes from memory the second.
+    "u8": Multiply("vpdpbusd", twins=True, means=_SUM),
+    "s8": Multiply("vpdpbssd", means=_SUM),
+    "s16": Multiply("vpmaddwd", "vpaddd", means=_SUM),
+    "bf16": Multiply("vdpbf16ps", broadcasts=True, means=_BF16),
+}

@@ -1,0 +1,200 @@
+"""Measure int8 or bfloat16 beside the peers, layer by layer: one run, all engines in turn."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks import machine, options, wisdom
+from benchmarks.candidates import silenced
+from benchmarks.engines import ENGINES
+from benchmarks.engines import bf16 as narrow_bf16
+from benchmarks.engines import quantized as narrow_int8
+from benchmarks.engines.base import Availability, Engine
+from benchmarks.engines.quantized.base import QuantizedEngine
+from benchmarks.peak import PeakUnavailable
+from benchmarks.problems import Problem, ProblemError, batched, load_nets, select
+from benchmarks.quantized import page
+from benchmarks.quantized.ceilings import Ceilings
+from benchmarks.quantized.layers import make_quantized_case, make_rounded_case
+from benchmarks.recorded import record
+from benchmarks.report import Head, conditions, group, publish, remarks, tables
+from benchmarks.results import LayerResult
+from benchmarks.runner import Progress, run_layer
+from benchmarks.tables import Table
+
+# A network that nothing was tuned on, beside those of every run.
+SHAPES = Path(__file__).resolve().parent / "shapes"
+# pplconv in float32, to see what narrow types are worth.
+PLAIN = ("pplconv_nhwc",)
+# What a shell reports of a command that Ctrl-C ended.
+_INTERRUPTED = 130
+_MAKERS = {"int8": make_quantized_case, "bf16": make_rounded_case}
+_METHODS = {
+    "int8": "inputs uint8 or int8, weights int8 with a scale for each channel, int32 bias, outputs "
+    "of the type of the inputs; every result is held against exact sums and one rounding before "
+    "and after it is timed: ours must be exact, peers' at most one unit off",
+    "bf16": "operands are bfloat16 numbers; results are held against float64 before and after they "
+    f"are timed: outputs in bfloat16 within {narrow_bf16.OUTPUT_TOLERANCE:.2g} of the largest one, "
+    f"outputs in float32 within {narrow_bf16.SUM_TOLERANCE:g}",
+}
+
+
+def engines_of(precision: str) -> dict[str, Engine]:
+    """All engines of a precision, in the order of the tables; float32's own last."""
+    own: Sequence[Engine] = narrow_int8.ENGINES if precision == "int8" else narrow_bf16.ENGINES
+    return {engine.name: engine for engine in (*own, *(ENGINES[name] for name in PLAIN))}
+
+
+def nets_of() -> dict[str, list[Problem]]:
+    """The shipped networks, and the one that is only here."""
+    return load_nets() | load_nets(SHAPES)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quantized", description=__doc__)
+    parser.add_argument("--precision", choices=list(_MAKERS), default="int8")
+    options.add_selection(parser)
+    parser.add_argument(
+        "--engines",
+        type=options.words,
+        default=[],
+        help="; ".join(f"{name}: some of {','.join(engines_of(name))}" for name in _MAKERS),
+    )
+    parser.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
+    parser.add_argument(
+        "--search",
+        type=options.searches,
+        default=[],
+        help=f"pplconv once with each of {','.join(options.WAYS)}, in the same run",
+    )
+    options.add_batch(parser)
+    options.add_timing(parser)
+    options.add_output(parser)
+    return parser
+
+
+def _find(
+    precision: str, names: Sequence[str], searches: Sequence[str]
+) -> list[tuple[Engine, Availability]]:
+    known = engines_of(precision)
+    if unknown := [name for name in names if name not in known]:
+        raise ValueError(
+            f"unknown engine {', '.join(unknown)}: expected some of {', '.join(known)}"
+        )
+    chosen = [
+        one
+        for name, engine in known.items()
+        if not names or name in names
+        for one in engine.variants(searches, ())
+    ]
+    with silenced():
+        return [(engine, engine.available()) for engine in chosen]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    with wisdom.private():
+        return _run(arguments, parser, chosen)
+
+
+def _run(
+    arguments: Sequence[str], parser: argparse.ArgumentParser, chosen: argparse.Namespace
+) -> int:
+    try:
+        nets = select(nets_of(), chosen.nets, chosen.layers)
+        found = _find(chosen.precision, chosen.engines, chosen.search)
+    except (ProblemError, ValueError) as error:
+        parser.error(str(error))
+    engines = [engine for engine, availability in found if availability.ok]
+    if not engines:
+        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
+        parser.error(f"none of the engines is installed: {reasons}")
+    notes: list[str] = []
+    ceilings: dict[int, Ceilings] = {}
+    try:
+        ceilings = {threads: Ceilings(chosen.precision, threads) for threads in chosen.threads}
+    except PeakUnavailable as reason:
+        notes.append(f"no ceiling was measured: {reason}")
+    steps = [
+        (threads, problem)
+        for threads in chosen.threads
+        for batch in chosen.batch
+        for problems in batched(nets, batch).values()
+        for problem in problems
+    ]
+    layers: list[LayerResult] = []
+    readings: list[dict[str, float]] = []
+    progress = Progress(len(steps))
+    interrupted = False
+    try:
+        for threads, problem in steps:
+            team = conditions(problem.mb, threads)
+            progress.begin(f"{problem.name}, {problem.flops / 1e6:.1f} Mop, {team}")
+            ceiling = ceilings.get(threads)
+            settings = options.settings_of(chosen, threads)
+            make = _MAKERS[chosen.precision]
+            layer = run_layer(problem, engines, threads, settings, ceiling, progress, make=make)
+            layers.append(layer)
+            readings.append(ceiling.take() if ceiling is not None else {})
+    except KeyboardInterrupt:
+        interrupted = True
+        notes.append(f"interrupted in step {progress.step} of {len(steps)}: figures are partial")
+    finally:
+        progress.end()
+    roles = _roles(engines)
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.quantized", arguments),
+        machine=machine.describe(),
+        engines=found,
+        method=f"{options.method(options.settings_of(chosen, 1))}; {_METHODS[chosen.precision]}",
+        notes=notes + remarks(layers, _NAMES, roles.exact),
+    )
+    best = {threads: one.best() for threads, one in ceilings.items()}
+    made = report(chosen.precision, layers, readings, engines, best)
+    plain = record(head, layers, best)
+    plain |= {"precision": chosen.precision, "readings": readings}
+    publish(head, made, plain, chosen.markdown, chosen.json)
+    return _INTERRUPTED if interrupted else 0
+
+
+# Of the fastest loop of each layer, in the notes.
+_NAMES = ("ceiling (fastest loop)", "Gop/s")
+
+
+def _roles(engines: Sequence[Engine]) -> page.Roles:
+    kinds = {one.name: one.kind for one in engines if isinstance(one, QuantizedEngine)}
+    plain = [one.name for one in engines if one.name.partition("@")[0] in PLAIN]
+    return page.Roles.of([one.identity for one in engines], plain, kinds)
+
+
+def report(
+    precision: str,
+    layers: Sequence[LayerResult],
+    readings: page.Readings,
+    engines: Sequence[Engine],
+    best: dict[int, dict[str, float]],
+) -> list[Table]:
+    """Make all tables of a run, in the order of the page."""
+    if not layers:
+        return []
+    roles = _roles(engines)
+    made = [page.ceilings_table(best)] if best else []
+    made += [page.networks_table(layers, roles)]
+    made += [page.figures_table(precision, layers, readings, roles)]
+    if roles.exact:
+        made.append(page.units_table(layers, roles))
+    first = 0
+    for (net, batch, threads), some in group(layers).items():
+        # Layers of a group are neighbours: the run goes over them in this order.
+        title = f"{net}, {conditions(batch, threads)}: best layout, best peer"
+        made.append(page.layers_table(title, some, readings[first : first + len(some)], roles))
+        made += tables(net, some, engines, "op")
+        first += len(some)
+    return made

@@ -1,0 +1,329 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""`QuantizedKernel`: a convolution of integers with its weights packed once.
+
+What users call (`QConv2d`, `qconv2d` and so on) speaks of scales; this speaks of integer offsets
+and multipliers, which are all that the loops know.
+"""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_quantization
+from pplconv.api.prepared cimport (
+    Operands,
+    PackedWeights,
+    Prepared,
+    hold_nothing,
+    hold_results,
+    prepare,
+    release_all,
+)
+from pplconv.memory.arrays cimport as_array, batched_shape, hold_plain
+from pplconv.schedules.base cimport Tensors
+from pplconv.schedules.execute cimport execute
+
+from dataclasses import replace
+
+import numpy as np
+
+from pplconv.api import arguments, shapes
+from pplconv.api.settings import checked
+from pplconv.memory.dtypes import DTYPES
+from pplconv.numerics import default_permission
+from pplconv.runtime import ForkableLock, pinned_cores
+
+cdef enum:
+    PLANS_KEPT = 16
+
+# What is added to an input that kernels read as the other type of bytes.
+cdef dict SHIFTS = {("u8", "s8"): -128, ("s8", "u8"): 128}
+
+
+cdef class Scaled:
+    """A plan, packed weights, and the numbers that finish its sums."""
+
+    cdef Prepared prepared
+    cdef PackedWeights packed
+    cdef object offsets, multiplier, rectangles
+    cdef tuple shape
+
+    def __cinit__(self, Prepared prepared, PackedWeights packed, offsets, rectangles, multiplier,
+                  tuple shape):
+        self.prepared, self.packed = prepared, packed
+        self.offsets, self.rectangles, self.multiplier = offsets, rectangles, multiplier
+        self.shape = shape
+
+
+cdef const char *data_of(object array) except? NULL:
+    """Memory of an array that its owner keeps."""
+    cdef const unsigned char[::1] view
+    if array is None:
+        return NULL
+    view = array.view(np.uint8).reshape(-1)
+    return <const char *> &view[0]
+
+
+cdef class QuantizedKernel:
+    """y = saturate(round(clamp((sum((x - x_zero) * weight) + offset) * multiplier)) + y_zero).
+
+    The sum is exact; each step behind it is one float32 operation. Padding counts as `x_zero`. Safe
+    to call from many threads at once.
+
+    Parameters
+    ----------
+    weight : ndarray of int8 or int16, shape (oc, ic / groups, kh, kw)
+        Weights, their zero points already taken away.
+    x_dtype : {"u8", "s8"}
+        Type of inputs.
+    x_zero : int
+        Zero point of inputs.
+    offset : ndarray of int32, shape (oc,)
+        Added to the sums.
+    out_dtype : {"u8", "s8", "s32", "f32"}
+        Type of outputs; ``"s32"`` are the sums with their offsets, ``"f32"`` is neither rounded to
+        integers nor given a zero point.
+    multiplier : ndarray of float32, shape (oc,), optional
+        What sums are multiplied by; of ``"s32"`` none.
+    y_zero : int
+        Zero point of outputs.
+    low, high : float
+        Bounds of what is rounded, before `y_zero` is added.
+    residual_scale : float, optional
+        What a residual, of the type of outputs, is multiplied by before it is added, after
+        `residual_zero` has been taken away from it; None: there is no residual.
+    residual_zero : int
+        Zero point of residuals.
+    stride, padding, dilation, groups, layout, algorithm, threads, max_workspace, search, \
+search_seconds, search_context
+        As of `Conv2d`; layouts are NCHW and NHWC.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument of the geometry or a setting is not as described.
+    """
+
+    cdef readonly object weight, offset, multiplier
+    cdef readonly str x_dtype, out_dtype, layout
+    cdef readonly int64_t groups
+    cdef readonly int x_zero
+    cdef object problem_of, lock, sums
+    cdef dict settings, plans, weights, packings
+    cdef pplconv_quantization quantization
+    cdef bint takes_residual
+    cdef object dtype, out_type
+    cdef Scaled last
+
+    def __init__(self, weight, str x_dtype, int x_zero, offset, str out_dtype, multiplier=None,
+                 int y_zero=0, float low=-np.inf, float high=np.inf, residual_scale=None,
+                 int residual_zero=0, stride=1, padding=0, dilation=1, groups=1, layout="NCHW",
+                 algorithm="auto", threads=None, max_workspace=None, search="estimate",
+                 search_seconds=0.5, search_context="hot"):
+        self.groups = arguments.integer("groups", groups, 1)
+        arguments.check_weight_shape(weight.shape, self.groups)
+        self.layout = arguments.check_layout(layout)
+        if self.layout == "NCHWc":
+            raise ValueError('layout must be "NCHW" or "NHWC" for quantized arrays, got "NCHWc"')
+        self.weight = np.ascontiguousarray(weight)
+        self.x_dtype, self.out_dtype, self.x_zero = x_dtype, out_dtype, x_zero
+        self.dtype, self.out_type = DTYPES[x_dtype], DTYPES[out_dtype]
+        self.offset = np.array(offset, np.int32, order="C")
+        if multiplier is None:
+            multiplier = np.ones(len(self.weight))
+        self.multiplier = np.array(multiplier, np.float32, order="C")
+        self.quantization.low, self.quantization.high = low, high
+        self.quantization.zero = y_zero
+        self.quantization.residual_zero = residual_zero
+        self.takes_residual = residual_scale is not None or out_dtype == "f32"
+        self.quantization.residual_scale = 0.0 if residual_scale is None else residual_scale
+        self.settings = checked({
+            "algorithm": algorithm, "tolerance": 0.0, "search": search,
+            "search_seconds": search_seconds, "max_workspace": max_workspace, "threads": threads,
+            "search_context": search_context,
+        })
+        permitted = default_permission(x_dtype)
+        if self.weight.dtype != np.int8:
+            permitted = ("s16",)
+
+        def problem_of(shape):
+            problem = arguments.make_problem(
+                shape, self.weight.shape, x_dtype, stride=stride, padding=padding,
+                dilation=dilation, groups=groups, layout=layout, permitted=permitted)
+            return replace(problem, destination=out_dtype)
+
+        self.problem_of = problem_of
+        self.plans, self.packings = {}, {}
+        self.weights = {"s8" if self.weight.dtype == np.int8 else "s16": self.weight}
+        self.lock = ForkableLock()
+
+    cdef Scaled made(self, tuple shape):
+        """The plan for a shape of the input, with all that its runs need."""
+        cdef Scaled found
+        cdef Prepared prepared
+        with self.lock:
+            found = self.plans.get(shape)
+            if found is not None:
+                return found
+            prepared = prepare(self.problem_of(shape), self.settings)
+            numerics = prepared.plan.numerics
+            if prepared.packing not in self.packings:
+                self.packings[prepared.packing] = PackedWeights(
+                    prepared, self.typed_weight(numerics.weights))
+            offsets, rectangles = self.offsets_for(
+                prepared, SHIFTS.get((self.x_dtype, numerics.operand), 0))
+            found = Scaled(prepared, self.packings[prepared.packing], offsets, rectangles,
+                           self.multiplier, shape)
+            while len(self.plans) >= PLANS_KEPT:
+                self.plans.pop(next(iter(self.plans)))
+            self.plans[shape] = found
+            self.last = found
+        return found
+
+    cdef object typed_weight(self, str kind):
+        """The weights in a type that kernels pack."""
+        if kind not in self.weights:
+            self.weights[kind] = self.weight.astype(DTYPES[kind])
+        return self.weights[kind]
+
+    cdef tuple offsets_for(self, Prepared prepared, int shift):
+        """What is added to whole sums; and to those of each rectangle, where taps are left out.
+
+        It takes the zero point away for each tap that is summed. It wraps around, as sums do: only
+        what they add up to has to fit.
+        """
+        zero = self.x_zero + shift
+        if self.sums is None:  # (oc, kh, kw)
+            self.sums = self.weight.sum(1, dtype=np.int64)
+        whole = wrapped(self.offset - zero * self.sums.sum((1, 2)))
+        if prepared.fields["loops"] != "direct" or not zero:
+            return whole, None
+        rows, columns = prepared.fields["rows"], prepared.fields["columns"]
+        return whole, wrapped(np.array([
+            self.offset - zero * self.sums[:, top:bottom, left:right].sum((1, 2))
+            for _, _, top, bottom in rows
+            for _, _, left, right in columns
+        ]))
+
+    def plan_for(self, input_shape):
+        """Show how inputs of one shape are computed.
+
+        Parameters
+        ----------
+        input_shape : tuple of int
+            (N, C, H, W) or (C, H, W); (N, H, W, C) or (H, W, C) for ``layout="NHWC"``.
+
+        Returns
+        -------
+        Plan
+        """
+        channels = self.weight.shape[1] * self.groups
+        plan = self.made(shapes.full_shape(input_shape, self.layout, channels)).prepared.plan
+        cores = pinned_cores()
+        if cores is None or plan.threads <= cores:
+            return plan
+        return replace(plan, threads=cores)
+
+    def __call__(self, input, residual=None, out=None):
+        """Convolve.
+
+        Parameters
+        ----------
+        input : array_like
+            Of `x_dtype`, (N, C, H, W) or (C, H, W) by layout.
+        residual : array_like, optional
+            Of the type and shape of the output.
+        out : ndarray, optional
+            Written and returned; C-contiguous, native, and apart from every operand.
+
+        Returns
+        -------
+        ndarray
+        """
+        cdef Operands o
+        cdef Tensors t
+        cdef Scaled scaled
+        cdef Prepared p
+        cdef tuple shape
+        cdef object x
+        input = as_array(input, "input", self.dtype)
+        if input.dtype != self.dtype:
+            raise TypeError(f"input must be {self.dtype}, got {input.dtype}")
+        if residual is not None and not self.takes_residual:
+            raise ValueError("residual was given, but no residual_scale says what it counts")
+        shape = batched_shape(input, "input", 4)
+        scaled = self.last
+        if scaled is None or scaled.shape != shape:
+            scaled = self.made(shape)
+        p = scaled.prepared
+        hold_nothing(&o)
+        try:
+            x = hold_plain(input, self.dtype, &o.x)
+            batched = input.ndim == 4
+            out = hold_results(
+                &o, residual, out, p.output_shape if batched else p.output_shape[1:],
+                p.output_dims, p.ndim, p.out_dtype, input, &o.x if x is input else NULL,
+                "input", None, NULL, "weight", None)
+            if p.input_dims[0] == 0:
+                return out
+            t.x = <const char *> o.x.buffer.buf
+            t.y = <char *> o.y.buffer.buf
+            t.weights = scaled.packed.data_for(p)
+            t.filters = NULL
+            t.bias = data_of(scaled.offsets)
+            t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
+            t.clip = NULL
+            t.slope = NULL
+            t.activation = 0
+            t.finish_count = 0
+            t.multiplier = data_of(scaled.multiplier)
+            t.quantization = &self.quantization
+            t.offsets = data_of(scaled.rectangles)
+            execute(p.schedule, &t, p.threads, p.most, 1, NULL)
+            return out
+        finally:
+            release_all(&o)
+
+
+cdef object wrapped(object array):
+    """int64 to int32, modulo 2**32."""
+    return np.ascontiguousarray((array & 0xFFFFFFFF).astype(np.uint32)).view(np.int32)
+
+
+class QuantizedMatrix:
+    """Products of rows with a matrix that is packed once, finished as `QuantizedKernel` does.
+
+    Parameters
+    ----------
+    weight : ndarray of int8 or int16, shape (k, n)
+        The matrix, its zero points already taken away.
+    **numbers
+        The other arguments of `QuantizedKernel`, but those of its geometry.
+    """
+
+    def __init__(self, weight, **numbers):
+        self.columns = weight.shape[1]
+        weight = np.ascontiguousarray(weight.T)[:, :, np.newaxis, np.newaxis]
+        self.kernel = QuantizedKernel(weight, layout="NHWC", **numbers)
+
+    def __call__(self, input, residual=None, out=None):
+        """Multiply.
+
+        Parameters
+        ----------
+        input : ndarray, shape (m, k)
+            Of `x_dtype`.
+        residual : ndarray, shape (m, n), optional
+            Of the type of the output.
+        out : ndarray, shape (m, n), optional
+            C-contiguous; written and returned.
+
+        Returns
+        -------
+        ndarray, shape (m, n)
+        """
+        rows = len(input)
+        if residual is not None:
+            residual = residual.reshape(1, 1, rows, self.columns)
+        if out is not None:
+            out = out.reshape(1, 1, rows, self.columns)
+        image = input.reshape(1, 1, rows, -1)
+        return self.kernel(image, residual, out).reshape(rows, self.columns)

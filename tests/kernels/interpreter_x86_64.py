@@ -1,0 +1,335 @@
+"""Executes the text of an assembly kernel whose instructions this machine lacks.
+
+It knows the integers, flags and vectors under masks that such kernels use, and no others; a
+subclass adds what the machine lacks (``tile_interpreter``). It judges as the native checker does:
+memory is what the caller gives, callee-saved registers and the stack pointer must be as they were,
+the upper halves of vectors must be clean at the return.
+
+Registers and the stack hold noise at the start, since that is what a kernel may find there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from interpreted_memory import Memory, Piece
+
+_WIDE = ("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", *(f"r{i}" for i in range(8, 16)))
+_HALF = {f"e{name[1:]}": name for name in _WIDE[:8]} | {f"{name}d": name for name in _WIDE[8:]}
+_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+MASK = (1 << 64) - 1
+_STACK, _STACK_BYTES, _RODATA = 0x7FFF_0000_0000, 1 << 15, 0x5555_0000_0000
+_RETURN = 0x1234_5678
+_JUMPS: dict[str, Callable[[Interpreter], bool]] = {
+    "jmp": lambda m: True,
+    "je": lambda m: m.zero,
+    "jz": lambda m: m.zero,
+    "jne": lambda m: not m.zero,
+    "jnz": lambda m: not m.zero,
+    "jg": lambda m: m.above,
+}
+
+
+@dataclass(frozen=True)
+class Text:
+    """An assembly file taken apart: instructions, places of labels, constants."""
+
+    code: tuple[tuple[str, tuple[str, ...]], ...]
+    labels: dict[str, int]
+    rodata: bytes
+    constants: dict[str, int]
+
+
+@cache
+def parse(text: str) -> Text:
+    """Take an assembly file apart."""
+    code: list[tuple[str, tuple[str, ...]]] = []
+    labels: dict[str, int] = {}
+    constants: dict[str, int] = {}
+    rodata = bytearray()
+    in_rodata = False
+    for line in (whole.split("#")[0].strip() for whole in text.splitlines()):
+        mnemonic, _, rest = line.partition(" ")
+        operands = tuple(o.strip() for o in rest.split(",")) if rest.strip() else ()
+        if line.startswith((".section", ".text")):
+            in_rodata = ".rodata" in line
+        elif line.endswith(":"):
+            (constants if in_rodata else labels)[line[:-1]] = len(rodata if in_rodata else code)
+        elif mnemonic in (".byte", ".short"):
+            assert in_rodata
+            size = {".byte": 1, ".short": 2}[mnemonic]
+            rodata += b"".join(int(o).to_bytes(size, "little") for o in operands)
+        elif line and not line.startswith("."):
+            code.append((mnemonic, operands))
+    return Text(tuple(code), labels, bytes(rodata), constants)
+
+
+class Interpreter:
+    """A machine with integer registers, flags and vectors of 64 bytes.
+
+    Parameters
+    ----------
+    seed : int
+        Of the noise.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.executed: dict[str, int] = {}  # how often each instruction was
+
+    def call(self, text: str, arguments: int, memory: Memory) -> None:
+        """Run a kernel to its end.
+
+        Parameters
+        ----------
+        text : str
+            Its assembly file.
+        arguments : int
+            Address of its struct.
+        memory : Memory
+            All that it may touch, the struct among it.
+
+        Raises
+        ------
+        AssertionError
+            If it does anything that it may not.
+        """
+        rng = np.random.default_rng(self.seed)
+        self.text = parse(text)
+        noise = rng.integers(0, 256, _STACK_BYTES).astype(np.uint8)
+        rodata = np.frombuffer(self.text.rodata, np.uint8)
+        self.memory = Memory([
+            *memory.pieces,
+            Piece("the stack", _STACK, noise, writable=True),
+            Piece("constants", _RODATA, rodata),
+        ])  # fmt: skip
+        self.r = {name: int(rng.integers(0, 1 << 62)) for name in _WIDE}
+        self.zmm = np.full((32, 64), 0xFF, np.uint8)
+        self.k = [int(rng.integers(0, 1 << 16)) for _ in range(8)]
+        self.zero = self.carry = self.above = False
+        self.dirty = False
+        top = _STACK + _STACK_BYTES - 256 - 8 * int(rng.integers(0, 16))
+        self.r["rsp"], self.r["rdi"] = top, arguments
+        above = noise[top - _STACK + 8 :].copy()
+        self._put(top, _RETURN)
+        before = dict(self.r)
+        self._run()
+        assert self.r["rsp"] == top + 8, "the stack pointer is not what it was"
+        assert np.array_equal(noise[top - _STACK + 8 :], above), "a write above the return address"
+        for name in _SAVED:
+            assert self.r[name] == before[name], f"{name} is not what it was"
+        assert not self.dirty, "upper halves of vector registers are dirty"
+
+    def _run(self) -> None:
+        at = 0
+        for _ in range(1 << 22):
+            mnemonic, operands = self.text.code[at]
+            self.executed[mnemonic] = self.executed.get(mnemonic, 0) + 1
+            at += 1
+            if mnemonic in _JUMPS:
+                if _JUMPS[mnemonic](self):
+                    at = self.text.labels[operands[0]]
+            elif mnemonic == "ret":
+                assert self._get(self.r["rsp"]) == _RETURN, "a return to somewhere else"
+                self.r["rsp"] += 8
+                return
+            else:
+                getattr(self, f"do_{mnemonic}")(*operands)
+        raise AssertionError("it did not return")
+
+    # Operands.
+
+    def _get(self, address: int, size: int = 8) -> int:
+        return int.from_bytes(self.memory.view(address, size).tobytes(), "little")
+
+    def _put(self, address: int, value: int) -> None:
+        raw = np.frombuffer((value & MASK).to_bytes(8, "little"), np.uint8)
+        self.memory.view(address, 8, write=True)[:] = raw
+
+    def address(self, operand: str) -> int:
+        label, bracket, inside = operand.partition("[")
+        assert bracket
+        if inside == "rip]":
+            return _RODATA + self.text.constants[label]
+        total = 0
+        for sign, term in re.findall(r"([+-]?)\s*([^\s+-]+)", inside.rstrip("]")):
+            name, _, scale = term.partition("*")
+            value = self.r[name] if name in self.r else int(name)
+            value *= int(scale or 1)
+            total += -value if sign == "-" else value
+        return total & MASK
+
+    def _value(self, operand: str) -> int:
+        """A source of an integer instruction."""
+        if operand in self.r:
+            return self.r[operand]
+        if operand in _HALF:
+            return self.r[_HALF[operand]] & 0xFFFFFFFF
+        if "[" in operand:
+            size = 4 if operand.startswith("dword") else 8
+            return self._get(self.address(operand[operand.index("[") :]), size)
+        return int(operand) & MASK
+
+    def _assign(self, operand: str, value: int) -> None:
+        """A destination: a register, of which the narrow ones clear the upper half, or memory."""
+        if operand in self.r:
+            self.r[operand] = value & MASK
+        elif operand in _HALF:
+            self.r[_HALF[operand]] = value & 0xFFFFFFFF
+        else:
+            assert operand.startswith("qword")
+            self._put(self.address(operand[operand.index("[") :]), value)
+
+    # Integers.
+
+    def do_mov(self, to: str, source: str) -> None:
+        self._assign(to, self._value(source))
+
+    def do_lea(self, to: str, source: str) -> None:
+        self._assign(to, self.address(source))
+
+    def do_push(self, source: str) -> None:
+        self.r["rsp"] -= 8
+        self._put(self.r["rsp"], self._value(source))
+
+    def do_pop(self, to: str) -> None:
+        self._assign(to, self._get(self.r["rsp"]))
+        self.r["rsp"] += 8
+
+    def _arithmetic(self, to: str, value: int) -> None:
+        self._assign(to, value)
+        bits = 32 if to in _HALF else 64
+        result = value & ((1 << bits) - 1)
+        self.zero = result == 0
+        self.above = not self.zero and not result >> (bits - 1)  # without overflow
+        self.carry = False
+
+    def do_add(self, to: str, source: str) -> None:
+        self._arithmetic(to, self._value(to) + self._value(source))
+
+    def do_sub(self, to: str, source: str) -> None:
+        self._arithmetic(to, self._value(to) - self._value(source))
+
+    def do_dec(self, to: str) -> None:
+        self._arithmetic(to, self._value(to) - 1)
+
+    def do_and(self, to: str, source: str) -> None:
+        self._arithmetic(to, self._value(to) & self._value(source))
+
+    def do_shl(self, to: str, count: str) -> None:
+        self._arithmetic(to, self._value(to) << int(count))
+
+    def do_shr(self, to: str, count: str) -> None:
+        self._arithmetic(to, self._value(to) >> int(count))
+
+    def do_imul(self, to: str, source: str, factor: str) -> None:
+        self._arithmetic(to, self._value(source) * int(factor))
+
+    def do_bzhi(self, to: str, source: str, count: str) -> None:
+        bits = self._value(count) & 0xFF
+        self._arithmetic(to, self._value(source) & ((1 << min(bits, 64)) - 1))
+
+    def do_test(self, a: str, b: str) -> None:
+        self.zero = self._value(a) & self._value(b) == 0
+
+    def do_cmp(self, a: str, b: str) -> None:
+        left, right = self._value(a), self._value(b)
+        self.zero, self.carry = left == right, left < right
+        self.above = (left ^ 1 << 63) > (right ^ 1 << 63)
+
+    def do_cmovz(self, to: str, source: str) -> None:
+        if self.zero:
+            self.do_mov(to, source)
+
+    def do_cmovb(self, to: str, source: str) -> None:
+        if self.carry:
+            self.do_mov(to, source)
+
+    # Vectors of 16 elements of 4 bytes.
+
+    def do_kmovw(self, to: str, source: str) -> None:
+        self.k[int(to[1:])] = self._value(source) & 0xFFFF
+
+    def do_vzeroupper(self) -> None:
+        self.zmm[:16, 16:] = 0
+        self.dirty = False
+
+    def _lanes(self, operand: str) -> tuple[str, np.ndarray, bool]:
+        """Operand without its mask; which lanes the mask has; whether others are cleared."""
+        name, *rest = operand.split("{")
+        masks = [int(word[1]) for word in rest if re.match(r"k[1-7]}", word)]
+        mask = self.k[masks[0]] if masks else 0xFFFF
+        return name, np.array([mask >> lane & 1 for lane in range(16)], bool), "z}" in rest
+
+    def _register(self, operand: str) -> np.ndarray:
+        return self.zmm[int(re.fullmatch(r"[xyz]mm(\d+)", operand)[1])]  # type: ignore[index]
+
+    def _load(self, operand: str, lanes: np.ndarray) -> np.ndarray:
+        """64 bytes of a register or of memory, of which lanes outside the mask are not touched."""
+        if "[" not in operand:
+            return self._register(operand).copy()
+        address, found = self.address(operand), np.zeros(64, np.uint8)
+        if lanes.all():
+            found[:] = self.memory.view(address, 64)
+        else:
+            for lane in np.flatnonzero(lanes) * 4:
+                found[lane : lane + 4] = self.memory.view(address + int(lane), 4)
+        return found
+
+    def _store(self, operand: str, lanes: np.ndarray, value: np.ndarray) -> None:
+        address = self.address(operand)
+        if lanes.all():
+            self.memory.view(address, 64, write=True)[:] = value
+        for lane in () if lanes.all() else np.flatnonzero(lanes) * 4:
+            view = self.memory.view(address + int(lane), 4, write=True)
+            view[:] = value[lane : lane + 4]
+
+    def _write(self, to: str, value: np.ndarray) -> None:
+        name, lanes, clear = self._lanes(to)
+        register, chosen = self._register(name), np.repeat(lanes, 4)
+        register[:] = np.where(chosen, value, 0 if clear else register)
+        self.dirty = True
+
+    def do_vmovups(self, to: str, source: str) -> None:
+        name, lanes, _ = self._lanes(to)
+        if "[" in name:
+            self._store(name, lanes, self._register(source))
+        else:
+            self._write(to, self._load(source, lanes))
+
+    def do_vmovaps(self, to: str, source: str) -> None:
+        address = self.address(to if "[" in to else source)
+        assert address % 64 == 0, f"an aligned move at {address:#x}"
+        self.do_vmovups(to, source)
+
+    def do_vbroadcastss(self, to: str, source: str) -> None:
+        self._write(to, np.tile(self.memory.view(self.address(source), 4), 16))
+
+    def do_vpxord(self, to: str, a: str, b: str) -> None:
+        self._write(to, self._register(a) ^ self._register(b))
+
+    def _floats(self, operand: str, lanes: np.ndarray) -> np.ndarray:
+        return self._load(operand, lanes).view(np.float32)
+
+    def do_vaddps(self, to: str, a: str, b: str) -> None:
+        lanes = self._lanes(to)[1]
+        with np.errstate(all="ignore"):
+            total = self._floats(a, lanes) + self._floats(b, lanes)
+        self._write(to, total.view(np.uint8))
+
+    # The second source is the result where either is NaN, or both are zero.
+
+    def do_vmaxps(self, to: str, a: str, b: str) -> None:
+        lanes = self._lanes(to)[1]
+        x, y = self._floats(a, lanes), self._floats(b, lanes)
+        self._write(to, np.where(x > y, x, y).view(np.uint8))
+
+    def do_vminps(self, to: str, a: str, b: str) -> None:
+        lanes = self._lanes(to)[1]
+        x, y = self._floats(a, lanes), self._floats(b, lanes)
+        self._write(to, np.where(x < y, x, y).view(np.uint8))

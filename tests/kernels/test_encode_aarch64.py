@@ -1,0 +1,131 @@
+"""AArch64 instructions as words: the same as the assembler's, of one that knows them."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from asm.aarch64.encode import FORMS, Form, encode, word_of
+from asm.aarch64.gemm import generate
+from asm.build import generate as write_sources
+from asm.build import probes
+from asm.registry import ISAS, kernels
+from levels import MACHINE
+
+# A compiler's own tools where the machine is one, else those of a cross compiler.
+PREFIX = "" if MACHINE == "aarch64" else "aarch64-linux-gnu-"
+assembler = pytest.mark.skipif(
+    not all(shutil.which(f"{PREFIX}{tool}") for tool in ("as", "objcopy")),
+    reason="no assembler of AArch64",
+)
+EVERYTHING = ".arch armv8.2-a+fp16+dotprod+i8mm+bf16\n"
+LEVELS = [isa for isa in ISAS.values() if isa.machine == "aarch64"]
+
+
+def assemble(text: str, directory: Path) -> bytes:
+    """Code of an assembly file."""
+    source, made, code = (directory / f"x.{suffix}" for suffix in ("s", "o", "bin"))
+    source.write_text(text)
+    subprocess.run([f"{PREFIX}as", str(source), "-o", str(made)], check=True)
+    cut = [f"{PREFIX}objcopy", "-O", "binary", "-j", ".text", str(made), str(code)]
+    subprocess.run(cut, check=True)
+    return code.read_bytes()
+
+
+def operands(form: Form) -> Iterable[tuple[tuple[int, int, int], int]]:
+    """All that an instruction may have: registers, and lanes."""
+    for m in range(form.last_registers):
+        for n in range(32):
+            for d in range(32):
+                for lane in range(1 << len(form.lane_bits)):
+                    yield (d, n, m), lane
+
+
+@assembler
+@pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.mnemonic}-{form.lanes[2]}")
+def test_every_combination_of_operands(form: Form, tmp_path: Path) -> None:
+    every = list(operands(form))
+    assert len(every) >= 32**3
+    text = EVERYTHING + "".join(f"{form.text(*each)}\n" for each in every)
+    code = assemble(text, tmp_path)
+    assert code == struct.pack(f"<{len(every)}I", *(form.encode(*each) for each in every))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("smmla v16.4s, v2.16b, v0.16b", 0x4E80A450),
+        ("bfmmla v19.4s, v7.8h, v1.8h", 0x6E41ECF3),
+        ("fmla v1.4s, v2.4s, v3.s[1]", None),
+        ("sdot v0.2s, v1.8b, v2.8b", None),
+        ("prfm pldl1keep, [x2, x6]", None),
+    ],
+)
+def test_words(text: str, word: int | None) -> None:
+    """The two of MNN's, and what needs none or is not among the forms."""
+    assert word_of(text) == word
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "smmla v32.4s, v0.16b, v0.16b",
+        "sdot v0.4s, v0.16b, v0.4b[4]",
+        "fmla v0.8h, v1.8h, v16.h[0]",
+        "fmla v0.8h, v1.8h, v2.h[8]",
+    ],
+)
+def test_operands_that_do_not_exist(text: str) -> None:
+    with pytest.raises(ValueError, match=r"has no (registers|lane)"):
+        word_of(text)
+
+
+@assembler
+@pytest.mark.parametrize("isa", [isa.name for isa in LEVELS])
+def test_kernels_as_words_are_the_same_code(isa: str, tmp_path: Path) -> None:
+    """Of each type the largest tiles; an old assembler has nothing to refuse in them."""
+    found = {}
+    for kernel in kernels("aarch64"):
+        if (kernel.op, kernel.isa) == ("gemm", isa):
+            found[kernel.dtype, kernel.nr] = kernel
+    assert found
+    for kernel in found.values():
+        text = generate(kernel)
+        words = encode(text)
+        assert re.findall(r"^\.arch (.*)$", words, re.MULTILINE) == ["armv8-a"]
+        assert assemble(words, tmp_path) == assemble(text, tmp_path)
+        assert (".inst" in words) == (isa != "neon")
+
+
+@assembler
+def test_old_assemblers_are_found_out(tmp_path: Path) -> None:
+    """Each level that has later instructions has a file that one of Armv8.0 refuses."""
+    found = probes("aarch64")
+    assert set(found) == {isa.name for isa in LEVELS} - {"neon"}
+    assert "avx512vnni" in probes("x86_64")
+    assert probes("armv7l") == {}
+    for text in found.values():
+        assert len(text.splitlines()) > 2
+        assert assemble(text, tmp_path)
+        for line in text.splitlines()[2:]:
+            assert word_of(line.strip()), line
+            with pytest.raises(subprocess.CalledProcessError):
+                assemble(f".arch armv8-a\n{line}\n", tmp_path)
+
+
+def test_sources_of_levels_that_are_encoded(tmp_path: Path) -> None:
+    """Only theirs differ, macOS's included."""
+    plain = {s.path.name: s.path.read_text() for s in write_sources(tmp_path / "a", "aarch64")}
+    for system in ("linux", "darwin"):
+        made = write_sources(tmp_path / system, "aarch64", system, encoded=["i8mm"])
+        texts = {s.path.name: s.path.read_text() for s in made}
+        encoded = {name for name, text in texts.items() if ".inst" in text}
+        assert encoded == {name for name in plain if name.endswith("_i8mm.s")}
+        assert all("mmla v" in texts[name] for name in encoded)
+        assert not any(re.search(r"^    \w*mmla ", texts[n], re.MULTILINE) for n in encoded)

@@ -1,0 +1,147 @@
+"""GEMM of narrow types: the largest products, wrapped sums, and the models that judge it.
+
+What all types have in common is in ``test_gemm_kernels.py``.
+"""
+
+from __future__ import annotations
+
+from itertools import product as cartesian
+
+import numpy as np
+import pytest
+
+from asm.contract import FLAGS
+from asm.registry import PRODUCTS
+from gemm_case import A_LAYOUTS, Call, draw_case
+from kernel_table import every_row, symbol
+from narrow_gemm import (
+    STORED,
+    dot_products,
+    fused,
+    is_integer,
+    known_sum,
+    narrowed,
+    rounded_steps,
+    widened,
+)
+from test_gemm_kernels import judge
+
+pytestmark = pytest.mark.narrow
+
+ROWS = [row for row in every_row("gemm") if row["kr"] > 1 and not row["dtype"].endswith("t")]
+INTEGERS = [row for row in ROWS if is_integer(row)]
+BFLOATS = [row for row in ROWS if not is_integer(row)]
+
+
+def ends(name: str) -> tuple[int, int]:
+    """Smallest and largest number of a type."""
+    info = np.iinfo(STORED[name])
+    return int(info.min), int(info.max)
+
+
+def refill(call: Call, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> None:
+    """Let a call's kernel read these: A and B with kr neighbours last, all of one segment."""
+    product, case, row = call.product, call.case, call.row
+    b_strides = (case.b_ks, row["kr"] * STORED[product.b].itemsize)
+    for name, values, strides in (("a", a, (case.a_rs, case.a_ks)), ("b", b, b_strides)):
+        dtype, arena = STORED[getattr(product, name)], call.checker.arena(name)
+        first = call.values[name] - arena.base
+        strides = (*strides, dtype.itemsize)
+        np.ndarray(values.shape, dtype, arena.open, first, strides)[...] = values
+    call.a = widened(a, product.a).reshape(row["mr"], -1)
+    call.b = widened(b, product.b).transpose(0, 2, 1).reshape(-1, case.n)
+    call.c.write(start)
+
+
+@pytest.mark.parametrize("row", INTEGERS, ids=symbol)
+def test_largest_products_and_wrapped_sums(checker, row, rng):
+    """Each pair of ends of the types, on sums that pass either end of 32 bits."""
+    product, kr = PRODUCTS[row["dtype"]], row["kr"]
+    for a, b in cartesian(ends(product.a), ends(product.b)):
+        for start in (-(1 << 31), (1 << 31) - 1, 0):
+            case = draw_case(rng, row, k=3 * kr, flags=FLAGS["ACCUMULATE"], segment_count=0)
+            call = Call(checker, row, case, rng)
+            of_a = np.full((row["mr"], 3, kr), a, STORED[product.a])
+            of_b = np.full((3, case.n, kr), b, STORED[product.b])
+            refill(call, of_a, of_b, np.full((row["mr"], case.n), start, np.int32))
+            expected = (start + a * b * case.k + (1 << 31)) % (1 << 32) - (1 << 31)
+            assert call.ordered().tolist() == np.full((row["mr"], case.n), expected).tolist()
+            call.same_bits(call.run(), call.ordered())
+
+
+@pytest.mark.parametrize("row", ROWS, ids=symbol)
+def test_last_group_is_whole(checker, row, rng):
+    """Each rest of k by kr, with zeros beyond k in A or in B, in segments and alone."""
+    for k in range(1, 2 * row["kr"] + 1):
+        for zeros in ("a", "b"):
+            for a_layout in A_LAYOUTS:
+                judge(checker, row, draw_case(rng, row, k=k, zeros=zeros, a_layout=a_layout), rng)
+
+
+@pytest.mark.parametrize("row", BFLOATS, ids=symbol)
+def test_bfloat16_near_the_smallest_normal_number(checker, row, rng):
+    """Products and sums that are subnormal, or nearly: where known to the bit, else in bounds."""
+    for _ in range(8):
+        case = draw_case(
+            rng, row, kind="random", k=3 * row["kr"], flags=FLAGS["ACCUMULATE"], segment_count=0
+        )
+        call = Call(checker, row, case, rng)
+
+        def small(shape: tuple[int, ...], scale: float) -> np.ndarray:
+            return (rng.standard_normal(shape) * scale).astype(np.float32)
+
+        refill(
+            call,
+            narrowed(small((row["mr"], 3, row["kr"]), 2.0**-63)),
+            narrowed(small((3, case.n, row["kr"]), 2.0**-63)),
+            small((row["mr"], case.n), 2.0**-127),
+        )
+        exact, known = call.exact(), call.ordered()
+        assert (np.abs(exact[0]) < 2.0**-122).all()
+        got = call.run()
+        call.near(got, *exact)
+        if known is not None:
+            call.same_bits(got, known)
+
+
+def bfloats(*numbers: float) -> np.ndarray:
+    return widened(narrowed(np.array(numbers, np.float32)), "bf16")
+
+
+def test_the_model_of_integers():
+    row = {"dtype": "u8", "isa": "portable"}
+    a, b = np.array([[255, 255, 1]]), np.array([[-128], [127], [-7]])
+    start = np.array([[-(1 << 31)]], np.int32)
+    # One less than the smallest number is the largest.
+    exact = 255 * -1 - 7 - (1 << 31) + (1 << 32)
+    assert known_sum(row, a, b, start).tolist() == [[exact]]
+
+
+def test_the_model_of_bfloat16_adds_the_second_product_first():
+    one, big = bfloats(1.0, 1.0)[np.newaxis], np.float32(2.0**24)
+    b = bfloats(1.0, -(2.0**24))[:, np.newaxis]
+    start = np.array([[big]], np.float32)
+    # 2^24 + 1 rounds to 2^24, so what is left of the 1 says which came first.
+    assert dot_products(one, b, start).tolist() == [[1.0]]
+    assert rounded_steps(one, b, start).tolist() == [[0.0]]
+
+
+def test_the_model_of_bfloat16_knows_no_subnormal_numbers():
+    small = np.array([[2.0**-130]], np.float32)
+    zeros = np.zeros((1, 2), np.float32)
+    assert dot_products(zeros, zeros.T, -small).tolist() == [[0.0]]
+    halves = bfloats(2.0**-64, 0.0)[np.newaxis]
+    assert dot_products(halves, halves.T, np.zeros((1, 1), np.float32)).tolist() == [[0.0]]
+    assert rounded_steps(halves, halves.T, np.zeros((1, 1), np.float32)).tolist() == [[2.0**-128]]
+    # Rounded to the smallest normal number by the wide spacing of subnormal ones alone.
+    almost = fused(bfloats(2.0**-100), bfloats(-(2.0**-50)), np.float32([2.0**-126]))
+    assert almost.tolist() == [0.0]
+
+
+def test_a_fused_step_is_rounded_once():
+    a, c = bfloats(1 + 2.0**-7), np.float32([2.0**-30])
+    exact = float(a[0]) ** 2 + 2.0**-30
+    assert fused(a, a, c).tolist() == [float(np.float32(exact))]
+    tie = fused(bfloats(1.0), bfloats(1.0), np.float32([2.0**-24]))
+    above = fused(bfloats(1.0), bfloats(1.0), np.float32([2.0**-24 + 2.0**-40]))
+    assert (tie.tolist(), above.tolist()) == ([1.0], [1 + 2.0**-23])

@@ -1,0 +1,139 @@
+"""Float to quantized arrays and back: the bits of ONNX's definition, every tail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asm.contract import FLAGS
+from kernel_table import DTYPES, every_row, symbol
+from rows_call import Call
+
+ROW, COLUMN = FLAGS["BIAS_ROW"], FLAGS["BIAS_COLUMN"]
+QUANTIZE, DEQUANTIZE = every_row("quantize"), every_row("dequantize")
+every_flag = pytest.mark.parametrize("flags", [0, ROW, COLUMN], ids=["one", "row", "column"])
+
+
+def along(values, flags):
+    """Shape scales or zeros so that they broadcast along rows and columns."""
+    return values.reshape((-1, 1) if flags & ROW else (1, -1))
+
+
+def quantized(dtype, x, scale, zero):
+    """Quantize as ONNX says: a quotient in float32, ties to even, saturated behind zero."""
+    info = np.iinfo(DTYPES[dtype])
+    with np.errstate(over="ignore", invalid="ignore"):
+        quotient = x / scale
+    assert quotient.dtype == np.float32
+    numbers = np.where(np.isnan(quotient), -np.inf, np.rint(quotient).astype(np.float64))
+    return np.clip(numbers + zero, info.min, info.max).astype(DTYPES[dtype])
+
+
+def dequantized(q, scale, zero):
+    """Dequantize: an exact difference, one conversion, one product."""
+    return (q.astype(np.int32) - zero).astype(np.float32) * scale
+
+
+def count_of(shape, flags):
+    """Give the number of scales."""
+    return shape[0] if flags & ROW else shape[1] if flags & COLUMN else 1
+
+
+def run(checker, row, rng, source, destination, scale, zero, flags):
+    """Call a kernel on rows with gaps, or without."""
+    call = Call(checker, row, rng)
+    call.put("src", source, source.itemsize * (source.shape[1] + int(rng.integers(0, 9))))
+    call.put("scale", scale.reshape(1, -1), 0)
+    call.put("zero", zero.reshape(1, -1), 0)
+    for name in ("scale_rs", "zero_rs"):
+        del call.values[name]
+    stride = destination.itemsize * (source.shape[1] + int(rng.integers(0, 9)))
+    call.put("dst", destination, stride, writable=True)
+    return call.run(rows=len(source), columns=source.shape[1], flags=flags)
+
+
+def columns_of(row):
+    """Every tail around one and two vectors, and around four."""
+    lanes = row["vector_bytes"] // 4
+    return (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2))
+
+
+def draw_zero(rng, dtype, count):
+    """Draw zeros, the ends of the type among them."""
+    if dtype == "s32":
+        return rng.integers(-1000, 1000, count, np.int32)
+    info = np.iinfo(DTYPES[dtype])
+    zero = rng.integers(info.min, info.max, count, np.int32, endpoint=True)
+    ends = rng.choice(np.array([info.min, info.max], np.int32), count)
+    return np.where(rng.random(count) < 0.3, ends, zero)
+
+
+@every_flag
+@pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
+def test_every_tail_of_quantize(checker, row, flags, rng):
+    dtype = row["dtype"]
+    for columns in columns_of(row):
+        shape = int(rng.integers(1, 4)), columns
+        x = (100 * rng.standard_normal(shape)).astype(np.float32)
+        scale = rng.uniform(0.01, 2, count_of(shape, flags)).astype(np.float32)
+        zero = draw_zero(rng, dtype, scale.size)
+        got = run(checker, row, rng, x, np.full(shape, 0x55, DTYPES[dtype]), scale, zero, flags)
+        want = quantized(dtype, x, along(scale, flags), along(zero, flags))
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
+def test_what_quantize_rounds(checker, row, rng):
+    """Ties and the floats beside them, infinities, NaN of either sign, the largest numbers."""
+    dtype, scale = row["dtype"], np.float32(0.1)
+    exact = (np.arange(-700, 700, dtype=np.float32) / 2) * scale
+    beside = [np.nextafter(exact, np.float32(end)) for end in (-np.inf, np.inf)]
+    special = np.array([np.inf, -np.inf, np.nan, -np.nan, 3e38, -3e38, 0.0, -0.0, 1e-45], "f4")
+    any_bits = rng.integers(0, 1 << 32, 4000, np.uint32).view(np.float32)
+    x = np.concatenate([exact, *beside, special, any_bits])[np.newaxis]
+    info = np.iinfo(DTYPES[dtype])
+    for zero in (0, 7, info.min, info.max):
+        empty = np.zeros(x.shape, DTYPES[dtype])
+        for divisor in (scale, np.float32(1), np.float32(0.003), np.float32(1e-30)):
+            values = np.array([divisor]), np.array([zero], np.int32)
+            got = run(checker, row, rng, x, empty, *values, 0)
+            np.testing.assert_array_equal(got, quantized(dtype, x, *values))
+
+
+@pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
+def test_the_quotient_is_no_product(checker, row, rng):
+    """There are numbers for which x * (1 / scale) rounds to another integer; these are."""
+    scale = rng.uniform(0.01, 1, 4096).astype(np.float32)
+    odd = rng.integers(-64, 63, 4096).astype(np.float32)
+    x = ((odd + np.float32(0.5)) * scale)[np.newaxis]
+    zero = np.full(4096, 0 if row["dtype"] == "s8" else 128, np.int32)
+    product = np.rint(x * (np.float32(1) / scale))
+    assert (product != np.rint(x / scale)).any()
+    got = run(checker, row, rng, x, np.zeros(x.shape, DTYPES[row["dtype"]]), scale, zero, COLUMN)
+    np.testing.assert_array_equal(got, quantized(row["dtype"], x, scale, zero))
+
+
+@every_flag
+@pytest.mark.parametrize("row", DEQUANTIZE, ids=symbol)
+def test_every_tail_of_dequantize(checker, row, flags, rng):
+    stored = DTYPES[row["dtype"]]
+    info = np.iinfo(stored)
+    for columns in columns_of(row):
+        shape = int(rng.integers(1, 4)), columns
+        q = rng.integers(info.min, info.max, shape, stored, endpoint=True)
+        scale = rng.uniform(0.001, 2, count_of(shape, flags)).astype(np.float32)
+        zero = draw_zero(rng, row["dtype"], scale.size)
+        got = run(checker, row, rng, q, np.full(shape, np.nan, np.float32), scale, zero, flags)
+        want = dequantized(q, along(scale, flags), along(zero, flags))
+        assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("row", [*QUANTIZE, *DEQUANTIZE], ids=symbol)
+def test_nothing_to_do(checker, row, rng):
+    """No rows, or rows of no elements: nothing is written, and of rows nothing read."""
+    types = np.float32, DTYPES[row["dtype"]]
+    source, destination = types if row["op"] == "quantize" else types[::-1]
+    for shape in ((0, 5), (3, 0)):
+        arrays = np.zeros(shape, source), np.zeros(shape, destination)
+        one = np.ones(1, np.float32), np.zeros(1, np.int32)
+        assert run(checker, row, rng, *arrays, *one, 0).shape == shape

@@ -1,0 +1,189 @@
+"""Sums to quantized arrays: every level gives the bits of float32 step by step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asm.contract import FLAGS
+from asm.contract.records import QUANTIZATION
+from kernel_table import DTYPES, every_row, symbol
+from rows_call import Call
+
+every_kernel = pytest.mark.parametrize("row", every_row("requantize"), ids=symbol)
+BYTES = [row for row in every_row("requantize") if row["dtype"] in ("u8", "s8")]
+WITH_PRODUCT = [row for row in every_row("requantize") if row["dtype"] != "s32"]
+ROW, COLUMN, RESIDUAL = FLAGS["BIAS_ROW"], FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"]
+PARAMETERS = np.dtype(
+    [
+        ("low", "f4"),
+        ("high", "f4"),
+        ("residual_scale", "f4"),
+        ("residual_zero", "i4"),
+        ("zero", "i4"),
+    ]
+)
+
+
+def parameters(low=-np.inf, high=np.inf, residual_scale=1.0, residual_zero=0, zero=0):
+    """Give a ``struct pplconv_quantization``."""
+    return np.array([[(low, high, residual_scale, residual_zero, zero)]], PARAMETERS)
+
+
+def model(dtype, sums, offset, scale, residual, q):
+    """Requantize step by step; each float32 operation of NumPy is one rounding."""
+    total = sums + offset
+    if dtype == "s32":
+        return total
+    q = q[0, 0]
+    x = total.astype(np.float32) * scale
+    if residual is not None and dtype == "f32":
+        x = x + residual
+    elif residual is not None:
+        distance = residual.astype(np.int32) - q["residual_zero"]
+        x = x + distance.astype(np.float32) * q["residual_scale"]
+    assert x.dtype == np.float32
+    x = np.minimum(np.maximum(x, q["low"]), q["high"])
+    if dtype == "f32":
+        return x
+    info = np.iinfo(DTYPES[dtype])
+    near = np.clip(np.rint(x).astype(np.float64), -(2.0**31), 2.0**31) + q["zero"]
+    return np.clip(near, info.min, info.max).astype(DTYPES[dtype])
+
+
+def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0)):
+    """Call the kernel on `sums`; compare every bit with the model."""
+    dtype = row["dtype"]
+    stored = DTYPES[dtype]
+    rows, columns = sums.shape
+    call = Call(checker, row, rng)
+    residual = None
+    if flags & RESIDUAL:
+        residual = draw_residual(rng, stored, sums.shape)
+        call.put("residual", residual, stored.itemsize * (columns + gaps[0]))
+    call.put("src", sums, 4 * (columns + gaps[1]))
+    for name, values in (("offset", offset), ("scale", scale), ("parameters", q)):
+        if name == "offset" or dtype != "s32":
+            call.put(name, values.reshape(1, -1), 0)
+            del call.values[f"{name}_rs"]
+    ones = np.full(sums.shape, 0xA5, np.uint8).repeat(stored.itemsize, 1).view(stored)
+    call.put("dst", ones, stored.itemsize * (columns + gaps[2]), writable=True)
+    got = call.run(rows=rows, columns=columns, flags=flags)
+    if flags & ROW:
+        offset, scale = offset[:, np.newaxis], scale[:, np.newaxis]
+    want = model(dtype, sums, offset, scale, residual, q)
+    wrong = np.argwhere(got != want)
+    where = tuple(wrong[0]) if wrong.size else ()
+    assert not wrong.size, (len(wrong), where, sums[where], got[where], want[where], q, flags)
+    assert got.tobytes() == want.tobytes()
+
+
+def draw_residual(rng, stored, shape):
+    """Draw a residual of the array's type."""
+    if stored.kind == "f":
+        return (100 * rng.standard_normal(shape)).astype(stored)
+    info = np.iinfo(stored)
+    return rng.integers(info.min, info.max, shape, stored, endpoint=True)
+
+
+def draw_parameters(rng, row):
+    """Draw bounds and zeros, those of the type's ends among them."""
+    stored = DTYPES[row["dtype"]]
+    if stored.kind == "f":
+        return parameters(*(np.sort(rng.standard_normal(2) * 200) if rng.integers(2) else ()))
+    info = np.iinfo(stored)
+    zero, residual_zero = (
+        int(rng.choice([info.min, info.max, 0, rng.integers(info.min, info.max)])) for _ in "zr"
+    )
+    low, high = float(info.min - zero), float(info.max - zero)
+    kind = int(rng.integers(4))
+    if kind == 0:
+        low, high = -np.inf, np.inf
+    elif kind == 1:
+        low, high = 0.0, 60.5  # a clip between integers
+    elif kind == 2:
+        low, high = high, low  # the last bound decides
+    return parameters(low, high, rng.uniform(0.001, 3), residual_zero, zero)
+
+
+def flags_of(row):
+    """Yield what a row takes: both orientations, with and without residual."""
+    for orientation in (ROW, COLUMN):
+        yield orientation
+        if row["dtype"] != "s32":
+            yield orientation | RESIDUAL
+
+
+@every_kernel
+def test_every_tail(checker, row, rng):
+    lanes = row["vector_bytes"] // 4
+    for flags in flags_of(row):
+        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes):
+            rows = int(rng.integers(1, 4))
+            sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
+            count = rows if flags & ROW else columns
+            offset = rng.integers(-5000, 5000, count, np.int32)
+            scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
+            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
+            check(checker, row, rng, sums, offset, scale, draw_parameters(rng, row), flags, gaps)
+
+
+@every_kernel
+def test_sums_of_every_size(checker, row, rng):
+    """Up to the largest int32, where float has not all of them and offsets wrap around."""
+    for flags in flags_of(row):
+        for _ in range(20):
+            sums = rng.integers(-(1 << 31), (1 << 31) - 1, (3, 100), np.int32, endpoint=True)
+            sums >>= rng.integers(0, 32, sums.shape, np.int32)
+            count = 3 if flags & ROW else 100
+            offset = rng.integers(-(1 << 31), (1 << 31) - 1, count, np.int32, endpoint=True)
+            offset >>= rng.integers(0, 32, count, np.int32)
+            scale = np.exp2(rng.uniform(-40, 10, count)).astype(np.float32)
+            check(checker, row, rng, sums, offset, scale, draw_parameters(rng, row), flags)
+
+
+@pytest.mark.parametrize("row", BYTES, ids=symbol)
+@pytest.mark.parametrize("zero", [0, 1, 5])
+def test_ties_go_to_even(checker, row, zero, rng):
+    """Before zero is added: halves of odd numbers, and the floats beside them."""
+    sums = np.arange(-600, 600, dtype=np.int32).reshape(1, -1)
+    offset = np.zeros(sums.size, np.int32)
+    half = np.float32(0.5)
+    for scale in (half, np.nextafter(half, np.float32(1)), np.nextafter(half, np.float32(0))):
+        scales = np.full(sums.size, scale, np.float32)
+        check(checker, row, rng, sums, offset, scales, parameters(zero=zero), COLUMN)
+
+
+@pytest.mark.parametrize("row", WITH_PRODUCT, ids=symbol)
+def test_product_and_residual_are_two_roundings(checker, row, rng):
+    """Sums for which a fused product gives other bits; there are such."""
+    sums = rng.integers(-(1 << 24), 1 << 24, (1, 4096), np.int32)
+    scale = rng.uniform(1e-6, 8e-6, 4096).astype(np.float32)
+    q = parameters(residual_scale=np.float32(0.1), residual_zero=3)
+    offset = np.zeros(4096, np.int32)
+    if row["dtype"] == "f32":
+        residual = np.float32(1) * np.ones(4096, np.float32)
+        exact = sums * scale.astype(np.float64) + residual
+        stepwise = sums.astype(np.float32) * scale + residual
+        assert (exact.astype(np.float32) != stepwise).any()
+    check(checker, row, rng, sums, offset, scale, q, COLUMN | RESIDUAL)
+
+
+@every_kernel
+@pytest.mark.parametrize("shape", [(0, 5), (3, 0)], ids=str)
+def test_nothing_to_do(checker, row, shape, rng):
+    """No element is touched; parameters may be read."""
+    q = parameters(0, 1)
+    call = Call(checker, row, rng)
+    call.put("parameters", q, 0)
+    del call.values["parameters_rs"]
+    values = {"src_rs": 0, "dst_rs": 0, "residual_rs": 0, "rows": shape[0], "columns": shape[1]}
+    for flags in (COLUMN,) if shape[0] else (ROW, COLUMN):
+        checker.call(row, call.values | values | {"flags": flags}, shape)
+
+
+def test_the_struct_is_that_of_the_contract():
+    types = {"float": "f4", "int32_t": "i4"}
+    members = [(name, np.dtype(types[ctype])) for ctype, name in QUANTIZATION.declared()]
+    assert [(name, PARAMETERS[name]) for name in PARAMETERS.names] == members
+    assert PARAMETERS.itemsize == QUANTIZATION.size

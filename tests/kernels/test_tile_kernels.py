@@ -1,0 +1,219 @@
+"""GEMM kernels on tile registers (AMX): on silicon where there is some, interpreted everywhere."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from asm.contract import CONTRACTS
+from asm.registry import Kernel, kernels
+from asm.x86_64 import release_tiles
+from asm.x86_64.gemm_tiles import generate
+from gemm_case import (
+    ACCUMULATE,
+    B_PADDED,
+    BIAS_COLUMN,
+    BIAS_ROW,
+    C_LAYOUTS,
+    CLIP,
+    RESIDUAL,
+)
+from gemm_case import Call as FloatCall
+from gemm_case import draw_case as draw_float_case
+from guarded_memory import PLACES
+from interpreter_x86_64 import parse
+from kernel_table import every_row, rows, symbol
+from kernel_values import KINDS
+from tile_case import (
+    GROUPS,
+    INTEGER_FLAGS,
+    KERNELS,
+    Interpreted,
+    Silicon,
+    TileCall,
+    draw_case,
+    row_of,
+)
+
+ROWS = [row for row in every_row("gemm") if row["isa"] == "amx"]
+every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
+# Edges of the tiles, for what takes long.
+SOME = [k for k in KERNELS if k.mr in (1, 2, 15, 16, 17, 31, 32)]
+some_kernels = pytest.mark.parametrize("kernel", SOME, ids=lambda k: k.symbol[len("pplconv_") :])
+FLOAT_FLAGS = [
+    bias | accumulate | padded | residual | clip
+    for bias, accumulate, padded, residual, clip in product(
+        (0, BIAS_ROW, BIAS_COLUMN), (0, ACCUMULATE), (0, B_PADDED), (0, RESIDUAL), (0, CLIP)
+    )
+]
+
+
+def flags_of(kernel: dict) -> list[int] | tuple[int, ...]:
+    """Flags that a kernel knows."""
+    return FLOAT_FLAGS if kernel["dtype"] == "bf16t" else INTEGER_FLAGS
+
+
+@pytest.fixture
+def silicon(checker) -> Silicon:
+    """Tiles of this thread."""
+    return Silicon(checker)
+
+
+@pytest.fixture
+def interpreted(checker) -> Interpreted:
+    """Tiles that nobody has."""
+    return Interpreted(checker)
+
+
+def judge(execute, row: dict, rng: np.random.Generator, **fixed: object) -> None:
+    """Draw a call, make it, judge it."""
+    case = draw_case(rng, row, **fixed)
+    with np.errstate(all="ignore"):
+        call = TileCall(execute.checker, row, case, rng)
+        call.judge(call.run(execute))
+
+
+@every_kernel
+def test_every_tail(silicon, row, rng):
+    """Each number of columns, flush against one of the guard pages."""
+    for n in range(1, row["nr"] + 1):
+        judge(silicon, row, rng, n=n, place=str(rng.choice(PLACES)))
+
+
+@every_kernel
+def test_every_depth(silicon, row, rng):
+    """Each number of k around the steps of 16 groups, with each kind of numbers."""
+    depths = {max(g * row["kr"] - r, 0) for g in GROUPS for r in range(row["kr"])}
+    for k in sorted(depths):
+        judge(silicon, row, rng, k=k, place=str(rng.choice(PLACES)))
+
+
+@every_kernel
+def test_every_combination_of_flags(silicon, row, rng):
+    """Whole tiles and tails; then C in each layout."""
+    for flags in flags_of(row):
+        for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
+            judge(silicon, row, rng, n=n, flags=flags)
+    for layout, n in product(C_LAYOUTS, (1, 15, 16, row["nr"] - 1, row["nr"])):
+        judge(silicon, row, rng, n=n, c_layout=layout)
+
+
+@every_kernel
+def test_every_number_of_segments(silicon, row, rng):
+    """Anywhere in A and B, in any order, overlapping or not."""
+    for count in range(10):
+        judge(silicon, row, rng, segment_count=count)
+
+
+@every_kernel
+def test_the_interpreter_gives_the_same_bits(silicon, interpreted, row, rng):
+    """The same call by both, of the same memory."""
+    for kind, padded in product(KINDS, (0, B_PADDED)):
+        case = draw_case(rng, row, kind=kind)
+        case = draw_case(rng, row, kind=kind, flags=case.flags & ~B_PADDED | padded)
+        call = TileCall(silicon.checker, row, case, rng)
+        got, expected = call.run(silicon), call.run(interpreted)
+        nan = np.isnan(got) & np.isnan(expected)
+        assert np.array_equal(got.view(np.uint32)[~nan], expected.view(np.uint32)[~nan]), case
+
+
+@some_kernels
+def test_interpreted(interpreted, kernel, rng):
+    """On any machine: tails, depths, flags, segments."""
+    row = row_of(kernel)
+    kr, nr = kernel.kr, kernel.nr
+    for n in (1, 15, 16, nr - 1, nr):
+        judge(interpreted, row, rng, n=min(n, nr))
+    for k in (0, 1, kr, 16 * kr - 1, 16 * kr, 16 * kr + 1, 33 * kr):
+        judge(interpreted, row, rng, k=k)
+    for flags in rng.choice(flags_of(row), 8, replace=len(flags_of(row)) < 8):
+        judge(interpreted, row, rng, flags=int(flags), n=int(rng.choice([nr, nr - 3])))
+    for count in (1, 2, 7):
+        judge(interpreted, row, rng, segment_count=count)
+
+
+@every_kernel
+def test_sums_wrap(silicon, row, rng):
+    """The largest sums of bytes that there are; of bfloat16 sums of infinities."""
+    for flags in (B_PADDED, B_PADDED | ACCUMULATE):
+        judge(silicon, row, rng, kind="extreme", flags=flags, k=800, segment_count=0)
+
+
+def test_it_configures_once(interpreted, rng):
+    """Kernels of the same MR in a row load nothing, whatever their types and widths."""
+    groups = [[k for k in KERNELS if k.mr == mr] for mr in (3, 16, 17, 32)]
+    for count, of_one_mr in enumerate(groups, 1):
+        for kernel in of_one_mr:
+            judge(interpreted, row_of(kernel), rng)
+        assert interpreted.thread.configured == count
+    assert {len(of_one_mr) for of_one_mr in groups} == {6}
+
+
+def test_what_is_configured_is_what_mr_needs():
+    """A product takes time for each row of A, so no tile of A or C has more than it must."""
+    for kernel in KERNELS:
+        thread, rows_of = _configured(kernel), [min(kernel.mr, 16), max(kernel.mr - 16, 0)]
+        assert [rows for rows, _ in thread] == [
+            *(rows_of[tile // 2] for tile in range(4)),
+            rows_of[0],
+            16,
+            16,
+            rows_of[1],
+        ]
+
+
+def _configured(kernel: Kernel) -> list[tuple[int, int]]:
+    """Shapes that a kernel's text has among its constants."""
+    block = np.frombuffer(parse(generate(kernel)).rodata, np.uint8)
+    return list(zip(block[48:56].tolist(), block[16:32].view(np.uint16).tolist(), strict=True))
+
+
+@pytest.mark.needs_isa("amx")
+def test_the_number_of_the_configuration(silicon, rng):
+    """It is stored by the kernel, taken away by the release, and believed."""
+    (release,) = rows("release_tiles")
+    chosen = [ROWS[int(i)] for i in rng.choice(len(ROWS), 40)]
+    for turn, row in enumerate(chosen):
+        judge(silicon, row, rng)
+        judge(silicon, row, rng)
+        if turn % 3 == 0:
+            silicon.release(release)
+
+
+@pytest.mark.needs_isa("amx")
+def test_a_vector_kernel_behind_them_is_right(silicon, checker, rng):
+    """Tiles that are loaded, and those that were released, disturb nothing else."""
+    (release,) = rows("release_tiles")
+    floats = [r for r in rows("gemm", "avx512") if r["dtype"] in ("f32", "f64")]
+    for turn in range(20):
+        judge(silicon, ROWS[int(rng.integers(len(ROWS)))], rng)
+        if turn % 2:
+            silicon.release(release)
+        row = floats[int(rng.integers(len(floats)))]
+        with np.errstate(all="ignore"):
+            call = FloatCall(checker, row, draw_float_case(rng, row), rng)
+            call.same_bits(call.run(), call.ordered())
+
+
+def test_release_interpreted(interpreted, rng):
+    """The number is zero, and nothing is configured."""
+    judge(interpreted, row_of(KERNELS[0]), rng)
+    (kernel,) = (k for k in kernels("x86_64") if k.op == "release_tiles")
+    assert interpreted.tiles[0] and interpreted.thread.shapes
+    arguments, memory = interpreted.memory("release_tiles", {}, {})
+    interpreted.thread.dirty = False
+    interpreted.thread.call(release_tiles.generate(kernel), arguments, memory)
+    assert not interpreted.tiles[0] and interpreted.thread.shapes is None
+
+
+def test_every_kernel_opens_with_its_contract_and_its_registers():
+    """As the generated kernels of all other levels do."""
+    for kernel in KERNELS:
+        head = generate(kernel).split(".intel_syntax")[0]
+        assert head.startswith(f"# {kernel.symbol}: {CONTRACTS['gemm'].summary}")
+        tiles = [
+            f"tmm{2 * i + j}" for i in range(-(-kernel.mr // 16)) for j in range(kernel.vectors)
+        ]
+        assert f"# {', '.join(tiles)} C, row by row" in head

@@ -1,0 +1,136 @@
+"""Tile registers: what CPU and system must say, and the permission."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pplconv import _kernels
+from pplconv.machine import amx, cpu
+
+if TYPE_CHECKING:
+    from recorded_x86 import FakeCpu
+
+Answers = dict[tuple[int, int], tuple[int, int, int, int]]
+
+# Sapphire Rapids: leaf 7 EDX has more bits than are asked for.
+AMX_BITS = 1 << 22 | 1 << 24 | 1 << 25
+PALETTE = (8192 | 1024 << 16, 64 | 8 << 16, 16, 0)
+XCR0 = 0x602E7
+ANSWERS: Answers = {
+    (0, 0): (0x20, 0x756E6547, 0x6C65746E, 0x49656E69),
+    (7, 0): (2, 0xF1BF07AB, 0x1B415F6E, 0xBFC14410 | AMX_BITS),
+    (0x1D, 0): (1, 0, 0, 0),
+    (0x1D, 1): PALETTE,
+}
+
+
+def asked(changes: Answers | None = None, xcr0: int = XCR0) -> bool:
+    """What a CPU with these answers is found to have."""
+    answers = ANSWERS | (changes or {})
+    return amx.has_tiles(lambda leaf, sub: answers.get((leaf, sub), (0, 0, 0, 0)), xcr0)
+
+
+def test_a_cpu_that_has_them() -> None:
+    assert asked()
+
+
+@pytest.mark.parametrize("bit", [22, 24, 25])
+def test_every_feature_is_needed(bit: int) -> None:
+    eax, ebx, ecx, edx = ANSWERS[7, 0]
+    assert not asked({(7, 0): (eax, ebx, ecx, edx & ~(1 << bit))})
+
+
+@pytest.mark.parametrize("xcr0", [0x2E7, 0x202E7, 0x402E7, 0])
+def test_the_system_must_save_them(xcr0: int) -> None:
+    assert not asked(xcr0=xcr0)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {(0x1D, 0): (0, 0, 0, 0), (0x1D, 1): (0, 0, 0, 0)},  # announced without palettes
+        {(0x1D, 0): (0, 0, 0, 0)},
+        {(0x1D, 1): (0, 0, 0, 0)},
+        {(0x1D, 1): (8192 | 1024 << 16, 64 | 4 << 16, 16, 0)},
+        {(0x1D, 1): (8192 | 1024 << 16, 32 | 8 << 16, 16, 0)},
+        {(0x1D, 1): (8192 | 1024 << 16, 64 | 8 << 16, 8, 0)},
+        {(0, 0): (0x1C, 0x756E6547, 0x6C65746E, 0x49656E69)},  # the leaf is beyond the last
+    ],
+)
+def test_virtual_machines_without_palettes(changes: Answers) -> None:
+    assert not asked(changes)
+
+
+def test_no_cpuid() -> None:
+    assert not amx.has_tiles(lambda leaf, sub: None, XCR0)
+
+
+def test_the_permission_is_asked_for_last(fake_cpu: Callable[..., FakeCpu]) -> None:
+    """Only where all else is there: to ask changes what the process may do with signals."""
+    calls = []
+
+    def permit() -> bool:
+        calls.append(True)
+        return True
+
+    for name in ("zen4", "haswell", "core2"):
+        fake = fake_cpu(name)
+        assert "amx" not in cpu.identify(fake.cpuid, fake.xgetbv, permit).isas
+    assert not calls
+
+
+def test_refused_is_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([False, True])
+    amx.permitted.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(_kernels, "permit_tiles", lambda: next(answers))
+        assert not amx.permitted()
+        assert not amx.permitted()
+    amx.permitted.cache_clear()
+
+
+# What each process does: says whether it may use tiles, and computes if it may.
+CASE = Path(__file__).with_name("tile_process.py")
+
+
+def ran(how: str, *options: str) -> list[str]:
+    """Words that a fresh process prints; it must end well."""
+    # Not through PYTHONPATH: the package is found where this process found it.
+    start = f"import runpy, sys; sys.path[:0] = {[p for p in sys.path if p]!r}; " + (
+        f"runpy.run_path({str(CASE)!r}, run_name='__main__')"
+    )
+    command = [sys.executable, *options, "-c", start, how]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.split()
+
+
+def test_with_a_fault_handler() -> None:
+    """Python's own alternate stack may be too small; then tiles are not used."""
+    level, result = ran("plain", "-X", "faulthandler")
+    assert level in ("amx", "without")
+    assert result == "right"
+
+
+def test_with_a_small_alternate_stack() -> None:
+    """The request is refused, and everything works without."""
+    assert ran("small-stack") == ["without", "right"]
+
+
+def test_in_threads_and_children() -> None:
+    """Both have what the process has; a child asks nothing of its own."""
+    plain, result = ran("plain")
+    assert result == "right"
+    assert ran("threads") == [plain, *["right"] * 4]
+    assert ran("fork") == [plain, plain, "right", "right"]
+
+
+def test_the_request_refused_by_a_filter() -> None:
+    """As old systems and filters of system calls do: an error number, and no signal."""
+    assert ran("filter") == ["without", "right"]
