@@ -188,6 +188,7 @@ setup(
         extension("api.program"),
         extension("schedules.winograd"),
         extension("schedules.depthwise"),
+        extension("schedules.depthwise_bytes"),
         extension("schedules.relayout"),
         extension("_binding"),
         extension("memory.workspace"),

@@ -39,6 +39,7 @@ from asm.registry import (
 )
 from asm.winograd_code import header_text as transforms_text
 from asm.x86_64 import encode as x86_64_encode
+from asm.x86_64 import encode_tiles
 
 ROOT = Path(__file__).resolve().parent
 TEMPLATES = ROOT / "templates"
@@ -52,7 +53,10 @@ MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
 # Where the generators of a machine lie.
 FOLDERS = {"x86_64": "x86_64", "aarch64": "aarch64", "armv7l": "aarch32"}
 # Instructions as words or bytes, for assemblers that do not know them.
-ENCODERS = {"x86_64": x86_64_encode.encoded, "aarch64": aarch64_encode.encode}
+ENCODERS = {
+    "x86_64": (x86_64_encode.encoded, encode_tiles.in_bytes),
+    "aarch64": (aarch64_encode.encode,),
+}
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
 GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
@@ -148,7 +152,8 @@ def probes(machine: str) -> dict[str, str]:
     levels = [isa for isa in ISAS.values() if isa.machine == machine]
     if machine == "x86_64":
         # Those of narrow types alone have instructions that are younger than the compilers.
-        return {isa.name: x86_64_encode.PROBE for isa in levels if not isa.dtypes}
+        texts = {isa.name: x86_64_encode.PROBE for isa in levels if not isa.dtypes}
+        return texts | {"amx": encode_tiles.PROBE}
     if machine == "aarch64":
         texts = {isa.name: aarch64_encode.probe(isa.cflags[0], isa.features) for isa in levels}
         return {name: text for name, text in texts.items() if text}
@@ -164,7 +169,8 @@ def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
     machine = str(ISAS[kernel.isa].machine)
     name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
     text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
-    text = ENCODERS[machine](text) if words else text
+    for encoder in ENCODERS[machine] if words else ():
+        text = encoder(text)
     return mach_o(text) if apple else text
 
 

@@ -349,6 +349,14 @@ C_OPERATIONS = {
 CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
 
+# Depthwise convolution of bytes, and the levels that multiply them in a way of their own.
+DEPTHWISE_BYTES_OPERATIONS = (
+    "depthwise_bytes_channels",
+    "depthwise_bytes_pixels",
+    "pack_depthwise_bytes",
+)
+DEPTHWISE_BYTES_LEVELS = ("portable", "avx2", "avxvnni", "avx512", "avx512vnni", "dotprod")
+
 # What narrow types need besides products: operation -> {type: levels}. What only moves bits is
 # listed by ``u8`` for all types of one byte, and by ``s16`` for those of two.
 # Where wider vectors do nothing better, those of AVX2 serve AVX-512.
@@ -362,14 +370,15 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
+    **dict.fromkeys(
+        DEPTHWISE_BYTES_OPERATIONS, dict.fromkeys(("u8", "s8"), DEPTHWISE_BYTES_LEVELS)
+    ),
     # One for all types: it moves none.
     "release_tiles": {"u8": ("amx",)},
+    # Of every product that has kernels in assembly.
     "fma_peak": {
-        "u8": ("avxvnni", "avx512vnni"),
-        "s16": ("avx2", "avx512"),
-        "bf16": ("avx512bf16",),
-        "u8t": ("amx",),
-        "bf16t": ("amx",),
+        product: tuple(isa for isa, other in NARROW_TILES if other == product and isa != "portable")
+        for product in dict.fromkeys(product for _, product in NARROW_TILES)
     },
 }
 

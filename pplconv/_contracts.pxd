@@ -377,6 +377,51 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t oc_end
         int64_t width
 
+    struct pplconv_depthwise_bytes_pixels_args:
+        const void *src
+        int64_t src_cs
+        void *dst
+        int64_t dst_cs
+        const void *weights
+        int64_t weights_us
+        void *slab
+        int64_t slab_rs
+        int64_t first_row
+        int64_t rows
+        int64_t channels
+        int64_t multiplier
+        int64_t x_zero
+        const void *geometry
+
+    struct pplconv_depthwise_bytes_channels_args:
+        const void *src
+        int64_t src_rs
+        int64_t src_ps
+        void *dst
+        int64_t dst_rs
+        int64_t dst_ps
+        const void *weights
+        int64_t weights_us
+        int64_t first_row
+        int64_t rows
+        int64_t first_column
+        int64_t columns
+        int64_t channels
+        int64_t multiplier
+        int64_t phase
+        int64_t x_zero
+        const void *geometry
+
+    struct pplconv_pack_depthwise_bytes_args:
+        const void *src
+        void *dst
+        int64_t dst_us
+        int64_t begin
+        int64_t end
+        int64_t pixels
+        int64_t multiplier
+        const void *geometry
+
     struct pplconv_pool_args:
         const void *src
         int64_t src_ps

@@ -162,7 +162,7 @@ cdef class Trial:
             t.slope = <const char *> &self.slope
             t.activation = self.activation
             t.finish_count = 0
-            t.taps = NULL
+            t.offsets = NULL
             if self.scales is not None:
                 t.bias = self.scales.data + self.schedule.shape.groups * self.schedule.shape.oc * 4
                 t.multiplier = self.scales.data

@@ -84,12 +84,14 @@ class Product:
 
 
 # Kinds of products, as the registry of kernels names them. ``t`` is for tiles of AMX, ``m`` for
-# Arm's instructions that multiply matrices.
+# Arm's instructions that multiply matrices, ``d`` for depthwise convolution of bytes.
 PRODUCTS = {
     **{name: Product(name, name, name) for name in ("f16", "f32", "f64")},
     "u8": Product("u8", "s8", "s32", 4),
     "s8": Product("s8", "s8", "s32", 4),
     "s16": Product("s16", "s16", "s32", 2),
+    "u8d": Product("u8", "s16", "s32"),
+    "s8d": Product("s8", "s16", "s32"),
     "bf16": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by the dot product"),
     "u8m": Product("u8", "s8", "s32", 8),
     "s8m": Product("s8", "s8", "s32", 8),
@@ -283,7 +285,7 @@ _NUMERICS = {
 } | {
     (storage, compute, destination): _made(storage, compute, destination)
     for storage in ("u8", "s8")
-    for compute in _BYTES
+    for compute in (*_BYTES, f"{storage}d")
     for destination in ("u8", "s8", "s32", "f32")
 }
 

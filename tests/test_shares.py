@@ -14,7 +14,7 @@ import pytest
 import absent
 from asm.registry import ISAS
 from instruction_sets import REQUIRE, describe
-from levels import LADDER, MACHINE, allowed_isas, why_not
+from levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
 from pplconv import _kernels
 from pplconv.architecture import LADDERS
 from shares import kept
@@ -137,3 +137,32 @@ def test_a_level_that_cannot_be_hidden_is_refused(monkeypatch):
     assert (absent.usage_error(), absent.names()) == ("", LADDERS["x86_64"][1:])
     monkeypatch.setenv(absent.VARIABLE, "avxvnni,amx")
     assert (absent.usage_error(), absent.names()) == ("", ("avxvnni", "avxvnniint8", "amx"))
+
+
+def lower_caps(*arguments: str) -> list[str]:
+    """Caps that a run of CI is to have, as the script says them."""
+    script = ROOT / "tests" / "lower_caps.py"
+    command = [sys.executable, str(script), *arguments]
+    # In the folder of the tests, so that the installed package is asked.
+    environment = {k: v for k, v in os.environ.items() if k != "PPLCONV_MAX_ISA"}
+    done = subprocess.run(
+        command, cwd=script.parent, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+def test_each_lower_cap_has_a_share_of_ci():
+    """Each once; those of narrow types change nothing for others, so theirs are few tests."""
+    whole, narrow = lower_caps(), lower_caps("narrow")
+    isas = executable_isas()
+    assert not set(whole) & set(narrow)
+    assert [isa for isa in isas if isa in (*whole, *narrow)] == isas[:-1]
+
+    def levels(types: tuple[str, ...], cap: str) -> set[str]:
+        below = isas[: isas.index(cap) + 1]
+        return {isa for isa in below if set(ISAS[isa].dtypes) & set(types)}
+
+    every = ("f16", "f32", "f64")
+    told_apart = [levels(every, cap) for cap in (*whole, isas[-1])]
+    assert all(levels(every, cap) in told_apart for cap in narrow)
+    assert len({frozenset(found) for found in told_apart}) == len(told_apart)

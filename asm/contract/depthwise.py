@@ -68,3 +68,90 @@ PACK_DEPTHWISE = Contract(
         Field("width", INT, "elements from tap to tap: oc, or oc rounded up to at most 16"),
     ),
 )
+
+DEPTHWISE_BYTES_CHANNELS = Contract(
+    "depthwise_bytes_channels",
+    "depthwise convolution of channels-last bytes into int32, exact, vectors along channels: sums "
+    "of x * w over all taps, where x is x_zero for those on padding",
+    (
+        Field("src", CONST_POINTER, "pixel (0, 0) of the image, first input channel"),
+        Field("src_rs", INT, "from one input row to the next"),
+        Field("src_ps", INT, "from one input pixel to the next"),
+        Field(
+            "dst",
+            POINTER,
+            "output pixel (0, 0), first output channel; of each pixel there is room for the "
+            "channels rounded up to whole vectors of sums",
+        ),
+        Field("dst_rs", INT, "from one output row to the next"),
+        Field("dst_ps", INT, "from one output pixel to the next"),
+        Field("weights", CONST_POINTER, "packed by pack_depthwise_bytes, at the first channel"),
+        Field("weights_us", INT, "weights: from one unit to the next, as they were packed"),
+        Field("first_row", INT, "first output row to compute"),
+        Field("rows", INT, "output rows to compute"),
+        Field("first_column", INT, "first output column to compute"),
+        Field("columns", INT, "output columns to compute"),
+        Field(
+            "channels", INT, "output channels, neighbours in memory, from the first of a unit on"
+        ),
+        Field("multiplier", INT, "output channel o reads input channel (phase + o) / multiplier"),
+        Field("phase", INT, "0 <= phase < multiplier"),
+        Field("x_zero", INT, "what inputs beside the image count as"),
+        Field("geometry", CONST_POINTER, "struct pplconv_geometry"),
+    ),
+)
+
+DEPTHWISE_BYTES_PIXELS = Contract(
+    "depthwise_bytes_pixels",
+    "depthwise convolution of channel planes of bytes into int32, exact, vectors along output "
+    "columns: sums of x * w over all taps, where x is x_zero for those on padding",
+    (
+        Field("src", CONST_POINTER, "plane of the first input channel, rows of iw elements"),
+        Field("src_cs", INT, "from one input plane to the next"),
+        Field(
+            "dst",
+            POINTER,
+            "the rows of the first output channel that are computed, ow sums each; behind those of "
+            "the last channel there is room for a vector of sums",
+        ),
+        Field("dst_cs", INT, "from one output channel to the next, >= rows * ow sums"),
+        Field("weights", CONST_POINTER, "packed by pack_depthwise_bytes, at the first channel"),
+        Field("weights_us", INT, "weights: from one channel to the next, as they were packed"),
+        Field(
+            "slab",
+            POINTER,
+            "scratch of ((rows - 1) * stride_h + reach) * slab_rs bytes, where "
+            "reach is (kh - 1) * dilation_h + 1: padded lines of one plane",
+        ),
+        Field("slab_rs", INT, ">= (ow - 1) * stride_w + (kw - 1) * dilation_w + 65"),
+        Field("first_row", INT, "first output row to compute"),
+        Field("rows", INT, "output rows to compute"),
+        Field("channels", INT, "output channels"),
+        Field("multiplier", INT, "output channel o reads input plane o / multiplier"),
+        Field("x_zero", INT, "what inputs beside the image count as"),
+        Field("geometry", CONST_POINTER, "struct pplconv_geometry"),
+    ),
+)
+
+PACK_DEPTHWISE_BYTES = Contract(
+    "pack_depthwise_bytes",
+    "weights (oc, taps) of s16 into units, each in the fastest format that holds its weights: a "
+    "unit is a channel for depthwise_bytes_pixels, and for depthwise_bytes_channels as many "
+    "channels as a vector has bytes. Weights have at most nine bits",
+    (
+        Field("src", CONST_POINTER, "contiguous weights of all channels, s16"),
+        Field("dst", POINTER, "first unit"),
+        Field(
+            "dst_us",
+            INT,
+            "from one unit to the next, a multiple of 8. Of pixels at least 8 + 8 * kh * "
+            "ceil(kw / 4); of channels 64 + c * 2 * kh * kw for units of c channels, and of 3x3 "
+            "and 5x5 not less than 64 + c * 4 * (1 + 4 * kw * ceil((kh + 2) / 4))",
+        ),
+        Field("begin", INT, "first channel to pack, a multiple of the channels in a unit"),
+        Field("end", INT, "one past the last; another unit's first, or the end of all"),
+        Field("pixels", INT, "whether it is for depthwise_bytes_pixels"),
+        Field("multiplier", INT, "output channels of each input channel"),
+        Field("geometry", CONST_POINTER, "struct pplconv_geometry"),
+    ),
+)

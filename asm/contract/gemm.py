@@ -21,7 +21,11 @@ GEMM = Contract(
             "zero, and finite in the other",
         ),
         Field("a_rs", INT, "A: from one row (m) to the next"),
-        Field("a_ks", INT, "A: from one group of k to the next; a_rs or a_ks is one group"),
+        Field(
+            "a_ks",
+            INT,
+            "A: from one group of k to the next; a_rs or a_ks is one group (AMX: a_ks)",
+        ),
         Field("b_ks", INT, "B: from one group of k to the next"),
         Field("b_ahead", INT, "B: how far ahead of the first row to prefetch"),
         Field("b_ahead_ks", INT, "prefetches of B: from one k to the next; a hint, b_ks on Arm"),

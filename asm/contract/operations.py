@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from asm.contract.depthwise import DEPTHWISE_CHANNELS, DEPTHWISE_PIXELS, PACK_DEPTHWISE
+from asm.contract.depthwise import (
+    DEPTHWISE_BYTES_CHANNELS,
+    DEPTHWISE_BYTES_PIXELS,
+    DEPTHWISE_CHANNELS,
+    DEPTHWISE_PIXELS,
+    PACK_DEPTHWISE,
+    PACK_DEPTHWISE_BYTES,
+)
 from asm.contract.elementwise import ACTIVATE, CONVERT_IN, CONVERT_OUT, ELEMENTWISE, ZERO_LANES
 from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
 from asm.contract.packing import (
@@ -44,6 +51,9 @@ _ALL = (
     DEPTHWISE_PIXELS,
     DEPTHWISE_CHANNELS,
     PACK_DEPTHWISE,
+    DEPTHWISE_BYTES_PIXELS,
+    DEPTHWISE_BYTES_CHANNELS,
+    PACK_DEPTHWISE_BYTES,
     POOL,
     RESAMPLE,
     REDUCE_ROWS,

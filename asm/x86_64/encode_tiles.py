@@ -30,6 +30,12 @@ _CODES = {
     "tdpbf16ps": (_F3, 0x5C),
 }
 MNEMONICS = tuple(_CODES)
+# One of each extension, for an assembler to say whether it knows them.
+PROBE = """.intel_syntax noprefix
+    tilerelease
+    tdpbusd tmm0, tmm1, tmm2
+    tdpbf16ps tmm0, tmm1, tmm2
+"""
 
 _REGISTERS = (
     "rax",
@@ -44,6 +50,8 @@ _REGISTERS = (
 )
 _RSP = _REGISTERS.index("rsp")
 _LINE = re.compile(rf"^(\s*)({'|'.join(sorted(_CODES, key=len, reverse=True))})\b\s*(.*?)\s*$")
+# What LDTILECFG reads from beside the code.
+_CONSTANT = re.compile(r"\[rip \+ (\.L\w+)\]")
 _TERM = re.compile(r"([+-]?)(?:(\w+)\*([1248])|([a-z]\w*)|(\d+|0x[0-9a-f]+))")
 
 
@@ -156,6 +164,14 @@ def _line(line: str) -> str:
     if match is None:
         return line
     indent, mnemonic, operands = match.groups()
+    if constant := _CONSTANT.fullmatch(operands):
+        # ModRM says: the four bytes that follow lead there from behind them.
+        numbers = [*_vex(_CODES[mnemonic], 0, 0, 0, 0), 5]
+        where = f".long {constant[1]} - . - 4"
+        return f"{indent}.byte {_listed(numbers)}; {where} # {line.strip()}"
     encoded = encode(mnemonic, [o.strip() for o in operands.split(",")] if operands else [])
-    numbers = ", ".join(f"0x{byte:02x}" for byte in encoded)
-    return f"{indent}.byte {numbers} # {line.strip()}"
+    return f"{indent}.byte {_listed(encoded)} # {line.strip()}"
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    return ", ".join(f"0x{byte:02x}" for byte in numbers)

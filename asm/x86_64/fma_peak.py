@@ -8,6 +8,7 @@ from asm.contract import FMA_PEAK
 from asm.registry import ELEMENT_BYTES, ISAS, PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import frame
+from asm.x86_64.products import MULTIPLIES
 
 # Twelve chains cover latency 4 x 2 ports (5 x 2 of byte products) with room to spare, and fit both
 # register files.
@@ -17,17 +18,8 @@ TURNS = 2  # of all chains in a turn of the loop
 TILE_CHAINS = 6
 TILE_ROWS, TILE_ROW_BYTES = 16, 64
 
-# What adds a product to a chain; the order of operands is that of all of them. Without VNNI, words
-# are multiplied and added by two instructions.
-PRODUCT = {
-    "f32": ("vfmadd231ps {sum}, {a}, {b}",),
-    "f64": ("vfmadd231pd {sum}, {a}, {b}",),
-    "u8": ("vpdpbusd {sum}, {a}, {b}",),
-    "s16": ("vpmaddwd {t}, {a}, {b}", "vpaddd {sum}, {sum}, {t}"),
-    "bf16": ("vdpbf16ps {sum}, {a}, {b}",),
-    "u8t": ("tdpbusd {sum}, {a}, {b}",),
-    "bf16t": ("tdpbf16ps {sum}, {a}, {b}",),
-}
+# Of tiles; all else is in :data:`asm.x86_64.products.MULTIPLIES`.
+TILE_PRODUCTS = {"u8t": "tdpbusd", "s8t": "tdpbssd", "bf16t": "tdpbf16ps"}
 
 
 @dataclass(frozen=True)
@@ -54,16 +46,20 @@ class _Registers:
 
     def product(self, chain: int) -> list[str]:
         """Instructions that add one product to a chain."""
-        names = {
-            "sum": self.name(chain),
-            "a": self.name(self.chains),
-            "b": self.name(self.chains + 1),
-            # Two in turn, so that a core which does not rename could still overlap them.
-            "t": self.name(self.chains + 2 + chain % 2),
-        }
+        total, a, b = (self.name(r) for r in (chain, self.chains, self.chains + 1))
+        if self.tiles:
+            return [f"{TILE_PRODUCTS[self.kernel.dtype]} {total}, {a}, {b}"]
+        how = MULTIPLIES[self.kernel.dtype]
         # Its EVEX twin of the same name is what assemblers write where they are not told.
-        twin = "{vex} " if self.kernel.isa == "avxvnni" else ""
-        return [twin + text.format_map(names) for text in PRODUCT[self.kernel.dtype]]
+        prefix = "{vex} " if how.twins and ISAS[self.kernel.isa].vector_bytes == 32 else ""
+        if not how.add:
+            return [f"{prefix}{how.instruction} {total}, {a}, {b}"]
+        # Two in turn, so that a core which does not rename could still overlap them.
+        product = self.name(self.chains + 2 + chain % 2)
+        return [
+            f"{prefix}{how.instruction} {product}, {a}, {b}",
+            f"{how.add} {total}, {total}, {product}",
+        ]
 
     def zero(self, index: int) -> str:
         """Clear one."""

@@ -43,6 +43,25 @@ class PplconvNchwBf16(PplconvNchw):
     extra = _BF16
 
 
+class PplconvNhwcBf16Arrays(PplconvNhwc):
+    """NHWC arrays of bfloat16 in and out, as the peers have them."""
+
+    name = "pplconv_nhwc_bf16_arrays"
+    tolerance = OUTPUT_TOLERANCE
+
+    def __init__(
+        self, search: str | None = None, asked: float | None = None, algorithm: str = ""
+    ) -> None:
+        super().__init__(search, asked, algorithm)
+        self.note += ", arrays of bfloat16"
+
+    def element(self) -> Any:
+        """NumPy's own types lack it."""
+        import ml_dtypes
+
+        return ml_dtypes.bfloat16
+
+
 class TorchNhwcBf16(Torch):
     """Eager ``torch.conv2d`` on channels_last bfloat16."""
 
@@ -98,6 +117,7 @@ class OpenVinoBf16(Engine):
 ENGINES: Sequence[Engine] = (
     PplconvNhwcBf16(),
     PplconvNchwBf16(),
+    PplconvNhwcBf16Arrays(),
     TorchNhwcBf16(),
     OneDnnBf16(),
     OpenVinoBf16(),

@@ -118,7 +118,7 @@ class Prepacked(Pplconv):
             # A layout may be known before any algorithm takes it.
             shape = self._arrange(np.ones((1, 16, 4, 4), np.float32)).shape
             self._make(weight, threads=1, search=DEFAULT_SEARCH).plan_for(shape)
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, ImportError, TypeError, ValueError) as error:
             return Availability(ok=False, reason=f"this pplconv cannot: {error}")
         return found
 
@@ -129,7 +129,7 @@ class Prepacked(Pplconv):
 
     def prepare_second(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Do the same with the plan that the first one found."""
-        arranged = aligned_copy(self._arrange(x))
+        arranged = aligned_copy(self._arrange(x), self.element())
         arguments = {**geometry(problem), "input_shape": arranged.shape, "threads": threads}
         if self.algorithm:
             arguments["algorithm"] = self.algorithm
@@ -139,7 +139,7 @@ class Prepacked(Pplconv):
             if self.algorithm or self._may_refuse(problem, arranged):
                 raise Unsupported(str(reason)) from None
             raise
-        out = aligned(self._out_shape(problem, arranged))
+        out = aligned(self._out_shape(problem, arranged), self.element())
         isa = isa_of(conv, arranged.shape)
         return Prepared(partial(conv, arranged, out=out), partial(self._restore, problem.oc), isa)
 
@@ -154,7 +154,12 @@ class Prepacked(Pplconv):
             **self.extra,
             **arguments,
         }
-        return pplconv.Conv2d(w, **settings | search_settings(settings["search"]))
+        weight = w.astype(self.element(), copy=False)
+        return pplconv.Conv2d(weight, **settings | search_settings(settings["search"]))
+
+    def element(self) -> Any:
+        """Type of its arrays, as NumPy takes it."""
+        return np.float32
 
     def _may_refuse(self, problem: Problem, arranged: Array32) -> bool:
         """Whether pplconv promises nothing for `problem` in this layout."""

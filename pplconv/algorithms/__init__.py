@@ -2,6 +2,7 @@
 
 =======================  =======================================================================
 ``depthwise.py``         one input channel for each output channel
+``depthwise_bytes.py``   the same of bytes, exact
 ``winograd.py``          3x3 and 5x5 at stride 1 with fewer products
 ``direct.py``            any convolution without im2col
 ``pointwise.py``         1x1 as a matrix product on the user's array

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
+from . import depthwise_bytes
 from .candidate import (
     LINE,
     Candidate,
@@ -233,6 +234,10 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
         return "it needs groups of one input channel"
+    if numerics.product in depthwise_bytes.PRODUCTS:
+        if problem.layout == "NCHWc":
+            return "bytes lie in NCHW or NHWC"
+        return None
     if numerics.narrow:
         return wide_only(numerics)
     if numerics.chain is not None and problem.k > numerics.chain:
@@ -242,6 +247,9 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
 
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the segments worth an estimate."""
+    if around.numerics.product in depthwise_bytes.PRODUCTS:
+        yield from depthwise_bytes.candidates(problem, around)
+        return
     p, threads = problem, around.threads
     multiplier, l1 = p.oc // p.groups, around.machine.l1d_bytes
     pieces = 1 if p.batch and p.batch % threads == 0 else threads

@@ -256,12 +256,10 @@ class DirectBlocking(Candidate):
         return min(STAGE_CHANNELS, self.ic) if self.numerics.converts_in and self.slab else 0
 
     @lazy
-    def scratch(self) -> tuple[int, int, int, int, int]:
-        """Offsets of a rectangle's sums, slab, run and stage, and bytes of one thread."""
+    def scratch(self) -> tuple[int, int, int, int]:
+        """Offsets of the slab, of a run of outputs and of the stage, and bytes of one thread."""
         p, e, numerics = self.problem, self.numerics.operand_bytes, self.numerics
         size = ceil_div(self.ic, self.channels) * p.kh * p.kw * SEGMENT_BYTES
-        sums = round_up(size, LINE)
-        size = sums + min(self.oc_segment, self.oc) * numerics.sum_bytes * numerics.exact
         slab = round_up(size, LINE)
         size = run = stage = slab
         if self.gathered or numerics.converts_out:
@@ -276,7 +274,7 @@ class DirectBlocking(Candidate):
         if self.slab and numerics.converts:
             out = self.nr * self.run_pixels * numerics.sum_bytes if numerics.converts_out else 0
             size = stage + max(self.stage_channels * p.iw * e, out)
-        return sums, slab, run, stage, thread_scratch(size)
+        return slab, run, stage, thread_scratch(size)
 
     @property
     def run_pixels(self) -> int:
@@ -290,14 +288,13 @@ class DirectBlocking(Candidate):
 
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.direct.DirectSchedule`` takes."""
-        sums, slab, run, stage, _ = self.scratch
+        slab, run, stage, _ = self.scratch
         return {
             "geometry": self.geometry,
             "batch": self.images,
             **self._memories(),
             "slab": self.slab,
             "gathered": self.gathered,
-            "sums_offset": sums,
             "slab_pixel": self.slab_pixel,
             "slab_row": self.geometry[1] * self.slab_pixel,
             "slab_rows": self.slab_rows,

@@ -1,28 +1,35 @@
 """The public face: what users call, and how their arguments become a plan and pointers.
 
-========================  ==========================================================================
-``function``              `conv2d`, with its cache of plans
-``conv``                  `Conv2d`, and its pickles
-``linear``, ``matmul``    `Linear`; `matmul`, with its cache of plans
-``transposed_function``   `conv_transpose2d`, with its cache of plans
-``transposed_layer``      `ConvTranspose2d`
-``transposed_call``       what calls of these two have in common
-``layer``                 what `Conv2d`, `ConvTranspose2d` and `Linear` have in common
-``ready``                 the plans and packed weights that a `Conv2d` has ready
-``prepared``              a plan made ready, and one run of it
-``program``               steps that one team runs, in networks and transposed convolutions
-``placing``, ``copying``  plans for arrays that lie in larger ones; copies between such
-``phases``                a transposed convolution as ordinary ones, in numbers alone
-``transposed_problem``    its arguments, checked and made into a problem
-``transposed_ways``       ways to compute it, and where arrays of each lie
-``transposing``           the cheapest way, and its plans
-``transposed``            its weights packed, its steps compiled; ``transposed_plan`` says how
-``border``, ``taps``      outputs at the border, for weights that are infinite or NaN
-``blocked``               `to_blocked`, `from_blocked`
-``arguments``             checks of arguments; every message names its argument
-``settings``              what may be asked of the planner, and its place in pickles
-``shapes``                hints where a shape or a size is taken for something else
-``activation``            the forms of ``activation=``
-``call_signature``        what `inspect.signature` finds on a `Conv2d`
-========================  ==========================================================================
+=========================  =========================================================================
+``function``               `conv2d`, with its cache of plans
+``conv``                   `Conv2d`, and its pickles
+``linear``, ``matmul``     `Linear`; `matmul`, with its cache of plans
+``transposed_function``    `conv_transpose2d`, with its cache of plans
+``transposed_layer``       `ConvTranspose2d`
+``transposed_call``        what calls of these two have in common
+``layer``                  what `Conv2d`, `ConvTranspose2d` and `Linear` have in common
+``ready``                  the plans and packed weights that a `Conv2d` has ready
+``prepared``               a plan made ready, and one run of it
+``program``                steps that one team runs, in networks and transposed convolutions
+``placing``, ``copying``   plans for arrays that lie in larger ones; copies between such
+``phases``                 a transposed convolution as ordinary ones, in numbers alone
+``transposed_problem``     its arguments, checked and made into a problem
+``transposed_ways``        ways to compute it, and where arrays of each lie
+``transposing``            the cheapest way, and its plans
+``transposed``             its weights packed, its steps compiled; ``transposed_plan`` says how
+``border``, ``taps``       outputs at the border, for weights that are infinite or NaN
+``blocked``                `to_blocked`, `from_blocked`
+``quantized_function``     `qconv2d`, `conv2d_integer`
+``quantized_layer``        `QConv2d`; ``quantizing`` makes one of a `Conv2d` and samples
+``quantized_matmul``       `qmatmul`, `matmul_integer`; ``quantized_matrices`` knows their numbers
+``quantized_description``  arguments of quantized operators, checked together
+``quantization``           scales, zero points and biases; ``quantized_output`` what follows sums
+``quantized_run``          what computes them
+``argument_names``         names of arguments in messages
+``arguments``              checks of arguments; every message names its argument
+``settings``               what may be asked of the planner, and its place in pickles
+``shapes``                 hints where a shape or a size is taken for something else
+``activation``             the forms of ``activation=``
+``call_signature``         what `inspect.signature` finds on a `Conv2d`
+=========================  =========================================================================
 """

@@ -1,25 +1,12 @@
 """Types of `Conv2d`. An array of a known dtype gives an array of that dtype."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeAlias
+from typing import Any, Literal, SupportsFloat, SupportsIndex
 
 from numpy.typing import DTypeLike
 
-from .layer import Layer, _Activation, _Input, _Precision
+from .layer import Layer, _Activation, _Input, _Layout, _Padding, _Pair, _Precision
 from .quantized_layer import QConv2d
-
-_Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
-# Values that later versions may add to (algorithms, ways to search) are str; fixed sets are
-# literal.
-_Padding: TypeAlias = (
-    SupportsIndex
-    | tuple[_Pair, _Pair]
-    | list[int]
-    | list[tuple[int, int]]
-    | list[list[int]]
-    | Literal["valid", "same", "same_upper", "same_lower"]
-)
-_Layout: TypeAlias = Literal["NCHW", "NHWC", "NCHWc"]
 
 class Conv2d(Layer):
     def __init__(

@@ -4,8 +4,7 @@ from typing import Any, SupportsFloat, SupportsIndex, overload
 
 from numpy.typing import NDArray
 
-from .conv import _Layout, _Padding, _Pair
-from .layer import _Activation, _Float, _Input, _Precision
+from .layer import _Activation, _Float, _Input, _Layout, _Padding, _Pair, _Precision
 
 @overload
 def conv2d(

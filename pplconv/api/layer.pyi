@@ -23,6 +23,18 @@ class _SupportsDLPack(Protocol):
 
 _Float = TypeVar("_Float", np.float16, np.float32, np.float64)
 _Input: TypeAlias = ArrayLike | _SupportsDLPack
+_Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+# Values that later versions may add to (algorithms, ways to search) are str; fixed sets are
+# literal.
+_Padding: TypeAlias = (
+    SupportsIndex
+    | tuple[_Pair, _Pair]
+    | list[int]
+    | list[tuple[int, int]]
+    | list[list[int]]
+    | Literal["valid", "same", "same_upper", "same_lower"]
+)
+_Layout: TypeAlias = Literal["NCHW", "NHWC", "NCHWc"]
 _Activation: TypeAlias = (
     Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
     | tuple[Literal["clip"], SupportsFloat, SupportsFloat]
@@ -30,6 +42,11 @@ _Activation: TypeAlias = (
     | tuple[Literal["prelu"], _Input]
     | None
 )
+# What quantized operators have: a clamp, layouts without blocks, types of eight bits.
+_Clamp: TypeAlias = (
+    Literal["relu", "relu6"] | tuple[Literal["clip"], SupportsFloat, SupportsFloat] | None
+)
+_PlainLayout: TypeAlias = Literal["NCHW", "NHWC"]
 _Precision: TypeAlias = Literal["auto", "fp32", "fp16", "bf16", "low", "low_bf16"] | None
 
 class Layer:

@@ -268,6 +268,6 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.slope = activation.slope
     t.activation = activation.kind
     t.finish_count = 0
-    t.taps = NULL
+    t.offsets = NULL
     execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -16,28 +16,33 @@ from .quantized_layer import refuse_residual
 from .quantized_run import QuantizedKernel
 from .settings import checked
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from .layer import _Clamp, _Input, _Padding, _Pair, _PlainLayout
+
 
 def qconv2d(
-    x: Any,
-    x_scale: Any,
-    x_zero_point: Any,
-    w: Any,
-    w_scale: Any,
-    w_zero_point: Any,
-    y_scale: Any = None,
-    y_zero_point: Any = None,
-    bias: Any = None,
+    x: _Input,
+    x_scale: _Input | None,
+    x_zero_point: _Input | None,
+    w: _Input,
+    w_scale: _Input | None,
+    w_zero_point: _Input | None,
+    y_scale: _Input | None = None,
+    y_zero_point: _Input | None = None,
+    bias: _Input | None = None,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: Any = 1,
-    activation: Any = None,
-    residual: Any = None,
-    residual_scale: Any = None,
-    residual_zero_point: Any = None,
-    out_dtype: Any = None,
-    layout: str = "NCHW",
+    stride: _Pair = 1,
+    padding: _Padding = 0,
+    dilation: _Pair = 1,
+    groups: SupportsIndex = 1,
+    activation: _Clamp = None,
+    residual: _Input | None = None,
+    residual_scale: _Input | None = None,
+    residual_zero_point: _Input | None = None,
+    out_dtype: DTypeLike | None = None,
+    layout: _PlainLayout = "NCHW",
     algorithm: str = "auto",
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
@@ -129,16 +134,16 @@ def qconv2d(
 
 
 def conv2d_integer(
-    x: Any,
-    w: Any,
-    x_zero_point: Any = 0,
-    w_zero_point: Any = 0,
+    x: _Input,
+    w: _Input,
+    x_zero_point: _Input | None = 0,
+    w_zero_point: _Input | None = 0,
     *,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: Any = 1,
-    layout: str = "NCHW",
+    stride: _Pair = 1,
+    padding: _Padding = 0,
+    dilation: _Pair = 1,
+    groups: SupportsIndex = 1,
+    layout: _PlainLayout = "NCHW",
     algorithm: str = "auto",
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import attrgetter
 from types import SimpleNamespace
-from typing import Any, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from .quantization import DTYPES, Array
 from .quantized_description import QuantizedConv, Scales, check_conv_layout, weight_of
 from .quantized_run import QuantizedKernel
 from .settings import checked
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from .layer import _Clamp, _Input, _Padding, _Pair, _PlainLayout
 
 _SCALES = ("x_scale", "x_zero_point", "w_scale", "w_zero_point", "y_scale", "y_zero_point")
 _RESIDUAL = ("residual_scale", "residual_zero_point")
@@ -128,25 +133,25 @@ search_seconds, max_workspace, threads, search_context
 
     def __init__(
         self,
-        weight: Any,
-        bias: Any = None,
-        stride: Any = 1,
-        padding: Any = 0,
-        dilation: Any = 1,
-        groups: Any = 1,
+        weight: _Input,
+        bias: _Input | None = None,
+        stride: _Pair = 1,
+        padding: _Padding = 0,
+        dilation: _Pair = 1,
+        groups: SupportsIndex = 1,
         *,
-        x_scale: Any = None,
-        x_zero_point: Any = None,
-        w_scale: Any = None,
-        w_zero_point: Any = None,
-        y_scale: Any = None,
-        y_zero_point: Any = None,
-        residual_scale: Any = None,
-        residual_zero_point: Any = None,
-        activation: Any = None,
-        x_dtype: Any = None,
-        out_dtype: Any = None,
-        layout: str = "NCHW",
+        x_scale: _Input | None = None,
+        x_zero_point: _Input | None = None,
+        w_scale: _Input | None = None,
+        w_zero_point: _Input | None = None,
+        y_scale: _Input | None = None,
+        y_zero_point: _Input | None = None,
+        residual_scale: _Input | None = None,
+        residual_zero_point: _Input | None = None,
+        activation: _Clamp = None,
+        x_dtype: DTypeLike | None = None,
+        out_dtype: DTypeLike | None = None,
+        layout: _PlainLayout = "NCHW",
         algorithm: str = "auto",
         input_shape: Sequence[SupportsIndex] | None = None,
         search: str = "estimate",
@@ -222,7 +227,9 @@ search_seconds, max_workspace, threads, search_context
         if self._multiplier is not None:
             _read_only(self._multiplier)
 
-    def __call__(self, input: Any, residual: Any = None, out: Array | None = None) -> Array:
+    def __call__(
+        self, input: _Input, residual: _Input | None = None, out: Array | None = None
+    ) -> Array:
         """Convolve.
 
         Parameters

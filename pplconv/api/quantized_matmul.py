@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
@@ -16,12 +16,17 @@ from .quantization import DTYPES, OUTPUTS, Array
 from .quantized_matrices import Shape, Side
 from .quantized_run import QuantizedMatrix
 
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from .layer import _Clamp, _Input
+
 
 def matmul_integer(
-    a: Any,
-    b: Any,
-    a_zero_point: Any = 0,
-    b_zero_point: Any = 0,
+    a: _Input,
+    b: _Input,
+    a_zero_point: _Input | None = 0,
+    b_zero_point: _Input | None = 0,
     *,
     threads: SupportsIndex | None = None,
     out: Array | None = None,
@@ -80,18 +85,18 @@ def matmul_integer(
 
 
 def qmatmul(
-    a: Any,
-    a_scale: Any,
-    a_zero_point: Any,
-    b: Any,
-    b_scale: Any,
-    b_zero_point: Any,
-    y_scale: Any = None,
-    y_zero_point: Any = None,
-    bias: Any = None,
+    a: _Input,
+    a_scale: _Input,
+    a_zero_point: _Input | None,
+    b: _Input,
+    b_scale: _Input,
+    b_zero_point: _Input | None,
+    y_scale: _Input | None = None,
+    y_zero_point: _Input | None = None,
+    bias: _Input | None = None,
     *,
-    activation: Any = None,
-    out_dtype: Any = None,
+    activation: _Clamp = None,
+    out_dtype: DTypeLike | None = None,
     threads: SupportsIndex | None = None,
     out: Array | None = None,
 ) -> Array:

@@ -1,11 +1,10 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """`QuantizedKernel`: a convolution of integers with its weights packed once.
 
-What users call (`QConv2d`, `qconv2d` and so on) speaks of scales; this speaks of integer offsets and
-multipliers, which are all that the loops know.
+What users call (`QConv2d`, `qconv2d` and so on) speaks of scales; this speaks of integer offsets
+and multipliers, which are all that the loops know.
 """
 
-from cpython.buffer cimport PyBUF_ND
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_quantization
@@ -18,7 +17,7 @@ from pplconv.api.prepared cimport (
     prepare,
     release_all,
 )
-from pplconv.memory.arrays cimport as_array, batched_shape, hold, hold_plain
+from pplconv.memory.arrays cimport as_array, batched_shape, hold_plain
 from pplconv.schedules.base cimport Tensors
 from pplconv.schedules.execute cimport execute
 
@@ -44,13 +43,13 @@ cdef class Scaled:
 
     cdef Prepared prepared
     cdef PackedWeights packed
-    cdef object offsets, multiplier, taps
+    cdef object offsets, multiplier, rectangles
     cdef tuple shape
 
-    def __cinit__(self, Prepared prepared, PackedWeights packed, offsets, taps, multiplier,
+    def __cinit__(self, Prepared prepared, PackedWeights packed, offsets, rectangles, multiplier,
                   tuple shape):
         self.prepared, self.packed = prepared, packed
-        self.offsets, self.taps, self.multiplier = offsets, taps, multiplier
+        self.offsets, self.rectangles, self.multiplier = offsets, rectangles, multiplier
         self.shape = shape
 
 
@@ -107,8 +106,8 @@ search_seconds, search_context
     cdef readonly str x_dtype, out_dtype, layout
     cdef readonly int64_t groups
     cdef readonly int x_zero
-    cdef object problem_of, lock
-    cdef dict settings, plans, weights, packings, sums
+    cdef object problem_of, lock, sums
+    cdef dict settings, plans, weights, packings
     cdef pplconv_quantization quantization
     cdef bint takes_residual
     cdef object dtype, out_type
@@ -144,6 +143,8 @@ search_seconds, search_context
         permitted = default_permission(x_dtype)
         if self.weight.dtype != np.int8:
             permitted = ("s16",)
+        if self.weight.shape[1] == 1 < self.groups:
+            permitted = (f"{x_dtype}d", *permitted)
 
         def problem_of(shape):
             problem = arguments.make_problem(
@@ -152,7 +153,7 @@ search_seconds, search_context
             return replace(problem, destination=out_dtype)
 
         self.problem_of = problem_of
-        self.plans, self.packings, self.sums = {}, {}, {}
+        self.plans, self.packings = {}, {}
         self.weights = {"s8" if self.weight.dtype == np.int8 else "s16": self.weight}
         self.lock = ForkableLock()
 
@@ -169,8 +170,9 @@ search_seconds, search_context
             if prepared.packing not in self.packings:
                 self.packings[prepared.packing] = PackedWeights(
                     prepared, self.typed_weight(numerics.weights))
-            offsets, taps = self.sums_for(SHIFTS.get((self.x_dtype, numerics.operand), 0))
-            found = Scaled(prepared, self.packings[prepared.packing], offsets, taps,
+            offsets, rectangles = self.offsets_for(
+                prepared, SHIFTS.get((self.x_dtype, numerics.operand), 0))
+            found = Scaled(prepared, self.packings[prepared.packing], offsets, rectangles,
                            self.multiplier, shape)
             while len(self.plans) >= PLANS_KEPT:
                 self.plans.pop(next(iter(self.plans)))
@@ -184,18 +186,24 @@ search_seconds, search_context
             self.weights[kind] = self.weight.astype(DTYPES[kind])
         return self.weights[kind]
 
-    cdef tuple sums_for(self, int shift):
-        """Offsets of whole sums, and what each tap adds that is left out.
+    cdef tuple offsets_for(self, Prepared prepared, int shift):
+        """What is added to whole sums; and to those of each rectangle, where taps are left out.
 
-        Both wrap around, as sums do: only what they add up to has to fit.
+        It takes the zero point away for each tap that is summed. It wraps around, as sums do: only
+        what they add up to has to fit.
         """
-        if shift not in self.sums:
-            zero = self.x_zero + shift
-            taps = zero * self.weight.sum(1, dtype=np.int64).reshape(len(self.weight), -1)
-            offsets = self.offset - taps.sum(1)
-            self.sums[shift] = (
-                wrapped(offsets), wrapped(taps.T) if zero else None)
-        return self.sums[shift]
+        zero = self.x_zero + shift
+        if self.sums is None:  # (oc, kh, kw)
+            self.sums = self.weight.sum(1, dtype=np.int64)
+        whole = wrapped(self.offset - zero * self.sums.sum((1, 2)))
+        if prepared.fields["loops"] != "direct" or not zero:
+            return whole, None
+        rows, columns = prepared.fields["rows"], prepared.fields["columns"]
+        return whole, wrapped(np.array([
+            self.offset - zero * self.sums[:, top:bottom, left:right].sum((1, 2))
+            for _, _, top, bottom in rows
+            for _, _, left, right in columns
+        ]))
 
     def plan_for(self, input_shape):
         """Show how inputs of one shape are computed.
@@ -270,7 +278,8 @@ search_seconds, search_context
             t.finish_count = 0
             t.multiplier = data_of(scaled.multiplier)
             t.quantization = &self.quantization
-            t.taps = data_of(scaled.taps)
+            t.offsets = data_of(scaled.rectangles)
+            t.x_zero = self.x_zero
             execute(p.schedule, &t, p.threads, p.most, 1, NULL)
             return out
         finally:

@@ -4,8 +4,7 @@ from typing import Any, SupportsFloat, SupportsIndex, overload
 
 from numpy.typing import NDArray
 
-from .conv import _Layout, _Pair
-from .layer import _Activation, _Float, _Input, _Precision
+from .layer import _Activation, _Float, _Input, _Layout, _Pair, _Precision
 from .transposed_layer import _TransposedPadding
 
 @overload

@@ -5,8 +5,7 @@ from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeAlias, overlo
 
 from numpy.typing import NDArray
 
-from .conv import _Layout, _Pair
-from .layer import Layer, _Activation, _Float, _Input, _Precision
+from .layer import Layer, _Activation, _Float, _Input, _Layout, _Pair, _Precision
 from .transposed_plan import TransposedPlan
 
 _TransposedPadding: TypeAlias = (

@@ -129,7 +129,7 @@ def _isas(cpuid: Cpuid, features1: int, xcr0: int, permit: Permit) -> tuple[str,
 
     Nested, since a compiler that may use AVX-512 may use AVX2 in the same file.
     """
-    highest, ebx, ecx, edx = leaf(cpuid, 7)
+    highest, ebx, ecx, _ = leaf(cpuid, 7)
     eax1, _, _, edx1 = leaf(cpuid, 7, 1) if highest else (0, 0, 0, 0)
     avx2 = (
         _all(features1, _FMA | _AVX | _F16C) and _all(ebx, _AVX2 | _BMI2) and _all(xcr0, _YMM_STATE)

@@ -17,6 +17,7 @@ from ..algorithms import (
     Candidate,
     CoreModel,
     PlanContext,
+    depthwise_bytes,
     serving,
 )
 from ..algorithms.core_model import CYCLES_PER_MICROSECOND
@@ -301,6 +302,8 @@ class Request:
         best = math.inf
         for name, around in itertools.product(names, contexts):
             module = _MODULES[name]
+            if around.numerics.product in depthwise_bytes.PRODUCTS and name != depthwise_bytes.NAME:
+                continue
             core = CoreModel.of(around)
             unfit = module.supports(self.problem, around.numerics)
             reason = None if unfit is None else f": {unfit}"

@@ -73,6 +73,9 @@ class Target:
         # Variants follow the kernels that they replace.
         for row in sorted(rows, key=lambda row: str(row["tuning"])):
             op, dtype, isa = row["op"], row["dtype"], row["isa"]
+            if op.startswith("depthwise_bytes"):
+                dtype += "d"  # a kind of product without GEMM
+                found[dtype, isa, 1, 0] = 0, row["lanes"]
             if row["tuning"] in ("", machine.tuning):
                 symbols[op, dtype, isa, row["mr"], row["nr"], row["kr"]] = row["symbol"]
             if op == "gemm":

@@ -8,6 +8,7 @@
 ``winograd``         pre-processing, products over all positions, post-processing; the first and
                      the last are in ``winograd_pre.pxd`` and ``winograd_post.pxd``
 ``depthwise``        one input channel for each output channel
+``depthwise_bytes``  the same of bytes, exact
 ``relayout``         NCHW to NCHWc and back
 ``team_loop``        the one loop of a team: phases of tasks, hooks of its threads
 ``execute``          runs of a plan, for calls and trials: team, scratch, loops, time
@@ -24,6 +25,7 @@ from typing import Any
 
 from .base import Schedule
 from .depthwise import DepthwiseSchedule
+from .depthwise_bytes import DepthwiseBytesSchedule
 from .direct import DirectSchedule
 from .gemm import GemmSchedule
 from .planes import PlanesSchedule
@@ -31,6 +33,7 @@ from .winograd import WinogradSchedule
 
 SCHEDULES: dict[str, type[Schedule]] = {
     "depthwise": DepthwiseSchedule,
+    "depthwise_bytes": DepthwiseBytesSchedule,
     "direct": DirectSchedule,
     "gemm": GemmSchedule,
     "planes": PlanesSchedule,

@@ -186,7 +186,7 @@ cdef inline void scale_block(const Shape *s, const Tensors *t, const char *block
     r.rows = rows
     r.columns = columns
     r.offset = offsets + channel * s.size.sum
-    r.scale = t.multiplier + channel * <int64_t> sizeof(float)
+    r.scale = t.multiplier + channel * s.size.sum
     r.residual = t.residual + offset
     r.residual_rs = rs
     r.parameters = t.quantization

@@ -13,7 +13,7 @@ the direct convolution of the OpenPPL Arm Server slides, whose vectors run over 
 and from the batch-reduce kernels of libxsmm and oneDNN.
 """
 
-from libc.stdint cimport INT64_MAX, int32_t, int64_t
+from libc.stdint cimport INT64_MAX, int64_t
 from libc.string cimport memset
 
 from pplconv._kernels cimport (
@@ -26,13 +26,11 @@ from pplconv._kernels cimport (
     pplconv_pack_weights_args,
     pplconv_release_tiles_args,
     pplconv_segment,
-    pplconv_store_transposed_args,
 )
 from pplconv.memory.workspace cimport Buffer
 from pplconv.schedules.base cimport (
     Schedule,
     Tensors,
-    complete,
     follows,
     ceil_div,
     channel_offset,
@@ -40,15 +38,21 @@ from pplconv.schedules.base cimport (
     check_tile,
     epilogue_flags,
     find_release,
-    finish_converted,
     least,
     most,
     mover_of,
-    scale_block,
     zero_tail,
 )
 from pplconv.schedules.direct_checks cimport check_plan
-from pplconv.schedules.direct_job cimport DirectFields, DirectJob, DirectOffsets, Part, Range
+from pplconv.schedules.direct_finish cimport convert_tile, finish, store_run
+from pplconv.schedules.direct_job cimport (
+    DirectFields,
+    DirectJob,
+    DirectOffsets,
+    Part,
+    Range,
+    Rectangle,
+)
 from pplconv.schedules.direct_slab cimport make_slab
 from pplconv.schedules.panels cimport (
     Share,
@@ -59,14 +63,6 @@ from pplconv.schedules.panels cimport (
     panels_of,
     share_of,
 )
-
-
-cdef struct Rectangle:
-    # Outputs that see the same taps.
-    int64_t row, row_end, column, column_end
-    int64_t k, segments
-    # What is added to integer sums, from the first output channel of all on.
-    const char *offsets
 
 
 cdef struct Place:
@@ -213,97 +209,11 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
             store_run(j, t, part, r, line, oc_begin, oc_end, flags)
 
 
-cdef void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm_args *g, int64_t rows,
-                 int64_t channel) noexcept nogil:
-    """Activate a tile that was just stored, vector by vector where blocks lie apart."""
-    cdef int64_t v, step = g.n if g.c_vs == j.lanes * j.shape.size.destination else j.lanes
-    for v in range(ceil_div(g.n, step)):
-        complete(&j.shape, t, <char *> g.c + v * g.c_vs, g.c_rs, rows, least(step, g.n - v * step),
-                 channel + v * step, False)
-
-
-cdef void convert_tile(const DirectJob *j, const Tensors *t, const Rectangle *r,
-                       const pplconv_gemm_args *g, int64_t rows, int64_t channel,
-                       int64_t offset) noexcept nogil:
-    """Finish a tile in the scratch on its way to the output, where blocks may lie apart."""
-    cdef int64_t v = 0, at = 0, step = g.n
-    if j.shape.exact:
-        scale_block(&j.shape, t, <const char *> g.c, g.c_rs, offset, g.residual_rs, rows, g.n,
-                    channel, r.offsets, False)
-        return
-    if g.residual_vs != j.lanes * j.shape.size.destination:
-        step = j.lanes
-    while at < g.n:
-        finish_converted(&j.shape, t, <char *> g.c + at * j.shape.size.sum, g.c_rs,
-                         offset + v * g.residual_vs, g.residual_rs, rows, least(step, g.n - at),
-                         channel + at, False)
-        at += step
-        v += 1
-
-
 cdef inline const char *pixel_at(const DirectJob *j, const Part *part, int64_t row,
                                  int64_t column) noexcept nogil:
     """Where tap (0, 0) of an output pixel lies, or would lie."""
     return (part.x + (row * j.shape.geometry.stride_h - j.shape.geometry.pad_top) * j.x.row
             + (column * j.shape.geometry.stride_w - j.shape.geometry.pad_left) * j.x.pixel)
-
-
-cdef void store_run(const DirectJob *j, const Tensors *t, const Part *part, const Rectangle *r,
-                    int64_t line, int64_t oc_begin, int64_t oc_end,
-                    int64_t flags) noexcept nogil:
-    """Store a run of finished pixels into channel planes, with the epilogue."""
-    cdef pplconv_store_transposed_args s
-    cdef int64_t channel = part.group * j.shape.oc + oc_begin
-    cdef int64_t offset = (part.image * j.shape.y.image + (r.row + line) * j.shape.y.row
-                           + r.column * j.shape.y.pixel + channel * j.shape.y.block)
-    s.src = part.scratch + j.at.run_offset
-    s.src_rs = j.plan.nr * j.shape.size.sum
-    s.dst = t.y + offset
-    s.dst_rs = j.shape.y.block
-    s.rows = r.column_end - r.column
-    s.columns = oc_end - oc_begin
-    s.bias = t.bias + channel * j.shape.size.bias
-    s.residual = t.residual + offset
-    s.residual_rs = s.dst_rs
-    s.clip = t.clip
-    s.flags = flags
-    if j.shape.converts_out:
-        s.dst = part.scratch + j.at.stage_offset
-        s.dst_rs = j.plan.run_pixels * j.shape.size.sum
-    j.store_transposed(&s)
-    if j.shape.exact:
-        scale_block(&j.shape, t, <const char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
-                    s.rows, channel, r.offsets, True)
-    elif j.shape.converts_out:
-        finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, s.columns,
-                         s.rows, channel, True)
-    elif follows(t):
-        complete(&j.shape, t, s.dst, s.dst_rs, s.columns, s.rows, channel, True)
-
-
-cdef void add_taps(const DirectJob *j, const Tensors *t, const Part *part, const Range *rows,
-                   const Range *columns, Rectangle *r, int64_t oc_begin,
-                   int64_t oc_end) noexcept nogil:
-    """Offsets of integer sums that leave taps on padding out.
-
-    The offsets of whole sums take the zero point away for each tap, also for those.
-    """
-    cdef int64_t kh, kw, c, first = part.group * j.shape.oc, all = j.shape.groups * j.shape.oc
-    cdef int32_t *sums = <int32_t *> (part.scratch + j.at.sums_offset)
-    cdef const int32_t *whole = <const int32_t *> t.bias + first
-    cdef const int32_t *tap
-    if (rows.high - rows.low) * (columns.high - columns.low) == j.shape.taps:
-        return
-    for c in range(oc_begin, oc_end):
-        sums[c - oc_begin] = whole[c]
-    for kh in range(j.shape.geometry.kh):
-        for kw in range(j.shape.geometry.kw):
-            if rows.low <= kh < rows.high and columns.low <= kw < columns.high:
-                continue
-            tap = <const int32_t *> t.taps + (kh * j.shape.geometry.kw + kw) * all + first
-            for c in range(oc_begin, oc_end):
-                sums[c - oc_begin] += tap[c]
-    r.offsets = <const char *> sums - (first + oc_begin) * <int64_t> sizeof(int32_t)
 
 
 cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part, int64_t oc_begin,
@@ -321,8 +231,9 @@ cdef void run_rectangles(const DirectJob *j, const Tensors *t, const Part *part,
             r.column_end = j.columns[k].end
             list_segments(j, &j.rows[i], &j.columns[k], &r, part.scratch)
             r.offsets = t.bias
-            if j.shape.exact and t.taps != NULL:
-                add_taps(j, t, part, &j.rows[i], &j.columns[k], &r, oc_begin, oc_end)
+            if t.offsets != NULL:
+                r.offsets = t.offsets + ((i * j.column_count + k) * j.shape.groups * j.shape.oc
+                                         * j.shape.size.sum)
             run_tiles(j, t, part, &r, oc_begin, oc_end)
 
 

@@ -1,7 +1,7 @@
 # cython: cdivision=True
 """What direct convolution's loops ask of a plan: none may lead them outside its memory."""
 
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_segment
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
@@ -76,10 +76,7 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
             and (j.shape.y.width != j.lanes or f.panel_width % j.lanes)):
         raise ValueError("vectors of output channels must not cross blocks of the array")
     if schedule.tasks and (
-            at.sums_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
-            or at.slab_offset < at.sums_offset + (
-                least(f.oc_segment, j.shape.oc) * <int64_t> sizeof(int32_t)
-                if j.shape.exact else 0)
+            at.slab_offset < j.channel_blocks * j.shape.taps * sizeof(pplconv_segment)
             or (f.slab and (longest > f.run_pixels
                             or at.run_offset < at.slab_offset + f.slab_rows * j.x.row
                             or schedule.thread_scratch

@@ -26,10 +26,10 @@ cdef struct DirectFields:
 
 cdef struct DirectOffsets:
     # The same for its places in the scratch of a thread, which are whole elements: behind the list
-    # of segments what is added to integer sums of a rectangle, the slab, a run of the output, and
-    # the stage, where planes are converted: it holds some channels of a row on their way into the
-    # slab, or those of a run of the output on their way out.
-    int64_t sums_offset, slab_offset, run_offset, stage_offset
+    # of segments the slab, a run of the output, and the stage, where planes are converted: it holds
+    # some channels of a row on their way into the slab, or those of a run of the output on their
+    # way out.
+    int64_t slab_offset, run_offset, stage_offset
 
 
 cdef struct Range:
@@ -67,3 +67,11 @@ cdef struct Part:
     char *scratch
     # What the kernels of this thread keep of their tile registers.
     int64_t *tiles
+
+
+cdef struct Rectangle:
+    # Outputs that see the same taps.
+    int64_t row, row_end, column, column_end
+    int64_t k, segments
+    # What is added to integer sums, from the first output channel of all on.
+    const char *offsets

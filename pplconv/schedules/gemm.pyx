@@ -30,7 +30,6 @@ from pplconv._kernels cimport (
     pplconv_pack_weights_args,
     pplconv_release_tiles_args,
     pplconv_run,
-    pplconv_store_transposed_args,
 )
 from pplconv.schedules.base cimport (
     Memory,
@@ -57,6 +56,7 @@ from pplconv.schedules.gemm_job cimport (
     weights_at,
     y_offset,
 )
+from pplconv.schedules.gemm_panel cimport store_panel
 from pplconv.schedules.gemm_pixels cimport copy_block, gather_block, pack_block
 from pplconv.schedules.panels cimport Share, fetch_panel, panels_of, share_of
 
@@ -249,35 +249,6 @@ cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
         zero_tail(&j.shape, tile.group * j.shape.oc + end,
                   t.y + tile.image * j.shape.y.image + tile.pixel * j.shape.y.pixel,
                   1, tile.pixels)
-
-
-cdef void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile, int64_t channel,
-                      int64_t channels, const char *c_tile, int64_t c_rs,
-                      char *scratch) noexcept nogil:
-    """Store a finished panel of (pixels, channels) into NCHW, with the epilogue."""
-    cdef pplconv_store_transposed_args s
-    cdef int64_t offset = y_offset(j, tile, channel, tile.pixel)
-    s.src = c_tile
-    s.src_rs = c_rs
-    s.dst = t.y + offset
-    s.dst_rs = j.shape.y.block
-    s.rows = tile.pixels
-    s.columns = channels
-    s.bias = t.bias + (tile.group * j.bias_group + channel) * j.shape.size.bias
-    s.residual = t.residual + offset
-    s.residual_rs = s.dst_rs
-    s.clip = t.clip
-    s.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
-    if j.shape.converts_out:
-        s.dst = scratch + j.at.plane_offset
-        s.dst_rs = j.plan.plane_row
-    j.store_transposed(&s)
-    if j.shape.converts_out:
-        finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, channels,
-                         tile.pixels, tile.group * j.bias_group + channel, True)
-    elif follows(t):
-        complete(&j.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
-                 tile.group * j.bias_group + channel, True)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:

@@ -26,13 +26,14 @@ cdef struct Tensors:
     const char *scale
     const char *offset
     const char *after
-    # Integer sums are finished with these: a float for each output channel, and what is known of
-    # output and residual. `bias` then is added to the sums as it is; for outputs whose windows
-    # reach into the padding, what `taps` has for each tap that they leave out, and each channel,
-    # is added as well.
+    # Integer sums are finished with these: a factor for each output channel, and what is known of
+    # output and residual. What is added to sums before is `bias`; or where loops leave taps on
+    # padding out, a row of `offsets` for each rectangle of outputs that see the same taps.
     const char *multiplier
     const pplconv_quantization *quantization
-    const char *taps
+    const char *offsets
+    # Loops that read bytes as they lie have this instead for inputs beside the image.
+    int64_t x_zero
     # Scratch that the team shares, for plans that have some.
     char *shared
     # Arrays of works that are no convolutions, by number.

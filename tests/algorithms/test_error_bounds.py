@@ -113,7 +113,7 @@ def test_every_variant_has_a_bound():
     assert set(WINOGRAD) == set(winograd.VARIANTS)
 
 
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 @pytest.mark.parametrize(("n", "r"), WINOGRAD)
 def test_bounds_grow(n, r, dtype):
     """More terms never have a smaller bound, and a larger tile never has one."""

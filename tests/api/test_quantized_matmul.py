@@ -19,7 +19,7 @@ F32, S8, U8, S32 = np.float32, np.int8, np.uint8, np.int32
 def rows(values) -> np.ndarray:
     """See numbers of the rows of one matrix as a column."""
     values = np.asarray(values)
-    return values[:, np.newaxis] if values.ndim == 1 and values.size > 1 else values
+    return values[:, np.newaxis] if values.ndim == 1 and values.size != 1 else values
 
 
 def sums(a, b, a_zero=0, b_zero=0) -> np.ndarray:

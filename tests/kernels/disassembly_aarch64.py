@@ -19,6 +19,9 @@ _EXTENSIONS = {
     "sve": "sve",
     "sve2": "sve2",
 }
+# Those that binutils allows from Armv8.2 on only, whose own instructions are then taken back.
+_OF_V8_2 = frozenset({"dotprod", "i8mm"})
+_ADDS_PRODUCTS = re.compile(r"(fmla|smlal2?|sdot|bfdot|u?smmla|bfmmla)\s")
 # Branches and addresses of code: of the baseline, and their targets are places.
 _PLACES = re.compile(r"^(b|bl|b\.\w+|cbn?z|tbn?z|adrp?)\s")
 # A load from the constants beside the code.
@@ -57,12 +60,15 @@ class JudgeAarch64(Judge):
     def head(self, features: tuple[str, ...]) -> list[str]:
         """Armv8.0 and the features."""
         extensions = dict.fromkeys(_EXTENSIONS[feature] for feature in features)
-        return [".arch armv8-a", *(f".arch_extension {name}" for name in extensions)]
+        base, left_out = "armv8-a", ()
+        if not _OF_V8_2.isdisjoint(extensions):
+            base, left_out = "armv8.2-a", ("nolse", "nordma", "nocrc")
+        return [f".arch {base}", *(f".arch_extension {name}" for name in (*left_out, *extensions))]
 
     def chains(self, function: Function) -> set[str]:
         """Registers that FMAs of a function accumulate in."""
         texts = [text for _, text in function.instructions]
-        return {t.split()[1].split(".")[0] for t in texts if t.startswith("fmla ")}
+        return {t.split()[1].split(".")[0] for t in texts if _ADDS_PRODUCTS.match(t)}
 
     def spills(self, function: Function) -> list[str]:
         """Instructions that move whole vectors to or from the stack between the FMAs.
@@ -71,6 +77,6 @@ class JudgeAarch64(Judge):
         no masks. The lower halves of v8 to v15 are saved there by their names d8 to d15.
         """
         texts = [text for _, text in function.instructions]
-        products = [i for i, text in enumerate(texts) if text.startswith("fmla ")]
+        products = [i for i, text in enumerate(texts) if _ADDS_PRODUCTS.match(text)]
         between = texts[products[0] : products[-1]] if products else []
         return [t for t in between if re.match(r"(ld|st)\S* .*\b[qv]\d+.*\[sp", t)]

@@ -47,6 +47,7 @@ def test_operations(tables):
     names = {
         frozenset({"template"}): "C template",
         frozenset({"generator"}): "generator",
+        frozenset({"generator"}): "generator",
         frozenset({"template", "generator"}): "C template (portable), generator",
     }
     expected = [

@@ -30,8 +30,8 @@ _X86 = (
     (r"cmp qword ptr \[rdi \+ 104\], \d+: left out", 3, "whole tiles take the tail's way as well"),
     (r"mov qword ptr \[rsp - 32\], \d: left out", 2, "counts rows of C to prefetch"),
     (r"mov rax, \[rdi \+ 16\]: left out", 1, "points to C to prefetch"),
-    (r"mov (rbp|r14), rax: left out", 1, "points to C to prefetch"),
-    (r"add r1[13], \[rdi \+ 80\]: left out", 1, "points to B to prefetch"),
+    (r"mov (rbp|r12|r14), rax: left out", 1, "points to C to prefetch"),
+    (r"add r1[134], \[rdi \+ 80\]: left out", 1, "points to B to prefetch"),
 )
 _ARM = ((r"tbl v\d+.*: left out", 2 * ROWS, "fewer columns than a vector has stay where they are"),)
 HARMLESS = {"x86_64": _X86, "aarch64": _ARM, "armv7l": ()}

@@ -101,6 +101,32 @@ def test_kernels_in_bytes_are_the_same_code(tmp_path):
         assert assembled([changed], tmp_path) == assembled([text], tmp_path)
 
 
+@binutils
+def test_a_constant_beside_the_code(tmp_path):
+    """Its place is the linker's to fill in: the object files are the same."""
+    text = """.intel_syntax noprefix
+.section .rodata
+    .long 0
+.Lhere: .zero 64
+.text
+    nop
+    ldtilecfg [rip + .Lhere]
+    ret
+"""
+    changed = in_bytes(text)
+    assert "    .byte 0xc4, 0xe2, 0x78, 0x49, 0x05; .long .Lhere - . - 4 # ldtilecfg" in changed
+    found = []
+    for name, lines in (("plain", text), ("bytes", changed)):
+        assembled([lines], tmp_path)
+        object_file = tmp_path / f"{name}.o"
+        (tmp_path / "text.o").rename(object_file)
+        listed = subprocess.run(
+            ["objdump", "-dr", str(object_file)], check=True, capture_output=True, text=True
+        )
+        found.append(listed.stdout.split("<.text>")[1])
+    assert found[0] == found[1]
+
+
 def test_other_lines_stay():
     text = "# tilezero in a comment\n.Ltile:\n    mov rax, 1\n"
     assert in_bytes(text) == text

@@ -56,11 +56,13 @@ def test_the_count_is_what_stands_in_the_loop(kernel):
     loop = re.search(
         r"^\.L(?:peak_)?loop:\n(.*?)^ +(?:jnz|b\.?ne) ", text, re.MULTILINE | re.DOTALL
     )
-    product = r"^ +(?:\{vex\} )?(?:vfmadd|vfma|fmla|vpdpbusd|vpmaddwd|vdpbf16ps|tdp)"
+    # Where two instructions add one product, the first of them.
+    names = "vfmadd|vfma|fmla|vpdpb|vpmaddwd|vdpbf16ps|tdp|sdot|smlal |bfdot|u?smmla|bfmmla"
+    product = rf"^ +(?:\{{vex\}} )?(?:{names})"
     products = len(re.findall(product, loop[1], re.MULTILINE))
     if kernel.isa == "amx":
         # Sums of 16 x 16, each of the 64 bytes of a row.
-        each = 2 * 16 * 16 * (64 if kernel.dtype == "u8t" else 32)
+        each = 2 * 16 * 16 * (32 if kernel.dtype == "bf16t" else 64)
     else:
         each = 2 * kernel.lanes * PRODUCTS[kernel.dtype].kr
     assert products >= 12

@@ -38,7 +38,8 @@ GRAMMAR = re.compile(
     r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*(?:[a-z]+\d*)?)(?:_(?P<tuning>[a-z]+))?"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")
-ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator"]
+# Those whose sums are in tile registers have no vectors of them: see `test_tile_kernels`.
+ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator" and k.isa != "amx"]
 
 
 def by_symbol(kernel: Kernel) -> str:
@@ -69,7 +70,8 @@ def test_name_says_what_the_kernel_is(kernel):
     else:
         named = kernel.isa in NARROW_OPERATIONS.get(kernel.op, {}).get(kernel.dtype, ())
         assert kernel.dtype in ELEMENT_BYTES or named
-    assert (kernel.dtype in ISAS[kernel.isa].dtypes) is not named
+    # Some of narrow arrays are named by the type of another that they go with.
+    assert named or kernel.dtype in ISAS[kernel.isa].dtypes
     assert bool(kernel.mr) == bool(kernel.nr) == (kernel.op in ("gemm", *WINOGRAD_OPERATIONS))
     assert bool(kernel.kr) == (kernel.op == "gemm")
 

@@ -21,6 +21,7 @@ from narrow_gemm import (
     is_integer,
     known_sum,
     narrowed,
+    odd_dot_products,
     rounded_steps,
     widened,
 )
@@ -136,6 +137,27 @@ def test_the_model_of_bfloat16_knows_no_subnormal_numbers():
     # Rounded to the smallest normal number by the wide spacing of subnormal ones alone.
     almost = fused(bfloats(2.0**-100), bfloats(-(2.0**-50)), np.float32([2.0**-126]))
     assert almost.tolist() == [0.0]
+
+
+def test_the_model_of_arm_s_bfloat16_rounds_to_odd():
+    """Twice a pair, whichever product comes first; what is too large or too small, and signs."""
+    zero = np.zeros((1, 1), np.float32)
+    one = bfloats(1.0, 1.0)[np.newaxis]
+    tiny = bfloats(1.0, 2.0**-30)[:, np.newaxis]
+    odd = 1 + 2.0**-23  # 1 is even
+    assert odd_dot_products(one, tiny, zero).tolist() == [[odd]]
+    assert odd_dot_products(one, tiny[::-1], zero).tolist() == [[odd]]
+    # What a pair comes to is rounded before it is added: nothing of 2^-30 is left.
+    assert odd_dot_products(one, -tiny, zero + np.float32(2)).tolist() == [[1 - 2.0**-23]]
+    far = np.array([[-1.0]], np.float32)
+    assert odd_dot_products(one, tiny, far).tolist() == [[2.0**-23]]
+    large = bfloats(2.0**127, 0.0)[np.newaxis]
+    assert odd_dot_products(large, 2 * one.T, zero).tolist() == [[np.inf]]
+    small = bfloats(2.0**-64, 0.0)[np.newaxis]
+    below = odd_dot_products(-small, small.T, -zero)
+    assert below.tolist() == [[0.0]] and np.signbit(below).tolist() == [[True]]
+    subnormal = np.array([[2.0**-130]], np.float32)
+    assert odd_dot_products(0 * one, one.T, subnormal).tolist() == [[0.0]]
 
 
 def test_a_fused_step_is_rounded_once():

@@ -63,6 +63,20 @@ blocked: NDArray[np.float32] = pplconv.to_blocked(x, 8)
 planes: NDArray[np.float32] = pplconv.from_blocked(pplconv.to_blocked(x), channels=4)
 pplconv.from_blocked(pplconv.to_blocked(x.tolist(), block=2))
 pplconv.show_config()
+q: NDArray[np.uint8] = np.ones((1, 4, 8, 8), np.uint8)
+qw: NDArray[np.int8] = np.ones((6, 2, 3, 3), np.int8)
+pplconv.qconv2d(q, 0.5, 0, qw, np.ones(6), None, 0.25, np.uint8(3), groups=2, activation="relu")
+pplconv.conv2d_integer(q, qw, 3, [1, 2, 3, 4, 5, 6], groups=2, padding="same", threads=1)
+pplconv.qmatmul(q, 0.5, 0, q, 0.5, 128, out_dtype=np.float32)
+pplconv.matmul_integer(q, q, 1, 2)
+sums = pplconv.QConv2d(qw, groups=2, out_dtype="int32")
+decibels: float | None = sums.signal_to_noise
+qy: np.ndarray[tuple[int, ...], np.dtype[np.generic]] = sums(q)
+sampled: pplconv.QConv2d = conv.quantize([x, x], method="mse", x_dtype=np.int8)
+scale, zero_point = pplconv.quant.observe(x, "percentile", percentile=99)
+codes, scales, zero_points = pplconv.quant.quantize_weights(w)
+back = pplconv.quant.dequantize(codes, scales, zero_points, axis=0)
+ratio: float = pplconv.quant.signal_to_noise(w, back)
 '''
 
 WRONG = """
@@ -91,6 +105,11 @@ pplconv.to_blocked(x, block="all")  # error
 pplconv.from_blocked(x, 1, 2)  # error
 pplconv.conv2d(x, x, layout="NCHW16c")  # error
 pplconv.Convolution  # error
+pplconv.qconv2d(x, 1.0, 0, x)  # error
+pplconv.QConv2d(x, layout="NCHWc")  # error
+pplconv.QConv2d(x, activation="silu")  # error
+pplconv.matmul_integer(x, x, threads="all")  # error
+conv.quantize(x, method="most")  # error
 """
 
 

@@ -1,0 +1,5 @@
+"""Types of the loops of depthwise convolution of bytes."""
+
+from .base import Schedule
+
+class DepthwiseBytesSchedule(Schedule): ...

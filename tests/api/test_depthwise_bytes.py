@@ -1,0 +1,99 @@
+"""Depthwise convolution of bytes through the loops: exact for any layout, team and cap."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from emulation import few
+from levels import allowed_isas
+from pplconv.algorithms import PlanContext, depthwise_bytes
+from pplconv.api.quantized_run import QuantizedKernel
+from pplconv.numerics import numerics_of
+from pplconv.planner.target import here
+from pplconv.problem import ConvProblem
+from pplconv.schedules import compile_plan
+
+TYPES = {"u8": np.uint8, "s8": np.int8}
+# Kernel and stride: those with loops of their own, and one without.
+KERNELS = ((3, 1), (3, 2), (5, 1), (5, 2), (4, 1))
+
+
+def sums(x, w, x_zero, stride, pad):
+    """Sum (x - x_zero) * w over all taps, x in NCHW, in int64."""
+    padded = np.pad(x.astype(np.int64) - x_zero, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    padded = padded.repeat(len(w) // x.shape[1], axis=1)
+    size = w.shape[-1]
+    seen = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (2, 3))
+    return np.einsum("nohwij,oij->nohw", seen[:, :, ::stride, ::stride], w[:, 0].astype(np.int64))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("dtype", sorted(TYPES))
+@pytest.mark.parametrize(("size", "stride"), KERNELS)
+@pytest.mark.parametrize("isa", allowed_isas())
+def test_exact(monkeypatch, rng, isa, layout, dtype, size, stride):
+    """Channels that end inside units, multipliers, wide weights, teams; padding is the zero."""
+    monkeypatch.setenv("PPLCONV_MAX_ISA", isa)
+    info = np.iinfo(TYPES[dtype])
+    cases = itertools.product((2, 33, 70, 130), (1, 3), (1, 3), (127, 255))
+    for channels, multiplier, threads, largest in few(cases, 4):
+        shape = (int(rng.integers(1, 3)), channels, *(int(v) for v in rng.integers(size, 30, 2)))
+        x = rng.integers(info.min, info.max + 1, shape).astype(TYPES[dtype])
+        w = rng.integers(-largest, largest + 1, (channels * multiplier, 1, size, size))
+        w = w.astype(np.int8 if largest < 128 else np.int16)
+        x_zero = int(rng.integers(info.min, info.max + 1))
+        offset = rng.integers(-9999, 9999, len(w)).astype(np.int32)
+        kernel = QuantizedKernel(
+            w, dtype, x_zero, offset, "s32", stride=stride, padding=size // 2, groups=channels,
+            layout=layout, threads=threads, algorithm="depthwise",
+        )  # fmt: skip
+        given = x if layout == "NCHW" else x.transpose(0, 2, 3, 1)
+        got = kernel(np.ascontiguousarray(given))
+        if layout == "NHWC":
+            got = got.transpose(0, 3, 1, 2)
+        expected = sums(x, w, x_zero, stride, size // 2) + offset[:, np.newaxis, np.newaxis]
+        np.testing.assert_array_equal(got, expected, err_msg=f"{shape} {multiplier} {threads}")
+        assert "depthwise_bytes" in kernel.plan_for(given.shape).kernel
+
+
+def fields_of(layout):
+    """Fields of a candidate that the loops take, and the instruction set."""
+    target = here()
+    problem = ConvProblem(
+        1, 70, 70, 9, 11, 140, 9, 11, 3, 3, (1, 1), (1, 1), ((1, 1), (1, 1)), "u8", layout,
+        permitted=("u8d",),
+    )  # fmt: skip
+    isa = target.isas("u8d")[-1]
+    lanes, tiles = target.tiles("u8d", isa)
+    around = PlanContext(target.machine, numerics_of("u8", "u8d"), isa, tiles, lanes, 1)
+    (candidate,) = depthwise_bytes.candidates(problem, around)
+    return candidate.fields(1), isa
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"unit": 3},
+        {"unit_bytes": 16},
+        {"channel_chunk": 0},
+        {"row_chunk": 1000},
+        {"channel_chunk": 1},
+        {"channel_segment": 7},
+        {"row_segment": 2},
+        {"out_offset": 2},
+        {"packed_weight_bytes": 64},
+        {"scratch_bytes": 0},
+        {"tasks": 2},
+    ],
+    ids=str,
+)
+def test_plans_that_do_not_fit_are_refused(layout, change):
+    """Whatever a plan says, nothing is read or written outside of arrays and scratch."""
+    fields, isa = fields_of(layout)
+    compile_plan(fields, isa)
+    with pytest.raises(ValueError, match=r"\w"):
+        compile_plan(fields | change, isa)

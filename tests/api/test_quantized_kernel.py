@@ -1,0 +1,126 @@
+"""Convolutions of integers through planner and loops: exact, whatever serves them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from levels import allowed_isas
+from pplconv.numerics import numerics_of
+from quantized_kernel_cases import RANGES, Case, draw, laid
+
+SEEDS = range(40)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_values(seed: int, layout: str) -> None:
+    case = draw(seed)
+    kernel = case.kernel(layout)
+    np.testing.assert_array_equal(case.run(kernel), case.expected())
+    plan = kernel.plan_for(laid(case.x, layout).shape)
+    assert plan.error_bound == 0.0
+    assert plan.bits == "exact sum"
+
+
+@pytest.mark.parametrize("cap", allowed_isas())
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_every_level_gives_the_same(cap: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All kinds of products that are left under a cap."""
+    monkeypatch.setenv("PPLCONV_MAX_ISA", cap)
+    for seed in range(100, 108):
+        case = draw(seed)
+        np.testing.assert_array_equal(case.run(case.kernel(layout)), case.expected())
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_every_team_gives_the_same(threads: int, layout: str) -> None:
+    """Images large enough for a team to pay."""
+    case = whole("u8", 3, 2, 256, "s8")
+    rng = np.random.default_rng(threads)
+    case.x = rng.integers(0, 256, (2, 256, 34, 35)).astype(np.uint8)
+    case.weight = rng.integers(-128, 128, (96, 256, 3, 3)).astype(np.int8)
+    case.numbers |= {
+        "x_zero": 120, "offset": rng.integers(-100, 100, 96).astype(np.int32), "low": -128,
+        "high": 127, "multiplier": (rng.random(96) * 1e-4).astype(np.float32), "y_zero": 0,
+    }  # fmt: skip
+    kernel = case.kernel(layout, threads=threads)
+    np.testing.assert_array_equal(case.run(kernel), case.expected())
+    assert kernel.plan_for(laid(case.x, layout).shape).threads == threads
+
+
+def whole(x_dtype: str, fill: int, weight: int, k: int, out: str = "s32") -> Case:
+    """Sums of the largest products: of `k` channels, with 3x3 taps and padding."""
+    dtype = RANGES[x_dtype][2]
+    numbers = {
+        "x_dtype": x_dtype, "x_zero": 0, "offset": np.zeros(5, np.int32), "out_dtype": out,
+        "multiplier": np.ones(5, np.float32), "low": -np.inf, "high": np.inf,
+    }  # fmt: skip
+    geometry = {"stride": (1, 1), "padding": ((1, 1), (1, 1)), "dilation": (1, 1), "groups": 1}
+    return Case(
+        np.full((1, k, 6, 7), fill, dtype),
+        np.full((5, k, 3, 3), weight, np.int8),
+        numbers,
+        geometry,
+    )
+
+
+@pytest.mark.parametrize("cap", allowed_isas())
+@pytest.mark.parametrize(
+    ("kind", "fill", "weight"), [("u8", 255, -128), ("u8", 255, 127), ("s8", -128, -128)]
+)
+def test_no_sum_saturates(
+    cap: str, kind: str, fill: int, weight: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PPLCONV_MAX_ISA", cap)
+    case = whole(kind, fill, weight, 200)
+    for layout in ("NCHW", "NHWC"):
+        np.testing.assert_array_equal(case.run(case.kernel(layout)), case.expected())
+
+
+def test_what_plans_say() -> None:
+    case = whole("u8", 3, 2, 64, "s8")
+    plan = case.kernel("NHWC").plan_for((1, 6, 7, 64))
+    assert plan.numerics == numerics_of("u8", plan.compute, "s8")
+    assert "u8 NHWC to s8" in str(plan)
+
+
+def test_search_measures_and_changes_nothing() -> None:
+    case = draw(3)
+    searched = case.kernel("NHWC", search="measure", search_seconds=0.05)
+    np.testing.assert_array_equal(case.run(searched), case.expected())
+    assert searched.plan_for(laid(case.x, "NHWC").shape).seconds is not None
+
+
+def test_many_shapes_keep_their_plans_apart() -> None:
+    case = draw(5)
+    kernel = case.kernel("NCHW")
+    rng = np.random.default_rng(0)
+    for size in (*range(12, 32), 12):
+        shape = (1, case.x.shape[1], size, size)
+        case.x = rng.integers(0, 100, shape).astype(case.x.dtype)
+        case.residual = None
+        np.testing.assert_array_equal(case.run(kernel), case.expected())
+
+
+def test_refusals() -> None:
+    case = draw(1)
+    kernel = case.kernel("NCHW")
+    with pytest.raises(TypeError, match="input must be"):
+        kernel(case.x.astype(np.int32))
+    with pytest.raises(ValueError, match="NCHWc"):
+        case.kernel("NCHWc")
+
+
+@pytest.mark.parametrize("algorithm", ["winograd", "im2col"])
+def test_algorithms_without_narrow_products_say_so(algorithm: str) -> None:
+    case = whole("u8", 3, 2, 16)
+    with pytest.raises(ValueError, match=f'algorithm="{algorithm}" cannot serve'):
+        case.kernel("NHWC", algorithm=algorithm).plan_for((1, 6, 7, 16))
+
+
+def test_empty_batches() -> None:
+    case = draw(7)
+    case.residual, case.x = None, case.x[:0]
+    assert case.run(case.kernel("NHWC")).shape[0] == 0

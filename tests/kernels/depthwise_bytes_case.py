@@ -1,0 +1,250 @@
+"""One call of a kernel for depthwise convolution of bytes: packed weights, guarded arrays, judge.
+
+The judge is a sum in NumPy's int64 over the image padded with its zero, so that nothing is left to
+the order of anything: sums are exact or wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from guarded_memory import CANARY, PAGE, PLACES, POISON, Buffer, extent_of
+from kernel_checker import Checker
+from kernel_table import every_row
+from packing_case import Geometry
+
+DTYPES = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8)}
+# What is drawn for weights: those of eight bits, of nine, and the largest of both.
+WEIGHTS = ("s8", "wide", "extreme s8", "extreme wide", "mixed")
+
+
+@dataclass
+class DepthwiseBytes:
+    """What is computed: a geometry, the channels, and a rectangle of the outputs."""
+
+    g: Geometry
+    channels: int = 3
+    multiplier: int = 1
+    phase: int = 0
+    first: int = 0
+    rows: int = 0
+    first_column: int = 0
+    columns: int = 0
+    weights: str = "s8"
+    place: str = ""
+    slab: bool = False
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Input rows in memory, first and one after the last: all, or those that `rows` see."""
+        if not self.slab:
+            return 0, self.g.ih
+        g, last = self.g, self.first + self.rows - 1
+        top = min(max(self.first * g.stride_h - g.pad_top, 0), g.ih)
+        bottom = last * g.stride_h - g.pad_top + (g.kh - 1) * g.dilation_h + 1
+        return top, max(min(bottom, g.ih), top)
+
+
+def unit_of(row: dict) -> int:
+    """Channels in a unit of packed weights."""
+    return 1 if row["op"] == "depthwise_bytes_pixels" else row["vector_bytes"]
+
+
+def unit_bytes(g: Geometry, unit: int) -> int:
+    """Bytes of a unit, no more than the contract asks for."""
+    if unit == 1:
+        return 8 + 8 * g.kh * -(-g.kw // 4)
+    taps = 64 + unit * 2 * g.taps
+    if g.kh == g.kw and g.kh in (3, 5):
+        taps = max(taps, 64 + unit * 4 * (1 + 4 * g.kw * -(-(g.kh + 2) // 4)))
+    return -(-taps // 8) * 8
+
+
+def draw_weights(rng: np.random.Generator, kind: str, shape: tuple[int, int]) -> np.ndarray:
+    """Draw weights of a kind of `WEIGHTS`; mixed: some channels have wide ones."""
+    if kind == "mixed":
+        wide = rng.random(shape[0]) < 0.1
+        return np.where(
+            wide[:, np.newaxis], draw_weights(rng, "wide", shape), draw_weights(rng, "s8", shape)
+        )
+    low, high = (-255, 255) if kind.endswith("wide") else (-128, 127)
+    if kind.startswith("extreme"):
+        return rng.choice(np.array([low, high], np.int16), shape, p=[0.8, 0.2])
+    return rng.integers(low, high + 1, shape).astype(np.int16)
+
+
+class DepthwiseBytesCall:
+    """A case laid out in memory."""
+
+    def __init__(
+        self, checker: Checker, row: dict, rng: np.random.Generator, case: DepthwiseBytes
+    ) -> None:
+        self.checker, self.row, self.rng, self.case = checker, row, rng, case
+        self.place = case.place or str(rng.choice([*PLACES, "middle"]))
+        self.pixels = row["op"] == "depthwise_bytes_pixels"
+        self.dtype = DTYPES[row["dtype"]]
+        info = np.iinfo(self.dtype)
+        self.x_zero = int(rng.choice([info.min, info.max, rng.integers(info.min, info.max + 1)]))
+        g = case.g
+        self.values: dict[str, int] = {
+            "first_row": case.first,
+            "rows": case.rows,
+            "first_column": case.first_column,
+            "columns": case.columns,
+            "channels": case.channels,
+            "multiplier": case.multiplier,
+            "phase": case.phase,
+            "x_zero": self.x_zero,
+        }
+        geometry = np.array(g.as_tuple(), np.int64)
+        self._input("geometry", geometry.shape, (8,), geometry.dtype)[...] = geometry
+        top, bottom = case.lines
+        inputs = (case.phase + case.channels - 1) // case.multiplier + 1
+        strides = self._strides("src", inputs, bottom - top, g.iw, 1)
+        self.src = self._input("src", (inputs, bottom - top, g.iw), strides, self.dtype)
+        self.src[...] = rng.integers(info.min, info.max + 1, self.src.shape)
+        if rng.random() < 0.2:
+            self.src[...] = rng.choice([info.min, info.max])
+        self.values["src"] -= top * strides[1]
+        self.weights = draw_weights(rng, case.weights, (case.channels, g.taps))
+        self._pack(geometry)
+
+    def _gap(self, size: int) -> int:
+        return int(self.rng.integers(0, 9) * self.rng.integers(0, 2)) * size
+
+    def _strides(
+        self, name: str, channels: int, rows: int, columns: int, size: int
+    ) -> tuple[int, int, int]:
+        """Draw strides for an array of (channel, row, column) and note them."""
+        if self.pixels:
+            strides = rows * columns * size + self._gap(size), columns * size, size
+        else:
+            ps = channels * size + self._gap(size)
+            strides = size, columns * ps + self._gap(size), ps
+        self.values |= dict(zip((f"{name}_cs", f"{name}_rs", f"{name}_ps"), strides, strict=True))
+        return strides
+
+    def _buffer(self, name: str, extent: int, *, writable: bool, unit: int) -> Buffer:
+        pages = next(p for p in (64, 512, 4096) if extent < (p - 4) * PAGE)
+        arena = self.checker.arena(name, writable=writable, pages=pages)
+        buffer = arena.buffer(extent, self.place, int(self.rng.integers(0, 16)) * unit)
+        buffer.fill(CANARY if writable else POISON)
+        self.values[name] = buffer.address
+        return buffer
+
+    def _input(
+        self, name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
+    ) -> np.ndarray:
+        extent = extent_of(shape, strides, dtype.itemsize)
+        if dtype.itemsize > 1:
+            extent = -(-extent // dtype.itemsize) * dtype.itemsize
+        return self._buffer(name, extent, writable=False, unit=dtype.itemsize).array(
+            shape, dtype, strides
+        )
+
+    def _pack(self, geometry: np.ndarray) -> None:
+        """Have the weights packed in two parts, and make an input of what comes out."""
+        case, values = self.case, self.values
+        unit, oc = unit_of(self.row), case.channels
+        us = unit_bytes(case.g, unit)
+        size = -(-oc // unit) * us
+        src = self._input("filters", self.weights.shape, (case.g.taps * 2, 2), np.dtype(np.int16))
+        src[...] = self.weights
+        out = self._buffer("packed", size, writable=True, unit=8)
+        around = out.surroundings.copy()
+        packed = out.array((size,), np.dtype(np.uint8), (1,))
+        middle = int(self.rng.integers(0, oc // unit + 1)) * unit
+        row = next(
+            r
+            for r in every_row("pack_depthwise_bytes")
+            if (r["isa"], r["dtype"]) == (self.row["isa"], self.row["dtype"])
+        )
+        for begin, end in ((0, middle), (middle, oc)):
+            arguments = {
+                "src": values["filters"],
+                "dst": values["packed"],
+                "dst_us": us,
+                "begin": begin,
+                "end": end,
+                "pixels": int(self.pixels),
+                "multiplier": case.multiplier,
+                "geometry": values["geometry"],
+            }
+            # Another part of the weights goes elsewhere, whatever lies there.
+            self.checker.call(row, arguments, case)
+        content = packed.copy()
+        packed[...] = CANARY
+        assert np.array_equal(out.surroundings, around), f"{row['symbol']} wrote elsewhere\n{case}"
+        self._input("weights", (size,), (1,), np.dtype(np.int64))
+        where = self._buffer("weights", size, writable=False, unit=8)
+        where.array((size,), np.dtype(np.uint8), (1,))[...] = content
+        values["weights_us"] = us
+
+    def run(self) -> np.ndarray:
+        """Call the kernel; give the sums (channel, row, column) after looking for traces."""
+        case, g, lanes = self.case, self.case.g, self.row["vector_bytes"] // 4
+        if self.pixels:
+            shape = case.channels, case.rows, g.ow
+            strides = (case.rows * g.ow * 4 + self._gap(4), g.ow * 4, 4)
+            extent = extent_of(shape, strides, 4) + 4 * lanes
+            reach = (g.kh - 1) * g.dilation_h + 1
+            width = (g.ow - 1) * g.stride_w + (g.kw - 1) * g.dilation_w + 65
+            self.values |= {"dst_cs": strides[0], "slab_rs": width + self._gap(1)}
+            lines = (case.rows - 1) * g.stride_h + reach
+            slab = self._buffer("slab", lines * self.values["slab_rs"], writable=True, unit=1)
+            first = 0
+        else:
+            room = -(-case.channels // lanes) * lanes
+            shape = room, case.rows, case.columns
+            ps = room * 4 + self._gap(4)
+            strides = 4, case.columns * ps + self._gap(4), ps
+            extent = extent_of(shape, strides, 4)
+            self.values |= {"dst_rs": strides[1], "dst_ps": ps}
+            first = case.first * strides[1] + case.first_column * ps
+        out = self._buffer("dst", extent, writable=True, unit=4)
+        sums = out.array(shape, np.dtype(np.int32), strides)
+        before = out.surroundings.copy()
+        self.values["dst"] -= first
+        self.checker.call(self.row, self.values, (case, self.values))
+        result = sums[: case.channels].copy()
+        sums[...] = np.frombuffer(bytes([CANARY] * 4), np.int32)[0]
+        after = out.surroundings.copy()
+        if self.pixels:
+            # Behind each channel the next one is written later; behind the last there is room.
+            begin, size = out.first - max(out.first - 256, 0), extent
+            after[begin : begin + size] = CANARY
+            lowest = self.values["slab"] - slab.address
+            assert lowest == 0
+        assert np.array_equal(before, after), f"{self.row['symbol']} wrote elsewhere\n{case}"
+        return result
+
+    def expected(self) -> np.ndarray:
+        """The sums from whole arrays, in int64 and without a loop over outputs."""
+        case, g = self.case, self.case.g
+        last = (g.oh - 1) * g.stride_h, (g.ow - 1) * g.stride_w
+        height = max(last[0] + (g.kh - 1) * g.dilation_h + 1, g.pad_top + g.ih)
+        width = max(last[1] + (g.kw - 1) * g.dilation_w + 1, g.pad_left + g.iw)
+        padded = np.full((self.src.shape[0], height, width), self.x_zero, np.int64)
+        top, bottom = case.lines
+        padded[:, g.pad_top + top : g.pad_top + bottom, g.pad_left : g.pad_left + g.iw] = self.src
+        padded = padded[(case.phase + np.arange(case.channels)) // case.multiplier]
+        out = np.zeros((case.channels, g.oh, g.ow), np.int64)
+        for tap in range(g.taps):
+            y, x = tap // g.kw * g.dilation_h, tap % g.kw * g.dilation_w
+            seen = padded[:, y : y + last[0] + 1 : g.stride_h, x : x + last[1] + 1 : g.stride_w]
+            out += self.weights[:, tap].astype(np.int64)[:, np.newaxis, np.newaxis] * seen
+        rows = slice(case.first, case.first + case.rows)
+        columns = slice(None)
+        if not self.pixels:
+            columns = slice(case.first_column, case.first_column + case.columns)
+        return out[:, rows, columns]
+
+
+def judge(checker: Checker, row: dict, rng: np.random.Generator, case: DepthwiseBytes) -> None:
+    """Make the call and hold its sums against the exact ones."""
+    case.rows = case.rows or case.g.oh
+    case.columns = case.columns or case.g.ow
+    call = DepthwiseBytesCall(checker, row, rng, case)
+    np.testing.assert_array_equal(call.run(), call.expected(), err_msg=f"{row['symbol']}\n{case}")
