@@ -29,7 +29,8 @@ cdef struct Bound:
     const char *offset
     const char *multiplier
     const pplconv_quantization *quantization
-    const char *taps
+    const char *offsets
+    int64_t x_zero
     # Of the work.
     const void *job
     Step[MOST_PHASES] steps

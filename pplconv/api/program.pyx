@@ -197,9 +197,10 @@ cdef class Program:
             raise ValueError("sums of integers, and no others, are rescaled")
         if rescales:
             rescaling = <Rescaling?> places["rescaling"]
-            rescaling.check(schedule.shape.groups * schedule.shape.oc, schedule.shape.taps)
-            b.bias, b.multiplier = rescaling.offsets, rescaling.multipliers
-            b.taps, b.quantization = rescaling.taps, &rescaling.quantization
+            rescaling.check(schedule)
+            b.bias, b.multiplier = rescaling.whole, rescaling.multipliers
+            b.offsets, b.quantization = rescaling.offsets, &rescaling.quantization
+            b.x_zero = rescaling.x_zero
             self.kept.append(rescaling)
         if places.get("activation") is not None:
             activation = <Activation?> places["activation"]
@@ -245,7 +246,8 @@ cdef class Program:
             t.filters, t.bias, t.clip = b.filters, b.bias, b.clip
             t.slope, t.activation = b.slope, b.activation
             t.finish, t.finish_count = b.finish, b.finish_count
-            t.multiplier, t.quantization, t.taps = b.multiplier, b.quantization, b.taps
+            t.multiplier, t.quantization = b.multiplier, b.quantization
+            t.offsets, t.x_zero = b.offsets, b.x_zero
             t.scale, t.offset, t.after = b.scale, b.offset, at(&b.after, bases)
             t.shared = frame.scratch
             t.arrays = arrays

@@ -5,14 +5,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from .prepared import Prepared
+
 class Rescaling:
     """Numbers that finish sums of integers."""
 
     def __init__(
         self,
+        prepared: Prepared,
         weight: npt.NDArray[Any],
         offset: npt.NDArray[Any],
-        types: tuple[str, str],
         x_zero: int,
         multiplier: npt.NDArray[np.float32] | None = None,
         y_zero: int = 0,

@@ -4,6 +4,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv.memory.arrays cimport address_of
+from pplconv.schedules.base cimport Schedule
 
 import numpy as np
 
@@ -16,47 +17,64 @@ cdef class Rescaling:
 
     Parameters
     ----------
+    prepared : pplconv.api.prepared.Prepared
+        The plan whose sums they are.
     weight : ndarray of int8 or int16, shape (oc, ic / groups, kh, kw)
         Weights, zero points taken away.
     offset : ndarray of int32, shape (oc,)
         Added to sums of inputs as they are stored, of windows that lie in the image.
-    types : (str, str)
-        Of the inputs: as they are stored, and as kernels read them.
     x_zero : int
         Zero point of inputs.
     multiplier : ndarray of float32, shape (oc,), or None
         None: the sums are the outputs.
     y_zero, low, high, residual_scale, residual_zero
         As of `pplconv.api.quantized_run.QuantizedKernel`.
+
+    Raises
+    ------
+    ValueError
+        If there is no multiplier or offset for each output channel.
     """
 
-    def __cinit__(self, weight, offset, tuple types, int x_zero, multiplier=None, int y_zero=0,
+    def __cinit__(self, prepared, weight, offset, int x_zero, multiplier=None, int y_zero=0,
                   float low=-np.inf, float high=np.inf, float residual_scale=0.0,
                   int residual_zero=0):
-        cdef int64_t size, shift = SHIFTS.get(types, 0)
-        each = weight.sum(1, dtype=np.int64).reshape(len(weight), -1)
-        # Both wrap around, as sums do: only what they add up to has to fit.
-        offsets = wrapped(offset - shift * each.sum(1))
-        zero = x_zero + shift
-        taps = wrapped(np.ascontiguousarray(zero * each.T)) if zero else None
+        cdef int64_t size
+        numerics, fields = prepared.plan.numerics, prepared.fields
+        shift = SHIFTS.get((numerics.source, numerics.operand), 0)
         if multiplier is None:
             multiplier = np.ones(len(weight))
         multipliers = np.require(multiplier, np.float32, ("A", "C"))
-        self.kept = offsets, multipliers, taps
-        self.channels, self.tap_count = len(weight), each.shape[1]
-        if multipliers.shape != (self.channels,):
-            raise ValueError("there is a multiplier for each output channel")
-        self.offsets = address_of(offsets, &size)
+        offset = np.asarray(offset).astype(np.int64)
+        if not multipliers.shape == offset.shape == weight.shape[:1]:
+            raise ValueError("there is a multiplier and an offset for each output channel")
+        sums = weight.sum(1, dtype=np.int64)
+        # These wrap around, as sums do: only what they add up to has to fit.
+        whole = wrapped(offset - shift * sums.sum((1, 2)))
+        offsets = None
+        zero = x_zero + shift
+        if fields["loops"] == "direct" and zero:
+            # Without the zero point of taps that are not there.
+            bare = offset + x_zero * sums.sum((1, 2))
+            offsets = wrapped(np.array([
+                bare - zero * sums[:, top:bottom, left:right].sum((1, 2))
+                for _, _, top, bottom in fields["rows"]
+                for _, _, left, right in fields["columns"]
+            ]))
+        self.kept = whole, offsets, multipliers
+        self.channels = len(weight)
+        self.whole = address_of(whole, &size)
+        self.offsets = NULL if offsets is None else address_of(offsets, &size)
         self.multipliers = address_of(multipliers, &size)
-        self.taps = NULL if taps is None else address_of(taps, &size)
+        self.x_zero = x_zero
         self.quantization.low, self.quantization.high = low, high
         self.quantization.zero = y_zero
         self.quantization.residual_scale = residual_scale
         self.quantization.residual_zero = residual_zero
 
-    cdef int check(self, int64_t channels, int64_t taps) except -1:
+    cdef int check(self, Schedule schedule) except -1:
         """Refuse a plan of other weights."""
-        if (channels, taps) != (self.channels, self.tap_count):
+        if schedule.shape.groups * schedule.shape.oc != self.channels:
             raise ValueError("sums are rescaled by numbers of other weights")
         return 0
 

@@ -63,6 +63,8 @@ def problem_of(product: Product, x: Shape, dtype: np.dtype[Any]) -> ConvProblem:
     n, ic, h, w = x
     name = NAMES[dtype]
     permitted = default_permission(name) if product.weight.dtype == np.int8 else ("s16",)
+    if product.weight.shape[1] == 1 < product.geometry["groups"]:
+        permitted = (f"{name}d", *permitted)
     problem = arguments.make_problem(
         (n, h, w, ic), product.weight.shape, name, **product.geometry, layout="NHWC",
         permitted=permitted,
@@ -117,9 +119,8 @@ def emit_product(
     )  # fmt: skip
     store = product.store
     rescaling = Rescaling(
-        product.weight, store.offset, (plan.numerics.source, plan.numerics.operand),
-        product.x_zero, store.multiplier, store.zero, store.low, store.high,
-        store.residual_scale, store.residual_zero,
+        prepared, product.weight, store.offset, product.x_zero, store.multiplier, store.zero,
+        store.low, store.high, store.residual_scale, store.residual_zero,
     )  # fmt: skip
     flops = 2 * problem.k * problem.output_pixels * problem.oc * x.shape[0]
     builder.emit(Step(
