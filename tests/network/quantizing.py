@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from graphs import Graph
+from pplconv.network import integers
 from pplconv.network.loading import load
+from pplconv.network.opsets import OPSET
 from pplconv.network.preparing import Prepared, prepare, specialize
 from pplconv.network.session import InferenceSession
 from running import by_onnxruntime
@@ -100,3 +105,102 @@ def compared(
         assert difference.max(initial=0) <= units * 1.001, difference.max()
         assert (difference > 0.001).mean() <= allowed, (difference > 0.001).mean()
     return got
+
+
+def exact(prepared: Prepared, feed: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    """Outputs of a specialised model by the contract of rounding, one node after the other."""
+    graph = prepared.model.graph
+    values: dict[str, np.ndarray] = dict(feed)
+    values |= {name: value.const_value.numpy() for name, value in graph.initializers.items()}
+    for node in graph:
+        inputs = [None if value is None else values[value.name] for value in node.inputs]
+        own = {name: attribute.value for name, attribute in node.attributes.items()}
+        compute = NODES.get(node.op_type)
+        if compute is None:
+            results = _referred(node, inputs)
+        else:
+            results = [compute(inputs, own, node.outputs[0])]
+        for value, array in zip(node.outputs, results, strict=False):
+            values[value.name] = array
+    return [values[value.name] for value in graph.outputs]
+
+
+def _referred(node: Any, inputs: Sequence[np.ndarray | None]) -> list[Any]:
+    names = [value.name for value in node.inputs if value is not None]
+    given = [onnx.ValueInfoProto(name=name) for name in dict.fromkeys(names)]
+    results = [onnx.ValueInfoProto(name=value.name) for value in node.outputs if value.name]
+    graph = onnx.helper.make_graph([ir.to_proto(node)], "one", given, results)
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)])
+    feed = {name: x for name, x in zip(names, filter(_is_array, inputs), strict=True)}
+    return list(ReferenceEvaluator(model).run(None, feed))
+
+
+def _is_array(x: Any) -> bool:
+    return x is not None
+
+
+def _scales(inputs: Any, own: Any) -> tuple[Any, Any]:
+    scale, zero = inputs[1], inputs[2] if len(inputs) > 2 else np.zeros((), np.int64)
+    if scale.size > 1:
+        axis = own.get("axis", 1) % inputs[0].ndim
+        shape = [-1 if d == axis else 1 for d in range(inputs[0].ndim)]
+        scale, zero = scale.reshape(shape), zero.reshape(shape)
+    return scale, zero.astype(np.int64)
+
+
+def _store(inputs: Any, own: Any, y: Any) -> integers.Store:
+    multiplier = inputs[3].astype(np.float32) if len(inputs) > 3 and inputs[3] is not None else None
+    return integers.Store(
+        y.dtype.numpy(), inputs[2], multiplier, own["y_zero"], own["low"], own["high"],
+        own["residual_scale"], own["residual_zero"],
+    )  # fmt: skip
+
+
+def _conv(inputs: Any, own: Any, y: Any) -> np.ndarray:
+    x = inputs[0].transpose(0, 2, 3, 1)
+    taps = integers.windows(
+        x, inputs[1].shape[2:], own["strides"], own["dilations"], own["pads"], own["x_zero"],
+        y.shape.numpy()[2:],
+    )  # fmt: skip
+    sums = integers.convolve(taps, inputs[1], own["group"])
+    residual = inputs[4].transpose(0, 2, 3, 1) if len(inputs) > 4 else None
+    return _store(inputs, own, y)(sums, residual).transpose(0, 3, 1, 2)
+
+
+def _linear(inputs: Any, own: Any, y: Any) -> np.ndarray:
+    matrix = inputs[1].T if own["transB"] else inputs[1]
+    residual = inputs[4] if len(inputs) > 4 else None
+    return _store(inputs, own, y)(integers.multiply(inputs[0], matrix), residual)
+
+
+def _add(inputs: Any, own: Any, y: Any) -> np.ndarray:
+    store = integers.Store(
+        y.dtype.numpy(), -own["a_zero"], np.float32(own["a_scale"]), own["y_zero"], own["low"],
+        own["high"], own["b_scale"], own["b_zero"],
+    )  # fmt: skip
+    return store(inputs[0].astype(np.int64), inputs[1])
+
+
+def _average(inputs: Any, own: Any, y: Any) -> np.ndarray:
+    kernel = own["kernel_shape"]
+    taps = integers.windows(
+        inputs[0].transpose(0, 2, 3, 1), kernel, own["strides"], own["dilations"], own["pads"],
+        own["x_zero"], y.shape.numpy()[2:],
+    )  # fmt: skip
+    offset = -own["x_zero"] * int(np.prod(kernel))
+    store = integers.Store(y.dtype.numpy(), offset, np.float32(own["multiplier"]), own["y_zero"])
+    return store(integers.average(taps)).transpose(0, 3, 1, 2)
+
+
+NODES: dict[str, Any] = {
+    "QuantizeLinear": lambda inputs, own, y: integers.quantize(
+        inputs[0], *_scales(inputs, own), y.dtype.numpy()
+    ),
+    "DequantizeLinear": lambda inputs, own, y: integers.dequantize(
+        inputs[0], *_scales(inputs, own)
+    ),
+    "QuantizedConv": _conv,
+    "QuantizedLinear": _linear,
+    "QuantizedAdd": _add,
+    "QuantizedAverage": _average,
+}
