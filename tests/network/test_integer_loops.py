@@ -1,0 +1,157 @@
+"""Element-wise programs that read and write integers, and what programs refuse of sums of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from levels import allowed_isas
+from pplconv import planner
+from pplconv._kernels import INSTRUCTIONS
+from pplconv.api import arguments
+from pplconv.api.prepared import PackedWeights, Prepared
+from pplconv.api.program import Program
+from pplconv.api.rescaling import Rescaling
+from pplconv.memory.dtypes import DTYPES
+from pplconv.network import integers
+from pplconv.network.operators.elementwise import numbers_of
+from pplconv.numerics import default_permission
+from pplconv.schedules.elementwise import TILE_ELEMENTS, Elementwise
+
+INTEGERS = {"u8": np.uint8, "s8": np.int8, "s32": np.int32}
+
+
+def line(op: str, to: int, *operands: int) -> tuple[int, ...]:
+    return (INSTRUCTIONS[op], to, *(*operands, operands[0], operands[0])[:3])
+
+
+def run(fields: dict[str, Any], isa: str, arrays: list[np.ndarray], threads: int) -> None:
+    sizes = [array.nbytes for array in arrays]
+    places = [("external", i, 0, size) for i, size in enumerate(sizes)]
+    program = Program([(Elementwise(fields, isa), {"arrays": places})], 0, sizes, threads, 3)
+    frame = program.frame()
+    try:
+        program.run(frame, [array.reshape(-1).view(np.uint8) for array in arrays], 0, 1)
+    finally:
+        program.give_back(frame)
+
+
+def pair(scale: float, zero: int) -> np.ndarray:
+    return numbers_of(scale, zero).buffer.array.copy()
+
+
+@pytest.mark.parametrize("isa", allowed_isas())
+@pytest.mark.parametrize(("first", "second", "stored"), [
+    ("u8", "s8", "u8"), ("s8", "u8", "s8"), ("s32", "u8", "u8"), ("u8", "s32", "s8"),
+])  # fmt: skip
+@pytest.mark.parametrize("rows", [1, 3, 150])
+def test_sums_of_integers(isa, first, second, stored, rows, rng):
+    """Rows with gaps, one number a row, tiles that are not full, and the same for each team."""
+    for columns in (1, 7, 200, TILE_ELEMENTS):
+        a, b = (
+            rng.integers(*((-999, 999) if k == "s32" else (np.iinfo(INTEGERS[k]).min, 128)),
+                         (rows, columns + gap)).astype(INTEGERS[k])
+            for k, gap in ((first, 5), (second, 0))
+        )  # fmt: skip
+        each = rng.integers(0, 100, (rows, 1)).astype(np.uint8)
+        numbers = rng.standard_normal((rows, columns)).astype(np.float32)
+        scales = [(0.031, 7), (0.017, -2), (0.4, 50), (0.043, 3)]
+        expected = integers.dequantize(a[:, :columns], np.float32(0.031), 7)
+        expected = expected + integers.dequantize(b, np.float32(0.017), -2)
+        expected = expected + integers.dequantize(each, np.float32(0.4), 50)
+        expected = integers.quantize(
+            expected + numbers, np.float32(0.043), 3, np.dtype(INTEGERS[stored])
+        )
+        results = []
+        for threads in (1, 3):
+            y = np.full((rows, columns + 3), 0x5A, INTEGERS[stored])
+            arrays = [a, b, each, numbers, y, *(pair(*scale) for scale in scales)]
+            fields = {
+                "dtype": "f32", "dims": (rows,), "columns": columns,
+                "inputs": [
+                    (0, (a.strides[0],), 1, 0, first, 5), (1, (b.strides[0],), 1, 1, second, 6),
+                    (2, (1,), 0, 2, "u8", 7), (3, (4 * columns,), 1, 3),
+                ],
+                "outputs": [(4, (columns + 3,), 1, 6, stored, 8)],
+                # Registers of inputs keep what they hold for the next chunk.
+                "code": [line("ADD", 4, 0, 1), line("ADD", 5, 4, 2), line("ADD", 6, 5, 3)],
+                "row_segment": 40, "column_segment": columns,
+            }  # fmt: skip
+            run(fields, isa, arrays, threads)
+            assert (y[:, columns:] == 0x5A).all()
+            results.append(y[:, :columns])
+        np.testing.assert_array_equal(results[0], expected)
+        np.testing.assert_array_equal(results[0], results[1])
+
+
+def fields_of(**changes: Any) -> dict[str, Any]:
+    """A conversion of 4 rows of 8, with something else about it."""
+    return {
+        "dtype": "f32", "dims": (4,), "columns": 8, "inputs": [(1, (32,), 1, 0)],
+        "outputs": [(0, (8,), 1, 0, "u8", 2)], "code": [], "row_segment": 4, "column_segment": 8,
+    } | changes  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"dtype": "f64", "inputs": [(1, (64,), 1, 0)]}, "integers are converted"),
+        ({"outputs": [(0, (8,), 1, 0, "u8", 99)]}, "integers are converted"),
+        ({"outputs": [(0, (8,), 1, 0, "u8", -1)]}, "integers are converted"),
+        ({"columns": 4096, "column_segment": 4096, "inputs": [(1, (16384,), 1, 0)],
+          "outputs": [(0, (4096,), 1, 0, "u8", 2)]}, "longer than a tile"),
+    ],
+)  # fmt: skip
+def test_programs_that_are_refused(changes, said):
+    with pytest.raises(ValueError, match=said):
+        Elementwise(fields_of(**changes), allowed_isas()[-1])
+
+
+def test_types_without_conversions_are_refused():
+    with pytest.raises((ValueError, LookupError)):
+        Elementwise(fields_of(outputs=[(0, (8,), 1, 0, "s16", 2)]), allowed_isas()[-1])
+
+
+def test_numbers_that_are_too_small_are_refused():
+    work = Elementwise(fields_of(), allowed_isas()[-1])
+    sizes = [32, 128, 4]
+    places = [("external", i, 0, size) for i, size in enumerate(sizes)]
+    with pytest.raises(ValueError, match="beyond"):
+        Program([(work, {"arrays": places})], 0, sizes, 1, 1)
+
+
+def convolution() -> tuple[Prepared, np.ndarray]:
+    weight = np.arange(-36, 36, dtype=np.int8).reshape(2, 4, 3, 3)
+    problem = arguments.make_problem(
+        (1, 6, 5, 4), weight.shape, "u8", stride=1, padding=1, dilation=1, groups=1,
+        layout="NHWC", permitted=default_permission("u8"),
+    )  # fmt: skip
+    plan, fields = planner.make_plan(problem, threads=1)
+    return Prepared(problem, plan, fields, 1), weight
+
+
+def test_sums_that_are_not_rescaled_are_refused():
+    prepared, weight = convolution()
+    packed = PackedWeights(prepared, weight.astype(DTYPES[prepared.plan.numerics.weights]))
+    x, y = ("external", 0, 0, 120), ("external", 1, 0, 240)
+    places = {"x": x, "y": y, "weights": packed}
+    with pytest.raises(ValueError, match="sums of integers, and no others, are rescaled"):
+        Program([(prepared, places)], 0, [120, 240], 1, 1)
+    rescaling = Rescaling(prepared, weight, np.zeros(2, np.int32), 3, np.ones(2, np.float32))
+    Program([(prepared, {**places, "rescaling": rescaling})], 0, [120, 240], 1, 1)
+    other = Rescaling(
+        prepared, np.tile(weight, (2, 1, 1, 1)), np.zeros(4, np.int32), 3, np.ones(4, np.float32)
+    )
+    with pytest.raises(ValueError, match="numbers of other weights"):
+        Program([(prepared, {**places, "rescaling": other})], 0, [120, 240], 1, 1)
+
+
+@pytest.mark.parametrize(("offsets", "multipliers"), [(1, 2), (2, 3), (2, 1)])
+def test_numbers_for_each_channel(offsets, multipliers):
+    prepared, weight = convolution()
+    with pytest.raises(ValueError, match="for each output channel"):
+        Rescaling(
+            prepared, weight, np.zeros(offsets, np.int32), 0, np.ones(multipliers, np.float32)
+        )
