@@ -165,6 +165,8 @@ cdef class Elementwise(Work):
         for i, (array, strides, step, reg, *stored) in enumerate(streams):
             j.fields[i].element = j.element
             if stored:
+                if len(stored) != 2 or not isinstance(stored[0], str):
+                    raise ValueError("a stream of integers has a type and the number of an array")
                 self.convert(i, stored[0], stored[1], fields["dtype"], isa)
                 tiles += 1
             element = j.fields[i].element

@@ -309,5 +309,10 @@ def test_every_operator_has_a_test():
         "Squeeze", "Transpose", "Unsqueeze",
     }  # fmt: skip
     own = {"pplconv.Conv", "pplconv.ConvTranspose", "pplconv.Linear", "pplconv.Reformat"}
-    assert set(OPERATORS) == elsewhere | here | own
+    quantized = {
+        "ConvInteger", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger",
+        "QLinearMatMul", "QuantizeLinear", "pplconv.QuantizedAdd", "pplconv.QuantizedAverage",
+        "pplconv.QuantizedConv", "pplconv.QuantizedLinear",
+    }  # fmt: skip
+    assert set(OPERATORS) == elsewhere | here | own | quantized
     assert set(EXPRESSIONS) == {op for op, _ in UNARY} | set(BINARY) | {"Pow", "Clip"}
