@@ -16,8 +16,7 @@ from .._trial import Trial
 from ..algorithms import Candidate
 from ..memory.arrays import empty_aligned
 from ..memory.dtypes import DTYPES
-from ..numerics import TYPES
-from ..numerics import Numerics
+from ..numerics import TYPES, Numerics
 from ..problem import Problem
 from .estimating import Ranked, Request, rank_team
 from .racing import Progress, Runs, Timed, choose, pruned, race
