@@ -44,6 +44,7 @@ cdef class Scaled:
     cdef Prepared prepared
     cdef PackedWeights packed
     cdef object offsets, multiplier, rectangles
+    cdef int shift
     cdef tuple shape
 
     def __cinit__(self, Prepared prepared, PackedWeights packed, offsets, rectangles, multiplier,
@@ -170,10 +171,11 @@ search_seconds, search_context
             if prepared.packing not in self.packings:
                 self.packings[prepared.packing] = PackedWeights(
                     prepared, self.typed_weight(numerics.weights))
-            offsets, rectangles = self.offsets_for(
-                prepared, SHIFTS.get((self.x_dtype, numerics.operand), 0))
+            shift = SHIFTS.get((self.x_dtype, numerics.operand), 0)
+            offsets, rectangles = self.offsets_for(prepared, shift)
             found = Scaled(prepared, self.packings[prepared.packing], offsets, rectangles,
                            self.multiplier, shape)
+            found.shift = shift
             while len(self.plans) >= PLANS_KEPT:
                 self.plans.pop(next(iter(self.plans)))
             self.plans[shape] = found
@@ -279,7 +281,7 @@ search_seconds, search_context
             t.multiplier = data_of(scaled.multiplier)
             t.quantization = &self.quantization
             t.offsets = data_of(scaled.rectangles)
-            t.x_zero = self.x_zero
+            t.x_zero = self.x_zero + scaled.shift
             execute(p.schedule, &t, p.threads, p.most, 1, NULL)
             return out
         finally:
