@@ -5,6 +5,7 @@ What users call (`QConv2d`, `qconv2d` and so on) speaks of scales; this speaks o
 and multipliers, which are all that the loops know.
 """
 
+cimport cython
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_quantization
@@ -17,6 +18,7 @@ from pplconv.api.prepared cimport (
     prepare,
     release_all,
 )
+from pplconv.api.ready cimport scope_around
 from pplconv.memory.arrays cimport as_array, batched_shape, hold_plain
 from pplconv.schedules.base cimport Tensors
 from pplconv.schedules.execute cimport execute
@@ -45,12 +47,13 @@ cdef class Scaled:
     cdef PackedWeights packed
     cdef object offsets, multiplier, rectangles
     cdef tuple shape
+    cdef object scope  # that it was made for; None if the code around the call had no say
 
     def __cinit__(self, Prepared prepared, PackedWeights packed, offsets, rectangles, multiplier,
-                  tuple shape):
+                  tuple shape, scope):
         self.prepared, self.packed = prepared, packed
         self.offsets, self.rectangles, self.multiplier = offsets, rectangles, multiplier
-        self.shape = shape
+        self.shape, self.scope = shape, scope
 
 
 cdef const char *data_of(object array) except? NULL:
@@ -109,7 +112,7 @@ search_seconds, search_context
     cdef object problem_of, lock, sums
     cdef dict settings, plans, weights, packings
     cdef pplconv_quantization quantization
-    cdef bint takes_residual
+    cdef bint takes_residual, free_team
     cdef object dtype, out_type
     cdef Scaled last
 
@@ -140,6 +143,7 @@ search_seconds, search_context
             "search_seconds": search_seconds, "max_workspace": max_workspace, "threads": threads,
             "search_context": search_context,
         })
+        self.free_team = self.settings["threads"] is None
         permitted = default_permission(x_dtype)
         if self.weight.dtype != np.int8:
             permitted = ("s16",)
@@ -157,13 +161,29 @@ search_seconds, search_context
         self.weights = {"s8" if self.weight.dtype == np.int8 else "s16": self.weight}
         self.lock = ForkableLock()
 
-    cdef Scaled made(self, tuple shape):
+    # Without the GIL, a reference read while another thread replaces it may be dangling.
+    cdef Scaled latest(self, tuple shape, object scope):
+        """What the latest call had ready; None if that was for another shape or scope."""
+        cdef Scaled found
+        with cython.critical_section(self):
+            found = self.last
+        if found is None or found.shape != shape or found.scope != scope:
+            return None
+        return found
+
+    cdef void keep_latest(self, Scaled found) noexcept:
+        with cython.critical_section(self):
+            self.last = found
+
+    cdef Scaled made(self, tuple shape, object scope):
         """The plan for a shape of the input, with all that its runs need."""
         cdef Scaled found
         cdef Prepared prepared
+        cdef tuple key = shape if scope is None else (scope, shape)
         with self.lock:
-            found = self.plans.get(shape)
+            found = self.plans.get(key)
             if found is not None:
+                self.keep_latest(found)
                 return found
             prepared = prepare(self.problem_of(shape), self.settings)
             numerics = prepared.plan.numerics
@@ -173,11 +193,11 @@ search_seconds, search_context
             offsets, rectangles = self.offsets_for(
                 prepared, SHIFTS.get((self.x_dtype, numerics.operand), 0))
             found = Scaled(prepared, self.packings[prepared.packing], offsets, rectangles,
-                           self.multiplier, shape)
+                           self.multiplier, shape, scope)
             while len(self.plans) >= PLANS_KEPT:
                 self.plans.pop(next(iter(self.plans)))
-            self.plans[shape] = found
-            self.last = found
+            self.plans[key] = found
+            self.keep_latest(found)
         return found
 
     cdef object typed_weight(self, str kind):
@@ -218,7 +238,8 @@ search_seconds, search_context
         Plan
         """
         channels = self.weight.shape[1] * self.groups
-        plan = self.made(shapes.full_shape(input_shape, self.layout, channels)).prepared.plan
+        shape = shapes.full_shape(input_shape, self.layout, channels)
+        plan = self.made(shape, scope_around(self.free_team, False)).prepared.plan
         cores = pinned_cores()
         if cores is None or plan.threads <= cores:
             return plan
@@ -252,9 +273,10 @@ search_seconds, search_context
         if residual is not None and not self.takes_residual:
             raise ValueError("residual was given, but no residual_scale says what it counts")
         shape = batched_shape(input, "input", 4)
-        scaled = self.last
-        if scaled is None or scaled.shape != shape:
-            scaled = self.made(shape)
+        scope = scope_around(self.free_team, False)
+        scaled = self.latest(shape, scope)
+        if scaled is None:
+            scaled = self.made(shape, scope)
         p = scaled.prepared
         hold_nothing(&o)
         try:
