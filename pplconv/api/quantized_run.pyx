@@ -9,6 +9,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_quantization
+from pplconv.api.keys cimport PLANS, keep_plan
 from pplconv.api.prepared cimport (
     Operands,
     PackedWeights,
@@ -38,6 +39,22 @@ cdef enum:
 
 # What is added to an input that kernels read as the other type of bytes.
 cdef dict SHIFTS = {("u8", "s8"): -128, ("s8", "u8"): 128}
+
+
+# Plans of functions, which make a kernel in each call.
+cdef dict function_plans = {}
+cdef object function_lock = ForkableLock()
+
+
+cdef Prepared kept_or_prepared(object problem, dict settings, object scope):
+    """Find or make the plan of a function's call."""
+    cdef object key = (problem, scope, tuple(settings.values()))
+    cdef Prepared found = function_plans.get(key)
+    if found is None:
+        found = prepare(problem, settings)
+        with function_lock:
+            keep_plan(function_plans, key, found, PLANS)
+    return found
 
 
 cdef class Scaled:
@@ -98,6 +115,8 @@ cdef class QuantizedKernel:
     stride, padding, dilation, groups, layout, algorithm, threads, max_workspace, search, \
 search_seconds, search_context
         As of `Conv2d`; layouts are NCHW and NHWC.
+    once : bool, optional
+        Whether a function makes the kernel for one call; its plans are kept for later ones.
 
     Raises
     ------
@@ -112,7 +131,7 @@ search_seconds, search_context
     cdef object problem_of, lock, sums
     cdef dict settings, plans, weights, packings
     cdef pplconv_quantization quantization
-    cdef bint takes_residual, free_team
+    cdef bint takes_residual, free_team, once
     cdef object dtype, out_type
     cdef Scaled last
 
@@ -120,7 +139,8 @@ search_seconds, search_context
                  int y_zero=0, float low=-np.inf, float high=np.inf, residual_scale=None,
                  int residual_zero=0, stride=1, padding=0, dilation=1, groups=1, layout="NCHW",
                  algorithm="auto", threads=None, max_workspace=None, search="estimate",
-                 search_seconds=0.5, search_context="hot"):
+                 search_seconds=0.5, search_context="hot", once=False):
+        self.once = once
         self.groups = arguments.integer("groups", groups, 1)
         arguments.check_weight_shape(weight.shape, self.groups)
         self.layout = arguments.check_layout(layout)
@@ -185,7 +205,11 @@ search_seconds, search_context
             if found is not None:
                 self.keep_latest(found)
                 return found
-            prepared = prepare(self.problem_of(shape), self.settings)
+            problem = self.problem_of(shape)
+            if self.once:
+                prepared = kept_or_prepared(problem, self.settings, scope)
+            else:
+                prepared = prepare(problem, self.settings)
             numerics = prepared.plan.numerics
             if prepared.packing not in self.packings:
                 self.packings[prepared.packing] = PackedWeights(

@@ -196,6 +196,31 @@ def test_teams_of_the_code_around():
     assert_same(conv(x), expected)
 
 
+def test_functions_keep_plans_apart(rng):
+    """Problems that differ in what follows the sums alone have plans and results of their own."""
+    x = rng.integers(0, 256, (1, 8, 9, 9)).astype(np.uint8)
+    w = rng.integers(-128, 128, (8, 8, 3, 3)).astype(np.int8)
+    calls = [
+        lambda: pplconv.conv2d_integer(x, w),
+        lambda: pplconv.conv2d_integer(x, w, 3),
+        lambda: pplconv.conv2d_integer(x, w, threads=1),
+        lambda: pplconv.conv2d_integer(x.view(np.int8), w),
+        lambda: pplconv.conv2d_integer(x, w.view(np.uint8)),
+        lambda: pplconv.conv2d_integer(x, -w),
+        lambda: pplconv.qconv2d(x, 0.01, 0, w, 0.01, 0, 0.5),
+        lambda: pplconv.qconv2d(x, 0.01, 0, w, 0.01, 0, 0.25, np.int8(3)),
+        lambda: pplconv.qconv2d(x, 0.01, 0, w, 0.01, 0, out_dtype=F32, algorithm="direct"),
+    ]
+    first = [call() for call in calls]
+    with pplconv.runtime.team(1):
+        for call, y in zip(calls, first, strict=True):
+            assert_same(call(), y)
+    for call, y in zip(reversed(calls), reversed(first), strict=True):
+        assert_same(call(), y)
+    moved = reference.integer_sums(x, w, 3)
+    assert_same(first[1], moved.astype(np.int32))
+
+
 class Named(pplconv.QConv2d):
     def __init__(self, name):
         super().__init__(np.ones((1, 1, 1, 1), np.int8), out_dtype=np.int32)
