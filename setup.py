@@ -98,18 +98,34 @@ class BuildExt(build_ext):
 
         ``PPLCONV_ENCODE=1`` takes every assembler for such a one.
         """
-        wanted = os.environ.get("PPLCONV_ENCODE", "0") != "0"
-        directory.mkdir(parents=True, exist_ok=True)
-        found = []
-        for level, text in probes(machine).items():
-            source = directory / f"probe_{level}.s"
-            write(source, text)
-            command = [*self.compiler.compiler_so, "-c", str(source), "-o", os.devnull]
-            if wanted or subprocess.run(command, capture_output=True, check=False).returncode:
-                found.append(level)
+        texts = probes(machine)
+        if os.environ.get("PPLCONV_ENCODE", "0") != "0":
+            return list(texts)
+        # One file for levels that share it.
+        names = {text: level for level, text in texts.items()}
+        known = {text: self.assembles(directory, level, text) for text, level in names.items()}
+        found = [level for level, text in texts.items() if not known[text]]
         if found:
             self.announce(f"instructions as numbers: {', '.join(found)}", level=2)
         return found
+
+    def assembles(self, directory: Path, name: str, text: str) -> bool:
+        """Whether the assembler knows all of a file; it is asked again if it did not."""
+        directory.mkdir(parents=True, exist_ok=True)
+        source = directory / f"probe_{name}.s"
+        write(source, text)
+        command = [*self.compiler.compiler_so, "-c", str(source)]
+        kept = Kept(source.with_suffix(".o"), source.with_suffix(".made-from"), command)
+        if kept.is_current():
+            return True
+        line = [*command, "-o", str(kept.target)]
+        try:
+            kept.make(
+                lambda: subprocess.run(line, capture_output=True, check=True), lambda: [source]
+            )
+        except subprocess.CalledProcessError:
+            return False
+        return True
 
     def compile_all(self, compilations: list[tuple[Path, Path, list[str]]], workers: int) -> None:
         """Make each object, source, target and flags, unless it is up to date."""

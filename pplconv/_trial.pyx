@@ -163,6 +163,7 @@ cdef class Trial:
             t.activation = self.activation
             t.finish_count = 0
             t.offsets = NULL
+            t.x_zero = 0
             if self.scales is not None:
                 t.bias = self.scales.data + self.schedule.shape.groups * self.schedule.shape.oc * 4
                 t.multiplier = self.scales.data

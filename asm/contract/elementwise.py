@@ -64,8 +64,8 @@ CONVERT_IN = Contract(
 
 CONVERT_OUT = Contract(
     "convert_out",
-    "what was computed to arrays of the storage type, between float and half or bfloat16, rounded to "
-    "the nearest, ties to even: dst[i, j] = epilogue(src[i, j]) for 0 <= i < rows, "
+    "what was computed to arrays of the storage type, between float and half or bfloat16, rounded "
+    "to the nearest, ties to even: dst[i, j] = epilogue(src[i, j]) for 0 <= i < rows, "
     "0 <= j < columns, and zero for columns <= j < fill",
     (
         Field("src", CONST_POINTER, "rows of the compute type"),

@@ -109,7 +109,7 @@ class Loop:
         """Mnemonic and operands of each."""
         found = []
         for line in self.text.splitlines():
-            code = line.split("//")[0].strip()
+            code = line.split("//")[0].strip().removeprefix("{vex} ")
             if code and not code.endswith(":") and not code.startswith((".", "#")):
                 mnemonic, _, operands = code.partition(" ")
                 found.append((mnemonic, operands.strip()))

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
-from .context import PlanContext
 from .candidate import wide_only
+from .context import PlanContext
 from .core_model import direct_sum_floor
 from .nest import Nest
 from .tiled import candidates as tiled_candidates

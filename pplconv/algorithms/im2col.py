@@ -22,7 +22,7 @@ floor = direct_sum_floor
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
-    return wide_only(numerics)
+    return wide_only(numerics) if problem.layout != "NHWC" else None
 
 
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:

@@ -142,11 +142,12 @@ def _cut_panels(nest: NestBlocking) -> float:
 def _pack(nest: NestBlocking, core: CoreModel) -> float:
     """Cycles to pack the pixels, once for each segment of output channels."""
     p, g = nest.matrix, nest.geometry
-    vectors = p.groups * nest.images * p.k * nest.pixels / nest.lanes
+    lanes = nest.lanes * nest.numerics.sum_bytes // nest.numerics.operand_bytes
+    vectors = p.groups * nest.images * p.k * nest.pixels / lanes
     if block := nest.problem.block:
         per_vector = 1.5 + COPY_CYCLES * nest.lanes / max(min(nest.ic, block), 1)
     elif nest.x_in_rows:
-        per_vector = 1.5 + 4.0 * nest.lanes / max(min(nest.ic * g.kw, 4 * nest.lanes), 1)
+        per_vector = 1.5 + 4.0 * lanes / max(min(nest.ic * g.kw, 4 * lanes), 1)
     elif g.stride_w <= 2:
         # A run ends with its row or panel; strided rows also bring what they skip.
         runs = 1.0 if nest.flat else 1.0 + nest.lanes / (2.0 * g.ow)

@@ -63,7 +63,8 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     }
     if winograd.numerics.converts:
         p = winograd.problem
-        work["convert"] = conversion_cycles(p, winograd.lanes, winograd.t**2 / winograd.n**2)
+        reads = winograd.t**2 / winograd.n**2
+        work["convert"] = conversion_cycles(p, winograd.numerics, winograd.lanes, reads)
         work["convert"] /= p.groups
     # The products have most of the work, and the largest tasks.
     count = winograd.positions * ceil_div(winograd.oc, winograd.oc_segment)
@@ -170,7 +171,8 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
         "tasks": winograd.tasks * (TASK_CYCLES + winograd.positions * PIECE_CYCLES),
     }
     if winograd.numerics.converts:
-        work["convert"] = conversion_cycles(p, winograd.lanes, oc_segments / shares)
+        reads = oc_segments / shares
+        work["convert"] = conversion_cycles(p, winograd.numerics, winograd.lanes, reads)
     largest = winograd.tile_block / max(winograd.tiles, 1)
     largest *= min(1.0, winograd.oc_segment / winograd.oc) / p.groups
     busiest = busiest_share(winograd.tasks, threads, min(largest, 1.0))

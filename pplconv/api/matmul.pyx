@@ -345,6 +345,8 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
     t.slope = activation.slope
     t.activation = activation.kind
     t.finish_count = 0
+    t.offsets = NULL
+    t.x_zero = 0
     t.filters = NULL
     packed = borrow(schedule.packed_bytes())
     try:

@@ -269,5 +269,6 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
     t.activation = activation.kind
     t.finish_count = 0
     t.offsets = NULL
+    t.x_zero = 0
     execute(prepared.schedule, &t, prepared.threads, prepared.most, 1, NULL)
     return out

@@ -114,7 +114,7 @@ def _refuse_zero_point(name: str, value: Any, where: str) -> None:
 
 def _each(values: Array, channels: int) -> Array:
     """One number for each channel."""
-    return np.ascontiguousarray(np.broadcast_to(values, (channels,)))
+    return np.array(np.broadcast_to(values, (channels,)), order="C")
 
 
 @dataclass(frozen=True)

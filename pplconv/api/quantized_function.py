@@ -232,7 +232,7 @@ def _convolved(
     with named(input="x", weight="w"):
         described = QuantizedConv.of(w, bias, groups, scales)
         kernel = QuantizedKernel(
-            **described.keywords(), **geometry, layout=layout, **checked(settings)
+            **described.keywords(), **geometry, layout=layout, **checked(settings), once=True
         )
         output = described.output
         if residual is not None and output.residual_scale is None and output.dtype != "f32":

@@ -225,7 +225,7 @@ search_seconds, max_workspace, threads, search_context
         )
         self._multiplier = described.output.multiplier
         if self._multiplier is not None:
-            _read_only(self._multiplier)
+            self._multiplier = _read_only(self._multiplier)
 
     def __call__(
         self, input: _Input, residual: _Input | None = None, out: Array | None = None
@@ -344,9 +344,9 @@ search_seconds, max_workspace, threads, search_context
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         kept = self._arguments
-        _read_only(kept.weight)
-        if kept.bias is not None:
-            _read_only(kept.bias)
+        for name, value in vars(kept).items():
+            if isinstance(value, np.ndarray):
+                setattr(kept, name, _read_only(value))
         names = (*_SCALES, *_RESIDUAL, "x_dtype", "out_dtype", "activation")
         scales = Scales(**{name: getattr(kept, name) for name in names})
         self._keep(kept, QuantizedConv.of(kept.weight, kept.bias, kept.groups, scales))
@@ -380,8 +380,9 @@ def refuse_residual(out_dtype: np.dtype[Any]) -> None:
 
 
 def _read_only(array: Array) -> Array:
+    """A view of an array that refuses to be written to, and to be made writeable again."""
     array.flags.writeable = False
-    return array
+    return array.view()
 
 
 def _copy(array: Array) -> Array:

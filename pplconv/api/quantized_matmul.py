@@ -324,7 +324,7 @@ class _Product:
             kernel = QuantizedMatrix(
                 weight=np.ascontiguousarray(rights[number]), x_dtype=self.a_kind, threads=threads,
                 multiplier=None if scales is None else scales[number],
-                residual_scale=None, residual_zero=0, **settings,
+                residual_scale=None, residual_zero=0, once=True, **settings,
             )  # fmt: skip
             if count == 1:
                 kernel(lefts.reshape(-1, k), None, y.reshape(-1, n))

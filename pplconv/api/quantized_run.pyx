@@ -5,9 +5,11 @@ What users call (`QConv2d`, `qconv2d` and so on) speaks of scales; this speaks o
 and multipliers, which are all that the loops know.
 """
 
+cimport cython
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport pplconv_quantization
+from pplconv.api.keys cimport PLANS, keep_plan
 from pplconv.api.prepared cimport (
     Operands,
     PackedWeights,
@@ -17,6 +19,7 @@ from pplconv.api.prepared cimport (
     prepare,
     release_all,
 )
+from pplconv.api.ready cimport scope_around
 from pplconv.memory.arrays cimport as_array, batched_shape, hold_plain
 from pplconv.schedules.base cimport Tensors
 from pplconv.schedules.execute cimport execute
@@ -38,19 +41,37 @@ cdef enum:
 cdef dict SHIFTS = {("u8", "s8"): -128, ("s8", "u8"): 128}
 
 
+# Plans of functions, which make a kernel in each call.
+cdef dict function_plans = {}
+cdef object function_lock = ForkableLock()
+
+
+cdef Prepared kept_or_prepared(object problem, dict settings, object scope):
+    """Find or make the plan of a function's call."""
+    cdef object key = (problem, scope, tuple(settings.values()))
+    cdef Prepared found = function_plans.get(key)
+    if found is None:
+        found = prepare(problem, settings)
+        with function_lock:
+            keep_plan(function_plans, key, found, PLANS)
+    return found
+
+
 cdef class Scaled:
     """A plan, packed weights, and the numbers that finish its sums."""
 
     cdef Prepared prepared
     cdef PackedWeights packed
     cdef object offsets, multiplier, rectangles
+    cdef int shift
     cdef tuple shape
+    cdef object scope  # that it was made for; None if the code around the call had no say
 
     def __cinit__(self, Prepared prepared, PackedWeights packed, offsets, rectangles, multiplier,
-                  tuple shape):
+                  tuple shape, scope):
         self.prepared, self.packed = prepared, packed
         self.offsets, self.rectangles, self.multiplier = offsets, rectangles, multiplier
-        self.shape = shape
+        self.shape, self.scope = shape, scope
 
 
 cdef const char *data_of(object array) except? NULL:
@@ -95,6 +116,8 @@ cdef class QuantizedKernel:
     stride, padding, dilation, groups, layout, algorithm, threads, max_workspace, search, \
 search_seconds, search_context
         As of `Conv2d`; layouts are NCHW and NHWC.
+    once : bool, optional
+        Whether a function makes the kernel for one call; its plans are kept for later ones.
 
     Raises
     ------
@@ -109,7 +132,7 @@ search_seconds, search_context
     cdef object problem_of, lock, sums
     cdef dict settings, plans, weights, packings
     cdef pplconv_quantization quantization
-    cdef bint takes_residual
+    cdef bint takes_residual, free_team, once
     cdef object dtype, out_type
     cdef Scaled last
 
@@ -117,7 +140,8 @@ search_seconds, search_context
                  int y_zero=0, float low=-np.inf, float high=np.inf, residual_scale=None,
                  int residual_zero=0, stride=1, padding=0, dilation=1, groups=1, layout="NCHW",
                  algorithm="auto", threads=None, max_workspace=None, search="estimate",
-                 search_seconds=0.5, search_context="hot"):
+                 search_seconds=0.5, search_context="hot", once=False):
+        self.once = once
         self.groups = arguments.integer("groups", groups, 1)
         arguments.check_weight_shape(weight.shape, self.groups)
         self.layout = arguments.check_layout(layout)
@@ -140,6 +164,7 @@ search_seconds, search_context
             "search_seconds": search_seconds, "max_workspace": max_workspace, "threads": threads,
             "search_context": search_context,
         })
+        self.free_team = self.settings["threads"] is None
         permitted = default_permission(x_dtype)
         if self.weight.dtype != np.int8:
             permitted = ("s16",)
@@ -157,27 +182,48 @@ search_seconds, search_context
         self.weights = {"s8" if self.weight.dtype == np.int8 else "s16": self.weight}
         self.lock = ForkableLock()
 
-    cdef Scaled made(self, tuple shape):
+    # Without the GIL, a reference read while another thread replaces it may be dangling.
+    cdef Scaled latest(self, tuple shape, object scope):
+        """What the latest call had ready; None if that was for another shape or scope."""
+        cdef Scaled found
+        with cython.critical_section(self):
+            found = self.last
+        if found is None or found.shape != shape or found.scope != scope:
+            return None
+        return found
+
+    cdef void keep_latest(self, Scaled found) noexcept:
+        with cython.critical_section(self):
+            self.last = found
+
+    cdef Scaled made(self, tuple shape, object scope):
         """The plan for a shape of the input, with all that its runs need."""
         cdef Scaled found
         cdef Prepared prepared
+        cdef tuple key = shape if scope is None else (scope, shape)
         with self.lock:
-            found = self.plans.get(shape)
+            found = self.plans.get(key)
             if found is not None:
+                self.keep_latest(found)
                 return found
-            prepared = prepare(self.problem_of(shape), self.settings)
+            problem = self.problem_of(shape)
+            if self.once:
+                prepared = kept_or_prepared(problem, self.settings, scope)
+            else:
+                prepared = prepare(problem, self.settings)
             numerics = prepared.plan.numerics
             if prepared.packing not in self.packings:
                 self.packings[prepared.packing] = PackedWeights(
                     prepared, self.typed_weight(numerics.weights))
-            offsets, rectangles = self.offsets_for(
-                prepared, SHIFTS.get((self.x_dtype, numerics.operand), 0))
+            shift = SHIFTS.get((self.x_dtype, numerics.operand), 0)
+            offsets, rectangles = self.offsets_for(prepared, shift)
             found = Scaled(prepared, self.packings[prepared.packing], offsets, rectangles,
-                           self.multiplier, shape)
+                           self.multiplier, shape, scope)
+            found.shift = shift
             while len(self.plans) >= PLANS_KEPT:
                 self.plans.pop(next(iter(self.plans)))
-            self.plans[shape] = found
-            self.last = found
+            self.plans[key] = found
+            self.keep_latest(found)
         return found
 
     cdef object typed_weight(self, str kind):
@@ -218,7 +264,8 @@ search_seconds, search_context
         Plan
         """
         channels = self.weight.shape[1] * self.groups
-        plan = self.made(shapes.full_shape(input_shape, self.layout, channels)).prepared.plan
+        shape = shapes.full_shape(input_shape, self.layout, channels)
+        plan = self.made(shape, scope_around(self.free_team, False)).prepared.plan
         cores = pinned_cores()
         if cores is None or plan.threads <= cores:
             return plan
@@ -252,9 +299,10 @@ search_seconds, search_context
         if residual is not None and not self.takes_residual:
             raise ValueError("residual was given, but no residual_scale says what it counts")
         shape = batched_shape(input, "input", 4)
-        scaled = self.last
-        if scaled is None or scaled.shape != shape:
-            scaled = self.made(shape)
+        scope = scope_around(self.free_team, False)
+        scaled = self.latest(shape, scope)
+        if scaled is None:
+            scaled = self.made(shape, scope)
         p = scaled.prepared
         hold_nothing(&o)
         try:
@@ -279,7 +327,7 @@ search_seconds, search_context
             t.multiplier = data_of(scaled.multiplier)
             t.quantization = &self.quantization
             t.offsets = data_of(scaled.rectangles)
-            t.x_zero = self.x_zero
+            t.x_zero = self.x_zero + scaled.shift
             execute(p.schedule, &t, p.threads, p.most, 1, NULL)
             return out
         finally:

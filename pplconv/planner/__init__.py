@@ -4,6 +4,7 @@
 ``plan.py``          `Plan`, the frozen answer
 ``planning.py``      `make_plan`: wisdom first, else the estimate or a search
 ``estimating.py``    candidates, ranked by the cost model
+``describing.py``    a ranked candidate as a plan
 ``pricing.py``        least costs, for choices between plans
 ``target.py``        `Target`: machine and kernels that plans are made for, if not this process's
 ``searching.py``     candidates, measured

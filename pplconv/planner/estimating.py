@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import ModuleType
-from typing import Any
 
 from .. import config
 from ..algorithms import (
@@ -28,7 +27,6 @@ from ..problem import ConvProblem, Problem
 from ..runtime import default_threads, process_threads
 from ..runtime import default_tolerance as tolerance_of
 from ..runtime.scope import DEFAULT_TOLERANCE
-from .plan import Plan
 from .target import Target, here
 
 # One more thread pays if its share takes this many times as long as its start.
@@ -386,44 +384,3 @@ def rank_team(request: Request, chosen: Candidate, single: list[Ranked]) -> list
     alone = (r.candidate for r in single if r.candidate.bits == chosen.bits)
     ranked = [each for c in alone for each in rank([c], core[c.numerics], threads, request.cold)]
     return sorted(ranked, key=lambda r: r.total)
-
-
-def plan_of(
-    request: Request,
-    best: Ranked,
-    search: str,
-    runners_up: tuple[str, ...] = (),
-    seconds: float | None = None,
-) -> tuple[Plan, dict[str, Any]]:
-    """Turn a candidate into a plan, and into the fields that the loops take."""
-    candidate, problem = best.candidate, request.problem
-    around = next(c for c in request.contexts() if c.numerics == candidate.numerics)
-    threads, target = request.team_for(candidate, around.threads), request.target or here()
-    plan = Plan(
-        problem=str(problem),
-        dtype=problem.dtype,
-        compute=candidate.numerics.product,
-        layout=problem.layout_text,
-        algorithm=candidate.algorithm,
-        bits=candidate.bits,
-        isa=around.isa,
-        kernel=target.symbol(candidate.kernel, candidate.numerics.product, around.isa),
-        blocks=candidate.blocks,
-        tasks=candidate.tasks,
-        threads=threads,
-        packing=candidate.packing,
-        packed_weight_bytes=candidate.packed_weight_bytes,
-        scratch_bytes=candidate.workspace(threads),
-        error_bound=candidate.error_bound,
-        search=search,
-        cost=best.cost,
-        runners_up=runners_up,
-        seconds=seconds,
-        destination=candidate.numerics.destination,
-    )
-    return plan, candidate.fields(threads)
-
-
-def summary(candidate: Candidate) -> str:
-    """Name a candidate in a few words."""
-    return f"{candidate.algorithm} {candidate.kernel.tile}".rstrip() + f", {candidate.bits}"

@@ -13,15 +13,14 @@ from ..epilogue import COST_CLASSES
 from ..matrix_problem import MatrixProblem
 from ..problem import Problem
 from ..schedules.team import largest_team
+from .describing import plan_of, summary
 from .estimating import (
     PRUNE_METHODS,
     Ranked,
     Request,
     default_tolerance,
     estimate_plan,
-    plan_of,
     rank_team,
-    summary,
 )
 from .plan import Plan
 

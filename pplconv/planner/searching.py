@@ -16,8 +16,7 @@ from .._trial import Trial
 from ..algorithms import Candidate
 from ..memory.arrays import empty_aligned
 from ..memory.dtypes import DTYPES
-from ..numerics import TYPES
-from ..numerics import Numerics
+from ..numerics import TYPES, Numerics
 from ..problem import Problem
 from .estimating import Ranked, Request, rank_team
 from .racing import Progress, Runs, Timed, choose, pruned, race
@@ -56,22 +55,26 @@ class Bench:
         # Finite, of both signs, hardly ever zero: no denormals, and no zeros that pages share.
         self.x: NDArray[Any] = empty_aligned(problem.input_shape, DTYPES[problem.dtype])
         self.x[...] = _draw(rng, problem.dtype, problem.input_shape)
-        self.weights: dict[str, NDArray[Any]] = {}
+        self._weights: dict[str, NDArray[Any]] = {}
         self.y: NDArray[Any] = empty_aligned(problem.output_shape, DTYPES[out])
         self.y.fill(1)  # its pages are there before the first run is timed
         self._packed: OrderedDict[tuple[str, str], Trial] = OrderedDict()
         self.whole = True  # whether every run had its full team
+
+    def weight(self, kind: str) -> NDArray[Any]:
+        """Weights of a type, as they come before they are packed."""
+        if kind not in self._weights:
+            rng = np.random.default_rng(1)
+            self._weights[kind] = _draw(rng, kind, self.problem.weight_shape)
+        return self._weights[kind]
 
     def prepare(self, candidate: Candidate, threads: int) -> Runs:
         """Make a candidate ready to be run."""
         numerics = candidate.numerics
         packing = numerics.weights, candidate.packing
         kind = numerics.source if numerics.converts_weights else numerics.weights
-        if kind not in self.weights:
-            rng = np.random.default_rng(1)
-            self.weights[kind] = _draw(rng, kind, self.problem.weight_shape)
         trial = Trial(
-            candidate.fields(threads), self.isas[numerics], self.weights[kind], self.epilogue,
+            candidate.fields(threads), self.isas[numerics], self.weight(kind), self.epilogue,
             self._packed.get(packing),
         )  # fmt: skip
         self._packed[packing] = trial

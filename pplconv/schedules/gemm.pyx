@@ -346,6 +346,8 @@ cdef class GemmSchedule(Schedule):
         j.plan = fields
         if numerics.narrow:
             j.pad_channels = find("pad_channels", dtype, isa)
+            if j.plan.packed:
+                j.pack_rows = find("pack_rows", dtype, isa)
         else:
             j.pack_pixels = find("pack_pixels", dtype, isa)
             j.pack_rows = find("pack_rows", dtype, isa)

@@ -17,7 +17,7 @@ cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) 
     if f.packed_row % e or f.tile_row % e:
         raise ValueError("offsets are whole elements")
     if f.packed and f.x_in_rows:
-        if f.packed_row < least(f.k_block, j.k) * e:
+        if f.packed_row < depth(least(f.k_block, j.k), f.kr) * e:
             raise ValueError("rows of the scratch are shorter than what goes into them")
         packed = f.hw_segment * f.packed_row
     elif f.packed:
@@ -139,9 +139,9 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) exc
         raise ValueError("k_block must be whole taps")
     if f.copied != (not f.packed and (j.shape.converts_in or j.k % f.kr != 0)):
         raise ValueError("copied says otherwise than types and groups of k")
-    if f.kr > 1 and not (f.x_in_rows and f.y_in_rows and f.channels_in_vectors and not f.packed
+    if f.kr > 1 and not (f.x_in_rows and f.y_in_rows and f.channels_in_vectors
                          and not f.in_blocks):
-        raise ValueError("kernels that take several k together want pixels in rows, as they lie")
+        raise ValueError("kernels that take several k together want pixels in rows")
     if f.k_block < j.k and f.k_block % f.kr:
         raise ValueError("k_block must be whole groups of kr")
     check_scratch(j, tasks, thread_scratch)

@@ -92,12 +92,23 @@ cdef inline void gather_converted(const GemmJob *j, const char *channel,
         first += count
 
 
+cdef inline void fill_groups(const GemmJob *j, const Tile *tile, char *scratch) noexcept nogil:
+    """Zero what rows of the scratch lack of their last group of K."""
+    cdef int64_t e = j.shape.size.operand, k = tile.k_end - tile.k_begin, row
+    cdef int64_t more = depth(k, j.plan.kr) - k
+    if more == 0:
+        return
+    for row in range(tile.pixels):
+        memset(scratch + row * j.plan.packed_row + k * e, 0, more * e)
+
+
 cdef inline void gather_block(const GemmJob *j, const Tensors *t, const Tile *tile,
                               char *scratch) noexcept nogil:
     """Pack the tile's pixels for its block of K, from each block of channels that holds some."""
     cdef pplconv_pack_rows_args r
     cdef int64_t packed = 0, channel = 0, width = j.shape.ic
     cdef const char *src = input_at(j, t, tile)
+    fill_groups(j, tile, scratch)
     if j.plan.in_blocks:
         channel, width = tile.group * j.shape.ic, j.shape.x.width
         src = t.x + tile.image * j.shape.x.image
@@ -128,7 +139,7 @@ cdef inline void gather_block(const GemmJob *j, const Tensors *t, const Tile *ti
 cdef inline void copy_block(const GemmJob *j, const Tensors *t, const Tile *tile,
                             char *scratch) noexcept nogil:
     """Copy the tile's pixels for its block of K, converted and with K in whole groups."""
-    cdef int64_t e = j.shape.size.source, k = tile.k_end - tile.k_begin, row
+    cdef int64_t e = j.shape.size.source, k = tile.k_end - tile.k_begin
     cdef const char *src = input_at(j, t, tile) + tile.pixel * j.shape.x.pixel
     cdef pplconv_pad_channels_args a
     if not j.shape.converts_in:
@@ -138,11 +149,7 @@ cdef inline void copy_block(const GemmJob *j, const Tensors *t, const Tile *tile
         a.fill = depth(k, j.plan.kr)
         j.pad_channels(&a)
         return
-    if depth(k, j.plan.kr) > k:
-        e = j.shape.size.operand
-        for row in range(tile.pixels):
-            memset(scratch + row * j.plan.packed_row + k * e, 0, (depth(k, j.plan.kr) - k) * e)
-        e = j.shape.size.source
+    fill_groups(j, tile, scratch)
     if j.plan.x_in_rows:
         convert_in(&j.shape, src + tile.k_begin * e, j.shape.x.pixel, scratch, j.plan.packed_row,
                    tile.pixels, k)

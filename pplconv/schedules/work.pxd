@@ -32,7 +32,7 @@ cdef struct Tensors:
     const char *multiplier
     const pplconv_quantization *quantization
     const char *offsets
-    # Loops that read bytes as they lie have this instead for inputs beside the image.
+    # What padding counts as where loops read it: the zero point, in the type that kernels read.
     int64_t x_zero
     # Scratch that the team shares, for plans that have some.
     char *shared

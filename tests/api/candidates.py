@@ -11,7 +11,8 @@ from pplconv.algorithms import ALGORITHMS, Candidate, PlanContext
 from pplconv.api.arguments import make_problem
 from pplconv.numerics import Numerics
 from pplconv.planner import Plan, target
-from pplconv.planner.estimating import Ranked, Request, plan_of, tiles
+from pplconv.planner.describing import plan_of
+from pplconv.planner.estimating import Ranked, Request, tiles
 from pplconv.problem import ConvProblem
 from problems import Problem
 

@@ -18,7 +18,8 @@ from candidates import all_contexts, conv_problem, describe, every_candidate
 from emulation import few
 from pplconv.algorithms.error_bounds import direct_error_bound
 from pplconv.numerics import numerics_of
-from pplconv.planner.estimating import Ranked, Request, plan_of
+from pplconv.planner.describing import plan_of
+from pplconv.planner.estimating import Ranked, Request
 from pplconv.planner.searching import Trial
 from problems import Problem
 from reference import conv2d_reference

@@ -179,6 +179,48 @@ def test_calls_from_many_threads(rng):
             assert_same(y, alone)
 
 
+def test_teams_of_the_code_around():
+    """A team said around a call counts for it, as in `Conv2d`, and not for the next one."""
+    conv = pplconv.QConv2d(np.ones((64, 64, 3, 3), np.int8), padding=1, out_dtype=np.int32)
+    fixed = pplconv.QConv2d(
+        np.ones((64, 64, 3, 3), np.int8), padding=1, out_dtype=np.int32, threads=2
+    )
+    x = np.arange(64 * 28 * 28, dtype=np.uint8).reshape(1, 64, 28, 28)
+    expected, usual = conv(x), conv.plan_for(x.shape).threads
+    for team in (3, 1):
+        with pplconv.runtime.team(team):
+            assert conv.plan_for(x.shape).threads <= team
+            assert_same(conv(x), expected)
+            assert fixed.plan_for(x.shape).threads == 2
+    assert conv.plan_for(x.shape).threads == usual
+    assert_same(conv(x), expected)
+
+
+def test_functions_keep_plans_apart(rng):
+    """Problems that differ in what follows the sums alone have plans and results of their own."""
+    x = rng.integers(0, 256, (1, 8, 9, 9)).astype(np.uint8)
+    w = rng.integers(-128, 128, (8, 8, 3, 3)).astype(np.int8)
+    calls = [
+        lambda: pplconv.conv2d_integer(x, w),
+        lambda: pplconv.conv2d_integer(x, w, 3),
+        lambda: pplconv.conv2d_integer(x, w, threads=1),
+        lambda: pplconv.conv2d_integer(x.view(np.int8), w),
+        lambda: pplconv.conv2d_integer(x, w.view(np.uint8)),
+        lambda: pplconv.conv2d_integer(x, -w),
+        lambda: pplconv.qconv2d(x, 0.01, 0, w, 0.01, 0, 0.5),
+        lambda: pplconv.qconv2d(x, 0.01, 0, w, 0.01, 0, 0.25, np.int8(3)),
+        lambda: pplconv.qconv2d(x, 0.01, 0, w, 0.01, 0, out_dtype=F32, algorithm="direct"),
+    ]
+    first = [call() for call in calls]
+    with pplconv.runtime.team(1):
+        for call, y in zip(calls, first, strict=True):
+            assert_same(call(), y)
+    for call, y in zip(reversed(calls), reversed(first), strict=True):
+        assert_same(call(), y)
+    moved = reference.integer_sums(x, w, 3)
+    assert_same(first[1], moved.astype(np.int32))
+
+
 class Named(pplconv.QConv2d):
     def __init__(self, name):
         super().__init__(np.ones((1, 1, 1, 1), np.int8), out_dtype=np.int32)
@@ -197,7 +239,10 @@ def test_pickles_keep_everything():
     assert repr(again) == repr(conv)
     np.testing.assert_array_equal(again.w_zero_point, [1, 2])
     np.testing.assert_array_equal(again.bias, conv.bias)
-    assert not again.weight.flags.writeable and not again.bias.flags.writeable
+    arrays = [getattr(c, name) for c in (conv, again) for name in ("weight", "bias", "w_scale")]
+    for array in (*arrays, conv.multiplier, again.w_zero_point):
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            array.flags.writeable = True
     named = pickle.loads(pickle.dumps(Named("first")))
     assert named.name == "first" and named(np.full((1, 1, 1), 5, np.uint8)) == 5
 

@@ -19,7 +19,8 @@ from candidates import (
 )
 from emulation import few
 from pplconv.algorithms.winograd import Winograd
-from pplconv.planner.estimating import Ranked, Request, plan_of
+from pplconv.planner.describing import plan_of
+from pplconv.planner.estimating import Ranked, Request
 from pplconv.schedules import compile_plan
 from problems import Problem
 from test_candidates import LAYOUTS, Case

@@ -23,7 +23,8 @@ from pplconv.api.activation import activation_of
 from pplconv.api.arguments import check_precision
 from pplconv.api.matrices import linear_problem
 from pplconv.memory.dtypes import DTYPES
-from pplconv.planner.estimating import Request, plan_of
+from pplconv.planner.describing import plan_of
+from pplconv.planner.estimating import Request
 from problems import CLIPS, CURVES
 
 _NAMES = {str(dtype): name for name, dtype in DTYPES.items()}

@@ -18,7 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from asm.registry import ISAS, kernels
 from build import ProjectBuilder
+from levels import MACHINE
 
 pytestmark = [
     pytest.mark.slow,
@@ -28,7 +30,8 @@ pytestmark = [
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 # As objects it writes what it was given, and names the template of a kernel as the compiler does.
-# MEET names two targets that wait for each other, DIE the one that is half written as all ends.
+# REFUSE is a pattern of targets that it does not make. MEET names two targets that wait for each
+# other, DIE the one that is half written as all ends.
 COMPILER = r"""#!/bin/sh
 arguments="$*"
 while [ $# -gt 0 ]; do
@@ -41,6 +44,7 @@ while [ $# -gt 0 ]; do
 done
 name=${target##*/}
 echo "$name" >> "$LOG"
+case $name in ${REFUSE:-nothing}) exit 1 ;; esac
 case " $MEET " in *" $name "*)
     : > "$LOG.$name"
     for tenth in $(seq 600); do
@@ -204,3 +208,22 @@ def test_what_a_killed_build_left_is_made_again(built_once, kind):
     assert name in built_once.build()
     assert left.read_text() != "half\n"
     assert built_once.build() == []
+
+
+@pytest.mark.skipif(not any(ISAS[k.isa].dtypes == () for k in kernels(MACHINE)), reason="all old")
+def test_what_an_assembler_does_not_know_is_written_as_numbers(built_once):
+    """It is asked once if it knows all, else each time; PPLCONV_ENCODE=1 asks for nothing."""
+    assert built_once.build() == []
+    assert built_once.build(REFUSE="probe_*") == []  # it was found to know them
+    for record in built_once.folder.rglob("probe_*.made-from"):
+        record.unlink()
+    names = set(built_once.build(REFUSE="probe_*"))
+    asked = {name for name in names if name.startswith("probe_")}
+    texts = {path.stem: path.read_text() for path in built_once.folder.rglob("asm/pplconv_*.s")}
+    numbers = {f"{n}.o" for n, text in texts.items() if re.search(r"\.(byte|inst) 0x", text)}
+    (module,) = (name for name in built_once.first if re.fullmatch(r"_kernels\..*so", name))
+    assert asked and numbers
+    assert names == asked | numbers | {module}
+    assert set(built_once.build(REFUSE="probe_*")) == asked
+    assert built_once.build(PPLCONV_ENCODE="1") == []
+    assert set(built_once.build()) == names

@@ -109,7 +109,7 @@ def test_real_candidates_are_timed_within_the_time(threads):
 
 def data(problem):
     bench = searching.Bench(problem, {}, "none")
-    return bench.x, bench.weight, bench.y
+    return bench.x, bench.weight(bench.problem.dtype), bench.y
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
@@ -152,7 +152,7 @@ def trial_of(problem, threads=1):
     candidate = estimate_plan(asked, math.inf)[0][0].candidate
     bench = searching.Bench(problem, {asked.context().numerics: asked.context().isa}, "none")
     fields = candidate.fields(threads) | {"threads": threads}
-    return Trial(fields, asked.context().isa, bench.weight), bench
+    return Trial(fields, asked.context().isa, bench.weight(asked.problem.dtype)), bench
 
 
 @pytest.mark.unemulated("emulation has no caches")
@@ -217,7 +217,7 @@ def test_packed_weights_are_shared_by_format_only(monkeypatch):
     around = asked.context()
     bench = searching.Bench(LAYER, {around.numerics: around.isa}, "none")
     assert len({r.candidate.packing for r in single}) > 1
-    expected = pplconv.conv2d(bench.x, bench.weight, padding=1, tolerance=0, threads=1)
+    expected = pplconv.conv2d(bench.x, bench.weight("f32"), padding=1, tolerance=0, threads=1)
     for r in single:
         bench.y.fill(np.nan)
         bench.prepare(r.candidate, 1)(1)
