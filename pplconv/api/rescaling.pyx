@@ -66,7 +66,7 @@ cdef class Rescaling:
         self.whole = address_of(whole, &size)
         self.offsets = NULL if offsets is None else address_of(offsets, &size)
         self.multipliers = address_of(multipliers, &size)
-        self.x_zero = x_zero
+        self.x_zero = zero
         self.quantization.low, self.quantization.high = low, high
         self.quantization.zero = y_zero
         self.quantization.residual_scale = residual_scale
