@@ -183,6 +183,7 @@ BYTE_CONVERSIONS = ("u8s16", "s8s16", "u8s8", "s8u8", "f32bf16")
 NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "convert_in": dict.fromkeys((*BYTE_CONVERSIONS, "bf16f32"), EVERY_LEVEL),
     "convert_out": {"bf16f32": EVERY_LEVEL},
+    "pack_rows": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
     "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),

@@ -160,6 +160,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t k_begin
         int64_t k_end
         const void *geometry
+        int64_t fill
 
     struct pplconv_pack_channels_args:
         const void *src

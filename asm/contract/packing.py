@@ -23,7 +23,8 @@ PACK_PIXELS = Contract(
 PACK_ROWS = Contract(
     "pack_rows",
     "im2col of a segment of output pixels from a channels-last image: dst[pixel][tap][channel], "
-    "restricted to k_begin <= k < k_end where k = (kh, kw, channel)",
+    "restricted to k_begin <= k < k_end where k = (kh, kw, channel); taps beside the image are "
+    "`fill`, of floats 0",
     (
         Field("src", CONST_POINTER, "first image, first channel"),
         Field("src_ns", INT, "from one image to the next"),
@@ -37,6 +38,12 @@ PACK_ROWS = Contract(
         Field("k_begin", INT, "first k"),
         Field("k_end", INT, "one past the last k"),
         Field("geometry", CONST_POINTER, "struct pplconv_geometry"),
+        Field(
+            "fill",
+            INT,
+            "padding, as the bits of an element: a zero point. Kernels of narrow types alone read "
+            "it; those of floats write zeros whatever it is",
+        ),
     ),
 )
 

@@ -65,9 +65,9 @@ def draw_geometry(rng: np.random.Generator, stride_w: int | None = None) -> Geom
             )
 
 
-def im2col(planes: np.ndarray, g: Geometry) -> np.ndarray:
-    """Plain im2col: (C, ih, iw) to (C, kh, kw, oh * ow), zero where a tap falls on padding."""
-    out = np.zeros((planes.shape[0], g.kh, g.kw, g.oh, g.ow), planes.dtype)
+def im2col(planes: np.ndarray, g: Geometry, padding: int = 0) -> np.ndarray:
+    """Plain im2col: (C, ih, iw) to (C, kh, kw, oh * ow), `padding` where a tap falls on it."""
+    out = np.full((planes.shape[0], g.kh, g.kw, g.oh, g.ow), padding, planes.dtype)
     for i in range(g.kh):
         for j in range(g.kw):
             for y in range(g.oh):

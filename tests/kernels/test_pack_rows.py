@@ -7,9 +7,12 @@ import pytest
 
 from asm.registry import ELEMENT_BYTES
 from kernel_table import every_row, symbol
-from packing_case import PackingCall, draw_geometry, im2col
+from packing_case import Geometry, PackingCall, draw_geometry, im2col
 
-every_kernel = pytest.mark.parametrize("row", every_row("pack_rows"), ids=symbol)
+ROWS = every_row("pack_rows")
+NARROW = [row for row in ROWS if row["dtype"] in ("u8", "s16")]
+every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
+every_narrow_kernel = pytest.mark.parametrize("row", NARROW, ids=symbol)
 
 
 def check(
@@ -20,11 +23,16 @@ def check(
     groups: int,
     window: bool,
     apart: int,
+    g: Geometry | None = None,
 ):
     """Pack one random segment; `window` restricts k, `apart` elements lie between taps."""
     call = PackingCall(checker, row, rng)
     size = call.dtype.itemsize
-    g = draw_geometry(rng)
+    g = g or draw_geometry(rng)
+    # Kernels of floats pad with zeros, whatever they are told.
+    narrow = call.dtype.kind in "iu"
+    bounds = np.iinfo(call.dtype if narrow else np.int64)
+    fill = int(rng.integers(bounds.min, bounds.max, endpoint=True))
     images = int(rng.integers(1, 4))
     first = int(rng.integers(0, images * g.pixels))
     pixels = int(rng.integers(1, min(images * g.pixels - first, 40) + 1))
@@ -53,10 +61,12 @@ def check(
         "channels": channels,
         "k_begin": k_begin,
         "k_end": k_end,
+        "fill": fill,
     }
     # (image, pixel) down, (kh, kw, channel) across
-    packed = [im2col(image.transpose(2, 0, 1), g).transpose(3, 1, 2, 0) for image in src]
-    expected = np.concatenate([p.reshape(g.pixels, k) for p in packed])
+    padding = fill if narrow else 0
+    packed = [im2col(image.transpose(2, 0, 1), g, padding) for image in src]
+    expected = np.concatenate([p.transpose(3, 1, 2, 0).reshape(g.pixels, k) for p in packed])
     wanted = dst.copy()
     wanted[:, places] = expected[first : first + pixels, k_begin:k_end]
     context = (g, f"{images=} {groups=} {apart=}", call.values)
@@ -72,3 +82,30 @@ def test_segments(checker, row, window, rng):
         for groups in (1, 3):
             for apart in (0, 0, int(rng.integers(1, 20))):
                 check(checker, row, rng, channels, groups, window, apart)
+
+
+@every_narrow_kernel
+@pytest.mark.parametrize("window", [False, True], ids=["whole", "window"])
+@pytest.mark.parametrize("apart", [0, 3])
+def test_stems(checker, row, window, apart, rng):
+    """Lines of few channels at a stride, which padding cuts on either side, or on both."""
+    for channels in (1, 2, 3, 4):
+        for kernel in (3, 5, 7):
+            for iw in (*range(1, 9), 31):
+                stride, pad = int(rng.integers(1, 4)), int(rng.integers(0, kernel + 2))
+                side = (iw + 2 * pad - kernel) // stride + 1
+                if side > 0:
+                    ends = kernel, kernel, stride, stride, 1, 1, pad, pad
+                    g = Geometry(iw, iw, side, side, *ends)
+                    check(checker, row, rng, channels, 1, window, apart, g)
+
+
+@every_narrow_kernel
+def test_long_lines(checker, row, rng):
+    """Runs of several vectors with every kind of rest, of which padding leaves some."""
+    for channels in (33, 64, 65, 128, 200, 511):
+        for pad in (0, 1, 2):
+            ends = 3, 3, 1, 1, 1, 1, pad, pad
+            g = Geometry(5, 6, 3 + 2 * pad, 4 + 2 * pad, *ends)
+            check(checker, row, rng, channels, 1, bool(rng.integers(0, 2)), 0, g)
+            check(checker, row, rng, channels, 2, bool(rng.integers(0, 2)), 0, g)

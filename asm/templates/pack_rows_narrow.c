@@ -1,0 +1,215 @@
+/* im2col from a channels-last image for items of one or two bytes: a row per output pixel, k = (kh,
+ * kw, channel) along it. A run is what lies side by side in the image and in the packed row: the
+ * taps of one line, or one tap where dilation or channels that are not packed part them. Pixels of
+ * one line of the output have the same run a step apart, so that its width is looked at once for
+ * all whose run lies in the image as a whole; only those at its sides are cut to measure. */
+#include "bytes.h"
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+enum { WIDEST = 64 };
+#elif defined(__AVX2__)
+enum { WIDEST = 32 };
+#else
+enum { WIDEST = 16 };
+#endif
+
+/* `width` bytes, a power of two up to WIDEST. */
+INLINE void move(char *dst, const char *src, const int width) {
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+    if (width == 64) _mm512_storeu_si512(dst, _mm512_loadu_si512(src));
+#endif
+#if defined(__AVX2__)
+    if (width == 32) {
+        _mm256_storeu_si256((__m256i *)dst, _mm256_loadu_si256((const __m256i *)src));
+    }
+#endif
+    if (width == 16) store_piece(dst, load_piece(src));
+    if (width <= 8) memcpy(dst, src, (size_t)width);
+}
+
+/* Runs of `width` up to twice as many bytes: two moves that overlap. */
+INLINE void copy_twice(char *dst, int64_t dst_step, const char *src, int64_t src_step,
+                       int64_t count, int64_t bytes, const int width) {
+    const int64_t rest = bytes - width;
+    for (int64_t i = 0; i < count; i++, dst += dst_step, src += src_step) {
+        move(dst, src, width);
+        move(dst + rest, src + rest, width);
+    }
+}
+
+/* Runs of more than WIDEST bytes, the last of which are moved by a vector that reaches back. */
+INLINE void copy_long(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count,
+                      int64_t bytes) {
+    for (int64_t i = 0; i < count; i++, dst += dst_step, src += src_step) {
+        int64_t at = 0;
+        for (; at + 2 * WIDEST <= bytes; at += 2 * WIDEST) {
+            move(dst + at, src + at, WIDEST);
+            move(dst + at + WIDEST, src + at + WIDEST, WIDEST);
+        }
+        if (at + WIDEST <= bytes) move(dst + at, src + at, WIDEST);
+        if (bytes % WIDEST) move(dst + bytes - WIDEST, src + bytes - WIDEST, WIDEST);
+    }
+}
+
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+
+/* Runs of up to WIDEST bytes, of any number of them by one move under a mask. */
+INLINE void copy_short(char *dst, int64_t dst_step, const char *src, int64_t src_step,
+                       int64_t count, int64_t bytes) {
+    const uint64_t mask = _bzhi_u64(~0ULL, (unsigned)bytes);
+    if (bytes <= 16) {
+        for (int64_t i = 0; i < count; i++, dst += dst_step, src += src_step) {
+            const __m128i v = _mm_maskz_loadu_epi8((__mmask16)mask, src);
+            _mm_mask_storeu_epi8(dst, (__mmask16)mask, v);
+        }
+    } else if (bytes <= 32) {
+        for (int64_t i = 0; i < count; i++, dst += dst_step, src += src_step) {
+            const __m256i v = _mm256_maskz_loadu_epi8((__mmask32)mask, src);
+            _mm256_mask_storeu_epi8(dst, (__mmask32)mask, v);
+        }
+    } else {
+        for (int64_t i = 0; i < count; i++, dst += dst_step, src += src_step) {
+            _mm512_mask_storeu_epi8(dst, mask, _mm512_maskz_loadu_epi8(mask, src));
+        }
+    }
+}
+
+#else
+
+INLINE void copy_short(char *dst, int64_t dst_step, const char *src, int64_t src_step,
+                       int64_t count, int64_t bytes) {
+    if (bytes >= 16) {
+        copy_twice(dst, dst_step, src, src_step, count, bytes, 16);
+    } else if (bytes >= 8) {
+        copy_twice(dst, dst_step, src, src_step, count, bytes, 8);
+    } else if (bytes >= 4) {
+        copy_twice(dst, dst_step, src, src_step, count, bytes, 4);
+    } else if (bytes >= 2) {
+        copy_twice(dst, dst_step, src, src_step, count, bytes, 2);
+    } else if (bytes) {
+        for (int64_t i = 0; i < count; i++) dst[i * dst_step] = src[i * src_step];
+    }
+}
+
+#endif
+
+static void copy_runs(char *dst, int64_t dst_step, const char *src, int64_t src_step, int64_t count,
+                      int64_t bytes) {
+    if (bytes > 2 * WIDEST) {
+        copy_long(dst, dst_step, src, src_step, count, bytes);
+    } else if (bytes >= WIDEST) {
+        copy_twice(dst, dst_step, src, src_step, count, bytes, WIDEST);
+    } else {
+        copy_short(dst, dst_step, src, src_step, count, bytes);
+    }
+}
+
+static void fill_run(char *dst, int64_t bytes, piece padding) {
+    if (bytes < 16) {
+        store_part(dst, padding, bytes);
+        return;
+    }
+    for (int64_t at = 0; at + 16 <= bytes; at += 16) store_piece(dst + at, padding);
+    store_piece(dst + bytes - 16, padding);
+}
+
+INLINE int64_t clamp(int64_t x, int64_t low, int64_t high) {
+    return x < low ? low : x > high ? high : x;
+}
+
+/* Where a run comes from: items begin .. end - 1 of what begins in some column of a line. */
+struct run {
+    const char *line; /* the first pixel of the line, or beyond the image */
+    int64_t columns;  /* of the line; 0 beyond the image */
+    int64_t channels; /* of a pixel */
+    int64_t pixel;    /* from one to the next */
+    int64_t begin, end;
+};
+
+/* A run that may lie in the image in part. */
+static void emit(char *dst, const struct run *r, int64_t column, piece padding) {
+    const int64_t low = clamp(-column * r->channels, r->begin, r->end);
+    const int64_t high = clamp((r->columns - column) * r->channels, low, r->end);
+    fill_run(dst, (low - r->begin) * SIZE, padding);
+    if (high > low) {
+        copy_runs(dst + (low - r->begin) * SIZE, 0, r->line + column * r->pixel + low * SIZE, 0, 1,
+                  (high - low) * SIZE);
+    }
+    fill_run(dst + (high - r->begin) * SIZE, (r->end - high) * SIZE, padding);
+}
+
+/* The run of `count` pixels, `step` columns apart, the first of which begins in `column`. */
+static void pack_runs(char *dst, int64_t dst_step, const struct run *r, int64_t column,
+                      int64_t step, int64_t count, piece padding) {
+    const int64_t limit = r->columns * r->channels - r->end;
+    int64_t i = 0;
+    for (; i < count && (column * r->channels + r->begin < 0 || !r->columns); i++) {
+        emit(dst, r, column, padding);
+        column += step;
+        dst += dst_step;
+    }
+    int64_t inside = count - i;
+    if ((column + (inside - 1) * step) * r->channels > limit) {
+        const int64_t room = limit - column * r->channels;
+        inside = room < 0 ? 0 : room / (step * r->channels) + 1;
+    }
+    copy_runs(dst, dst_step, r->line + column * r->pixel + r->begin * SIZE, step * r->pixel, inside,
+              (r->end - r->begin) * SIZE);
+    for (i += inside; i < count; i++) {
+        emit(dst + inside * dst_step, r, column + inside * step, padding);
+        column += step;
+        dst += dst_step;
+    }
+}
+
+/* Packs `count` neighbours of one line of the output. */
+static void pack_line(const struct pplconv_pack_rows_args *a, int64_t image, int64_t oh, int64_t ow,
+                      int64_t count, char *dst, piece padding) {
+    const struct pplconv_geometry *g = a->geometry;
+    const int64_t channels = a->channels, span = g->kw * channels;
+    const int together =
+        g->dilation_w == 1 && a->src_ps == channels * SIZE && a->dst_ts == channels * SIZE;
+    /* Where k_begin goes, counted from where tap 0 would. */
+    const int64_t origin = a->k_begin / channels * a->dst_ts + a->k_begin % channels * SIZE;
+    const int64_t column = ow * g->stride_w - g->pad_left;
+    struct run r = {.channels = channels, .pixel = a->src_ps};
+
+    for (int64_t kh = a->k_begin / span; kh * span < a->k_end; kh++) {
+        const int64_t begin = clamp(a->k_begin - kh * span, 0, span);
+        const int64_t end = clamp(a->k_end - kh * span, 0, span);
+        const int64_t ih = oh * g->stride_h - g->pad_top + kh * g->dilation_h;
+        char *to = dst + kh * g->kw * a->dst_ts - origin;
+        r.columns = ih >= 0 && ih < g->ih ? g->iw : 0;
+        r.line = AT_CONST(char, a->src, image * a->src_ns + ih * g->iw * a->src_ps);
+        if (together) {
+            r.begin = begin;
+            r.end = end;
+            pack_runs(to + begin * SIZE, a->dst_rs, &r, column, g->stride_w, count, padding);
+            continue;
+        }
+        for (int64_t kw = begin / channels; kw * channels < end; kw++) {
+            r.begin = clamp(begin - kw * channels, 0, channels);
+            r.end = clamp(end - kw * channels, 0, channels);
+            pack_runs(to + kw * a->dst_ts + r.begin * SIZE, a->dst_rs, &r,
+                      column + kw * g->dilation_w, g->stride_w, count, padding);
+        }
+    }
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_pack_rows_args *a = argument;
+    const struct pplconv_geometry *g = a->geometry;
+    const uint64_t fill = (item)a->fill * (~0ULL / (item)~0U);
+    const int64_t area = g->oh * g->ow;
+    int64_t image = a->first / area, oh = a->first % area / g->ow, ow = a->first % g->ow;
+
+    for (int64_t p = 0, count; p < a->pixels; p += count, ow = 0) {
+        count = least(a->pixels - p, g->ow - ow);
+        pack_line(a, image, oh, ow, count, AT(char, a->dst, p * a->dst_rs), piece_of(fill, fill));
+        if (++oh == g->oh) {
+            oh = 0;
+            image++;
+        }
+    }
+    clean_registers();
+}
