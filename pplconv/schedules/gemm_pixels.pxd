@@ -120,7 +120,7 @@ cdef inline void gather_block(const GemmJob *j, const Tensors *t, const Tile *ti
         r.first = tile.pixel
         r.pixels = tile.pixels
         r.geometry = &j.shape.geometry
-        r.fill = 0
+        r.fill = t.x_zero
         r.channels = least(j.shape.ic - packed, width - channel % width)
         r.src = src + channel_offset(&j.shape.x, j.shape.size.source, channel)
         r.dst = scratch + packed * j.shape.size.operand
