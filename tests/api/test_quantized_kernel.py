@@ -9,6 +9,7 @@ from levels import allowed_isas
 from pplconv.numerics import numerics_of
 from quantized_kernel_cases import RANGES, Case, draw, laid
 
+pytestmark = pytest.mark.narrow
 SEEDS = range(40)
 
 
@@ -113,11 +114,20 @@ def test_refusals() -> None:
         case.kernel("NCHWc")
 
 
-@pytest.mark.parametrize("algorithm", ["winograd", "im2col"])
-def test_algorithms_without_narrow_products_say_so(algorithm: str) -> None:
+@pytest.mark.parametrize(("algorithm", "layout"), [("winograd", "NHWC"), ("im2col", "NCHW")])
+def test_algorithms_without_narrow_products_say_so(algorithm: str, layout: str) -> None:
     case = whole("u8", 3, 2, 16)
     with pytest.raises(ValueError, match=f'algorithm="{algorithm}" cannot serve'):
-        case.kernel("NHWC", algorithm=algorithm).plan_for((1, 6, 7, 16))
+        case.kernel(layout, algorithm=algorithm).plan_for(laid(case.x, layout).shape)
+
+
+@pytest.mark.parametrize("algorithm", ["direct", "im2col"])
+@pytest.mark.parametrize("seed", range(300, 312))
+def test_each_algorithm(algorithm: str, seed: int) -> None:
+    case = draw(seed)
+    kernel = case.kernel("NHWC", algorithm=algorithm)
+    np.testing.assert_array_equal(case.run(kernel), case.expected())
+    assert kernel.plan_for(laid(case.x, "NHWC").shape).algorithm == algorithm
 
 
 def test_empty_batches() -> None:
