@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 from pplconv.memory.arrays cimport (
     as_array,
     batched_shape,
-    dtype_name,
+    float_name,
     has_dims,
     hold_plain,
 )
@@ -25,7 +25,7 @@ from pplconv.api.activation import activation_of, activation_text, kept_activati
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.layer import rebuild
 from pplconv.api.settings import PICKLED, SETTINGS, checked
-from pplconv.memory.dtypes import DTYPES
+from pplconv.memory.dtypes import array_dtype
 from pplconv.problem import dimensions
 
 
@@ -177,8 +177,8 @@ search, search_seconds, search_context, max_workspace, threads
                       object dilation, object groups, object activation, object layout,
                       dict settings) except -1:
         """Check and keep every argument; the arrays are kept as they are."""
-        self.dtype_name = dtype_name(array, "weight")
-        self.dtype = DTYPES[self.dtype_name]
+        self.dtype_name = float_name(array, "weight")
+        self.dtype = array_dtype(self.dtype_name)
         self.precision = settings.get("precision")
         permitted = arguments.check_precision(self.precision, self.dtype_name)
         self.groups = arguments.integer("groups", groups, 1)

@@ -10,7 +10,7 @@ from pplconv.memory.arrays cimport (
     as_array,
     batched_shape,
     conversion,
-    dtype_name,
+    float_name,
     hold_plain,
 )
 from pplconv.api.border cimport are_finite, compute_border
@@ -72,7 +72,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
                 return found[0], Activation(
                     activation_of(activation, w.shape[0]), (<Prepared> found[0]).bias_type)
             return <tuple> found
-    cdef str dtype = dtype_name(x, "input")
+    cdef str dtype = float_name(x, "input")
     cdef tuple batched = batched_shape(x, "input", dimensions(arguments.check_layout(layout)))
     problem = arguments.make_problem(
         batched, w.shape, dtype, stride=stride, padding=padding, dilation=dilation,
@@ -233,7 +233,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     else:
         x = as_array(input, "input")
         w = as_array(weight, "weight", x.dtype)
-    dtype_name(x, "input")
+    float_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
                         f"{conversion(w.dtype, x.dtype)}")

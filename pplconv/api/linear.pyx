@@ -4,7 +4,7 @@
 from pplconv.memory.arrays cimport (
     as_array,
     check_operand,
-    dtype_name,
+    float_name,
     hold_plain,
     refuse_out,
 )
@@ -19,7 +19,7 @@ from pplconv.api import arguments, matrices, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import checked
-from pplconv.memory.dtypes import DTYPES
+from pplconv.memory.dtypes import array_dtype
 
 # Order of the pickles.
 SETTINGS = ("search", "search_seconds", "max_workspace", "threads", "search_context")
@@ -113,8 +113,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     cdef int describe(self, object array, object bias, object activation, object precision,
                       dict settings) except -1:
         """Check and keep every argument; the arrays are kept as they are."""
-        self.dtype_name = dtype_name(array, "weight")
-        self.dtype = DTYPES[self.dtype_name]
+        self.dtype_name = float_name(array, "weight")
+        self.dtype = array_dtype(self.dtype_name)
         self.precision = precision
         permitted = arguments.check_precision(precision, self.dtype_name)
         matrices.check_weight_shape(array.shape)
