@@ -24,17 +24,24 @@ from pplconv.algorithms import ALGORITHMS, Candidate, PlanContext
 from pplconv.machine import current as current_machine
 from pplconv.numerics import Numerics
 from pplconv.planner.estimating import tiles
+from pplconv.planner.target import here
 from pplconv.problem import ConvProblem
 
-Array = NDArray[np.floating]
+Array = NDArray[np.floating | np.uint16]
 
 KINDS = ("normal", "positive", "image")
-# On AArch64: arrays of halves and of floats are computed in half precision.
-HALF = "fp16"
-ISAS = ("avx512", "avx2", HALF, "neon", "portable")
-DTYPES = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+# Levels that compute arrays of a narrow type, and of floats, by products of that type.
+NARROW = {
+    "fp16": ("f16", "f16"),
+    "avx512bf16": ("bf16", "bf16"),
+    "amx": ("bf16", "bf16t"),
+    "bf16": ("bf16", "bf16m"),
+}
+ISAS = ("avx512", "avx2", "neon", "portable", *NARROW)
+# Of arrays; those of bfloat16 are bits.
+DTYPES = {"f16": np.float16, "bf16": np.uint16, "f32": np.float32, "f64": np.float64}
 # What errors are shown in.
-UNITS = {"f16": 1e-6, "f32": 1e-6, "f64": 1e-15}
+UNITS = {"f16": 1e-6, "bf16": 1e-6, "f32": 1e-6, "f64": 1e-15}
 # Channels of the table: images, and what networks have.
 CHANNELS = (3, 16, 32, 64, 128, 256, 512, 1024, 2048)
 # Output channels and pixels of a side: no tile fits the second.
@@ -89,8 +96,25 @@ def draw(problem: ConvProblem, kind: str, seed: int) -> tuple[Array, Array]:
     # Results that halves can hold, however long the sum is.
     if "f16" in (p.dtype, p.permitted[0]):
         w *= 2.0 ** -round(math.log2(8 * math.sqrt(p.k)))
-    dtype = DTYPES[p.dtype]
-    return x.astype(dtype), w.astype(dtype)
+    return stored(p.dtype, x), stored(p.dtype, w)
+
+
+def stored(dtype: str, numbers: Array) -> Array:
+    """Round numbers to a type as arrays have it, ties to even."""
+    if dtype != "bf16":
+        return numbers.astype(DTYPES[dtype])
+    bits = numbers.astype(np.float32).view(np.uint32)
+    bits += 0x7FFF + (bits >> 16 & 1)
+    halves: Array = (bits >> 16).astype(np.uint16)
+    return halves
+
+
+def numbers_of(dtype: str, array: Array) -> Array:
+    """Give the numbers of an array that `stored` has made."""
+    if dtype != "bf16":
+        return array
+    floats: Array = (array.astype(np.uint32) << 16).view(np.float32)
+    return floats
 
 
 def exact(problem: ConvProblem, x: Array, w: Array) -> Array:
@@ -99,9 +123,10 @@ def exact(problem: ConvProblem, x: Array, w: Array) -> Array:
     Returns
     -------
     ndarray, (N, oc, oh, ow)
-        float64 for float16 and float32, ``long double`` for float64.
+        float64 for all but float64, ``long double`` for that.
     """
     p = problem
+    x, w = numbers_of(p.dtype, x), numbers_of(p.dtype, w)
     wide: type[np.floating] = np.longdouble if p.dtype == "f64" else np.float64
     (top, bottom), (left, right) = p.padding
     x = np.pad(x.astype(wide), ((0, 0), (0, 0), (top, bottom), (left, right)))
@@ -129,7 +154,7 @@ def to_layout(problem: ConvProblem, x: Array) -> Array:
 
 def context_of(numerics: Numerics, isa: str) -> PlanContext:
     """What candidates of an instruction set depend on, for one thread."""
-    lanes, found = tiles(numerics.operand, isa)
+    lanes, found = here().tiles(numerics.product, isa, numerics.kr)
     return PlanContext(current_machine(), numerics, isa, found, lanes, 1)
 
 
@@ -152,9 +177,9 @@ def methods(problem: ConvProblem, isa: str, algorithm: str | None = None) -> dic
 
 def run(candidate: Candidate, problem: ConvProblem, isa: str, x: Array, w: Array) -> Array:
     """Run a candidate on one thread; arrays lie in the problem's layout."""
-    y = np.full(problem.output_shape, np.nan, DTYPES[problem.dtype])
+    y = stored(problem.dtype, np.full(problem.output_shape, np.nan))
     Trial(candidate.fields(1), isa, w).seconds(x, y)
-    return y
+    return numbers_of(problem.dtype, y)
 
 
 def errors(
@@ -191,8 +216,10 @@ def worst(
     found: dict[str, tuple[float, float]] = {}
     for oc, side in OUTPUTS:
         problem = square_problem(channels, oc, r, side, dtype)
-        if isa == HALF:
-            problem = replace(problem, permitted=("f16",))
+        if isa in NARROW:
+            problem = replace(problem, permitted=(NARROW[isa][1],))
+        elif dtype == "bf16":
+            problem = replace(problem, permitted=("f32",))
         for kind in kinds:
             for seed in range(seeds):
                 for name, (error, bound) in errors(problem, isa, kind, seed).items():
@@ -226,8 +253,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=options.positive, default=8, help="draws of each")
     parser.add_argument("--markdown", action="store_true")
     chosen = parser.parse_args(arguments)
-    if HALF in chosen.isas and "f64" in chosen.dtypes:
-        parser.error(f"--isas {HALF} computes in half precision: expected --dtypes f16 or f32")
+    for isa in set(chosen.isas) & set(NARROW):
+        fit = NARROW[isa][0], "f32"
+        if not set(chosen.dtypes) <= set(fit):
+            parser.error(f"--isas {isa} computes in {fit[0]}: expected --dtypes {' or '.join(fit)}")
     for dtype in chosen.dtypes:
         for isa in chosen.isas:
             for r in chosen.taps:

@@ -73,6 +73,8 @@ def _prelu(slope: object, oc: int) -> Activation:
         array = array_of(slope, "slope")
     except (TypeError, ValueError) as error:
         raise TypeError(f"{expected}: {error}") from error
+    if array.dtype.name == "bfloat16":
+        array = array.astype(np.float32)
     if array.dtype.kind not in "fiu":
         raise TypeError(f"{expected}, got dtype {array.dtype}")
     if array.shape not in ((), (1,), (oc,)):

@@ -219,7 +219,7 @@ def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
     precision : object
         None or ``"auto"``: as the arrays are, which for float16 permits half precision.
         ``"fp32"``: in float32. ``"fp16"`` and ``"bf16"`` permit the type, and do not demand it.
-        ``"low"`` permits both. ``"low_bf16"`` demands bfloat16.
+        ``"low"`` permits both. ``"low_bf16"`` demands bfloat16; `make_problem` makes an exception.
     dtype : str
         Of the arrays.
 
@@ -291,7 +291,8 @@ def make_problem(
 ) -> ConvProblem:
     """Check shapes and geometry, and make the problem of a batched input.
 
-    `dtype` is that of the arrays, `permitted` as in `ConvProblem`.
+    `dtype` is that of the arrays, `permitted` as in `ConvProblem`; where that is bfloat16 alone,
+    depthwise convolution may still be computed in float32.
 
     Raises
     ------
@@ -303,6 +304,8 @@ def make_problem(
     stride, dilation = pair("stride", stride, 1), pair("dilation", dilation, 1)
     check_weight_shape(weight_shape, groups)
     oc, ic_group, kh, kw = weight_shape
+    if permitted == BRAIN_KINDS and ic_group == 1:
+        permitted = (*permitted, "f32")  # depthwise kernels have no narrow products
     n, *rest = input_shape
     ic, block = ic_group * groups, 0
     if layout == "NCHWc":

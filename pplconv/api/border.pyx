@@ -43,7 +43,11 @@ cdef bint _are_finite(const word *numbers, int64_t count, word exponent) noexcep
 
 
 cdef bint are_finite(const char *numbers, int64_t size, int64_t element) noexcept:
-    """Whether none of the numbers in `size` bytes is infinite or NaN."""
+    """Whether none of the numbers in `size` bytes is infinite or NaN.
+
+    Of bfloat16, whose exponent is longer, it also takes huge numbers to be infinite: then the
+    border is looked at in vain.
+    """
     with nogil:
         if element == 2:
             return _are_finite(<const uint16_t *> numbers, size // 2, <uint16_t> 0x7C00)

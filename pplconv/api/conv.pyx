@@ -10,7 +10,7 @@ from libc.stdint cimport int64_t
 from pplconv.memory.arrays cimport (
     as_array,
     batched_shape,
-    dtype_name,
+    float_name,
     has_dims,
     hold_plain,
 )
@@ -25,7 +25,7 @@ from pplconv.api.activation import activation_of, activation_text, kept_activati
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.layer import rebuild
 from pplconv.api.settings import PICKLED, SETTINGS, checked
-from pplconv.memory.dtypes import DTYPES
+from pplconv.memory.dtypes import array_dtype
 from pplconv.problem import dimensions
 
 
@@ -43,7 +43,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     Parameters
     ----------
     weight : array_like, shape (oc, ic / groups, kh, kw)
-        float16, float32 or float64. Copied: later changes to the array have no effect.
+        float16, bfloat16 (of the package ml_dtypes), float32 or float64. Copied: later changes to
+        the array have no effect.
     bias : array_like, shape (oc,), optional
         Same dtype as `weight`. Copied.
     stride, dilation : int or (int, int), optional
@@ -75,11 +76,14 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
         none. All others are direct sums, which any tolerance allows. `Plan.error_bound` is the
         bound of the chosen plan. None: what `pplconv.runtime.tolerance` says around the call, else
         ``PPLCONV_TOLERANCE``, else 1e-5. See the notes of `conv2d`.
-    precision : {None, "fp32", "fp16"}, optional
+    precision : {None, "auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
         Precision of the computation. ``"fp32"``: products and sums in float32, even for float16
-        arrays, whose results are rounded once. ``"fp16"`` permits half precision, also for float32
-        arrays, where the CPU has arithmetic for it: the planner weighs it against float32, whose
-        Winograd may be faster. None: as the arrays are. See the notes of `conv2d`.
+        and bfloat16 arrays, whose results are rounded once. ``"fp16"`` permits half precision,
+        ``"bf16"`` products of bfloat16 that are added up in float32, and ``"low"`` both, also for
+        float32 arrays, where the CPU has instructions for them: the planner weighs them against
+        float32, whose Winograd may be faster. ``"low_bf16"``: products of bfloat16 wherever the
+        CPU has instructions for them, faster or not, but for depthwise convolution. None or
+        ``"auto"``: as the arrays are. See the notes of `conv2d`.
     input_shape : tuple of int, optional
         Prepare for inputs of this shape now rather than at the first call; for NCHWc it says
         how large a block is.
@@ -177,8 +181,8 @@ search, search_seconds, search_context, max_workspace, threads
                       object dilation, object groups, object activation, object layout,
                       dict settings) except -1:
         """Check and keep every argument; the arrays are kept as they are."""
-        self.dtype_name = dtype_name(array, "weight")
-        self.dtype = DTYPES[self.dtype_name]
+        self.dtype_name = float_name(array, "weight")
+        self.dtype = array_dtype(self.dtype_name)
         self.precision = settings.get("precision")
         permitted = arguments.check_precision(self.precision, self.dtype_name)
         self.groups = arguments.integer("groups", groups, 1)

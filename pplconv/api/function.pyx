@@ -10,7 +10,7 @@ from pplconv.memory.arrays cimport (
     as_array,
     batched_shape,
     conversion,
-    dtype_name,
+    float_name,
     hold_plain,
 )
 from pplconv.api.border cimport are_finite, compute_border
@@ -72,7 +72,7 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
                 return found[0], Activation(
                     activation_of(activation, w.shape[0]), (<Prepared> found[0]).bias_type)
             return <tuple> found
-    cdef str dtype = dtype_name(x, "input")
+    cdef str dtype = float_name(x, "input")
     cdef tuple batched = batched_shape(x, "input", dimensions(arguments.check_layout(layout)))
     problem = arguments.make_problem(
         batched, w.shape, dtype, stride=stride, padding=padding, dilation=dilation,
@@ -103,9 +103,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     Parameters
     ----------
     input : array_like, shape (N, C, H, W) or (C, H, W)
-        float16, float32 or float64; (N, H, W, C) or (H, W, C) for ``layout="NHWC"``;
-        (N, ceil(C / block), H, W, block) or the same without N for ``layout="NCHWc"``. Anything
-        that `numpy.asarray` or DLPack on the CPU takes.
+        float16, bfloat16 (of the package ml_dtypes), float32 or float64; (N, H, W, C) or
+        (H, W, C) for ``layout="NHWC"``; (N, ceil(C / block), H, W, block) or the same without N
+        for ``layout="NCHWc"``. Anything that `numpy.asarray` or DLPack on the CPU takes.
     weight : array_like, shape (oc, C / groups, kh, kw)
         Same dtype as `input`.
     bias : array_like, shape (oc,), optional
@@ -141,11 +141,14 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         none. All others are direct sums, which any tolerance allows. `Plan.error_bound` is the
         bound of the chosen plan. None: what `pplconv.runtime.tolerance` says around the call, else
         ``PPLCONV_TOLERANCE``, else 1e-5. See the notes.
-    precision : {None, "fp32", "fp16"}, optional
+    precision : {None, "auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
         Precision of the computation. ``"fp32"``: products and sums in float32, even for float16
-        arrays, whose results are rounded once. ``"fp16"`` permits half precision, also for float32
-        arrays, where the CPU has arithmetic for it: the planner weighs it against float32, whose
-        Winograd may be faster. None: as the arrays are.
+        and bfloat16 arrays, whose results are rounded once. ``"fp16"`` permits half precision,
+        ``"bf16"`` products of bfloat16 that are added up in float32, and ``"low"`` both, also for
+        float32 arrays, where the CPU has instructions for them: the planner weighs them against
+        float32, whose Winograd may be faster. ``"low_bf16"``: products of bfloat16 wherever the
+        CPU has instructions for them, faster or not, but for depthwise convolution. None or
+        ``"auto"``: as the arrays are.
     threads : int, optional
         Size of the team. None: what `pplconv.runtime.team` says around the call, else
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
@@ -207,9 +210,17 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     activation included, and each element is rounded once, to the nearest: its error is half a
     unit in its last place beside that of float32. Results beyond 65504 then become infinite.
     `tolerance` is the error that may be spent besides that rounding; yet ``"auto"`` never chooses
-    Winograd for float16. Arithmetic in half precision first rounds input and weights of float32 to
+    Winograd for float16, and nothing does for bfloat16. Arithmetic in half precision first rounds input and weights of float32 to
     it. Bias, residual and activation are then separate steps in half precision, and numbers beyond
     65504 are infinite, even in lanes of no channel.
+
+    bfloat16 arrays give a bfloat16 array of the type that ml_dtypes has, tensors too. Sums are in
+    float32, whatever multiplies, as are bias, residual and activation, and each result is rounded
+    once, to the nearest: its error is half a unit in its last place, 2**-8 of it, beside that of
+    float32. Products of bfloat16 first round input and weights of float32 to it, which adds up to
+    2 * 2**-8 of the largest output. Instructions for them take subnormal numbers as zeros, add in
+    orders of their own, and so give other last bits than float32 does and than one another:
+    `Plan.bits` says which ones they are, and docs/accuracy.md what they do.
 
     Examples
     --------
@@ -233,7 +244,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     else:
         x = as_array(input, "input")
         w = as_array(weight, "weight", x.dtype)
-    dtype_name(x, "input")
+    float_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
                         f"{conversion(w.dtype, x.dtype)}")

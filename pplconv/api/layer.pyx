@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What `Conv2d`, `ConvTranspose2d` and `Linear` share: weights packed once, settings, pickles."""
 
-from pplconv.memory.arrays cimport as_array, conversion, dtype_name
+from pplconv.memory.arrays cimport as_array, conversion, float_name
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ cdef class Layer:
     cdef object converted(self, object input):
         """An input that does not lie as kernels read it, as an array of the weights' type."""
         input = as_array(input, "input", self.dtype)
-        if dtype_name(input, "input") != self.dtype_name:
+        if float_name(input, "input") != self.dtype_name:
             raise TypeError(f"input must be {self.dtype} like weight, got {input.dtype}"
                             f"{conversion(input.dtype, self.dtype)}")
         return input

@@ -4,7 +4,7 @@
 from pplconv.memory.arrays cimport (
     as_array,
     check_operand,
-    dtype_name,
+    float_name,
     hold_plain,
     refuse_out,
 )
@@ -19,7 +19,7 @@ from pplconv.api import arguments, matrices, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import checked
-from pplconv.memory.dtypes import DTYPES
+from pplconv.memory.dtypes import array_dtype
 
 # Order of the pickles.
 SETTINGS = ("search", "search_seconds", "max_workspace", "threads", "search_context")
@@ -38,14 +38,14 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     Parameters
     ----------
     weight : array_like, shape (out_features, in_features)
-        float16, float32 or float64, as in ``torch.nn.Linear``. Copied: later changes to the array
-        have no effect.
+        float16, bfloat16 (of the package ml_dtypes), float32 or float64, as in
+        ``torch.nn.Linear``. Copied: later changes to the array have no effect.
     bias : array_like, shape (out_features,), optional
         Same dtype as `weight`. Copied.
     activation : optional
         Applied last, as in `Conv2d`; the slopes of ``("prelu", slope)`` are one for each output
         feature, or one for all.
-    precision : {None, "fp32", "fp16"}, optional
+    precision : {None, "auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
         Precision of the computation, as in `Conv2d`.
     input_shape : tuple of int, optional
         Prepare for inputs of this shape now rather than at the first call.
@@ -86,7 +86,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     Notes
     -----
     Every sum is one chain of multiply-adds in ascending order of k, in float64 or float32 (float16
-    as in `conv2d`), however many threads there are and however the work is blocked. The blocks
+    and bfloat16 as in `conv2d`), however many threads there are and however the work is blocked. The blocks
     follow the formulas of MegEngine's document on matrix products: the tile fills the registers,
     one operand's panel stays in L1, and rows of the input in L2.
 
@@ -113,8 +113,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     cdef int describe(self, object array, object bias, object activation, object precision,
                       dict settings) except -1:
         """Check and keep every argument; the arrays are kept as they are."""
-        self.dtype_name = dtype_name(array, "weight")
-        self.dtype = DTYPES[self.dtype_name]
+        self.dtype_name = float_name(array, "weight")
+        self.dtype = array_dtype(self.dtype_name)
         self.precision = precision
         permitted = arguments.check_precision(precision, self.dtype_name)
         matrices.check_weight_shape(array.shape)

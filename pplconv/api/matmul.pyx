@@ -9,7 +9,7 @@ from pplconv.memory.arrays cimport (
     View,
     as_array,
     check_overlap,
-    dtype_name,
+    float_name,
     hold,
     hold_plain,
     release,
@@ -34,7 +34,7 @@ import numpy as np
 from pplconv import planner
 from pplconv.api import arguments, matrices
 from pplconv.api.activation import activation_of
-from pplconv.memory.dtypes import DTYPES
+from pplconv.memory.dtypes import DTYPES, array_dtype
 from pplconv.runtime import ForkableLock
 
 # Dimensions of an array, as NumPy limits them.
@@ -129,21 +129,22 @@ cdef Multiplication copied_first(object a, object b, str how, str dtype, object 
                                  bint with_bias, object threads):
     """Plan a product of which one operand is copied at each call."""
     cdef Multiplication inner
-    copy = copy_of(a if how == "a" else b, how, DTYPES[dtype])
+    copy = copy_of(a if how == "a" else b, how, array_dtype(dtype))
     if how == "a":
         inner = make(copy, b, dtype, activation, with_bias, threads)
     else:
         inner = make(a, copy, dtype, activation, with_bias, threads)
-    return Multiplication(inner.shape, (how, inner), DTYPES[dtype])
+    return Multiplication(inner.shape, (how, inner), inner.dtype)
 
 
 cdef Multiplication make(object a, object b, str dtype, object activation, bint with_bias,
                          object threads):
     """Plan a product of `a` and `b`; one that is not of `dtype` is converted at each call."""
     cdef Multiplication made
-    cdef int64_t size = DTYPES[dtype].itemsize
+    cdef object native = array_dtype(dtype)
+    cdef int64_t size = native.itemsize
     for name, operand in (("a", a), ("b", b)):
-        if operand.dtype is not DTYPES[dtype] or not is_whole(operand):
+        if operand.dtype is not native or not is_whole(operand):
             return copied_first(a, b, name, dtype, activation, with_bias, threads)
     permitted = arguments.check_precision(None, dtype)
     matrices.matrix_shapes(a.shape, b.shape)  # else slopes might be blamed for the shape of b
@@ -158,7 +159,7 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
         may_swap=not with_bias and not prelu)
     if type(found) is str:
         return copied_first(a, b, found, dtype, activation, with_bias, threads)
-    made = Multiplication(found.shape, None, DTYPES[dtype])
+    made = Multiplication(found.shape, None, native)
     if found.options:
         index, plan, fields = planner.make_cheapest_plan(
             [option.problem for option in found.options], threads=threads,
@@ -180,11 +181,11 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     Parameters
     ----------
     a : array_like, shape (..., m, k) or (k,)
-        float16, float32 or float64. Anything that `numpy.asarray` or DLPack on the CPU takes.
-        Transposed views, rows with gaps and broadcast batches are read where they lie.
+        float16, bfloat16 (of the package ml_dtypes), float32 or float64. Anything that
+        `numpy.asarray` or DLPack on the CPU takes. Transposed views, rows with gaps and broadcast batches are read where they lie.
     b : array_like, shape (..., k, n) or (k,)
         As `a`. Where the dtypes differ, the one that does not hold the other's numbers is
-        converted.
+        converted; float16 and bfloat16 are refused.
     bias : array_like, shape (n,), optional
         Of the result's dtype; added to each row.
     residual : array_like, optional
@@ -216,7 +217,7 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     Notes
     -----
     Every sum is one chain of multiply-adds in ascending order of k, in float64 or float32, or for
-    float16 as in `conv2d`. An infinity or NaN reaches just the results whose row or column has it.
+    float16 and bfloat16 as in `conv2d`. An infinity or NaN reaches just the results whose row or column has it.
 
     The product is a pointwise convolution, and runs through the same loops: the method, and the
     formulas for its blocks, are those of MegEngine's document on matrix products.
@@ -270,10 +271,10 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
     if found is None:
         if x.ndim and y.ndim and x.shape[x.ndim - 1] == 0:
             return of_nothing(x, y, bias, residual, activation, out, threads)
-        dtype = dtype_name(x, "a")
+        dtype = float_name(x, "a")
         if x_dtype is not y_dtype:
-            dtype_name(y, "b")
-            dtype = dtype_name(np.empty(0, np.promote_types(x_dtype, y_dtype)), "a")
+            float_name(y, "b")
+            dtype = common_name(x_dtype, y_dtype)
         found = make(x, y, dtype, activation, bias is not None, arguments.check_threads(threads))
         if key is not None:
             with lock:
@@ -299,6 +300,15 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
         check_overlap(out, NULL, original_b, NULL, "b")
     return matmul(np.require(x, requirements=("A", "C")), np.require(y, requirements=("A", "C")),
                   bias=bias, residual=residual, activation=activation, out=out, threads=threads)
+
+
+cdef str common_name(object a_dtype, object b_dtype):
+    """The type that holds the numbers of both."""
+    try:
+        return float_name(np.empty(0, np.promote_types(a_dtype, b_dtype)), "a")
+    except TypeError:  # float16 and bfloat16
+        raise TypeError(f"b must be {a_dtype} like a, or float32, got {b_dtype}: neither type "
+                        "holds the other's numbers") from None
 
 
 cdef object of_nothing(object x, object y, object bias, object residual, object activation,

@@ -28,7 +28,7 @@ import numpy as np
 from pplconv import planner
 from pplconv.algorithms import im2col
 from pplconv.epilogue import KINDS
-from pplconv.memory.dtypes import DTYPES
+from pplconv.memory.dtypes import DTYPES, array_dtype
 from pplconv.memory.mapping import discard
 from pplconv.memory.mapping import release as release_pages
 from pplconv.schedules import compile_plan
@@ -48,8 +48,8 @@ cdef class Prepared:
         self.plan = plan
         self.fields = fields
         self.schedule = <Schedule?> compile_plan(fields, plan.isa)
-        self.dtype = DTYPES[problem.dtype]
-        self.out_dtype = DTYPES[plan.numerics.destination]
+        self.dtype = array_dtype(problem.dtype)
+        self.out_dtype = array_dtype(plan.numerics.destination)
         self.bias_type = plan.numerics.bias
         self.output_shape = problem.output_shape
         self.threads = plan.threads

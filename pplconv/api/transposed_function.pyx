@@ -79,7 +79,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
         planner choose; another one that cannot serve all of them is an error, which says why.
     tolerance : float, optional
         Largest error that the planner may spend on speed, as in `conv2d`.
-    precision : {None, "fp32", "fp16"}, optional
+    precision : {None, "auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
         Precision of the computation, as in `conv2d`.
     threads : int, optional
         Size of the team, as in `conv2d`. The result's bits do not depend on it.

@@ -56,7 +56,7 @@ search_context='hot')
         Of the ordinary convolutions that it is divided into, as in `conv_transpose2d`.
     tolerance : float, optional
         Largest error that the planner may spend on speed, as in `conv2d`.
-    precision : {None, "fp32", "fp16"}, optional
+    precision : {None, "auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
         Precision of the computation, as in `conv2d`.
     input_shape : tuple of int, optional
         Prepare for inputs of this shape now rather than at the first call; for NCHWc it says

@@ -50,16 +50,33 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
         value = detach()
     # An object with both is taken by NumPy's own protocol, which may copy where DLPack may not.
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        if is_bfloat16(value):
+            return _as_bfloat16(value, name)
         return _through_dlpack(value, name)
     try:
         array = np.asarray(value)
     except _REFUSALS as error:
+        # Tensors of this type have no way to NumPy but this one.
+        if is_bfloat16(value) and hasattr(value, "__dlpack__") and not _misplaced(value, name):
+            return _as_bfloat16(value, name)
         kind = ValueError if isinstance(error, ValueError) else TypeError
         raise kind(_advice(value, name) or f"{name} is no array: {error}") from error
     if array.dtype.kind in "iuf" and _holds_python_numbers(value):
         # The other arrays may have a type that is refused later.
-        known = dtype is not None and dtype.kind == "f"
+        known = dtype is not None and (dtype.kind == "f" or dtype.name == "bfloat16")
         array = array.astype(dtype if known else np.float64, copy=False)
+    return array
+
+
+def _as_bfloat16(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """Take what exports bfloat16 as an array of ml_dtypes' type."""
+    dtype = bfloat16_dtype()
+    if dtype is None:
+        raise TypeError(
+            f"{name} is bfloat16, a type that NumPy gets from the package ml_dtypes: install it, "
+            "or use .float()"
+        )
+    array: np.ndarray[Any, Any] = as_bfloat16_bits(value, name).view(dtype)
     return array
 
 
@@ -156,8 +173,8 @@ def _holds_python_numbers(value: Any) -> bool:
     return type(value) in (int, float)
 
 
-def _advice(value: Any, name: str) -> str | None:
-    """Why a tensor cannot be an array, and what helps; None if that is not known."""
+def _misplaced(value: Any, name: str) -> str | None:
+    """Why there is no memory of a tensor to be read here, and what helps; None if there is."""
     device = getattr(value, "device", None)
     where = getattr(device, "type", "cpu")
     if where == "meta" or getattr(value, "is_meta", False) is True:
@@ -167,6 +184,14 @@ def _advice(value: Any, name: str) -> str | None:
         return f"{name} must be dense, got layout {layout}: use .to_dense()"
     if isinstance(where, str) and where != "cpu":
         return f"{name} must be in CPU memory, got device {device}: use .cpu()"
+    return None
+
+
+def _advice(value: Any, name: str) -> str | None:
+    """Why a tensor cannot be an array, and what helps; None if that is not known."""
+    misplaced = _misplaced(value, name)
+    if misplaced is not None:
+        return misplaced
     dtype = str(getattr(value, "dtype", ""))
     # NumPy is not asked: it knows bfloat16 if another package has registered it.
     known = dtype.rpartition(".")[2] in ("float16", "float32", "float64")

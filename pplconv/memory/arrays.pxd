@@ -1,13 +1,21 @@
 """The caller's arrays as plain memory; see ``arrays.pyx``."""
 
-from cpython.buffer cimport PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBuffer_Release
 from libc.stdint cimport int64_t
+
+
+# Without the check for errors, which `hold_bits` makes.
+cdef extern from "Python.h":
+    int PyObject_GetBuffer(object array, Py_buffer *buffer, int flags)
 
 
 cdef struct View:
     # The memory of a C-contiguous array, held for the length of a call.
     Py_buffer buffer
     bint held
+
+
+cdef int hold_bits(object array, Py_buffer *buffer, int flags) except -1
 
 
 cdef inline void release(View *view) noexcept:
@@ -17,7 +25,8 @@ cdef inline void release(View *view) noexcept:
 
 
 cdef inline int hold(object array, View *view, int flags) except -1:
-    PyObject_GetBuffer(array, &view.buffer, flags)
+    if PyObject_GetBuffer(array, &view.buffer, flags) < 0:
+        hold_bits(array, &view.buffer, flags)
     view.held = True
     return 0
 
@@ -35,6 +44,7 @@ cdef inline bint has_dims(const View *view, const int64_t *dims, int ndim) noexc
 
 cdef object as_array(object value, str name, object dtype=*)
 cdef str dtype_name(object array, str name)
+cdef str float_name(object array, str name)
 cdef str conversion(object dtype, object wanted)
 cdef tuple batched_shape(object array, str name, int ndim)
 cdef int check_operand(object array, str name, tuple shape, object dtype) except -1

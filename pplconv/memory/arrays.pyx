@@ -6,6 +6,8 @@ any other is copied by NumPy. Nothing here knows what a convolution is.
 """
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE
+from cpython.buffer cimport PyObject_GetBuffer as get_buffer
+from cpython.exc cimport PyErr_Clear
 from libc.stdint cimport int64_t, uintptr_t
 
 import math
@@ -13,12 +15,14 @@ import operator
 
 import numpy as np
 
-from pplconv.memory.array_like import array_of, refuse_mask
+from pplconv.memory.array_like import array_of, bfloat16_dtype, refuse_mask
 from pplconv.memory.dtypes import NAMES
 
 cdef object ndarray = np.ndarray
 cdef object empty = np.empty
 cdef object uint8 = np.dtype(np.uint8)
+cdef object uint16 = np.dtype(np.uint16)
+cdef object brain = None  # the type of bfloat16 arrays, from the first of them on
 
 # Arrays begin at a multiple of this: a cache line, and the longest vector.
 cdef enum:
@@ -33,22 +37,61 @@ cdef object as_array(object value, str name, object dtype=None):
     return value if type(value) is ndarray else array_of(value, name, dtype)
 
 
+cdef bint is_brain(object dtype):
+    """Whether a type of NumPy is that of bfloat16, which ml_dtypes has."""
+    global brain
+    if brain is None and dtype.name == "bfloat16":
+        brain = bfloat16_dtype()
+    return brain is not None and dtype == brain
+
+
+cdef int hold_bits(object array, Py_buffer *buffer, int flags) except -1:
+    """Hold memory that was refused: bfloat16, whose type has no place in the buffer protocol.
+
+    What was refused for another reason is so again, and the error passed on.
+    """
+    PyErr_Clear()
+    if isinstance(array, ndarray) and is_brain(array.dtype):
+        array = array.view(uint16)  # the buffer keeps it, and it keeps the array
+    get_buffer(array, buffer, flags)
+    return 0
+
+
 cdef str dtype_name(object array, str name):
     """"f16", "f32" or "f64", or a TypeError that names the argument."""
-    cdef object found = DTYPE_NAMES.get(array.dtype)
+    cdef object found = name_of(array.dtype)
     if found is None:
-        found = DTYPE_NAMES.get(array.dtype.newbyteorder("="))
-    if found is None:
-        raise TypeError(f"{name} must be float16, float32 or float64, got dtype {array.dtype}"
-                        f"{conversion(array.dtype, np.float32)}")
+        refuse_dtype(array.dtype, name, "float16, float32 or float64")
     return <str> found
+
+
+cdef str float_name(object array, str name):
+    """The same where bfloat16 is taken too, as "bf16"."""
+    cdef object found = name_of(array.dtype)
+    if found is None:
+        if is_brain(array.dtype):
+            return "bf16"
+        refuse_dtype(array.dtype, name, "float16, bfloat16, float32 or float64")
+    return <str> found
+
+
+cdef object name_of(object dtype):
+    """The short name of a floating-point type of NumPy's own, in any byte order, or None."""
+    cdef object found = DTYPE_NAMES.get(dtype)
+    return DTYPE_NAMES.get(dtype.newbyteorder("=")) if found is None else found
+
+
+cdef int refuse_dtype(object dtype, str name, str wanted) except -1:
+    raise TypeError(f"{name} must be {wanted}, got dtype {dtype}{conversion(dtype, np.float32)}")
 
 
 cdef str conversion(object dtype, object wanted):
     """Advice for numbers of a type that is not taken; empty if they are not real numbers."""
     # The names of types that other packages define, such as bfloat16, tell more than their kind.
     if dtype.kind in "biuf" or "float" in dtype.name:
-        return f": use .astype(np.{np.dtype(wanted).name})"
+        wanted = np.dtype(wanted)
+        package = "ml_dtypes" if is_brain(wanted) else "np"
+        return f": use .astype({package}.{wanted.name})"
     return ""
 
 

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from ..numerics import TYPES
+from .array_like import bfloat16_dtype
 
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind.numpy) for name, kind in TYPES.items()}
 # Types of the arrays that `conv2d` and its like take; integers need scales, which they have not.
 NAMES = {DTYPES[name]: name for name in ("f16", "f32", "f64")}
+
+
+def array_dtype(name: str) -> np.dtype[Any]:
+    """Return the type of the caller's arrays for one of the names.
+
+    For ``"bf16"`` it is that of ml_dtypes, where that is installed: `DTYPES` has the bits.
+    """
+    return (bfloat16_dtype() if name == "bf16" else None) or DTYPES[name]

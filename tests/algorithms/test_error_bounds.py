@@ -5,10 +5,12 @@ The draws are fixed, and none of them is among those that the constants were set
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from benchmarks.error_bounds import KINDS, errors, main, square_problem
+from benchmarks.error_bounds import KINDS, NARROW, errors, main, square_problem
 from levels import LADDER, serving
 from pplconv.algorithms import winograd
 from pplconv.algorithms.error_bounds import (
@@ -60,6 +62,30 @@ def test_float16_is_rounded_once(isa, channels):
         assert error <= bound, (name, error, bound)
         assert bound <= 2 * error, (name, error, bound)
         assert 2.0**-11 < bound < 1.2 * 2.0**-11, name
+
+
+@pytest.mark.narrow
+@pytest.mark.parametrize("isa", [isa for isa in LADDER if NARROW.get(isa, ("",))[0] == "bf16"])
+@pytest.mark.parametrize("channels", [3, 64, 512])
+def test_bfloat16(isa, channels):
+    """Arrays of it are rounded once; operands of float32 are rounded before, which is all."""
+    for dtype, expected in (("bf16", 2.0**-8), ("f32", 2.0**-7)):
+        problems = [
+            replace(square_problem(channels, 8, 3, side, dtype), permitted=(NARROW[isa][1],))
+            for side in (12, 14)
+        ]
+        found = check(problems, isa, ["direct"])
+        for _, bound in found.values():
+            assert expected < bound < 1.01 * expected
+
+
+@pytest.mark.narrow
+@every_isa
+def test_bfloat16_in_float32(isa):
+    problems = [
+        replace(square_problem(64, 8, 3, side, "bf16"), permitted=("f32",)) for side in (12, 14)
+    ]
+    check(problems, isa, ["direct", "im2col"])
 
 
 @every_isa

@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 
 import numpy as np
 import pytest
 
+from brain_exporter import Exporter
 from pplconv.memory import array_like
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 BF16 = np.dtype(ml_dtypes.bfloat16)
 NUMBERS = np.array([[1.0, -2.5, 0.0], [np.inf, 2.0**-128, 1.00390625]], np.float32)
 BITS = np.array([[0x3F80, 0xC020, 0], [0x7F80, 0x0020, 0x3F80]], np.uint16)
-
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", ctypes.pythonapi)
-)
-
-
-class Exporter:
-    """What exports memory of bfloat16, as tensors do: NumPy's own capsule with the code changed."""
-
-    # After the address of the data, two numbers of the device and one of dimensions.
-    CODE_AT = ctypes.sizeof(ctypes.c_void_p) + 12
-
-    def __init__(self, bits, code=4, device=1, dtype="torch.bfloat16"):
-        self._bits, self._code, self._device, self.dtype = bits, code, device, dtype
-
-    def __dlpack_device__(self):
-        return (self._device, 0)
-
-    def __dlpack__(self, stream=None):
-        capsule = self._bits.__dlpack__()
-        code = ctypes.c_uint8.from_address(_pointer(capsule, b"dltensor") + self.CODE_AT)
-        assert code.value == 1
-        code.value = self._code
-        return capsule
 
 
 def test_the_type_of_numpy():
