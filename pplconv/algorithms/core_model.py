@@ -37,6 +37,7 @@ BY_ELEMENT = {"neon": 16, "fp16": 16, "dotprod": 16, "i8mm": 16, "bf16": 16}
 # Instruction sets with tile registers, a row of which holds so many groups of k.
 TILED = ("amx",)
 TILE_GROUPS = 16
+PART_CYCLES = 180.0  # of a row, through a copy that ends with zeros
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,16 @@ def conflict_cycles(core: CoreModel, rows: int, apart: int) -> float:
     """Cycles of each broadcast from `rows` rows `apart` bytes apart, if they share too few sets."""
     full = rows * math.gcd(apart, L1_WAY_BYTES) > FULL * core.l1_bytes
     return CONFLICT_CYCLES if full and core.broadcasts < TILE_GROUPS else 0.0
+
+
+def segment_cycles(core: CoreModel, groups: int, step: float) -> float:
+    """Cycles of a segment of a sum, of `groups` of k that take `step` cycles each.
+
+    Tile registers take the groups of a whole row at once; what is left goes by way of a copy.
+    """
+    if core.broadcasts < TILE_GROUPS or groups % TILE_GROUPS == 0:
+        return groups * step
+    return -(-groups // TILE_GROUPS) * TILE_GROUPS * step + PART_CYCLES
 
 
 def streams_cycles(core: CoreModel, mr: int) -> float:

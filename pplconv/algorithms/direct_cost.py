@@ -12,6 +12,7 @@ from .core_model import (
     busiest_share,
     conflict_cycles,
     conversion_cycles,
+    segment_cycles,
     step_cycles,
     streams_cycles,
 )
@@ -49,10 +50,13 @@ def estimate(direct: DirectBlocking, core: CoreModel, threads: int) -> dict[str,
             groups = ceil_div(direct.channels, direct.numerics.kr)
             k = (high - low) * (right - left) * blocks * groups
             listed = (high - low) * blocks * (1 if direct.taps_touch else right - left)
+            each = k // max(listed, 1)
             tiles = lines * pieces
-            steps = (panels - 1) * step_cycles(core, size, vectors)
-            steps += step_cycles(core, size, ceil_div(tail, direct.lanes))
-            fma += tiles * k * steps
+            step = step_cycles(core, size, vectors)
+            sums = (panels - 1) * segment_cycles(core, each, step)
+            step = step_cycles(core, size, ceil_div(tail, direct.lanes))
+            sums += segment_cycles(core, each, step)
+            fma += tiles * listed * sums
             fma += tiles * k * panels * streams_cycles(core, size)
             if not direct.slab:
                 apart = p.stride[1] * pixel if lines == height else p.stride[0] * p.iw * pixel

@@ -37,6 +37,7 @@ from .core_model import (
     conflict_cycles,
     conversion_cycles,
     parts,
+    segment_cycles,
     step_cycles,
     streams_cycles,
     taken_cycles,
@@ -76,7 +77,9 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
     for m, m_count in tile_rows.items():
         for v, v_count in tile_columns.items():
             calls = m_count * v_count
-            fma += calls * ceil_div(p.k, numerics.kr) * step_cycles(core, m, v)
+            step = step_cycles(core, m, v)
+            for block, count in parts(p.k, nest.k_block):
+                fma += calls * count * segment_cycles(core, ceil_div(block, numerics.kr), step)
             passes = 2 * (k_blocks - 1)  # all but the last store C, the next load it
             moves = STORE_CYCLES + passes * PASS_CYCLES
             tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)

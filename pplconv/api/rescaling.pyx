@@ -66,6 +66,7 @@ cdef class Rescaling:
         self.whole = address_of(whole, &size)
         self.offsets = NULL if offsets is None else address_of(offsets, &size)
         self.multipliers = address_of(multipliers, &size)
+        # As kernels read it: what padding counts as.
         self.x_zero = zero
         self.quantization.low, self.quantization.high = low, high
         self.quantization.zero = y_zero

@@ -133,13 +133,22 @@ def quantization_of(node: ir.Node | None) -> Quantization | None:
         return None
     axis = None
     if scale.size != 1:
-        rank = None if node.inputs[0].shape is None else len(node.inputs[0].shape)
-        if rank is None:
+        axis = _axis(node, scale.size)
+        if axis is None:
             return None
-        axis = attribute_int(node, "axis", 1) % rank
     shape = () if axis is None else scale.shape
     zeros = np.zeros(shape, np.int64) if zero is None else zero.astype(np.int64).reshape(shape)
     return Quantization(scale.reshape(shape), zeros, np.dtype(integers.dtype.numpy()), axis)
+
+
+def _axis(node: ir.Node, scales: int) -> int | None:
+    """Axis that a node has scales for; None if it is unknown or there is none such."""
+    shape = None if node.inputs[0] is None else node.inputs[0].shape
+    axis = attribute_int(node, "axis", 1)
+    if shape is None or not -len(shape) <= axis < len(shape):
+        return None
+    size = shape[axis]
+    return axis % len(shape) if not isinstance(size, int) or size == scales else None
 
 
 def numbers_of(value: ir.Value | None) -> Array | None:

@@ -150,6 +150,24 @@ def test_scales_that_do_not_fit(count):
         session.run(None, g.feed)
 
 
+@pytest.mark.parametrize("axis", [0, 2, 7])
+def test_scales_that_do_not_fit_constants(axis):
+    g = Quantized()
+    how = (np.ones(3), np.zeros(3), S8)
+    w = g.dq(g.q(g.random(4, 8), *how, axis=axis), *how, axis=axis)
+    session = InferenceSession(g.model(g.MatMul(g.input(2, 4), w)))
+    with pytest.raises(ValueError, match=r"quantizelinear.*scales have the shape"):
+        session.run(None, g.feed)
+
+
+def test_scales_of_a_scalar():
+    g = Quantized()
+    y = g.q(g.input(), np.ones(3), np.zeros(3))
+    g.feed = {"x1": np.float32(1)}
+    with pytest.raises(ValueError, match="quantizelinear"):
+        InferenceSession(g.model(y)).run(None, g.feed)
+
+
 def test_as_many_zero_points_as_scales():
     g = Quantized()
     y = g.q(g.input(1, 8, 9, 7), np.ones(8), np.zeros(4))
