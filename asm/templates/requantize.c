@@ -20,6 +20,8 @@ enum { FLOAT = 0 };
 enum { FLOAT = 1 };
 #endif
 
+INLINE int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+
 /* What is the same for all elements of a call. */
 struct constants {
 #if SATURATES
@@ -47,9 +49,9 @@ INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
 #if TO_BYTES
     /* The bounds of the type, less zero, as well: what is clamped to integers and then rounded is
      * what is rounded and then clamped. So nothing has to saturate. */
-    const float least = (float)(LEAST_STORED - q->zero), most = (float)(MOST_STORED - q->zero);
-    low = low < least ? least : low > most ? most : low;
-    high = high < least ? least : high > most ? most : high;
+    const float first = (float)(LEAST_STORED - q->zero), last = (float)(MOST_STORED - q->zero);
+    low = low < first ? first : low > last ? last : low;
+    high = high < first ? first : high > last ? last : high;
     c.zero = splat_word(q->zero);
 #endif
     c.low = splat(low);
@@ -72,8 +74,9 @@ INLINE vector residual_of(const struct constants *c, words r) {
 
 /* How a call, or a part of it, is computed; all of it known to the compiler. */
 struct kind {
-    /* Offset and scale are those of a row. Residuals are added. See `rounded_within`. */
-    int by_row, add, huge;
+    /* Offset and scale are those of a row. Residuals are added. See `rounded_within`. Less code,
+     * which takes longer. */
+    int by_row, add, huge, compact;
 };
 
 /* One vector, of n lanes, before what `store_group` does. */
@@ -175,52 +178,68 @@ INLINE void requantize_group(const struct constants *c, const struct pplconv_req
     store_group(c, dst, w, across, n);
 }
 
+/* The same, of as many of the rows as are left; the last one stands in for those that there are
+ * not. */
+INLINE void requantize_left(const struct constants *c, const struct pplconv_requantize_args *a,
+                            struct factors f, struct place p, int64_t left, const int across,
+                            int64_t n, const struct kind kind) {
+    const int64_t last = left - 1;
+    const int64_t at[4] = {0, least(last, 1), least(last, 2), least(last, 3)};
+    if (kind.by_row) splat_factors(&f, p, at, 4 / across);
+    requantize_group(c, a, &f, p, at, across, n, kind);
+}
+
 /* All rows of `across` vectors, of n lanes each. */
-INLINE void requantize_columns(const struct constants *c, const struct pplconv_requantize_args *a,
-                               int64_t column, const int across, int64_t n,
-                               const struct kind kind) {
-    const struct pplconv_requantize_args own = *a; /* that no store can change */
-    const struct constants all = *c;
+INLINE void requantize_columns(const struct constants *constants,
+                               const struct pplconv_requantize_args *arguments, int64_t column,
+                               const int across, int64_t n, const struct kind kind) {
+    /* Copies, which no store can change. */
+    const struct pplconv_requantize_args a = *arguments;
+    const struct constants c = *constants;
     const int down = 4 / across;
-    struct place p = place_of(a, 0, column, kind.by_row);
+    struct place p = place_of(&a, 0, column, kind.by_row);
     struct factors f = {0};
     if (!kind.by_row) load_factors(&f, p, across, n);
-    int64_t left = own.rows;
-    for (; left >= down; left -= down) {
-        const int64_t at[4] = {0, 1, 2, 3};
-        if (kind.by_row) splat_factors(&f, p, at, down);
-        requantize_group(&all, &own, &f, p, at, across, n, kind);
-        p = below(p, &own, down, kind.by_row);
+    int64_t left = a.rows;
+    for (; !kind.compact && left >= down; left -= down) {
+        requantize_left(&c, &a, f, p, 4, across, n, kind);
+        p = below(p, &a, down, kind.by_row);
     }
-    if (down > 1 && left > 0) {
-        /* The last row stands in for those that there are not. */
-        const int64_t at[4] = {0, left > 1, left > 2 ? 2 : left > 1, left - 1};
-        if (kind.by_row) splat_factors(&f, p, at, down);
-        requantize_group(&all, &own, &f, p, at, across, n, kind);
+    for (; down > 1 && left > 0; left -= down) {
+        requantize_left(&c, &a, f, p, left, across, n, kind);
+        if (!kind.compact) break;
+        p = below(p, &a, down, kind.by_row);
     }
 }
 
-/* All of the columns of rows that are in groups of four vectors: rows by themselves one after the
- * other, as they lie in memory. */
-INLINE void requantize_fours(const struct constants *c, const struct pplconv_requantize_args *a,
-                             int64_t columns, const struct kind kind) {
+/* All of the columns of rows that fill groups of four vectors: rows with factors of their own one
+ * after the other, as they lie in memory. */
+INLINE void requantize_fours(const struct constants *constants,
+                             const struct pplconv_requantize_args *arguments, int64_t columns,
+                             const struct kind kind) {
     if (!kind.by_row) {
         for (int64_t i = 0; i < columns; i += 4 * LANES)
-            requantize_columns(c, a, i, 4, LANES, kind);
+            requantize_columns(constants, arguments, i, 4, LANES, kind);
         return;
     }
-    const struct constants all = *c;
-    const int64_t rows = a->rows, at[4] = {0};
-    for (int64_t row = 0; row < rows; row++) {
+    const struct pplconv_requantize_args a = *arguments;
+    const struct constants c = *constants;
+    const int64_t at[4] = {0};
+    for (int64_t row = 0; row < a.rows; row++) {
+        struct place p = place_of(&a, row, 0, 1);
         struct factors f = {0};
-        splat_factors(&f, place_of(a, row, 0, 1), at, 1);
-        for (int64_t i = 0; i < columns; i += 4 * LANES)
-            requantize_group(&all, a, &f, place_of(a, row, i, 1), at, 4, LANES, kind);
+        splat_factors(&f, p, at, 1);
+        for (int64_t i = 0; i < columns; i += 4 * LANES) {
+            requantize_group(&c, &a, &f, p, at, 4, LANES, kind);
+            p.src += 4 * LANES * sizeof(int32_t);
+            p.residual += 4 * LANES * sizeof(stored);
+            p.dst += 4 * LANES * sizeof(stored);
+        }
     }
 }
 
-/* The loops as functions, each with all registers to itself: of all columns that fill groups of
- * four vectors, of two vectors, of one, and of fewer lanes. */
+/* The loops as functions, each with all registers to itself: for the columns that fill groups of
+ * four vectors, for two vectors, for one, for up to n lanes, and for n lanes of huge numbers. */
 #define ARGUMENTS                                                                                  \
     const struct constants *c, const struct pplconv_requantize_args *a, int64_t column, int64_t n
 #define PART(name, ...)                                                                            \
@@ -228,12 +247,14 @@ INLINE void requantize_fours(const struct constants *c, const struct pplconv_req
         (void)n;                                                                                   \
         __VA_ARGS__;                                                                               \
     }
+#define COLUMNS(across, n, ...)                                                                    \
+    requantize_columns(c, a, column, across, n, (struct kind){__VA_ARGS__})
 #define KIND(name, by_row, add)                                                                    \
-    PART(name##_fours, requantize_fours(c, a, column, (struct kind){by_row, add, 0}))              \
-    PART(name##_two, requantize_columns(c, a, column, 2, LANES, (struct kind){by_row, add, 0}))    \
-    PART(name##_one, requantize_columns(c, a, column, 1, LANES, (struct kind){by_row, add, 0}))    \
-    PART(name##_few, requantize_columns(c, a, column, 1, n, (struct kind){by_row, add, 0}))        \
-    PART(name##_huge, requantize_columns(c, a, column, 1, n, (struct kind){by_row, add, SATURATES}))
+    PART(name##_fours, requantize_fours(c, a, column, (struct kind){by_row, add, 0, 0}))           \
+    PART(name##_two, COLUMNS(2, LANES, by_row, add, 0, 0))                                         \
+    PART(name##_one, COLUMNS(1, LANES, by_row, add, 0, 0))                                         \
+    PART(name##_few, COLUMNS(1, n, by_row, add, 0, 1))                                             \
+    PART(name##_huge, COLUMNS(1, n, by_row, add, SATURATES, 1))
 #define PARTS(name) {name##_fours, name##_two, name##_one, name##_few, name##_huge}
 
 KIND(of_columns, 0, 0)
@@ -253,21 +274,20 @@ INLINE void requantize(const struct pplconv_requantize_args *a, const struct par
     int64_t i = 0;
     if (huge) {
         /* Rare: nothing that would be fast. */
-        for (; i + LANES < columns; i += LANES) parts.huge(&c, a, i, LANES);
-        parts.huge(&c, a, i, columns - i);
+        for (; i < columns; i += LANES) parts.huge(&c, a, i, least(columns - i, LANES));
         return;
     }
     if (fours) parts.fours(&c, a, fours, LANES);
     i = fours;
-    if (i + 2 * LANES <= columns) {
+    if (SATURATES && i + 2 * LANES <= columns) {
         parts.two(&c, a, i, LANES);
         i += 2 * LANES;
     }
-    if (i + LANES <= columns) {
+    if (SATURATES && i + LANES <= columns) {
         parts.one(&c, a, i, LANES);
         i += LANES;
     }
-    if (i < columns) parts.few(&c, a, i, columns - i);
+    for (; i < columns; i += LANES) parts.few(&c, a, i, least(columns - i, LANES));
 }
 
 /* Whether numbers could be too large to be rounded as they are. */
