@@ -1,10 +1,18 @@
 /* Rows of int32 sums to the type of an array. Every step is one rounding in float32, so that all
  * levels give the same bits.
  *
- * The bounds of the type are those of the clamp, less zero: what is clamped to integers and then
- * rounded is what is rounded and then clamped. So numbers are small when they are rounded, and
- * nothing has to saturate behind that. */
+ * Four vectors of sums become one of bytes. They are of one row, of two or of four, as few columns
+ * as there may be; what columns have of their own stays in registers for all rows. */
 #include "words.h"
+
+#define TO_BYTES (PPLCONV_TYPE_U8 || PPLCONV_TYPE_S8)
+
+#if TO_BYTES && !PPLCONV_NO_PACKING
+#define SATURATES 1
+#include "narrow.h"
+#else
+#define SATURATES 0
+#endif
 
 #if PPLCONV_TYPE_S32
 enum { FLOAT = 0 };
@@ -12,27 +20,43 @@ enum { FLOAT = 0 };
 enum { FLOAT = 1 };
 #endif
 
+INLINE int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
+
 /* What is the same for all elements of a call. */
 struct constants {
-    vector low, high, residual_scale;
-    words residual_zero, zero;
+#if SATURATES
+    struct ends ends;
+#else
+    vector low, high;
+    words zero;
+#endif
+    vector residual_scale;
+    words residual_zero;
 };
 
-static struct constants constants_of(const struct pplconv_requantize_args *a) {
+INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
     struct constants c = {0};
 #if !PPLCONV_TYPE_S32
     const struct pplconv_quantization *q = a->parameters;
-    float low = q->low, high = q->high;
-#if PPLCONV_TYPE_U8 || PPLCONV_TYPE_S8
-    const float least = (float)(LEAST_STORED - q->zero), most = (float)(MOST_STORED - q->zero);
-    low = low < least ? least : low > most ? most : low;
-    high = high < least ? least : high > most ? most : high;
-    c.zero = splat_word(q->zero);
+#if TO_BYTES
     c.residual_zero = splat_word(q->residual_zero);
     c.residual_scale = splat(q->residual_scale);
 #endif
+#if SATURATES
+    c.ends = ends_of(q);
+#else
+    float low = q->low, high = q->high;
+#if TO_BYTES
+    /* The bounds of the type, less zero, as well: what is clamped to integers and then rounded is
+     * what is rounded and then clamped. So nothing has to saturate. */
+    const float first = (float)(LEAST_STORED - q->zero), last = (float)(MOST_STORED - q->zero);
+    low = low < first ? first : low > last ? last : low;
+    high = high < first ? first : high > last ? last : high;
+    c.zero = splat_word(q->zero);
+#endif
     c.low = splat(low);
     c.high = splat(high);
+#endif
 #else
     (void)a;
 #endif
@@ -40,7 +64,7 @@ static struct constants constants_of(const struct pplconv_requantize_args *a) {
 }
 
 INLINE vector residual_of(const struct constants *c, words r) {
-#if PPLCONV_TYPE_U8 || PPLCONV_TYPE_S8
+#if TO_BYTES
     return to_float(r - c->residual_zero) * c->residual_scale;
 #else
     (void)c;
@@ -48,68 +72,252 @@ INLINE vector residual_of(const struct constants *c, words r) {
 #endif
 }
 
-/* One vector, of n lanes. */
+/* How a call, or a part of it, is computed; all of it known to the compiler. */
+struct kind {
+    /* Offset and scale are those of a row. Residuals are added. See `rounded_within`. Less code,
+     * which takes longer. */
+    int by_row, add, huge, compact;
+};
+
+/* One vector, of n lanes, before what `store_group` does. */
 INLINE words requantized(const struct constants *c, words sum, vector scale, const stored *residual,
-                         int64_t n, const int add) {
+                         int64_t n, const struct kind kind) {
     if (!FLOAT) return sum;
     vector v = to_float(sum) * scale;
-    if (add) v += residual_of(c, load_stored(residual, n));
+    if (kind.add) v += residual_of(c, load_stored(residual, n));
+#if SATURATES
+    return rounded_within(v, kind.huge);
+#else
     v = at_most(at_least(v, c->low), c->high);
-#if PPLCONV_TYPE_U8 || PPLCONV_TYPE_S8
+#if TO_BYTES
     return rounded(v) + c->zero;
 #else
     return (words)v;
 #endif
+#endif
 }
 
-/* One row, with an offset and a scale for all of it or for each column. */
-INLINE void requantize_row(const struct constants *c, const int32_t *src, stored *dst,
-                           const int32_t *offset, const float *scale, const stored *residual,
-                           int64_t columns, const int by_row, const int add) {
-    const words one_offset = by_row ? splat_word(*offset) : splat_word(0);
-    const vector one_scale = by_row && FLOAT ? splat(*scale) : splat(0);
-#define ONE(i, n)                                                                                  \
-    requantized(c,                                                                                 \
-                (words)load_vector(src + (i), n) +                                                 \
-                    (by_row ? one_offset : (words)load_vector(offset + (i), n)),                   \
-                by_row || !FLOAT ? one_scale : load_vector(scale + (i), n), residual + (i), n,     \
-                add)
-    int64_t i = 0;
-    for (; i + 4 * LANES <= columns; i += 4 * LANES) {
-        words w[4];
-        UNROLL for (int v = 0; v < 4; v++)
-            w[v] = ONE(i + v * LANES, LANES);
-        store_four(dst + i, w);
+/* Four vectors, `across` of them in a row, the last one of n lanes. */
+INLINE void store_group(const struct constants *c, stored *const dst[4], const words w[4],
+                        const int across, int64_t n) {
+#if SATURATES
+    const quads bytes = narrowed(&c->ends, w);
+    if (across == 4) store_quads(dst[0], bytes);
+    UNROLL for (int j = 0; across == 2 && j < 2; j++)
+        store_half(dst[j], bytes, j);
+    UNROLL for (int j = 0; across == 1 && j < 4; j++)
+        store_quarter(dst[j], bytes, j, n);
+#else
+    (void)c;
+    UNROLL for (int v = 0; v < 4; v++)
+        store_stored(dst[v / across] + v % across * LANES, w[v], n);
+#endif
+}
+
+/* Rows of a call, from one of them on, and what they have of their own. */
+struct place {
+    const char *src, *residual;
+    char *dst;
+    const int32_t *offset;
+    const float *scale;
+};
+
+INLINE struct place place_of(const struct pplconv_requantize_args *a, int64_t row, int64_t column,
+                             const int by_row) {
+    return (struct place){
+        (const char *)a->src + row * a->src_rs + column * 4,
+        (const char *)a->residual + row * a->residual_rs + column * (int64_t)sizeof(stored),
+        (char *)a->dst + row * a->dst_rs + column * (int64_t)sizeof(stored),
+        (const int32_t *)a->offset + (by_row ? row : column),
+        (const float *)a->scale + (by_row ? row : column),
+    };
+}
+INLINE struct place below(struct place p, const struct pplconv_requantize_args *a, int64_t rows,
+                          const int by_row) {
+    p.src += rows * a->src_rs;
+    p.residual += rows * a->residual_rs;
+    p.dst += rows * a->dst_rs;
+    if (by_row) p.offset += rows, p.scale += rows;
+    return p;
+}
+
+/* Offsets and scales, of vectors of columns or of rows. */
+struct factors {
+    words offset[4];
+    vector scale[4];
+};
+
+INLINE void load_factors(struct factors *f, struct place p, const int across, int64_t n) {
+    UNROLL for (int v = 0; v < across; v++) {
+        f->offset[v] = (words)load_vector(p.offset + v * LANES, n);
+        if (FLOAT) f->scale[v] = load_vector(p.scale + v * LANES, n);
     }
-    for (; i + LANES <= columns; i += LANES) store_stored(dst + i, ONE(i, LANES), LANES);
-    if (i < columns) store_stored(dst + i, ONE(i, columns - i), columns - i);
-#undef ONE
+}
+INLINE void splat_factors(struct factors *f, struct place p, const int64_t at[4], const int down) {
+    UNROLL for (int j = 0; j < down; j++) {
+        f->offset[j] = splat_word(p.offset[at[j]]);
+        if (FLOAT) f->scale[j] = splat(p.scale[at[j]]);
+    }
 }
 
-INLINE void requantize(const struct pplconv_requantize_args *a, const int by_row, const int add) {
+/* `across` vectors of each of 4 / across rows, those at[j] below p. All is loaded before anything
+ * is stored. */
+INLINE void requantize_group(const struct constants *c, const struct pplconv_requantize_args *a,
+                             const struct factors *f, struct place p, const int64_t at[4],
+                             const int across, int64_t n, const struct kind kind) {
+    words w[4];
+    stored *dst[4] = {0};
+    UNROLL for (int v = 0; v < 4; v++) {
+        const int j = v / across, i = v % across, own = kind.by_row ? j : i;
+        const int32_t *src = AT_CONST(int32_t, p.src, at[j] * a->src_rs) + i * LANES;
+        const stored *residual = AT_CONST(stored, p.residual, at[j] * a->residual_rs) + i * LANES;
+        const words sum = (words)load_vector(src, n) + f->offset[own];
+        w[v] = requantized(c, sum, f->scale[own], residual, n, kind);
+        if (i == 0) dst[j] = AT(stored, p.dst, at[j] * a->dst_rs);
+    }
+    store_group(c, dst, w, across, n);
+}
+
+/* The same, of as many of the rows as are left; the last one stands in for those that there are
+ * not. */
+INLINE void requantize_left(const struct constants *c, const struct pplconv_requantize_args *a,
+                            struct factors f, struct place p, int64_t left, const int across,
+                            int64_t n, const struct kind kind) {
+    const int64_t last = left - 1;
+    const int64_t at[4] = {0, least(last, 1), least(last, 2), least(last, 3)};
+    if (kind.by_row) splat_factors(&f, p, at, 4 / across);
+    requantize_group(c, a, &f, p, at, across, n, kind);
+}
+
+/* All rows of `across` vectors, of n lanes each. */
+INLINE void requantize_columns(const struct constants *constants,
+                               const struct pplconv_requantize_args *arguments, int64_t column,
+                               const int across, int64_t n, const struct kind kind) {
+    /* Copies, which no store can change. */
+    const struct pplconv_requantize_args a = *arguments;
+    const struct constants c = *constants;
+    const int down = 4 / across;
+    struct place p = place_of(&a, 0, column, kind.by_row);
+    struct factors f = {0};
+    if (!kind.by_row) load_factors(&f, p, across, n);
+    int64_t left = a.rows;
+    for (; !kind.compact && left >= down; left -= down) {
+        requantize_left(&c, &a, f, p, 4, across, n, kind);
+        p = below(p, &a, down, kind.by_row);
+    }
+    for (; down > 1 && left > 0; left -= down) {
+        requantize_left(&c, &a, f, p, left, across, n, kind);
+        if (!kind.compact) break;
+        p = below(p, &a, down, kind.by_row);
+    }
+}
+
+/* All of the columns of rows that fill groups of four vectors: rows with factors of their own one
+ * after the other, as they lie in memory. */
+INLINE void requantize_fours(const struct constants *constants,
+                             const struct pplconv_requantize_args *arguments, int64_t columns,
+                             const struct kind kind) {
+    if (!kind.by_row) {
+        for (int64_t i = 0; i < columns; i += 4 * LANES)
+            requantize_columns(constants, arguments, i, 4, LANES, kind);
+        return;
+    }
+    const struct pplconv_requantize_args a = *arguments;
+    const struct constants c = *constants;
+    const int64_t at[4] = {0};
+    for (int64_t row = 0; row < a.rows; row++) {
+        struct place p = place_of(&a, row, 0, 1);
+        struct factors f = {0};
+        splat_factors(&f, p, at, 1);
+        for (int64_t i = 0; i < columns; i += 4 * LANES) {
+            requantize_group(&c, &a, &f, p, at, 4, LANES, kind);
+            p.src += 4 * LANES * sizeof(int32_t);
+            p.residual += 4 * LANES * sizeof(stored);
+            p.dst += 4 * LANES * sizeof(stored);
+        }
+    }
+}
+
+/* The loops as functions, each with all registers to itself: for the columns that fill groups of
+ * four vectors, for two vectors, for one, for up to n lanes, and for n lanes of huge numbers. */
+#define ARGUMENTS                                                                                  \
+    const struct constants *c, const struct pplconv_requantize_args *a, int64_t column, int64_t n
+#define PART(name, ...)                                                                            \
+    static __attribute__((noinline)) void name(ARGUMENTS) {                                        \
+        (void)n;                                                                                   \
+        __VA_ARGS__;                                                                               \
+    }
+#define COLUMNS(across, n, ...)                                                                    \
+    requantize_columns(c, a, column, across, n, (struct kind){__VA_ARGS__})
+#define KIND(name, by_row, add)                                                                    \
+    PART(name##_fours, requantize_fours(c, a, column, (struct kind){by_row, add, 0, 0}))           \
+    PART(name##_two, COLUMNS(2, LANES, by_row, add, 0, 0))                                         \
+    PART(name##_one, COLUMNS(1, LANES, by_row, add, 0, 0))                                         \
+    PART(name##_few, COLUMNS(1, n, by_row, add, 0, 1))                                             \
+    PART(name##_huge, COLUMNS(1, n, by_row, add, SATURATES, 1))
+#define PARTS(name) {name##_fours, name##_two, name##_one, name##_few, name##_huge}
+
+KIND(of_columns, 0, 0)
+KIND(of_rows, 1, 0)
+KIND(of_columns_add, 0, FLOAT)
+KIND(of_rows_add, 1, FLOAT)
+
+struct parts {
+    void (*fours)(ARGUMENTS), (*two)(ARGUMENTS), (*one)(ARGUMENTS), (*few)(ARGUMENTS),
+        (*huge)(ARGUMENTS);
+};
+
+INLINE void requantize(const struct pplconv_requantize_args *a, const struct parts parts,
+                       int huge) {
     const struct constants c = constants_of(a);
-    const int64_t columns = a->columns;
-    for (int64_t r = 0; r < a->rows; r++) {
-        requantize_row(&c, AT_CONST(int32_t, a->src, r * a->src_rs),
-                       AT(stored, a->dst, r * a->dst_rs),
-                       (const int32_t *)a->offset + (by_row ? r : 0),
-                       (const float *)a->scale + (by_row ? r : 0),
-                       AT_CONST(stored, a->residual, r * a->residual_rs), columns, by_row, add);
+    const int64_t columns = a->columns, fours = columns - columns % (4 * LANES);
+    int64_t i = 0;
+    if (huge) {
+        /* Rare: nothing that would be fast. */
+        for (; i < columns; i += LANES) parts.huge(&c, a, i, least(columns - i, LANES));
+        return;
     }
+    if (fours) parts.fours(&c, a, fours, LANES);
+    i = fours;
+    if (SATURATES && i + 2 * LANES <= columns) {
+        parts.two(&c, a, i, LANES);
+        i += 2 * LANES;
+    }
+    if (SATURATES && i + LANES <= columns) {
+        parts.one(&c, a, i, LANES);
+        i += LANES;
+    }
+    for (; i < columns; i += LANES) parts.few(&c, a, i, least(columns - i, LANES));
+}
+
+/* Whether numbers could be too large to be rounded as they are. */
+static int huge_numbers(const struct pplconv_requantize_args *a) {
+#if SATURATES
+    const struct pplconv_quantization *q = a->parameters;
+    const int64_t scales = a->flags & PPLCONV_BIAS_ROW ? a->rows : a->columns;
+    const int small = q->residual_scale > -0x1p20f && q->residual_scale < 0x1p20f;
+    return any_huge(a->scale, scales) || (a->flags & PPLCONV_RESIDUAL && !small);
+#else
+    (void)a;
+    return 0;
+#endif
 }
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_requantize_args *a = argument;
     const int by_row = (a->flags & PPLCONV_BIAS_ROW) != 0;
     const int add = FLOAT && (a->flags & PPLCONV_RESIDUAL);
-    if (by_row && add) {
-        requantize(a, 1, 1);
-    } else if (by_row) {
-        requantize(a, 1, 0);
-    } else if (add) {
-        requantize(a, 0, 1);
-    } else {
-        requantize(a, 0, 0);
+    if (a->rows > 0 && a->columns > 0) {
+        const int huge = huge_numbers(a);
+        if (by_row && add) {
+            requantize(a, (struct parts)PARTS(of_rows_add), huge);
+        } else if (add) {
+            requantize(a, (struct parts)PARTS(of_columns_add), huge);
+        } else if (by_row) {
+            requantize(a, (struct parts)PARTS(of_rows), huge);
+        } else {
+            requantize(a, (struct parts)PARTS(of_columns), huge);
+        }
     }
     clean_registers();
 }

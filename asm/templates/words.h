@@ -48,7 +48,8 @@ INLINE vector to_float(words w) {
 #endif
 }
 
-/* To the nearest, ties to even, for numbers that are less than 2^22. */
+/* To the nearest, ties to even, for numbers that are less than 2^22. Where levels saturate bytes
+ * (`narrow.h`), for those below 2^31, and what is too negative becomes the least integer. */
 INLINE words rounded(vector v) {
 #if PPLCONV_VECTOR_BYTES == 64
     return (words)_mm512_cvtps_epi32((__m512)v);
@@ -81,17 +82,20 @@ INLINE void store_stored(stored *p, words w, int64_t n) {
     if (n == LANES) _mm_storeu_si128((__m128i *)p, bytes);
     else _mm_mask_storeu_epi8(p, first_lanes(n), bytes);
 }
-INLINE void store_four(stored *p, const words w[4]) {
-    const __m512i low = _mm512_packs_epi32((__m512i)w[0], (__m512i)w[1]);
-    const __m512i high = _mm512_packs_epi32((__m512i)w[2], (__m512i)w[3]);
+typedef __m512i pairs;
+typedef __m512i quads;
+
+INLINE pairs pairs_of(words a, words b) { return _mm512_packs_epi32((__m512i)a, (__m512i)b); }
+INLINE quads quads_of(pairs a, pairs b) {
 #if PPLCONV_TYPE_U8
-    const __m512i bytes = _mm512_packus_epi16(low, high);
+    const __m512i bytes = _mm512_packus_epi16(a, b);
 #else
-    const __m512i bytes = _mm512_packs_epi16(low, high);
+    const __m512i bytes = _mm512_packs_epi16(a, b);
 #endif
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    _mm512_storeu_si512(p, _mm512_permutexvar_epi32(order, bytes));
+    return _mm512_permutexvar_epi32(order, bytes);
 }
+INLINE void store_quads(stored *p, quads b) { _mm512_storeu_si512(p, b); }
 
 #else
 
@@ -156,24 +160,20 @@ INLINE words load_stored(const stored *p, int64_t n) {
     return (words)_mm256_cvtepi8_epi32(bytes);
 #endif
 }
-INLINE __m256i narrow_four(__m256i a, __m256i b, __m256i c, __m256i d) {
-    const __m256i low = _mm256_packs_epi32(a, b), high = _mm256_packs_epi32(c, d);
+typedef __m256i pairs;
+typedef __m256i quads;
+
+INLINE pairs pairs_of(words a, words b) { return _mm256_packs_epi32((__m256i)a, (__m256i)b); }
+INLINE quads quads_of(pairs a, pairs b) {
 #if PPLCONV_TYPE_U8
-    const __m256i bytes = _mm256_packus_epi16(low, high);
+    const __m256i bytes = _mm256_packus_epi16(a, b);
 #else
-    const __m256i bytes = _mm256_packs_epi16(low, high);
+    const __m256i bytes = _mm256_packs_epi16(a, b);
 #endif
     return _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
 }
-INLINE void store_stored(stored *p, words w, int64_t n) {
-    const __m256i v = (__m256i)w;
-    const __m256i bytes = narrow_four(v, v, v, v);
-    store_bytes(p, (uint64_t)_mm256_extract_epi64(bytes, 0), n);
-}
-INLINE void store_four(stored *p, const words w[4]) {
-    const __m256i bytes = narrow_four((__m256i)w[0], (__m256i)w[1], (__m256i)w[2], (__m256i)w[3]);
-    _mm256_storeu_si256((__m256i *)p, bytes);
-}
+INLINE void store_quads(stored *p, quads b) { _mm256_storeu_si256((__m256i *)p, b); }
+INLINE lane_bytes first_bytes(quads b) { return (uint64_t)_mm256_extract_epi64(b, 0); }
 
 #elif PPLCONV_NEON && defined(__aarch64__)
 
@@ -185,17 +185,24 @@ INLINE words load_stored(const stored *p, int64_t n) {
     return (words)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(bytes))));
 #endif
 }
-INLINE uint8x8_t narrow_two(words a, words b) {
-    return vmovn_u16(vcombine_u16(vmovn_u32((uint32x4_t)a), vmovn_u32((uint32x4_t)b)));
+typedef int16x8_t pairs;
+typedef uint8x16_t quads;
+
+INLINE pairs pairs_of(words a, words b) {
+    return vqmovn_high_s32(vqmovn_s32((int32x4_t)a), (int32x4_t)b);
 }
-INLINE void store_stored(stored *p, words w, int64_t n) {
-    store_bytes(p, vget_lane_u32(vreinterpret_u32_u8(narrow_two(w, w)), 0), n);
+INLINE quads quads_of(pairs a, pairs b) {
+#if PPLCONV_TYPE_U8
+    return vqmovun_high_s16(vqmovun_s16(a), b);
+#else
+    return vreinterpretq_u8_s8(vqmovn_high_s16(vqmovn_s16(a), b));
+#endif
 }
-INLINE void store_four(stored *p, const words w[4]) {
-    vst1q_u8((uint8_t *)p, vcombine_u8(narrow_two(w[0], w[1]), narrow_two(w[2], w[3])));
-}
+INLINE void store_quads(stored *p, quads b) { vst1q_u8((uint8_t *)p, b); }
+INLINE lane_bytes first_bytes(quads b) { return vgetq_lane_u32(vreinterpretq_u32_u8(b), 0); }
 
 #else
+#define PPLCONV_NO_PACKING 1
 
 INLINE words load_stored(const stored *p, int64_t n) {
     words w = {0};
@@ -210,6 +217,20 @@ INLINE void store_four(stored *p, const words w[4]) {
 }
 
 #endif
+#endif
+
+#if !PPLCONV_NO_PACKING
+/* `pairs` are twice as many int16 as a vector has lanes, `quads` four times as many bytes, in
+ * order: of two vectors each, saturated. Between the two steps the order is that of the level. */
+#if PPLCONV_VECTOR_BYTES != 64
+INLINE void store_stored(stored *p, words w, int64_t n) {
+    const pairs two = pairs_of(w, w);
+    store_bytes(p, first_bytes(quads_of(two, two)), n);
+}
+#endif
+INLINE void store_four(stored *p, const words w[4]) {
+    store_quads(p, quads_of(pairs_of(w[0], w[1]), pairs_of(w[2], w[3])));
+}
 #endif
 
 #else

@@ -119,7 +119,7 @@ def test_every_tail(checker, row, rng):
     lanes = row["vector_bytes"] // 4
     for flags in flags_of(row):
         for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes):
-            rows = int(rng.integers(1, 4))
+            rows = int(rng.integers(1, 10))
             sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
             count = rows if flags & ROW else columns
             offset = rng.integers(-5000, 5000, count, np.int32)
@@ -140,6 +140,23 @@ def test_sums_of_every_size(checker, row, rng):
             offset >>= rng.integers(0, 32, count, np.int32)
             scale = np.exp2(rng.uniform(-40, 10, count)).astype(np.float32)
             check(checker, row, rng, sums, offset, scale, draw_parameters(rng, row), flags)
+
+
+@pytest.mark.parametrize("row", BYTES, ids=symbol)
+@pytest.mark.parametrize("scale", [0.4999, 0.5, 1.0, 1.5, 2.0, 1e25], ids=str)
+@pytest.mark.parametrize("residual_scale", [0.5, 1e6, 2e6, -3e8, 3e8, 1e30], ids=str)
+def test_numbers_beyond_every_integer(checker, row, scale, residual_scale, rng):
+    """One scale of many, and residuals, that take numbers to 2^31 and further."""
+    lanes = row["vector_bytes"] // 4
+    ends = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
+    for flags in flags_of(row):
+        for rows in (1, 2, 3, 5):
+            sums = rng.choice(ends, (rows, 7 * lanes + 3)).astype(np.int32)
+            count = rows if flags & ROW else sums.shape[1]
+            scales = np.full(count, 0.25, np.float32)
+            scales[rng.integers(count)] = scale
+            q = parameters(residual_scale=residual_scale, residual_zero=3, zero=5)
+            check(checker, row, rng, sums, np.zeros(count, np.int32), scales, q, flags)
 
 
 @pytest.mark.parametrize("row", BYTES, ids=symbol)
