@@ -8,8 +8,9 @@ REQUANTIZE = Contract(
     "requantize",
     "rows of int32 sums to the type of an array: the sum plus its offset, which is exact; as float "
     "times the scale; plus the residual; at least low and at most high; rounded to an integer, "
-    "ties to even; plus zero, saturated. Each step in float32 is one rounding, none is fused. Of s32 "
-    "the sum plus its offset is the result; of f32 nothing is rounded to integers, and zero not added",
+    "ties to even; plus zero, saturated. Each step in float32 is one rounding, none is fused. Of "
+    "s32 the sum plus its offset is the result; of f32 nothing is rounded to integers, and zero "
+    "not added",
     (
         Field("src", CONST_POINTER, "rows of int32"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -29,7 +30,8 @@ REQUANTIZE = Contract(
 QUANTIZE = Contract(
     "quantize",
     "rows of float to the kernel's type: x / scale, rounded to an integer, ties to even, plus "
-    "zero, saturated. The quotient is float32's own, as ONNX defines it. NaN becomes the least number",
+    "zero, saturated. The quotient is float32's own, as ONNX defines it. NaN becomes the least "
+    "number",
     (
         Field("src", CONST_POINTER, "rows of float"),
         Field("src_rs", INT, "src: from one row to the next"),
