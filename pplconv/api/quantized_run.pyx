@@ -8,7 +8,6 @@ and multipliers, which are all that the loops know.
 cimport cython
 from libc.stdint cimport int64_t
 
-from pplconv._kernels cimport pplconv_quantization
 from pplconv.api.keys cimport PLANS, keep_plan
 from pplconv.api.prepared cimport (
     Operands,
@@ -20,6 +19,7 @@ from pplconv.api.prepared cimport (
     release_all,
 )
 from pplconv.api.ready cimport scope_around
+from pplconv.api.rescaling cimport Rescaling
 from pplconv.memory.arrays cimport as_array, batched_shape, hold_plain
 from pplconv.schedules.base cimport Tensors
 from pplconv.schedules.execute cimport execute
@@ -36,9 +36,6 @@ from pplconv.runtime import ForkableLock, pinned_cores
 
 cdef enum:
     PLANS_KEPT = 16
-
-# What is added to an input that kernels read as the other type of bytes.
-cdef dict SHIFTS = {("u8", "s8"): -128, ("s8", "u8"): 128}
 
 
 # Plans of functions, which make a kernel in each call.
@@ -62,25 +59,14 @@ cdef class Scaled:
 
     cdef Prepared prepared
     cdef PackedWeights packed
-    cdef object offsets, multiplier, rectangles
-    cdef int shift
+    cdef Rescaling rescaling
     cdef tuple shape
     cdef object scope  # that it was made for; None if the code around the call had no say
 
-    def __cinit__(self, Prepared prepared, PackedWeights packed, offsets, rectangles, multiplier,
-                  tuple shape, scope):
-        self.prepared, self.packed = prepared, packed
-        self.offsets, self.rectangles, self.multiplier = offsets, rectangles, multiplier
+    def __cinit__(self, Prepared prepared, PackedWeights packed, Rescaling rescaling, tuple shape,
+                  scope):
+        self.prepared, self.packed, self.rescaling = prepared, packed, rescaling
         self.shape, self.scope = shape, scope
-
-
-cdef const char *data_of(object array) except? NULL:
-    """Memory of an array that its owner keeps."""
-    cdef const unsigned char[::1] view
-    if array is None:
-        return NULL
-    view = array.view(np.uint8).reshape(-1)
-    return <const char *> &view[0]
 
 
 cdef class QuantizedKernel:
@@ -131,7 +117,7 @@ search_seconds, search_context
     cdef readonly int x_zero
     cdef object problem_of, lock, sums
     cdef dict settings, plans, weights, packings
-    cdef pplconv_quantization quantization
+    cdef tuple numbers  # of the output and the residual, as `Rescaling` takes them
     cdef bint takes_residual, free_team, once
     cdef object dtype, out_type
     cdef Scaled last
@@ -154,11 +140,9 @@ search_seconds, search_context
         if multiplier is None:
             multiplier = np.ones(len(self.weight))
         self.multiplier = np.array(multiplier, np.float32, order="C")
-        self.quantization.low, self.quantization.high = low, high
-        self.quantization.zero = y_zero
-        self.quantization.residual_zero = residual_zero
+        scale = 0.0 if residual_scale is None else residual_scale
+        self.numbers = y_zero, low, high, scale, residual_zero
         self.takes_residual = residual_scale is not None or out_dtype == "f32"
-        self.quantization.residual_scale = 0.0 if residual_scale is None else residual_scale
         self.settings = checked({
             "algorithm": algorithm, "tolerance": 0.0, "search": search,
             "search_seconds": search_seconds, "max_workspace": max_workspace, "threads": threads,
@@ -215,11 +199,8 @@ search_seconds, search_context
             if prepared.packing not in self.packings:
                 self.packings[prepared.packing] = PackedWeights(
                     prepared, self.typed_weight(numerics.weights))
-            shift = SHIFTS.get((self.x_dtype, numerics.operand), 0)
-            offsets, rectangles = self.offsets_for(prepared, shift)
-            found = Scaled(prepared, self.packings[prepared.packing], offsets, rectangles,
-                           self.multiplier, shape, scope)
-            found.shift = shift
+            found = Scaled(prepared, self.packings[prepared.packing], self.rescaling_for(prepared),
+                           shape, scope)
             while len(self.plans) >= PLANS_KEPT:
                 self.plans.pop(next(iter(self.plans)))
             self.plans[key] = found
@@ -232,24 +213,13 @@ search_seconds, search_context
             self.weights[kind] = self.weight.astype(DTYPES[kind])
         return self.weights[kind]
 
-    cdef tuple offsets_for(self, Prepared prepared, int shift):
-        """What is added to whole sums; and to those of each rectangle, where taps are left out.
-
-        It takes the zero point away for each tap that is summed. It wraps around, as sums do: only
-        what they add up to has to fit.
-        """
-        zero = self.x_zero + shift
-        if self.sums is None:  # (oc, kh, kw)
+    cdef Rescaling rescaling_for(self, Prepared prepared):
+        """The numbers that finish the sums of a plan."""
+        if self.sums is None:
             self.sums = self.weight.sum(1, dtype=np.int64)
-        whole = wrapped(self.offset - zero * self.sums.sum((1, 2)))
-        if prepared.fields["loops"] != "direct" or not zero:
-            return whole, None
-        rows, columns = prepared.fields["rows"], prepared.fields["columns"]
-        return whole, wrapped(np.array([
-            self.offset - zero * self.sums[:, top:bottom, left:right].sum((1, 2))
-            for _, _, top, bottom in rows
-            for _, _, left, right in columns
-        ]))
+        bare = self.offset - self.x_zero * self.sums.sum((1, 2))
+        return Rescaling(prepared, self.weight, bare, self.x_zero, self.multiplier, *self.numbers,
+                         sums=self.sums)
 
     def plan_for(self, input_shape):
         """Show how inputs of one shape are computed.
@@ -318,25 +288,20 @@ search_seconds, search_context
             t.y = <char *> o.y.buffer.buf
             t.weights = scaled.packed.data_for(p)
             t.filters = NULL
-            t.bias = data_of(scaled.offsets)
+            t.bias = scaled.rescaling.whole
             t.residual = <const char *> o.residual.buffer.buf if o.residual.held else NULL
             t.clip = NULL
             t.slope = NULL
             t.activation = 0
             t.finish_count = 0
-            t.multiplier = data_of(scaled.multiplier)
-            t.quantization = &self.quantization
-            t.offsets = data_of(scaled.rectangles)
-            t.x_zero = self.x_zero + scaled.shift
+            t.multiplier = scaled.rescaling.multipliers
+            t.quantization = &scaled.rescaling.quantization
+            t.offsets = scaled.rescaling.offsets
+            t.x_zero = scaled.rescaling.x_zero
             execute(p.schedule, &t, p.threads, p.most, 1, NULL)
             return out
         finally:
             release_all(&o)
-
-
-cdef object wrapped(object array):
-    """int64 to int32, modulo 2**32."""
-    return np.ascontiguousarray((array & 0xFFFFFFFF).astype(np.uint32)).view(np.int32)
 
 
 class QuantizedMatrix:

@@ -29,6 +29,8 @@ cdef class Rescaling:
         None: the sums are the outputs.
     y_zero, low, high, residual_scale, residual_zero
         As of `pplconv.api.quantized_run.QuantizedKernel`.
+    sums : ndarray of int64, shape (oc, kh, kw), optional
+        Sums of the weights over input channels, where they are known.
 
     Raises
     ------
@@ -38,7 +40,7 @@ cdef class Rescaling:
 
     def __cinit__(self, prepared, weight, offset, int x_zero, multiplier=None, int y_zero=0,
                   float low=-np.inf, float high=np.inf, float residual_scale=0.0,
-                  int residual_zero=0):
+                  int residual_zero=0, sums=None):
         cdef int64_t size
         numerics, fields = prepared.plan.numerics, prepared.fields
         shift = SHIFTS.get((numerics.source, numerics.operand), 0)
@@ -48,7 +50,8 @@ cdef class Rescaling:
         offset = np.asarray(offset).astype(np.int64)
         if not multipliers.shape == offset.shape == weight.shape[:1]:
             raise ValueError("there is a multiplier and an offset for each output channel")
-        sums = weight.sum(1, dtype=np.int64)
+        if sums is None:
+            sums = weight.sum(1, dtype=np.int64)
         # These wrap around, as sums do: only what they add up to has to fit.
         whole = wrapped(offset - shift * sums.sum((1, 2)))
         offsets = None
