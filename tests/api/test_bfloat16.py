@@ -277,7 +277,7 @@ def test_exporters_are_taken(kind, small, rng):
 @pytest.mark.parametrize("kind", [Exporter, Tensor])
 def test_exporters_need_the_type(kind, small, monkeypatch):
     monkeypatch.setitem(sys.modules, "ml_dtypes", None)
-    with pytest.raises(TypeError, match="input is bfloat16.* ml_dtypes: install it"):
+    with pytest.raises(TypeError, match=r"input is bfloat16.* ml_dtypes: install it"):
         pplconv.conv2d(kind(small["input"].view(np.uint16)), np.ones((16, 8, 3, 3), np.float32))
 
 
@@ -352,7 +352,7 @@ def test_functions_that_do_not_take_it(small):
         lambda: pplconv.ConvTranspose2d(small["weight"]),
         lambda: pplconv.to_blocked(small["input"], 4),
     ):
-        with pytest.raises(TypeError, match="must be float16, float32 or float64.*bfloat16"):
+        with pytest.raises(TypeError, match=r"must be float16, float32 or float64.*bfloat16"):
             call()
 
 
