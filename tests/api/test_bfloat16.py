@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import pickle
 import sys
 
@@ -288,6 +289,20 @@ def test_tensors_elsewhere_are_refused(kind, small):
         pplconv.conv2d(tensor, small["weight"])
 
 
+# The real ones, where they are installed; all that they do is stood in for above.
+if importlib.util.find_spec("torch"):
+    import torch
+
+    def test_tensors_of_pytorch_are_taken(small):
+        expected = pplconv.conv2d(**small)
+        tensors = {
+            name: torch.nn.Parameter(torch.from_numpy(array.astype(np.float32)).bfloat16())
+            for name, array in small.items()
+        }
+        assert pplconv.conv2d(**tensors).tobytes() == expected.tobytes()
+        assert pplconv.Conv2d(tensors["weight"])(tensors["input"]).tobytes() == expected.tobytes()
+
+
 # What is refused ---------------------------------------------------------------------------------
 
 
@@ -373,6 +388,21 @@ def test_other_processes(shape, rng):
     x = draw(rng, *shape)
     y = layer(x)
     assert sharing.prepared(layer, 1).model()(x).tobytes() == y.tobytes()
+
+
+def test_weights_travel_out_of_band(rng):
+    """Where they lie in memory that processes share, they are not copied."""
+    layer = pplconv.Conv2d(draw(rng, 64, 64, 3, 3), draw(rng, 64), input_shape=(1, 64, 8, 8))
+    buffers = []
+    stream = pickle.dumps(sharing.prepared(layer, 1), 5, buffer_callback=buffers.append)
+    assert len(stream) < 16384 < layer.weight.nbytes
+    rooms = [pplconv.empty_aligned(buffer.raw().nbytes, np.uint8) for buffer in buffers]
+    for room, buffer in zip(rooms, buffers, strict=True):
+        room[...] = np.frombuffer(buffer.raw(), np.uint8)
+    again = pickle.loads(stream, buffers=rooms).model()
+    assert any(np.shares_memory(again.weight, room) for room in rooms)
+    x = draw(rng, 1, 64, 8, 8)
+    assert again(x).tobytes() == layer(x).tobytes()
 
 
 def test_weights_are_copied_and_shown(small):
