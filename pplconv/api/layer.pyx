@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """What `Conv2d`, `ConvTranspose2d` and `Linear` share: weights packed once, settings, pickles."""
 
-from pplconv.memory.arrays cimport as_array, conversion, float_name
+from pplconv.memory.arrays cimport as_array, conversion, float_name, is_brain
 
 from dataclasses import replace
 
@@ -124,8 +124,35 @@ cdef class Layer:
         if (type(self).__reduce__ is not base.__reduce__
                 or type(self).__reduce_ex__ is not base.__reduce_ex__):
             return self.__reduce_ex__(5)
-        values = (base, type(self), self.pickled(), *self.made().for_other_process(threads))
+        pickled = tuple(map(out_of_band, self.pickled()))
+        values = (base, type(self), pickled, *self.made().for_other_process(threads))
         return rebuild_prepared, values, state_of(self)
+
+
+class Bits:
+    """Stands for an array of bfloat16, which would be copied into the stream, as bits that are not.
+
+    Parameters
+    ----------
+    array : ndarray
+        What is unpickled in its place.
+    """
+
+    def __init__(self, array):
+        self.array = array
+
+    def __reduce__(self):
+        return numbers_of, (self.array.view(np.uint16), self.array.dtype)
+
+
+def numbers_of(bits, dtype):
+    """The array that `Bits` stood for, where its memory arrived."""
+    return bits.view(dtype)
+
+
+cdef object out_of_band(object value):
+    """What stands for an argument in a pickle whose buffers may be left out of it."""
+    return Bits(value) if isinstance(value, np.ndarray) and is_brain(value.dtype) else value
 
 
 def rebuild(base, kind, *pickled):

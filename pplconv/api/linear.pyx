@@ -86,9 +86,9 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     Notes
     -----
     Every sum is one chain of multiply-adds in ascending order of k, in float64 or float32 (float16
-    and bfloat16 as in `conv2d`), however many threads there are and however the work is blocked. The blocks
-    follow the formulas of MegEngine's document on matrix products: the tile fills the registers,
-    one operand's panel stays in L1, and rows of the input in L2.
+    and bfloat16 as in `conv2d`), however many threads there are and however the work is blocked.
+    The blocks follow the formulas of MegEngine's document on matrix products: the tile fills the
+    registers, one operand's panel stays in L1, and rows of the input in L2.
 
     Examples
     --------

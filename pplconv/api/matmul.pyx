@@ -182,7 +182,8 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     ----------
     a : array_like, shape (..., m, k) or (k,)
         float16, bfloat16 (of the package ml_dtypes), float32 or float64. Anything that
-        `numpy.asarray` or DLPack on the CPU takes. Transposed views, rows with gaps and broadcast batches are read where they lie.
+        `numpy.asarray` or DLPack on the CPU takes. Transposed views, rows with gaps and broadcast
+        batches are read where they lie.
     b : array_like, shape (..., k, n) or (k,)
         As `a`. Where the dtypes differ, the one that does not hold the other's numbers is
         converted; float16 and bfloat16 are refused.
@@ -217,7 +218,8 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     Notes
     -----
     Every sum is one chain of multiply-adds in ascending order of k, in float64 or float32, or for
-    float16 and bfloat16 as in `conv2d`. An infinity or NaN reaches just the results whose row or column has it.
+    float16 and bfloat16 as in `conv2d`. An infinity or NaN reaches just the results whose row or
+    column has it.
 
     The product is a pointwise convolution, and runs through the same loops: the method, and the
     formulas for its blocks, are those of MegEngine's document on matrix products.

@@ -165,8 +165,7 @@ if HAS_TORCH:
             assert call(**arrays).tobytes() == expected.tobytes()
 
     TORCH = {
-        "bfloat16": (lambda t: t.bfloat16(), ".float()"),
-        "a bfloat16 parameter": (lambda t: torch.nn.Parameter(t.bfloat16()), ".float()"),
+        "eight bits": (lambda t: t.to(torch.float8_e5m2), ".float()"),
         "sparse": (lambda t: t.to_sparse(), ".to_dense()"),
         "meta": (lambda t: t.to("meta"), "meta"),
         "integers": (lambda t: t.int(), ".astype(np.float32)"),
