@@ -292,7 +292,7 @@ INLINE void requantize(const struct pplconv_requantize_args *a, const struct par
 
 /* Whether numbers could be too large to be rounded as they are. */
 static int huge_numbers(const struct pplconv_requantize_args *a) {
-#if SATURATES
+#if SATURATES && !PPLCONV_NEON
     const struct pplconv_quantization *q = a->parameters;
     const int64_t scales = a->flags & PPLCONV_BIAS_ROW ? a->rows : a->columns;
     const int small = q->residual_scale > -0x1p20f && q->residual_scale < 0x1p20f;
