@@ -9,7 +9,7 @@
 #include "words.h"
 
 /* The largest float that is an int32. What is above it the instructions of x86 take for the least
- * integer, as they do what is too small. */
+ * integer, as they do what is too small; those of Arm saturate. */
 enum { LARGEST_WORD = 0x7fffff80 };
 
 #if PPLCONV_VECTOR_BYTES == 64
@@ -118,21 +118,17 @@ INLINE quads narrowed(const struct ends *e, const words w[4]) {
     return smaller(larger(placed(e->zero, w), e->low), e->high);
 }
 
+#if !PPLCONV_NEON
 /* Whether products of int32 by these could be beyond half of LARGEST_WORD: whether any of them is a
  * half or more. Then its exponent, or the one after the next, has the topmost bit. */
 INLINE int any_huge(const float *scale, int64_t count) {
-#if PPLCONV_NEON
-    /* Conversions saturate. */
-    (void)scale, (void)count;
-    return 0;
-#else
     words any = {0};
     for (int64_t i = 0; i < count; i += LANES) {
         const words bits = (words)load_vector(scale + i, count - i < LANES ? count - i : LANES);
         any |= bits | (bits + 0x01000000u);
     }
     return any_bit(any, 0x40000000u);
-#endif
 }
+#endif
 
 #endif

@@ -5,7 +5,11 @@
  * as there may be; what columns have of their own stays in registers for all rows. */
 #include "words.h"
 
-#define TO_BYTES (PPLCONV_TYPE_U8 || PPLCONV_TYPE_S8)
+#if PPLCONV_TYPE_U8 || PPLCONV_TYPE_S8
+#define TO_BYTES 1
+#else
+#define TO_BYTES 0
+#endif
 
 #if TO_BYTES && !PPLCONV_NO_PACKING
 #define SATURATES 1
@@ -19,6 +23,9 @@ enum { FLOAT = 0 };
 #else
 enum { FLOAT = 1 };
 #endif
+
+/* Bytes by single lanes take long anyway, and much code. */
+enum { WIDE = SATURATES || !TO_BYTES };
 
 INLINE int64_t least(int64_t x, int64_t y) { return x < y ? x : y; }
 
@@ -279,11 +286,11 @@ INLINE void requantize(const struct pplconv_requantize_args *a, const struct par
     }
     if (fours) parts.fours(&c, a, fours, LANES);
     i = fours;
-    if (SATURATES && i + 2 * LANES <= columns) {
+    if (WIDE && i + 2 * LANES <= columns) {
         parts.two(&c, a, i, LANES);
         i += 2 * LANES;
     }
-    if (SATURATES && i + LANES <= columns) {
+    if (WIDE && i + LANES <= columns) {
         parts.one(&c, a, i, LANES);
         i += LANES;
     }
@@ -292,7 +299,7 @@ INLINE void requantize(const struct pplconv_requantize_args *a, const struct par
 
 /* Whether numbers could be too large to be rounded as they are. */
 static int huge_numbers(const struct pplconv_requantize_args *a) {
-#if SATURATES
+#if SATURATES && !PPLCONV_NEON
     const struct pplconv_quantization *q = a->parameters;
     const int64_t scales = a->flags & PPLCONV_BIAS_ROW ? a->rows : a->columns;
     const int small = q->residual_scale > -0x1p20f && q->residual_scale < 0x1p20f;

@@ -67,7 +67,9 @@ cdef class Rescaling:
         self.kept = whole, offsets, multipliers
         self.channels = len(weight)
         self.whole = address_of(whole, &size)
-        self.offsets = NULL if offsets is None else address_of(offsets, &size)
+        self.offsets = NULL
+        if offsets is not None:
+            self.offsets = address_of(offsets, &size)
         self.multipliers = address_of(multipliers, &size)
         # As kernels read it: what padding counts as.
         self.x_zero = zero

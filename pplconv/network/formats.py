@@ -51,7 +51,7 @@ def half_level() -> str | None:
 
 def may_be_half(dtype: np.dtype[Any], precision: str) -> bool:
     """Whether values of a type may be stored as float16, if the CPU computes in it."""
-    return precision != "fp32" if dtype == HALF else precision == "fp16"
+    return precision != "fp32" if dtype == HALF else precision in ("fp16", "low")
 
 
 def with_formats(graph: Graph, settings: Settings, level: str | None) -> Graph:

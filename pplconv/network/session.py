@@ -62,8 +62,10 @@ class InferenceSession:
         Size of the team; as for `Conv2d`.
     tolerance : float, optional
         Largest error that each convolution may spend on speed; as for `Conv2d`.
-    precision : {"auto", "fp32", "fp16"}, optional
-        Precision of the computation: as the arrays are, or as for `Conv2d`.
+    precision : {"auto", "fp32", "fp16", "bf16", "low", "low_bf16"}, optional
+        Precision of convolutions and of products by known matrices: as the arrays are, or as for
+        `Conv2d`. bfloat16 is what their operands are rounded to: arrays between them stay float32,
+        or float16 where the CPU computes in it.
     search : {"estimate", "measure", "exhaustive"}, optional
         How plans are made; as for `Conv2d`, with operands outside the caches.
     max_workspace : int, optional
@@ -102,8 +104,10 @@ class InferenceSession:
     ) -> None:
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, got {type(progress).__name__}")
-        if precision not in ("auto", "fp32", "fp16"):
-            raise ValueError(f'precision must be "auto", "fp32" or "fp16", got {precision!r}')
+        words = [word for word in arguments.PRECISIONS if word is not None]
+        if precision not in words:
+            named = ", ".join(f'"{word}"' for word in words)
+            raise ValueError(f"precision must be one of {named}, got {precision!r}")
         checked = arguments.check_tolerance(tolerance)
         self._settings = Settings(
             arguments.check_threads(threads),

@@ -51,7 +51,7 @@ def problem_of(
     name = NAMES[dtype]
     return arguments.make_problem(
         (n, h, w, ic) if layout == "NHWC" else (n, ic, h, w), weight, name, **geometry,
-        layout=layout, permitted=arguments.check_precision(_precision(builder), name),
+        layout=layout, permitted=arguments.check_precision(_precision(builder, name), name),
     )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def emit_convolution(
     # The loops have added the residual.
     rest = replace(epilogue, residual=None)
     finish = after = None
-    if described is not None and not plan.numerics.converts:
+    if described is not None and not plan.numerics.converts_out:
         finish, after, rest = finish_of(rest, y)
     flops = 2 * problem.k * problem.output_pixels * problem.oc * n
     builder.emit(Step(
@@ -163,8 +163,10 @@ def scaled(
     return np.asarray(array * dtype.type(alpha))
 
 
-def _precision(builder: Builder) -> str | None:
-    return None if builder.settings.precision == "auto" else builder.settings.precision
+def _precision(builder: Builder, dtype: str) -> str | None:
+    """The session's precision, for arrays of a type that it says something of."""
+    precision = builder.settings.precision
+    return precision if dtype in arguments.PRECISIONS[precision] else None
 
 
 def explicit_pads(node: Node, spatial: int = 2) -> Shape:
