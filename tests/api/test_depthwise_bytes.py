@@ -20,6 +20,8 @@ TYPES = {"u8": np.uint8, "s8": np.int8}
 # Kernel and stride: those with loops of their own, and one without.
 KERNELS = ((3, 1), (3, 2), (5, 1), (5, 2), (4, 1))
 
+pytestmark = pytest.mark.narrow
+
 
 def sums(x, w, x_zero, stride, pad):
     """Sum (x - x_zero) * w over all taps, x in NCHW, in int64."""

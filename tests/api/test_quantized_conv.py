@@ -16,6 +16,8 @@ from quantized_cases import Drawn, cases
 
 F32 = np.float32
 
+pytestmark = pytest.mark.narrow
+
 
 def assert_same(actual, expected):
     """Assert equality of bits; zeros of float32 may have either sign."""
