@@ -176,6 +176,11 @@ class Numerics:
         return self.accumulator == "s32"
 
     @property
+    def kind(self) -> dict[str, int | str]:
+        """What tells candidates of a kind of product from others with the same bits."""
+        return {"product": self.product} if self.exact else {}
+
+    @property
     def narrow(self) -> bool:
         """Whether operands are narrower than the sums: kernels then take pixels in rows alone."""
         return self.operand != self.accumulator

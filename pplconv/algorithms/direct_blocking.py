@@ -120,8 +120,8 @@ class DirectBlocking(Candidate):
 
     @property
     def blocks(self) -> dict[str, int | str]:
-        """Tile, segments, order of loops."""
-        return {
+        """Tile, segments, order of loops; kinds of product may share all of them."""
+        return self.numerics.kind | {
             "mr": self.mr,
             "nr": self.nr,
             "row_segment": self.row_segment,

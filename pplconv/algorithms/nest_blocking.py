@@ -100,7 +100,7 @@ class NestBlocking(Candidate):
     @property
     def blocks(self) -> dict[str, int | str]:
         """Orientation, tile, blocks and segments."""
-        own: dict[str, int | str] = {}
+        own: dict[str, int | str] = dict(self.numerics.kind)
         if self.problem is self.matrix:  # of convolutions, the algorithm says it
             own["rows"] = "packed" if self.packed else "in place"
         return own | {

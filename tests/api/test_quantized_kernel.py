@@ -94,6 +94,17 @@ def test_search_measures_and_changes_nothing() -> None:
     assert searched.plan_for(laid(case.x, "NHWC").shape).seconds is not None
 
 
+def test_wisdom_tells_kinds_of_product_apart() -> None:
+    """All of them have the same bits, and may have the same blocks."""
+    case = whole("u8", 3, 2, 64, "s8")
+    shape = laid(case.x, "NHWC").shape
+    found = case.kernel("NHWC", search="measure", search_seconds=0.1, threads=1).plan_for(shape)
+    known = case.kernel("NHWC", threads=1).plan_for(shape)
+    assert (found.search, known.search) == ("measure", "wisdom")
+    assert (known.compute, known.blocks) == (found.compute, found.blocks)
+    assert known.blocks["product"] == known.compute
+
+
 def test_many_shapes_keep_their_plans_apart() -> None:
     case = draw(5)
     kernel = case.kernel("NCHW")
