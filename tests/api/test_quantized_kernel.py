@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -94,8 +96,11 @@ def test_search_measures_and_changes_nothing() -> None:
     assert searched.plan_for(laid(case.x, "NHWC").shape).seconds is not None
 
 
-def test_wisdom_tells_kinds_of_product_apart() -> None:
+def test_wisdom_tells_kinds_of_product_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All of them have the same bits, and may have the same blocks."""
+    monkeypatch.setenv("PPLCONV_WISDOM", str(tmp_path / "wisdom.json"))
     case = whole("u8", 3, 2, 64, "s8")
     shape = laid(case.x, "NHWC").shape
     found = case.kernel("NHWC", search="measure", search_seconds=0.1, threads=1).plan_for(shape)
