@@ -74,6 +74,9 @@ class Product:
         Neighbouring k that lie side by side in packed operands; 1: none do.
     instruction : str
         What `Plan.bits` says of it where rounding depends on it; empty: nothing.
+    step : int
+        Neighbouring k that one instruction adds up in a way of its own, where rounding depends on
+        it: where steps begin decides the bits. 0: `kr`.
     """
 
     operand: str
@@ -81,6 +84,7 @@ class Product:
     accumulator: str
     kr: int = 1
     instruction: str = ""
+    step: int = 0
 
 
 # Kinds of products, as the registry of kernels names them. ``t`` is for tiles of AMX, ``m`` for
@@ -98,7 +102,7 @@ PRODUCTS = {
     "bf16m": Product("bf16", "bf16", "f32", 4, "bf16 by BFMMLA"),
     "u8t": Product("u8", "s8", "s32", 4),
     "s8t": Product("s8", "s8", "s32", 4),
-    "bf16t": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by TDPBF16PS"),
+    "bf16t": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by TDPBF16PS", 32),
 }
 # Those of bfloat16, the fastest first.
 BRAIN_KINDS = ("bf16t", "bf16m", "bf16")
@@ -205,6 +209,11 @@ class Numerics:
         said = PRODUCTS[self.product].instruction
         products = f", {said}" if said else ""
         return products if self.chain is None else f"{products}, in chains of {self.chain}"
+
+    @property
+    def step(self) -> int:
+        """Neighbouring k that are added up in one step: sums are cut between steps alone."""
+        return PRODUCTS[self.product].step or self.kr
 
     @property
     def roundoff(self) -> float:

@@ -108,7 +108,9 @@ class DirectBlocking(Candidate):
         if self.numerics.exact:
             return EXACT
         inside = ", inside the image" if any(sum(p.padding, ())) else ""
-        if self.numerics.chain is not None:  # chains end with the segments of the sum
+        each = self.channels * (p.kw if self.taps_touch else 1)  # in a segment of the sum
+        # Chains end with the segments, and steps begin with them.
+        if self.numerics.chain is not None or (self.numerics.narrow and each % self.numerics.step):
             inside += ", by taps that touch" if self.taps_touch else ", by taps"
         order = f"c/{p.block}, kh, kw, c" if p.layout == "NCHWc" else "kh, kw, c"
         return f"sum over {order}{inside}{self.numerics.order}"
@@ -212,6 +214,8 @@ class DirectBlocking(Candidate):
     def packing(self) -> str:
         """Format of the packed weights, the order of the OpenPPL slides' 6-D weights."""
         order = f"c/{self.channels},kh,kw,c" if self.problem.layout == "NCHWc" else "khkwc"
+        if self.channels % self.numerics.kr:
+            order += f", each tap in whole groups of {self.numerics.kr}"
         return f"{self.panels.name}, k = {order}"
 
     @property

@@ -79,7 +79,7 @@ class _Frame:
             self.whole = max(problem.ic // problem.groups, 1)
         elif packed and not matrix.a_in_rows:
             self.whole = problem.geometry.kh * problem.geometry.kw
-        self.whole = math.lcm(self.whole, numerics.kr)
+        self.whole = math.lcm(self.whole, numerics.step)
         core = CoreModel.of(around)
         self.broadcasts = core.broadcasts
         self.cycles = direct_sum_floor(problem, around.lanes, core) / self.share

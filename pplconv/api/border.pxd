@@ -6,5 +6,7 @@ from pplconv.api.prepared cimport Activation, Prepared
 
 
 cdef bint are_finite(const char *numbers, int64_t size, int64_t element) noexcept
+cdef bint stay_finite(Prepared prepared, const char *numbers, int64_t size,
+                      int64_t element) noexcept
 cdef int compute_border(Prepared prepared, object x, object weight, object bias,
                         Activation activation, object residual, object out) except -1

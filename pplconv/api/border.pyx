@@ -42,6 +42,15 @@ cdef bint _are_finite(const word *numbers, int64_t count, word exponent) noexcep
     return odd == 0
 
 
+cdef bint _are_below(const uint32_t *numbers, int64_t count, uint32_t bound) noexcept nogil:
+    """Whether the magnitudes of all float32 numbers are below one, given by its bits."""
+    cdef int64_t i
+    cdef bint below = True
+    for i in range(count):
+        below &= (numbers[i] & <uint32_t> 0x7FFFFFFF) < bound
+    return below
+
+
 cdef bint are_finite(const char *numbers, int64_t size, int64_t element) noexcept:
     """Whether none of the numbers in `size` bytes is infinite or NaN.
 
@@ -54,6 +63,21 @@ cdef bint are_finite(const char *numbers, int64_t size, int64_t element) noexcep
         if element == 4:
             return _are_finite(<const uint32_t *> numbers, size // 4, <uint32_t> 0x7F800000)
         return _are_finite(<const uint64_t *> numbers, size // 8, <uint64_t> 0x7FF << 52)
+
+
+cdef bint stay_finite(Prepared prepared, const char *numbers, int64_t size,
+                      int64_t element) noexcept:
+    """Whether none of the weights in `size` bytes is infinite or NaN as kernels read it.
+
+    Where they are rounded to a narrower type, huge ones may become so.
+    """
+    if not prepared.narrows_weights:
+        return are_finite(numbers, size, element)
+    # Half of the largest float32, and 2 ** 15: below, no rounding leads out of either type.
+    with nogil:
+        if prepared.half_weights:
+            return _are_below(<const uint32_t *> numbers, size // 4, <uint32_t> 0x47000000)
+        return _are_below(<const uint32_t *> numbers, size // 4, <uint32_t> 0x7F000000)
 
 
 cdef int compute_border(Prepared prepared, object x, object weight, object bias,
@@ -79,6 +103,9 @@ cdef int compute_border(Prepared prepared, object x, object weight, object bias,
     if residual is not None:
         residual = as_array(residual, "residual", prepared.dtype).reshape(problem.output_shape)
     odd = ~np.isfinite(weight).all(axis=(1, 2, 3))
+    if prepared.narrows_weights:
+        largest = 2.0**15 if prepared.half_weights else 2.0**127
+        odd |= (abs(weight) >= largest).any(axis=(1, 2, 3))
     if problem.block:
         odd = np.pad(odd, (0, -len(odd) % problem.block)).reshape(-1, 1, 1, problem.block)
     elif problem.layout == "NCHW":

@@ -13,7 +13,7 @@ from pplconv.memory.arrays cimport (
     float_name,
     hold_plain,
 )
-from pplconv.api.border cimport are_finite, compute_border
+from pplconv.api.border cimport compute_border, stay_finite
 from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
 from pplconv.api.prepared cimport (
     Activation,
@@ -274,8 +274,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
                       batched)
         finally:
             give_back(packed)
-        if prepared.multiplies_padding and not are_finite(
-                <const char *> o.weight.buffer.buf, o.weight.buffer.len, prepared.dtype.itemsize):
+        if prepared.multiplies_padding and not stay_finite(
+                prepared, <const char *> o.weight.buffer.buf, o.weight.buffer.len,
+                prepared.dtype.itemsize):
             compute_border(prepared, plain_x, plain_w, plain_b, activated, residual, out)
         return out
     finally:

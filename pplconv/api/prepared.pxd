@@ -25,6 +25,9 @@ cdef class Prepared:
     cdef str packing
     # Whether taps on padding are multiplied, not left out; weights should then be finite.
     cdef bint multiplies_padding
+    # Whether float32 weights are rounded to a narrower type, where huge ones may become infinite;
+    # and whether that is half precision.
+    cdef bint narrows_weights, half_weights
 
 
 cdef class Activation:

@@ -57,6 +57,9 @@ cdef class Prepared:
         self.packing = f"{plan.packing} of {plan.numerics.weights}"
         self.multiplies_padding = (
             plan.algorithm == im2col.NAME and problem.padding != ((0, 0), (0, 0)))
+        numerics = plan.numerics
+        self.narrows_weights = numerics.source == "f32" and numerics.weights in ("f16", "bf16")
+        self.half_weights = numerics.weights == "f16"
         self.ndim = len(problem.input_shape)
         for i in range(self.ndim):
             self.input_dims[i] = problem.input_shape[i]

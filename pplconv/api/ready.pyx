@@ -6,7 +6,7 @@ from cpython.buffer cimport PyBUF_ND
 from cpython.contextvars cimport get_value
 from libc.stdint cimport int64_t
 
-from pplconv.api.border cimport are_finite, compute_border
+from pplconv.api.border cimport compute_border, stay_finite
 from pplconv.api.keys cimport keep_plan
 from pplconv.api.prepared cimport Activation, Operands, PackedWeights, Prepared, prepare, run
 from pplconv.memory.arrays cimport as_array, check_operand, hold
@@ -75,8 +75,8 @@ cdef class Ready:
         self.bias = bias
         self.activation = activation
         self.scope = scope
-        self.border = prepared.multiplies_padding and not are_finite(
-            packed.filters, packed.weight.nbytes, packed.weight.itemsize)
+        self.border = prepared.multiplies_padding and not stay_finite(
+            prepared, packed.filters, packed.weight.nbytes, packed.weight.itemsize)
 
     cdef object compute(self, Operands *o, object input, object x, object residual, object out,
                         bint batched):

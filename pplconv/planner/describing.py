@@ -41,7 +41,7 @@ def plan_of(
         cost=best.cost,
         runners_up=runners_up,
         seconds=seconds,
-        destination=candidate.numerics.destination,
+        destination=_other(candidate.numerics.destination, problem.dtype),
     )
     return plan, candidate.fields(threads)
 
@@ -49,3 +49,8 @@ def plan_of(
 def summary(candidate: Candidate) -> str:
     """Name a candidate in a few words."""
     return f"{candidate.algorithm} {candidate.kernel.tile}".rstrip() + f", {candidate.bits}"
+
+
+def _other(name: str, usual: str) -> str:
+    """A type, if it is not the usual one."""
+    return "" if name == usual else name

@@ -12,7 +12,7 @@ from pplconv.api.arguments import make_problem
 from pplconv.numerics import Numerics
 from pplconv.planner import Plan, target
 from pplconv.planner.describing import plan_of
-from pplconv.planner.estimating import Ranked, Request, tiles
+from pplconv.planner.estimating import Ranked, Request
 from pplconv.problem import ConvProblem
 from problems import Problem
 
@@ -44,7 +44,7 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
 
 def usable_isas(numerics: Numerics) -> tuple[str, ...]:
     """Give the instruction sets that a call could use here for some types, lowest first."""
-    return target.here().isas(numerics.operand, config.current().max_isa)
+    return target.here().isas(numerics.product, config.current().max_isa, numerics.kr)
 
 
 def context_of(
@@ -53,7 +53,7 @@ def context_of(
     """Give what this machine is to candidates, with other caches or a lower instruction set."""
     here = machine.current()
     isa = isa or usable_isas(numerics)[-1]
-    found, lanes = reversed(tiles(numerics.operand, isa))
+    lanes, found = target.here().tiles(numerics.product, isa, numerics.kr)
     return PlanContext(replace(here, **caches), numerics, isa, found, lanes, threads)
 
 

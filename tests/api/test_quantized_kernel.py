@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from candidates import all_contexts, every_candidate, usable_isas
 from levels import allowed_isas
 from pplconv.numerics import numerics_of
+from pplconv.problem import ConvProblem
 from quantized_kernel_cases import RANGES, Case, draw, laid
 
 pytestmark = pytest.mark.narrow
@@ -108,6 +111,21 @@ def test_wisdom_tells_kinds_of_product_apart(
     assert (found.search, known.search) == ("measure", "wisdom")
     assert (known.compute, known.blocks) == (found.compute, found.blocks)
     assert known.blocks["product"] == known.compute
+
+
+@pytest.mark.parametrize("channels", [3, 4, 6, 64])
+def test_packings_of_one_name_are_one(channels: int) -> None:
+    """Weights packed for one plan serve every other plan that names the same format."""
+    text = f"mb1ic{channels}ih12oc40kh3ph1"
+    problem = replace(ConvProblem.parse(text, "u8", "NHWC"), permitted=("u8t", "u8", "s8", "s16"))
+    sizes: dict[tuple[str, str], set[int]] = {}
+    for numerics in problem.numerics:
+        for around in all_contexts(numerics) if usable_isas(numerics) else ():
+            for candidate in every_candidate(problem, around):
+                name = candidate.packing, numerics.weights
+                sizes.setdefault(name, set()).add(candidate.packed_weight_bytes)
+    assert sizes
+    assert {name: found for name, found in sizes.items() if len(found) > 1} == {}
 
 
 def test_many_shapes_keep_their_plans_apart() -> None:
