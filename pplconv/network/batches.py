@@ -16,6 +16,7 @@ from .operators import OPERATORS
 from .operators.expressions import EXPRESSIONS
 from .operators.movement import RESHAPED, VIEWS, pad_begins, slices
 from .operators.rows import KINDS, axes_of
+from .rules.integer_nodes import RESIDUAL
 
 __all__ = ["batched_names", "for_images", "images_at_once"]
 
@@ -75,12 +76,21 @@ def _keeps_apart(node: Node, graph: Graph, batched: set[str]) -> bool:
     return served and rule is not None and rule(node, graph, batched)
 
 
+# Ports of what nodes add to images.
+_ADDED: dict[str, tuple[int, ...]] = {
+    "pplconv.Conv": (3, 6),
+    "pplconv.ConvTranspose": (3, 6),
+    "pplconv.QuantizedAdd": (0, 1),
+    "pplconv.QuantizedConv": (RESIDUAL,),
+    "pplconv.QuantizedLinear": (RESIDUAL,),
+}
+
 Rule = Callable[[Node, Graph, set[str]], bool]
 
 
 def _images(node: Node, graph: Graph, batched: set[str]) -> bool:
     # Weights are constants; what a fused node adds has the batch, constant or not.
-    added = {3, 6} if node.op.startswith("pplconv.") else set()
+    added = _ADDED.get(node.op, ())
     return all(
         name in batched
         for i, name in enumerate(node.inputs)

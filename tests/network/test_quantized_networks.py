@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+from unittest import mock
 
 import numpy as np
 import pytest
 
+from pplconv.network import compiling
 from pplconv.network.session import InferenceSession
 from pplconv.sharing import prepared
 from quantizing import S8, U8, Quantized, exact, folded
@@ -150,6 +152,41 @@ def test_images_of_a_batch_are_apart(batch):
     for x, y in zip(together, alone.run(None, network.g.feed), strict=True):
         assert x.tobytes() == y.tobytes()
     assert together[0].shape[0] == batch and name in network.g.feed
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("matrix", [False, True])
+def test_images_of_a_batch_run_in_parts(residual, matrix):
+    g = Quantized(2)
+    if matrix:
+        x = g.pair(g.input(6, 16))
+        y = g.MatMul(x, g.kernel(16, 16, axis=1))
+    else:
+        x = g.image(6, 16, 9, 7)
+        y = g.qconv(x, 16, (16, 3, 3), pads=[1] * 4)
+    y = g.pair(g.Relu(g.Add(y, x)) if residual else y, 0.05, 100)
+    model = g.model(y)
+    results = []
+    for images in (6, 2):
+        with mock.patch.object(compiling, "images_at_once", lambda *_, n=images: n):
+            session = InferenceSession(model, threads=1)
+            results += session.run(None, g.feed)
+        assert session.plan_for(g.feed).times == 6 // images
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_constants_that_are_added_to_images_of_integers():
+    """They have a part for each image, or one for all: neither is taken for the other."""
+    for images in (1, 6):
+        g = Quantized(2)
+        constant = g.dq(g.constant(g.rng.integers(0, 256, (images, 16, 9, 7)), U8))
+        y = g.Add(g.qconv(g.image(6, 16, 9, 7), 16, (16, 1, 1)), constant)
+        model = g.model(g.pair(y, 0.05, 100))
+        results = []
+        for part in (6, 2):
+            with mock.patch.object(compiling, "images_at_once", lambda *_, n=part: n):
+                results += InferenceSession(model, threads=1).run(None, g.feed)
+        assert results[0].tobytes() == results[1].tobytes()
 
 
 def image(dtype=np.float32) -> tuple[Quantized, str]:
