@@ -11,6 +11,7 @@ import numpy as np
 from .. import quant
 from ..quant.numbers import decibels
 from ..quant.observing import Observer, arrays_of
+from ..quant.weights import weights_beside
 from . import quantization
 from .activation import activation_of
 from .quantization import DTYPES, INT32, NAMES, Array
@@ -91,15 +92,11 @@ def _made(
     conv: Any, scales: dict[str, Any], out_kind: str, *, per_channel: bool, symmetric: bool
 ) -> QConv2d:
     """The same convolution with quantized weights, and these scales of its arrays."""
-    q, w_scale, w_zero = quant.quantize_weights(conv.weight, per_channel, symmetric)
     bias = None if conv.bias is None else conv.bias.astype(np.float32)
-    if bias is not None:
-        # Weights that are tiny beside the bias would give it a unit too small for int32.
-        least = np.abs(bias) / np.float32(scales["x_scale"]) / np.float32(_LARGEST_BIAS)
-        wider = np.maximum(w_scale, least if per_channel else least.max())
-        if (wider > w_scale).any():
-            w_scale = wider.astype(np.float32)
-            q = quant.quantize(conv.weight, w_scale, w_zero, axis=0 if per_channel else None)
+    q, w_scale, w_zero = weights_beside(
+        conv.weight, bias, float(scales["x_scale"]), _LARGEST_BIAS, per_channel=per_channel,
+        symmetric=symmetric,
+    )  # fmt: skip
     names = ("search", "search_seconds", "max_workspace", "threads", "search_context")
     return QConv2d(
         q, bias, conv.stride, conv.padding, conv.dilation, conv.groups,

@@ -11,9 +11,8 @@ import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
-from ..quant.numbers import quantize
 from ..quant.observing import Observer
-from ..quant.weights import quantize_weights
+from ..quant.weights import weights_beside
 from .choosing import Choice, choose
 from .loading import load
 from .preparing import prepare
@@ -27,8 +26,6 @@ Array = npt.NDArray[Any]
 _IR_VERSION = 10
 # Most that a bias may be in units of the products of scales, with room for the sums beside it.
 _MOST_UNITS = 1 << 28
-# Scales of weights that are next to nothing: their products with other scales are normal numbers.
-_LEAST_SCALE = 2.0**-100
 
 
 def quantize_model(
@@ -213,7 +210,7 @@ class _Writer:
             numbers = _columns(node, numbers, array.shape[axis])
             if numbers is None:
                 return
-        integers, scale = _weights(array, axis, x_scale, numbers)
+        integers, scale, _ = weights_beside(array, numbers, x_scale, _MOST_UNITS, axis=axis)
         key = w, axis, scale.tobytes()
         node.replace_input_with(1, self.dequantized(key, str(w.name), integers, scale, axis))
         if numbers is None or bias is None:
@@ -223,7 +220,8 @@ class _Writer:
         units32 = np.asarray(np.float32(x_scale) * scale)
         if node.op_type == "Gemm":
             node.attributes["beta"] = ir.AttrFloat32("beta", 1.0)
-        own = bias, units32.tobytes()
+        # The same bias may be multiplied by other factors.
+        own = bias, rounded.tobytes(), units32.tobytes()
         node.replace_input_with(
             2, self.dequantized(own, str(bias.name), rounded.astype(np.int32), units32, 0)
         )
@@ -273,19 +271,3 @@ def _columns(node: ir.Node, bias: Array, channels: int) -> Array | None:
     if numbers.size not in (1, channels) or (numbers.ndim and numbers.shape[-1] != numbers.size):
         return None
     return np.broadcast_to(numbers.reshape(-1), (channels,))
-
-
-def _weights(array: Array, axis: int, x_scale: float, bias: Array | None) -> tuple[Array, Array]:
-    """Give weights as integers, and their scales, of which a bias is a multiple that int32 holds.
-
-    A channel whose weights are next to nothing beside its bias, or nothing, gets a larger scale.
-    """
-    integers, scale, _ = quantize_weights(array, axis=axis)
-    beside = np.zeros(len(scale)) if bias is None else np.abs(bias)
-    least = np.maximum(beside / (_MOST_UNITS * x_scale), _LEAST_SCALE)
-    empty = ~integers.any(tuple(d for d in range(integers.ndim) if d != axis))
-    chosen = np.where(empty & (beside > 0), least, np.maximum(scale, least)).astype(np.float32)
-    if not np.array_equal(chosen, scale):
-        zeros = np.zeros(len(scale), np.int8)
-        integers = quantize(array, chosen, zeros, axis=axis, dtype=np.int8)
-    return integers, chosen

@@ -10,6 +10,48 @@ from .._checks import integer
 from .numbers import Array, quantize, real
 from .ranges import scale_of
 
+# Scales of weights that are next to nothing: their products with other scales are normal numbers.
+_LEAST_SCALE = 2.0**-100
+
+
+def weights_beside(
+    w: Any, bias: Array | None, x_scale: float, most: int, *, per_channel: bool = True,
+    symmetric: bool = True, axis: int = 0,
+) -> tuple[Array, Any, Any]:  # fmt: skip
+    """Make int8 of weights, with scales of which a bias is a multiple that integers hold.
+
+    A channel whose weights are next to nothing beside its bias, or nothing, gets another scale.
+
+    Parameters
+    ----------
+    w, per_channel, symmetric, axis : optional
+        As of `quantize_weights`.
+    bias : ndarray or None
+        One number for each output channel.
+    x_scale : float
+        Scale of inputs; its product with a channel's scale is the unit of a bias.
+    most : int
+        Most units that a bias may be.
+
+    Returns
+    -------
+    q, scale, zero_point
+        As of `quantize_weights`.
+    """
+    q, scale, zero = quantize_weights(w, per_channel, symmetric, axis=axis)
+    beside = np.zeros(q.shape[axis]) if bias is None else np.abs(bias.astype(np.float64))
+    others = tuple(d for d in range(q.ndim) if d != axis % q.ndim)
+    along = np.expand_dims(zero, others) if per_channel else zero
+    empty = (q == along).all(others)
+    if not per_channel:
+        beside, empty = beside.max(), empty.all()
+    least = np.maximum(beside / (most * float(x_scale)), _LEAST_SCALE)
+    chosen = np.where(empty & (beside > 0), least, np.maximum(scale, least)).astype(np.float32)
+    if np.array_equal(chosen, scale):
+        return q, scale, zero
+    q = quantize(w, chosen, zero, axis=axis if per_channel else None, dtype=np.int8)
+    return q, chosen[()], zero
+
 
 def quantize_weights(
     w: Any, per_channel: bool = True, symmetric: bool = True, *, axis: int = 0, dtype: Any = np.int8

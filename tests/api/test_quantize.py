@@ -141,6 +141,23 @@ def test_a_bias_beyond_all_weights(rng, samples):
         assert layer.quantize(samples, per_channel=per_channel).signal_to_noise > 30
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("per_channel", [True, False])
+def test_channels_without_weights_are_their_bias(rng, samples, per_channel, symmetric):
+    w = np.zeros((4, 8, 1, 1), F32)
+    w[1:3] = [[[[1e-39]]], [[[-1e-30]]]]
+    if per_channel:
+        w[3] = rng.standard_normal((8, 1, 1))
+    bias = np.array([0.31, 0.0, -0.17, 0.03], F32)
+    layer = pplconv.Conv2d(w, bias)
+    made = layer.quantize(samples, out_dtype=F32, per_channel=per_channel, symmetric=symmetric)
+    y = made(quant.quantize(samples, made.x_scale, made.x_zero_point))
+    np.testing.assert_allclose(y[:, 0], 0.31, rtol=1e-6)
+    np.testing.assert_allclose(y[:, 1], 0, atol=1e-20)
+    np.testing.assert_allclose(y[:, 2], -0.17, rtol=1e-6)
+    assert made.signal_to_noise > 30
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "name"),
     [

@@ -150,6 +150,17 @@ def test_channels_without_weights_and_a_bias_that_is_shared():
         assert signal_to_noise(exact, result) > LEAST_DB
 
 
+def test_one_bias_with_several_factors():
+    g = Graph()
+    x, w, bias = g.input(3, 8), g.random(8, 4), g.random(4)
+    outputs = [g.Gemm(x, w, bias, beta=beta) for beta in (1.0, -2.0)]
+    session = InferenceSession(quantize_model(g.model(*outputs), samples(g)), threads=1)
+    assert kinds(session, g.feed).count("QuantizedLinear") == 2
+    exact = InferenceSession(g.model(*outputs)).run(None, g.feed)
+    for result, expected in zip(session.run(None, g.feed), exact, strict=True):
+        assert signal_to_noise(expected, result) > LEAST_DB
+
+
 def test_two_branches_that_are_added():
     g = Graph()
     x = g.input(1, 8, 6, 6)
