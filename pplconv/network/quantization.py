@@ -266,7 +266,7 @@ def check_quantization(graph: ir.Graph) -> None:
             if scale is None:
                 continue
             if not _is_dynamic(scale):
-                _check_scale(node, scale)
+                _check_scale(node, scale, port == _OUTPUT or not is_constant(inputs[port]))
             if zero is not None and not _is_dynamic(zero):
                 # An output has the type of its zero point, whatever the file says.
                 _check_zero(node, zero, None if port == _OUTPUT else inputs[port])
@@ -285,7 +285,8 @@ def _is_dynamic(value: ir.Value) -> bool:
     return node is not None and node.op_type == "DynamicQuantizeLinear" and not node.domain
 
 
-def _check_scale(node: ir.Node, value: ir.Value) -> None:
+def _check_scale(node: ir.Node, value: ir.Value, by_loops: bool) -> None:
+    """Refuse scales that are none, or that loops would take for zero."""
     scale = constant(value)
     if scale is None:
         raise ValueError(
@@ -297,6 +298,11 @@ def _check_scale(node: ir.Node, value: ir.Value) -> None:
     if not (numbers > 0).all():
         raise ValueError(
             f"model has the scale {numbers.min():g} at {describe(node)}: expected more than 0"
+        )
+    if by_loops and not (numbers >= np.finfo(np.float32).tiny).all():
+        raise ValueError(
+            f"model has the scale {numbers.min():g} at {describe(node)}: expected a normal number "
+            "of float32"
         )
 
 

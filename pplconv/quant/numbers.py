@@ -68,9 +68,7 @@ def quantize(
         own = getattr(zero_point, "dtype", None)
         dtype = own if own in RANGED else np.uint8
     low, high = range_of(dtype)
-    scales, zeros = _spread("x", numbers.shape, scale, zero_point, axis)
-    if zeros.size and not (low <= zeros.min() and zeros.max() <= high):
-        raise ValueError(f"zero_point must be {low} to {high}, as {np.dtype(dtype)} holds")
+    scales, zeros = _spread("x", numbers.shape, scale, zero_point, axis, dtype)
     with np.errstate(over="ignore", under="ignore"):
         # Beyond these bounds any zero point leaves a number that saturates.
         rounded = np.rint(np.clip(numbers / scales, np.float32(-1024), np.float32(1024)))
@@ -110,7 +108,7 @@ def dequantize(q: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = No
     array = array_of(q, "q")
     if array.dtype not in (*RANGED, np.dtype(np.int32)):
         raise TypeError(f"q must be uint8, int8 or int32, got dtype {array.dtype}")
-    scales, zeros = _spread("q", array.shape, scale, zero_point, axis)
+    scales, zeros = _spread("q", array.shape, scale, zero_point, axis, np.int32)
     moved = array.astype(np.int64) - zeros
     return np.asarray(moved.astype(np.float32) * scales)
 
@@ -172,15 +170,20 @@ def real(name: str, value: Any) -> Array:
 
 
 def _spread(
-    name: str, shape: tuple[int, ...], scale: Any, zero_point: Any, axis: int | None
+    name: str, shape: tuple[int, ...], scale: Any, zero_point: Any, axis: int | None, kind: Any
 ) -> tuple[Array, Array]:
-    """Scales as float32 and zero points as int32, ready for broadcasting to `shape`."""
+    """Scales as float32 and zero points of a type as int32, ready for broadcasting to `shape`."""
     scales = array_of(scale, "scale")
     zeros = np.asarray(0 if zero_point is None else zero_point)
     if scales.dtype.kind not in "fiu":
         raise TypeError(f"scale must be a number, got dtype {scales.dtype}")
     if zeros.dtype.kind not in "iu":
         raise TypeError(f"zero_point must be an integer, got dtype {zeros.dtype}")
+    limits = np.iinfo(kind)
+    if zeros.size and not (limits.min <= int(zeros.min()) and int(zeros.max()) <= limits.max):
+        raise ValueError(
+            f"zero_point must be {limits.min} to {limits.max}, as {limits.dtype} holds"
+        )
     with np.errstate(over="ignore", under="ignore"):
         scales = scales.astype(np.float32)
     if not (np.isfinite(scales) & (scales > 0)).all():

@@ -45,6 +45,9 @@ SCALES = {
     "QuantizeLinear": (1,), "DequantizeLinear": (1,), "DequantizeLinear of weights": (1,),
     "QLinearConv": (1, 4, 6), "QLinearMatMul": (1, 4, 6), "QLinearAdd": (1, 4, 6),
 }  # fmt: skip
+OF_CONSTANTS = (
+    ("DequantizeLinear of weights", 1), ("QLinearConv", 4), ("QLinearMatMul", 4)
+)  # fmt: skip
 PORTS = [(operator, port) for operator, ports in SCALES.items() for port in ports]
 
 
@@ -81,10 +84,13 @@ def test_models_are_right_before(operator, port):
     ("value", "said"),
     [
         (0, "the scale 0 "), (-0.5, "the scale -0.5"), (np.nan, "not finite"),
-        (np.inf, "not finite"), (-np.inf, "not finite"),
+        (np.inf, "not finite"), (-np.inf, "not finite"), (1e-39, "the scale 1e-39 "),
     ],
 )  # fmt: skip
 def test_scales_that_are_none(operator, port, value, said):
+    if value == 1e-39 and (operator, port) in OF_CONSTANTS:
+        InferenceSession(model)  # no loops compute with it
+        return
     model, name = spoilt(operator, port, filled(value))
     with pytest.raises(ValueError, match=f"{said}.*{name!r}"):
         InferenceSession(model)

@@ -162,3 +162,31 @@ def test_two_convolutions_share_what_is_repeated():
     y = g.QLinearConv(x, *how, w, *other, *how, bias)
     y = g.QLinearConv(y, *how, w, *other, *how, bias)
     agrees(g, y)
+
+
+# Nothing to multiply, nothing to quantize
+
+
+def test_products_of_nothing():
+    g = Quantized()
+    x = g.pair(g.input(3, 0))
+    y = g.Add(g.MatMul(x, g.kernel(0, 5, axis=1)), g.random(5))
+    (got,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
+    np.testing.assert_array_equal(got, np.broadcast_to(arrays(g)[g.nodes[-1].input[1]], (3, 5)))
+
+
+def test_sums_of_nothing():
+    g = Quantized(dtype=np.int32)
+    y = g.MatMulInteger(integers_in(g, 3, 0), g.constant(np.zeros((0, 5)), S8), g.constant(9, U8))
+    (got,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
+    np.testing.assert_array_equal(got, np.zeros((3, 5), np.int32))
+    assert got.dtype == np.int32
+
+
+def test_dynamic_quantization_of_nothing():
+    g = Quantized()
+    q, scale, zero = g.DynamicQuantizeLinear(g.input(3, 0), outputs=3)
+    y = g.Mul(g.Cast(zero, to=1), scale)
+    z = g.DequantizeLinear(q, scale, zero)
+    got = InferenceSession(g.model(y, scale, z), threads=1).run(None, g.feed)
+    assert got[0] == 0 and got[1] > 0 and got[2].shape == (3, 0)

@@ -124,7 +124,7 @@ def lower_dequantize(node: Node, builder: Builder, graph: Graph) -> None:
 
 def serves_dynamic(node: Node, graph: Graph) -> bool:
     """Whether a DynamicQuantizeLinear is of float32."""
-    return graph.dtypes[node.inputs[0]] == SINGLE and math.prod(graph.shapes[node.inputs[0]]) > 0
+    return graph.dtypes[node.inputs[0]] == SINGLE
 
 
 def lower_dynamic(node: Node, builder: Builder, graph: Graph) -> None:

@@ -167,7 +167,7 @@ def sums_of(
     if node is None or w is None or node.op_type != "DequantizeLinear" or w.dtype not in RANGES:
         return None
     integers, source = constant(node.inputs[0]), node.inputs[0]
-    if integers is None or source is None or w.axis not in (None, axis):
+    if integers is None or source is None or not integers.size or w.axis not in (None, axis):
         return None
     channels = integers.shape[axis]
     zero = w.zero.reshape([-1 if d == axis else 1 for d in range(integers.ndim)])

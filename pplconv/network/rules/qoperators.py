@@ -291,7 +291,8 @@ class IntegerProduct(Rule):
         x, w, x_zero, w_zero = [*node.inputs, None, None][:4]
         array = constant(w)
         zeros = [constant(value) for value in (x_zero, w_zero)]
-        if array is None or array.dtype not in RANGES or x.dtype is None:
+        # Of no products the sums are 0, for which there are no loops.
+        if array is None or not array.size or array.dtype not in RANGES or x.dtype is None:
             return None
         if any(v is not None and a is None for v, a in zip((x_zero, w_zero), zeros, strict=True)):
             return None
