@@ -273,9 +273,10 @@ def quantized_bias(bias: object, channels: int, units: Array | None) -> Array:
     array = array_of(bias, "bias", np.dtype(np.float32))
     if array.shape != (channels,):
         raise ValueError(f"bias must have shape ({channels},), got {array.shape}")
-    if array.dtype == np.int32:
+    native = array.dtype.newbyteorder("=")
+    if native == np.int32:
         return array.astype(np.int32)  # a copy, in native byte order
-    if array.dtype != np.float32:
+    if native != np.float32:
         raise TypeError(f"bias must be int32 or float32, got dtype {array.dtype}")
     if units is None:
         raise TypeError(

@@ -108,7 +108,7 @@ class Scales:
 
 
 def _refuse_zero_point(name: str, value: Any, where: str) -> None:
-    if value is not None and np.any(np.asarray(value) != 0):
+    if value is not None and np.any(array_of(value, name) != 0):
         raise ValueError(f"{name} must be None or 0 {where}")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 import numpy as np
 
 from ..planner import Plan
-from . import arguments, shapes
+from . import arguments, quantization, shapes
 from .activation import activation_text, kept_activation
 from .quantization import DTYPES, Array
 from .quantized_description import QuantizedConv, Scales, check_conv_layout, weight_of
@@ -197,13 +197,13 @@ search_seconds, max_workspace, threads, search_context
                 x_dtype=DTYPES[described.x_kind],
                 out_dtype=DTYPES[described.output.dtype],
                 activation=kept_activation(activation, array.shape[0]),
-                x_scale=_kept_scale(x_scale),
+                x_scale=_kept_scale("x_scale", x_scale),
                 x_zero_point=described.x_zero,
-                w_scale=_kept_scale(w_scale),
-                w_zero_point=_kept_zeros(w_zero_point),
-                y_scale=_kept_scale(y_scale),
+                w_scale=_kept_scale("w_scale", w_scale, array.shape[:1]),
+                w_zero_point=_kept_zeros(w_zero_point, array),
+                y_scale=_kept_scale("y_scale", y_scale),
                 y_zero_point=described.output.zero,
-                residual_scale=_kept_scale(residual_scale),
+                residual_scale=_kept_scale("residual_scale", residual_scale),
                 residual_zero_point=described.output.residual_zero,
                 **settings,
             ),
@@ -390,18 +390,19 @@ def _copy(array: Array) -> Array:
     return _read_only(np.array(array, array.dtype.newbyteorder("="), order="C", copy=True))
 
 
-def _kept_scale(value: Any) -> np.float32 | Array | None:
-    """Checked scales as they are kept: one, or a read-only array of one for each channel."""
+def _kept_scale(name: str, value: Any, *shapes: tuple[int, ...]) -> np.float32 | Array | None:
+    """Scales as they are kept: one, or a read-only array of one for each channel."""
     if value is None:
         return None
-    array = np.array(value, np.float32)
-    return np.float32(array.reshape(())) if array.shape in ((), (1,)) else _read_only(array)
+    array = quantization.scales(name, value, *shapes)
+    return _read_only(np.array(array)) if array.ndim else np.float32(array)
 
 
-def _kept_zeros(value: Any) -> int | Array:
-    """Checked zero points likewise."""
-    array = np.array(0 if value is None else value, np.int64)
-    return int(array.reshape(())) if array.shape in ((), (1,)) else _read_only(array)
+def _kept_zeros(value: Any, weight: Array) -> int | Array:
+    """Zero points of weights likewise."""
+    kind = quantization.integer_name(weight, "weight")
+    array = quantization.zero_points("w_zero_point", value, kind, weight.shape[:1])
+    return _read_only(array) if array.ndim else int(array)
 
 
 def _array_text(array: Array) -> str:

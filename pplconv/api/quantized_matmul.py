@@ -179,7 +179,7 @@ def qmatmul(
         y = quantized_matrices.side("y", kind, y_zero_point, y_scale, shapes, rows=True)
     elif y_scale is not None:
         raise ValueError(f"y_scale must be None for {DTYPES[kind]} outputs")
-    elif y_zero_point is not None and np.any(np.asarray(y_zero_point) != 0):
+    elif y_zero_point is not None and np.any(array_of(y_zero_point, "y_zero_point") != 0):
         raise ValueError(f"y_zero_point must be None or 0 for {DTYPES[kind]} outputs")
     return product.finished(bias, kind, y, activation, threads, out)
 

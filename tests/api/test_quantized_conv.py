@@ -160,6 +160,54 @@ def test_types_follow_the_zero_points():
     assert pplconv.qconv2d(x, 1.0, 0, w, 1.0, 0, 1.0, np.uint8(1)).dtype == np.uint8
 
 
+@pytest.mark.parametrize("dtype", [np.int32, F32])
+def test_biases_in_the_other_byte_order(rng, dtype):
+    w = rng.integers(-9, 9, (4, 3, 1, 1)).astype(np.int8)
+    bias = np.arange(4).astype(dtype)
+    swapped = bias.astype(bias.dtype.newbyteorder())
+    scales = {"x_scale": 0.5, "w_scale": 0.25, "y_scale": 0.5}
+    expected = pplconv.QConv2d(w, bias, **scales).bias
+    np.testing.assert_array_equal(pplconv.QConv2d(w, swapped, **scales).bias, expected)
+
+
+class Exporter:
+    """An array that only DLPack gives."""
+
+    def __init__(self, array):
+        self._array = np.asarray(array)
+
+    def __dlpack__(self, **arguments):
+        return self._array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def test_scales_and_zero_points_through_dlpack(rng):
+    w = rng.integers(0, 255, (4, 3, 1, 1)).astype(np.uint8)
+    given = {
+        "x_scale": F32(0.5), "x_zero_point": np.uint8(3), "y_scale": F32(0.25),
+        "w_scale": rng.uniform(1, 2, 4).astype(F32), "y_zero_point": np.uint8(5),
+        "w_zero_point": rng.integers(0, 255, 4).astype(np.uint8),
+        "residual_scale": F32(2), "residual_zero_point": np.uint8(7),
+    }  # fmt: skip
+    expected = pplconv.QConv2d(w, **given)
+    made = pplconv.QConv2d(w, **{name: Exporter(value) for name, value in given.items()})
+    for name in given:
+        np.testing.assert_array_equal(getattr(made, name), getattr(expected, name))
+        assert np.asarray(getattr(made, name)).dtype == np.asarray(getattr(expected, name)).dtype
+    x = rng.integers(0, 255, (1, 3, 4, 4)).astype(np.uint8)
+    assert_same(made(x), expected(x))
+
+
+def test_useless_zero_points_through_dlpack(rng):
+    w = rng.integers(-9, 9, (4, 3, 1, 1)).astype(np.int8)
+    scales = {"x_scale": 0.5, "w_scale": 0.5, "out_dtype": F32}
+    pplconv.QConv2d(w, y_zero_point=Exporter(np.uint8(0)), **scales)
+    with pytest.raises(ValueError, match="y_zero_point"):
+        pplconv.QConv2d(w, y_zero_point=Exporter(np.uint8(1)), **scales)
+
+
 def test_weights_are_copied():
     w = np.ones((2, 1, 1, 1), np.int8)
     conv = pplconv.QConv2d(w, out_dtype=np.int32)
