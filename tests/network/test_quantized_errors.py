@@ -88,10 +88,11 @@ def test_models_are_right_before(operator, port):
     ],
 )  # fmt: skip
 def test_scales_that_are_none(operator, port, value, said):
-    if value == 1e-39 and (operator, port) in OF_CONSTANTS:
-        InferenceSession(model)  # no loops compute with it
-        return
     model, name = spoilt(operator, port, filled(value))
+    if value == 1e-39 and (operator, port) in OF_CONSTANTS:
+        feed = {"x1": np.zeros((1, 8, 9, 7), np.float32)}
+        InferenceSession(model, threads=1).run(None, feed)  # no loops compute with it
+        return
     with pytest.raises(ValueError, match=f"{said}.*{name!r}"):
         InferenceSession(model)
 
