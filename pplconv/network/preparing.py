@@ -125,6 +125,8 @@ def specialize(
     resolve_padding(model.graph)
     check_static(model)
     fired: dict[str, list[str]] = {}
+    # Some are constant only now: shapes, and what was an input.
+    quantize_constants(model.graph)
     apply_rules(model, SIMPLIFYING_RULES, fired)
     _quantize(model, fired)
     apply_rules(model, FUSING_RULES, fired)

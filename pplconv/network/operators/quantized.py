@@ -37,10 +37,24 @@ def emit(
     flops: int = 0,
 ) -> None:
     """Add a step that computes a node's output from all inputs that are not constant."""
+    reads = [name for name in node.inputs if name and name not in graph.constants]
+    _emit_reading(reads, node, builder, graph, function, kind, detail, flops)
+
+
+def _emit_reading(
+    names: list[str],
+    node: Node,
+    builder: Builder,
+    graph: Graph,
+    function: Callable[..., Array],
+    kind: str,
+    detail: str,
+    flops: int = 0,
+) -> None:
+    """Add a step that computes a node's output from some of its inputs, constant or not."""
     name = node.outputs[0]
     shape = graph.shapes[name]
-    known = graph.constants
-    reads = [builder.values[n] for n in node.inputs if n and n not in known]
+    reads = [builder.values[n] for n in names]
     y = builder.target(name, shape, graph.dtypes[name], builder.order(name, len(shape)))
     step = host_step(kind, lambda *arrays: [function(*arrays)], reads, [y], [name])
     step.detail, step.flops = f"{detail}, in Python", flops
@@ -92,8 +106,8 @@ def lower_quantize(node: Node, builder: Builder, graph: Graph) -> None:
     """QuantizeLinear: float32 to integers."""
     scale, zero = _scales(node, graph)
     dtype = graph.dtypes[node.outputs[0]]
-    emit(
-        node, builder, graph, lambda x: integers.quantize(x, scale, zero, dtype),
+    _emit_reading(
+        node.inputs[:1], node, builder, graph, lambda x: integers.quantize(x, scale, zero, dtype),
         "Quantize", f"float32 to {dtype}",
     )  # fmt: skip
 
@@ -102,8 +116,8 @@ def lower_dequantize(node: Node, builder: Builder, graph: Graph) -> None:
     """DequantizeLinear: integers to float32."""
     scale, zero = _scales(node, graph)
     dtype = graph.dtypes[node.inputs[0]]
-    emit(
-        node, builder, graph, lambda x: integers.dequantize(x, scale, zero),
+    _emit_reading(
+        node.inputs[:1], node, builder, graph, lambda x: integers.dequantize(x, scale, zero),
         "Dequantize", f"{dtype} to float32",
     )  # fmt: skip
 

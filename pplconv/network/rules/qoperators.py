@@ -67,13 +67,18 @@ class Operator(Rule):
         node = y.producer()
         inputs = [*node.inputs, *[None] * 9]
         operands = [
-            op.DequantizeLinear(*inputs[port : port + 3], **self.axis(node, port))
+            op.DequantizeLinear(
+                inputs[port], *_as_many(op, *inputs[port + 1 : port + 3]), **self.axis(node, port)
+            )
             for port in self.operands
         ]
         operands += self.more(op, node)
         own = {k: v for k, v in node.attributes.items() if k != "channels_last"}
         result = getattr(op, self.inner)(*operands, **own)
-        return op.QuantizeLinear(result, *inputs[self.stored : self.stored + 2])
+        if inputs[self.stored] is None:
+            return result
+        scale, zero = inputs[self.stored : self.stored + 2]
+        return _stored(op, result, scale, zero, inputs[self.operands[0]])
 
     def axis(self, node: ir.Node, port: int) -> dict[str, int]:
         """Give the axis of an operand's scales, as an attribute."""
@@ -82,6 +87,51 @@ class Operator(Rule):
     def more(self, op: Any, node: ir.Node) -> list[ir.Value]:
         """Give further operands."""
         return []
+
+
+def _as_many(
+    op: Any, scale: ir.Value | None, zero: ir.Value | None
+) -> tuple[ir.Value | None, ir.Value | None]:
+    """Give as many scales as zero points, where there is one of either: ONNX has it so."""
+    arrays = constant(scale), constant(zero)
+    sizes = [0 if array is None else array.size for array in arrays]
+    if min(sizes) != 1 or max(sizes) == 1:
+        return scale, zero
+    both = []
+    for value, array in zip((scale, zero), arrays, strict=True):
+        assert value is not None and array is not None
+        if array.size == 1:
+            repeated = np.full(max(sizes), array.reshape(()))
+            value = op.initializer(ir.tensor(repeated), name=f"{value.name}_repeated")
+        both.append(value)
+    return both[0], both[1]
+
+
+def _stored(
+    op: Any, result: Any, scale: ir.Value, zero: ir.Value | None, like: ir.Value | None
+) -> Any:
+    """Quantize a result, to integers of the type of an input where no zero point gives theirs."""
+    if zero is None:
+        kind = _integers(like)
+        if kind is not None:
+            nothing = np.zeros((), kind.numpy())
+            zero = op.initializer(ir.tensor(nothing), name=f"{scale.name}_zero_point")
+    stored = op.QuantizeLinear(result, scale, zero)
+    if zero is not None and zero.dtype is not None:
+        stored.type = ir.TensorType(zero.dtype)
+    return stored
+
+
+def _integers(value: ir.Value | None) -> ir.DataType | None:
+    """Type of quantized values, from further up where it is not inferred yet."""
+    while value is not None and value.dtype is None:
+        node = value.producer()
+        if node is None:
+            return None
+        # Others that are met here move integers, or give those that they take.
+        port = {"QuantizeLinear": 2, "QLinearConcat": 2, "QGemm": 8}.get(node.op_type, 0)
+        value = [*node.inputs, *[None] * 9][port]
+    return None if value is None else value.dtype
 
 
 def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir.Value]:
@@ -95,7 +145,14 @@ def _bias(op: Any, node: ir.Node, port: int, scales: tuple[int, int]) -> list[ir
     with np.errstate(over="ignore", under="ignore"):
         product = np.asarray(a.reshape(()).astype(np.float32) * b.astype(np.float32))
     scale = op.initializer(ir.tensor(product), name=f"{bias.name}_scale")
-    return [op.DequantizeLinear(bias, scale, axis=0)]
+    array = constant(bias)
+    if array is None or product.size == 1:
+        return [op.DequantizeLinear(bias, scale, axis=0)]
+    # Scales count the columns, of which a bias for all has one.
+    if array.shape[-1:] != product.shape and array.shape[-1:] in ((), (1,)):
+        array = np.broadcast_to(array, (*array.shape[:-1], product.size))
+        bias = op.initializer(ir.tensor(np.array(array)), name=f"{bias.name}_columns")
+    return [op.DequantizeLinear(bias, scale, axis=array.ndim - 1)]
 
 
 class Conv(Operator):
@@ -136,7 +193,10 @@ class MatMul(Operator):
 
 
 class Gemm(Operator):
-    """QGemm with an output that is quantized."""
+    """QGemm, whose output is of numbers where it has neither scale nor zero point.
+
+    One of both alone is not taken: onnxruntime divides by such a scale, and gives numbers.
+    """
 
     def __init__(self) -> None:
         super().__init__("QGemm", "Gemm", (0, 3), 7)
@@ -144,9 +204,10 @@ class Gemm(Operator):
     def check(self, context: Any, x: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
         node = y.producer()
-        bias = node.inputs[6]
+        bias, scale, zero = [*node.inputs, *[None] * 3][6:9]
         plain = node.attributes.get_float("alpha", 1.0) == 1
-        return plain and len(node.inputs) > 7 and (bias is None or constant(bias) is not None)
+        both = (scale is None) == (zero is None)
+        return plain and both and (bias is None or constant(bias) is not None)
 
     def axis(self, node: ir.Node, port: int) -> dict[str, int]:
         """A matrix has a scale for each column of the output."""
@@ -168,7 +229,8 @@ class Concat(Operator):
         node = y.producer()
         inputs = list(node.inputs)
         parts = [op.DequantizeLinear(*inputs[i : i + 3]) for i in range(2, len(inputs), 3)]
-        return op.QuantizeLinear(op.Concat(*parts, **dict(node.attributes.items())), *inputs[:2])
+        result = op.Concat(*parts, **dict(node.attributes.items()))
+        return _stored(op, result, *inputs[:3])
 
 
 class Renamed(Rule):

@@ -1,0 +1,164 @@
+"""Operators of quantized arrays whose scales, zero points and biases have other shapes or none."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from pplconv.network.session import InferenceSession
+from quantizing import S8, U8, Quantized, folded, kinds
+
+OURS = {"domain": "com.microsoft"}
+
+
+def integers_in(g: Quantized, *shape: int, dtype=U8) -> str:
+    limits = np.iinfo(dtype)
+    name = g.input(*shape, dtype=dtype)
+    g.feed[name] = g.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    return name
+
+
+def by_onnxruntime(model: onnx.ModelProto, feed) -> list[np.ndarray]:
+    """Outputs by onnxruntime, with the type that it finds."""
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    other.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    for output in other.graph.output:
+        output.ClearField("type")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    made = onnxruntime.InferenceSession(
+        other.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return [np.asarray(y) for y in made.run(None, feed)]
+
+
+def agrees(g: Quantized, y: str, unit: float = 1.0) -> np.ndarray:
+    """A session gives what onnxruntime gives, up to one unit in a few places."""
+    model = g.model(y)
+    (got,), (expected,) = (
+        InferenceSession(model, threads=1).run(None, g.feed), by_onnxruntime(model, g.feed)
+    )  # fmt: skip
+    assert got.dtype == expected.dtype and got.shape == expected.shape
+    assert len(np.unique(expected)) > min(10, expected.size - 1)
+    difference = np.abs(got.astype(np.float64) - expected) / unit
+    assert difference.max() <= 1 and (difference > 0.01).mean() < 0.06
+    return got
+
+
+# Output zero points that are left out: integers are of the type of the input
+
+
+def s8(g: Quantized, scale: float, zero: int) -> list[str]:
+    return list(g.parameters(scale, zero, S8))
+
+
+WITHOUT = {
+    "QLinearAdd": lambda g, x, s: g.QLinearAdd(x, *s8(g, 0.05, 9), x, *s8(g, 0.03, 8), s, **OURS),
+    "QLinearMul": lambda g, x, s: g.QLinearMul(x, *s8(g, 0.05, 9), x, *s8(g, 0.03, 8), s, **OURS),
+    "QLinearSigmoid": lambda g, x, s: g.QLinearSigmoid(x, *s8(g, 0.05, 9), s, **OURS),
+    "QLinearLeakyRelu": lambda g, x, s: g.QLinearLeakyRelu(
+        x, *s8(g, 0.05, 9), s, alpha=0.3, **OURS
+    ),
+}
+
+
+@pytest.mark.parametrize("operator", sorted(WITHOUT))
+def test_output_zero_points_left_out(operator):
+    g = Quantized(dtype=S8)
+    y = WITHOUT[operator](g, integers_in(g, 1, 8, 9, 7, dtype=S8), g.constant(0.05, np.float32))
+    (without,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
+    assert without.dtype == S8
+    # onnxruntime aborts where some of them have none.
+    g.nodes[-1].input.append(g.constant(0, S8))
+    np.testing.assert_array_equal(agrees(g, y), without)
+
+
+def test_several_in_a_row():
+    """The type comes from further up, through what moves integers."""
+    g = Quantized(dtype=S8)
+    x, s = integers_in(g, 1, 8, 9, 7, dtype=S8), g.constant(0.05, np.float32)
+    y = g.Transpose(WITHOUT["QLinearAdd"](g, x, s), perm=[0, 2, 3, 1])
+    y = g.QLinearConcat(s, "", y, s, "", y, s, "", axis=1, **OURS)
+    z = g.QLinearLeakyRelu(y, s, "", s, alpha=0.3, **OURS)
+    (got,) = InferenceSession(g.model(z), threads=1).run(None, g.feed)
+    assert got.dtype == S8 and got.min() < 0 < got.max()
+
+
+# QGemm
+
+
+def gemm(g: Quantized, scale, c: str, *stored: str, m: int = 4, n: int = 4) -> str:
+    x = integers_in(g, m, 8)
+    w = g.constant(g.rng.integers(-128, 128, (8, n)), S8)
+    zeros = np.zeros(np.shape(scale))
+    return str(g.QGemm(x, *g.parameters(0.05, 99, U8), w, *g.parameters(scale, zeros, S8), c,
+                       *stored, **OURS))  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (1, 4), (4, 1), (4,), (1,), ()])
+@pytest.mark.parametrize("one", [False, True])
+def test_biases_of_qgemm(shape, one):
+    g = Quantized(dtype=U8)
+    c = g.constant(g.rng.integers(-20000, 20000, shape), np.int32)
+    scale = 0.01 if one else g.rng.uniform(0.002, 0.02, 4)
+    y = gemm(g, scale, c, *g.parameters(0.3, 128, U8))
+    got = agrees(g, y)
+    g.feed = {name: np.full_like(x, 99) for name, x in g.feed.items()}
+    product = np.float32(0.05) * np.asarray(scale, np.float32)
+    bias = np.broadcast_to(arrays(g)[c] * product / np.float32(0.3), (4, 4))
+    (alone,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
+    assert np.abs(alone - np.clip(np.rint(bias) + 128, 0, 255)).max() <= 1 < np.ptp(got)
+
+
+def arrays(g: Quantized) -> dict[str, np.ndarray]:
+    return {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in g.weights}
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_qgemm_that_gives_numbers(bias):
+    g = Quantized()
+    y = gemm(g, 0.01, g.constant(np.arange(4) * 999, np.int32) if bias else "")
+    if not bias:
+        del g.nodes[-1].input[6:]
+    assert kinds(folded(g, y)) == {"QuantizedLinear": 1}
+    agrees(g, y, 0.0005)
+
+
+def test_qgemm_with_a_scale_alone_is_refused():
+    g = Quantized()
+    y = gemm(g, 0.01, "", g.constant(0.3, np.float32))
+    with pytest.raises(ValueError, match="QGemm"):
+        InferenceSession(g.model(y)).run(None, g.feed)
+
+
+# Scales and zero points in different numbers
+
+
+@pytest.mark.parametrize("scales", [(), (1,), (4,)])
+@pytest.mark.parametrize("zeros", [(), (1,), (4,)])
+def test_one_zero_point_and_many_scales(scales, zeros):
+    g = Quantized(dtype=U8)
+    x = integers_in(g, 1, 8, 9, 7)
+    w = g.constant(g.rng.integers(0, 256, (4, 8, 3, 3)), U8)
+    scale, zero = g.rng.uniform(0.001, 0.003, scales), g.rng.integers(120, 130, zeros)
+    zero[...] = zero.reshape(-1)[0]  # onnxruntime has one for all channels alone
+    how = g.parameters(0.05, 99, U8)
+    y = g.QLinearConv(
+        x, *how, w, *g.parameters(scale, zero, U8), *g.parameters(0.1, 128, U8)
+    )  # fmt: skip
+    assert kinds(folded(g, y)) == {"QuantizedConv": 1}
+    agrees(g, y)
+
+
+def test_two_convolutions_share_what_is_repeated():
+    g = Quantized(dtype=U8)
+    x = integers_in(g, 1, 8, 9, 7)
+    w = g.constant(g.rng.integers(0, 256, (8, 8, 1, 1)), U8)
+    how, other = g.parameters(0.05, 99, U8), g.parameters(np.full(8, 0.003), 128, U8)
+    bias = g.constant(g.rng.integers(-999, 999, 8), np.int32)
+    y = g.QLinearConv(x, *how, w, *other, *how, bias)
+    y = g.QLinearConv(y, *how, w, *other, *how, bias)
+    agrees(g, y)
