@@ -171,11 +171,21 @@ def loops_of(kernel: Kernel) -> list[Loop]:
     return [Loop(kernel, name, extract(text, label)) for name, label in labels.items()]
 
 
+def analysed(kernel: Kernel) -> bool:
+    """Whether a kernel is a GEMM whose loops the models can judge.
+
+    Products by tile registers (AMX) are left out: llvm's models of cores have neither the latency
+    nor the units of their instructions.
+    """
+    in_tiles = kernel.dtype.endswith("t")
+    return kernel.op == "gemm" and kernel.source == "generator" and not in_tiles
+
+
 def main_tiles(arch: str) -> list[Kernel]:
     """The largest GEMM tile of each width, type, instruction set and tuning."""
     largest: dict[tuple[str, str, str, int], Kernel] = {}
     for kernel in kernels(arch):
-        if kernel.op == "gemm" and kernel.source == "generator":
+        if analysed(kernel):
             key = kernel.dtype, kernel.isa, kernel.tuning, kernel.nr
             if key not in largest or kernel.mr > largest[key].mr:
                 largest[key] = kernel
@@ -193,7 +203,7 @@ def held_tiles(arch: str) -> list[Kernel]:
     main = set(main_tiles(arch))
     found: dict[tuple[str, str, str, int], Kernel] = {}
     for kernel in kernels(arch):
-        if kernel.op != "gemm" or kernel.source != "generator" or kernel.tuning:
+        if not analysed(kernel) or kernel.tuning:
             continue
         registers = kernel.mr * kernel.vectors + kernel.mr + kernel.vectors
         key = kernel.dtype, kernel.isa, kernel.tuning, kernel.nr
@@ -206,8 +216,9 @@ def held_tiles(arch: str) -> list[Kernel]:
 def peak_loops(arch: str) -> Iterator[Loop]:
     """The register-only loops of FMAs; those of narrow products are measured, not analysed."""
     for kernel in kernels(arch):
-        plain = PRODUCTS[kernel.dtype].kr == 1
-        if kernel.op == "fma_peak" and kernel.source == "generator" and plain:
+        if kernel.op != "fma_peak" or kernel.source != "generator":
+            continue
+        if PRODUCTS[kernel.dtype].kr == 1:
             yield from loops_of(kernel)
 
 

@@ -57,6 +57,9 @@ Of narrow types an FMA is what adds several products to each sum: SDOT, BFDOT, S
 pair), and SMMLA or BFMMLA, which multiply two rows by two columns. Those take rows in pairs: where
 the rows of A lie apart (`k`), an instruction puts each pair together, on the units that multiply,
 which is the limit that such loops reach. Cores without the instructions are left out.
+
+Products by tile registers (AMX) are not here: llvm knows neither the latency of their instructions
+nor the units that execute them.
 """
 
 

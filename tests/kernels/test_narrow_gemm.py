@@ -98,7 +98,7 @@ def test_bfloat16_near_the_smallest_normal_number(checker, row, rng):
             small((row["mr"], case.n), 2.0**-127),
         )
         exact, known = call.exact(), call.ordered()
-        assert (np.abs(exact[0]) < 2.0**-122).all()
+        assert (np.abs(exact[0]) < 2.0**-118).all()  # products of normal numbers have long tails
         got = call.run()
         call.near(got, *exact)
         if known is not None:

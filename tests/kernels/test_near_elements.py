@@ -6,9 +6,15 @@ import pytest
 
 from asm.aarch64.gemm_steps import Steps
 from asm.aarch64.near_elements import near_elements
+from asm.aarch64.products import BY_MATRIX
 from asm.registry import Kernel, kernels
 
-GEMM = [k for k in kernels("aarch64") if k.op == "gemm" and k.source == "generator"]
+# Products by an element; those by matrices have registers of their own.
+GEMM = [
+    k
+    for k in kernels("aarch64")
+    if k.op == "gemm" and k.source == "generator" and k.dtype not in BY_MATRIX
+]
 
 
 def symbol(kernel: Kernel) -> str:
@@ -31,9 +37,13 @@ def test_nobody_has_the_register_of_another(kernel):
 
 @pytest.mark.parametrize("kernel", GEMM, ids=symbol)
 def test_a_turn_multiplies_what_it_loaded(kernel):
-    """Each element of each row by each vector of B, once, in ascending steps for each row of C."""
+    """Each element of each row by each vector of B, once, in ascending steps for each row of C.
+
+    Of narrow types an element is a group of k, which SMLAL takes in two parts.
+    """
     steps = Steps(kernel)
     steps.k_turn()
+    parts = {part.mnemonic: part for part in steps.product}
     holds, pointer, sums = {}, 0, {}
     for line in steps.w.lines:
         mnemonic, _, operands = line.strip().partition(" ")
@@ -45,18 +55,25 @@ def test_a_turn_multiplies_what_it_loaded(kernel):
             holds[int(first[1:])] = (*place, int(offset), size)
         elif mnemonic == "add" and first == "x2":
             pointer += 1
-        elif mnemonic == "fmla":
-            c, b, element = (part.strip() for part in operands.split(","))
+        elif mnemonic in parts:
+            part = parts[mnemonic]
+            c, b, element = (operand.strip() for operand in operands.split(","))
             b_at = holds[int(b[1:].split(".")[0])]
             register, lane = element[1:].split("[")
             a_at = holds[int(register.split(".")[0])]
-            at = int(lane.rstrip("]")) * steps.v.size
+            # Of a group of k, one part for each of its elements may multiply.
+            group, in_group = divmod(int(lane.rstrip("]")), part.stride)
+            assert in_group == part.first, line
+            at = group * steps.v.size
             assert at < a_at[3], line
             step = (a_at[2] + at) // steps.v.size
             assert b_at[:2] == ("B", step), line
-            sums.setdefault(int(c[1:].split(".")[0]), []).append((a_at[1], b_at[2], step))
+            product = (a_at[1], b_at[2], step, mnemonic)
+            sums.setdefault(int(c[1:].split(".")[0]), []).append(product)
     expected = {
-        steps.acc(m, j): [(m, j * steps.v.bytes, step) for step in range(steps.k_unroll)]
+        steps.acc(m, j): [
+            (m, j * steps.v.bytes, step, name) for step in range(steps.k_unroll) for name in parts
+        ]
         for m in range(kernel.mr)
         for j in range(kernel.vectors)
     }

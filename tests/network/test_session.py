@@ -112,7 +112,7 @@ def test_inputs_stay_as_they_are(made):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"precision": "bf16"}, "precision"),
+        ({"precision": "fp8"}, "precision"),
         ({"search": "never"}, "search"),
         ({"threads": 0}, "threads"),
         ({"tolerance": -1.0}, "tolerance"),

@@ -174,8 +174,10 @@ def test_nothing_is_made_again_because_files_are_newer(built_once):
 def test_a_changed_kernel_is_compiled_alone(built_once):
     built_once.append("asm/templates/pack_rows.c", "/* changed */\n")
     names = built_once.build()
-    kernels = [name for name in built_once.first if name.startswith("pplconv_pack_rows_")]
-    assert kernels
+    # Rows of narrow types are packed by another template, which stays as it is.
+    rows = [name for name in built_once.first if name.startswith("pplconv_pack_rows_")]
+    kernels = [name for name in rows if re.match(r"pplconv_pack_rows_f\d", name)]
+    assert kernels and set(kernels) < set(rows)
     module = [name for name in built_once.first if re.fullmatch(r"_kernels\..*so", name)]
     assert names == sorted(kernels + module)
     assert built_once.translated == []
