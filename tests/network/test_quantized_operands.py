@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from pplconv.network.session import InferenceSession
 from quantizing import S8, U8, Quantized, folded, kinds
+from running import by_onnxruntime, needs_onnxruntime
 
 OURS = {"domain": "com.microsoft"}
 
@@ -18,21 +18,6 @@ def integers_in(g: Quantized, *shape: int, dtype=U8) -> str:
     name = g.input(*shape, dtype=dtype)
     g.feed[name] = g.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
     return name
-
-
-def by_onnxruntime(model: onnx.ModelProto, feed) -> list[np.ndarray]:
-    """Outputs by onnxruntime, with the type that it finds."""
-    other = onnx.ModelProto()
-    other.CopyFrom(model)
-    other.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
-    for output in other.graph.output:
-        output.ClearField("type")
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    made = onnxruntime.InferenceSession(
-        other.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return [np.asarray(y) for y in made.run(None, feed)]
 
 
 def agrees(g: Quantized, y: str, unit: float = 1.0) -> np.ndarray:
@@ -66,6 +51,7 @@ WITHOUT = {
 
 
 @pytest.mark.parametrize("operator", sorted(WITHOUT))
+@needs_onnxruntime
 def test_output_zero_points_left_out(operator):
     g = Quantized(dtype=S8)
     y = WITHOUT[operator](g, integers_in(g, 1, 8, 9, 7, dtype=S8), g.constant(0.05, np.float32))
@@ -100,6 +86,7 @@ def gemm(g: Quantized, scale, c: str, *stored: str, m: int = 4, n: int = 4) -> s
 
 @pytest.mark.parametrize("shape", [(4, 4), (1, 4), (4, 1), (4,), (1,), ()])
 @pytest.mark.parametrize("one", [False, True])
+@needs_onnxruntime
 def test_biases_of_qgemm(shape, one):
     g = Quantized(dtype=U8)
     c = g.constant(g.rng.integers(-20000, 20000, shape), np.int32)
@@ -118,6 +105,7 @@ def arrays(g: Quantized) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize("bias", [False, True])
+@needs_onnxruntime
 def test_qgemm_that_gives_numbers(bias):
     g = Quantized()
     y = gemm(g, 0.01, g.constant(np.arange(4) * 999, np.int32) if bias else "")
@@ -139,6 +127,7 @@ def test_qgemm_with_a_scale_alone_is_refused():
 
 @pytest.mark.parametrize("scales", [(), (1,), (4,)])
 @pytest.mark.parametrize("zeros", [(), (1,), (4,)])
+@needs_onnxruntime
 def test_one_zero_point_and_many_scales(scales, zeros):
     g = Quantized(dtype=U8)
     x = integers_in(g, 1, 8, 9, 7)
@@ -153,6 +142,7 @@ def test_one_zero_point_and_many_scales(scales, zeros):
     agrees(g, y)
 
 
+@needs_onnxruntime
 def test_two_convolutions_share_what_is_repeated():
     g = Quantized(dtype=U8)
     x = integers_in(g, 1, 8, 9, 7)
