@@ -42,8 +42,8 @@ def test_every_candidate(
     shape: str, layout: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numerics = numerics_of("f32", kind)
-    if not usable_isas(numerics):
-        return  # another machine's instruction
+    if usable_isas(numerics)[-1:] in ((), ("portable",)):
+        return  # another machine's instruction; here float32 serves it
     plain = Problem("float32", layout, *SHAPES[shape], seed=3)
     problem = replace(conv_problem(plain), permitted=BRAIN_KINDS)
     arrays = plain.arrays()
