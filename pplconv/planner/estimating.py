@@ -250,8 +250,12 @@ class Request:
         if not found:
             types = ", ".join(self.problem.permitted)
             raise ValueError(f"no kernels here compute arrays of {self.problem.dtype} in {types}")
-        # Portable kernels of one kind are no match for vectors of another.
+        # Portable kernels of one kind are no match for vectors of another, but those of depthwise
+        # convolution, which the others do not compute as such.
         fast = [around for around in found if around.isa != "portable"]
+        if fast:
+            kept = depthwise_bytes.PRODUCTS
+            fast = [a for a in found if a in fast or a.numerics.product in kept]
         if not fast and self.problem.dtype in ("f32", "bf16"):
             # Where no bfloat16 is multiplied, float32 is what serves it.
             numerics = numerics_of(self.problem.dtype, "f32")
