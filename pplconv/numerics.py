@@ -19,6 +19,7 @@ __all__ = [
     "Numerics",
     "Product",
     "default_permission",
+    "integer_permission",
     "numerics_of",
 ]
 
@@ -338,3 +339,19 @@ def default_permission(storage: str) -> tuple[str, ...]:
     if storage == "bf16":
         return (*BRAIN_KINDS, "f32")
     return ("f32",) if storage == "f16" else (storage,)
+
+
+def integer_permission(storage: str, weights: str, depthwise: bool) -> tuple[str, ...]:
+    """Kinds of product that compute convolution of bytes by weights that are integers.
+
+    Parameters
+    ----------
+    storage : str
+        Of the input.
+    weights : str
+        Of the weights, zero points taken away: ``"s8"``, or ``"s16"`` where that made them wider.
+    depthwise : bool
+        Whether groups have one input channel.
+    """
+    permitted = default_permission(storage) if weights == "s8" else ("s16",)
+    return (f"{storage}d", *permitted) if depthwise else permitted

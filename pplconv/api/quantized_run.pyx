@@ -31,7 +31,7 @@ import numpy as np
 from pplconv.api import arguments, shapes
 from pplconv.api.settings import checked
 from pplconv.memory.dtypes import DTYPES
-from pplconv.numerics import default_permission
+from pplconv.numerics import integer_permission
 from pplconv.runtime import ForkableLock, pinned_cores
 
 cdef enum:
@@ -149,11 +149,8 @@ search_seconds, search_context
             "search_context": search_context,
         })
         self.free_team = self.settings["threads"] is None
-        permitted = default_permission(x_dtype)
-        if self.weight.dtype != np.int8:
-            permitted = ("s16",)
-        if self.weight.shape[1] == 1 < self.groups:
-            permitted = (f"{x_dtype}d", *permitted)
+        width = "s8" if self.weight.dtype == np.int8 else "s16"
+        permitted = integer_permission(x_dtype, width, self.weight.shape[1] == 1 < self.groups)
 
         def problem_of(shape):
             problem = arguments.make_problem(
@@ -163,7 +160,7 @@ search_seconds, search_context
 
         self.problem_of = problem_of
         self.plans, self.packings = {}, {}
-        self.weights = {"s8" if self.weight.dtype == np.int8 else "s16": self.weight}
+        self.weights = {width: self.weight}
         self.lock = ForkableLock()
 
     # Without the GIL, a reference read while another thread replaces it may be dangling.

@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
-"""`Rescaling`: what becomes of the sums of a convolution of integers, for steps of a program."""
+"""`Rescaling`: what becomes of the sums of a convolution of integers, in calls and in programs."""
 
 from libc.stdint cimport int64_t
 

@@ -25,6 +25,7 @@ from narrow_gemm import (
     rounded_steps,
     widened,
 )
+from pplconv import numerics
 from test_gemm_kernels import judge
 
 pytestmark = pytest.mark.narrow
@@ -167,3 +168,13 @@ def test_a_fused_step_is_rounded_once():
     tie = fused(bfloats(1.0), bfloats(1.0), np.float32([2.0**-24]))
     above = fused(bfloats(1.0), bfloats(1.0), np.float32([2.0**-24 + 2.0**-40]))
     assert (tie.tolist(), above.tolist()) == ([1.0], [1 + 2.0**-23])
+
+
+def test_the_package_knows_the_kinds_of_products_as_they_are_built():
+    """The registry is not installed, so that `numerics` says the same in its own words."""
+    known = {
+        name: (kind.operand, kind.weights, kind.accumulator, kind.kr)
+        for name, kind in numerics.PRODUCTS.items()
+        if not name.endswith("d")  # depthwise kernels, which no GEMM multiplies with
+    }
+    assert known == {name: (p.a, p.b, p.sum, p.kr) for name, p in PRODUCTS.items()}

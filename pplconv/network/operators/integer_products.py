@@ -14,7 +14,7 @@ from ...api.activation import Activation
 from ...api.placing import with_places
 from ...api.prepared import Prepared
 from ...api.rescaling import Rescaling
-from ...numerics import default_permission
+from ...numerics import integer_permission
 from ...problem import ConvProblem
 from ..builder import Builder
 from ..integers import Store
@@ -62,9 +62,8 @@ def problem_of(product: Product, x: Shape, dtype: np.dtype[Any]) -> ConvProblem:
     """Describe a convolution of NHWC images of integers to the planner."""
     n, ic, h, w = x
     name = NAMES[dtype]
-    permitted = default_permission(name) if product.weight.dtype == np.int8 else ("s16",)
-    if product.weight.shape[1] == 1 < product.geometry["groups"]:
-        permitted = (f"{name}d", *permitted)
+    depthwise = product.weight.shape[1] == 1 < product.geometry["groups"]
+    permitted = integer_permission(name, NAMES[product.weight.dtype], depthwise)
     problem = arguments.make_problem(
         (n, h, w, ic), product.weight.shape, name, **product.geometry, layout="NHWC",
         permitted=permitted,
