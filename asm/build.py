@@ -31,6 +31,7 @@ from asm.registry import (
     ISAS,
     NARROW_OPERATIONS,
     PRODUCTS,
+    WINOGRAD_INTEGER_VARIANTS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Kernel,
@@ -74,8 +75,8 @@ class Source:
     flags: tuple[str, ...]
 
 
-def _transforms_name(n: int, r: int) -> str:
-    return f"winograd_{n}x{r}.h"
+def _transforms_name(n: int, r: int, integers: bool = False) -> str:
+    return f"winograd_{n}x{r}{'_integers' * integers}.h"
 
 
 def _is_narrow(kernel: Kernel) -> bool:
@@ -87,7 +88,8 @@ def _template_name(kernel: Kernel) -> str:
     if kernel.kr > 1:
         return "gemm_groups"
     moves = kernel.op in C_OPERATIONS or kernel.dtype in BYTE_CONVERSIONS
-    return f"{kernel.op}_narrow" if _is_narrow(kernel) and moves else kernel.op
+    own = moves or kernel.op == "winograd_weights"  # in pairs, without double precision
+    return f"{kernel.op}_narrow" if _is_narrow(kernel) and own else kernel.op
 
 
 def _template_text(kernel: Kernel) -> str:
@@ -110,7 +112,9 @@ def _template_text(kernel: Kernel) -> str:
     elif kernel.op in CONVERSION_OPERATIONS:
         names[f"PPLCONV_STORAGE_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:
-        names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr)}"'
+        integers = _is_narrow(kernel)
+        names["WINOGRAD_INTEGERS"] = int(integers)
+        names["WINOGRAD_TRANSFORMS"] = f'"{_transforms_name(kernel.mr, kernel.nr, integers)}"'
     if kernel.kr > 1:
         product = PRODUCTS[kernel.dtype]
         names |= {"KR": kernel.kr, "PPLCONV_INTEGERS": int(product.sum == "s32")}
@@ -204,6 +208,8 @@ def generate(
     write(directory / "pplconv_kernels.h", header_text())
     for n, r in WINOGRAD_VARIANTS:
         write(directory / _transforms_name(n, r), transforms_text(n, r))
+    for n, r in WINOGRAD_INTEGER_VARIANTS:
+        write(directory / _transforms_name(n, r, True), transforms_text(n, r, True))
     include = (f"-I{directory}", f"-I{TEMPLATES}")
     shared = (*C_FLAGS, *HIDDEN, *MACHINE_FLAGS.get(machine, ()))
     sources = []

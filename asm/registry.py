@@ -8,6 +8,7 @@ copies: to add a tile, widen the description; to add an instruction set, add an
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -202,6 +203,17 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+# Winograd of bytes: their transforms are exact, of variants without fractions.
+WINOGRAD_INTEGER_VARIANTS = ((2, 3),)
+WINOGRAD_INTEGERS = {
+    "winograd_input": ("u8", "s8"),
+    "winograd_output": ("s32",),
+    "winograd_weights": ("s16",),
+}
+NARROW_OPERATIONS |= {
+    op: dict.fromkeys(types, EVERY_LEVEL) for op, types in WINOGRAD_INTEGERS.items()
+}
+
 # Those of them that are assembly.
 NARROW_ASSEMBLY = ("fma_peak", "release_tiles")
 
@@ -301,8 +313,9 @@ def kernels(machine: str | None = None) -> list[Kernel]:
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
     for op, types in NARROW_OPERATIONS.items():
         source = "generator" if op in NARROW_ASSEMBLY else "template"
-        for dtype, isas in types.items():
-            rows += [Kernel(op, dtype, isa, source=source) for isa in isas]
+        tiles = WINOGRAD_INTEGER_VARIANTS if op in WINOGRAD_INTEGERS else ((0, 0),)
+        for (dtype, isas), (n, r) in itertools.product(types.items(), tiles):
+            rows += [Kernel(op, dtype, isa, n, r, source=source) for isa in isas]
     if machine is not None:
         rows = [r for r in rows if ISAS[r.isa].machine in (None, machine)]
     order = list(ISAS)

@@ -136,3 +136,23 @@ def matrices_of(points: tuple[Fraction, ...], n: int, r: int) -> Matrices:
 def matrices(n: int, r: int) -> Matrices:
     """Give the matrices of a variant that kernels exist for."""
     return matrices_of(POINTS[n, r], n, r)
+
+
+def integer_matrices(n: int, r: int) -> tuple[Matrices, int]:
+    """Give matrices of integers, and how many bits larger results are then.
+
+    Those of the transforms have no fractions for small points; the weights' matrix, which stands
+    on both sides of them, is multiplied by its common denominator.
+
+    Raises
+    ------
+    ValueError
+        If the points have others.
+    """
+    found = matrices(n, r)
+    scale = math.lcm(*(x.denominator for row in found.weights for x in row))
+    whole = all(x.denominator == 1 for m in (found.output, found.input) for row in m for x in row)
+    if not whole or scale & (scale - 1):
+        raise ValueError(f"F({n}, {r}) has fractions that no shift takes off")
+    weights = tuple(tuple(scale * x for x in row) for row in found.weights)
+    return Matrices(found.output, weights, found.input), 2 * (scale.bit_length() - 1)

@@ -243,6 +243,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         void *dst
         int64_t dst_ts
         int64_t dst_ps
+        int64_t outside
 
     struct pplconv_winograd_output_args:
         const void *src

@@ -7,27 +7,36 @@ from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 WINOGRAD_INPUT = Contract(
     "winograd_input",
     "V = B^T d B of neighbouring tiles of F(MR x MR, NR x NR): dst[position][tile][channel], "
-    "position = row * t + column of the t x t patch, t = MR + NR - 1; patches are MR pixels apart",
+    "position = row * t + column of the t x t patch, t = MR + NR - 1; patches are MR pixels apart. "
+    "Of u8 and s8 it is int16",
     (
         Field("src", CONST_POINTER, "pixel (0, 0) of the first patch, channels contiguous"),
         Field("src_rs", INT, "src: from one row of the image to the next"),
         Field("src_ps", INT, "src: from one pixel to the next"),
         Field("row_begin", INT, "first row of the patches that is inside the image"),
-        Field("row_end", INT, "one past the last; rows outside count as zero and are not read"),
+        Field("row_end", INT, "one past the last; rows outside are not read"),
         Field("column_begin", INT, "first column inside the image, counted from the first patch's"),
-        Field("column_end", INT, "one past the last; columns outside count as zero"),
+        Field("column_end", INT, "one past the last"),
         Field("tiles", INT, "tiles in the row"),
         Field("channels", INT, "channels, >= 1"),
         Field("dst", POINTER, "position 0 of the first tile, channels contiguous"),
         Field("dst_ts", INT, "dst: from one tile to the next"),
         Field("dst_ps", INT, "dst: from one position to the next"),
+        Field(
+            "outside",
+            INT,
+            "what pixels outside count as, of bytes: a zero point. Kernels of floats have zeros "
+            "there whatever it is",
+        ),
     ),
 )
 
 WINOGRAD_OUTPUT = Contract(
     "winograd_output",
     "epilogue(A^T M A) of neighbouring tiles of F(MR x MR, NR x NR) into a channels-last image; "
-    "M = src[position][tile][channel] as winograd_input orders it",
+    "M = src[position][tile][channel] as winograd_input orders it. Of s32 the transform is modulo "
+    "2^32, each result is divided by the square of what winograd_weights of s16 multiplies by, and "
+    "there is no epilogue",
     (
         Field("src", CONST_POINTER, "position 0 of the first tile, channels contiguous"),
         Field("src_ts", INT, "src: from one tile to the next"),
@@ -49,7 +58,7 @@ WINOGRAD_OUTPUT = Contract(
             "spoiled",
             POINTER,
             "int64_t: 1 if a stored output is infinite or NaN before the epilogue, perhaps 1 if "
-            "squares of outputs would overflow, else untouched",
+            "squares of outputs would overflow, else untouched; of s32 untouched",
         ),
     ),
 )
@@ -94,7 +103,9 @@ DIRECT_SUMS = Contract(
 WINOGRAD_WEIGHTS = Contract(
     "winograd_weights",
     "U = G g G^T of weights (oc, ic, NR, NR) for F(MR x MR, NR x NR), in double precision and "
-    "rounded once: dst[position][panel][channel][panel_width], zero beyond oc_end and ic",
+    "rounded once: dst[position][panel][channel][panel_width], zero beyond oc_end and ic. Of s16 "
+    "U by the least multiple of G that has no fractions, "
+    "dst[position][panel][channel / 2][panel_width][2]",
     (
         Field("src", CONST_POINTER, "contiguous weights of the group"),
         Field("dst", POINTER, "position 0 of panel 0"),
@@ -102,7 +113,7 @@ WINOGRAD_WEIGHTS = Contract(
         Field("oc_begin", INT, "first output channel, a multiple of panel_width"),
         Field("oc_end", INT, "one past the last output channel"),
         Field("ic", INT, "input channels of the group"),
-        Field("ic_padded", INT, "input channels in dst, >= ic"),
+        Field("ic_padded", INT, "input channels in dst, >= ic; of s16 even"),
         Field("panel_width", INT, "output channels in a panel"),
     ),
 )

@@ -1,7 +1,11 @@
 /* V = B^T d B of neighbouring tiles, from a channels-last image into one matrix for each
- * position of the patch. Every value is stored once; what is outside the image is not read. */
+ * position of the patch. Every value is stored once; what is outside the image is not read. Bytes
+ * become words as they are loaded. */
 #define WINOGRAD_F64 PPLCONV_F64
+#define WINOGRAD_PIXELS 1
 #include "winograd.h"
+
+enum { PIXEL = (int)sizeof(pixel), ELEMENT = (int)sizeof(element) };
 
 /* The part of a patch that is inside the image: rows by their offsets and sets of lanes, the
  * empty set for those outside; columns begin .. end - 1. */
@@ -10,33 +14,42 @@ struct inside {
     lane_set lanes[PATCH];
 };
 
+/* A column outside the image: zeros remain zeros. */
+INLINE void transform_outside(value outside, value y[PATCH]) {
+#if WINOGRAD_INTEGERS
+    value x[PATCH];
+    UNROLL for (int r = 0; r < PATCH; r++)
+        x[r] = outside;
+    transform_input(x, y);
+#else
+    UNROLL for (int r = 0; r < PATCH; r++)
+        y[r] = outside;
+#endif
+}
+
 /* One patch of `channels` lanes. Compiled for the cases that it lies on the `edge` of the image
  * or not, and that `all` lanes of its vectors are in use or not; those that are not count as
  * edges. */
 INLINE void transform_patch(const char *src, int64_t src_rs, int64_t src_ps,
-                            const struct inside *inside, char *dst, int64_t dst_ps,
+                            const struct inside *inside, value outside, char *dst, int64_t dst_ps,
                             int64_t channels, int edge, int all) {
-    const value zero = {0};
     value half[PATCH][PATCH];
     UNROLL for (int c = 0; c < PATCH; c++) {
         const char *column = visit_const(&src, c, src_ps);
         value x[PATCH], y[PATCH];
         if (edge && (c < inside->begin || c >= inside->end)) {
+            transform_outside(outside, y);
             UNROLL for (int r = 0; r < PATCH; r++)
-                half[r][c] = zero;
+                half[r][c] = y[r];
             continue;
         }
         UNROLL for (int r = 0; r < PATCH; r++) {
-#if PPLCONV_NEON
             if (edge) {
-                const element *from = AT_CONST(element, column, inside->row[r]);
-                x[r] = load_kept(from, channels, inside->lanes[r]);
+                const pixel *from = AT_CONST(pixel, column, inside->row[r]);
+                x[r] = load_inside(from, channels, inside->lanes[r], outside);
+            } else {
+                x[r] = load_pixels(visit_const(&column, r, src_rs));
             }
-#else
-            if (edge) x[r] = load_set(AT_CONST(element, column, inside->row[r]), inside->lanes[r]);
-#endif
-            else
-                x[r] = *(const unaligned_vector *)visit_const(&column, r, src_rs);
         }
         transform_input(x, y);
         UNROLL for (int r = 0; r < PATCH; r++)
@@ -59,6 +72,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int64_t src_rs = a->src_rs, src_ps = a->src_ps, dst_ps = a->dst_ps;
     const int all_rows = a->row_begin <= 0 && a->row_end >= PATCH;
     const int any_row = a->row_begin < a->row_end;
+    const value outside = outside_of(a);
     struct inside inside;
 
     for (int r = 0; r < PATCH; r++) {
@@ -77,25 +91,23 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         int64_t channel = 0;
         if (edge) {
             for (; channel < whole; channel += LANES) {
-                const int64_t offset = channel * (int64_t)sizeof(element);
-                transform_patch(src + offset, src_rs, src_ps, &inside, dst + offset, dst_ps, LANES,
-                                1, 1);
+                transform_patch(src + channel * PIXEL, src_rs, src_ps, &inside, outside,
+                                dst + channel * ELEMENT, dst_ps, LANES, 1, 1);
             }
         } else {
             for (; channel < whole; channel += LANES) {
-                const int64_t offset = channel * (int64_t)sizeof(element);
-                transform_patch(src + offset, src_rs, src_ps, &inside, dst + offset, dst_ps, LANES,
-                                0, 1);
+                transform_patch(src + channel * PIXEL, src_rs, src_ps, &inside, outside,
+                                dst + channel * ELEMENT, dst_ps, LANES, 0, 1);
             }
         }
         if (rest) {
-            const int64_t offset = channel * (int64_t)sizeof(element);
             struct inside part = inside;
             for (int r = 0; r < PATCH; r++) {
                 const int valid = r >= a->row_begin && r < a->row_end;
                 part.lanes[r] = lanes_up_to(valid ? rest : 0);
             }
-            transform_patch(src + offset, src_rs, src_ps, &part, dst + offset, dst_ps, rest, 1, 0);
+            transform_patch(src + channel * PIXEL, src_rs, src_ps, &part, outside,
+                            dst + channel * ELEMENT, dst_ps, rest, 1, 0);
         }
     }
 }

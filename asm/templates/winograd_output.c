@@ -1,5 +1,6 @@
 /* Y = A^T M A of neighbouring tiles, from one matrix for each position of the patch into a
- * channels-last image, with the epilogue in the one store. */
+ * channels-last image, with the epilogue in the one store. Integers have no epilogue here: what
+ * their matrices are too large by is taken off. */
 #define WINOGRAD_F64 PPLCONV_F64
 #include "winograd.h"
 
@@ -11,10 +12,50 @@ struct epilogue {
     int64_t flags;
 };
 
+#if WINOGRAD_INTEGERS
+/* The sum itself, where a number with WINOGRAD_SHIFT bits fewer than int32 holds it. */
+INLINE vector finished(const struct epilogue *e, value sum, const char *residual, int64_t channels,
+                       int all_lanes) {
+    (void)e, (void)residual, (void)channels, (void)all_lanes;
+    return (vector)((signed_value)sum >> WINOGRAD_SHIFT);
+}
+INLINE void look_at(value y[TILE], value *seen) { (void)y, (void)seen; }
+INLINE int any_spoiled(const value seen[2]) {
+    (void)seen;
+    return 0;
+}
+#else
+INLINE vector finished(const struct epilogue *e, value sum, const char *residual, int64_t channels,
+                       int all_lanes) {
+    vector out = sum;
+    if (e->flags & PPLCONV_BIAS_COLUMN) out += e->bias;
+    if (e->flags & PPLCONV_RESIDUAL) {
+        if (all_lanes) out += *(const unaligned_vector *)residual;
+        else out += load_tail((const element *)residual, channels);
+    }
+    if (e->flags & PPLCONV_CLIP) out = at_most(at_least(out, e->low), e->high);
+    return out;
+}
+/* Products of neighbouring outputs are added to `seen`, two sums so that they are no long chain:
+ * whichever output is infinite or NaN, so is the sum from then on. It may overflow where all is
+ * finite, too. */
+INLINE void look_at(value y[TILE], value *seen) {
+    UNROLL for (int r = 0; r < TILE; r += 2)
+        seen[r / 2 % 2] = add_product(seen[r / 2 % 2], y[r], y[r + 1]);
+}
+INLINE int any_spoiled(const value seen[2]) {
+    const value sum = seen[0] + seen[1];
+    int spoiled = 0;
+    for (int i = 0; i < LANES; i++) {
+        /* What is finite less itself is zero, and anything else is NaN. */
+        if (!(sum[i] - sum[i] == 0)) spoiled = 1;
+    }
+    return spoiled;
+}
+#endif
+
 /* One tile of `channels` lanes, of which `rows` x `columns` pixels are stored. Compiled for each
- * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. Products of neighbouring
- * outputs are added to `seen`, two sums so that they are no long chain: whichever output is
- * infinite or NaN, so is the sum from then on. It may overflow where all is finite, too. */
+ * case of: are `all_pixels` stored, are `all_lanes` of the vectors in use. */
 INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t dst_rs,
                            int64_t dst_ps, const char *residual, int64_t residual_rs,
                            int64_t residual_ps, const struct epilogue *e, int64_t rows,
@@ -25,8 +66,8 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
         value x[PATCH], y[TILE];
         UNROLL for (int c = 0; c < PATCH; c++) {
             const char *from = visit_const(&src, r * PATCH + c, src_ps);
-            if (all_lanes) x[c] = *(const unaligned_vector *)from;
-            else x[c] = load_tail((const element *)from, channels);
+            if (all_lanes) x[c] = (value) * (const unaligned_vector *)from;
+            else x[c] = (value)load_tail((const element *)from, channels);
         }
         transform_output(x, y);
         UNROLL for (int c = 0; c < TILE; c++)
@@ -38,18 +79,10 @@ INLINE void transform_tile(const char *src, int64_t src_ps, char *dst, int64_t d
         value y[TILE];
         if (!all_pixels && c >= columns) break;
         transform_output(half[c], y);
-        UNROLL for (int r = 0; r < TILE; r += 2)
-            seen[r / 2 % 2] = add_product(seen[r / 2 % 2], y[r], y[r + 1]);
+        look_at(y, seen);
         UNROLL for (int r = 0; r < TILE; r++) {
             if (!all_pixels && r >= rows) break;
-            vector out = y[r];
-            if (e->flags & PPLCONV_BIAS_COLUMN) out += e->bias;
-            if (e->flags & PPLCONV_RESIDUAL) {
-                const char *added = from + r * residual_rs;
-                if (all_lanes) out += *(const unaligned_vector *)added;
-                else out += load_tail((const element *)added, channels);
-            }
-            if (e->flags & PPLCONV_CLIP) out = at_most(at_least(out, e->low), e->high);
+            const vector out = finished(e, y[r], from + r * residual_rs, channels, all_lanes);
             char *pixel = visit(&to, r, dst_rs);
             /* Lines of the next block of channels come while there is time. */
             __builtin_prefetch(pixel + AHEAD, 1);
@@ -96,9 +129,5 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             }
         }
     }
-    seen[0] += seen[1];
-    for (int i = 0; i < LANES; i++) {
-        /* What is finite less itself is zero, and anything else is NaN. */
-        if (!(seen[0][i] - seen[0][i] == 0)) *(int64_t *)a->spoiled = 1;
-    }
+    if (any_spoiled(seen)) *(int64_t *)a->spoiled = 1;
 }
