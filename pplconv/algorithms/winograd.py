@@ -12,9 +12,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ..machine.x86_identity import l3_share
-from ..numerics import Numerics
+from ..numerics import PRODUCTS, TYPES, Numerics
 from ..problem import ConvProblem
-from .candidate import Candidate, KernelKey, balanced, ceil_div, ragged_groups, round_up
+from .candidate import (
+    Candidate,
+    KernelKey,
+    balanced,
+    ceil_div,
+    narrow_blocks,
+    ragged_groups,
+    round_up,
+)
 from .context import PlanContext
 from .core_model import CoreModel
 from .error_bounds import winograd_error
@@ -25,8 +33,12 @@ from .winograd_cost import estimate, staged
 
 NAME = "winograd"
 
-# (n, r) of the kernels that exist.
+# (n, r) of the kernels that exist, and of those of integers, whose matrices have no fractions.
 VARIANTS = ((2, 3), (4, 3), (6, 3), (2, 5), (4, 5))
+INTEGER_VARIANTS = ((2, 3),)
+INTEGER_PRODUCT = "s16"
+# What integer sums may reach: M is four times as large, G of F(2, 3) being doubled on both sides.
+LARGEST_SUM = 2**29 - 1
 
 ENOUGH_TILES = 28  # in a block: fewer make poor use of register tiles and weights
 # In stages, each thread of a team gets so many parts of a transform: others wait for its last one.
@@ -48,23 +60,39 @@ def floor(problem: ConvProblem, lanes: int, core: CoreModel) -> float:
     """Least cycles of any candidate on one thread: its products at the peak rate of FMAs."""
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
     r = problem.kh
-    tile = min(tiles_of(problem, n) * (n + r - 1) ** 2 for n, size in VARIANTS if size == r)
-    return tile * problem.groups * ic * ceil_div(oc, lanes) / core.fma_per_cycle
+    exact = TYPES[problem.dtype].roundoff == 0.0
+    sizes = [n for n, size in (INTEGER_VARIANTS if exact else VARIANTS) if size == r]
+    tile = min(tiles_of(problem, n) * (n + r - 1) ** 2 for n in sizes)
+    steps = ceil_div(ic, core.together) * ceil_div(oc, lanes)
+    return tile * problem.groups * steps / core.fma_per_cycle
 
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
-    if numerics.narrow or numerics.source == "bf16":
-        return "it needs float32 or float64 arrays, or float16 ones"
+    if numerics.exact and numerics.product != INTEGER_PRODUCT:
+        return (
+            f"its transforms make words of bytes, which products of {numerics.product} do not take"
+        )
+    if (numerics.narrow and not numerics.exact) or numerics.source == "bf16":
+        return "it needs float32 or float64 arrays, or float16 ones, or bytes"
     if problem.stride != (1, 1) or problem.dilation != (1, 1):
         return "it needs stride 1 and no dilation"
-    if problem.kh != problem.kw or problem.kh not in {r for _, r in VARIANTS}:
-        return "it needs a 3x3 or 5x5 kernel"
+    sides = {r for _, r in (INTEGER_VARIANTS if numerics.exact else VARIANTS)}
+    if problem.kh != problem.kw or problem.kh not in sides:
+        return f"it needs a {' or '.join(f'{r}x{r}' for r in sorted(sides))} kernel"
     if numerics.chain is not None:
         return "it has no kernels in half precision"
-    if numerics.kr > 1:
-        return "its transforms do not pack groups of neighbouring k"
-    return ragged_groups(problem)
+    if numerics.exact and (most := largest_sum(problem)) > LARGEST_SUM:
+        return f"sums of words may reach {most}, but its products have room for {LARGEST_SUM}"
+    return narrow_blocks(problem, numerics) or ragged_groups(problem)
+
+
+def largest_sum(problem: ConvProblem) -> int:
+    """Bound the sums of bytes as they come, without zero points, for any weights."""
+    # Where no products of eight bits are permitted, zero points have made the weights wider.
+    narrow = any(PRODUCTS[kind].weights == "s8" for kind in problem.permitted)
+    pixel, weight = 255 if problem.dtype == "u8" else 128, 128 if narrow else 255
+    return problem.k * pixel * weight
 
 
 def volunteers(problem: ConvProblem) -> bool:
@@ -77,7 +105,7 @@ def volunteers(problem: ConvProblem) -> bool:
 
 def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:
     """Yield the blockings worth an estimate."""
-    for n, r in VARIANTS:
+    for n, r in INTEGER_VARIANTS if around.numerics.exact else VARIANTS:
         # Only error that buys speed counts here; the rounding of the arrays does not.
         bound = winograd_error(n, r, problem.ic // problem.groups, around.numerics)
         if r == problem.kh and bound <= around.tolerance:
@@ -90,6 +118,7 @@ def _blockings(
     problem: ConvProblem, around: PlanContext, n: int, r: int, nr: int, largest: int
 ) -> Iterator[Candidate]:
     e, positions = around.numerics.operand_bytes, (n + r - 1) ** 2
+    wide = around.numerics.sum_bytes // e  # sums are so much wider
     ic, oc = problem.ic // problem.groups, problem.oc // problem.groups
     tiles = max(tiles_of(problem, n), 1)
     budget = around.machine.l2_share * 5 // 8 // (positions * e)  # channels of V and M
@@ -104,7 +133,7 @@ def _blockings(
         if segments > 1 and (ic_segment >= ic or enough):
             continue
         oc_block = whole if segments == 1 else panels.padded(oc)
-        most = max(budget // (ic_segment + oc_block), 1)
+        most = max(budget // (ic_segment + wide * oc_block), 1)
         # Sums are cut only where V of all input channels would leave room for too few tiles.
         enough = most >= min(tiles, ENOUGH_TILES)
         for cap in {most, min(most, 2 * ENOUGH_TILES)}:
@@ -149,7 +178,8 @@ def _stages(
     multiple = problem.block if problem.layout == "NCHWc" else around.lanes
     whole = math.lcm(multiple, around.lanes)
     near = max(l2 // 2 // (ic * e), 1)
-    room = threads * l3_share(around.machine) // (positions * (ic + oc) * e)
+    room = threads * l3_share(around.machine)
+    room //= positions * (ic * e + oc * around.numerics.sum_bytes)
     seen = set()
     for most in {near, min(near, max(room, 1))}:
         tile_block = balanced(tiles, most, 1)

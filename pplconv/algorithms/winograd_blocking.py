@@ -11,11 +11,21 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import LINE, Candidate, KernelKey, ceil_div, odd_lines, round_up, thread_scratch
+from .candidate import (
+    EXACT,
+    LINE,
+    Candidate,
+    KernelKey,
+    ceil_div,
+    odd_lines,
+    round_up,
+    thread_scratch,
+)
 from .error_bounds import winograd_error_bound
 from .lazy import lazy
 from .panels import Panels
 
+SLAB_VECTORS = 4  # of sums in a pixel of the slab: what makes one vector of bytes
 LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
 UNBOUNDED = (1 << 31) - 1  # tiles: the largest count that loops take
 
@@ -75,9 +85,14 @@ class WinogradBlocking(Candidate):
         return self.tile_part > 0
 
     @property
+    def variant(self) -> str:
+        """As plans name it."""
+        return f"F({self.n}x{self.n},{self.r}x{self.r})"
+
+    @property
     def bits(self) -> str:
         """Variant; the products' sums run over input channels in ascending order."""
-        return f"F({self.n}x{self.n},{self.r}x{self.r})"
+        return EXACT if self.numerics.exact else self.variant
 
     @property
     def error_bound(self) -> float:
@@ -98,6 +113,7 @@ class WinogradBlocking(Candidate):
             "oc_block": self.oc_block,
             "oc_segment": self.oc_segment,
             **(parts if self.staged else {}),
+            **self.numerics.kind,
         }
 
     @property
@@ -138,7 +154,7 @@ class WinogradBlocking(Candidate):
     @property
     def packing(self) -> str:
         """Transformed weights, position by position, in panels."""
-        return f"{self.bits} {self.panels.name}, k = c"
+        return f"{self.variant} {self.panels.name}, k = c"
 
     @property
     def packed_weight_bytes(self) -> int:
@@ -173,7 +189,7 @@ class WinogradBlocking(Candidate):
         """Whether channels lie apart, so that pixels pass through slabs before the transforms.
 
         A single channel, or blocks of one, are planes in every layout. Arrays that are converted
-        pass through slabs too.
+        pass through slabs too, but for bytes of the input whose channels are neighbours.
         """
         p = self.problem
         return (
@@ -188,20 +204,25 @@ class WinogradBlocking(Candidate):
         """Neighbouring tiles that share a slab: it takes half of L1."""
         if not self.by_planes:
             return UNBOUNDED
-        columns = self.l1_bytes // 2 // (self.t * self.lanes * self.numerics.operand_bytes)
+        columns = self.l1_bytes // 2 // (self.t * self.slab_channels * self.numerics.sum_bytes)
         return max((columns - self.r + 1) // self.n, 1)
+
+    @property
+    def slab_channels(self) -> int:
+        """Channels of a pixel in a slab."""
+        return self.lanes * (SLAB_VECTORS if self.numerics.exact else 1)
 
     @lazy
     def memory(self) -> dict[str, int]:
         """Layout of the scratch, in bytes; in stages V and M lie in the shared one."""
-        e = self.numerics.operand_bytes
 
-        def row(channels: int) -> int:
-            size = round_up(channels * e, LINE)
+        def row(channels: int, element: int) -> int:
+            size = round_up(channels * element, LINE)
             return odd_lines(size) if size >= LARGE_ROW else size
 
-        v_row = row(self.ic if self.staged else self.ic_segment)
-        m_row = row(self.panels.padded(self.oc) if self.staged else self.oc_block)
+        e = self.numerics.sum_bytes
+        v_row = row(self.ic if self.staged else self.ic_segment, self.numerics.operand_bytes)
+        m_row = row(self.panels.padded(self.oc) if self.staged else self.oc_block, e)
         v_position = odd_lines(self.tile_block * v_row)
         m_position = odd_lines(self.tile_block * m_row)
         m_offset = round_up(self.positions * v_position, 4096)
@@ -209,9 +230,9 @@ class WinogradBlocking(Candidate):
         slab_offset = 0 if self.staged else round_up(end, LINE)
         slab_row = slab = stage = 0
         if self.by_planes:
-            slab_row = (self.slab_tiles * self.n + self.r - 1) * self.lanes * e
+            slab_row = (self.slab_tiles * self.n + self.r - 1) * self.slab_channels * e
             slab = self.t * slab_row
-            # Halves are converted beside the slab, into as much room as the slab has.
+            # Planes are converted beside the slab, into as much room as the slab has.
             stage = slab if self.numerics.converts else 0
         return {
             "v_row": v_row,
@@ -256,4 +277,5 @@ class WinogradBlocking(Candidate):
             **self.panels.fields,
             "b_ahead": self.panels.ahead(self.numerics.weight_bytes),
             "slab_tiles": self.slab_tiles,
+            "slab_channels": self.slab_channels,
         }

@@ -18,6 +18,10 @@ vector of channels each, small enough for L1, lies in between.
 The transforms spread an infinity or NaN of the input over a tile, and finite numbers may overflow
 in them. So post watches its sums, and computes those that are not finite again as direct sums. No
 block, segment or team decides which ones: the sums do not depend on these.
+
+Bytes are exact: V are words, products add up pairs of them in int32, and post leaves sums in the
+slab, where they are scaled. The planner has made sure that no sum needs more than 30 bits, as it is
+M that has two more.
 """
 
 from libc.stdint cimport int64_t
@@ -39,10 +43,12 @@ from pplconv.schedules.base cimport (
     check_tile,
     least,
     most,
+    mover_of,
 )
 from pplconv.schedules.panels cimport (
     Share,
     check_panels,
+    depth,
     fetch_panel,
     offset_in,
     panels_of,
@@ -82,7 +88,7 @@ cdef void product(const WinogradJob *j, const Tensors *t, int64_t group, int64_t
     memset(&g, 0, sizeof(g))
     g.k = ic_end - ic_begin
     g.a_rs = j.plan.v_row
-    g.a_ks = j.shape.size.operand
+    g.a_ks = j.panels.kr * j.shape.size.operand
     g.b_ks = j.panels.down
     g.c_rs = j.plan.m_row
     g.c_vs = j.lanes * j.shape.size.sum
@@ -202,7 +208,7 @@ cdef void pack_range(const void *job, const char *weights, char *packed, int64_t
     p.dst_ps = j.panels.bytes
     p.oc_begin, p.oc_end = share.begin, share.end
     p.ic = j.shape.ic
-    p.ic_padded = j.shape.ic
+    p.ic_padded = depth(j.shape.ic, j.panels.kr)
     p.panel_width = j.panels.width
     if p.oc_begin >= p.oc_end:
         return
@@ -223,24 +229,31 @@ cdef class WinogradSchedule(Schedule):
     sizes = Schedule.sizes.union(no_offsets)
 
     def __cinit__(self, dict fields, str isa):
-        cdef str dtype = fields["numerics"].operand
+        numerics = fields["numerics"]
+        # Bytes are widened by the transform itself.
+        cdef str pixels = numerics.source if numerics.exact else numerics.operand
+        # Integer sums are moved like floats, whose epilogue they do not take.
+        cdef str moved = "f32" if numerics.exact else numerics.accumulator
         cdef WinogradJob *j = &self.own
         memset(j, 0, sizeof(WinogradJob))
-        self.reads_filters = True
+        self.reads_filters = not numerics.exact
         j.shape = self.shape
         # Each member by its name, from the numbers that `check_numbers` has seen.
         j.plan = fields
         j.at = fields
-        check_offsets(j.at, j.shape.size.operand)
+        check_offsets(j.at, most(j.shape.size.operand, j.shape.size.sum))
         j.t = j.plan.n + j.plan.r - 1
         j.positions = j.t * j.t
-        find_gemm_family(dtype, isa, fields["numerics"].kr, &j.gemm)
-        j.input = find("winograd_input", dtype, isa, j.plan.n, j.plan.r)
-        j.output = find("winograd_output", dtype, isa, j.plan.n, j.plan.r)
-        j.weights = find("winograd_weights", dtype, isa, j.plan.n, j.plan.r)
-        j.direct_sums = find("direct_sums", dtype, isa)
-        j.pack_channels = find("pack_channels", dtype, isa)
-        j.store_transposed = find("store_transposed", dtype, isa)
+        j.converts_in = numerics.converts_in and not numerics.exact
+        j.pixel = j.shape.size.source if numerics.exact else j.shape.size.operand
+        find_gemm_family(numerics.product, isa, numerics.kr, &j.gemm)
+        j.input = find("winograd_input", pixels, isa, j.plan.n, j.plan.r)
+        j.output = find("winograd_output", numerics.accumulator, isa, j.plan.n, j.plan.r)
+        j.weights = find("winograd_weights", numerics.weights, isa, j.plan.n, j.plan.r)
+        if not numerics.exact:
+            j.direct_sums = find("direct_sums", numerics.accumulator, isa)
+        j.pack_channels = find("pack_channels", mover_of(pixels), isa)
+        j.store_transposed = find("store_transposed", moved, isa)
         j.lanes = j.gemm.lanes
         j.tiles_w = ceil_div(j.shape.geometry.ow, j.plan.n)
         j.tiles_image = j.tiles_w * ceil_div(j.shape.geometry.oh, j.plan.n)
@@ -260,12 +273,13 @@ cdef class WinogradSchedule(Schedule):
         cdef WinogradJob *j = &self.own
         cdef WinogradFields *f = &j.plan
         cdef WinogradOffsets *at = &j.at
-        cdef int64_t e = j.shape.size.operand, slab = 0
+        cdef int64_t v = j.panels.kr * j.shape.size.operand, m = j.shape.size.sum, slab = 0
         g = &j.shape.geometry
         if (g.kh != f.r or g.kw != f.r or g.stride_h != 1 or g.stride_w != 1
                 or g.dilation_h != 1 or g.dilation_w != 1):
             raise ValueError("Winograd's tiles do not fit this kernel, stride or dilation")
-        if min(f.tile_block, f.ic_segment, f.oc_block, f.oc_segment, f.slab_tiles) < 1:
+        if min(f.tile_block, f.ic_segment, f.oc_block, f.oc_segment, f.slab_tiles,
+               f.slab_channels) < 1:
             raise ValueError("blocks and segments are at least 1")
         if ((f.oc_segment % f.panel_width and f.oc_segment < j.shape.oc)
                 or f.oc_block % f.panel_width):
@@ -275,12 +289,16 @@ cdef class WinogradSchedule(Schedule):
         if 1 < j.shape.x.width < j.shape.ic and f.ic_segment % j.shape.x.width \
                 and f.ic_segment < j.shape.ic:
             raise ValueError("ic_segment must be whole blocks of channels")
-        if f.v_row % e or f.m_row % e or f.slab_row % e:
+        if f.ic_segment % j.panels.kr and f.ic_segment < j.shape.ic:
+            raise ValueError("ic_segment must be whole groups of channels")
+        if f.v_row % v or f.m_row % m or f.slab_row % m:
             raise ValueError("offsets are whole elements")
         if f.staged:
             self.check_parts()
-        if (f.v_row < (j.shape.ic if f.staged else least(f.ic_segment, j.shape.ic)) * e
-                or f.m_row < (ceil_div(j.shape.oc, f.nr) * f.nr if f.staged else f.oc_block) * e):
+        # Products read whole groups of channels.
+        if (f.v_row < ceil_div(j.shape.ic if f.staged else least(f.ic_segment, j.shape.ic),
+                               j.panels.kr) * v
+                or f.m_row < (ceil_div(j.shape.oc, f.nr) * f.nr if f.staged else f.oc_block) * m):
             raise ValueError("rows of the scratch are shorter than what goes into them")
         if (at.v_position < f.tile_block * f.v_row or at.m_position < f.tile_block * f.m_row
                 or at.m_offset < j.positions * at.v_position
@@ -289,7 +307,7 @@ cdef class WinogradSchedule(Schedule):
                 or not f.staged and at.slab_offset < at.m_offset + j.positions * at.m_position):
             raise ValueError("positions of the scratch overlap")
         if j.shape.x.width == 1 or j.shape.y.width == 1 or j.shape.converts_in:
-            if f.slab_row < (f.slab_tiles * f.n + f.r - 1) * j.lanes * e:
+            if f.slab_row < (f.slab_tiles * f.n + f.r - 1) * f.slab_channels * m:
                 raise ValueError("rows of the slab are too short")
             slab = j.t * f.slab_row
         if j.shape.converts_in:

@@ -20,17 +20,19 @@ cdef struct WinogradFields:
     int64_t tile_block, ic_segment, oc_block, oc_segment
     int64_t tile_part, ic_part, oc_part
     int64_t mr, nr, panel_width, kr, b_ahead
-    # Bytes of the scratch from tile to tile and, in a slab of some tiles, from row to row.
-    int64_t v_row, m_row, slab_row, slab_tiles
+    # Bytes of the scratch from tile to tile and, in a slab of some tiles, from row to row. A pixel
+    # of the slab has room for `slab_channels` sums.
+    int64_t v_row, m_row, slab_row, slab_tiles, slab_channels
 
 
 cdef struct WinogradOffsets:
     # The same for its places in the scratch, which are whole elements: V[position][tile][ic] and
     # M[position][tile][oc], in the team's scratch if staged; and in that of a thread a slab of
-    # pixels with `lanes` channels each, where the user's channels are not neighbours.
+    # pixels with some channels each, where the user's channels are not neighbours, and of sums
+    # that are converted.
     int64_t v_position, m_position, m_offset, slab_offset
-    # For arrays that are converted: planes of one vector's channels, on their way into or out of
-    # the slab. In every layout pixels then pass through the slab.
+    # For arrays that are converted: planes of the slab's channels, on their way into or out of it.
+    # In every layout pixels then pass through the slab, but bytes, which transforms read.
     int64_t stage_offset
 
 
@@ -43,6 +45,9 @@ cdef struct WinogradJob:
     int64_t tiles_w, tiles_image, tiles
     int64_t vectors, lanes
     int64_t oc_segments
+    # Whether the input is converted before it is transformed; bytes of an element that is.
+    bint converts_in
+    int64_t pixel
     # Of a block of tiles, where staged: parts of its tiles, and of their channels in V and M.
     int64_t tile_parts, ic_parts, oc_parts
     # Packed weights U[group][position] in panels.

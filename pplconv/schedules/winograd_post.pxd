@@ -79,10 +79,10 @@ cdef inline void post(const WinogradJob *j, const Tensors *t, int64_t group, int
                                             group * j.shape.oc + channel)
             a.src = at.m + (tile - at.tile) * j.plan.m_row + (channel - oc_begin) * e
             if width == 1:
-                count = least(count, j.lanes)
+                count = least(count, j.plan.slab_channels)
                 a.dst = at.slab
                 a.dst_rs = j.plan.slab_row
-                a.dst_ps = j.lanes * e
+                a.dst_ps = j.plan.slab_channels * e
                 a.flags = 0
                 a.channels = count
                 finish_tiles(j, t, group, channel, &p, &a)
@@ -98,10 +98,10 @@ cdef inline void post(const WinogradJob *j, const Tensors *t, int64_t group, int
                 a.bias = t.bias + (group * j.shape.oc + channel) * j.shape.size.bias
                 a.flags = flags
                 if j.shape.converts_out:
-                    count = least(count, j.lanes)
+                    count = least(count, j.plan.slab_channels)
                     a.dst = at.slab
                     a.dst_rs = j.plan.slab_row
-                    a.dst_ps = j.lanes * e
+                    a.dst_ps = j.plan.slab_channels * e
                 a.channels = count
                 finish_tiles(j, t, group, channel, &p, &a)
                 if j.shape.converts_out:

@@ -24,7 +24,7 @@ cdef inline void convert_pixels(const WinogradJob *j, pplconv_winograd_input_arg
                                 int64_t channels, char *slab) noexcept nogil:
     # Convert the pixels of a vector's channels into the slab.
     cdef int64_t row, columns = a.column_end - a.column_begin
-    cdef int64_t pixel = j.lanes * j.shape.size.operand
+    cdef int64_t pixel = j.plan.slab_channels * j.pixel
     for row in range(a.row_begin, a.row_end):
         convert_in(&j.shape, <const char *> a.src + row * a.src_rs + a.column_begin * a.src_ps,
                    a.src_ps, slab + (row - a.row_begin) * j.plan.slab_row, pixel, columns, channels)
@@ -45,6 +45,7 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
     cdef Piece p
     a.dst_ts = j.plan.v_row
     a.dst_ps = j.at.v_position
+    a.outside = t.x_zero if j.shape.exact else 0
     while tile < tile_end:
         p = piece_at(j, tile, tile_end)
         top = p.y - j.shape.geometry.pad_top
@@ -65,7 +66,7 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
             a.src_rs = j.shape.x.row
             a.src_ps = j.shape.x.pixel
             if width == 1:
-                count = least(count, j.lanes)
+                count = least(count, j.plan.slab_channels)
                 c.rows = a.row_end - a.row_begin
                 c.columns = a.column_end - a.column_begin
                 c.src = (<const char *> a.src + a.row_begin * a.src_rs
@@ -74,11 +75,11 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
                 c.src_rs = a.src_rs
                 c.dst = at.slab
                 c.dst_rs = j.plan.slab_row
-                c.dst_ps = j.lanes * e
+                c.dst_ps = j.plan.slab_channels * j.pixel
                 c.channels = count
                 c.fill = count
                 if c.rows > 0 and c.columns > 0:
-                    if j.shape.converts_in:
+                    if j.converts_in:
                         stage_planes(j, &c, at.stage)
                     j.pack_channels(&c)
                 a.src_rs = c.dst_rs
@@ -88,8 +89,8 @@ cdef inline void pre(const WinogradJob *j, const Tensors *t, int64_t group, int6
             else:
                 # Up to the end of this block of channels.
                 count = least(count, width - (group * j.shape.ic + channel) % width)
-                if j.shape.converts_in:
-                    count = least(count, j.lanes)
+                if j.converts_in:
+                    count = least(count, j.plan.slab_channels)
                     convert_pixels(j, &a, count, at.slab)
             a.channels = count
             j.input(&a)

@@ -81,11 +81,17 @@ def im2col(planes: np.ndarray, g: Geometry, padding: int = 0) -> np.ndarray:
 
 
 class PackingCall:
-    """Buffers of one call; inputs are read-only, outputs watched."""
+    """Buffers of one call; inputs are read-only, outputs watched.
 
-    def __init__(self, checker: Checker, row: dict, rng: np.random.Generator) -> None:
+    The outputs are of type `out`, the inputs' own unless it is given.
+    """
+
+    def __init__(
+        self, checker: Checker, row: dict, rng: np.random.Generator, out: str = ""
+    ) -> None:
         self.checker, self.row, self.rng = checker, row, rng
         self.dtype = DTYPES[row["dtype"]]
+        self.out = out or row["dtype"]
         self.values: dict[str, int] = {}
         self.place = str(rng.choice([*PLACES, "middle"]))
         self._outputs: list[tuple[Buffer, np.ndarray]] = []
@@ -112,9 +118,12 @@ class PackingCall:
         self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]
     ) -> np.ndarray:
         """Make an output array that holds canaries, and NaN where it must be written."""
-        buffer = self._buffer(name, extent_of(shape, strides, self.dtype.itemsize), writable=True)
-        array = buffer.array(shape, self.dtype, strides)
-        array.view(BITS[self.row["dtype"]])[...] = np.iinfo(BITS[self.row["dtype"]]).max
+        dtype, bits = DTYPES[self.out], BITS[self.out]
+        buffer = self._buffer(
+            name, extent_of(shape, strides, dtype.itemsize), writable=True, unit=dtype.itemsize
+        )
+        array = buffer.array(shape, dtype, strides)
+        array.view(bits)[...] = np.iinfo(bits).max
         self._outputs.append((buffer, array))
         return array
 
@@ -146,14 +155,14 @@ class PackingCall:
             same = np.array_equal(self._flag.surroundings, beside)
             assert same, f"{self.row['symbol']} wrote beside its flag\n{context}"
         result = array.copy()
-        array.view(BITS[self.row["dtype"]])[...] = initial.view(BITS[self.row["dtype"]])
+        array.view(BITS[self.out])[...] = initial.view(BITS[self.out])
         same = np.array_equal(buffer.surroundings, before)
         assert same, f"{self.row['symbol']} wrote outside its output\n{context}"
         return result
 
     def same_bits(self, got: np.ndarray, expected: np.ndarray, context: object) -> None:
         """Fail unless every bit agrees, those of NaNs too."""
-        bits = BITS[self.row["dtype"]]
+        bits = BITS[self.out]
         differ = got.view(bits) != np.ascontiguousarray(expected).view(bits)
         if differ.any():
             where = tuple(int(i[0]) for i in np.nonzero(differ))

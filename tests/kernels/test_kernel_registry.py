@@ -22,6 +22,8 @@ from asm.registry import (
     NARROW_OPERATIONS,
     NARROW_TILES,
     PRODUCTS,
+    WINOGRAD_INTEGER_VARIANTS,
+    WINOGRAD_INTEGERS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
     Isa,
@@ -299,7 +301,15 @@ def test_winograd_variants_are_complete():
         for variant in WINOGRAD_VARIANTS
         for isa in EVERY_LEVEL
         for dtype in ISAS[isa].dtypes
+    } | {
+        (op, *variant, dtype, isa)
+        for op, types in WINOGRAD_INTEGERS.items()
+        for dtype in types
+        for variant in WINOGRAD_INTEGER_VARIANTS
+        for isa in EVERY_LEVEL
     }
+    assert set(WINOGRAD_INTEGERS) == set(WINOGRAD_OPERATIONS)
+    assert set(WINOGRAD_INTEGER_VARIANTS) <= set(WINOGRAD_VARIANTS)
 
 
 def test_tile_families_have_no_holes():

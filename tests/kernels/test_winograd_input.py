@@ -1,13 +1,16 @@
-"""The Winograd transform of the input: whole tiles, edges of the image, tails of channels."""
+"""The Winograd transform of the input: whole tiles, edges of the image, tails of channels.
+
+Pixels outside are zero, of bytes what the caller says.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from kernel_table import every_row, symbol
+from kernel_table import DTYPES, every_row, symbol
 from packing_case import PackingCall
-from winograd_case import both_sides, rounding, spaced, transforms
+from winograd_case import both_sides, drawn, is_exact, lanes_of, rounding, spaced, transforms
 
 every_kernel = pytest.mark.parametrize("row", every_row("winograd_input"), ids=symbol)
 
@@ -24,14 +27,16 @@ def check(checker, row, rng, tiles, channels, row_range=None, column_range=None)
     # Ranges may go beyond the patches; what exists of them is within.
     inside = max(row_end - row_begin, 0), max(min(column_end, width) - max(column_begin, 0), 0)
     first_column = max(column_begin, 0)
-    call = PackingCall(checker, row, rng)
+    out = "s16" if is_exact(row) else row["dtype"]
+    call = PackingCall(checker, row, rng, out)
     strides = spaced(rng, row["dtype"], *inside, channels)
-    image = np.zeros((t, width, channels), call.dtype)
+    outside = int(drawn(rng, row["dtype"], ())) if is_exact(row) else 77
+    image = np.full((t, width, channels), outside if is_exact(row) else 0, call.dtype)
     src = call.place_input("src", (*inside, channels), strides)
-    src[...] = rng.standard_normal(src.shape)
+    src[...] = drawn(rng, row["dtype"], src.shape)
     image[row_begin:row_end, first_column : first_column + inside[1]] = src
     call.values["src"] -= row_begin * strides[0] + first_column * strides[1]
-    dst_strides = spaced(rng, row["dtype"], t * t, tiles, channels)
+    dst_strides = spaced(rng, out, t * t, tiles, channels)
     call.place_output("dst", (t * t, tiles, channels), dst_strides)
     call.values |= {
         "src_rs": strides[0],
@@ -44,12 +49,13 @@ def check(checker, row, rng, tiles, channels, row_range=None, column_range=None)
         "channels": channels,
         "dst_ts": dst_strides[1],
         "dst_ps": dst_strides[0],
+        "outside": outside,
     }
     context = (f"{inside=}", call.values)
     got = call.run(context)
     patches = np.stack([image[:, i * n : i * n + t] for i in range(tiles)])
     d = patches.transpose(0, 3, 1, 2).astype(np.float64)
-    b = transforms(n, row["nr"])[2]
+    b = transforms((n, row["nr"]), is_exact(row))[2]
     expected, allowed = both_sides(b, d), rounding(b, d, row["dtype"])
     result = got.reshape(t, t, tiles, channels).transpose(2, 3, 0, 1)
     assert (np.abs(result - expected) <= allowed).all(), context
@@ -59,7 +65,7 @@ def check(checker, row, rng, tiles, channels, row_range=None, column_range=None)
 @every_kernel
 def test_channels(checker, row, rng):
     """Every tail of channels, for one tile and for more."""
-    lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    lanes = lanes_of(row)
     for channels in [*range(1, 2 * lanes + 2), 5 * lanes]:
         check(checker, row, rng, int(rng.integers(1, 5)), channels)
 
@@ -68,7 +74,7 @@ def test_channels(checker, row, rng):
 def test_edges_of_the_image(checker, row, rng):
     """Every range of rows, and ranges of columns from each tile's edges; nothing outside read."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
-    lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    lanes = lanes_of(row)
     for row_begin in range(t):
         for row_end in range(row_begin, t + 1):
             tiles = int(rng.integers(1, 4))
@@ -101,18 +107,18 @@ def test_image_wider_than_the_tiles(checker, row, rng):
 @every_kernel
 def test_position_of_an_element(checker, row, rng):
     """The same bits wherever a tile lies, at an edge or within, whole vector or tail."""
-    t, lanes = row["mr"] + row["nr"] - 1, row["vector_bytes"] // 4
+    t, lanes = row["mr"] + row["nr"] - 1, lanes_of(row)
     call_bits = []
-    image = rng.standard_normal((t, t, lanes))
+    image = drawn(rng, row["dtype"], (t, t, lanes))
     for inner in (lanes, lanes - 1):
         for edge in (False, True):
-            call = PackingCall(checker, row, rng)
-            size = call.dtype.itemsize
+            call = PackingCall(checker, row, rng, "s16" if is_exact(row) else "")
+            size, step = call.dtype.itemsize, lanes * DTYPES[call.out].itemsize
             strides = (t * lanes * size, lanes * size, size)
             src = call.place_input("src", (t, t, inner), strides)
             src[...] = image[:, :, :inner]
             src[0] = 0
-            call.place_output("dst", (t * t, 1, inner), (lanes * size, lanes * size, size))
+            call.place_output("dst", (t * t, 1, inner), (step, step, step // lanes))
             call.values |= {
                 "src_rs": strides[0],
                 "src_ps": strides[1],
@@ -122,8 +128,9 @@ def test_position_of_an_element(checker, row, rng):
                 "column_end": t,
                 "tiles": 1,
                 "channels": inner,
-                "dst_ts": lanes * size,
-                "dst_ps": lanes * size,
+                "dst_ts": step,
+                "dst_ps": step,
+                "outside": 0,
             }
             call_bits.append(call.run(call.values)[:, :, : lanes - 1])
     for other in call_bits[1:]:

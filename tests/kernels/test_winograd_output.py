@@ -8,9 +8,21 @@ import pytest
 from asm.contract import FLAGS
 from kernel_table import every_row, symbol
 from packing_case import PackingCall
-from winograd_case import EPSILON, both_sides, rounding, spaced, transforms
+from winograd_case import (
+    EPSILON,
+    both_sides,
+    drawn,
+    is_exact,
+    lanes_of,
+    rounding,
+    spaced,
+    transforms,
+)
 
-every_kernel = pytest.mark.parametrize("row", every_row("winograd_output"), ids=symbol)
+ROWS = every_row("winograd_output")
+every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
+# Integers have no epilogue, and are always finite.
+every_float = pytest.mark.parametrize("row", [r for r in ROWS if not is_exact(r)], ids=symbol)
 BIAS, RESIDUAL, CLIP = FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"], FLAGS["CLIP"]
 CLIPS = ((0.0, np.inf), (0.0, 6.0), (-0.5, 0.5))
 EVERY_FLAG = [b | r | c for b in (0, BIAS) for r in (0, RESIDUAL) for c in (0, CLIP)]
@@ -23,7 +35,7 @@ def place(checker, row, rng, tiles, channels, stored, flags):
     size = call.dtype.itemsize
     strides = spaced(rng, row["dtype"], t * t, tiles, channels)
     m = call.place_input("src", (t * t, tiles, channels), strides)
-    m[...] = rng.standard_normal(m.shape)
+    m[...] = drawn(rng, row["dtype"], m.shape)
     dst = spaced(rng, row["dtype"], *stored, channels)
     call.place_output("dst", (*stored, channels), dst)
     call.values |= {
@@ -62,12 +74,18 @@ def check(checker, row, rng, tiles, channels, stored, flags):
     call, m, bias, residual, clip = place(checker, row, rng, tiles, channels, stored, flags)
     got = call.run(call.values)
     m = m.reshape(t, t, tiles, channels).transpose(2, 3, 0, 1).astype(np.float64)
-    a = transforms(n, row["nr"])[0]
+    a = transforms((n, row["nr"]), is_exact(row))[0]
 
     def image(of_tiles):
         whole = of_tiles.transpose(2, 0, 3, 1).reshape(n, tiles * n, channels)
         return whole[: stored[0], : stored[1]]
 
+    if is_exact(row):
+        # Modulo 2^32, less the bits that the weights' matrices have too many.
+        wrapped = image(both_sides(a, m)).astype(np.int64).astype(np.int32)
+        np.testing.assert_array_equal(got, wrapped >> 2)
+        assert call.flag == 0
+        return
     expected, allowed = image(both_sides(a, m)), image(rounding(a, m, row["dtype"]))
     if flags & BIAS:
         expected = expected + bias
@@ -81,12 +99,22 @@ def check(checker, row, rng, tiles, channels, stored, flags):
     assert call.flag == 0, "all is finite"
 
 
-@every_kernel
-@pytest.mark.parametrize("flags", EVERY_FLAG)
+def flags_of(row):
+    """Every set of flags that a kernel reads."""
+    return [0] if is_exact(row) else EVERY_FLAG
+
+
+@pytest.mark.parametrize(
+    ("row", "flags"),
+    [
+        pytest.param(row, flags, id=f"{symbol(row)}-{flags}")
+        for row in ROWS
+        for flags in flags_of(row)
+    ],
+)
 def test_channels(checker, row, flags, rng):
     """Every tail of channels, for one tile and for more."""
-    n = row["mr"]
-    lanes = row["vector_bytes"] // (4 if row["dtype"] == "f32" else 8)
+    n, lanes = row["mr"], lanes_of(row)
     for channels in [*range(1, 2 * lanes + 2), 5 * lanes]:
         tiles = int(rng.integers(1, 4))
         check(checker, row, rng, tiles, channels, (n, tiles * n), flags)
@@ -98,7 +126,7 @@ def test_partial_tiles(checker, row, rng):
     n = row["mr"]
     for height in range(1, n + 1):
         for last in range(1, n + 1):
-            tiles, flags = int(rng.integers(1, 4)), int(rng.choice(EVERY_FLAG))
+            tiles, flags = int(rng.integers(1, 4)), int(rng.choice(flags_of(row)))
             channels = int(rng.integers(1, 36))
             check(checker, row, rng, tiles, channels, (height, (tiles - 1) * n + last), flags)
 
@@ -110,7 +138,7 @@ def test_other_flags_are_not_read(checker, row, rng):
         check(checker, row, rng, 2, 19, (row["mr"], 2 * row["mr"]), FLAGS[name])
 
 
-@every_kernel
+@every_float
 def test_epilogue_passes_nan_and_zeros(checker, row, rng):
     """NaN goes through the clip, and only to the pixels of its tile and channel."""
     n, t = row["mr"], row["mr"] + row["nr"] - 1
@@ -125,7 +153,7 @@ def test_epilogue_passes_nan_and_zeros(checker, row, rng):
     assert call.flag == 1
 
 
-@every_kernel
+@every_float
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, "overflow"])
 def test_sums_that_are_not_finite_are_told(checker, row, value, rng):
     """Whichever lane and position, before the clip hides them."""
@@ -143,7 +171,7 @@ def test_sums_that_are_not_finite_are_told(checker, row, value, rng):
         assert call.flag == 1, (channels, value)
 
 
-@every_kernel
+@every_float
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_sums_at_every_position_are_told(checker, row, value, rng):
     """Also those of the first and the last, which reach the first and the last outputs only."""

@@ -7,7 +7,7 @@ import pytest
 
 from kernel_table import every_row, symbol
 from packing_case import PackingCall
-from winograd_case import EPSILON, both_sides, transforms
+from winograd_case import EPSILON, both_sides, drawn, is_exact, transforms
 
 every_kernel = pytest.mark.parametrize("row", every_row("winograd_weights"), ids=symbol)
 
@@ -23,8 +23,13 @@ def test_panels(checker, row, panel_width, rng):
 
 
 def check(checker, row, rng, oc, ic, ic_padded, panel_width):
-    """Transform a random part of the panels; the others must stay as they are."""
+    """Transform a random part of the panels; the others must stay as they are.
+
+    Of integers, neighbouring channels lie in pairs.
+    """
     n, r = row["mr"], row["nr"]
+    kr = 2 if is_exact(row) else 1
+    ic_padded = -(-ic_padded // kr) * kr
     t = n + r - 1
     call = PackingCall(checker, row, rng)
     size, panels = call.dtype.itemsize, -(-oc // panel_width)
@@ -33,10 +38,11 @@ def check(checker, row, rng, oc, ic, ic_padded, panel_width):
     src = call.place_input(
         "src", (oc, ic, r, r), tuple(size * x for x in (ic * r * r, r * r, r, 1))
     )
-    src[...] = rng.standard_normal(src.shape)
-    panel = (panel_width * ic_padded * size, panel_width * size, size)
+    src[...] = drawn(rng, row["dtype"], src.shape)
+    panel = (panel_width * ic_padded * size, panel_width * kr * size, kr * size, size)
     dst_ps = panels * panel[0] + int(rng.integers(0, 9)) * size
-    call.place_output("dst", (t * t, end - begin, ic_padded, panel_width), (dst_ps, *panel))
+    groups = ic_padded // kr
+    call.place_output("dst", (t * t, end - begin, groups, panel_width, kr), (dst_ps, *panel))
     # The kernel counts panels from the first, wherever it begins.
     call.values["dst"] -= begin * panel[0]
     call.values |= {
@@ -49,15 +55,18 @@ def check(checker, row, rng, oc, ic, ic_padded, panel_width):
     }
     context = (f"{oc=}", call.values)
     got = call.run(context)
-    g = transforms(n, r)[1]
+    g = transforms((n, r), is_exact(row))[1]
     u = np.zeros((panels * panel_width, ic_padded, t, t))
     magnitude = np.zeros_like(u)
     u[:oc, :ic] = both_sides(g, src.astype(np.float64))
     magnitude[:oc, :ic] = both_sides(np.abs(g), np.abs(src.astype(np.float64)))
     u, magnitude = (
-        x.reshape(panels, panel_width, ic_padded, t * t).transpose(3, 0, 2, 1)[:, begin:end]
+        x.reshape(panels, panel_width, groups, kr, t * t).transpose(4, 0, 2, 1, 3)[:, begin:end]
         for x in (u, magnitude)
     )
+    if is_exact(row):
+        np.testing.assert_array_equal(got, u, str(context))
+        return
     # One rounding of what double precision gives.
     allowed = EPSILON[row["dtype"]] * np.abs(u) + 16 * EPSILON["f64"] * magnitude
     assert (np.abs(got - u) <= allowed).all(), context

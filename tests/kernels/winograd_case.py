@@ -1,4 +1,7 @@
-"""What the tests of the Winograd transforms share: the matrices in float64, and shapes."""
+"""What the tests of the Winograd transforms share: the matrices in float64, numbers, and shapes.
+
+float64 is exact for what integers give: sums of a few numbers of 32 bits.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,41 @@ from functools import cache
 
 import numpy as np
 
-from asm.registry import DTYPES
-from asm.winograd import matrices
+from asm.registry import ELEMENT_BYTES
+from asm.winograd import integer_matrices, matrices
 
 EPSILON = {"f32": 2.0**-24, "f64": 2.0**-53}
+# The largest weights are those of int8 less zero points of int8.
+LARGEST = {"s16": 255}
+
+
+def is_exact(row: dict) -> bool:
+    """Whether a kernel transforms integers."""
+    return row["dtype"] not in EPSILON
+
+
+def lanes_of(row: dict) -> int:
+    """Channels in a vector; bytes become words."""
+    size = {"f64": 8, "f32": 4, "s32": 4}.get(row["dtype"], 2)
+    return row["vector_bytes"] // size
+
+
+def drawn(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Draw numbers of a type; integers of its whole range, and often the ends of it."""
+    if dtype in EPSILON:
+        return rng.standard_normal(shape)
+    signed, bits = dtype[0] == "s", 8 * ELEMENT_BYTES[dtype]
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    if most := LARGEST.get(dtype):
+        low, high = -most, most
+    numbers = rng.integers(low, high + 1, shape)
+    return np.where(rng.random(shape) < 0.2, rng.choice([low, high], shape), numbers)
 
 
 @cache
-def transforms(n: int, r: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def transforms(tile: tuple[int, int], exact: bool) -> tuple[np.ndarray, ...]:
     """Give A^T, G and B^T in float64."""
-    m = matrices(n, r)
+    m = integer_matrices(*tile)[0] if exact else matrices(*tile)
     return tuple(np.array(x, dtype=np.float64) for x in (m.output, m.weights, m.input))
 
 
@@ -28,15 +56,17 @@ def rounding(matrix: np.ndarray, x: np.ndarray, dtype: str) -> np.ndarray:
     """Bound the error of `both_sides` when it is computed in `dtype`.
 
     Each pass is a chain of at most as many roundings as a row has coefficients, and the
-    coefficients are rounded too; pairs of rows add two more.
+    coefficients are rounded too; pairs of rows add two more. Of integers nothing is rounded.
     """
+    if dtype not in EPSILON:
+        return np.zeros(())
     steps = 2 * (np.count_nonzero(matrix, axis=1).max() + 4)
     return steps * EPSILON[dtype] * both_sides(np.abs(matrix), np.abs(x))
 
 
 def spaced(rng: np.random.Generator, dtype: str, *counts: int) -> tuple[int, ...]:
     """Draw strides for an array of these counts, innermost contiguous, with gaps or without."""
-    size = DTYPES[dtype]
+    size = ELEMENT_BYTES[dtype]
     strides = [size]
     for count in reversed(counts[1:]):
         gap = int(rng.integers(0, 9) * rng.integers(0, 2))
