@@ -35,12 +35,13 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     ``stream`` weights and V on their way to the products, ``store`` the slabs of NCHW, ``tasks``,
     ``team`` with its waits.
     """
-    e = winograd.numerics.operand_bytes
-    vector, rounds = winograd.lanes * e, ceil_div(winograd.tiles, winograd.tile_block)
+    numerics = winograd.numerics
+    vector = winograd.lanes * numerics.sum_bytes
+    rounds = ceil_div(winograd.tiles, winograd.tile_block)
     fma = _products(winograd, core)
     v_vectors, m_vectors = _vectors(winograd)
     vm_bytes = (v_vectors + m_vectors) * vector
-    u_bytes = winograd.positions * winograd.panels.bytes(winograd.oc, winograd.ic, e)
+    u_bytes = winograd.packed_weight_bytes // winograd.problem.groups
     far = vector / core.far_rate(vm_bytes // max(rounds, 1))
     # Of what a thread reads, the others have written most, and their caches have it, or had.
     taken = core.taken * vector / LINE * (1.0 - 1.0 / threads)
@@ -48,7 +49,7 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
     post = m_vectors * (TRANSFORM_CYCLES + SHARED * far + taken)
     # V arrives with the first panel.
     panels = ceil_div(winograd.oc, winograd.panels.width)
-    stream = float(rounds * winograd.positions * panels * winograd.ic)
+    stream = float(rounds * winograd.positions * panels * _steps(winograd))
     stream *= _late(winograd, core, u_bytes)
     stream += v_vectors * vector * panels / core.l2_rate * (1.0 - HIDDEN)
     tasks = sum(winograd.part_tasks) * TASK_CYCLES
@@ -61,11 +62,8 @@ def staged(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[st
         "store": _slabs(winograd, 1),
         "tasks": rounds * tasks,
     }
-    if winograd.numerics.converts:
-        p = winograd.problem
-        reads = winograd.t**2 / winograd.n**2
-        work["convert"] = conversion_cycles(p, winograd.numerics, winograd.lanes, reads)
-        work["convert"] /= p.groups
+    if numerics.converts:
+        work["convert"] = _conversions(winograd, 1) / winograd.problem.groups
     # The products have most of the work, and the largest tasks.
     count = winograd.positions * ceil_div(winograd.oc, winograd.oc_segment)
     busiest = busiest_share(count, threads, 1 / count) * winograd.problem.groups
@@ -84,8 +82,14 @@ def _late(winograd: WinogradBlocking, core: CoreModel, u_bytes: int) -> float:
     """
     step = step_cycles(core, min(winograd.mr, winograd.tile_block), winograd.nr // winograd.lanes)
     others = ceil_div(winograd.tile_block, winograd.mr) - 1
-    row = winograd.nr * winograd.numerics.operand_bytes / core.far_rate(u_bytes)
+    panels, element = winograd.panels, winograd.numerics.weight_bytes
+    row = panels.bytes(1, panels.kr, element) / core.far_rate(u_bytes)
     return max(row - step * (1.0 + OTHERS * others), 0.0)
+
+
+def _steps(winograd: WinogradBlocking) -> int:
+    """Steps of k of the products: groups of input channels that lie side by side."""
+    return ceil_div(winograd.ic, winograd.panels.kr)
 
 
 def _products(winograd: WinogradBlocking, core: CoreModel) -> float:
@@ -96,30 +100,41 @@ def _products(winograd: WinogradBlocking, core: CoreModel) -> float:
         if size:
             products += count * matrix_cycles(
                 core, size, winograd.panels.padded(winograd.oc), winograd.mr, winograd.nr,
-                winograd.lanes, winograd.ic, ceil_div(winograd.ic, winograd.ic_segment),
+                winograd.lanes, _steps(winograd), ceil_div(winograd.ic, winograd.ic_segment),
             )  # fmt: skip
     return products * winograd.positions
 
 
 def _vectors(winograd: WinogradBlocking) -> tuple[int, int]:
     """Vectors of V and of M of a group."""
-    tiles = winograd.tiles * winograd.positions
+    tiles, numerics = winograd.tiles * winograd.positions, winograd.numerics
+    narrower = numerics.sum_bytes // numerics.operand_bytes
     return (
-        tiles * ceil_div(winograd.ic, winograd.lanes),
+        tiles * ceil_div(winograd.ic, narrower * winograd.lanes),
         tiles * ceil_div(winograd.oc, winograd.lanes),
     )
 
 
 def _slabs(winograd: WinogradBlocking, repeats: int) -> float:
     """Cycles to bring a group's pixels into slabs, `repeats` times, and outputs from there."""
-    p = winograd.problem
-    if not winograd.by_planes:
+    p, numerics = winograd.problem, winograd.numerics
+    # Sums in a slab of pixels need no other order.
+    if not winograd.by_planes or (numerics.exact and p.layout == "NHWC"):
         return 0.0
     overlap = (winograd.t / winograd.n) * (
         1.0 + (winograd.r - 1) / (winograd.slab_tiles * winograd.n)
     )
+    if numerics.exact:  # bytes
+        overlap *= numerics.source_bytes / numerics.sum_bytes
     pixels = p.batch * p.oh * p.ow / winograd.lanes
     return (overlap * winograd.ic * repeats + winograd.oc) * pixels * STORE_TRANSPOSED_CYCLES
+
+
+def _conversions(winograd: WinogradBlocking, repeats: int) -> float:
+    """Cycles to convert pixels, `repeats` times, and outputs; the transform widens bytes itself."""
+    numerics, reads = winograd.numerics, repeats * winograd.t**2 / winograd.n**2
+    reads *= not numerics.exact
+    return conversion_cycles(winograd.problem, numerics, winograd.lanes, reads)
 
 
 def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[str, float]:
@@ -129,39 +144,39 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
     traffic, ``stream`` weights and V that come from further than L1, ``store`` the slabs
     of NCHW, ``tasks``, ``team``.
     """
-    p, e = winograd.problem, winograd.numerics.operand_bytes
+    p, numerics = winograd.problem, winograd.numerics
+    vector = winograd.lanes * numerics.sum_bytes
     ic_segments = ceil_div(winograd.ic, winograd.ic_segment)
     oc_segments = ceil_div(winograd.oc, winograd.oc_segment)
     blocks = ceil_div(winograd.tiles, winograd.tile_block)
     fma = _products(winograd, core)
     v_vectors, m_vectors = _vectors(winograd)
     v_vectors *= oc_segments
-    write = winograd.lanes * e / core.l2_write
-    read = winograd.lanes * e / core.l2_rate
+    write, read = vector / core.l2_write, vector / core.l2_rate
     # Images larger than L2 come from L3: the input once, for V; the output there and back.
     shares = winograd.n**2 / winograd.t**2
-    image = p.batch * p.ih * p.iw * p.ic * e
-    arrive = shares * winograd.lanes * e / core.l3_rate if image > core.l2_bytes // 2 else 0.0
+    pixel = numerics.source_bytes if numerics.exact else numerics.operand_bytes
+    image = p.batch * p.ih * p.iw * p.ic * pixel
+    arrive = shares * vector / core.l3_rate if image > core.l2_bytes // 2 else 0.0
     pre = v_vectors * (TRANSFORM_CYCLES + write + arrive)
     # M is written by the products, which hide half of it, and read by the transform. Each
     # further segment of input channels loads and stores it once more.
     m_moves = 0.5 * write + (ic_segments - 1) * (write + read)
     post = m_vectors * (m_moves + read + TRANSFORM_CYCLES + 2.0 * arrive)
-    u_bytes = winograd.positions * winograd.panels.bytes(winograd.oc, winograd.ic, e)
-    scratch = (
-        winograd.positions * winograd.tile_block * (winograd.ic_segment + winograd.oc_block) * e
-    )
+    u_bytes = winograd.packed_weight_bytes // p.groups
+    scratch = winograd.ic_segment * numerics.operand_bytes + winograd.oc_block * numerics.sum_bytes
+    scratch *= winograd.positions * winograd.tile_block
     stream = 0.0
     panels = ceil_div(winograd.oc, winograd.panels.width)
     if u_bytes + scratch > core.l2_bytes:
         # The weights pass by once for each block of tiles.
-        rows = blocks * winograd.positions * panels * winograd.ic
+        rows = blocks * winograd.positions * panels * _steps(winograd)
         stream += rows * _late(winograd, core, u_bytes)
     else:
         stream += blocks * u_bytes / core.l2_rate * (1.0 - HIDDEN)
     driven_out = min(max(scratch / core.l2_bytes - L2_KEPT, 0.0) / (1.0 - L2_KEPT), 1.0)
-    stream += driven_out * (v_vectors + m_vectors) * winograd.lanes * e / core.l3_rate
-    stream += v_vectors * winograd.lanes * e * panels / oc_segments / core.l2_rate * (1.0 - HIDDEN)
+    stream += driven_out * (v_vectors + m_vectors) * vector / core.l3_rate
+    stream += v_vectors * vector * panels / oc_segments / core.l2_rate * (1.0 - HIDDEN)
     work = {
         "fma": fma * p.groups,
         "pre": pre * p.groups,
@@ -170,9 +185,8 @@ def estimate(winograd: WinogradBlocking, core: CoreModel, threads: int) -> dict[
         "store": _slabs(winograd, oc_segments) * p.groups,
         "tasks": winograd.tasks * (TASK_CYCLES + winograd.positions * PIECE_CYCLES),
     }
-    if winograd.numerics.converts:
-        reads = oc_segments / shares
-        work["convert"] = conversion_cycles(p, winograd.numerics, winograd.lanes, reads)
+    if numerics.converts:
+        work["convert"] = _conversions(winograd, oc_segments)
     largest = winograd.tile_block / max(winograd.tiles, 1)
     largest *= min(1.0, winograd.oc_segment / winograd.oc) / p.groups
     busiest = busiest_share(winograd.tasks, threads, min(largest, 1.0))
