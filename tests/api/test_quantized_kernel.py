@@ -148,11 +148,10 @@ def test_refusals() -> None:
         case.kernel("NCHWc")
 
 
-@pytest.mark.parametrize(("algorithm", "layout"), [("winograd", "NHWC"), ("im2col", "NCHW")])
-def test_algorithms_without_narrow_products_say_so(algorithm: str, layout: str) -> None:
+def test_algorithms_without_narrow_products_say_so() -> None:
     case = whole("u8", 3, 2, 16)
-    with pytest.raises(ValueError, match=f'algorithm="{algorithm}" cannot serve'):
-        case.kernel(layout, algorithm=algorithm).plan_for(laid(case.x, layout).shape)
+    with pytest.raises(ValueError, match='algorithm="im2col" cannot serve'):
+        case.kernel("NCHW", algorithm="im2col").plan_for(case.x.shape)
 
 
 @pytest.mark.parametrize("algorithm", ["direct", "im2col"])
