@@ -104,6 +104,8 @@ class CoreModel:
         if found := x86_core(machine):
             rates = {name: getattr(found.core, name) or usual for name, usual in rates.items()}
         loads, fma = machine.loads_per_cycle, machine.fma_rate(isa, around.numerics.product)
+        if isa == "portable":
+            fma /= around.numerics.kr  # C multiplies one by one what instructions take together
         broadcasts = around.lanes if isa in BY_ELEMENT else 1
         if isa in TILED:
             broadcasts = TILE_GROUPS

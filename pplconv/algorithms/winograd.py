@@ -82,6 +82,8 @@ def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
         return f"it needs a {' or '.join(f'{r}x{r}' for r in sorted(sides))} kernel"
     if numerics.chain is not None:
         return "it has no kernels in half precision"
+    if numerics.kr > 1 and not numerics.exact:
+        return "its transforms of floats do not pack groups of neighbouring k"
     if numerics.exact and (most := largest_sum(problem)) > LARGEST_SUM:
         return f"sums of words may reach {most}, but its products have room for {LARGEST_SUM}"
     return narrow_blocks(problem, numerics) or ragged_groups(problem)
