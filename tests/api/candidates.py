@@ -29,7 +29,7 @@ def shape_in_blocks(shape: tuple[int, ...], block: int) -> tuple[int, ...]:
 
 
 def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
-    """Give the package's description; with `block`, in NCHWc."""
+    """Give the package's description; with `block`, in NCHWc. Bytes are multiplied by words."""
     shape = shape_in_blocks(problem.input_shape, block) if block else problem.input_shape
     if problem.batch is None:
         shape = (1, *shape)
@@ -38,8 +38,11 @@ def conv_problem(problem: Problem, block: int = 0) -> ConvProblem:
     arguments = {name: problem.parameters[name] for name in names}
     if block:
         arguments["layout"] = "NCHWc"
-    dtype = {"float16": "f16", "float32": "f32", "float64": "f64"}[problem.dtype]
-    return make_problem(shape, filters, dtype, **arguments)
+    dtype = {"float16": "f16", "float32": "f32", "float64": "f64", "uint8": "u8"}[problem.dtype]
+    if dtype != "u8":
+        return make_problem(shape, filters, dtype, **arguments)
+    made = make_problem(shape, filters, dtype, permitted=("s16",), **arguments)
+    return replace(made, destination="s32")
 
 
 def usable_isas(numerics: Numerics) -> tuple[str, ...]:

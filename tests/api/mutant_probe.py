@@ -49,6 +49,11 @@ CASES = [
     (8, (1, 2, 22, 38, (6, 7), (1, 1), 2, 0, 1)),
     ("NCHW", (2, 2, 6, 18, (9, 37), (3, 2), (2, 1), (2, 1), (1, 2))),
 ]
+# Convolutions of bytes by words, whose sums are exact.
+WORDS = [
+    ("NHWC", (2, 1, 21, 35, (13, 11), (3, 3), 1, (1, 2), 1)),
+    ("NCHW", (1, 3, 39, 30, (9, 10), (3, 3), 1, 1, 1)),
+]
 # Fields that say what is computed, which only the arrays could contradict; all others say how.
 DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y", "matrices"}
 # No memory is a refusal too: more than is needed may be asked for.
@@ -61,15 +66,18 @@ class Guarded:
     def __init__(self, problem: Problem, block: int, arenas: tuple[Arena, Arena]) -> None:
         self.channels, self.block = problem.out_channels, block
         arrays = problem.arrays()
+        out = np.dtype(problem.dtype)
+        if problem.dtype == "uint8":
+            arrays, out = words_for(arrays), np.dtype(np.int32)
         self.weight, x = arrays["weight"], arrays["input"]
         expected = conv2d_reference(**arrays, **problem.parameters)
         # Winograd's least precise variant too; what strays is much further off.
         rounding = HALF_ULP if x.dtype == np.float16 else 0.0
-        self.allowed = (1e-4 + rounding) * np.abs(expected).max()
+        self.allowed = (1e-4 + rounding) * np.abs(expected).max() if out.kind == "f" else 0
         self.expected = expected
         x = in_blocks(x, block) if block else x
         shape = in_blocks(expected, block).shape if block else expected.shape
-        self.places = [Place(place, x, shape, arenas) for place in ("start", "end")]
+        self.places = [Place(place, x, shape, out, arenas) for place in ("start", "end")]
 
     def wrong(self, trial: Trial) -> str | None:
         """Run at both places and say what is wrong; None if nothing is."""
@@ -90,19 +98,25 @@ class Place:
     """Input and output flush against the first or the last guard page."""
 
     def __init__(
-        self, place: str, x: np.ndarray, shape: tuple[int, ...], arenas: tuple[Arena, Arena]
+        self,
+        place: str,
+        x: np.ndarray,
+        shape: tuple[int, ...],
+        out: np.dtype,
+        arenas: tuple[Arena, Arena],
     ) -> None:
-        size = x.itemsize * int(np.prod(shape))
+        size = out.itemsize * int(np.prod(shape))
+        self.poison = np.nan if out.kind == "f" else np.iinfo(out).min
         self.source, self.buffer = (
             arena.buffer(n, place) for arena, n in zip(arenas, (x.nbytes, size), strict=True)
         )
         self.content = x
         # As the package sees them: between the guards, the input read-only.
         self.x, self.y = (
-            np.frombuffer(at, x.dtype).reshape(dims)
-            for at, dims in (
-                ((ctypes.c_char * x.nbytes).from_address(self.source.address), x.shape),
-                ((ctypes.c_char * size).from_address(self.buffer.address), shape),
+            np.frombuffer(at, dtype).reshape(dims)
+            for at, dtype, dims in (
+                ((ctypes.c_char * x.nbytes).from_address(self.source.address), x.dtype, x.shape),
+                ((ctypes.c_char * size).from_address(self.buffer.address), out, shape),
             )
         )
 
@@ -110,15 +124,23 @@ class Place:
         """Give the output of a run into poisoned memory."""
         self.source.array(self.x.shape, self.x.dtype, self.content.strides)[...] = self.content
         self.buffer.fill(CANARY)
-        self.y.fill(np.nan)
+        self.y.fill(self.poison)
         self.around = self.buffer.surroundings.copy()
         trial.seconds(self.x, self.y)
         return self.y.copy()
 
     def intact(self) -> bool:
         """Whether nothing but the output was written."""
-        self.y.fill(np.nan)
+        self.y.fill(self.poison)
         return np.array_equal(self.around, self.buffer.surroundings)
+
+
+def words_for(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Give bytes and words of their whole range for a problem's input and weights."""
+    rng = np.random.default_rng(3)
+    x = rng.integers(0, 256, arrays["input"].shape).astype(np.uint8)
+    weight = rng.integers(-255, 256, arrays["weight"].shape).astype(np.int16)
+    return arrays | {"input": x, "weight": weight}
 
 
 def changed(value: int, few: bool = False) -> Iterator[int]:
@@ -205,8 +227,9 @@ class Case(NamedTuple):
 def every_case(counts: Counter[str]) -> Iterator[Case]:
     """Yield the candidates of all problems, each as it is and with each change."""
     arenas = Arena("input", 32, writable=False), Arena("output", 32, writable=True)
-    both = [("float32", i) for i in range(len(CASES))] + [("float16", i) for i in sorted(HALF)]
-    for dtype, (layout, shape) in ((dtype, CASES[i]) for dtype, i in both):
+    every = [("float32", case) for case in CASES] + [("float16", CASES[i]) for i in sorted(HALF)]
+    every += [("uint8", case) for case in WORDS]
+    for dtype, (layout, shape) in every:
         block = layout if isinstance(layout, int) else 0
         problem = Problem(dtype, "NCHW" if block else str(layout), *shape, seed=7)
         described = conv_problem(problem, block)
