@@ -20,10 +20,12 @@ SHAPES = {
 }
 
 
-def fields_for(loops: str, layout: str = "NHWC") -> tuple[dict[str, Any], str, list[str]]:
+def fields_for(
+    loops: str, layout: str = "NHWC", dtype: str = "float32"
+) -> tuple[dict[str, Any], str, list[str]]:
     """Give all fields of a candidate, its ISA, and the names of its own fields."""
     layout = "NCHW" if loops == "planes" else layout
-    problem = conv_problem(Problem("float32", layout, *SHAPES[loops], seed=7))
+    problem = conv_problem(Problem(dtype, layout, *SHAPES[loops], seed=7))
     around = context_of(problem.numerics[0], 1)
     candidate = next(c for c in every_candidate(problem, around) if c.loops == loops)
     return candidate.fields(1), around.isa, list(candidate.own_fields())
@@ -80,6 +82,29 @@ def test_panels_are_those_of_the_kernels(loops, layout):
             compile_plan(fields | {"panel_width": other}, isa)
 
 
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"kr": 1}, "kr is 1, but the kernels take 2"),
+        ({"ic_segment": 3}, "whole groups of channels"),
+        ({"v_row": 30}, "whole elements"),
+        ({"v_row": 40}, "shorter than what goes into them"),  # 21 channels without their pair
+        ({"m_row": 130}, "whole elements"),
+        ({"slab_channels": 0}, "at least 1"),
+        ({"slab_channels": 1 << 20}, "rows of the slab are too short"),
+        ({"scratch_bytes": 4096}, "the scratch is too small"),
+        ({"r": 5}, "no kernel for winograd_input"),
+    ],
+    ids=str,
+)
+def test_words_of_winograd_lie_in_pairs(layout, change, complaint):
+    fields, isa, _ = fields_for("winograd", layout, "uint8")
+    compile_plan(fields, isa)
+    with pytest.raises((ValueError, LookupError), match=complaint):
+        compile_plan(fields | change, isa)
+
+
 @pytest.mark.parametrize("block", [8, 16, 24])
 @pytest.mark.parametrize("shape", [SHAPES["direct"], (2, 3, 21, 30, (7, 6), (3, 3), 1, 1, 1)])
 def test_panels_inside_blocks_are_no_wider_than_the_tile(shape, block):
@@ -92,7 +117,7 @@ def test_panels_inside_blocks_are_no_wider_than_the_tile(shape, block):
                 compile_plan(fields | {"panel_width": width}, around.isa)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8"])
 @pytest.mark.parametrize(
     ("layout", "block"), [("NCHW", 0), ("NHWC", 0), ("NCHW", 8), ("NCHW", 16), ("NCHW", 24)]
 )

@@ -10,7 +10,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from asm.winograd import POINTS, symmetric
+from asm.registry import WINOGRAD_INTEGER_VARIANTS, WINOGRAD_VARIANTS
+from asm.winograd import POINTS, integer_matrices, symmetric
 from benchmarks import winograd_points
 from benchmarks.error_bounds import (
     draw,
@@ -42,6 +43,28 @@ def test_simulation_rounds_as_the_kernels_do(isa, channels, n, r):
     assert np.mean(simulated == y) > 0.8
     largest = np.abs(exact(problem, x, w)).max()
     assert np.abs(simulated - y).max() <= 30 * ROUNDOFF * largest
+
+
+def test_matrices_of_integers():
+    """The identity holds but for the shift, and words hold what becomes of the largest numbers."""
+    rng = np.random.default_rng(1)
+    for n, r in WINOGRAD_INTEGER_VARIANTS:
+        found, shift = integer_matrices(n, r)
+        a, g, b = (np.array(m, dtype=object) for m in (found.output, found.weights, found.input))
+        assert all(x.denominator == 1 for m in (a, g, b) for x in m.flat)
+        d = rng.integers(0, 256, (n + r - 1, n + r - 1)).astype(object)
+        w = rng.integers(-255, 256, (r, r)).astype(object)
+        y = a @ ((g @ w @ g.T) * (b @ d @ b.T)) @ a.T
+        windows = [[(d[i : i + r, j : j + r] * w).sum() for j in range(n)] for i in range(n)]
+        assert (y == np.array(windows, dtype=object) * 2**shift).all()
+        gain = (abs(m).sum(1).max() ** 2 for m in (b, g))
+        largest_input, largest_weight = (x * y for x, y in zip(gain, (255, 255), strict=True))
+        assert max(largest_input, largest_weight) < 2**15
+        # So M is no larger than the sums by more than the shift.
+        assert largest_input * largest_weight <= 255 * 255 * r * r * 2**shift
+    for n, r in set(WINOGRAD_VARIANTS) - set(WINOGRAD_INTEGER_VARIANTS):
+        with pytest.raises(ValueError, match="has fractions"):
+            integer_matrices(n, r)
 
 
 def test_points_in_use_are_in_the_table():
