@@ -213,10 +213,14 @@ def test_it_is_chosen_where_bytes_have_no_products_of_their_own(cap, layout, lay
         ConvProblem.parse(f"mb1{layer}kh3ph1", "u8", layout),
         permitted=integer_permission("u8", "s8", False),
     )
-    best = Request(problem, threads=1).ranked(1)[0].candidate
-    if cap == "avx2":
-        assert best.algorithm == "winograd"
-    if best.numerics.product != "s16":
+    request = Request(problem, threads=1)
+    best = request.ranked(1)[0].candidate
+    # Portable C multiplies one by one.
+    lanes = {a.numerics.product: a.lanes for a in request.contexts() if a.isa != "portable"}
+    words = lanes.pop("s16", 0)
+    if not lanes:
+        assert (best.algorithm, best.numerics.product) == ("winograd", "s16")
+    # AVX-512 without VNNI beside AVX-VNNI, which only a cap brings together, may go either way.
+    elif max(lanes.values()) >= words:
         assert best.algorithm != "winograd"
-    if cap not in ("portable", "avx2", "avx512", "neon"):
         assert best.numerics.product != "s16"
