@@ -23,6 +23,7 @@ from .candidate import (
     Candidate,
     KernelKey,
     ceil_div,
+    finish_panels,
     odd_lines,
     round_up,
     thread_scratch,
@@ -248,6 +249,17 @@ class NestBlocking(Candidate):
         return odd_lines(self.panels.depth(self.k_block) * self.numerics.operand_bytes)
 
     @property
+    def finish_panels(self) -> int:
+        """Panels of output channels whose tiles are finished together, where one follows another.
+
+        One call for many columns of integer sums stores whole lines, and while it does, it does not
+        wait for a tile that has just been stored.
+        """
+        if not self.numerics.exact or self.pixels_inner or not self.y_in_rows:
+            return 1
+        return finish_panels(self.oc_segment, self.nr)
+
+    @property
     def tile_row(self) -> int:
         """Bytes from one pixel to the next, in the tile that is stored transposed.
 
@@ -255,7 +267,9 @@ class NestBlocking(Candidate):
         wide and stays in L1; with several it must hold all panels between blocks.
         """
         columns = self.oc_segment if self.orientation == "channels" else self.hw_segment
-        width = self.nr if self.k_block >= self.matrix.k else round_up(columns, self.nr)
+        width = round_up(columns, self.nr)
+        if self.k_block >= self.matrix.k:
+            width = self.nr * self.finish_panels
         return odd_lines(width * self.numerics.sum_bytes)
 
     @lazy
@@ -357,6 +371,7 @@ class NestBlocking(Candidate):
             "tile_row": self.tile_row,
             "slab_rows": slab_rows,
             "slab_channels": slab_channels,
+            "finish_panels": self.finish_panels,
             "slab_offset": slab,
             "plane_offset": planes,
             "plane_row": self.plane_row,

@@ -72,7 +72,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
     cdef int64_t tall = ceil_div(p.rows, mr), wide = ceil_div(p.columns, nr)
     cdef int64_t last_m = p.rows - (tall - 1) * mr, last_n = p.columns - (wide - 1) * nr
     cdef int64_t last_vectors = ceil_div(last_n, j.lanes)
-    cdef int64_t outer, inner, i, k, m, vectors, offset, channel
+    cdef int64_t outer, inner, i, k, m, vectors, offset, channel, first, width, waiting = 0
     cdef int64_t outer_count = wide if p.rows_inner else tall
     cdef int64_t inner_count = tall if p.rows_inner else wide
     for outer in range(outer_count):
@@ -83,7 +83,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                 m = last_m
             if k == wide - 1:
                 vectors, g.n = last_vectors, last_n
-            offset = i * p.c_down + k * p.c_across
+            offset = i * p.c_down + (waiting if p.waits else k) * p.c_across
             g.a = p.a + i * p.a_down
             g.b = p.b + k * p.b_across
             g.c = p.c + offset
@@ -102,10 +102,15 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                 continue
             channel = tile.channel + (k * nr if j.plan.channels_in_vectors else i * mr)
             if j.shape.converts_out:
-                finish_converted(&j.shape, t, <char *> g.c, g.c_rs,
-                                 p.y + i * p.y_down + k * p.y_across, p.y_rs, m, g.n,
-                                 tile.group * j.bias_group + channel,
+                if waiting + 1 < j.plan.finish_panels and k + 1 < wide:
+                    waiting += 1
+                    continue
+                first, width = k - waiting, waiting * nr
+                finish_converted(&j.shape, t, <char *> g.c - waiting * p.c_across, g.c_rs,
+                                 p.y + i * p.y_down + first * p.y_across, p.y_rs, m,
+                                 width + g.n, tile.group * j.bias_group + channel - width,
                                  not j.plan.channels_in_vectors)
+                waiting = 0
             elif follows(t):
                 complete(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
                          tile.group * j.bias_group + channel, not j.plan.channels_in_vectors)
@@ -139,8 +144,9 @@ cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p
     p.y_rs, p.y_down, p.y_across = g.c_rs, p.c_down, p.c_across
     p.c = scratch + j.at.tile_offset
     g.c_rs = j.plan.tile_row
-    if tile.first and tile.last:
-        p.c_down = p.c_across = 0
+    p.waits = tile.first and tile.last
+    if p.waits:
+        p.c_down, p.c_across = 0, j.plan.nr * j.shape.size.sum
     else:
         # Tiles wait for the rest of K; in blocked arrays, each part has the place of its channels.
         p.c_down = j.plan.mr * j.plan.tile_row

@@ -87,7 +87,7 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
         if f.channels_in_vectors:
             rows, columns = columns, rows
         if f.k_block >= j.k:
-            rows, columns = f.mr, f.nr
+            rows, columns = f.mr, f.nr * f.finish_panels
         if f.tile_row < columns * j.shape.size.sum:
             raise ValueError("rows of the tile are shorter than what goes into them")
         tile = rows * f.tile_row
@@ -121,8 +121,11 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) exc
     if not f.packed and (j.shape.taps != 1 or g.ih != g.oh or g.iw != g.ow or g.pad_top
                          or g.pad_left or g.stride_h != 1 or g.stride_w != 1):
         raise ValueError("only pixels of a 1x1 kernel are used as they lie")
-    if min(f.k_block, f.oc_segment, f.hw_segment, f.group_segment) < 1:
+    if min(f.k_block, f.oc_segment, f.hw_segment, f.group_segment, f.finish_panels) < 1:
         raise ValueError("blocks and segments are at least 1")
+    if f.finish_panels > 1 and (not j.shape.exact or not f.y_in_rows or f.pixels_inner
+                                or not f.channels_in_vectors):
+        raise ValueError("only integer sums of neighbouring channels wait for one another")
     check_panels(f.panel_width, f.kr, &j.gemm, f.nr if f.channels_in_vectors else f.mr,
                  not f.in_blocks)
     if f.channels_in_vectors and not f.y_in_rows and not f.pixels_inner:

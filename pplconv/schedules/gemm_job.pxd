@@ -31,6 +31,8 @@ cdef struct GemmFields:
     # first converted into a slab: the rows of the image that the segment sees, some channels at a
     # time. Panels that are stored transposed pass through planes.
     int64_t slab_rows, slab_channels, plane_row
+    # Panels of output channels whose tiles wait in the scratch to be finished together.
+    int64_t finish_panels
 
 
 cdef struct GemmOffsets:
@@ -81,8 +83,10 @@ cdef struct Product:
     bint rows_inner
     # Whether C is a tile in the scratch; then each panel is stored transposed when it is whole.
     bint transposed
-    # If C has to be converted: its place in the output, as offsets like those of C.
+    # If C has to be converted: its place in the output, as offsets like those of C; and whether
+    # tiles that wait for it follow one another from the first place on, whichever they are.
     int64_t y, y_rs, y_down, y_across
+    bint waits
 
 
 cdef inline const char *input_at(const GemmJob *j, const Tensors *t,
