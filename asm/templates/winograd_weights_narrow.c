@@ -2,7 +2,9 @@
  * fractions. As winograd_weights.c has it, but that neighbouring input channels lie in pairs. */
 #include "winograd.h"
 
-enum { KR = 2, ACROSS = LANES / KR }; /* a vector: pairs of so many output channels */
+/* A vector has pairs of ACROSS output channels, a line of the cache TOGETHER vectors: they are
+ * stored one after the other, since lines of all positions often share a set. */
+enum { KR = 2, ACROSS = LANES / KR, TOGETHER = 64 / PPLCONV_VECTOR_BYTES };
 
 /* Both channels of a pair, of `rows` output channels: what there is of them, beside zeros. */
 static void gather(const struct pplconv_winograd_weights_args *a, int64_t oc, int64_t rows,
@@ -34,28 +36,40 @@ static void transform_filters(element taps[TAPS * TAPS][LANES], value u[PATCH * 
         transform_weights(half[r], u + r * PATCH);
 }
 
+/* U of one vector, zeros where there are no channels. */
+static void make_vector(const struct pplconv_winograd_weights_args *a, int64_t oc, int64_t rows,
+                        int64_t channel, value u[PATCH * PATCH]) {
+    element taps[TAPS * TAPS][LANES];
+    if (rows > 0 && channel < a->ic) {
+        gather(a, oc, least(rows, ACROSS), channel, taps);
+        transform_filters(taps, u);
+    } else {
+        memset(u, 0, PATCH * PATCH * sizeof(value));
+    }
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_winograd_weights_args *a = argument;
     const int64_t width = a->panel_width;
-    element taps[TAPS * TAPS][LANES];
-    value u[PATCH * PATCH];
+    value u[TOGETHER][PATCH * PATCH];
 
     for (int64_t o = a->oc_begin; o < a->oc_end; o += width) {
         const int64_t valid = least(a->oc_end - o, width);
         element *panel = (element *)a->dst + o * a->ic_padded;
         for (int64_t c = 0; c < a->ic_padded; c += KR) {
-            for (int64_t i = 0; i < width; i += ACROSS) {
-                const int64_t rows = least(valid - i, ACROSS), stored = least(width - i, ACROSS);
-                if (rows > 0 && c < a->ic) {
-                    gather(a, o + i, rows, c, taps);
-                    transform_filters(taps, u);
-                } else {
-                    memset(u, 0, sizeof u);
+            for (int64_t i = 0; i < width; i += ACROSS * TOGETHER) {
+                for (int v = 0; v < TOGETHER; v++) {
+                    const int64_t at = i + v * ACROSS;
+                    make_vector(a, o + at, valid - at, c, u[v]);
                 }
+                const int64_t stored = least(width - i, ACROSS * TOGETHER) * KR;
                 for (int position = 0; position < PATCH * PATCH; position++) {
                     element *to = AT(element, panel + c * width + i * KR, position * a->dst_ps);
-                    if (stored == ACROSS) *(unaligned_vector *)to = u[position];
-                    else memcpy(to, &u[position], stored * KR * sizeof(element));
+                    for (int v = 0; v < TOGETHER; v++, to += LANES) {
+                        const int64_t left = stored - v * LANES;
+                        if (left >= LANES) *(unaligned_vector *)to = u[v][position];
+                        else if (left > 0) memcpy(to, &u[v][position], left * sizeof(element));
+                    }
                 }
             }
         }
