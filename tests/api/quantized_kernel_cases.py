@@ -102,6 +102,8 @@ def draw_geometry(
     w = int(rng.integers(kw, 18))
     stride = tuple(int(s) for s in rng.integers(1, 3, 2))
     padding = tuple((int(a), int(b)) for a, b in rng.integers(0, 3, (2, 2)))
+    if rng.random() < 0.25 and h >= 3 <= w:  # what Winograd may serve
+        (kh, kw), stride, dilation = (3, 3), (1, 1), (1, 1)
     if (kh, kw) == (1, 1) and rng.random() < 0.7:
         stride, padding = (1, 1), ((0, 0), (0, 0))
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
