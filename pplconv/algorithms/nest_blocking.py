@@ -167,8 +167,14 @@ class NestBlocking(Candidate):
 
     @lazy
     def panels(self) -> Panels:
-        """How packed weights lie."""
-        return weight_panels(self.problem, self.kernel, self.orientation)
+        """How packed weights lie.
+
+        Integer sums take zeros up to a whole step, so that no step goes by way of a copy. Products
+        of floats with what lies behind a row of A might be NaN.
+        """
+        panels, step = weight_panels(self.problem, self.kernel, self.orientation), self.numerics.step
+        padded = self.numerics.exact and self.matrix.k % step
+        return panels._replace(step=step) if padded else panels
 
     @property
     def packing(self) -> str:
@@ -362,6 +368,7 @@ class NestBlocking(Candidate):
             "nr": self.nr,
             **self.panels.fields,
             "k_block": self.k_block,
+            "k_step": max(self.panels.kr, self.panels.step),
             "oc_segment": self.oc_segment,
             "hw_segment": self.hw_segment,
             "group_segment": self.group_segment,

@@ -17,7 +17,7 @@ cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) 
     if f.packed_row % e or f.tile_row % e:
         raise ValueError("offsets are whole elements")
     if f.packed and f.x_in_rows:
-        if f.packed_row < depth(least(f.k_block, j.k), f.kr) * e:
+        if f.packed_row < depth(least(f.k_block, j.k), f.k_step) * e:
             raise ValueError("rows of the scratch are shorter than what goes into them")
         packed = f.hw_segment * f.packed_row
     elif f.packed:
@@ -61,7 +61,7 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
     if f.plane_row % e:
         raise ValueError("offsets are whole elements")
     if f.copied:
-        rows, columns = f.hw_segment, depth(least(f.k_block, j.k), f.kr)
+        rows, columns = f.hw_segment, depth(least(f.k_block, j.k), f.k_step)
         if not f.x_in_rows:
             rows, columns = columns, rows
         if f.packed_row < columns * e:
@@ -145,6 +145,9 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) exc
     if f.kr > 1 and not (f.x_in_rows and f.y_in_rows and f.channels_in_vectors
                          and not f.in_blocks):
         raise ValueError("kernels that take several k together want pixels in rows")
+    if f.k_step < f.kr or f.k_step % f.kr or f.k_step > f.kr and not (
+            j.shape.exact and f.x_in_rows and f.channels_in_vectors):
+        raise ValueError("only integer sums of pixels in rows have zeros behind them")
     if f.k_block < j.k and f.k_block % f.kr:
         raise ValueError("k_block must be whole groups of kr")
     check_scratch(j, tasks, thread_scratch)
