@@ -104,7 +104,7 @@ NARROW_TILES = {
     # Where a product is added by itself it takes one more register.
     ("avx2", "s16"): {1: 12, 2: 6},
     # And where pairs of products are added up by a product with ones, those too.
-    ("avx2", "u8p"): {1: 12, 2: 5},
+    ("avx2", "u8p"): {1: 10, 2: 5},
     ("avxvnni", "u8"): {1: 12, 2: 6, 3: 4},
     ("avxvnniint8", "s8"): {1: 12, 2: 6, 3: 4},
     ("avx512", "s16"): {1: 28, 2: 14, 3: 9, 4: 6},
