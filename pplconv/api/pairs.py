@@ -1,9 +1,9 @@
 """Which kinds of product may multiply given weights: where pairs of them are known to fit 16 bits.
 
-Machines without an instruction for four bytes have ``vpmaddubsw``, which adds up two products of
-unsigned and signed bytes in 16 bits, and gives the nearest number that fits where the sum does not.
-It fits, whatever the bytes are, if the positive ones of both weights add up to no more than 128, and
-the negative ones to no less than -128: 255 * 128 is 32640. Weights of seven bits always do.
+x86 machines without VNNI have ``vpmaddubsw``, which adds up two products of unsigned and signed
+bytes in 16 bits, and gives the nearest number that fits where the sum does not. It fits, whatever
+the unsigned bytes are, if the positive ones of both weights add up to no more than 128, and the
+negative ones to no less than -128: 255 * 128 is 32640. Weights of seven bits always do.
 """
 
 from __future__ import annotations

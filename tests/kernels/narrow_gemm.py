@@ -1,8 +1,8 @@
 """GEMM of narrow types: its elements, and what the contract makes of them, in NumPy.
 
 Integers are exact: 64-bit sums, of which the lowest 32 bits count; but ``u8p`` first adds up pairs
-of products, and takes the nearest number of 16 bits for one that has more. bfloat16 is held to float64 by
-all kernels; what is known of the very bits is compared as well:
+of products, and takes the nearest number of 16 bits for one that has more. bfloat16 is held to
+float64 by all kernels; what is known of the very bits is compared as well:
 
 portable
     each product and each sum rounded to float, in ascending k.
