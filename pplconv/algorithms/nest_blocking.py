@@ -172,7 +172,8 @@ class NestBlocking(Candidate):
         Integer sums take zeros up to a whole step, so that no step goes by way of a copy. Products
         of floats with what lies behind a row of A might be NaN.
         """
-        panels, step = weight_panels(self.problem, self.kernel, self.orientation), self.numerics.step
+        panels = weight_panels(self.problem, self.kernel, self.orientation)
+        step = self.numerics.step
         padded = self.numerics.exact and self.matrix.k % step
         return panels._replace(step=step) if padded else panels
 

@@ -79,7 +79,8 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
             calls = m_count * v_count
             step = step_cycles(core, m, v)
             for block, count in parts(p.k, nest.k_block):
-                fma += calls * count * segment_cycles(core, nest.panels.depth(block) // numerics.kr, step)
+                groups = nest.panels.depth(block) // numerics.kr
+                fma += calls * count * segment_cycles(core, groups, step)
             passes = 2 * (k_blocks - 1)  # all but the last store C, the next load it
             moves = STORE_CYCLES + passes * PASS_CYCLES
             tile += calls * (k_blocks * CALL_CYCLES + m * v * moves)

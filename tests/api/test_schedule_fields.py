@@ -117,5 +117,5 @@ def test_floats_neither_wait_nor_have_zeros_behind_them(loops, name):
     fields, isa, _ = fields_for(loops)
     assert fields[name] == 1
     for other in (0, 2, 64):
-        with pytest.raises(ValueError, match="at least 1|only integer sums"):
+        with pytest.raises(ValueError, match=r"at least 1|only integer sums"):
             compile_plan(fields | {name: other}, isa)
