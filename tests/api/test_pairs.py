@@ -21,8 +21,7 @@ from pplconv.problem import ConvProblem
 from quantized_kernel_cases import RANGES, Case, laid
 
 pytestmark = pytest.mark.narrow
-HERE = "avx2" in allowed_isas()
-needs_pairs = pytest.mark.skipif(not HERE, reason="no kernels of pairs here")
+needs_pairs = pytest.mark.needs_isa("avx2")
 
 
 def bounded(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
