@@ -89,6 +89,6 @@ def product_permission(storage: str, weight: NDArray[Any], groups: int) -> tuple
 
 def _counts_pairs(storage: str) -> bool:
     """Whether the machine has products by pairs, and none of four bytes but portable ones."""
-    if planner.best_isa(numerics_of(storage, "u8p")) is None:
+    if planner.best_isa(numerics_of(storage, "u8")) != "portable":
         return False
-    return planner.best_isa(numerics_of(storage, "u8")) == "portable"
+    return planner.best_isa(numerics_of(storage, "u8p")) is not None
