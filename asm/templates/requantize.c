@@ -13,6 +13,7 @@
 
 #if TO_BYTES && !PPLCONV_NO_PACKING
 #define SATURATES 1
+#include "lookup.h"
 #include "narrow.h"
 #else
 #define SATURATES 0
@@ -37,8 +38,9 @@ struct constants {
     vector low, high;
     words zero;
 #endif
-    vector residual_scale;
+    vector residual_scale, slope, middle, shift;
     words residual_zero;
+    const uint8_t *table;
 };
 
 INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
@@ -48,7 +50,11 @@ INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
 #if TO_BYTES
     c.residual_zero = splat_word(q->residual_zero);
     c.residual_scale = splat(q->residual_scale);
+    c.table = q->table;
 #endif
+    c.slope = splat(q->slope);
+    c.middle = splat(q->middle);
+    c.shift = splat(q->shift);
 #if SATURATES
     c.ends = ends_of(q);
 #else
@@ -81,10 +87,15 @@ INLINE vector residual_of(const struct constants *c, words r) {
 
 /* How a call, or a part of it, is computed; all of it known to the compiler. */
 struct kind {
-    /* Offset and scale are those of a row. Residuals are added. See `rounded_within`. Less code,
-     * which takes longer. */
-    int by_row, add, huge, compact;
+    /* Offset and scale are those of a row. Residuals are added. There is a gate. See
+     * `rounded_within`. Less code, which takes longer. */
+    int by_row, add, gate, huge, compact;
 };
+
+INLINE vector gated(const struct constants *c, vector v) {
+    const vector open = at_most(at_least(v * c->slope + c->middle, splat(0)), splat(1));
+    return v * open + c->shift;
+}
 
 /* One vector, of n lanes, before what `store_group` does. */
 INLINE words requantized(const struct constants *c, words sum, vector scale, const stored *residual,
@@ -92,6 +103,7 @@ INLINE words requantized(const struct constants *c, words sum, vector scale, con
     if (!FLOAT) return sum;
     vector v = to_float(sum) * scale;
     if (kind.add) v += residual_of(c, load_stored(residual, n));
+    if (kind.gate) v = gated(c, v);
 #if SATURATES
     return rounded_within(v, kind.huge);
 #else
@@ -108,16 +120,23 @@ INLINE words requantized(const struct constants *c, words sum, vector scale, con
 INLINE void store_group(const struct constants *c, stored *const dst[4], const words w[4],
                         const int across, int64_t n) {
 #if SATURATES
-    const quads bytes = narrowed(&c->ends, w);
+    quads bytes = narrowed(&c->ends, w);
+    if (c->table) bytes = looked_up(c->table, bytes);
     if (across == 4) store_quads(dst[0], bytes);
     UNROLL for (int j = 0; across == 2 && j < 2; j++)
         store_half(dst[j], bytes, j);
     UNROLL for (int j = 0; across == 1 && j < 4; j++)
         store_quarter(dst[j], bytes, j, n);
 #else
-    (void)c;
-    UNROLL for (int v = 0; v < 4; v++)
-        store_stored(dst[v / across] + v % across * LANES, w[v], n);
+    UNROLL for (int v = 0; v < 4; v++) {
+        words one = w[v];
+#if TO_BYTES
+        for (int64_t i = 0; c->table && i < n; i++) one[i] = c->table[one[i] & 255];
+#else
+        (void)c;
+#endif
+        store_stored(dst[v / across] + v % across * LANES, one, n);
+    }
 #endif
 }
 
@@ -256,18 +275,20 @@ INLINE void requantize_fours(const struct constants *constants,
     }
 #define COLUMNS(across, n, ...)                                                                    \
     requantize_columns(c, a, column, across, n, (struct kind){__VA_ARGS__})
-#define KIND(name, by_row, add)                                                                    \
-    PART(name##_fours, requantize_fours(c, a, column, (struct kind){by_row, add, 0, 0}))           \
-    PART(name##_two, COLUMNS(2, LANES, by_row, add, 0, 0))                                         \
-    PART(name##_one, COLUMNS(1, LANES, by_row, add, 0, 0))                                         \
-    PART(name##_few, COLUMNS(1, n, by_row, add, 0, 1))                                             \
-    PART(name##_huge, COLUMNS(1, n, by_row, add, SATURATES, 1))
+#define KIND(name, by_row, add, gate)                                                              \
+    PART(name##_fours, requantize_fours(c, a, column, (struct kind){by_row, add, gate, 0, 0}))     \
+    PART(name##_two, COLUMNS(2, LANES, by_row, add, gate, 0, 0))                                   \
+    PART(name##_one, COLUMNS(1, LANES, by_row, add, gate, 0, 0))                                   \
+    PART(name##_few, COLUMNS(1, n, by_row, add, gate, 0, 1))                                       \
+    PART(name##_huge, COLUMNS(1, n, by_row, add, gate, SATURATES, 1))
 #define PARTS(name) {name##_fours, name##_two, name##_one, name##_few, name##_huge}
 
-KIND(of_columns, 0, 0)
-KIND(of_rows, 1, 0)
-KIND(of_columns_add, 0, FLOAT)
-KIND(of_rows_add, 1, FLOAT)
+KIND(of_columns, 0, 0, 0)
+KIND(of_rows, 1, 0, 0)
+KIND(of_columns_add, 0, FLOAT, 0)
+KIND(of_rows_add, 1, FLOAT, 0)
+KIND(of_columns_gate, 0, 0, FLOAT)
+KIND(of_rows_gate, 1, 0, FLOAT)
 
 struct parts {
     void (*fours)(ARGUMENTS), (*two)(ARGUMENTS), (*one)(ARGUMENTS), (*few)(ARGUMENTS),
@@ -302,8 +323,8 @@ static int huge_numbers(const struct pplconv_requantize_args *a) {
 #if SATURATES && !PPLCONV_NEON
     const struct pplconv_quantization *q = a->parameters;
     const int64_t scales = a->flags & PPLCONV_BIAS_ROW ? a->rows : a->columns;
-    const int small = q->residual_scale > -0x1p20f && q->residual_scale < 0x1p20f;
-    return any_huge(a->scale, scales) || (a->flags & PPLCONV_RESIDUAL && !small);
+    const float added = a->flags & PPLCONV_RESIDUAL ? q->residual_scale : q->gate ? q->shift : 0;
+    return any_huge(a->scale, scales) || !(added > -0x1p20f && added < 0x1p20f);
 #else
     (void)a;
     return 0;
@@ -316,7 +337,10 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int add = FLOAT && (a->flags & PPLCONV_RESIDUAL);
     if (a->rows > 0 && a->columns > 0) {
         const int huge = huge_numbers(a);
-        if (by_row && add) {
+        if (FLOAT && ((const struct pplconv_quantization *)a->parameters)->gate) {
+            if (by_row) requantize(a, (struct parts)PARTS(of_rows_gate), huge);
+            else requantize(a, (struct parts)PARTS(of_columns_gate), huge);
+        } else if (by_row && add) {
             requantize(a, (struct parts)PARTS(of_rows_add), huge);
         } else if (add) {
             requantize(a, (struct parts)PARTS(of_columns_add), huge);
