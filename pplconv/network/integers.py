@@ -94,6 +94,8 @@ class Store:
     gate : (float, float, float), optional
         Slope, middle and shift: x becomes ``x * clip(x * slope + middle, 0, 1) + shift``. There is
         no residual then.
+    table : ndarray of 256 bytes, optional
+        What is stored for each byte.
     """
 
     dtype: np.dtype[Any]
@@ -105,6 +107,7 @@ class Store:
     residual_scale: float = 1.0
     residual_zero: int = 0
     gate: tuple[float, float, float] | None = None
+    table: Array | None = None
 
     def __call__(self, sums: Array, residual: Array | None = None) -> Array:
         """Store sums whose channels are the last dimension.
@@ -129,7 +132,10 @@ class Store:
         y = np.asarray(np.clip(y, np.float32(self.low), np.float32(self.high)))
         if self.dtype == _SINGLE:
             return y
-        return np.asarray(np.clip(np.rint(y) + self.zero, *RANGES[self.dtype]).astype(self.dtype))
+        stored = np.asarray(np.clip(np.rint(y) + self.zero, *RANGES[self.dtype]).astype(self.dtype))
+        if self.table is None:
+            return stored
+        return np.asarray(self.table.view(self.dtype)[stored.view(np.uint8)])
 
 
 # Sums are made in float64, where all integers below 2**53 are exact, because NumPy multiplies
