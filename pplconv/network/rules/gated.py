@@ -99,7 +99,7 @@ class Affine(Rule):
 
     def rewrite(self, op: Any, c: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
-        node, number, units = y.producer(), scalar(c), _multipliers(y)
+        node, number, units = y.producer(), scalar(c, rank(y)), _multipliers(y)
         assert number is not None
         own = node.attributes
         if self.operator == "Add":
