@@ -43,8 +43,8 @@ INLINE quads looked_up(const uint8_t *table, quads b) {
         found[r] = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(row), low);
     }
     UNROLL for (int bit = 0; bit < 4; bit++) {
-        _Pragma("GCC unroll 8") for (int r = 0; r < 8 >> bit; r++)
-            found[r] = _mm256_blendv_epi8(found[2 * r], found[2 * r + 1], choice[bit]);
+        _Pragma("GCC unroll 8") for (int r = 0; r < 8 >> bit; r++) found[r] =
+            _mm256_blendv_epi8(found[2 * r], found[2 * r + 1], choice[bit]);
     }
     return found[0];
 }
@@ -56,8 +56,8 @@ INLINE quads looked_up(const uint8_t *table, quads b) {
     uint8x16_t found = vdupq_n_u8(0);
     UNROLL for (int part = 0; part < 4; part++) {
         const uint8_t *t = table + 64 * part;
-        const uint8x16x4_t rows = {{vld1q_u8(t), vld1q_u8(t + 16), vld1q_u8(t + 32),
-                                    vld1q_u8(t + 48)}};
+        const uint8x16x4_t rows = {
+            {vld1q_u8(t), vld1q_u8(t + 16), vld1q_u8(t + 32), vld1q_u8(t + 48)}};
         found = vqtbx4q_u8(found, rows, b);
         b = vsubq_u8(b, vdupq_n_u8(64));
     }
