@@ -76,8 +76,8 @@ class Product:
     instruction : str
         What `Plan.bits` says of it where rounding depends on it; empty: nothing.
     step : int
-        Neighbouring k that one instruction adds up in a way of its own, where rounding depends on
-        it: where steps begin decides the bits. 0: `kr`.
+        Neighbouring k that one instruction adds up. Where sums are rounded, it is in a way of its
+        own, and where steps begin decides the bits. 0: `kr`.
     """
 
     operand: str
@@ -101,8 +101,8 @@ PRODUCTS = {
     "u8m": Product("u8", "s8", "s32", 8),
     "s8m": Product("s8", "s8", "s32", 8),
     "bf16m": Product("bf16", "bf16", "f32", 4, "bf16 by BFMMLA"),
-    "u8t": Product("u8", "s8", "s32", 4),
-    "s8t": Product("s8", "s8", "s32", 4),
+    "u8t": Product("u8", "s8", "s32", 4, step=64),
+    "s8t": Product("s8", "s8", "s32", 4, step=64),
     "bf16t": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by TDPBF16PS", 32),
 }
 # Those of bfloat16, the fastest first.

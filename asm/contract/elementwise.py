@@ -49,8 +49,8 @@ CONVERT_IN = Contract(
     "convert_in",
     "arrays of the storage type to the compute type: dst[i, j] = src[i, j] for 0 <= i < rows, "
     "0 <= j < columns. float to half or bfloat16 is rounded to the nearest, ties to even; between "
-    "u8 and s8, 128 is added or taken away; bytes become s16 of the same value. With ACCUMULATE, "
-    "between float and half alone, it is added to what dst holds",
+    "u8 and s8, in place too, 128 is added or taken away; bytes become s16 of the same value. With "
+    "ACCUMULATE, between float and half alone, it is added to what dst holds",
     (
         Field("src", CONST_POINTER, "rows of the storage type"),
         Field("src_rs", INT, "src: from one row to the next"),

@@ -34,6 +34,13 @@ static inline to converted(from x) {
 }
 #endif
 
+/* Elements of one size may be converted in their place. */
+#if defined(__clang__)
+#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 __attribute__((visibility("hidden"))) void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_convert_in_args *a = argument;
     int64_t rows = a->rows, columns = a->columns;
@@ -43,9 +50,9 @@ __attribute__((visibility("hidden"))) void PPLCONV_SYMBOL(const void *argument) 
         rows = 1;
     }
     for (int64_t r = 0; r < rows; r++) {
-        const from *restrict src = AT_CONST(from, a->src, r * a->src_rs);
-        to *restrict dst = AT(to, a->dst, r * a->dst_rs);
-        for (int64_t i = 0; i < columns; i++) dst[i] = converted(src[i]);
+        const from *src = AT_CONST(from, a->src, r * a->src_rs);
+        to *dst = AT(to, a->dst, r * a->dst_rs);
+        INDEPENDENT for (int64_t i = 0; i < columns; i++) dst[i] = converted(src[i]);
     }
 #if defined(__AVX__)
     __builtin_ia32_vzeroupper();

@@ -102,6 +102,10 @@ INLINE words rounded_within(vector v, const int huge) {
     return rounded(huge ? at_most(v, splat(LARGEST_WORD)) : v);
 }
 
+INLINE quads saturated(const words w[4]) {
+    return quads_of(pairs_of(w[0], w[1]), pairs_of(w[2], w[3]));
+}
+
 /* Four vectors, without the bounds. */
 INLINE quads placed(pairs zero, const words w[4]) {
     return quads_of(add_pairs(pairs_of(w[0], w[1]), zero), add_pairs(pairs_of(w[2], w[3]), zero));

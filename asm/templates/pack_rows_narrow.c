@@ -162,6 +162,30 @@ static void pack_runs(char *dst, int64_t dst_step, const struct run *r, int64_t 
     }
 }
 
+/* Pixels whose lines all lie in the image: one after the other, each line of taps by one move of
+ * `width` bytes, a power of two, which may bring more than the line's. The next line's move goes
+ * over that; the last line is moved to measure. So what is packed is written from front to back,
+ * and what is read too much lies in the image, whose lines are no shorter than a move. */
+INLINE void pack_pixels(char *dst, int64_t dst_rs, const char *src, int64_t src_step,
+                        int64_t src_line, int64_t lines, int64_t bytes, int64_t count,
+                        const int width) {
+    for (int64_t i = 0; i < count; i++, dst += dst_rs, src += src_step) {
+        const char *from = src;
+        char *to = dst;
+        for (int64_t kh = 1; kh < lines; kh++, from += src_line, to += bytes) move(to, from, width);
+        copy_short(to, 0, from, 0, 1, bytes);
+    }
+}
+static void pack_short_lines(char *dst, int64_t dst_rs, const char *src, int64_t src_step,
+                             int64_t src_line, int64_t lines, int64_t bytes, int64_t count) {
+#define PIXELS(width) pack_pixels(dst, dst_rs, src, src_step, src_line, lines, bytes, count, width)
+    if (bytes <= 4) PIXELS(4);
+    else if (bytes <= 8) PIXELS(8);
+    else if (bytes <= 16) PIXELS(16);
+    else if (WIDEST >= 32) PIXELS(32);
+#undef PIXELS
+}
+
 /* Packs `count` neighbours of one line of the output. */
 static void pack_line(const struct pplconv_pack_rows_args *a, int64_t image, int64_t oh, int64_t ow,
                       int64_t count, char *dst, piece padding) {
@@ -196,6 +220,37 @@ static void pack_line(const struct pplconv_pack_rows_args *a, int64_t image, int
     }
 }
 
+/* The same, where short lines of taps can be moved together. */
+static void pack_neighbours(const struct pplconv_pack_rows_args *a, int64_t image, int64_t oh,
+                            int64_t ow, int64_t count, char *dst, piece padding) {
+    const struct pplconv_geometry *g = a->geometry;
+    const int64_t pixel = a->channels * SIZE, bytes = g->kw * pixel;
+    const int64_t top = oh * g->stride_h - g->pad_top, line = g->iw * a->src_ps;
+    const int64_t widest = WIDEST < 32 ? WIDEST : 32, whole = g->kh * g->kw * a->channels;
+    int64_t first = ow, end = ow;
+    if (g->dilation_w == 1 && a->src_ps == pixel && a->dst_ts == pixel && bytes <= widest &&
+        line >= widest && bytes >= 3 && a->k_begin == 0 && a->k_end == whole && top >= 0 &&
+        top + (g->kh - 1) * g->dilation_h < g->ih) {
+        const int64_t last = (line - bytes) / pixel + g->pad_left;
+        first = clamp((g->pad_left + g->stride_w - 1) / g->stride_w, ow, ow + count);
+        end = clamp(last / g->stride_w + 1, first, ow + count);
+    }
+    if (end == first) {
+        pack_line(a, image, oh, ow, count, dst, padding);
+        return;
+    }
+    if (first > ow) pack_line(a, image, oh, ow, first - ow, dst, padding);
+    pack_short_lines(
+        AT(char, dst, (first - ow) * a->dst_rs), a->dst_rs,
+        AT_CONST(char, a->src,
+                 image * a->src_ns + top * line + (first * g->stride_w - g->pad_left) * pixel),
+        g->stride_w * pixel, g->dilation_h * line, g->kh, bytes, end - first);
+    if (end < ow + count) {
+        pack_line(a, image, oh, end, ow + count - end, AT(char, dst, (end - ow) * a->dst_rs),
+                  padding);
+    }
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_pack_rows_args *a = argument;
     const struct pplconv_geometry *g = a->geometry;
@@ -205,7 +260,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
 
     for (int64_t p = 0, count; p < a->pixels; p += count, ow = 0) {
         count = least(a->pixels - p, g->ow - ow);
-        pack_line(a, image, oh, ow, count, AT(char, a->dst, p * a->dst_rs), piece_of(fill, fill));
+        pack_neighbours(a, image, oh, ow, count, AT(char, a->dst, p * a->dst_rs),
+                        piece_of(fill, fill));
         if (++oh == g->oh) {
             oh = 0;
             image++;

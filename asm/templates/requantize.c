@@ -87,9 +87,10 @@ INLINE vector residual_of(const struct constants *c, words r) {
 
 /* How a call, or a part of it, is computed; all of it known to the compiler. */
 struct kind {
-    /* Offset and scale are those of a row. Residuals are added. There is a gate. See
-     * `rounded_within`. Less code, which takes longer. */
-    int by_row, add, gate, huge, compact;
+    /* Offset and scale are those of a row. Residuals are added. There is a gate. Zero is 0 and the
+     * bounds are those of the type, as after ReLU with unsigned bytes. See `rounded_within`. Less
+     * code, which takes longer. */
+    int by_row, add, gate, bare, huge, compact;
 };
 
 INLINE vector gated(const struct constants *c, vector v) {
@@ -118,9 +119,9 @@ INLINE words requantized(const struct constants *c, words sum, vector scale, con
 
 /* Four vectors, `across` of them in a row, the last one of n lanes. */
 INLINE void store_group(const struct constants *c, stored *const dst[4], const words w[4],
-                        const int across, int64_t n) {
+                        const int across, int64_t n, const struct kind kind) {
 #if SATURATES
-    quads bytes = narrowed(&c->ends, w);
+    quads bytes = kind.bare ? saturated(w) : narrowed(&c->ends, w);
     if (c->table) bytes = looked_up(c->table, bytes);
     if (across == 4) store_quads(dst[0], bytes);
     UNROLL for (int j = 0; across == 2 && j < 2; j++)
@@ -128,6 +129,7 @@ INLINE void store_group(const struct constants *c, stored *const dst[4], const w
     UNROLL for (int j = 0; across == 1 && j < 4; j++)
         store_quarter(dst[j], bytes, j, n);
 #else
+    (void)kind;
     UNROLL for (int v = 0; v < 4; v++) {
         words one = w[v];
 #if TO_BYTES
@@ -201,7 +203,7 @@ INLINE void requantize_group(const struct constants *c, const struct pplconv_req
         w[v] = requantized(c, sum, f->scale[own], residual, n, kind);
         if (i == 0) dst[j] = AT(stored, p.dst, at[j] * a->dst_rs);
     }
-    store_group(c, dst, w, across, n);
+    store_group(c, dst, w, across, n, kind);
 }
 
 /* The same, of as many of the rows as are left; the last one stands in for those that there are
@@ -275,13 +277,16 @@ INLINE void requantize_fours(const struct constants *constants,
     }
 #define COLUMNS(across, n, ...)                                                                    \
     requantize_columns(c, a, column, across, n, (struct kind){__VA_ARGS__})
+#define WHOLE(name, by_row, add, gate, bare)                                                       \
+    PART(name##_fours,                                                                             \
+         requantize_fours(c, a, column, (struct kind){by_row, add, gate, bare, 0, 0}))             \
+    PART(name##_two, COLUMNS(2, LANES, by_row, add, gate, bare, 0, 0))                             \
+    PART(name##_one, COLUMNS(1, LANES, by_row, add, gate, bare, 0, 0))
 #define KIND(name, by_row, add, gate)                                                              \
-    PART(name##_fours, requantize_fours(c, a, column, (struct kind){by_row, add, gate, 0, 0}))     \
-    PART(name##_two, COLUMNS(2, LANES, by_row, add, gate, 0, 0))                                   \
-    PART(name##_one, COLUMNS(1, LANES, by_row, add, gate, 0, 0))                                   \
-    PART(name##_few, COLUMNS(1, n, by_row, add, gate, 0, 1))                                       \
-    PART(name##_huge, COLUMNS(1, n, by_row, add, gate, SATURATES, 1))
-#define PARTS(name) {name##_fours, name##_two, name##_one, name##_few, name##_huge}
+    WHOLE(name, by_row, add, gate, 0)                                                              \
+    PART(name##_few, COLUMNS(1, n, by_row, add, gate, 0, 0, 1))                                    \
+    PART(name##_huge, COLUMNS(1, n, by_row, add, gate, 0, SATURATES, 1))
+#define PARTS(whole, rest) {whole##_fours, whole##_two, whole##_one, rest##_few, rest##_huge}
 
 KIND(of_columns, 0, 0, 0)
 KIND(of_rows, 1, 0, 0)
@@ -289,6 +294,10 @@ KIND(of_columns_add, 0, FLOAT, 0)
 KIND(of_rows_add, 1, FLOAT, 0)
 KIND(of_columns_gate, 0, 0, FLOAT)
 KIND(of_rows_gate, 1, 0, FLOAT)
+#if SATURATES
+WHOLE(of_columns_bare, 0, 0, 0, 1)
+WHOLE(of_columns_add_bare, 0, 1, 0, 1)
+#endif
 
 struct parts {
     void (*fours)(ARGUMENTS), (*two)(ARGUMENTS), (*one)(ARGUMENTS), (*few)(ARGUMENTS),
@@ -331,6 +340,14 @@ static int huge_numbers(const struct pplconv_requantize_args *a) {
 #endif
 }
 
+#if SATURATES
+/* Whether what saturates is right as it is. */
+static int bare_numbers(const struct pplconv_requantize_args *a) {
+    const struct pplconv_quantization *q = a->parameters;
+    return q->zero == 0 && q->low <= LEAST_STORED && q->high >= MOST_STORED;
+}
+#endif
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_requantize_args *a = argument;
     const int by_row = (a->flags & PPLCONV_BIAS_ROW) != 0;
@@ -338,16 +355,22 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     if (a->rows > 0 && a->columns > 0) {
         const int huge = huge_numbers(a);
         if (FLOAT && ((const struct pplconv_quantization *)a->parameters)->gate) {
-            if (by_row) requantize(a, (struct parts)PARTS(of_rows_gate), huge);
-            else requantize(a, (struct parts)PARTS(of_columns_gate), huge);
+            if (by_row) requantize(a, (struct parts)PARTS(of_rows_gate, of_rows_gate), huge);
+            else requantize(a, (struct parts)PARTS(of_columns_gate, of_columns_gate), huge);
         } else if (by_row && add) {
-            requantize(a, (struct parts)PARTS(of_rows_add), huge);
+            requantize(a, (struct parts)PARTS(of_rows_add, of_rows_add), huge);
+#if SATURATES
+        } else if (add && bare_numbers(a)) {
+            requantize(a, (struct parts)PARTS(of_columns_add_bare, of_columns_add), huge);
+        } else if (!by_row && !add && bare_numbers(a)) {
+            requantize(a, (struct parts)PARTS(of_columns_bare, of_columns), huge);
+#endif
         } else if (add) {
-            requantize(a, (struct parts)PARTS(of_columns_add), huge);
+            requantize(a, (struct parts)PARTS(of_columns_add, of_columns_add), huge);
         } else if (by_row) {
-            requantize(a, (struct parts)PARTS(of_rows), huge);
+            requantize(a, (struct parts)PARTS(of_rows, of_rows), huge);
         } else {
-            requantize(a, (struct parts)PARTS(of_columns), huge);
+            requantize(a, (struct parts)PARTS(of_columns, of_columns), huge);
         }
     }
     clean_registers();

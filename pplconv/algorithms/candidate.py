@@ -12,6 +12,7 @@ from .core_model import CoreModel
 
 EXACT = "exact sum"  # bits of integers, whatever the order
 LINE = 64  # bytes; divides longer lines, of 128 (Apple) and 256 (A64FX)
+FINISH_COLUMNS = 128  # of integer sums that wait for one another: 32 rows of them stay in L1
 PIECES_EACH = 4
 PIECE_CYCLES = 30_000.0  # a hundred times what a task costs
 
@@ -47,6 +48,11 @@ def ceil_div(a: int, b: int) -> int:
 def round_up(a: int, multiple: int) -> int:
     """The least multiple of `multiple` that is at least `a`."""
     return ceil_div(a, multiple) * multiple
+
+
+def finish_panels(channels: int, nr: int) -> int:
+    """Panels of at most `channels` output channels whose integer sums are finished together."""
+    return max(min(ceil_div(channels, nr), FINISH_COLUMNS // nr), 1)
 
 
 def odd_lines(size: int) -> int:

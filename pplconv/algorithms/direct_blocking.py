@@ -12,7 +12,16 @@ from typing import Any
 
 from ..numerics import Numerics
 from ..problem import ConvProblem
-from .candidate import EXACT, LINE, Candidate, KernelKey, ceil_div, round_up, thread_scratch
+from .candidate import (
+    EXACT,
+    LINE,
+    Candidate,
+    KernelKey,
+    ceil_div,
+    finish_panels,
+    round_up,
+    thread_scratch,
+)
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 from .panels import Panels
@@ -259,6 +268,13 @@ class DirectBlocking(Candidate):
         """Channels of NCHW that are converted at a time on their way into the slab."""
         return min(STAGE_CHANNELS, self.ic) if self.numerics.converts_in and self.slab else 0
 
+    @property
+    def finish_panels(self) -> int:
+        """Panels of output channels whose tiles are finished together; see `NestBlocking`."""
+        if not self.numerics.exact or self.pixels_inner or self.slab:
+            return 1
+        return finish_panels(self.oc_segment, self.nr)
+
     @lazy
     def scratch(self) -> tuple[int, int, int, int]:
         """Offsets of the slab, of a run of outputs and of the stage, and bytes of one thread."""
@@ -272,7 +288,9 @@ class DirectBlocking(Candidate):
             size = slab + blocks * rows * self.geometry[1] * self.slab_pixel
             run = round_up(size, LINE)
             size = run + (
-                (self.run_pixels if self.slab else self.mr) * self.nr * self.numerics.sum_bytes
+                (self.run_pixels if self.slab else self.mr)
+                * (self.nr * self.finish_panels)
+                * self.numerics.sum_bytes
             )
             stage = round_up(size, LINE)
         if self.slab and numerics.converts:
@@ -306,6 +324,7 @@ class DirectBlocking(Candidate):
             "run_offset": run,
             "run_pixels": self.run_pixels,
             "stage_channels": self.stage_channels,
+            "finish_panels": self.finish_panels,
             "stage_offset": stage,
             "channels": self.channels,
             "taps_touch": self.taps_touch,

@@ -23,6 +23,7 @@ from .candidate import (
     Candidate,
     KernelKey,
     ceil_div,
+    finish_panels,
     odd_lines,
     round_up,
     thread_scratch,
@@ -166,8 +167,15 @@ class NestBlocking(Candidate):
 
     @lazy
     def panels(self) -> Panels:
-        """How packed weights lie."""
-        return weight_panels(self.problem, self.kernel, self.orientation)
+        """How packed weights lie.
+
+        Integer sums take zeros up to a whole step, so that no step goes by way of a copy. Products
+        of floats with what lies behind a row of A might be NaN.
+        """
+        panels = weight_panels(self.problem, self.kernel, self.orientation)
+        step = self.numerics.step
+        padded = self.numerics.exact and self.matrix.k % step
+        return panels._replace(step=step) if padded else panels
 
     @property
     def packing(self) -> str:
@@ -248,6 +256,17 @@ class NestBlocking(Candidate):
         return odd_lines(self.panels.depth(self.k_block) * self.numerics.operand_bytes)
 
     @property
+    def finish_panels(self) -> int:
+        """Panels of output channels whose tiles are finished together, where one follows another.
+
+        One call for many columns of integer sums stores whole lines, and while it does, it does not
+        wait for a tile that has just been stored.
+        """
+        if not self.numerics.exact or self.pixels_inner or not self.y_in_rows:
+            return 1
+        return finish_panels(self.oc_segment, self.nr)
+
+    @property
     def tile_row(self) -> int:
         """Bytes from one pixel to the next, in the tile that is stored transposed.
 
@@ -255,7 +274,9 @@ class NestBlocking(Candidate):
         wide and stays in L1; with several it must hold all panels between blocks.
         """
         columns = self.oc_segment if self.orientation == "channels" else self.hw_segment
-        width = self.nr if self.k_block >= self.matrix.k else round_up(columns, self.nr)
+        width = round_up(columns, self.nr)
+        if self.k_block >= self.matrix.k:
+            width = self.nr * self.finish_panels
         return odd_lines(width * self.numerics.sum_bytes)
 
     @lazy
@@ -348,6 +369,7 @@ class NestBlocking(Candidate):
             "nr": self.nr,
             **self.panels.fields,
             "k_block": self.k_block,
+            "k_step": max(self.panels.kr, self.panels.step),
             "oc_segment": self.oc_segment,
             "hw_segment": self.hw_segment,
             "group_segment": self.group_segment,
@@ -357,6 +379,7 @@ class NestBlocking(Candidate):
             "tile_row": self.tile_row,
             "slab_rows": slab_rows,
             "slab_channels": slab_channels,
+            "finish_panels": self.finish_panels,
             "slab_offset": slab,
             "plane_offset": planes,
             "plane_row": self.plane_row,

@@ -22,10 +22,13 @@ class Panels(NamedTuple):
         Rows or columns of the product in a panel.
     kr : int
         Neighbouring k of one row or column that lie side by side; 1: none do.
+    step : int
+        What the kernel takes of k at once, if the zeros behind k fill whole steps; else 1.
     """
 
     width: int
     kr: int = 1
+    step: int = 1
 
     @classmethod
     def of_rows(cls, kernel: KernelKey) -> Panels:
@@ -48,7 +51,8 @@ class Panels(NamedTuple):
     @property
     def name(self) -> str:
         """How plans name them, in `Plan.packing`."""
-        return f"panels of {self.width}" + (f", kr {self.kr}" if self.kr > 1 else "")
+        name = f"panels of {self.width}" + (f", kr {self.kr}" if self.kr > 1 else "")
+        return name + (f", k in steps of {self.step}" if self.step > self.kr else "")
 
     @property
     def fields(self) -> dict[str, int]:
@@ -60,8 +64,8 @@ class Panels(NamedTuple):
         return round_up(n, self.width)
 
     def depth(self, k: int) -> int:
-        """`k` in whole groups of `kr`."""
-        return round_up(k, self.kr)
+        """`k` in whole groups of `kr`, or in whole steps."""
+        return round_up(k, max(self.kr, self.step))
 
     def bytes(self, n: int, k: int, element: int) -> int:
         """Size of `n` packed rows or columns of `k` elements, of `element` bytes each."""

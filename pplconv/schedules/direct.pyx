@@ -44,7 +44,7 @@ from pplconv.schedules.base cimport (
     zero_tail,
 )
 from pplconv.schedules.direct_checks cimport check_plan
-from pplconv.schedules.direct_finish cimport convert_tile, finish, store_run
+from pplconv.schedules.direct_finish cimport convert_tiles, finish, store_run
 from pplconv.schedules.direct_job cimport (
     DirectFields,
     DirectJob,
@@ -126,7 +126,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
     cdef int64_t panels = ceil_div(channels, across), last_n = channels - (panels - 1) * across
     cdef int64_t whole = ceil_div(across, j.lanes) - 1, last = ceil_div(last_n, j.lanes) - 1
     cdef int64_t height = r.row_end - r.row, width = r.column_end - r.column
-    cdef int64_t lines, length, pieces, size, offset
+    cdef int64_t lines, length, pieces, size, offset, waiting = 0
     cdef bint down
     cdef const char *origin
     cdef const char *weights = (t.weights + part.group * j.panels.bytes
@@ -163,7 +163,7 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
         g.residual_vs = g.c_vs
         g.flags = flags
         if j.shape.converts_out:
-            g.c_rs = f.nr * j.shape.size.sum
+            g.c_rs = f.nr * f.finish_panels * j.shape.size.sum
             g.c_vs = j.lanes * j.shape.size.sum
     if across == f.nr:
         g.flags |= PPLCONV_B_PADDED
@@ -193,13 +193,17 @@ cdef void run_tiles(const DirectJob *j, const Tensors *t, const Part *part, cons
                     # A run of pixels is stored transposed when it is whole.
                     g.c = part.scratch + j.at.run_offset + at * g.c_rs
                 elif j.shape.converts_out:
-                    g.c = part.scratch + j.at.run_offset
+                    g.c = part.scratch + j.at.run_offset + waiting * across * j.shape.size.sum
                 else:
                     g.c = t.y + offset + place.offset
                     g.residual = t.residual + offset + place.offset
                 kernel(&g)
                 if j.shape.converts_out and not f.slab:
-                    convert_tile(j, t, r, &g, m, channel + panel * across, offset + place.offset)
+                    waiting += 1
+                    if waiting == f.finish_panels or panel == panels - 1:
+                        convert_tiles(j, t, r, &g, m, channel + panel * across,
+                                      offset + place.offset, waiting - 1)
+                        waiting = 0
                 elif follows(t) and not f.slab:
                     finish(j, t, &g, m, channel + panel * across)
                 g.b = <const char *> g.b + j.panels.panel_bytes

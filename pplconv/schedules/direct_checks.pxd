@@ -40,8 +40,10 @@ cdef inline int check_plan(Schedule schedule, const DirectJob *j) except -1:
     cdef const DirectOffsets *at = &j.at
     cdef int64_t e = j.shape.size.operand, i, rows, longest = 0
     g = &j.shape.geometry
-    if min(f.row_segment, f.oc_segment) < 1:
+    if min(f.row_segment, f.oc_segment, f.finish_panels) < 1:
         raise ValueError("segments are at least 1")
+    if f.finish_panels > 1 and (not j.shape.exact or f.slab or j.shape.y.block):
+        raise ValueError("only integer sums of neighbouring channels wait for one another")
     if f.oc_segment % f.panel_width and f.oc_segment < j.shape.oc:
         raise ValueError("oc_segment must be whole panels")
     check_ranges(j.rows, j.row_count, g.oh, g.ih, g.kh, g.stride_h, g.dilation_h, g.pad_top)
@@ -96,7 +98,7 @@ cdef inline int check_converted(Schedule schedule, const DirectJob *j) except -1
     # Refuse scratch in which converted arrays overlap or do not fit.
     cdef const DirectFields *f = &j.plan
     cdef int64_t e = j.shape.size.operand, sum = j.shape.size.sum, stage = 0
-    cdef int64_t run = f.mr * f.nr * sum
+    cdef int64_t run = f.mr * f.nr * f.finish_panels * sum
     cdef int64_t slab = j.channel_blocks * f.slab_rows * j.x.row if f.gathered else 0
     if f.slab:
         run = f.run_pixels * f.nr * sum

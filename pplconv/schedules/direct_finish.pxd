@@ -25,14 +25,18 @@ cdef inline void finish(const DirectJob *j, const Tensors *t, const pplconv_gemm
                  channel + v * step, False)
 
 
-cdef inline void convert_tile(const DirectJob *j, const Tensors *t, const Rectangle *r,
-                              const pplconv_gemm_args *g, int64_t rows, int64_t channel,
-                              int64_t offset) noexcept nogil:
-    """Finish a tile in the scratch on its way to the output, where blocks may lie apart."""
-    cdef int64_t v = 0, at = 0, step = g.n
+cdef inline void convert_tiles(const DirectJob *j, const Tensors *t, const Rectangle *r,
+                               const pplconv_gemm_args *g, int64_t rows, int64_t channel,
+                               int64_t offset, int64_t before) noexcept nogil:
+    """Finish a tile in the scratch on its way to the output, where blocks may lie apart.
+
+    Integer sums of so many panels `before` it have waited for it.
+    """
+    cdef int64_t v = 0, at = 0, step = g.n, width = before * j.panels.width
     if j.shape.exact:
-        scale_block(&j.shape, t, <const char *> g.c, g.c_rs, offset, g.residual_rs, rows, g.n,
-                    channel, r.offsets, False)
+        scale_block(&j.shape, t, <const char *> g.c - width * j.shape.size.sum, g.c_rs,
+                    offset - width * j.shape.size.destination, g.residual_rs, rows,
+                    width + g.n, channel - width, r.offsets, False)
         return
     if g.residual_vs != j.lanes * j.shape.size.destination:
         step = j.lanes

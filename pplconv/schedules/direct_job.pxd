@@ -22,6 +22,8 @@ cdef struct DirectFields:
     # The slab's pixels and rows in bytes, and its rows; outputs of the longest run; channels of a
     # row that are converted at a time on their way into the slab.
     int64_t slab_pixel, slab_row, slab_rows, run_pixels, stage_channels
+    # Panels of output channels whose tiles wait in the scratch to be finished together.
+    int64_t finish_panels
 
 
 cdef struct DirectOffsets:

@@ -89,11 +89,15 @@ cdef inline const char *make_slab(const DirectJob *j, const Tensors *t,
         c.columns = j.shape.geometry.iw
         c.channels = j.shape.ic
         c.fill = depth(j.shape.ic, j.plan.kr)
-        if not j.shape.converts_in:
+        if not j.shape.converts_in or j.shape.size.source == j.shape.size.operand:
             if j.plan.slab:
                 j.pack_channels(&c)
             else:
                 pad_rows(j, t, part, top, &c)
+            if j.shape.converts_in:
+                # In its place. What becomes of the zeros meets weights of zero.
+                convert_in(&j.shape, <const char *> c.dst, j.x.row, <char *> c.dst, j.x.row,
+                           c.rows, c.columns * j.x.pixel // j.shape.size.operand)
             return <const char *> c.dst - top * j.x.row
         if c.fill != j.shape.ic:
             # What groups of channels lack is zero.

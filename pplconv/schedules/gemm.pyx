@@ -27,7 +27,6 @@ from pplconv._kernels cimport (
     find_gemm_family,
     make_pixel_runs,
     pplconv_gemm_args,
-    pplconv_pack_weights_args,
     pplconv_release_tiles_args,
     pplconv_run,
 )
@@ -58,7 +57,8 @@ from pplconv.schedules.gemm_job cimport (
 )
 from pplconv.schedules.gemm_panel cimport store_panel
 from pplconv.schedules.gemm_pixels cimport copy_block, gather_block, pack_block
-from pplconv.schedules.panels cimport Share, fetch_panel, panels_of, share_of
+from pplconv.schedules.gemm_weights cimport pack_range
+from pplconv.schedules.panels cimport depth, fetch_panel, panels_of
 
 
 cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const Product *p,
@@ -72,7 +72,8 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
     cdef int64_t tall = ceil_div(p.rows, mr), wide = ceil_div(p.columns, nr)
     cdef int64_t last_m = p.rows - (tall - 1) * mr, last_n = p.columns - (wide - 1) * nr
     cdef int64_t last_vectors = ceil_div(last_n, j.lanes)
-    cdef int64_t outer, inner, i, k, m, vectors, offset, channel
+    cdef int64_t outer, inner, i, k, m, vectors, offset, channel, first, width, waiting = 0
+    cdef const char *ends
     cdef int64_t outer_count = wide if p.rows_inner else tall
     cdef int64_t inner_count = tall if p.rows_inner else wide
     for outer in range(outer_count):
@@ -83,13 +84,16 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                 m = last_m
             if k == wide - 1:
                 vectors, g.n = last_vectors, last_n
-            offset = i * p.c_down + k * p.c_across
+            offset = i * p.c_down + (waiting if p.waits else k) * p.c_across
             g.a = p.a + i * p.a_down
             g.b = p.b + k * p.b_across
             g.c = p.c + offset
             g.residual = p.residual + offset
             g.bias = p.bias + i * p.bias_down + k * p.bias_across
             g.b_ahead, g.b_ahead_ks = j.plan.b_ahead, g.b_ks
+            if p.whole_k > p.k:
+                ends = p.a + ((i * mr + m - 1) * g.a_rs + p.whole_k * j.shape.size.operand)
+                g.k = p.whole_k if ends <= p.a_end else p.k
             if inner > 0 and p.rows_inner and k + 1 < wide:
                 fetch_panel(g, p.b_across, inner, tall)
             j.gemm.tile[vectors - 1][m - 1](g)
@@ -102,10 +106,15 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                 continue
             channel = tile.channel + (k * nr if j.plan.channels_in_vectors else i * mr)
             if j.shape.converts_out:
-                finish_converted(&j.shape, t, <char *> g.c, g.c_rs,
-                                 p.y + i * p.y_down + k * p.y_across, p.y_rs, m, g.n,
-                                 tile.group * j.bias_group + channel,
+                if waiting + 1 < j.plan.finish_panels and k + 1 < wide:
+                    waiting += 1
+                    continue
+                first, width = k - waiting, waiting * nr
+                finish_converted(&j.shape, t, <char *> g.c - waiting * p.c_across, g.c_rs,
+                                 p.y + i * p.y_down + first * p.y_across, p.y_rs, m,
+                                 width + g.n, tile.group * j.bias_group + channel - width,
                                  not j.plan.channels_in_vectors)
+                waiting = 0
             elif follows(t):
                 complete(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
                          tile.group * j.bias_group + channel, not j.plan.channels_in_vectors)
@@ -118,7 +127,7 @@ cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *t
     cdef int64_t offset = y_offset(j, tile, tile.channel, tile.pixel)
     memset(&p, 0, sizeof(p))
     memset(g, 0, sizeof(g[0]))
-    g.k = tile.k_end - tile.k_begin
+    g.k = p.k = p.whole_k = tile.k_end - tile.k_begin
     g.c_vs = g.residual_vs = j.lanes * j.shape.size.sum
     g.clip = t.clip
     g.tiles = tile.tiles
@@ -139,8 +148,9 @@ cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p
     p.y_rs, p.y_down, p.y_across = g.c_rs, p.c_down, p.c_across
     p.c = scratch + j.at.tile_offset
     g.c_rs = j.plan.tile_row
-    if tile.first and tile.last:
-        p.c_down = p.c_across = 0
+    p.waits = tile.first and tile.last
+    if p.waits:
+        p.c_down, p.c_across = 0, j.plan.nr * j.shape.size.sum
     else:
         # Tiles wait for the rest of K; in blocked arrays, each part has the place of its channels.
         p.c_down = j.plan.mr * j.plan.tile_row
@@ -227,6 +237,9 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     if j.plan.packed or j.plan.copied:
         p.a = scratch
     g.residual_rs = g.c_rs
+    if tile.k_end == j.k:
+        p.whole_k = depth(p.k, j.plan.k_step)
+        p.a_end = t.x + j.x_bytes if p.a != scratch else scratch + tile.pixels * g.a_rs
     p.a_down = j.plan.mr * g.a_rs
     p.c_down = j.plan.mr * g.c_rs
     if j.shape.converts_out and j.plan.y_in_rows:
@@ -303,28 +316,6 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         j.release(&released)
 
 
-cdef void pack_range(const void *job, const char *weights, char *packed, int64_t index,
-                     int64_t pieces) noexcept nogil:
-    """Pack piece `index` of `pieces` of every group's panels."""
-    cdef const GemmJob *j = <const GemmJob *> job
-    cdef pplconv_pack_weights_args p
-    cdef Share share = share_of(&j.panels, index, pieces)
-    cdef int64_t group
-    p.oc_begin, p.oc_end = share.begin, share.end
-    p.ic = j.shape.ic
-    p.taps = j.shape.taps
-    p.panel_width, p.kr = j.panels.width, j.panels.kr
-    p.channel_block = j.shape.ic if j.plan.x_in_rows else 1
-    p.src_os, p.src_ks = j.weights_column, j.weights_row
-    if j.shape.converts_weights:  # what was converted is dense
-        p.src_os, p.src_ks = j.k * j.shape.size.weight, j.shape.size.weight
-    for group in range(j.shape.groups):
-        p.src = weights + group * (j.shape.oc * p.src_os if j.shape.converts_weights
-                                   else j.weights_group)
-        p.dst = packed + group * j.panels.bytes
-        j.pack_weights(&p)
-
-
 # For the names of its members.
 cdef GemmOffsets no_offsets
 
@@ -360,11 +351,19 @@ cdef class GemmSchedule(Schedule):
         j.lanes = j.gemm.lanes
         j.vectors = j.plan.nr // j.lanes
         check_plan(j, self.tasks, self.thread_scratch)
-        j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.shape.oc, j.k, j.shape.size.weight)
+        j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.shape.oc,
+                             depth(j.k, j.plan.k_step), j.shape.size.weight)
         if j.plan.packed and not j.plan.x_in_rows:
             j.pixels = panels_of(j.plan.pixel_panel, j.plan.kr, j.plan.hw_segment, j.plan.k_block,
                                  j.shape.size.operand)
         self.check_weights(j.shape.groups * j.panels.bytes)
+        # What lies between the channels of one pixel and those of the next may only be read where
+        # it is the array's.
+        if (j.shape.x.pixel == j.shape.groups * j.shape.ic * j.shape.size.source
+                and (j.shape.batch == 1
+                     or j.shape.x.image == (j.shape.geometry.ih * j.shape.geometry.iw
+                                            * j.shape.x.pixel))):
+            j.x_bytes = self.input_bytes()
         j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
         j.hw_segments = ceil_div(j.plan.pixels, j.plan.hw_segment)
         self.job = j

@@ -17,7 +17,7 @@ cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) 
     if f.packed_row % e or f.tile_row % e:
         raise ValueError("offsets are whole elements")
     if f.packed and f.x_in_rows:
-        if f.packed_row < depth(least(f.k_block, j.k), f.kr) * e:
+        if f.packed_row < depth(least(f.k_block, j.k), f.k_step) * e:
             raise ValueError("rows of the scratch are shorter than what goes into them")
         packed = f.hw_segment * f.packed_row
     elif f.packed:
@@ -61,7 +61,7 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
     if f.plane_row % e:
         raise ValueError("offsets are whole elements")
     if f.copied:
-        rows, columns = f.hw_segment, depth(least(f.k_block, j.k), f.kr)
+        rows, columns = f.hw_segment, depth(least(f.k_block, j.k), f.k_step)
         if not f.x_in_rows:
             rows, columns = columns, rows
         if f.packed_row < columns * e:
@@ -87,7 +87,7 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
         if f.channels_in_vectors:
             rows, columns = columns, rows
         if f.k_block >= j.k:
-            rows, columns = f.mr, f.nr
+            rows, columns = f.mr, f.nr * f.finish_panels
         if f.tile_row < columns * j.shape.size.sum:
             raise ValueError("rows of the tile are shorter than what goes into them")
         tile = rows * f.tile_row
@@ -121,8 +121,11 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) exc
     if not f.packed and (j.shape.taps != 1 or g.ih != g.oh or g.iw != g.ow or g.pad_top
                          or g.pad_left or g.stride_h != 1 or g.stride_w != 1):
         raise ValueError("only pixels of a 1x1 kernel are used as they lie")
-    if min(f.k_block, f.oc_segment, f.hw_segment, f.group_segment) < 1:
+    if min(f.k_block, f.oc_segment, f.hw_segment, f.group_segment, f.finish_panels) < 1:
         raise ValueError("blocks and segments are at least 1")
+    if f.finish_panels > 1 and (not j.shape.exact or not f.y_in_rows or f.pixels_inner
+                                or not f.channels_in_vectors):
+        raise ValueError("only integer sums of neighbouring channels wait for one another")
     check_panels(f.panel_width, f.kr, &j.gemm, f.nr if f.channels_in_vectors else f.mr,
                  not f.in_blocks)
     if f.channels_in_vectors and not f.y_in_rows and not f.pixels_inner:
@@ -142,6 +145,9 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) exc
     if f.kr > 1 and not (f.x_in_rows and f.y_in_rows and f.channels_in_vectors
                          and not f.in_blocks):
         raise ValueError("kernels that take several k together want pixels in rows")
+    if f.k_step < f.kr or f.k_step % f.kr or f.k_step > f.kr and not (
+            j.shape.exact and f.x_in_rows and f.channels_in_vectors):
+        raise ValueError("only integer sums of pixels in rows have zeros behind them")
     if f.k_block < j.k and f.k_block % f.kr:
         raise ValueError("k_block must be whole groups of kr")
     check_scratch(j, tasks, thread_scratch)

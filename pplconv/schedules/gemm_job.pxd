@@ -22,7 +22,8 @@ cdef struct GemmFields:
     # converted, or for whole groups of K.
     bint copied
     int64_t mr, nr, panel_width, kr
-    int64_t k_block, oc_segment, hw_segment, group_segment
+    # `k_step`: what zeros behind K fill up in the panels.
+    int64_t k_block, k_step, oc_segment, hw_segment, group_segment
     int64_t b_ahead
     # Layout of the scratch: pixels in a panel, bytes of a packed row and of a tile's row.
     int64_t pixel_panel, packed_row, tile_row
@@ -31,6 +32,8 @@ cdef struct GemmFields:
     # first converted into a slab: the rows of the image that the segment sees, some channels at a
     # time. Panels that are stored transposed pass through planes.
     int64_t slab_rows, slab_channels, plane_row
+    # Panels of output channels whose tiles wait in the scratch to be finished together.
+    int64_t finish_panels
 
 
 cdef struct GemmOffsets:
@@ -51,6 +54,8 @@ cdef struct GemmJob:
     # and slopes from one group to the next.
     int64_t x_group, y_group, weights_group, weights_column, weights_row, bias_group
     int64_t k, vectors, lanes
+    # Bytes of the input in which pixels lie without gaps; 0 where there are gaps.
+    int64_t x_bytes
     # How the work is divided: task = (group segment, image, hw segment, oc segment).
     int64_t oc_segments, hw_segments
     GemmFamily gemm
@@ -79,10 +84,16 @@ cdef struct Product:
     const char *bias
     int64_t a_down, b_across, c_down, c_across, bias_down, bias_across
     bint rows_inner
+    # The sum up to a whole step, where the panels have zeros behind K, for tiles whose rows of A
+    # end before `a_end` even so.
+    int64_t k, whole_k
+    const char *a_end
     # Whether C is a tile in the scratch; then each panel is stored transposed when it is whole.
     bint transposed
-    # If C has to be converted: its place in the output, as offsets like those of C.
+    # If C has to be converted: its place in the output, as offsets like those of C; and whether
+    # tiles that wait for it follow one another from the first place on, whichever they are.
     int64_t y, y_rs, y_down, y_across
+    bint waits
 
 
 cdef inline const char *input_at(const GemmJob *j, const Tensors *t,

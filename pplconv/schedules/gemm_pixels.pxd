@@ -72,7 +72,11 @@ cdef inline void gather_converted(const GemmJob *j, const char *channel,
     """Do what `pack_rows` does, after converting rows of the image into the slab."""
     cdef int64_t area = j.shape.geometry.oh * j.shape.geometry.ow, first = r.first
     cdef int64_t end = first + r.pixels, iw = j.shape.geometry.iw, row, step, count
+    cdef int64_t pixels = iw, channels = r.channels
     cdef Rows rows
+    if j.shape.x.pixel == channels * j.shape.size.source:
+        # Few channels would leave most of a vector empty.
+        pixels, channels = 1, iw * channels
     r.src_ns = 0
     r.src_ps = r.channels * j.shape.size.operand
     step = iw * r.src_ps
@@ -84,7 +88,7 @@ cdef inline void gather_converted(const GemmJob *j, const char *channel,
         for row in range(rows.top, rows.bottom):
             convert_in(&j.shape, channel + first // area * j.shape.x.image
                        + row * j.shape.x.row, j.shape.x.pixel, slab + (row - rows.top) * step,
-                       r.src_ps, iw, r.channels)
+                       r.src_ps, pixels, channels)
         r.src = slab - rows.top * step
         j.pack_rows(r)
         count = r.pixels

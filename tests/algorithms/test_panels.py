@@ -38,8 +38,8 @@ def every_candidate(numerics: Numerics) -> Iterator[Candidate]:
 
 
 def test_panels_have_the_side_of_the_tile_that_reads_them():
-    assert Panels.of_rows(KERNEL) == (6, 4)
-    assert Panels.of_columns(KERNEL) == (16, 4)
+    assert Panels.of_rows(KERNEL) == Panels(6, 4)
+    assert Panels.of_columns(KERNEL) == Panels(16, 4)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_panels_have_the_side_of_the_tile_that_reads_them():
     [(16, 16, 16), (16, 8, 8), (48, 16, 16), (16, 24, 12), (16, 1, 1), (16, 7, 7), (16, 34, 2)],
 )
 def test_panels_inside_a_block_divide_it(width, block, expected):
-    assert Panels(width, 2).inside(block) == (expected, 2)
+    assert Panels(width, 2).inside(block) == Panels(expected, 2)
 
 
 @pytest.mark.parametrize("kr", [1, 2, 4])
@@ -63,6 +63,14 @@ def test_sizes_count_whole_panels_of_whole_groups(width, kr):
             for element in (1, 2, 4, 8):
                 assert panels.bytes(n, k, element) == count * groups * width * kr * element
     assert panels.ahead(4) == 24 * width * kr * 4
+
+
+def test_zeros_behind_k_fill_whole_steps():
+    panels = Panels(16, 4, 64)
+    assert [panels.depth(k) for k in (0, 1, 64, 65, 147)] == [0, 64, 64, 128, 192]
+    assert panels.bytes(17, 147, 1) == 2 * 16 * 192
+    # Weights of one format serve every plan that has it, so the format says it.
+    assert panels.name == "panels of 16, kr 4, k in steps of 64"
 
 
 def test_names_of_kr_1_are_those_of_plans_and_wisdom():

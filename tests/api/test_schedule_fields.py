@@ -108,3 +108,14 @@ def test_packed_weights_fit_their_memory_to_the_byte(layout, block, dtype):
                 with pytest.raises(ValueError, match="packed weights are larger"):
                     compile_plan(fields | less, around.isa)
                     pytest.fail(str(describe(candidate)))
+
+
+@pytest.mark.parametrize(
+    ("loops", "name"), [("gemm", "k_step"), ("gemm", "finish_panels"), ("direct", "finish_panels")]
+)
+def test_floats_neither_wait_nor_have_zeros_behind_them(loops, name):
+    fields, isa, _ = fields_for(loops)
+    assert fields[name] == 1
+    for other in (0, 2, 64):
+        with pytest.raises(ValueError, match=r"at least 1|only integer sums"):
+            compile_plan(fields | {name: other}, isa)

@@ -12,6 +12,7 @@ from rows_call import Call
 
 MOVING = [row for row in every_row("convert_in") if row["dtype"] in BYTE_CONVERSIONS]
 INTEGERS = [row for row in MOVING if row["dtype"] != "f32bf16"]
+IN_PLACE = [row for row in INTEGERS if row["dtype"] in ("u8s8", "s8u8")]
 WIDENING = [row for row in every_row("convert_in") if row["dtype"] == "bf16f32"]
 OUT = [row for row in every_row("convert_out") if row["dtype"] == "bf16f32"]
 NARROWING = [row for row in MOVING if row["dtype"] == "f32bf16"] + OUT
@@ -69,6 +70,18 @@ def test_tails_on_the_way_in(checker, row, rng):
             call.put("dst", empty, destination.itemsize * (columns + gaps[1]), writable=True)
             got = call.run(rows=len(values), columns=columns, flags=0)
             assert got.tobytes() == converted(row, values).tobytes()
+
+
+@pytest.mark.parametrize("row", IN_PLACE, ids=symbol)
+def test_tails_in_their_place(checker, row, rng):
+    source, destination = types(row)
+    for columns in columns_of(row):
+        call = Call(checker, row, rng)
+        values = draw(rng, source, (3, columns))
+        call.put("dst", values.view(destination), columns + 5, writable=True)
+        call.values |= {"src": call.values["dst"], "src_rs": columns + 5}
+        got = call.run(rows=3, columns=columns, flags=0)
+        assert got.tobytes() == converted(row, values).tobytes()
 
 
 @pytest.mark.parametrize("row", INTEGERS, ids=symbol)
