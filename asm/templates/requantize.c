@@ -117,12 +117,19 @@ INLINE words requantized(const struct constants *c, words sum, vector scale, con
 #endif
 }
 
+#if SATURATES
+/* Once, as it is long, and few calls have a table. */
+static __attribute__((noinline)) quads by_table(const uint8_t *table, quads bytes) {
+    return looked_up(table, bytes);
+}
+#endif
+
 /* Four vectors, `across` of them in a row, the last one of n lanes. */
 INLINE void store_group(const struct constants *c, stored *const dst[4], const words w[4],
                         const int across, int64_t n, const struct kind kind) {
 #if SATURATES
     quads bytes = kind.bare ? saturated(w) : narrowed(&c->ends, w);
-    if (c->table) bytes = looked_up(c->table, bytes);
+    if (__builtin_expect(c->table != NULL, 0)) bytes = by_table(c->table, bytes);
     if (across == 4) store_quads(dst[0], bytes);
     UNROLL for (int j = 0; across == 2 && j < 2; j++)
         store_half(dst[j], bytes, j);
