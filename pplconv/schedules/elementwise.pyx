@@ -3,8 +3,8 @@
 
 Dimensions that all arrays run through in one step are one dimension by then. The innermost is that
 of the columns, which are neighbours in memory or, of arrays that are broadcast along them, one.
-Arrays of integers are converted tile by tile, as they are read or written. In the place of a program
-there may be a table, of what a function of one byte is.
+Arrays of integers are converted tile by tile, as they are read or written. In the place of a
+program there may be a table, of what a function of one byte is.
 """
 
 from libc.stdint cimport int64_t
