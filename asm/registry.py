@@ -41,7 +41,7 @@ class Product:
 
 # What stands for a type in the names of GEMM kernels. A type alone: vectors along B. ``m``: an
 # instruction that multiplies matrices of two rows and two columns (Arm); ``t``: tile registers
-# (AMX).
+# (AMX); ``p``: pairs of products by an instruction that keeps their sum in 16 bits (x86).
 PRODUCTS = {
     **{dtype: Product(dtype, dtype, dtype) for dtype in ("f16", "f32", "f64")},
     "u8": Product("u8", "s8", "s32", 4),
@@ -51,6 +51,7 @@ PRODUCTS = {
     "u8m": Product("u8", "s8", "s32", 8),
     "s8m": Product("s8", "s8", "s32", 8),
     "bf16m": Product("bf16", "bf16", "f32", 4),
+    "u8p": Product("u8", "s8", "s32", 4),
     "u8t": Product("u8", "s8", "s32", 4),
     "s8t": Product("s8", "s8", "s32", 4),
     "bf16t": Product("bf16", "bf16", "f32", 2),
@@ -102,9 +103,12 @@ NARROW_TILES = {
     ("portable", "bf16"): {2: 4, 4: 4},
     # Where a product is added by itself it takes one more register.
     ("avx2", "s16"): {1: 12, 2: 6},
+    # And where pairs of products are added up by a product with ones, those too.
+    ("avx2", "u8p"): {1: 10, 2: 5},
     ("avxvnni", "u8"): {1: 12, 2: 6, 3: 4},
     ("avxvnniint8", "s8"): {1: 12, 2: 6, 3: 4},
     ("avx512", "s16"): {1: 28, 2: 14, 3: 9, 4: 6},
+    ("avx512", "u8p"): {1: 28, 2: 13, 3: 8, 4: 6},
     ("avx512vnni", "u8"): {1: 28, 2: 14, 3: 9, 4: 6},
     ("avx512bf16", "bf16"): {1: 28, 2: 14, 3: 9, 4: 6},
     # A tile register has 16 rows and, of sums, 16 columns: two by two of them, and A and B.

@@ -89,12 +89,14 @@ class Product:
 
 
 # Kinds of products, as the registry of kernels names them. ``t`` is for tiles of AMX, ``m`` for
-# Arm's instructions that multiply matrices, ``d`` for depthwise convolution of bytes.
+# Arm's instructions that multiply matrices, ``d`` for depthwise convolution of bytes, ``p`` for
+# pairs of products whose sums have 16 bits: exact only for weights that let none pass those.
 PRODUCTS = {
     **{name: Product(name, name, name) for name in ("f16", "f32", "f64")},
     "u8": Product("u8", "s8", "s32", 4),
     "s8": Product("s8", "s8", "s32", 4),
     "s16": Product("s16", "s16", "s32", 2),
+    "u8p": Product("u8", "s8", "s32", 4),
     "u8d": Product("u8", "s16", "s32"),
     "s8d": Product("s8", "s16", "s32"),
     "bf16": Product("bf16", "bf16", "f32", 2, "pairs of bf16 by the dot product"),
@@ -108,6 +110,7 @@ PRODUCTS = {
 # Those of bfloat16, the fastest first.
 BRAIN_KINDS = ("bf16t", "bf16m", "bf16")
 _BYTES = ("u8t", "s8t", "u8m", "s8m", "u8", "s8", "s16")
+_PAIRS = "u8p"
 
 
 @dataclass(frozen=True)
@@ -300,7 +303,7 @@ _NUMERICS = {
 } | {
     (storage, compute, destination): _made(storage, compute, destination)
     for storage in ("u8", "s8")
-    for compute in (*_BYTES, f"{storage}d")
+    for compute in (*_BYTES, _PAIRS, f"{storage}d")
     for destination in ("u8", "s8", "s32", "f32")
 }
 
@@ -341,7 +344,9 @@ def default_permission(storage: str) -> tuple[str, ...]:
     return ("f32",) if storage == "f16" else (storage,)
 
 
-def integer_permission(storage: str, weights: str, depthwise: bool) -> tuple[str, ...]:
+def integer_permission(
+    storage: str, weights: str, depthwise: bool, pairs: bool = False
+) -> tuple[str, ...]:
     """Kinds of product that compute convolution of bytes by weights that are integers.
 
     Parameters
@@ -352,6 +357,12 @@ def integer_permission(storage: str, weights: str, depthwise: bool) -> tuple[str
         Of the weights, zero points taken away: ``"s8"``, or ``"s16"`` where that made them wider.
     depthwise : bool
         Whether groups have one input channel.
+    pairs : bool
+        Whether neighbouring weights are known to be so small that two products of theirs add up
+        to 16 bits, whatever the input.
     """
     permitted = default_permission(storage) if weights == "s8" else ("s16",)
+    if pairs:
+        *others, words = permitted
+        permitted = (*others, _PAIRS, words)
     return (f"{storage}d", *permitted) if depthwise else permitted

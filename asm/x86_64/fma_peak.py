@@ -54,10 +54,13 @@ class _Registers:
         prefix = "{vex} " if how.twins and ISAS[self.kernel.isa].vector_bytes == 32 else ""
         if not how.add:
             return [f"{prefix}{how.instruction} {total}, {a}, {b}"]
-        # Two in turn, so that a core which does not rename could still overlap them.
-        product = self.name(self.chains + 2 + chain % 2)
+        # Two in turn, so that a core which does not rename could still overlap them; of AVX2's
+        # registers ones leave but one.
+        product = self.name(self.chains + 2 + (0 if how.widen else chain % 2))
+        ones = self.name(self.chains + 3)
         return [
             f"{prefix}{how.instruction} {product}, {a}, {b}",
+            *([f"{how.widen} {product}, {product}, {ones}"] if how.widen else ()),
             f"{how.add} {total}, {total}, {product}",
         ]
 

@@ -113,7 +113,8 @@ class _Gemm(Tile):
             *(wrap(means, 90) if self.multiply.means else ()),
             "",
             f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
-            f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} B",
+            f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} B"
+            + (f", {v.reg(self.ones)} ones of 16 bits" if self.multiply.widen else ""),
             f"{', '.join(v.reg(t) for t in self.temps[:2]) or 'none'} broadcasts of A"
             + (", products" if self.multiply.add else ""),
             f"{', '.join(self.pointers)} A, rows {ROWS_PER_POINTER} apart; "
@@ -150,6 +151,10 @@ class _Gemm(Tile):
         w(f"mov rax, {self.field('b_ahead_ks')}")
         w(f"shl rax, {self.unroll.bit_length() - 1}")
         w(f"mov {_AHEAD_TURN}, rax")
+        if self.multiply.widen:
+            w(f"mov eax, {0x10001}")
+            w(f"vmovd xmm{self.temps[0]}, eax")
+            w(f"vpbroadcastd {self.v.reg(self.ones)}, xmm{self.temps[0]}")
 
     def sum(self) -> None:
         """Run over the segments; without any, A and B are the only one."""
@@ -329,6 +334,8 @@ class _Gemm(Tile):
                 continue
             target = product if j + 1 < self.nv else t
             w(f"{self.instruction} {target}, {t}, {b}")
+            if multiply.widen:
+                w(f"{multiply.widen} {target}, {target}, {v.reg(self.ones)}")
             w(f"{multiply.add} {acc}, {acc}, {target}")
 
 

@@ -37,8 +37,11 @@ class Tile:
         self.nv = kernel.vectors
         registers = ISAS[kernel.isa].vector_registers
         self.b = [self.mr * self.nv + j for j in range(self.nv)]
-        self.temps = list(range(self.mr * self.nv + self.nv, registers))
         self.multiply = MULTIPLIES[kernel.dtype]
+        # The last register has the ones that products are widened with, where they are.
+        self.ones = registers - 1
+        last = self.ones if self.multiply.widen else registers
+        self.temps = list(range(self.mr * self.nv + self.nv, last))
         prefix = "{vex} " if self.multiply.twins and not self.v.masked else ""
         self.instruction = prefix + self.multiply.instruction
         # One vector of B: the broadcast goes into the FMA itself, which frees a register

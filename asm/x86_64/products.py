@@ -20,6 +20,9 @@ class Multiply:
         Multiplies, with the broadcast as its first source.
     add : str
         Adds the product to the sum; empty where `instruction` does.
+    widen : str
+        Adds up neighbouring lanes of the product before, where sums are wider than those: it
+        multiplies them by ones, which take a register. Empty where lanes are those of sums.
     broadcasts : bool
         Whether AVX-512's form of it takes the broadcast from memory, as its second source.
     twins : bool
@@ -30,12 +33,17 @@ class Multiply:
 
     instruction: str
     add: str = ""
+    widen: str = ""
     broadcasts: bool = False
     twins: bool = False
     means: str = ""
 
 
 _SUM = "the exact sum of the group's products, added with wrap-around"
+_PAIRS = (
+    "the sum of the group's products, the first two and the last two of which are added up first, "
+    "to what fits 16 bits or the nearest number that does, added with wrap-around"
+)
 # As experiments on Granite Rapids found it, and Intel's pseudocode has it.
 _BF16 = (
     "for the second k of the group, then for the first, one fused multiply-add, rounded to nearest "
@@ -48,6 +56,7 @@ MULTIPLIES = {
     # Its first source is the one without a sign, and what comes from memory the second.
     "u8": Multiply("vpdpbusd", twins=True, means=_SUM),
     "s8": Multiply("vpdpbssd", means=_SUM),
+    "u8p": Multiply("vpmaddubsw", "vpaddd", "vpmaddwd", means=_PAIRS),
     "s16": Multiply("vpmaddwd", "vpaddd", means=_SUM),
     "bf16": Multiply("vdpbf16ps", broadcasts=True, means=_BF16),
 }

@@ -23,6 +23,8 @@ INSTRUCTIONS = {
     ("s16", "avx512"): "vpmaddwd zmm",
     ("bf16", "avx512bf16"): "vdpbf16ps zmm",
     ("bf16t", "amx"): "tdpbf16ps",
+    ("u8p", "avx2"): "vpmaddubsw ymm",
+    ("u8p", "avx512"): "vpmaddubsw zmm",
     ("s16", "neon"): "smlal, smlal2",
     ("s8", "dotprod"): "sdot",
     ("s8m", "i8mm"): "smmla",

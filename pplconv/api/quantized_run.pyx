@@ -29,9 +29,9 @@ from dataclasses import replace
 import numpy as np
 
 from pplconv.api import arguments, shapes
+from pplconv.api.pairs import product_permission
 from pplconv.api.settings import checked
 from pplconv.memory.dtypes import DTYPES
-from pplconv.numerics import integer_permission
 from pplconv.runtime import ForkableLock, pinned_cores
 
 cdef enum:
@@ -150,7 +150,7 @@ search_seconds, search_context
         })
         self.free_team = self.settings["threads"] is None
         width = "s8" if self.weight.dtype == np.int8 else "s16"
-        permitted = integer_permission(x_dtype, width, self.weight.shape[1] == 1 < self.groups)
+        permitted = product_permission(x_dtype, self.weight, self.groups)
 
         def problem_of(shape):
             problem = arguments.make_problem(

@@ -45,10 +45,11 @@ page
 taken
     Cycles until a line comes that another core has written: what a team of two loses for each line
     that both threads store into, by differences of candidates in this project's corpora.
-words, bf16
-    Ports of the two instructions by Agner Fog's tables and uops.info, as the larger share of one
-    port; measured on Zen 3 (2.0), Skylake (1.5), and of bf16 on Zen 4 and Granite Rapids, whose
-    rate stands for Sapphire and Emerald Rapids too. Of Zen 5 nothing was found: as its FMAs.
+words, pairs, bf16
+    Ports of the instructions by Agner Fog's tables and uops.info, as the larger share of one
+    port; words measured on Zen 3 (2.0), Skylake (1.5), pairs there too (1.0 and 1.0), and of bf16
+    on Zen 4 and Granite Rapids, whose rate stands for Sapphire and Emerald Rapids too. Of Zen 5
+    nothing was found: words as its FMAs, pairs half of that, as they take two multiplications.
 measured
     Measured by this project, on the date that the row has: of Zen 3 fma, l2, l3, memory, masked and
     split, of Zen 4 fma, the loads, stores and split of 512 bits, l2_read, l3, memory, masked and
@@ -92,6 +93,8 @@ class X86Core:
         Cycles until a line comes that another core has written.
     words256, words512 : float
         ``vpmaddwd`` with the ``vpaddd`` of its product, of such vectors, that start in a cycle.
+    pairs256, pairs512 : float
+        ``vpmaddubsw`` with the ``vpmaddwd`` that adds up its lanes and the ``vpaddd`` of those.
     bf16 : float
         ``vdpbf16ps`` of 512 bits that start in a cycle.
     measured : str
@@ -121,6 +124,8 @@ class X86Core:
     taken: float = 0.0
     words256: float = 0.0
     words512: float = 0.0
+    pairs256: float = 0.0
+    pairs512: float = 0.0
     bf16: float = 0.0
     measured: str = ""
 
@@ -162,49 +167,56 @@ class Found:
 # fmt: off
 #                                 fma     lat loads   stores    L1d ways    L2  L3
 _HASWELL = X86Core("Haswell",     2, 0, 5, 2, 0, 1, 0, 32, 8, 256, 2560,
-                   25.2, 16.1, 10.0, 3.9, 1.5, 0, 3, words256=1)
+                   25.2, 16.1, 10.0, 3.9, 1.5, 0, 3, words256=1,
+                   pairs256=0.5)
 _BROADWELL = X86Core("Broadwell", 2, 0, 5, 2, 0, 1, 0, 32, 8, 256, 2560,
-                     25.3, 16.1, 12.5, 4.9, 1.0, 0, 3, words256=1)
+                     25.3, 16.1, 12.5, 4.9, 1.0, 0, 3, words256=1,
+                     pairs256=0.5)
 _SKYLAKE = X86Core("Skylake client", 2, 0, 4, 2, 0, 1, 0, 32, 8, 256, 2048,
-                   masked256=1.0, split=2, words256=1.5)
+                   masked256=1.0, split=2, words256=1.5, pairs256=1)
 _CANNON_LAKE = replace(_SKYLAKE, name="Cannon Lake", fma512=1, loads512=2, stores512=1,
-                       masked512=1.0, words512=1)
+                       masked512=1.0, words512=1, pairs512=0.5)
 _SKYLAKE_X = X86Core("Skylake server", 2, 2, 4, 2, 2, 1, 1, 32, 8, 1024, 1408,
-                     46.2, 30.8, 10.2, 6.0, 1.0, 1.0, 2, words256=1.5, words512=1)
+                     46.2, 30.8, 10.2, 6.0, 1.0, 1.0, 2, words256=1.5, words512=1, pairs256=1,
+                     pairs512=0.67)
 _CASCADE_LAKE = X86Core("Cascade Lake", 2, 2, 4, 2, 2, 1, 1, 32, 8, 1024, 1408,
-                        44.4, 31.4, 9.6, 5.2, 1.0, 1.0, 2, words256=1.5, words512=1)
+                        44.4, 31.4, 9.6, 5.2, 1.0, 1.0, 2, words256=1.5, words512=1, pairs256=1,
+                        pairs512=0.67)
 _ICE_LAKE = X86Core("Ice Lake client", 2, 1, 4, 2, 2, 2, 1, 48, 12, 512, 2048,
-                    masked256=1.0, masked512=1.0, split=2, words256=1.5, words512=1)
+                    masked256=1.0, masked512=1.0, split=2, words256=1.5, words512=1,
+                    pairs256=1, pairs512=0.5)
 _TIGER_LAKE = replace(_ICE_LAKE, name="Tiger Lake", l2=1280, l3_share=3072)
 _ROCKET_LAKE = replace(_ICE_LAKE, name="Rocket Lake")
-_ICE_LAKE_X = replace(_ICE_LAKE, name="Ice Lake server", fma512=2, l2=1280, l3_share=1536)
+_ICE_LAKE_X = replace(_ICE_LAKE, name="Ice Lake server", fma512=2, l2=1280, l3_share=1536,
+                      pairs512=0.67)
 _SAPPHIRE = X86Core("Sapphire Rapids", 2, 2, 4, 3, 2, 2, 1, 48, 12, 2048, 1920,
-                    masked256=1.0, split=2, words256=1.5, words512=1, bf16=0.5)
+                    masked256=1.0, split=2, words256=1.5, words512=1, pairs256=1,
+                    pairs512=0.67, bf16=0.5)
 _EMERALD = replace(_SAPPHIRE, name="Emerald Rapids", l3_share=5120)
 _GRANITE = replace(_SAPPHIRE, name="Granite Rapids", l3_share=4032, l2_read=47, l2_write=16,
                    l3_read=8.4, memory=4.3, masked512=1.0, page=24, taken=120,
                    measured="2026-11-23")
 _GOLDEN = X86Core("Golden Cove", 2, 0, 4, 3, 0, 2, 0, 48, 12, 1280, 3072, masked256=1.0, split=2,
-                  words256=1.5)
+                  words256=1.5, pairs256=1)
 _RAPTOR = replace(_GOLDEN, name="Raptor Cove", l2=2048)
 _GRACEMONT = X86Core("Gracemont", 1, 0, 0, 1, 0, 1, 0, 32, 8, 2048, 768)
 _ZEN = X86Core("Zen 1", 1, 0, 5, 1, 0, 0.5, 0, 32, 8, 512, 2048, 30.9, 0, 21.8, 9.4, split=4,
-               words256=0.5)
+               words256=0.5, pairs256=0.25)
 _ZEN2 = X86Core("Zen 2", 2, 0, 5, 2, 0, 1, 0, 32, 8, 512, 4096, 31.8, 0, 23.0, 9.3, split=2,
-                words256=1)
+                words256=1, pairs256=0.5)
 _ZEN3 = X86Core("Zen 3", 2, 0, 4, 2, 0, 1, 0, 32, 8, 512, 4096,
-                28, 26, 20, 5, 15, 0, 1, words256=2, measured="2026-11-22")
+                28, 26, 20, 5, 15, 0, 1, words256=2, pairs256=1, measured="2026-11-22")
 _ZEN4 = X86Core("Zen 4", 2, 1, 4, 2, 1, 1, 0.5, 32, 8, 1024, 4096,
-                32, 32, 27, 8.6, 12, 2, 2.1, 34, 100, words256=2, words512=1, bf16=1,
-                measured="2026-11-23")
+                32, 32, 27, 8.6, 12, 2, 2.1, 34, 100, words256=2, words512=1, pairs256=1,
+                pairs512=0.5, bf16=1, measured="2026-11-23")
 _ZEN4C = replace(_ZEN4, name="Zen 4c", l3_share=2048, measured="")
 _ZEN5 = X86Core("Zen 5", 2, 2, 4, 2, 2, 2, 1, 48, 12, 1024, 4096,
-                60, 60, 27, 9.5, 1.0, 1.0, 1.4, 23, 20, words256=2, words512=2, bf16=2,
-                measured="2026-11-23")
+                60, 60, 27, 9.5, 1.0, 1.0, 1.4, 23, 20, words256=2, words512=2, pairs256=1,
+                pairs512=1, bf16=2, measured="2026-11-23")
 _ZEN5C = replace(_ZEN5, name="Zen 5c", l3_share=2048, measured="")
 _ZEN5_MOBILE = replace(_ZEN5, name="Zen 5 mobile", fma512=1, loads512=0, stores512=0, l2_read=0,
-                       l2_write=0, l3_share=2048, masked512=0, words512=1, bf16=1,
-                       measured="")
+                       l2_write=0, l3_share=2048, masked512=0, words512=1, pairs512=0.5,
+                       bf16=1, measured="")
 # fmt: on
 
 
@@ -235,7 +247,8 @@ def _intel(core: X86Core, products: str, *models: int, small: X86Core | None = N
 
 def _one_unit(core: X86Core) -> X86Core:
     """A server core with one 512-bit FMA unit, the fused ports 0 and 1."""
-    return replace(core, name=f"{core.name} with one 512-bit FMA unit", fma512=1)
+    name = f"{core.name} with one 512-bit FMA unit"
+    return replace(core, name=name, fma512=1, pairs512=0.5)
 
 
 _ZN, _HYGON = "AuthenticAMD", "HygonGenuine"

@@ -13,10 +13,12 @@ from .x86_cores import CORES, Found, X86Core, cores_of, find
 USUAL_FMAS = {
     "avx2": 2,
     "avx2/s16": 1.5,
+    "avx2/u8p": 1,
     "avxvnni": 2,
     "avxvnniint8": 2,
     "avx512": 2,
     "avx512/s16": 1,
+    "avx512/u8p": 0.5,
     "avx512vnni": 2,
     "avx512bf16": 0.5,
     "amx": 16,
@@ -118,7 +120,7 @@ def fma_per_cycle(machine: Machine) -> dict[str, float]:
     """Vector FMAs that one core of a machine starts in a cycle, by instruction set.
 
     What takes the place of an FMA in products of narrow types counts as one: an instruction that
-    multiplies groups and adds them up, or the two that do.
+    multiplies groups and adds them up, or the two or three that do.
 
     Parameters
     ----------
@@ -134,7 +136,7 @@ def fma_per_cycle(machine: Machine) -> dict[str, float]:
     known = _known(found.core) if found else {}
     rates: dict[str, float] = {}
     for isa in machine.isas:
-        for key in (isa, f"{isa}/s16"):
+        for key in (isa, f"{isa}/s16", f"{isa}/u8p"):
             if key == isa or key in USUAL_FMAS:
                 rates[key] = known.get(key, 0) or USUAL_FMAS.get(key, 1)
     return rates
@@ -145,10 +147,12 @@ def _known(core: X86Core) -> dict[str, float]:
     return {
         "avx2": core.fma256,
         "avx2/s16": core.words256,
+        "avx2/u8p": core.pairs256,
         "avxvnni": core.fma256,
         "avxvnniint8": core.fma256,
         "avx512": core.fma512,
         "avx512/s16": core.words512,
+        "avx512/u8p": core.pairs512,
         "avx512vnni": core.fma512,
         "avx512bf16": core.bf16,
     }

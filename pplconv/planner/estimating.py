@@ -113,7 +113,12 @@ def best_isa(numerics: Numerics) -> str | None:
 
     None if this machine, or what the environment leaves of it, has no kernels for them.
     """
-    isas = here().isas(numerics.product, config.current().max_isa, numerics.kr)
+    return _best_isa(here(), numerics, config.current().max_isa)
+
+
+@lru_cache(maxsize=64)
+def _best_isa(target: Target, numerics: Numerics, cap: str | None) -> str | None:
+    isas = target.isas(numerics.product, cap, numerics.kr)
     return isas[-1] if isas else None
 
 

@@ -57,7 +57,8 @@ class Plan:
     compute : str
         Kind of product, which is the type of the arithmetic where floats are added up: `dtype`, or
         the other one of ``"f16"`` and ``"f32"``; ``"bf16"``, or integers by ``"u8"``, ``"s8"`` or
-        ``"s16"``, with ``t`` by tile registers and ``m`` by instructions for matrices.
+        ``"s16"``, with ``t`` by tile registers, ``m`` by instructions for matrices and ``p`` by
+        pairs whose sums fit 16 bits.
     algorithm : str
         A name that ``algorithm=`` takes.
     bits : str

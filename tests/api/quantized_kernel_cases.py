@@ -120,6 +120,8 @@ def draw(seed: int, **fixed: Any) -> Case:
         weight = rng.integers(-255, 256, w_shape).astype(np.int16)
     else:
         weight = rng.integers(-128, 128, w_shape).astype(np.int8)
+        if rng.random() < 0.4:  # seven bits, which pairs of products take
+            weight >>= 1
     oc = w_shape[0]
     numbers: dict[str, Any] = {
         "x_dtype": x_dtype,

@@ -73,8 +73,9 @@ def test_files_are_as_the_tool_writes_them(path):
 
 ZEN3 = Machine(
     arch="x86_64", vendor="AuthenticAMD", family=25, model=1, isas=("portable", "avx2"),
-    fma_per_cycle={"portable": 1, "avx2": 2, "avx2/s16": 2}, l1d_bytes=32 << 10, l2_bytes=512 << 10,
-    cores=((0,), (1,)), packages=((0, 1),), affinity=(0, 1), numa_nodes=((0, 1),), quota=1.5,
+    fma_per_cycle={"portable": 1, "avx2": 2, "avx2/s16": 2, "avx2/u8p": 1}, l1d_bytes=32 << 10,
+    l2_bytes=512 << 10, cores=((0,), (1,)), packages=((0, 1),), affinity=(0, 1),
+    numa_nodes=((0, 1),), quota=1.5,
 )  # fmt: skip
 POINTWISE = "mb1g1ic64ih28iw28oc128oh28ow28kh1kw1sh1sw1ph0pw0dh0dw0"
 BLOCKS = {"orientation": "pixels", "mr": 6, "nr": 16, "k_block": 64, "innermost": "pixels"}

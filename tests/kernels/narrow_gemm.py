@@ -1,7 +1,8 @@
 """GEMM of narrow types: its elements, and what the contract makes of them, in NumPy.
 
-Integers are exact: 64-bit sums, of which the lowest 32 bits count. bfloat16 is held to float64 by
-all kernels; what is known of the very bits is compared as well:
+Integers are exact: 64-bit sums, of which the lowest 32 bits count; but ``u8p`` first adds up pairs
+of products, and takes the nearest number of 16 bits for one that has more. bfloat16 is held to
+float64 by all kernels; what is known of the very bits is compared as well:
 
 portable
     each product and each sum rounded to float, in ascending k.
@@ -147,10 +148,20 @@ def of_intel() -> bool:
     return "GenuineIntel" in Path("/proc/cpuinfo").read_text()
 
 
+def sum_of_pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a @ b, two neighbouring products after the other, of which each pair fits 16 bits."""
+    ends = np.iinfo(np.int16)
+    total = np.zeros((len(a), b.shape[1]), np.int64)
+    for k in range(0, a.shape[1], 2):
+        total += np.clip(a[:, k : k + 2] @ b[k : k + 2], ends.min, ends.max)
+    return total
+
+
 def known_sum(row: dict, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
     """`start` plus a @ b in the bits that the kernel `row` has to give; None if nobody knows."""
     if is_integer(row):
-        return (a @ b + start).astype(np.int32)
+        products = sum_of_pairs(a, b) if row["dtype"].endswith("p") else a @ b
+        return (products + start).astype(np.int32)
     if row["isa"] == "portable":
         return rounded_steps(a, b, start)
     if row["isa"] == "avx512bf16" and of_intel():

@@ -31,6 +31,8 @@ NARROW = "pplconv_gemm_f32_6x16_avx2"
 BYTES = "pplconv_gemm_u8_14x32_avx512vnni"
 BYTES_256 = "pplconv_gemm_u8_6x16_avxvnni"
 WORDS = "pplconv_gemm_s16_6x16_avx2"
+PAIRS = "pplconv_gemm_u8p_5x16_avx2"
+PAIRS_512 = "pplconv_gemm_u8p_13x32_avx512"
 BFLOATS = "pplconv_gemm_bf16_28x16_avx512bf16"
 C_VS, RESIDUAL_VS = (rf"\[rdi \+ {GEMM.offset(name)}\]" for name in ("c_vs", "residual_vs"))
 COUNT = rf"\[rdi \+ {GEMM.offset('segment_count')}\]"
@@ -56,6 +58,11 @@ MUTANTS = [
     ("last group of bfloat16", BFLOATS, "add rax, 1$", "nop"),
     ("a product lost", WORDS, r"vpaddd (\w+), \1, ymm15", "nop"),
     ("products of words in 16 bits", WORDS, "vpaddd", "vpaddw"),
+    ("signs of pairs mixed up", PAIRS, r"(vpmaddubsw \w+), (\w+), (\w+)", r"\1, \3, \2"),
+    ("the second of a pair alone", PAIRS, "mov eax, 65537", "mov eax, 65536"),
+    ("pairs multiplied by themselves", PAIRS_512, r"(vpmaddwd \w+, (\w+)), zmm31", r"\1, \2"),
+    ("sums of pairs in 16 bits", PAIRS_512, "vpaddd", "vpaddw"),
+    ("last group of pairs", PAIRS_512, "add rax, 3$", "nop"),
     (
         "the first of a pair alone",
         BFLOATS,

@@ -34,7 +34,7 @@ from pplconv import _kernels
 from pplconv.machine import detect
 
 GRAMMAR = re.compile(
-    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>(?:f16|f32|f64|bf16|[us]8|s16|s32)+[mt]?)"
+    r"pplconv_(?P<op>[a-z]+(?:_[a-z]+)*)_(?P<dtype>(?:f16|f32|f64|bf16|[us]8|s16|s32)+[mpt]?)"
     r"(?:_(?P<mr>[1-9]\d*)x(?P<nr>[1-9]\d*))?_(?P<isa>[a-z]+\d*(?:[a-z]+\d*)?)(?:_(?P<tuning>[a-z]+))?"
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")
@@ -190,9 +190,9 @@ def test_kernels_of_a_machine(machine):
     conversions = {(op, "f32") for op in CONVERSION_OPERATIONS}
     others = {"gemm", *C_OPERATIONS, *WINOGRAD_OPERATIONS}
     whole = {(op, dtype) for op in others for dtype in DTYPES}
-    # Instructions for matrices are other ways to the same products.
+    # Instructions for matrices and for pairs are other ways to the same products.
     narrow = {
-        ("gemm", name) for name, kind in PRODUCTS.items() if kind.kr > 1 and name[-1] not in "mt"
+        ("gemm", name) for name, kind in PRODUCTS.items() if kind.kr > 1 and name[-1] not in "mpt"
     }
     narrow |= {
         (op, dtype)
@@ -303,16 +303,16 @@ def test_winograd_variants_are_complete():
 
 
 def test_tile_families_have_no_holes():
-    """Every number of rows up to the largest, the same for each type of the level."""
+    """Every number of rows up to the largest, the same for each type that is the level's own."""
     families = defaultdict(set)
     for kernel in kernels():
         if kernel.op == "gemm":
             assert kernel.nr % kernel.lanes == 0
             assert kernel.kr == PRODUCTS[kernel.dtype].kr
             families[kernel.isa, kernel.vectors, kernel.dtype, kernel.tuning].add(kernel.mr)
-    for (isa, vectors, *_), rows in list(families.items()):
+    for (isa, vectors, own, _), rows in list(families.items()):
         assert rows == set(range(1, max(rows) + 1))
-        for dtype in ISAS[isa].dtypes:
+        for dtype in ISAS[isa].dtypes if own in ISAS[isa].dtypes else ():
             for tuning in ("", *GEMM_TUNINGS.get(isa, ())):
                 assert rows == families[isa, vectors, dtype, tuning]
 
@@ -321,12 +321,14 @@ def test_tile_families_have_no_holes():
 def test_tile_fits_the_register_file(kernel):
     """Accumulators, a row of B, and a broadcast of A unless it is an operand of the FMA.
 
-    Products that are added by themselves take one more, but for that of the last vector.
+    Products that are added by themselves take one more, but for that of the last vector; ones that
+    widen products take one.
     """
     isa = ISAS[kernel.isa]
     broadcast = "avx512f" in isa.features and kernel.dtype in ("f32", "f64", "bf16")
     others = 0 if broadcast and kernel.vectors == 1 else 1
-    others += kernel.dtype == "s16" and kernel.vectors > 1 and isa.machine == "x86_64"
+    added = kernel.dtype in ("s16", "u8p") and isa.machine == "x86_64"
+    others += (added and kernel.vectors > 1) + (kernel.dtype == "u8p")
     assert kernel.mr * kernel.vectors + kernel.vectors + others <= isa.vector_registers
 
 

@@ -66,7 +66,8 @@ def test_largest_products_and_wrapped_sums(checker, row, rng):
             of_a = np.full((row["mr"], 3, kr), a, STORED[product.a])
             of_b = np.full((3, case.n, kr), b, STORED[product.b])
             refill(call, of_a, of_b, np.full((row["mr"], case.n), start, np.int32))
-            expected = (start + a * b * case.k + (1 << 31)) % (1 << 32) - (1 << 31)
+            step = int(known_sum(row, of_a[:1, 0].astype(int), of_b[0, :1].T.astype(int), 0)[0, 0])
+            expected = (start + step * 3 + (1 << 31)) % (1 << 32) - (1 << 31)
             assert call.ordered().tolist() == np.full((row["mr"], case.n), expected).tolist()
             call.same_bits(call.run(), call.ordered())
 
@@ -104,6 +105,26 @@ def test_bfloat16_near_the_smallest_normal_number(checker, row, rng):
         call.near(got, *exact)
         if known is not None:
             call.same_bits(got, known)
+
+
+@pytest.mark.parametrize("row", [row for row in INTEGERS if row["dtype"] == "u8p"], ids=symbol)
+def test_pairs_of_products_at_the_bound(checker, row, rng):
+    """What weights may add up to is exact, for all inputs; one more is not, with the largest."""
+    for _ in range(4):
+        case = draw_case(rng, row, k=24, flags=FLAGS["ACCUMULATE"], segment_count=0)
+        call = Call(checker, row, case, rng)
+        first = rng.integers(1, 128, (6, case.n, 2))
+        pairs = np.stack([first, 128 - first], axis=-1) * rng.choice([-1, 1], (6, case.n, 2, 1))
+        pairs[rng.random((6, case.n, 2)) < 0.2] = -128, 0
+        of_a = rng.choice(np.array([0, 1, 254, 255], np.uint8), (row["mr"], 6, 4))
+        start = rng.integers(-(1 << 30), 1 << 30, (row["mr"], case.n)).astype(np.int32)
+        refill(call, of_a, pairs.reshape(6, case.n, 4).astype(np.int8), start)
+        assert (call.ordered() == call.a @ call.b + start).all()
+        call.same_bits(call.run(), call.ordered())
+        over = np.tile(np.array([64, 65, 0, 0]), (6, case.n, 1)) * int(rng.choice([-1, 1]))
+        refill(call, np.full_like(of_a, 255), over.astype(np.int8), start)
+        assert (call.ordered() != call.a @ call.b + start).all()
+        call.same_bits(call.run(), call.ordered())
 
 
 def bfloats(*numbers: float) -> np.ndarray:

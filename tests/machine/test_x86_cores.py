@@ -167,8 +167,10 @@ def test_plans_take_the_fmas_of_the_row(head: str) -> None:
     core = found.core
     assert str(found) == CPUINFO[head].partition(", efficiency")[0]
     rates = {"portable": 1, "avx2": core.fma256, "avx2/s16": core.words256 or 1.5}
+    rates |= {"avx2/u8p": core.pairs256 or 1}
     assert fma_per_cycle(replace(here, isas=ALL[:2])) == rates
     rates |= {"avx512": core.fma512 or 2, "avx512/s16": core.words512 or 1}
+    rates |= {"avx512/u8p": core.pairs512 or 0.5}
     assert fma_per_cycle(here) == rates
     narrow = {
         "avxvnni": core.fma256,

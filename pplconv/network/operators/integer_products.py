@@ -11,10 +11,10 @@ import numpy as np
 from ... import planner
 from ...api import arguments
 from ...api.activation import Activation
+from ...api.pairs import product_permission
 from ...api.placing import with_places
 from ...api.prepared import Prepared
 from ...api.rescaling import Rescaling
-from ...numerics import integer_permission
 from ...problem import ConvProblem
 from ..builder import Builder
 from ..integers import Store
@@ -62,8 +62,7 @@ def problem_of(product: Product, x: Shape, dtype: np.dtype[Any]) -> ConvProblem:
     """Describe a convolution of NHWC images of integers to the planner."""
     n, ic, h, w = x
     name = NAMES[dtype]
-    depthwise = product.weight.shape[1] == 1 < product.geometry["groups"]
-    permitted = integer_permission(name, NAMES[product.weight.dtype], depthwise)
+    permitted = product_permission(name, product.weight, product.geometry["groups"])
     problem = arguments.make_problem(
         (n, h, w, ic), product.weight.shape, name, **product.geometry, layout="NHWC",
         permitted=permitted,
