@@ -194,6 +194,8 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
+    "lookup": {"u8": EVERY_LEVEL},
+    "resample": {"u8": EVERY_LEVEL},
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     **dict.fromkeys(
         DEPTHWISE_BYTES_OPERATIONS, dict.fromkeys(("u8", "s8"), DEPTHWISE_BYTES_LEVELS)

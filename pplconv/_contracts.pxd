@@ -108,9 +108,14 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t pad_left
 
     struct pplconv_quantization:
+        const void *table
+        int64_t gate
         float low
         float high
         float residual_scale
+        float slope
+        float middle
+        float shift
         int32_t residual_zero
         int32_t zero
 
@@ -533,6 +538,15 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *scale
         const void *zero
         int64_t flags
+
+    struct pplconv_lookup_args:
+        const void *src
+        int64_t src_rs
+        void *dst
+        int64_t dst_rs
+        int64_t rows
+        int64_t columns
+        const void *table
 
     struct pplconv_release_tiles_args:
         void *tiles

@@ -106,9 +106,9 @@ cdef class Trial:
         memset(self.scales.data, 0, 2 * count * sizeof(float))
         for i in range(count):
             (<float *> self.scales.data)[i] = 1e-4
+        memset(&self.quantization, 0, sizeof(pplconv_quantization))
         self.quantization.low, self.quantization.high = -100.0, 100.0
         self.quantization.residual_scale = 1.0
-        self.quantization.residual_zero = self.quantization.zero = 0
         return 0
 
     cdef int evict(self, const Tensors *t, int64_t x_bytes, int64_t y_bytes) except -1:

@@ -21,7 +21,7 @@ from asm.contract.packing import (
     PAD_CHANNELS,
     STORE_TRANSPOSED,
 )
-from asm.contract.quantized import DEQUANTIZE, QUANTIZE, REQUANTIZE
+from asm.contract.quantized import DEQUANTIZE, LOOKUP, QUANTIZE, REQUANTIZE
 from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
 from asm.contract.windows import POOL, RESAMPLE
 from asm.contract.winograd import (
@@ -64,6 +64,7 @@ _ALL = (
     REQUANTIZE,
     QUANTIZE,
     DEQUANTIZE,
+    LOOKUP,
     RELEASE_TILES,
     FMA_PEAK,
 )

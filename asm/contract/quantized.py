@@ -7,10 +7,11 @@ from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 REQUANTIZE = Contract(
     "requantize",
     "rows of int32 sums to the type of an array: the sum plus its offset, which is exact; as float "
-    "times the scale; plus the residual; at least low and at most high; rounded to an integer, "
-    "ties to even; plus zero, saturated. Each step in float32 is one rounding, none is fused. Of "
-    "s32 the sum plus its offset is the result; of f32 nothing is rounded to integers, and zero "
-    "not added",
+    "times the scale; plus the residual; through the gate; at least low and at most high; rounded "
+    "to an integer, ties to even; plus zero, saturated; by the table. Each step in float32 is one "
+    "rounding, none is fused. Of s32 the sum plus its offset is the result; of f32 nothing is "
+    "rounded to integers, zero not added, and no table read. With a gate there is no residual, and "
+    "products of sums and scales are finite",
     (
         Field("src", CONST_POINTER, "rows of int32"),
         Field("src_rs", INT, "src: from one row to the next"),
@@ -59,5 +60,19 @@ DEQUANTIZE = Contract(
         Field("scale", CONST_POINTER, "float by BIAS_ROW or BIAS_COLUMN, else one"),
         Field("zero", CONST_POINTER, "int32 like scale"),
         Field("flags", INT, "BIAS_ROW, BIAS_COLUMN or none: of scale and zero alike"),
+    ),
+)
+
+LOOKUP = Contract(
+    "lookup",
+    "rows of bytes by a table: dst[i, j] = table[src[i, j]] for 0 <= i < rows, 0 <= j < columns",
+    (
+        Field("src", CONST_POINTER, "rows of bytes, taken for uint8"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("dst", POINTER, "rows of bytes, src's own or apart from them"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("rows", INT, "rows, >= 0"),
+        Field("columns", INT, "elements in a row, >= 0"),
+        Field("table", CONST_POINTER, "256 bytes"),
     ),
 )

@@ -101,12 +101,16 @@ GEOMETRY = Record(
 QUANTIZATION = Record(
     "pplconv_quantization",
     "/* What `requantize` knows of an output array and of the residual: a residual r counts\n"
-    " * (r - residual_zero) * residual_scale, of f32 r itself. */",
+    " * (r - residual_zero) * residual_scale, of f32 r itself. Where `gate` is not 0 a number x\n"
+    " * becomes x * min(max(x * slope + middle, 0), 1) + shift. Bytes b, if `table` is not NULL,\n"
+    " * are stored as the byte of it whose number is b, taken for uint8. */",
     (
-        ("float", ("low", "high", "residual_scale")),
+        ("const void *", ("table",)),
+        ("int64_t", ("gate",)),
+        ("float", ("low", "high", "residual_scale", "slope", "middle", "shift")),
         ("int32_t", ("residual_zero", "zero")),
     ),
-    size=20,
+    size=48,
 )
 
 KERNEL_ROW = Record(

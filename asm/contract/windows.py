@@ -30,7 +30,8 @@ RESAMPLE = Contract(
     "dst[p, c] = sum over ty of weight_y[ty] * sum over tx of weight_x[p, tx] * "
     "src[rows[ty] + offset_x[p, tx] bytes, c] for 0 <= p < pixels, 0 <= c < channels, "
     "multiply-adds in this order; with taps_y = taps_x = 1 a copy of the bits, whatever the "
-    "weights. Weights are of the type that sums are in: float for half precision",
+    "weights. Of u8, which stands for all bytes, there are copies alone. Weights are of the type "
+    "that sums are in: float for half precision",
     (
         Field("dst", POINTER, "pixel 0, channels contiguous; does not overlap src"),
         Field("dst_ps", INT, "dst: from one pixel to the next"),

@@ -14,20 +14,62 @@ INLINE vector at_least_number(vector x, vector low) {
 #endif
 }
 
-INLINE words quantized(vector x, vector scale, words zero) {
-    const vector low = to_float(splat_word(LEAST_STORED) - zero);
-    const vector high = to_float(splat_word(MOST_STORED) - zero);
-    return rounded(at_most(at_least_number(x / scale, low), high)) + zero;
+/* a * b + c, rounded once, where a level has it. */
+#if PPLCONV_VECTOR_BYTES == 64
+#define FUSED(a, b, c) (vector) _mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c))
+#elif PPLCONV_VECTOR_BYTES == 32
+#define FUSED(a, b, c) (vector) _mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c))
+#elif PPLCONV_NEON && defined(__aarch64__)
+#define FUSED(a, b, c) (vector) vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b))
+#endif
+
+/* What is the same for all of a row, where there is one scale. */
+struct divisor {
+    vector scale, reciprocal, least, most;
+};
+
+/* One scale that a quotient may be found for without a division, which takes as long as all the
+ * rest together. */
+INLINE int is_moderate(float scale) { return scale >= 0x1p-60f && scale <= 0x1p60f; }
+
+INLINE struct divisor divisor_of(float scale, int32_t zero) {
+    const float least = (float)(LEAST_STORED - zero - 2), most = (float)(MOST_STORED - zero + 2);
+    return (struct divisor){splat(scale), splat(1 / scale), splat(least * scale),
+                            splat(most * scale)};
 }
 
-/* Scale and zero of each column, or one for all of the row. */
+/* The quotient that a division gives, of numbers that no bound takes. The first product may be off
+ * by more than a unit in the last place; one correction by what remains brings it within one, from
+ * where another one rounds it right, as the reciprocal is (Markstein, 1990). What is so small that
+ * remainders vanish becomes zero in any case. */
+INLINE vector divided(vector x, const struct divisor *d) {
+#if defined(FUSED)
+    x = at_most(at_least_number(x, d->least), d->most);
+    vector q = x * d->reciprocal;
+    q = FUSED(FUSED(-q, d->scale, x), d->reciprocal, q);
+    return FUSED(FUSED(-q, d->scale, x), d->reciprocal, q);
+#else
+    return x / d->scale;
+#endif
+}
+
+INLINE words quantized(vector quotient, words zero) {
+    const vector low = to_float(splat_word(LEAST_STORED) - zero);
+    const vector high = to_float(splat_word(MOST_STORED) - zero);
+    return rounded(at_most(at_least_number(quotient, low), high)) + zero;
+}
+
+/* Scale and zero of each column, or one for all of the row, which may be moderate. */
 INLINE void quantize_row(const float *src, stored *dst, const float *scale, const int32_t *zero,
-                         int64_t columns, const int by_column) {
-    const vector one_scale = by_column ? splat(1) : splat(*scale);
+                         int64_t columns, const int by_column, const int moderate) {
+    const struct divisor one = by_column ? divisor_of(1, 0) : divisor_of(*scale, *zero);
     const words one_zero = by_column ? splat_word(0) : splat_word(*zero);
+#define QUOTIENT(i, n)                                                                             \
+    (moderate ? divided(load_vector(src + (i), n), &one)                                           \
+              : (vector)(load_vector(src + (i), n) /                                               \
+                         (by_column ? load_vector(scale + (i), n) : one.scale)))
 #define ONE(i, n)                                                                                  \
-    quantized(load_vector(src + (i), n), by_column ? load_vector(scale + (i), n) : one_scale,      \
-              by_column ? (words)load_vector(zero + (i), n) : one_zero)
+    quantized(QUOTIENT(i, n), by_column ? (words)load_vector(zero + (i), n) : one_zero)
     int64_t i = 0;
     for (; i + 4 * LANES <= columns; i += 4 * LANES) {
         words w[4];
@@ -38,14 +80,21 @@ INLINE void quantize_row(const float *src, stored *dst, const float *scale, cons
     for (; i + LANES <= columns; i += LANES) store_stored(dst + i, ONE(i, LANES), LANES);
     if (i < columns) store_stored(dst + i, ONE(i, columns - i), columns - i);
 #undef ONE
+#undef QUOTIENT
 }
 
 INLINE void quantize(const struct pplconv_quantize_args *a, const int by_column) {
     const int by_row = (a->flags & PPLCONV_BIAS_ROW) != 0;
     for (int64_t r = 0; r < a->rows; r++) {
-        quantize_row(AT_CONST(float, a->src, r * a->src_rs), AT(stored, a->dst, r * a->dst_rs),
-                     (const float *)a->scale + (by_row ? r : 0),
-                     (const int32_t *)a->zero + (by_row ? r : 0), a->columns, by_column);
+        const float *src = AT_CONST(float, a->src, r * a->src_rs);
+        stored *dst = AT(stored, a->dst, r * a->dst_rs);
+        const float *scale = (const float *)a->scale + (by_row ? r : 0);
+        const int32_t *zero = (const int32_t *)a->zero + (by_row ? r : 0);
+        if (!by_column && a->columns > 0 && is_moderate(*scale)) {
+            quantize_row(src, dst, scale, zero, a->columns, 0, 1);
+        } else {
+            quantize_row(src, dst, scale, zero, a->columns, by_column, 0);
+        }
     }
 }
 

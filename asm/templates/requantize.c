@@ -13,6 +13,7 @@
 
 #if TO_BYTES && !PPLCONV_NO_PACKING
 #define SATURATES 1
+#include "lookup.h"
 #include "narrow.h"
 #else
 #define SATURATES 0
@@ -37,8 +38,9 @@ struct constants {
     vector low, high;
     words zero;
 #endif
-    vector residual_scale;
+    vector residual_scale, slope, middle, shift;
     words residual_zero;
+    const uint8_t *table;
 };
 
 INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
@@ -48,7 +50,11 @@ INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
 #if TO_BYTES
     c.residual_zero = splat_word(q->residual_zero);
     c.residual_scale = splat(q->residual_scale);
+    c.table = q->table;
 #endif
+    c.slope = splat(q->slope);
+    c.middle = splat(q->middle);
+    c.shift = splat(q->shift);
 #if SATURATES
     c.ends = ends_of(q);
 #else
@@ -81,11 +87,16 @@ INLINE vector residual_of(const struct constants *c, words r) {
 
 /* How a call, or a part of it, is computed; all of it known to the compiler. */
 struct kind {
-    /* Offset and scale are those of a row. Residuals are added. Zero is 0 and the bounds are those
-     * of the type, as after ReLU with unsigned bytes. See `rounded_within`. Less code, which takes
-     * longer. */
-    int by_row, add, bare, huge, compact;
+    /* Offset and scale are those of a row. Residuals are added. There is a gate. Zero is 0 and the
+     * bounds are those of the type, as after ReLU with unsigned bytes. See `rounded_within`. Less
+     * code, which takes longer. */
+    int by_row, add, gate, bare, huge, compact;
 };
+
+INLINE vector gated(const struct constants *c, vector v) {
+    const vector open = at_most(at_least(v * c->slope + c->middle, splat(0)), splat(1));
+    return v * open + c->shift;
+}
 
 /* One vector, of n lanes, before what `store_group` does. */
 INLINE words requantized(const struct constants *c, words sum, vector scale, const stored *residual,
@@ -93,6 +104,7 @@ INLINE words requantized(const struct constants *c, words sum, vector scale, con
     if (!FLOAT) return sum;
     vector v = to_float(sum) * scale;
     if (kind.add) v += residual_of(c, load_stored(residual, n));
+    if (kind.gate) v = gated(c, v);
 #if SATURATES
     return rounded_within(v, kind.huge);
 #else
@@ -105,20 +117,35 @@ INLINE words requantized(const struct constants *c, words sum, vector scale, con
 #endif
 }
 
+#if SATURATES
+/* Once, as it is long, and few calls have a table. */
+static __attribute__((noinline)) quads by_table(const uint8_t *table, quads bytes) {
+    return looked_up(table, bytes);
+}
+#endif
+
 /* Four vectors, `across` of them in a row, the last one of n lanes. */
 INLINE void store_group(const struct constants *c, stored *const dst[4], const words w[4],
                         const int across, int64_t n, const struct kind kind) {
 #if SATURATES
-    const quads bytes = kind.bare ? saturated(w) : narrowed(&c->ends, w);
+    quads bytes = kind.bare ? saturated(w) : narrowed(&c->ends, w);
+    if (__builtin_expect(c->table != NULL, 0)) bytes = by_table(c->table, bytes);
     if (across == 4) store_quads(dst[0], bytes);
     UNROLL for (int j = 0; across == 2 && j < 2; j++)
         store_half(dst[j], bytes, j);
     UNROLL for (int j = 0; across == 1 && j < 4; j++)
         store_quarter(dst[j], bytes, j, n);
 #else
-    (void)c, (void)kind;
-    UNROLL for (int v = 0; v < 4; v++)
-        store_stored(dst[v / across] + v % across * LANES, w[v], n);
+    (void)kind;
+    UNROLL for (int v = 0; v < 4; v++) {
+        words one = w[v];
+#if TO_BYTES
+        for (int64_t i = 0; c->table && i < n; i++) one[i] = c->table[one[i] & 255];
+#else
+        (void)c;
+#endif
+        store_stored(dst[v / across] + v % across * LANES, one, n);
+    }
 #endif
 }
 
@@ -257,23 +284,26 @@ INLINE void requantize_fours(const struct constants *constants,
     }
 #define COLUMNS(across, n, ...)                                                                    \
     requantize_columns(c, a, column, across, n, (struct kind){__VA_ARGS__})
-#define WHOLE(name, by_row, add, bare)                                                             \
-    PART(name##_fours, requantize_fours(c, a, column, (struct kind){by_row, add, bare, 0, 0}))     \
-    PART(name##_two, COLUMNS(2, LANES, by_row, add, bare, 0, 0))                                   \
-    PART(name##_one, COLUMNS(1, LANES, by_row, add, bare, 0, 0))
-#define KIND(name, by_row, add)                                                                    \
-    WHOLE(name, by_row, add, 0)                                                                    \
-    PART(name##_few, COLUMNS(1, n, by_row, add, 0, 0, 1))                                          \
-    PART(name##_huge, COLUMNS(1, n, by_row, add, 0, SATURATES, 1))
+#define WHOLE(name, by_row, add, gate, bare)                                                       \
+    PART(name##_fours,                                                                             \
+         requantize_fours(c, a, column, (struct kind){by_row, add, gate, bare, 0, 0}))             \
+    PART(name##_two, COLUMNS(2, LANES, by_row, add, gate, bare, 0, 0))                             \
+    PART(name##_one, COLUMNS(1, LANES, by_row, add, gate, bare, 0, 0))
+#define KIND(name, by_row, add, gate)                                                              \
+    WHOLE(name, by_row, add, gate, 0)                                                              \
+    PART(name##_few, COLUMNS(1, n, by_row, add, gate, 0, 0, 1))                                    \
+    PART(name##_huge, COLUMNS(1, n, by_row, add, gate, 0, SATURATES, 1))
 #define PARTS(whole, rest) {whole##_fours, whole##_two, whole##_one, rest##_few, rest##_huge}
 
-KIND(of_columns, 0, 0)
-KIND(of_rows, 1, 0)
-KIND(of_columns_add, 0, FLOAT)
-KIND(of_rows_add, 1, FLOAT)
+KIND(of_columns, 0, 0, 0)
+KIND(of_rows, 1, 0, 0)
+KIND(of_columns_add, 0, FLOAT, 0)
+KIND(of_rows_add, 1, FLOAT, 0)
+KIND(of_columns_gate, 0, 0, FLOAT)
+KIND(of_rows_gate, 1, 0, FLOAT)
 #if SATURATES
-WHOLE(of_columns_bare, 0, 0, 1)
-WHOLE(of_columns_add_bare, 0, 1, 1)
+WHOLE(of_columns_bare, 0, 0, 0, 1)
+WHOLE(of_columns_add_bare, 0, 1, 0, 1)
 #endif
 
 struct parts {
@@ -309,8 +339,8 @@ static int huge_numbers(const struct pplconv_requantize_args *a) {
 #if SATURATES && !PPLCONV_NEON
     const struct pplconv_quantization *q = a->parameters;
     const int64_t scales = a->flags & PPLCONV_BIAS_ROW ? a->rows : a->columns;
-    const int small = q->residual_scale > -0x1p20f && q->residual_scale < 0x1p20f;
-    return any_huge(a->scale, scales) || (a->flags & PPLCONV_RESIDUAL && !small);
+    const float added = a->flags & PPLCONV_RESIDUAL ? q->residual_scale : q->gate ? q->shift : 0;
+    return any_huge(a->scale, scales) || !(added > -0x1p20f && added < 0x1p20f);
 #else
     (void)a;
     return 0;
@@ -331,7 +361,10 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const int add = FLOAT && (a->flags & PPLCONV_RESIDUAL);
     if (a->rows > 0 && a->columns > 0) {
         const int huge = huge_numbers(a);
-        if (by_row && add) {
+        if (FLOAT && ((const struct pplconv_quantization *)a->parameters)->gate) {
+            if (by_row) requantize(a, (struct parts)PARTS(of_rows_gate, of_rows_gate), huge);
+            else requantize(a, (struct parts)PARTS(of_columns_gate, of_columns_gate), huge);
+        } else if (by_row && add) {
             requantize(a, (struct parts)PARTS(of_rows_add, of_rows_add), huge);
 #if SATURATES
         } else if (add && bare_numbers(a)) {

@@ -1,6 +1,6 @@
 /* Resampling of pixels whose channels lie side by side: weighted sums of a few pixels of a few
  * rows, or copies of pixels. */
-#include "copies.h"
+#include "copied_pixels.h"
 #include "row_tools.h"
 
 /* Vectors of channels that go together. */
@@ -63,19 +63,12 @@ INLINE void resample(const struct pplconv_resample_args *a, int64_t pixel, int64
     }
 }
 
-static void copy_pixels(const struct pplconv_resample_args *a) {
-    const int64_t *offset = a->offset_x, bytes = a->channels * (int64_t)sizeof(storage);
-    const char *const *rows = a->rows;
-    for (int64_t p = 0; p < a->pixels; p++)
-        copy_bytes(AT(char, a->dst, p * a->dst_ps), rows[0] + offset[p], bytes);
-}
-
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_resample_args *a = argument;
     const int64_t vectors = (a->channels + LANES - 1) / LANES;
     const int64_t pixels = a->channels > 0 ? a->pixels : 0;
     const int copies = a->taps_y == 1 && a->taps_x == 1;
-    if (copies && pixels > 0) copy_pixels(a);
+    if (copies && pixels > 0) copy_pixels(a, sizeof(storage));
     for (int64_t p = 0; p < pixels && !copies; p++) {
         if (a->channels < LANES) {
             resample(a, p, 0, 1, 1);

@@ -19,6 +19,8 @@ TOLERANCE = 1e-3
 """Largest error of an output, as a part of its largest value."""
 
 Say = Callable[[str], None]
+# Outputs and those of the reference to an error, as `Entry.error` has it, and what is wrong.
+Judge = Callable[[Sequence[Array], Sequence[Array]], tuple[float | None, str]]
 
 
 @dataclass
@@ -172,14 +174,21 @@ class Bench:
     reference : type of Engine
         What they are compared with.
     settings : Settings
+    judge : callable, optional
+        Compares outputs with the reference's.
     """
 
     def __init__(
-        self, engines: Sequence[type[Engine]], reference: type[Engine], settings: Settings
+        self,
+        engines: Sequence[type[Engine]],
+        reference: type[Engine],
+        settings: Settings,
+        judge: Judge = difference,
     ) -> None:
         self.engines = engines
         self.reference = reference
         self.settings = settings
+        self.judge = judge
 
     def measure(self, case: Case, path: Path, cpus: Sequence[int], folder: Path, say: Say) -> None:
         """Measure a case; what has been found is in it at any time.
@@ -209,7 +218,8 @@ class Bench:
         common = {"shapes": shapes, "threads": case.threads, "feed": str(feed)}
         try:
             with Client(self.reference, cpus) as worker:
-                worker.ask("load", path=str(path), **common)
+                file = self.reference.convert(path, folder)
+                worker.ask("load", path=str(file), **common)
                 expected = _outputs(worker, folder)
         except WorkerError as error:
             case.detail = f"the reference failed: {error}"
@@ -229,7 +239,7 @@ class Bench:
                     answer = worker.ask("load", path=str(file), **common)
                     for name, value in answer.items():
                         setattr(entry, name, value)
-                    _check(entry, worker, expected, folder)
+                    self._check(entry, worker, expected, folder)
                 if entry.status == "ok":
                     workers[engine.name] = worker
             self._rounds(case, workers, say)
@@ -239,8 +249,17 @@ class Bench:
                     continue
                 say(f"{name}: checked again")
                 with _noted(entry):
-                    _check(entry, worker, expected, folder)
+                    self._check(entry, worker, expected, folder)
                     entry.second_seconds = worker.ask("second")["second_seconds"]
+
+    def _check(self, entry: Entry, worker: Client, expected: Sequence[Array], folder: Path) -> None:
+        error, wrong = self.judge(_outputs(worker, folder), expected)
+        if error is not None:
+            entry.error = max(error, entry.error or 0.0)
+        if wrong:
+            entry.fail("wrong", wrong)
+        else:
+            entry.status = "ok"
 
     def _rounds(self, case: Case, workers: Mapping[str, Client], say: Say) -> None:
         settings = self.settings
@@ -273,13 +292,3 @@ def _outputs(worker: Client, folder: Path) -> list[Array]:
     worker.ask("outputs", path=str(path))
     with np.load(path) as arrays:
         return [arrays[f"arr_{index}"] for index in range(len(arrays.files))]
-
-
-def _check(entry: Entry, worker: Client, expected: Sequence[Array], folder: Path) -> None:
-    error, wrong = difference(_outputs(worker, folder), expected)
-    if error is not None:
-        entry.error = max(error, entry.error or 0.0)
-    if wrong:
-        entry.fail("wrong", wrong)
-    else:
-        entry.status = "ok"

@@ -272,6 +272,35 @@ class Mnn(Engine):
         return array
 
 
+INT8 = "_int8"
+"""Part of the name of a file that was quantized from the one whose name lacks it."""
+
+
+def _plain(path: Path) -> Path:
+    return path.with_name(path.name.replace(INT8, ""))
+
+
+class Plain(Pplconv):
+    """pplconv with the network that another one was quantized from."""
+
+    name = "pplconv float32"
+    note = "the network that was quantized"
+
+    @classmethod
+    def convert(cls, path: Path, folder: Path) -> Path:
+        """Give the other file."""
+        return _plain(path)
+
+
+class PlainReference(Unoptimised):
+    """The same for what is right."""
+
+    @classmethod
+    def convert(cls, path: Path, folder: Path) -> Path:
+        """Give the other file."""
+        return _plain(path)
+
+
 ENGINES: dict[str, type[Engine]] = {
     engine.name: engine for engine in (Pplconv, OnnxRuntime, OpenVino, Mnn)
 }

@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"answers cannot be checked: {without}")
     try:
         steps = Steps(sys.stderr)
-        paths = models.obtain(list(networks.values()), _cache(chosen.cache), steps)
+        paths = models.obtain(list(networks.values()), cache_folder(chosen.cache), steps)
         steps.close()
         digests = {path: digest(path) for path in paths}
     except KeyboardInterrupt:
@@ -94,18 +94,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ]
     bench = Bench(present, REFERENCE, settings)
     with wisdom.private():
-        done, notes = _measure(bench, cases, cpus)
+        done, notes = measure(bench, cases, cpus)
     head = Head(
         date=options.now(),
         command=options.command_line("benchmarks.networks.run", arguments),
-        machine={**machine.describe(), **_described(wanted, absent)},
+        machine={**machine.describe(), **described(wanted, absent)},
         engines=[],
         method=_method(settings),
         notes=notes + remarks(done),
     )
     ours = [engine.name for engine in present if engine.ours]
     made = tables(done, [engine.name for engine in present], ours)
-    publish(head, made, _plain(head, done, wanted, absent), chosen.markdown, chosen.json)
+    publish(head, made, plain(head, done, wanted, absent), chosen.markdown, chosen.json)
     if notes:
         return _INTERRUPTED
     return int(
@@ -118,7 +118,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
 
-def _cache(given: Path | None) -> Path:
+def cache_folder(given: Path | None) -> Path:
+    """Give the folder that keeps models: the one that was asked for, or the user's."""
     if given is not None:
         return given.absolute()
     import platformdirs
@@ -126,7 +127,7 @@ def _cache(given: Path | None) -> Path:
     return Path(platformdirs.user_cache_path("pplconv"))
 
 
-def _measure(
+def measure(
     bench: Bench, cases: Sequence[tuple[Case, Path]], cpus: Mapping[int, Sequence[int]]
 ) -> tuple[list[Case], list[str]]:
     """Measure one case after the other; give those begun, and a note if that was interrupted."""
@@ -146,7 +147,7 @@ def _measure(
     return done, []
 
 
-def _described(wanted: Sequence[type[Engine]], absent: Mapping[str, str]) -> dict[str, str]:
+def described(wanted: Sequence[type[Engine]], absent: Mapping[str, str]) -> dict[str, str]:
     """Give version and settings of each engine, as lines of the head."""
     return {
         engine.name: (
@@ -169,12 +170,13 @@ def _method(settings: Settings) -> str:
     )
 
 
-def _plain(
+def plain(
     head: Head,
     cases: Sequence[Case],
     wanted: Sequence[type[Engine]],
     absent: Mapping[str, str],
 ) -> dict[str, object]:
+    """Give a run as plain values, for a JSON file."""
     ours = [engine.name for engine in wanted if engine.ours]
     peers = [engine.name for engine in wanted if not engine.ours]
     return {

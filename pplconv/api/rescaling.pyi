@@ -22,4 +22,7 @@ class Rescaling:
         high: float = ...,
         residual_scale: float = 0.0,
         residual_zero: int = 0,
+        sums: npt.NDArray[np.int64] | None = None,
+        gate: tuple[float, float, float] | None = None,
+        table: npt.NDArray[Any] | None = None,
     ) -> None: ...

@@ -2,11 +2,16 @@
 """`Rescaling`: what becomes of the sums of a convolution of integers, in calls and in programs."""
 
 from libc.stdint cimport int64_t
+from libc.string cimport memset
 
+from pplconv._kernels cimport pplconv_quantization
 from pplconv.memory.arrays cimport address_of
 from pplconv.schedules.base cimport Schedule
 
 import numpy as np
+
+cdef enum:
+    TABLE_BYTES = 256
 
 # What is added to an input that kernels read as the other type of bytes.
 SHIFTS = {("u8", "s8"): -128, ("s8", "u8"): 128}
@@ -31,17 +36,23 @@ cdef class Rescaling:
         As of `pplconv.api.quantized_run.QuantizedKernel`.
     sums : ndarray of int64, shape (oc, kh, kw), optional
         Sums of the weights over input channels, where they are known.
+    gate : (float, float, float), optional
+        Slope, middle and shift: a number x becomes ``x * clip(x * slope + middle, 0, 1) + shift``
+        before it is clamped. There is no residual then.
+    table : ndarray of 256 bytes, optional
+        What is stored for each byte; of outputs of one byte alone.
 
     Raises
     ------
     ValueError
-        If there is no multiplier or offset for each output channel.
+        If there is no multiplier or offset for each output channel, or a table is no such array.
     """
 
     def __cinit__(self, prepared, weight, offset, int x_zero, multiplier=None, int y_zero=0,
                   float low=-np.inf, float high=np.inf, float residual_scale=0.0,
-                  int residual_zero=0, sums=None):
+                  int residual_zero=0, sums=None, gate=None, table=None):
         cdef int64_t size
+        memset(&self.quantization, 0, sizeof(pplconv_quantization))
         numerics, fields = prepared.plan.numerics, prepared.fields
         shift = SHIFTS.get((numerics.source, numerics.operand), 0)
         if multiplier is None:
@@ -64,7 +75,16 @@ cdef class Rescaling:
                 for _, _, top, bottom in fields["rows"]
                 for _, _, left, right in fields["columns"]
             ]))
-        self.kept = whole, offsets, multipliers
+        if table is not None:
+            table = np.array(table, order="C").view(np.uint8)
+            if table.shape != (TABLE_BYTES,):
+                raise ValueError("a table has a byte for each byte")
+            self.quantization.table = address_of(table, &size)
+        if gate is not None:
+            self.quantization.gate = 1
+            (self.quantization.slope, self.quantization.middle,
+             self.quantization.shift) = gate
+        self.kept = whole, offsets, multipliers, table
         self.channels = len(weight)
         self.whole = address_of(whole, &size)
         self.offsets = NULL

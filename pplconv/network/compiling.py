@@ -18,6 +18,7 @@ from ..api.program import Frame, Program
 from . import arena
 from .batches import batched_names, for_images, images_at_once
 from .builder import Builder, Settings
+from .bytewise import table_of, with_tables
 from .formats import half_level, with_formats
 from .fusion import Chain, chains, written
 from .host import host_step, run_host
@@ -25,13 +26,13 @@ from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
 from .operators import OPERATORS
 from .operators.convolution import prices
-from .operators.elementwise import Stream, emit_outputs
+from .operators.elementwise import Stream, emit_outputs, emit_program
 from .operators.movement import plan_concats, plan_views
 from .operators.unfused import unfused
 from .opsets import OPSET
 from .progress import in_parts
 from .refusals import check_lengths
-from .storage import Array, Buffer, Shape, Step, Value, strides_of
+from .storage import Array, Buffer, Shape, Step, Value, place_of, strides_of
 from .team import with_team
 from .tensors import release_files
 
@@ -171,6 +172,7 @@ def compile_model(
     most = planner.share(settings.threads)
     # Of the steps that are no part of a plan; those that lie below serve the other types.
     isa = half or planner.default_context("f32").isa
+    items = with_tables(items, graph, isa)
     builder = Builder(
         with_team(settings, graph), isa, packed if packed is not None else {},
         planned if planned is not None else {},
@@ -264,15 +266,14 @@ def _lower_chain(chain: Chain, builder: Builder, graph: Graph) -> None:
         order = _order(order, shape, [stream.value for stream in inputs])
     # Else numbers are turned round, and not the integers, for which there are no such loops.
     y = builder.target(name, shape, dtype, order)
-    kind = "+".join(node.op.replace("izeLinear", "ize") for node in chain.nodes)
-    emit_outputs(
-        builder,
-        [Stream(y, program.result, program.stored)],
-        program.code,
-        inputs,
-        kind,
-        [node.outputs[0] for node in chain.nodes],
-    )
+    names = [node.outputs[0] for node in chain.nodes]
+    table = table_of(chain, graph, builder.isa)
+    if table is not None:
+        x = inputs[0].value
+        emit_program(builder, [(y, 0)], [(x, 0)], [], chain.kind, names, table)
+    else:
+        stored = Stream(y, program.result, program.stored)
+        emit_outputs(builder, [stored], program.code, inputs, chain.kind, names)
     builder.deliver(name, y)
 
 
@@ -296,7 +297,7 @@ def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times:
     for step in steps:
         native.append(len(compiled))
         if not step.host:
-            compiled.append((step.work, {k: _place(v) for k, v in step.places.items()}))
+            compiled.append((step.work, {k: place_of(v) for k, v in step.places.items()}))
     sizes = [_external(graph, name, 0).buffer.size for name in externals]
     threads = planner.team_size(builder.settings.threads)
     limit = builder.settings.max_workspace
@@ -313,18 +314,3 @@ def _finished(builder: Builder, graph: Graph, model: ir.Model, most: int, times:
         program, steps, native, told(graph.inputs), told(graph.outputs), frozenset(builder.used),
         model, builder.planned, times,
     )  # fmt: skip
-
-
-def _place(value: Any) -> Any:
-    """Say where a value lies, in the words of a program."""
-    if isinstance(value, list):
-        return [_place(item) for item in value]
-    if not isinstance(value, Value):
-        return value
-    buffer = value.buffer
-    if buffer.array is not None:
-        flat = buffer.array.reshape(-1).view(np.uint8)
-        return flat[value.offset :]
-    if buffer.external is not None:
-        return ("external", buffer.external, value.offset, buffer.size - value.offset)
-    return ("arena", buffer.offset + value.offset, buffer.size - value.offset)

@@ -37,6 +37,11 @@ class Chain:
         """Name of the result."""
         return self.nodes[-1].outputs[0]
 
+    @property
+    def kind(self) -> str:
+        """What it is, for people."""
+        return "+".join(node.op.replace("izeLinear", "ize") for node in self.nodes)
+
     def inputs(self) -> list[str]:
         """Names of what comes from outside, each once."""
         made = {node.outputs[0] for node in self.nodes}

@@ -91,6 +91,11 @@ class Store:
         Bounds, in units of the output's scale, zero point not counted.
     residual_scale, residual_zero : float, int
         What a residual is multiplied by, and what is subtracted before.
+    gate : (float, float, float), optional
+        Slope, middle and shift: x becomes ``x * clip(x * slope + middle, 0, 1) + shift``. There is
+        no residual then.
+    table : ndarray of 256 bytes, optional
+        What is stored for each byte.
     """
 
     dtype: np.dtype[Any]
@@ -101,6 +106,8 @@ class Store:
     high: float = np.inf
     residual_scale: float = 1.0
     residual_zero: int = 0
+    gate: tuple[float, float, float] | None = None
+    table: Array | None = None
 
     def __call__(self, sums: Array, residual: Array | None = None) -> Array:
         """Store sums whose channels are the last dimension.
@@ -119,10 +126,16 @@ class Store:
         y = exact.astype(_SINGLE) * self.multiplier
         if residual is not None:
             y += (residual.astype(_SINGLE) - self.residual_zero) * np.float32(self.residual_scale)
+        if self.gate is not None:
+            slope, middle, shift = map(np.float32, self.gate)
+            y = y * np.clip(y * slope + middle, np.float32(0), np.float32(1)) + shift
         y = np.asarray(np.clip(y, np.float32(self.low), np.float32(self.high)))
         if self.dtype == _SINGLE:
             return y
-        return np.asarray(np.clip(np.rint(y) + self.zero, *RANGES[self.dtype]).astype(self.dtype))
+        stored = np.asarray(np.clip(np.rint(y) + self.zero, *RANGES[self.dtype]).astype(self.dtype))
+        if self.table is None:
+            return stored
+        return np.asarray(self.table.view(self.dtype)[stored.view(np.uint8)])
 
 
 # Sums are made in float64, where all integers below 2**53 are exact, because NumPy multiplies

@@ -192,3 +192,18 @@ class Step:
     detail: str = ""
     host: bool = False
     flops: int = 0
+
+
+def place_of(value: Any) -> Any:
+    """Say where a value lies, in the words of a program."""
+    if isinstance(value, list):
+        return [place_of(item) for item in value]
+    if not isinstance(value, Value):
+        return value
+    buffer = value.buffer
+    if buffer.array is not None:
+        flat = buffer.array.reshape(-1).view(np.uint8)
+        return flat[value.offset :]
+    if buffer.external is not None:
+        return ("external", buffer.external, value.offset, buffer.size - value.offset)
+    return ("arena", buffer.offset + value.offset, buffer.size - value.offset)

@@ -33,6 +33,9 @@ cdef struct ElementwiseJob:
     int64_t element
     # Rows that are converted at once; 0 where none are.
     int64_t tile_rows
+    # Number of the array with 256 bytes that bytes are looked up in, by `kernel`; -1 if there is a
+    # program instead.
+    int64_t table
     int64_t input_count, output_count, code_count
     StreamField fields[MOST_STREAMS]
     pplconv_stream streams[MOST_STREAMS]
@@ -42,5 +45,6 @@ cdef struct ElementwiseJob:
 cdef class Elementwise(Work):
     cdef ElementwiseJob own
 
+    cdef int check_table(self, dict fields, int64_t tiles) except -1
     cdef int convert(self, int stream, str dtype, int64_t numbers, str computed,
                      str isa) except -1

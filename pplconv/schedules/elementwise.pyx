@@ -3,7 +3,8 @@
 
 Dimensions that all arrays run through in one step are one dimension by then. The innermost is that
 of the columns, which are neighbours in memory or, of arrays that are broadcast along them, one.
-Arrays of integers are converted tile by tile, as they are read or written.
+Arrays of integers are converted tile by tile, as they are read or written. In the place of a
+program there may be a table, of what a function of one byte is.
 """
 
 from libc.stdint cimport int64_t
@@ -15,6 +16,7 @@ from pplconv._kernels cimport (
     find,
     pplconv_dequantize_args,
     pplconv_elementwise_args,
+    pplconv_lookup_args,
     pplconv_quantize_args,
     pplconv_stream,
 )
@@ -33,6 +35,7 @@ cdef enum:
     # A scale, and a zero point behind it.
     SCALE_BYTES = 4
     NUMBERS_BYTES = 8
+    TABLE_BYTES = 256
 
 
 cdef inline void read_integers(const StreamField *f, pplconv_stream *stream, const Tensors *t,
@@ -62,6 +65,17 @@ cdef inline void write_integers(const StreamField *f, const pplconv_stream *stre
     a.zero = t.arrays[f.numbers] + SCALE_BYTES
     a.flags = 0
     f.convert(&a)
+
+
+cdef inline void look_up(const ElementwiseJob *j, const pplconv_stream *streams, const char *table,
+                         int64_t rows, int64_t columns) noexcept nogil:
+    """Store what a table says of bytes."""
+    cdef pplconv_lookup_args a
+    a.src, a.src_rs = streams[0].data, j.streams[0].rs
+    a.dst, a.dst_rs = streams[1].data, j.streams[1].rs
+    a.rows, a.columns = rows, columns
+    a.table = table
+    j.kernel(&a)
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
@@ -103,7 +117,10 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
                 places[s] = <char *> streams[s].data
                 streams[s].data, streams[s].rs = tile, row_bytes
             tile += TILE_ELEMENTS * j.element
-        j.kernel(&a)
+        if j.table >= 0:
+            look_up(j, streams, t.arrays[j.table], a.rows, a.columns)
+        else:
+            j.kernel(&a)
         for s in range(j.input_count, count):
             if j.fields[s].convert != NULL:
                 write_integers(&j.fields[s], &streams[s], t, places[s], j.streams[s].rs, a.rows,
@@ -123,7 +140,8 @@ cdef class Elementwise(Work):
         ``code``, tuples of five numbers; ``row_segment`` and ``column_segment``. Streams of
         integers name their type as well, and the number of the array that holds a scale of float32
         and a zero point of int32 behind it; ``dtype`` is ``"f32"`` then, and ``column_segment`` at
-        most `TILE_ELEMENTS`.
+        most `TILE_ELEMENTS`. With a ``table``, the number of an array of 256 bytes, each byte of
+        the only input, of ``dtype`` ``"u8"``, is looked up in it; ``code`` is empty then.
     isa : str
         Which kernel to call.
 
@@ -144,7 +162,8 @@ cdef class Elementwise(Work):
         if (len(dims) > MOST_DIMS or len(streams) > MOST_STREAMS
                 or len(fields["code"]) > MOST_CODE or not fields["outputs"]):
             raise ValueError("an element-wise program is larger than the loops take")
-        j.kernel = find("elementwise", fields["dtype"], isa)
+        j.table = fields.get("table", -1)
+        j.kernel = find("elementwise" if j.table < 0 else "lookup", fields["dtype"], isa)
         j.element = DTYPES[fields["dtype"]].itemsize
         missing = [1] * (MOST_DIMS - len(dims))
         rows = 1
@@ -196,6 +215,8 @@ cdef class Elementwise(Work):
         for stream in fields["outputs"]:
             if stream[3] not in written:
                 raise ValueError("an output is what nothing wrote")
+        if j.table >= 0:
+            self.check_table(fields, tiles)
         if tiles:
             if j.column_segment > TILE_ELEMENTS:
                 raise ValueError("rows of integers are longer than a tile")
@@ -206,6 +227,14 @@ cdef class Elementwise(Work):
         self.threads = 1
         self.job = j
         self.one_phase(run_task)
+
+    cdef int check_table(self, dict fields, int64_t tiles) except -1:
+        """Refuse a table of anything but one array of bytes, each of which is read."""
+        if (tiles or fields["code"] or self.own.input_count != 1 or self.own.output_count != 1
+                or self.own.table >= MOST_STREAMS or not self.own.streams[0].step):
+            raise ValueError("a table is looked up for bytes of one array")
+        self.extents[self.own.table] = max(self.extents[self.own.table], <int64_t> TABLE_BYTES)
+        return 0
 
     cdef int convert(self, int stream, str dtype, int64_t numbers, str computed,
                      str isa) except -1:

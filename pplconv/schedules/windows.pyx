@@ -190,7 +190,7 @@ cdef class Resample(Work):
         ``dtype``; ``batch``, ``channels``, ``ih``, ``iw``; ``x`` and ``y``, strides in bytes of
         image, row and pixel; ``rows`` and ``columns``, int64 arrays (outputs, taps) of the inputs
         that go into each output, and ``weights_y``, ``weights_x``, arrays of the same shapes of
-        the type that sums are in; ``row_segment``.
+        the type that sums are in; ``row_segment``. Bytes, whose type is ``"u8"``, are copied.
     isa : str
         Which kernel to call.
 
@@ -207,7 +207,7 @@ cdef class Resample(Work):
         memset(j, 0, sizeof(ResampleJob))
         check_numbers(fields, frozenset())
         dtype = DTYPES[fields["dtype"]]
-        weight = np.dtype(np.float32) if dtype.itemsize == 2 else dtype
+        weight = np.dtype(np.float32) if dtype.itemsize <= 2 else dtype
         # Copies, which nobody changes after they were looked at.
         down, across = (np.array(fields[n], np.int64, order="C") for n in ("rows", "columns"))
         weights = [np.array(fields[n], weight, order="C") for n in ("weights_y", "weights_x")]
@@ -215,6 +215,8 @@ cdef class Resample(Work):
                 or across.shape != weights[1].shape or down.size == 0 or across.size == 0
                 or down.shape[1] > MOST_TAPS):
             raise ValueError("each output sees some inputs")
+        if dtype.itemsize == 1 and down.shape[1] * across.shape[1] != 1:
+            raise ValueError("bytes are copied, from one input each")
         if (down.min() < 0 or down.max() >= fields["ih"] or across.min() < 0
                 or across.max() >= fields["iw"]):
             raise ValueError("an output sees what is not there")

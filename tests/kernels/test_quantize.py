@@ -101,6 +101,24 @@ def test_what_quantize_rounds(checker, row, rng):
 
 
 @pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
+def test_quotients_by_any_scale(checker, row, rng):
+    """One scale of any size: ties, and the floats beside them, some steps away."""
+    dtype = row["dtype"]
+    info = np.iinfo(DTYPES[dtype])
+    edges = [2.0**-60, 2.0**60, 1.0, np.nextafter(np.float32(1), np.float32(2)), 2 - 2.0**-23]
+    drawn = np.exp2(rng.uniform(-70, 70, 40)) * rng.choice([1, 1e-3], 40)
+    for scale in np.array([*edges, *np.exp2(rng.uniform(-8, 2, 40)), *drawn], np.float32):
+        ties = (np.arange(-520, 520, dtype=np.float32) / 2) * scale
+        bits = ties.view(np.int32) + rng.integers(-3, 4, ties.size, np.int32)
+        x = np.concatenate([ties, bits.view(np.float32), [np.inf, -np.inf, np.nan]], dtype="f4")
+        for zero in (0, info.min, info.max):
+            values = np.array([scale]), np.array([zero], np.int32)
+            empty = np.zeros((1, x.size), DTYPES[dtype])
+            got = run(checker, row, rng, x[np.newaxis], empty, *values, 0)
+            np.testing.assert_array_equal(got, quantized(dtype, x[np.newaxis], *values), str(scale))
+
+
+@pytest.mark.parametrize("row", QUANTIZE, ids=symbol)
 def test_the_quotient_is_no_product(checker, row, rng):
     """There are numbers for which x * (1 / scale) rounds to another integer; these are."""
     scale = rng.uniform(0.01, 1, 4096).astype(np.float32)

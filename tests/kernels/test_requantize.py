@@ -16,21 +16,28 @@ WITH_PRODUCT = [row for row in every_row("requantize") if row["dtype"] != "s32"]
 ROW, COLUMN, RESIDUAL = FLAGS["BIAS_ROW"], FLAGS["BIAS_COLUMN"], FLAGS["RESIDUAL"]
 PARAMETERS = np.dtype(
     [
+        ("table", "u8"),
+        ("gate", "i8"),
         ("low", "f4"),
         ("high", "f4"),
         ("residual_scale", "f4"),
+        ("slope", "f4"),
+        ("middle", "f4"),
+        ("shift", "f4"),
         ("residual_zero", "i4"),
         ("zero", "i4"),
     ]
 )
 
 
-def parameters(low=-np.inf, high=np.inf, residual_scale=1.0, residual_zero=0, zero=0):
-    """Give a ``struct pplconv_quantization``."""
-    return np.array([[(low, high, residual_scale, residual_zero, zero)]], PARAMETERS)
+def parameters(low=-np.inf, high=np.inf, residual_scale=1.0, residual_zero=0, zero=0, gate=None):
+    """Give a ``struct pplconv_quantization``, without a table."""
+    through = (0, 0, 0) if gate is None else gate
+    numbers = (low, high, residual_scale, *through, residual_zero, zero)
+    return np.array([[(0, gate is not None, *numbers)]], PARAMETERS)
 
 
-def model(dtype, sums, offset, scale, residual, q):
+def model(dtype, sums, offset, scale, residual, q, table=None):
     """Requantize step by step; each float32 operation of NumPy is one rounding."""
     total = sums + offset
     if dtype == "s32":
@@ -42,16 +49,20 @@ def model(dtype, sums, offset, scale, residual, q):
     elif residual is not None:
         distance = residual.astype(np.int32) - q["residual_zero"]
         x = x + distance.astype(np.float32) * q["residual_scale"]
+    if q["gate"]:
+        opened = np.minimum(np.maximum(x * q["slope"] + q["middle"], np.float32(0)), np.float32(1))
+        x = x * opened + q["shift"]
     assert x.dtype == np.float32
     x = np.minimum(np.maximum(x, q["low"]), q["high"])
     if dtype == "f32":
         return x
     info = np.iinfo(DTYPES[dtype])
     near = np.clip(np.rint(x).astype(np.float64), -(2.0**31), 2.0**31) + q["zero"]
-    return np.clip(near, info.min, info.max).astype(DTYPES[dtype])
+    stored = np.clip(near, info.min, info.max).astype(DTYPES[dtype])
+    return stored if table is None else table[stored.view(np.uint8)].view(DTYPES[dtype])
 
 
-def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0)):
+def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0), table=None):
     """Call the kernel on `sums`; compare every bit with the model."""
     dtype = row["dtype"]
     stored = DTYPES[dtype]
@@ -62,6 +73,11 @@ def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0)):
         residual = draw_residual(rng, stored, sums.shape)
         call.put("residual", residual, stored.itemsize * (columns + gaps[0]))
     call.put("src", sums, 4 * (columns + gaps[1]))
+    if table is not None:
+        call.put("table", table.reshape(1, -1), 0)
+        q = q.copy()
+        q["table"] = call.values.pop("table")
+        del call.values["table_rs"]
     for name, values in (("offset", offset), ("scale", scale), ("parameters", q)):
         if name == "offset" or dtype != "s32":
             call.put(name, values.reshape(1, -1), 0)
@@ -71,7 +87,7 @@ def check(checker, row, rng, sums, offset, scale, q, flags, gaps=(0, 0, 0)):
     got = call.run(rows=rows, columns=columns, flags=flags)
     if flags & ROW:
         offset, scale = offset[:, np.newaxis], scale[:, np.newaxis]
-    want = model(dtype, sums, offset, scale, residual, q)
+    want = model(dtype, sums, offset, scale, residual, q, table)
     wrong = np.argwhere(got != want)
     where = tuple(wrong[0]) if wrong.size else ()
     assert not wrong.size, (len(wrong), where, sums[where], got[where], want[where], q, flags)
@@ -126,6 +142,71 @@ def test_every_tail(checker, row, rng):
             scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
             gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
             check(checker, row, rng, sums, offset, scale, draw_parameters(rng, row), flags, gaps)
+
+
+def draw_gate(rng, zero=0):
+    """Draw HardSwish with a factor, perhaps a negative one, and something that is added."""
+    scale = rng.uniform(0.01, 0.5) * rng.choice([1, 1, -1])
+    return parameters(
+        *(rng.choice([-np.inf, -20.25]), rng.choice([np.inf, 90.5])), zero=zero,
+        gate=(scale / 6, rng.choice([0.5, 0.25]), rng.choice([0, 3.7, -60.2])),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("row", WITH_PRODUCT, ids=symbol)
+def test_gates(checker, row, rng):
+    """Every tail; sums on all sides of where a gate opens and closes."""
+    lanes = row["vector_bytes"] // 4
+    for flags in (ROW, COLUMN):
+        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 9 * lanes):
+            rows = int(rng.integers(1, 10))
+            sums = rng.integers(-40000, 40000, (rows, columns), np.int32)
+            count = rows if flags & ROW else columns
+            offset = rng.integers(-5000, 5000, count, np.int32)
+            scale = rng.uniform(1e-4, 2e-2, count).astype(np.float32)
+            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
+            zero = int(rng.integers(-100, 100)) if row["dtype"] == "s8" else int(rng.integers(200))
+            check(checker, row, rng, sums, offset, scale, draw_gate(rng, zero), flags, gaps)
+
+
+@pytest.mark.parametrize("row", BYTES, ids=symbol)
+@pytest.mark.parametrize("scale", [0.25, 0.4999, 1.0, 2.0], ids=str)
+@pytest.mark.parametrize("shift", [0, 1e6, 3e6, -3e9], ids=str)
+def test_gated_numbers_beyond_every_integer(checker, row, scale, shift, rng):
+    """Those that are rounded leave int32, by one scale of many or by what is added."""
+    ends = [-(1 << 31), -(1 << 31) + 1, -1, 0, 1, (1 << 31) - 1]
+    for flags in (ROW, COLUMN):
+        for slope in (1 / 6, -1 / 6, 1e-9):
+            sums = rng.choice(ends, (3, row["vector_bytes"] + 3)).astype(np.int32)
+            count = 3 if flags & ROW else sums.shape[1]
+            scales = np.full(count, 0.25, np.float32)
+            scales[rng.integers(count)] = scale
+            q = parameters(zero=5, gate=(slope, 0.5, shift))
+            check(checker, row, rng, sums, np.zeros(count, np.int32), scales, q, flags)
+
+
+@pytest.mark.parametrize("row", BYTES, ids=symbol)
+@pytest.mark.parametrize("kind", ["plain", "residual", "gate"])
+def test_tables(checker, row, kind, rng):
+    """Every byte, in every tail, by tables without order."""
+    lanes = row["vector_bytes"] // 4
+    zero = 0 if row["dtype"] == "s8" else 128
+    for flags in (ROW, COLUMN):
+        for columns in (*range(1, 2 * lanes + 2), *range(4 * lanes - 1, 6 * lanes + 2), 600):
+            rows = int(rng.integers(1, 6))
+            sums = rng.integers(-140, 140, (rows, columns), np.int32)
+            count = rows if flags & ROW else columns
+            table = rng.permutation(256).astype(np.uint8)
+            q = (
+                draw_gate(rng, zero)
+                if kind == "gate"
+                else parameters(residual_scale=0.5, zero=zero)
+            )
+            gaps = [int(gap) for gap in rng.integers(0, 9, 3)]
+            check(
+                checker, row, rng, sums, np.zeros(count, np.int32), np.ones(count, np.float32), q,
+                flags | (RESIDUAL if kind == "residual" else 0), gaps, table,
+            )  # fmt: skip
 
 
 @every_kernel
@@ -200,7 +281,7 @@ def test_nothing_to_do(checker, row, shape, rng):
 
 
 def test_the_struct_is_that_of_the_contract():
-    types = {"float": "f4", "int32_t": "i4"}
+    types = {"float": "f4", "int32_t": "i4", "int64_t": "i8", "const void *": "u8"}
     members = [(name, np.dtype(types[ctype])) for ctype, name in QUANTIZATION.declared()]
     assert [(name, PARAMETERS[name]) for name in PARAMETERS.names] == members
     assert PARAMETERS.itemsize == QUANTIZATION.size

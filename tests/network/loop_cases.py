@@ -20,6 +20,7 @@ from pplconv.schedules.windows import Pool, Resample
 
 DTYPES = {
     "f16": np.dtype(np.float16), "f32": np.dtype(np.float32), "f64": np.dtype(np.float64),
+    "u8": np.dtype(np.uint8),
 }  # fmt: skip
 CANARY = 0x5A
 
@@ -86,6 +87,13 @@ class Case:
             assert np.all(rest == CANARY), "wrote between the elements"
 
 
+def drawn(rng: np.random.Generator, count: int, dtype: np.dtype) -> np.ndarray:
+    """Numbers around zero, or any bytes."""
+    if dtype.kind == "u":
+        return rng.integers(0, 256, count, dtype)
+    return rng.standard_normal(count).astype(dtype)
+
+
 def lay(
     rng: np.random.Generator,
     shape: Sequence[int],
@@ -107,7 +115,7 @@ def lay(
     extent = dtype.itemsize + sum((n - 1) * s for n, s in zip(held, strides, strict=True))
     if repeat is not None:
         strides = [0 if again else s for s, again in zip(strides, repeat, strict=True)]
-    content = rng.standard_normal(extent // dtype.itemsize).astype(dtype).view(np.uint8)
+    content = drawn(rng, extent // dtype.itemsize, dtype).view(np.uint8)
     return Laid(content, tuple(shape), tuple(strides), dtype)
 
 
@@ -143,6 +151,22 @@ def elementwise(rng: np.random.Generator, name: str) -> Case:
         "row_segment": int(rng.integers(1, 9)), "column_segment": int(rng.integers(1, 200)),
     }  # fmt: skip
     return Case(Elementwise, fields, arrays, {0: (a + b) * c, 1: np.maximum(a, b)})
+
+
+def lookup(rng: np.random.Generator, name: str) -> Case:
+    """Bytes by a table."""
+    dtype = DTYPES["u8"]
+    shape = (*counts(rng, 0, 5, 5), int(rng.integers(1, 300)))
+    y, x = lay(rng, shape, dtype), lay(rng, shape, dtype)
+    table = rng.permutation(256).astype(np.uint8)
+    fields = {
+        "dtype": "u8", "dims": shape[:-1], "columns": shape[-1],
+        "outputs": [(0, y.strides[:-1], 1, 0)], "inputs": [(1, x.strides[:-1], 1, 0)],
+        "code": [], "row_segment": int(rng.integers(1, 9)),
+        "column_segment": int(rng.integers(1, 200)), "table": 2,
+    }  # fmt: skip
+    last = Laid(table, (256,), (1,), dtype)
+    return Case(Elementwise, fields, [y, x, last], {0: table[x.view()]})
 
 
 def copying(rng: np.random.Generator, name: str) -> Case:
@@ -231,7 +255,7 @@ def images(rng: np.random.Generator, shape: tuple[int, int, int, int], dtype: np
     image = h * row + gaps[2]
     strides = (image, row, pixel, dtype.itemsize)
     extent = dtype.itemsize + sum((m - 1) * s for m, s in zip(shape, strides, strict=True))
-    content = rng.standard_normal(extent // dtype.itemsize).astype(dtype).view(np.uint8)
+    content = drawn(rng, extent // dtype.itemsize, dtype).view(np.uint8)
     return Laid(content, shape, strides, dtype)
 
 
@@ -306,7 +330,26 @@ def resample(rng: np.random.Generator, name: str) -> Case:
     return Case(Resample, fields, [dst, src], {0: expected}, 64 * float(np.finfo(dtype).eps))
 
 
+def repeating(rng: np.random.Generator, name: str) -> Case:
+    """Pixels of bytes, in any order."""
+    dtype = DTYPES["u8"]
+    batch, channels, ih, iw, oh, ow = (
+        int(n) for n in rng.integers(1, [3, 150, 8, 8, 10, 10], endpoint=True)
+    )
+    down, across = rng.integers(0, ih, (oh, 1)), rng.integers(0, iw, (ow, 1))
+    src = images(rng, (batch, ih, iw, channels), dtype)
+    dst = images(rng, (batch, oh, ow, channels), dtype)
+    fields = {
+        "dtype": "u8", "batch": batch, "channels": channels, "ih": ih, "iw": iw,
+        "x": src.strides[:3], "y": dst.strides[:3], "rows": down, "columns": across,
+        "weights_y": np.ones(down.shape), "weights_x": np.ones(across.shape),
+        "row_segment": int(rng.integers(1, 5)),
+    }  # fmt: skip
+    expected = src.view()[:, down[:, 0]][:, :, across[:, 0]]
+    return Case(Resample, fields, [dst, src], {0: expected})
+
+
 KINDS: dict[str, Callable[[np.random.Generator, str], Case]] = {
     "elementwise": elementwise, "copying": copying, "converting": converting, "rows": rows,
-    "pool": pool, "resample": resample,
+    "pool": pool, "resample": resample, "lookup": lookup, "repeating": repeating,
 }  # fmt: skip

@@ -150,9 +150,10 @@ def _scales(inputs: Any, own: Any) -> tuple[Any, Any]:
 
 def _store(inputs: Any, own: Any, y: Any) -> integers.Store:
     multiplier = inputs[3].astype(np.float32) if len(inputs) > 3 and inputs[3] is not None else None
+    gate = (own["slope"], own["middle"], own["shift"]) if own["gate"] else None
     return integers.Store(
         y.dtype.numpy(), inputs[2], multiplier, own["y_zero"], own["low"], own["high"],
-        own["residual_scale"], own["residual_zero"],
+        own["residual_scale"], own["residual_zero"], gate,
     )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ from emulation import is_emulated
 from levels import allowed_isas
 from loop_cases import KINDS
 from pplconv.api.program import Program
+from pplconv.schedules.elementwise import Elementwise
+from pplconv.schedules.windows import Resample
 
 HERE = Path(__file__).resolve().parent
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -45,7 +47,7 @@ def test_an_array_that_is_too_small_is_refused(kind, rng):
     for _ in range(20):
         case = KINDS[kind](rng, "f32")
         work = case.work(case.fields, allowed_isas()[-1])
-        read = [i for i in range(len(case.arrays)) if i < 2 or kind == "elementwise"]
+        read = [i for i in range(len(case.arrays)) if i < 2 or kind in ("elementwise", "lookup")]
         sizes = [laid.content.size for laid in case.arrays]
         room = [-(-size // 64) * 64 for size in sizes]
         starts = [sum(room[:i]) for i in range(len(room))]
@@ -84,7 +86,7 @@ STRIDES = {
 }  # fmt: skip
 
 
-@every_kind
+@pytest.mark.parametrize("kind", STRIDES)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_strides_are_whole_elements(kind, dtype, rng):
     """A byte more or less is another array, whose elements lie where none may be read."""
@@ -167,3 +169,31 @@ def test_what_is_taken_runs_inside_its_arrays(probe, kind):
     found = json.loads(done.stdout)
     assert found["failures"] == []
     assert found["taken"] > 5 and found["refused"] > 50
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"code": [(1, 0, 0, 0, 0)]}, "a table is looked up"),
+        ({"inputs": [(1, (1,), 1, 0), (1, (1,), 1, 1)]}, "a table is looked up"),
+        ({"inputs": [(1, (1,), 0, 0)]}, "a table is looked up"),
+        ({"outputs": [(0, (1,), 1, 0), (1, (1,), 1, 0)]}, "a table is looked up"),
+        ({"table": 24}, "a table is looked up"),
+        ({"dtype": "f32"}, "lookup"),
+    ],
+)
+def test_tables_of_anything_but_one_array_of_bytes(changes, message):
+    fields = {
+        "dtype": "u8", "dims": (1,), "columns": 9, "outputs": [(0, (1,), 1, 0)],
+        "inputs": [(1, (1,), 1, 0)], "code": [], "row_segment": 1, "column_segment": 9, "table": 2,
+    }  # fmt: skip
+    Elementwise(fields, allowed_isas()[-1])
+    with pytest.raises((ValueError, LookupError), match=message):
+        Elementwise(fields | changes, allowed_isas()[-1])
+
+
+def test_bytes_are_no_sums(rng):
+    case = KINDS["repeating"](rng, "f32")
+    down = np.concatenate([case.fields["rows"]] * 2, 1)
+    with pytest.raises(ValueError, match="bytes are copied"):
+        Resample(case.fields | {"rows": down, "weights_y": np.ones(down.shape)}, allowed_isas()[-1])

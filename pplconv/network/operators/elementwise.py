@@ -71,6 +71,7 @@ def emit_program(
     code: Sequence[Line],
     kind: str,
     nodes: list[str],
+    table: Array | None = None,
 ) -> None:
     """Add a step that runs an element-wise program.
 
@@ -87,6 +88,8 @@ def emit_program(
         What it is, for people.
     nodes : list of str
         What it stands for.
+    table : ndarray of 256 bytes, optional
+        Without a program: what becomes of each byte of the only input.
     """
     wanted, read = ([Stream(*stream) for stream in streams] for streams in (outputs, inputs))
     shape, count = wanted[0].value.shape, len(wanted)
@@ -132,7 +135,7 @@ def emit_program(
             arrays.append(stream.numbers)
         entries.append(entry)
     fields = {
-        "dtype": NAMES[dtype],
+        "dtype": "u8" if table is not None else NAMES[dtype],
         "dims": walk.dims,
         "columns": walk.columns,
         "outputs": entries[:count],
@@ -141,10 +144,14 @@ def emit_program(
         "row_segment": row_segment,
         "column_segment": column_segment,
     }
+    detail = f"{len(code)} instructions"
+    if table is not None:
+        fields["table"], detail = len(arrays), "a table"
+        arrays.append(constant_value(table))
     builder.emit(Step(
         Elementwise(fields, builder.isa), streams[count:], streams[:count], {"arrays": arrays},
         kind, nodes,
-        f"{'x'.join(map(str, (*walk.dims, walk.columns)))}, {len(code)} instructions",
+        f"{'x'.join(map(str, (*walk.dims, walk.columns)))}, {detail}",
     ))  # fmt: skip
     for stream, place in zip(own, wanted, strict=True):
         if stream.value is not place.value:

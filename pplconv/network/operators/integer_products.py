@@ -118,7 +118,8 @@ def emit_product(
     store = product.store
     rescaling = Rescaling(
         prepared, product.weight, store.offset, product.x_zero, store.multiplier, store.zero,
-        store.low, store.high, store.residual_scale, store.residual_zero,
+        store.low, store.high, store.residual_scale, store.residual_zero, gate=store.gate,
+        table=store.table,
     )  # fmt: skip
     flops = 2 * problem.k * problem.output_pixels * problem.oc * x.shape[0]
     builder.emit(Step(

@@ -80,8 +80,8 @@ def serves_resize(node: Node, graph: Graph) -> bool:
 
 
 def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
-    """Resize to the nearest pixel."""
-    _among_numbers(node, builder, graph, windows.lower_resize, 0, 1.0, 0)
+    """Resize to the nearest pixel, whose bytes are copied."""
+    windows.lower_resize(node, builder, graph)
 
 
 def _of_numbers(node: Node, graph: Graph) -> Graph:

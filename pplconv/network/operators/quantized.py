@@ -149,16 +149,20 @@ def _store(node: Node, graph: Graph) -> integers.Store:
     multiplier = None
     if len(node.inputs) > 3 and node.inputs[3]:
         multiplier = graph.constants[node.inputs[3]].astype(np.float32)
+    gate = own["slope"], own["middle"], own["shift"]
     return integers.Store(
         graph.dtypes[node.outputs[0]], graph.constants[node.inputs[2]], multiplier,
         own["y_zero"], own["low"], own["high"], own["residual_scale"], own["residual_zero"],
+        gate if own["gate"] else None, own.get("table"),
     )  # fmt: skip
 
 
 def _types(node: Node, graph: Graph) -> str:
     x, w, y = (graph.dtypes[name] for name in (*node.inputs[:2], node.outputs[0]))
     added = ", residual" if len(node.inputs) > 4 and node.inputs[4] else ""
-    return f"{x} x {w} to {y}{added}"
+    gated = ", HardSwish" if node.attributes["gate"] else ""
+    table = f", {node.attributes['function']} by a table" if "table" in node.attributes else ""
+    return f"{x} x {w} to {y}{added}{gated}{table}"
 
 
 def _last(x: Array) -> Array:

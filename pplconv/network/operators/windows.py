@@ -246,8 +246,9 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     y = builder.target(name, shape, dtype, channels_last(4), lies_in_pixels)
     _, row, pixel = images(x)
     fields = {
-        "dtype": NAMES[dtype], "batch": shape[0], "channels": shape[1], "ih": x.shape[2],
-        "iw": x.shape[3], "x": (x.strides[0], row, pixel if x.shape[3] > 1 else pixel_bytes(x)),
+        "dtype": "u8" if dtype.itemsize == 1 else NAMES[dtype], "batch": shape[0],
+        "channels": shape[1], "ih": x.shape[2], "iw": x.shape[3],
+        "x": (x.strides[0], row, pixel if x.shape[3] > 1 else pixel_bytes(x)),
         "y": images(y), "rows": rows, "columns": columns, "weights_y": weights_y,
         "weights_x": weights_x, "row_segment": rows_of_a_task(y),
     }  # fmt: skip

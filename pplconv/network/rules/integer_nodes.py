@@ -8,6 +8,7 @@ be left out::
 and compute, with ``product`` a convolution or a product of matrices ::
 
     y = (product(X, W) + offset) * multiplier + (residual - residual_zero) * residual_scale
+    y = y * min(max(y * slope + middle, 0), 1) + shift    (if gate is 1)
     y = min(max(y, low), high)
 
 X is uint8 or int8. W is int8 or int16, its zero points subtracted, as ONNX's Conv has it, or (K, N)
@@ -24,7 +25,7 @@ int32      the sum plus ``offset``
 
 ``residual`` is uint8 or int8, as the output is if that is one of them. Besides ``x_zero``,
 ``y_zero``, ``residual_zero``, ``low``, ``high`` and ``residual_scale`` a convolution has ONNX's
-attributes, padding in numbers.
+attributes, padding in numbers. With a gate, which is what HardSwish does, there is no residual.
 
 ``pplconv::QuantizedAdd`` takes A and B of one shape: ``(A - a_zero) * a_scale + (B - b_zero) *
 b_scale``, clamped, rounded and stored likewise. ``pplconv::QuantizedAverage`` takes X: the sum of a
@@ -244,6 +245,7 @@ def build_product(
     own = {attribute.name: attribute for attribute in attributes}
     own |= numbers(x_zero=x_zero, y_zero=0, residual_zero=0)
     own |= numbers(low=-np.inf, high=np.inf, residual_scale=1.0)
+    own |= numbers(gate=0, slope=0.0, middle=0.0, shift=0.0)
     return op.op(operator, x, weight, offset, multiplier, None, _domain=DOMAIN, **own)
 
 

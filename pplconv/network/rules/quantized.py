@@ -17,6 +17,7 @@ from ..values import attribute_int, constant, rank, static_shape
 from .activations import found_activation
 from .driver import Rule
 from .fused import DOMAIN
+from .gated import GATES, is_open
 from .integer_nodes import (
     LEAST_WEIGHT,
     PRODUCTS,
@@ -177,7 +178,7 @@ class Offset(Rule):
 
     def check(self, context: Any, c: ir.Value, y: ir.Value) -> bool:
         """See `Rule`."""
-        return _is_open(y) and self._new(c, y) is not None
+        return is_open(y) and self._new(c, y) is not None
 
     def rewrite(self, op: Any, c: ir.Value, y: ir.Value) -> Any:
         """See `Rule`."""
@@ -203,17 +204,6 @@ class Offset(Rule):
         return new.astype(np.int32) if (reach < 2.0**31).all() else None
 
 
-def _is_open(y: ir.Value) -> bool:
-    """Whether a product gives float32 that nothing has been done to yet."""
-    node = y.producer()
-    return (
-        y.dtype == ir.DataType.FLOAT
-        and (len(node.inputs) <= RESIDUAL or node.inputs[RESIDUAL] is None)
-        and np.isneginf(node.attributes.get_float("low"))
-        and np.isposinf(node.attributes.get_float("high"))
-    )
-
-
 class Residual(Rule):
     """A sum of a product and a dequantized value of the same shape."""
 
@@ -230,7 +220,7 @@ class Residual(Rule):
         """See `Rule`."""
         shape = static_shape(y)
         return (
-            _is_open(y)
+            is_open(y)
             and shape is not None
             and static_shape(r) == shape
             and dequantized(r) is not None
@@ -314,7 +304,8 @@ class Store(Rule):
         if added is not None and added.dtype.numpy() != found.dtype:
             return False
         residual = node.attributes.get_float("residual_scale") / found.one_scale
-        return is_normal(units / found.one_scale) and is_normal(residual)
+        # Behind a gate a factor may be negative.
+        return is_normal(abs(units) / found.one_scale) and is_normal(residual)
 
     def rewrite(self, op: Any, y: ir.Value, z: ir.Value) -> Any:
         """See `Rule`."""
@@ -323,8 +314,9 @@ class Store(Rule):
         assert found is not None and units is not None
         scale = found.one_scale
         new = op.initializer(ir.tensor(units / scale), name=f"{z.name}_multiplier")
-        names = ("low", "high", "residual_scale")
+        names = ("low", "high", "residual_scale", "shift")
         scaled = {name: node.attributes.get_float(name) / scale for name in names}
+        scaled["slope"] = node.attributes.get_float("slope") * scale
         return with_numbers(op, node, {3: new}, y_zero=found.one_zero, **scaled)
 
 
@@ -335,6 +327,7 @@ RULES: tuple[Rule, ...] = (
     *(Offset(first=first) for first in (False, True)),
     *(Residual(inner, first=first) for inner in PRODUCTS for first in (False, True)),
     *(Clamp(inner, activation) for inner in PRODUCTS for activation in ("Relu", "Clip")),
+    *GATES,
     *(Store(inner) for inner in PRODUCTS),
 )
 """Rules of this module, in the order in which they are tried."""

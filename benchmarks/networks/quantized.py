@@ -1,0 +1,162 @@
+"""Measure PP-OCR's detector in int8: ``python -m benchmarks.networks.quantized --help``.
+
+pplconv quantizes it by the demo's page at other sizes than the one that is measured. Each engine
+runs that file, and pplconv the network of float32 as well, in processes of their own, in turn.
+All must find the boxes that onnxruntime finds with the network of float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from benchmarks import machine, options, wisdom
+from benchmarks.networks import models, run
+from benchmarks.networks.boxes import LEAST_OVERLAP, same_boxes
+from benchmarks.networks.cases import Bench, Case
+from benchmarks.networks.engines import (
+    INT8,
+    Engine,
+    OnnxRuntime,
+    OpenVino,
+    Plain,
+    PlainReference,
+    Pplconv,
+)
+from benchmarks.networks.process import choose_cpus
+from benchmarks.networks.tables import remarks, tables
+from benchmarks.report import Head, publish
+from benchmarks.timing import Settings
+from pplconv.demo.errors import DemoError
+from pplconv.demo.model import DETECTOR
+from pplconv.demo.progress import Progress as Steps
+from pplconv.demo.published import digest
+
+if TYPE_CHECKING:
+    from benchmarks.networks.models import Array32
+
+# Short sides of the page by which scales are found: none is that of a run.
+_CALIBRATION = (448, 544, 736)
+
+
+ENGINES: tuple[type[Engine], ...] = (Pplconv, Plain, OnnxRuntime, OpenVino)
+REFERENCE: type[Engine] = PlainReference
+
+
+@dataclass(frozen=True)
+class Page(models.Network):
+    """The detector on the demo's page.
+
+    Attributes
+    ----------
+    side : int
+        Length that the page's short side is scaled to.
+    """
+
+    side: int = 640
+
+    def feed(self, batch: int) -> dict[str, Array32]:
+        """Give the page, the same in all places of a batch."""
+        (name,) = self.inputs
+        return {name: np.repeat(page_of(self.side), batch, axis=0)}
+
+
+def page_of(side: int) -> Array32:
+    """Give the demo's page as the detector reads it."""
+    from pplconv.demo.picture import load, network_input
+
+    page: Array32 = network_input(load(None), side)
+    return page
+
+
+def quantized(path: Path, shapes: dict[str, tuple[int, ...]], folder: Path) -> Path:
+    """Write the network for one shape, and as it is quantized, into a folder; give the latter."""
+    import onnx
+
+    import pplconv
+
+    plain = folder / path.name
+    onnx.save(onnx.load(str(models.fixed(path, shapes, folder))), str(plain))
+    target = folder / f"{path.stem}{INT8}{path.suffix}"
+    samples = [page_of(side) for side in _CALIBRATION]
+    onnx.save(pplconv.quant.quantize_model(path, samples), str(target))
+    fixed = models.fixed(target, shapes, folder)
+    assert fixed == target or fixed.parent == folder
+    return fixed
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.networks.quantized",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
+    parser.add_argument("--side", type=options.positive, default=640, help="of the page (640)")
+    options.add_timing(parser, rounds=10, min_seconds=0.2)
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="folder that keeps the model")
+    options.add_output(parser)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status: 1 if boxes of pplconv were others."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    try:
+        cpus = {threads: choose_cpus(threads) for threads in chosen.threads}
+    except ValueError as error:
+        parser.error(str(error))
+    absent = {engine.name: engine.missing() for engine in ENGINES if engine.missing()}
+    present = [engine for engine in ENGINES if engine.name not in absent]
+    if without := REFERENCE.missing():
+        parser.error(f"answers cannot be checked: {without}")
+    network = Page(DETECTOR, {"x": page_of(chosen.side).shape}, side=chosen.side)
+    steps = Steps(sys.stderr)
+    settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)
+    with tempfile.TemporaryDirectory(prefix="int8-") as folder, wisdom.private():
+        try:
+            (path,) = models.obtain([network], run.cache_folder(chosen.cache), steps)
+            steps.step("quantizing")
+            path = quantized(path, network.shapes(1), Path(folder))
+            steps.close()
+        except (DemoError, OSError) as error:
+            print(f"{parser.prog}: {error}", file=sys.stderr)
+            return 1
+        name = f"ppocr_det_{chosen.side}, int8"
+        cases = [(Case(name, network, digest(path), 1, n), path) for n in chosen.threads]
+        bench = Bench(present, REFERENCE, settings, same_boxes)
+        done, notes = run.measure(bench, cases, cpus)
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.networks.quantized", arguments),
+        machine={**machine.describe(), **run.described(ENGINES, absent)},
+        engines=[],
+        method=(
+            f"as of benchmarks.networks.run, {settings.rounds} rounds; as many boxes as "
+            f"{REFERENCE.distribution} finds in float32, each overlapping by {LEAST_OVERLAP:g}"
+        ),
+        notes=notes + remarks(done),
+    )
+    ours = [engine.name for engine in present if engine.ours]
+    made = tables(done, [engine.name for engine in present], ours)
+    plain = run.plain(head, done, ENGINES, absent)
+    publish(head, made, plain, chosen.markdown, chosen.json)
+    return int(
+        bool(notes)
+        or any(
+            case.entries[one].status != "ok" for case in done for one in ours if one in case.entries
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,171 @@
+"""Functions of one byte: tables, alone and in stores of products, with the bits of the chain."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from levels import allowed_isas
+from pplconv.network import bytewise, compiling
+from pplconv.network.fusion import chains
+from pplconv.network.nodes import graph_of
+from pplconv.network.session import InferenceSession
+from quantizing import S8, U8, Quantized, exact, folded
+
+FIRST = {U8: (0.05, 128, U8), S8: (0.05, 7, S8)}
+SECOND = {U8: (0.021, 30, U8), S8: (0.021, -50, S8)}
+FUNCTIONS = {
+    "HardSwish": lambda g, x: g.HardSwish(x),
+    "HardSigmoid": lambda g, x: g.HardSigmoid(x),
+    "Sigmoid": lambda g, x: g.Sigmoid(x),
+    "LeakyRelu": lambda g, x: g.LeakyRelu(x, alpha=0.2),
+    "Clip": lambda g, x: g.Clip(x, g.constant(-0.33), g.constant(0.71)),
+    "SiLU": lambda g, x: g.Mul(x, g.Sigmoid(x)),
+    "affine": lambda g, x: g.Add(g.Mul(g.constant(-1.7), x), g.constant(0.4)),
+    "Tanh": lambda g, x: g.Mul(g.Tanh(x), g.constant(2.0)),
+    "nothing": lambda g, x: x,
+}
+every_function = pytest.mark.parametrize("function", FUNCTIONS)
+every_type = pytest.mark.parametrize("dtype", [U8, S8], ids=str)
+
+
+def image(g: Quantized, dtype, channels: int = 19) -> str:
+    """What a convolution stores, dequantized."""
+    return g.pair(g.qconv(g.image(), channels, (8, 3, 3)), *FIRST[dtype])
+
+
+def run(g: Quantized, *outputs: str):
+    """Steps of a model, and its results: those of tables, and those of chains without them."""
+    model = g.model(*outputs)
+    session = InferenceSession(model, threads=1)
+    got = session.run(None, g.feed)
+    steps = list(session.plan_for(g.feed).steps)
+    with (
+        mock.patch.object(compiling, "with_tables", lambda items, *_: items),
+        mock.patch.object(compiling, "table_of", lambda *_: None),
+    ):
+        plain = InferenceSession(model, threads=1)
+        expected = plain.run(None, g.feed)
+        assert not any("a table" in step.detail for step in plain.plan_for(g.feed).steps)
+    for x, y in zip(got, expected, strict=True):
+        assert x.dtype == y.dtype and x.tobytes() == y.tobytes()
+        assert len(np.unique(y)) > 5 or y.shape[1] == 3
+    return steps
+
+
+def tables(steps) -> list[str]:
+    return [step.kind for step in steps if "a table" in step.detail]
+
+
+@every_function
+@every_type
+@pytest.mark.parametrize("channels", [3, 16, 37])
+def test_behind_a_convolution(function, dtype, channels):
+    g = Quantized()
+    y = g.pair(FUNCTIONS[function](g, image(g, dtype, channels)), *SECOND[dtype])
+    steps = run(g, y)
+    assert tables(steps) == ["QuantizedConv"]
+    (step,) = (step for step in steps if "a table" in step.detail)
+    assert "Dequantize" in step.detail and "Quantize by a table" in step.detail
+
+
+@every_function
+@pytest.mark.parametrize("first", [U8, S8], ids=str)
+@pytest.mark.parametrize("second", [U8, S8], ids=str)
+def test_alone(function, first, second):
+    """Behind what moves bytes, and where types differ."""
+    g = Quantized()
+    x = g.MaxPool(image(g, first), kernel_shape=[2, 2])
+    y = g.pair(FUNCTIONS[function](g, x), *SECOND[second])
+    (kind,) = tables(run(g, y))
+    assert kind.startswith("Dequantize") and kind.endswith("Quantize")
+
+
+def test_types_that_differ_behind_a_convolution():
+    g = Quantized()
+    y = g.pair(g.HardSwish(image(g, U8)), *SECOND[S8])
+    assert tables(run(g, y)) == ["Dequantize+HardSwish+Quantize"]
+
+
+@every_type
+def test_a_product_of_matrices(dtype):
+    g = Quantized()
+    x = g.pair(g.input(9, 24))
+    y = g.pair(g.Gemm(x, g.kernel(24, 37, axis=1), g.random(37)), *FIRST[dtype])
+    assert tables(run(g, g.pair(g.Sigmoid(y), 0.004, 0, dtype))) == ["QuantizedLinear"]
+
+
+def test_others_read_what_the_product_stores():
+    g = Quantized()
+    x = image(g, U8)
+    other = g.qconv(x, 4, (19, 1, 1))
+    steps = run(g, g.pair(g.HardSwish(x), *SECOND[U8]), other)
+    assert tables(steps) == ["Dequantize+HardSwish+Quantize"]
+
+
+def test_an_output_of_the_network_is_what_the_product_stores():
+    g = Quantized()
+    stored = g.q(g.qconv(g.image(), 19, (8, 3, 3)), *FIRST[U8])
+    y = g.pair(g.HardSwish(g.dq(stored, *FIRST[U8])), *SECOND[U8])
+    assert "QuantizedConv" not in tables(run(g, stored, y))
+
+
+@pytest.mark.parametrize("how", ["channels", "two", "float", "broadcast"])
+def test_what_is_no_function_of_a_byte(how):
+    g = Quantized()
+    x = image(g, U8)
+    if how == "channels":
+        y = g.Mul(g.HardSwish(x), g.constant(g.rng.uniform(0.5, 1, (19, 1, 1))))
+    elif how == "two":
+        y = g.Mul(g.HardSwish(x), g.Sigmoid(image(g, U8)))
+    elif how == "broadcast":
+        y = g.Add(g.HardSwish(x), g.constant(g.rng.uniform(0.5, 1, (3, 19, 1, 1))))
+    else:
+        y = g.HardSwish(x)
+    steps = run(g, y if how == "float" else g.pair(y, *SECOND[U8]))
+    assert not tables(steps)
+
+
+def test_scales_of_channels():
+    g = Quantized()
+    x = image(g, U8)
+    scale, zero = g.constant(g.rng.uniform(0.01, 0.03, 19)), g.constant(np.full(19, 9), U8)
+    integers = g.QuantizeLinear(g.HardSwish(x), scale, zero, axis=1)
+    steps = run(g, g.DequantizeLinear(integers, scale, zero, axis=1))
+    assert not tables(steps)
+
+
+def test_a_table_where_a_join_wants_it():
+    """A product writes straight to its part of what is joined."""
+    g = Quantized()
+    x = g.pair(g.HardSwish(image(g, U8, 16)), *SECOND[U8])
+    y = g.pair(g.Sigmoid(image(g, U8, 32)), *SECOND[U8])
+    steps = run(g, g.Concat(x, y, axis=1))
+    assert tables(steps) == ["QuantizedConv"] * 2
+
+
+@pytest.mark.parametrize("isa", allowed_isas())
+def test_every_byte(isa):
+    """A table is what loops of each level make of all bytes."""
+    g = Quantized()
+    name = g.input(1, 256, dtype=U8)
+    y = g.q(g.Mul(g.dq(name, *FIRST[U8]), g.constant(-0.6)), *SECOND[U8])
+    g.feed[name] = np.arange(256, dtype=np.uint8).reshape(1, 256)
+    result = folded(g, y)
+    graph = graph_of(result.model)
+    (chain,) = chains(graph)
+    table = bytewise.table_of(chain, graph, isa)
+    np.testing.assert_array_equal(table, exact(result, g.feed)[0].reshape(-1))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_large_images(threads):
+    g = Quantized()
+    x = g.image(2, 24, 90, 70)
+    y = g.pair(g.HardSwish(x), *SECOND[U8])
+    model = g.model(y)
+    (got,) = InferenceSession(model, threads=threads).run(None, g.feed)
+    (one,) = InferenceSession(model, threads=1).run(None, g.feed)
+    assert got.tobytes() == one.tobytes()
