@@ -256,6 +256,18 @@ class NestBlocking(Candidate):
         return odd_lines(self.panels.depth(self.k_block) * self.numerics.operand_bytes)
 
     @property
+    def moved_row(self) -> int:
+        """Bytes of a row of A where those that do not begin with a line are moved; 0: they stay.
+
+        Tile registers load lines of each row, and arrays of NumPy begin somewhere in a line: where
+        they lie, that would be two lines for one, for every panel.
+        """
+        tiles = self.numerics.exact and self.numerics.step > self.numerics.kr
+        if not tiles or self.packed or self.copied or self.pixels_inner:
+            return 0
+        return odd_lines(round_up(min(self.k_block, self.matrix.k), self.numerics.step))
+
+    @property
     def finish_panels(self) -> int:
         """Panels of output channels whose tiles are finished together, where one follows another.
 
@@ -298,8 +310,8 @@ class NestBlocking(Candidate):
         return odd_lines(self.hw_segment * self.numerics.sum_bytes)
 
     @lazy
-    def memory(self) -> tuple[int, int, int, int, int]:
-        """Offsets of the run table, of the tile, and of planes and slab; bytes of one thread."""
+    def memory(self) -> tuple[int, int, int, int, int, int]:
+        """Offsets of runs, tile, planes, slab and moved rows; bytes of one thread."""
         element = self.numerics.operand_bytes
         transposed = self.orientation == "channels" and not self.y_in_rows
         size = 0
@@ -328,7 +340,10 @@ class NestBlocking(Candidate):
         if self.numerics.converts_in:
             slab = round_up(size, LINE)
             size = slab + math.prod(self.slab) * self.geometry.iw * element
-        return runs, tile, planes, slab, thread_scratch(size)
+        moved = round_up(size, LINE)
+        if self.moved_row:
+            size = moved + self.mr * self.moved_row
+        return runs, tile, planes, slab, moved, thread_scratch(size)
 
     @property
     def _tile_rows(self) -> int:
@@ -345,7 +360,7 @@ class NestBlocking(Candidate):
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.gemm.GemmSchedule`` takes."""
         g, p = self.geometry, self.matrix
-        runs, tile, planes, slab, _ = self.memory
+        runs, tile, planes, slab, moved, _ = self.memory
         slab_rows, slab_channels = self.slab
         fields: dict[str, Any] = {
             "images": self.images,
@@ -380,6 +395,8 @@ class NestBlocking(Candidate):
             "slab_rows": slab_rows,
             "slab_channels": slab_channels,
             "finish_panels": self.finish_panels,
+            "moved_row": self.moved_row,
+            "moved_offset": moved,
             "slab_offset": slab,
             "plane_offset": planes,
             "plane_row": self.plane_row,

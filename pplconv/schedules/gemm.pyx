@@ -56,9 +56,13 @@ from pplconv.schedules.gemm_job cimport (
     y_offset,
 )
 from pplconv.schedules.gemm_panel cimport store_panel
-from pplconv.schedules.gemm_pixels cimport copy_block, gather_block, pack_block
+from pplconv.schedules.gemm_pixels cimport copy_block, gather_block, move_rows, pack_block
 from pplconv.schedules.gemm_weights cimport pack_range
 from pplconv.schedules.panels cimport depth, fetch_panel, panels_of
+
+
+cdef enum:
+    LINE = 64  # bytes
 
 
 cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const Product *p,
@@ -86,13 +90,17 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                 vectors, g.n = last_vectors, last_n
             offset = i * p.c_down + (waiting if p.waits else k) * p.c_across
             g.a = p.a + i * p.a_down
+            if p.moves:
+                if inner == 0:
+                    move_rows(j, <const char *> g.a, m, p.k, scratch)
+                g.a = scratch + j.at.moved_offset
             g.b = p.b + k * p.b_across
             g.c = p.c + offset
             g.residual = p.residual + offset
             g.bias = p.bias + i * p.bias_down + k * p.bias_across
             g.b_ahead, g.b_ahead_ks = j.plan.b_ahead, g.b_ks
             if p.whole_k > p.k:
-                ends = p.a + ((i * mr + m - 1) * g.a_rs + p.whole_k * j.shape.size.operand)
+                ends = <const char *> g.a + ((m - 1) * g.a_rs + p.whole_k * j.shape.size.operand)
                 g.k = p.whole_k if ends <= p.a_end else p.k
             if inner > 0 and p.rows_inner and k + 1 < wide:
                 fetch_panel(g, p.b_across, inner, tall)
@@ -241,6 +249,12 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
         p.whole_k = depth(p.k, j.plan.k_step)
         p.a_end = t.x + j.x_bytes if p.a != scratch else scratch + tile.pixels * g.a_rs
     p.a_down = j.plan.mr * g.a_rs
+    # Moving takes as long as four panels lose by rows that lie across lines.
+    p.moves = (j.plan.moved_row and (<size_t> p.a % LINE or g.a_rs % LINE)
+               and p.k > LINE and p.columns > 4 * j.plan.nr)
+    if p.moves:
+        g.a_rs = j.plan.moved_row
+        p.a_end = scratch + j.at.moved_offset + j.plan.mr * j.plan.moved_row
     p.c_down = j.plan.mr * g.c_rs
     if j.shape.converts_out and j.plan.y_in_rows:
         place_in_scratch(j, tile, &p, &g, scratch)

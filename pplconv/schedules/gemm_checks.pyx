@@ -93,7 +93,8 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
         tile = rows * f.tile_row
     if tasks and (j.at.runs_offset < block or j.at.plane_offset < j.at.tile_offset + tile
                   or j.at.slab_offset < j.at.plane_offset + planes
-                  or thread_scratch < j.at.slab_offset + slab):
+                  or j.at.moved_offset < j.at.slab_offset + slab
+                  or thread_scratch < j.at.moved_offset + f.mr * f.moved_row):
         raise ValueError("the scratch is too small")
     return 0
 
@@ -148,6 +149,10 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) exc
     if f.k_step < f.kr or f.k_step % f.kr or f.k_step > f.kr and not (
             j.shape.exact and f.x_in_rows and f.channels_in_vectors):
         raise ValueError("only integer sums of pixels in rows have zeros behind them")
+    if f.moved_row and (not j.shape.exact or f.packed or f.copied or f.pixels_inner
+                        or not f.x_in_rows
+                        or f.moved_row < depth(least(f.k_block, j.k), f.k_step)):
+        raise ValueError("only rows of bytes are moved, which stay for all panels")
     if f.k_block < j.k and f.k_block % f.kr:
         raise ValueError("k_block must be whole groups of kr")
     check_scratch(j, tasks, thread_scratch)

@@ -34,12 +34,15 @@ cdef struct GemmFields:
     int64_t slab_rows, slab_channels, plane_row
     # Panels of output channels whose tiles wait in the scratch to be finished together.
     int64_t finish_panels
+    # Bytes from one row to the next of those that a tile of A is moved to where they do not begin
+    # with a line; 0: they stay where they are.
+    int64_t moved_row
 
 
 cdef struct GemmOffsets:
     # Places in one thread's scratch, in bytes, behind the packed pixels. The tile is the one that
     # is stored transposed.
-    int64_t runs_offset, tile_offset, plane_offset, slab_offset
+    int64_t runs_offset, tile_offset, plane_offset, slab_offset, moved_offset
 
 
 cdef struct GemmJob:
@@ -88,6 +91,8 @@ cdef struct Product:
     # end before `a_end` even so.
     int64_t k, whole_k
     const char *a_end
+    # Whether rows of A are moved, a tile of them at a time.
+    bint moves
     # Whether C is a tile in the scratch; then each panel is stored transposed when it is whole.
     bint transposed
     # If C has to be converted: its place in the output, as offsets like those of C; and whether

@@ -2,7 +2,7 @@
 """The pixels of a task: packed, gathered from blocks or converted into scratch, by block of K."""
 
 from libc.stdint cimport int64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from pplconv._kernels cimport (
     pplconv_pack_pixels_args,
@@ -161,3 +161,11 @@ cdef inline void copy_block(const GemmJob *j, const Tensors *t, const Tile *tile
     else:
         convert_in(&j.shape, src + tile.k_begin * j.shape.x.block, j.shape.x.block, scratch,
                    j.plan.packed_row, k, tile.pixels)
+
+
+cdef inline void move_rows(const GemmJob *j, const char *a, int64_t rows, int64_t k,
+                           char *scratch) noexcept nogil:
+    """Move rows of A to where each begins with a line: tile registers load lines."""
+    cdef int64_t row
+    for row in range(rows):
+        memcpy(scratch + j.at.moved_offset + row * j.plan.moved_row, a + row * j.shape.x.pixel, k)

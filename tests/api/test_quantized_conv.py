@@ -321,3 +321,27 @@ def test_plans(rng):
     assert isinstance(plan, pplconv.Plan) and plan.threads == 1
     with pytest.raises(ValueError, match="input"):
         conv.plan_for((4, 8, 8))
+
+
+@pytest.mark.parametrize("channels", [64, 72, 128, 130, 192, 1100])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_images_begin_anywhere_in_a_line(rng, channels, groups):
+    """Kernels that load lines of rows find the same in rows that lie across two."""
+    ic, oc, pixels = channels * groups, 200 * groups, (2, 7, 9)
+    w = rng.integers(-128, 128, (oc, channels, 1, 1), np.int8)
+    expected = None
+    for algorithm in ("auto", "pointwise", "direct"):
+        for offset in (0, 1, 16, 48):
+            memory = np.empty(np.prod(pixels) * ic + 128, np.uint8)
+            begin = -memory.ctypes.data % 64 + offset
+            x = memory[begin : begin + np.prod(pixels) * ic].reshape(*pixels, ic)
+            if expected is None:
+                values = rng.integers(0, 256, x.shape, np.uint8)
+                parts = values.reshape(*pixels, groups, channels).astype(np.int64)
+                kernels = w.reshape(groups, -1, channels).astype(np.int64)
+                expected = np.einsum("nhwgc,goc->nhwgo", parts, kernels).reshape(*pixels, oc)
+            x[...] = values
+            got = pplconv.conv2d_integer(
+                x, w, groups=groups, layout="NHWC", algorithm=algorithm, threads=2
+            )
+            assert_same(got, expected.astype(np.int32))

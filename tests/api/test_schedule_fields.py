@@ -144,3 +144,10 @@ def test_floats_neither_wait_nor_have_zeros_behind_them(loops, name):
     for other in (0, 2, 64):
         with pytest.raises(ValueError, match=r"at least 1|only integer sums"):
             compile_plan(fields | {name: other}, isa)
+
+
+def test_rows_of_floats_stay_where_they_are():
+    fields, isa, _ = fields_for("gemm")
+    assert fields["moved_row"] == 0
+    with pytest.raises(ValueError, match="only rows of bytes are moved"):
+        compile_plan(fields | {"moved_row": 1 << 12}, isa)
