@@ -37,6 +37,7 @@ BY_ELEMENT = {"neon": 16, "fp16": 16, "dotprod": 16, "i8mm": 16, "bf16": 16}
 # Instruction sets with tile registers, a row of which holds so many groups of k.
 TILED = ("amx",)
 TILE_GROUPS = 16
+STAYS = 0.4  # of L1: rows of a tile that panels of weights leave there
 PART_CYCLES = 180.0  # of a row, through a copy that ends with zeros
 
 

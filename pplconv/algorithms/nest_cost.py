@@ -29,9 +29,11 @@ from .candidate import LINE, ceil_div
 from .core_model import (
     FEW_CHANNELS,
     MOST_STREAMS,
+    STAYS,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
+    TILE_GROUPS,
     CoreModel,
     busiest_share,
     conflict_cycles,
@@ -193,7 +195,10 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         near += calls * inner
     # An outer operand that only one tile reads comes from beyond, and is counted there.
     again = segment > nest.mr or not nest.pixels_inner or by_pixels
-    if outer + inner > core.l1_bytes and again:
+    stays = outer + inner <= core.l1_bytes
+    if numerics.exact and core.broadcasts == TILE_GROUPS:
+        stays = outer <= STAYS * core.l1_bytes
+    if again and not stays:
         near += calls * outer
     far = stalls = 0.0
     # Where tasks differ in their output channels alone, a thread keeps to its share of the weights.

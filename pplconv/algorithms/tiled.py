@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ..problem import Problem
 from .candidate import LINE, KernelKey, balanced, ceil_div, round_up, team_pieces
 from .context import PlanContext
-from .core_model import FEW_CHANNELS, CoreModel, direct_sum_floor
+from .core_model import FEW_CHANNELS, STAYS, TILE_GROUPS, CoreModel, direct_sum_floor
 from .nest import Nest
 from .nest_blocking import weight_panels
 from .panels import Panels
@@ -82,6 +82,7 @@ class _Frame:
         self.whole = math.lcm(self.whole, numerics.step)
         core = CoreModel.of(around)
         self.broadcasts = core.broadcasts
+        self.tiles = numerics.exact and core.broadcasts == TILE_GROUPS
         self.cycles = direct_sum_floor(problem, around.lanes, core) / self.share
         self.l1 = around.machine.l1d_bytes
         self.l2 = around.machine.l2_share
@@ -117,6 +118,11 @@ class _Frame:
         longest = self.l2 * 3 // 4 // ((panel + 64) * self.element)
         if one_tile:
             return {block, whole}
+        if self.tiles:
+            # Rows of a tile stay in L1 while panels pass by.
+            rows = int(STAYS * self.l1) // (2 * TILE_GROUPS)
+            near = whole if self.pixels_inner else balanced(whole, rows, self.whole)
+            return {whole, round_up(near, self.whole)}
         if whole <= longest:
             return {block, larger, whole}
         if block >= longest:
@@ -176,6 +182,15 @@ class _Frame:
         if self.busiest(even) < FEWER_PIXELS * self.busiest(segment):
             yield even
 
+    @property
+    def pixels_inner(self) -> bool:
+        """Whether pixels are innermost, which keeps a panel of weights in L1 while they stream by.
+
+        The other order suits NHWC as long as the weights stay in L2: it finishes whole pixels of
+        the output one after the other.
+        """
+        return not self.in_rows or self.oc * self.matrix.k * self.weight > self.l2
+
     def busiest(self, segment: int) -> int:
         """Pixels of the busiest thread, in tasks of `segment` pixels."""
         tasks = self.share * ceil_div(self.pixels, segment)
@@ -192,14 +207,10 @@ class _Frame:
             oc_segment = balanced(self.oc, oc_segment, width, ceil_div(threads, tasks))
         groups = self.matrix.groups
         group_segment = balanced(groups, max(1, groups // (4 * threads)), 1)
-        # Pixels innermost keeps a panel of weights in L1 while pixels stream by. The other order
-        # suits NHWC as long as the weights stay in L2: it finishes whole pixels of the output one
-        # after the other.
-        weights = self.oc * self.matrix.k * self.weight
-        pixels_inner = not self.in_rows or weights > self.l2
         return Nest(
             self.problem, self.numerics, self.algorithm, self.packed, orientation,
-            self.around.lanes, mr, nr, k_block, oc_segment, hw_segment, group_segment, pixels_inner,
+            self.around.lanes, mr, nr, k_block, oc_segment, hw_segment, group_segment,
+            self.pixels_inner,
         )  # fmt: skip
 
     def by_pixels(self, nr: int, largest: int) -> Iterator[Nest]:
