@@ -40,7 +40,6 @@ struct constants {
 #endif
     vector residual_scale, slope, middle, shift;
     words residual_zero;
-    const uint8_t *table;
 };
 
 INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
@@ -50,7 +49,6 @@ INLINE struct constants constants_of(const struct pplconv_requantize_args *a) {
 #if TO_BYTES
     c.residual_zero = splat_word(q->residual_zero);
     c.residual_scale = splat(q->residual_scale);
-    c.table = q->table;
 #endif
     c.slope = splat(q->slope);
     c.middle = splat(q->middle);
@@ -117,35 +115,20 @@ INLINE words requantized(const struct constants *c, words sum, vector scale, con
 #endif
 }
 
-#if SATURATES
-/* Once, as it is long, and few calls have a table. */
-static __attribute__((noinline)) quads by_table(const uint8_t *table, quads bytes) {
-    return looked_up(table, bytes);
-}
-#endif
-
 /* Four vectors, `across` of them in a row, the last one of n lanes. */
 INLINE void store_group(const struct constants *c, stored *const dst[4], const words w[4],
                         const int across, int64_t n, const struct kind kind) {
 #if SATURATES
-    quads bytes = kind.bare ? saturated(w) : narrowed(&c->ends, w);
-    if (__builtin_expect(c->table != NULL, 0)) bytes = by_table(c->table, bytes);
+    const quads bytes = kind.bare ? saturated(w) : narrowed(&c->ends, w);
     if (across == 4) store_quads(dst[0], bytes);
     UNROLL for (int j = 0; across == 2 && j < 2; j++)
         store_half(dst[j], bytes, j);
     UNROLL for (int j = 0; across == 1 && j < 4; j++)
         store_quarter(dst[j], bytes, j, n);
 #else
-    (void)kind;
-    UNROLL for (int v = 0; v < 4; v++) {
-        words one = w[v];
-#if TO_BYTES
-        for (int64_t i = 0; c->table && i < n; i++) one[i] = c->table[one[i] & 255];
-#else
-        (void)c;
-#endif
-        store_stored(dst[v / across] + v % across * LANES, one, n);
-    }
+    (void)c, (void)kind;
+    UNROLL for (int v = 0; v < 4; v++)
+        store_stored(dst[v / across] + v % across * LANES, w[v], n);
 #endif
 }
 
@@ -355,6 +338,28 @@ static int bare_numbers(const struct pplconv_requantize_args *a) {
 }
 #endif
 
+/* What was stored, through the table if there is one: few calls have it, and loops that ask for it
+ * are slower. */
+static void look_up(const struct pplconv_requantize_args *a) {
+#if TO_BYTES
+    const uint8_t *table = ((const struct pplconv_quantization *)a->parameters)->table;
+    for (int64_t row = 0; table && row < a->rows; row++) {
+        uint8_t *p = AT(uint8_t, a->dst, row * a->dst_rs);
+        int64_t i = 0;
+#if SATURATES
+        for (; i + (int64_t)sizeof(quads) <= a->columns; i += sizeof(quads)) {
+            quads bytes;
+            memcpy(&bytes, p + i, sizeof bytes);
+            store_quads((stored *)(p + i), looked_up(table, bytes));
+        }
+#endif
+        for (; i < a->columns; i++) p[i] = table[p[i]];
+    }
+#else
+    (void)a;
+#endif
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_requantize_args *a = argument;
     const int by_row = (a->flags & PPLCONV_BIAS_ROW) != 0;
@@ -379,6 +384,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         } else {
             requantize(a, (struct parts)PARTS(of_columns, of_columns), huge);
         }
+        look_up(a);
     }
     clean_registers();
 }
