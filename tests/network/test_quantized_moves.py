@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from graphs import Graph
+from pplconv.network.operators import quantized
 from pplconv.network.session import InferenceSession
 from quantizing import S8, U8, Quantized, compared, folded, kinds
 
@@ -380,3 +381,22 @@ def test_dynamic_quantization():
     back = g.DequantizeLinear(q, scale, zero)
     assert kinds(folded(g, y, z, back))["ConvInteger"] == 1
     compared(g, y, z, back, unit=1e-4, allowed=1)
+
+
+@pytest.mark.parametrize("dtype", [U8, S8])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_sums_with_computed_zero_points(dtype, groups, monkeypatch):
+    """Convolved by planned loops as by NumPy, where sums could leave int32; both are exact."""
+    g = Quantized()
+    x = g.DynamicQuantizeLinear(g.input(2, 8, 9, 7), outputs=3)
+    limits = np.iinfo(dtype)
+    shape = 6, 8 // groups, 3, 2
+    w = g.constant(g.rng.integers(limits.min, limits.max + 1, shape), dtype)
+    zeros = g.constant(g.rng.integers(limits.min, limits.max + 1, 6), dtype)
+    how = {"pads": [1, 0, 2, 1], "strides": [1, 2], "dilations": [2, 1], "group": groups}
+    y = g.Cast(g.ConvInteger(x[0], w, x[2], zeros, **how), to=1)
+    model = g.model(y)
+    (planned,) = InferenceSession(model, threads=2).run(None, g.feed)
+    monkeypatch.setattr(quantized, "_TERMS", 0)
+    (summed,) = InferenceSession(model, threads=2).run(None, g.feed)
+    assert planned.any() and planned.tobytes() == summed.tobytes()

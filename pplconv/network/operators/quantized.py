@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ...api.quantized_function import conv2d_integer
 from .. import integers
 from ..builder import Builder
 from ..host import host_step
@@ -268,6 +269,10 @@ def lower_add(node: Node, builder: Builder, graph: Graph) -> None:
 # Products with zero points, or matrices, that are computed -------------------------------------
 
 
+# Sums of so many products of bytes less their zero points stay in int32, whatever they are.
+_TERMS = (2**31 - 1) // 255**2
+
+
 def _small(node: Node, graph: Graph, *ports: int) -> bool:
     return all(graph.dtypes[node.inputs[port]] in STORED[:2] for port in ports)
 
@@ -281,9 +286,15 @@ def lower_conv_integer(node: Node, builder: Builder, graph: Graph) -> None:
     """ConvInteger whose zero point is computed: sums are int32."""
     groups = node.attributes.get("group", 1)
     order = [name for name in node.inputs if name]
+    geometry, threads = geometry_of(node), builder.settings.threads
 
     def function(*arrays: Array) -> Array:
         x, w, x_zero, w_zero = _named(node, graph, order, arrays)
+        if x_zero.size == 1 and math.prod(w.shape[1:]) <= _TERMS:
+            zeros = x_zero.reshape(()).astype(x.dtype), w_zero.astype(w.dtype)
+            return _first(
+                conv2d_integer(_last(x), w, *zeros, **geometry, layout="NHWC", threads=threads)
+            )
         weight = w.astype(np.int64) - w_zero.reshape(-1, 1, 1, 1)
         moved = x.astype(np.int64) - x_zero
         return _first(_wrapped(integers.convolve(taps(node, graph, moved, 0), weight, groups)))
