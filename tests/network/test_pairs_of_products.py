@@ -10,7 +10,11 @@ from pplconv.machine import current
 from pplconv.network.session import InferenceSession
 from quantizing import S8, U8, Quantized
 
-pytestmark = [pytest.mark.narrow, pytest.mark.needs_isa("avx2")]
+pytestmark = [
+    pytest.mark.narrow,
+    pytest.mark.needs_isa("avx2"),
+    pytest.mark.unemulated("only x86-64 has these products"),
+]
 
 
 def network(dtype: np.dtype, *, over: bool) -> tuple[Quantized, str]:
