@@ -67,4 +67,17 @@ INLINE quads looked_up(const uint8_t *table, quads b) {
 #endif
 #endif
 
+/* A row of bytes, in its place too. */
+INLINE void look_up_row(const uint8_t *table, const uint8_t *src, uint8_t *dst, int64_t columns) {
+    int64_t i = 0;
+#if !PPLCONV_NO_PACKING
+    for (; i + (int64_t)sizeof(quads) <= columns; i += sizeof(quads)) {
+        quads bytes;
+        memcpy(&bytes, src + i, sizeof bytes);
+        store_quads((stored *)(dst + i), looked_up(table, bytes));
+    }
+#endif
+    for (; i < columns; i++) dst[i] = table[src[i]];
+}
+
 #endif

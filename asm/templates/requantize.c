@@ -11,9 +11,12 @@
 #define TO_BYTES 0
 #endif
 
+#if TO_BYTES
+#include "lookup.h"
+#endif
+
 #if TO_BYTES && !PPLCONV_NO_PACKING
 #define SATURATES 1
-#include "lookup.h"
 #include "narrow.h"
 #else
 #define SATURATES 0
@@ -344,16 +347,8 @@ static void look_up(const struct pplconv_requantize_args *a) {
 #if TO_BYTES
     const uint8_t *table = ((const struct pplconv_quantization *)a->parameters)->table;
     for (int64_t row = 0; table && row < a->rows; row++) {
-        uint8_t *p = AT(uint8_t, a->dst, row * a->dst_rs);
-        int64_t i = 0;
-#if SATURATES
-        for (; i + (int64_t)sizeof(quads) <= a->columns; i += sizeof(quads)) {
-            quads bytes;
-            memcpy(&bytes, p + i, sizeof bytes);
-            store_quads((stored *)(p + i), looked_up(table, bytes));
-        }
-#endif
-        for (; i < a->columns; i++) p[i] = table[p[i]];
+        uint8_t *bytes = AT(uint8_t, a->dst, row * a->dst_rs);
+        look_up_row(table, bytes, bytes, a->columns);
     }
 #else
     (void)a;
