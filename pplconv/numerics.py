@@ -220,6 +220,11 @@ class Numerics:
         return PRODUCTS[self.product].step or self.kr
 
     @property
+    def in_tiles(self) -> bool:
+        """Whether integers are multiplied in tile registers, many groups of k in one step."""
+        return self.exact and self.step > self.kr
+
+    @property
     def roundoff(self) -> float:
         """Unit roundoff of the sums."""
         return TYPES[self.accumulator].roundoff

@@ -262,8 +262,7 @@ class NestBlocking(Candidate):
         Tile registers load lines of each row, and arrays of NumPy begin somewhere in a line: where
         they lie, that would be two lines for one, for every panel.
         """
-        tiles = self.numerics.exact and self.numerics.step > self.numerics.kr
-        if not tiles or self.packed or self.copied or self.pixels_inner:
+        if not self.numerics.in_tiles or self.packed or self.copied or self.pixels_inner:
             return 0
         return odd_lines(round_up(min(self.k_block, self.matrix.k), self.numerics.step))
 

@@ -33,7 +33,6 @@ from .core_model import (
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
-    TILE_GROUPS,
     CoreModel,
     busiest_share,
     conflict_cycles,
@@ -196,7 +195,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     # An outer operand that only one tile reads comes from beyond, and is counted there.
     again = segment > nest.mr or not nest.pixels_inner or by_pixels
     stays = outer + inner <= core.l1_bytes
-    if numerics.exact and core.broadcasts == TILE_GROUPS:
+    if numerics.in_tiles:
         stays = outer <= STAYS * core.l1_bytes
     if again and not stays:
         near += calls * outer

@@ -82,7 +82,6 @@ class _Frame:
         self.whole = math.lcm(self.whole, numerics.step)
         core = CoreModel.of(around)
         self.broadcasts = core.broadcasts
-        self.tiles = numerics.exact and core.broadcasts == TILE_GROUPS
         self.cycles = direct_sum_floor(problem, around.lanes, core) / self.share
         self.l1 = around.machine.l1d_bytes
         self.l2 = around.machine.l2_share
@@ -118,7 +117,7 @@ class _Frame:
         longest = self.l2 * 3 // 4 // ((panel + 64) * self.element)
         if one_tile:
             return {block, whole}
-        if self.tiles:
+        if self.numerics.in_tiles:
             # Rows of a tile stay in L1 while panels pass by.
             rows = int(STAYS * self.l1) // (2 * TILE_GROUPS)
             near = whole if self.pixels_inner else balanced(whole, rows, self.whole)
