@@ -124,6 +124,22 @@ NARROW_TILES = {
     ("bf16", "bf16m"): {1: 16, 2: 12, 3: 8, 4: 6},
 }
 
+# Products with sparse weights whose vectors run over pixels: ISA -> {output channels of a panel:
+# vectors of pixels}. The bound is the register file again. A panel of one channel needs as many
+# vectors as an FMA's latency has FMAs; a panel that has no room for more than one vector still
+# shares each load of pixels among its channels.
+SPARSE_PANELS = (1, 4, 8, 16)
+SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
+    "portable": dict.fromkeys(SPARSE_PANELS, (1, 4)),
+    "avx2": {1: (1, 2, 4, 8), 4: (1, 2, 3), 8: (1,)},
+    # There are seven masks.
+    "avx512": {1: (1, 2, 4, 7), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)},
+}
+
+# The same where vectors run over the output channels of a panel, of more than one: GEMM's tiles
+# whose rows are as wide.
+SPARSE_CHANNELS_ISAS = ("portable", "avx2", "avx512")
+
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
 ARM32 = ("neon32", "half32")
 
@@ -156,6 +172,7 @@ C_OPERATIONS = {
     "pack_channels": (*EVERY_LEVEL, "fp16", *ARM32),
     "pack_weights": (*EVERY_LEVEL, "fp16", *ARM32),
     "store_transposed": (*EVERY_LEVEL, "fp16", *ARM32),
+    "pack_sparse": ("portable", "fp16"),
     "zero_lanes": (*EVERY_LEVEL, "fp16", *ARM32),
     "elementwise": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_pixels": (*EVERY_LEVEL, "fp16", *ARM32),
@@ -299,6 +316,24 @@ def _gemm_family() -> Iterator[Kernel]:
                 yield Kernel("gemm", dtype, isa, mr, nr, PRODUCTS[dtype].kr, source)
 
 
+def _sparse_family() -> Iterator[Kernel]:
+    for isa, panels in SPARSE_PIXELS_TILES.items():
+        source = "template" if isa == "portable" else "generator"
+        for dtype in ISAS[isa].dtypes:
+            lanes = Kernel("sparse_pixels", dtype, isa).lanes
+            for panel, widths in panels.items():
+                for vectors in widths:
+                    yield Kernel("sparse_pixels", dtype, isa, panel, vectors * lanes, 1, source)
+    for isa in SPARSE_CHANNELS_ISAS:
+        source = "template" if isa == "portable" else "generator"
+        for dtype in ISAS[isa].dtypes:
+            lanes = Kernel("sparse_channels", dtype, isa).lanes
+            for panel in SPARSE_PANELS[1:]:
+                largest = 0 if panel % lanes else GEMM_TILES.get((isa, panel // lanes), 0)
+                for mr in range(1, largest + 1):
+                    yield Kernel("sparse_channels", dtype, isa, mr, panel, 1, source)
+
+
 def kernels(machine: str | None = None) -> list[Kernel]:
     """List every kernel that is built for `machine`, lowest ISA first.
 
@@ -307,7 +342,7 @@ def kernels(machine: str | None = None) -> list[Kernel]:
     machine : str, optional
         As ``platform.machine()`` gives it. None lists the kernels of all machines.
     """
-    rows = list(_gemm_family())
+    rows = [*_gemm_family(), *_sparse_family()]
     for isa, level in ISAS.items():
         for dtype in level.dtypes:
             rows += [Kernel(op, dtype, isa) for op, isas in C_OPERATIONS.items() if isa in isas]

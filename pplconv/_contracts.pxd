@@ -142,6 +142,58 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t flags
         void *tiles
 
+    struct pplconv_sparse_pixels_args:
+        const void *values
+        const void *steps
+        int64_t count
+        const void *x
+        int64_t x_ks
+        void *c
+        int64_t c_rs
+        int64_t c_vs
+        int64_t n
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        int64_t residual_vs
+        const void *clip
+        int64_t flags
+
+    struct pplconv_sparse_channels_args:
+        const void *values
+        const void *steps
+        int64_t count
+        const void *x
+        int64_t x_ks
+        int64_t x_rs
+        void *c
+        int64_t c_rs
+        int64_t c_vs
+        int64_t n
+        const void *bias
+        const void *residual
+        int64_t residual_rs
+        int64_t residual_vs
+        const void *clip
+        int64_t flags
+
+    struct pplconv_pack_sparse_args:
+        const void *src
+        int64_t src_os
+        int64_t src_ks
+        int64_t ic
+        int64_t taps
+        int64_t channel_block
+        int64_t rows
+        int64_t width
+        int64_t kr
+        int64_t k_begin
+        int64_t k_end
+        int64_t room
+        void *steps
+        void *values
+        void *count
+
     struct pplconv_pack_pixels_args:
         const void *src
         int64_t src_cs

@@ -11,7 +11,7 @@ pointers of four as well, so that an offset is an index.
 ``fields``       what a contract is made of
 ``constants``    flags, activations, reductions, the longest chain in half precision
 ``gemm``, ``packing``, ``winograd``, ``depthwise``, ``elementwise``, ``windows``, ``reductions``,
-``quantized``
+``quantized``, ``sparse``
                  the argument structs
 ``operations``   all of them, by operation
 ``records``      structs that arguments point to, and the row of the kernel table
@@ -26,6 +26,7 @@ from asm.contract.fields import INT, Contract, Field
 from asm.contract.gemm import FMA_PEAK, GEMM
 from asm.contract.header import header_text
 from asm.contract.operations import CONTRACTS
+from asm.contract.sparse import SPARSE_CHANNELS, SPARSE_PIXELS
 
 __all__ = [
     "ACTIVATE",
@@ -38,6 +39,8 @@ __all__ = [
     "INT",
     "POOLINGS",
     "REDUCTIONS",
+    "SPARSE_CHANNELS",
+    "SPARSE_PIXELS",
     "Contract",
     "Field",
     "declarations_text",

@@ -23,6 +23,7 @@ from asm.contract.packing import (
 )
 from asm.contract.quantized import DEQUANTIZE, LOOKUP, QUANTIZE, REQUANTIZE
 from asm.contract.reductions import LAYER_NORM, REDUCE_COLUMNS, REDUCE_ROWS, SOFTMAX
+from asm.contract.sparse import PACK_SPARSE, SPARSE_CHANNELS, SPARSE_PIXELS
 from asm.contract.windows import POOL, RESAMPLE
 from asm.contract.winograd import (
     DIRECT_SUMS,
@@ -33,6 +34,9 @@ from asm.contract.winograd import (
 
 _ALL = (
     GEMM,
+    SPARSE_PIXELS,
+    SPARSE_CHANNELS,
+    PACK_SPARSE,
     PACK_PIXELS,
     PACK_ROWS,
     PACK_CHANNELS,

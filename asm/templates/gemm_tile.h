@@ -1,9 +1,16 @@
 /* The edges of a GEMM tile in portable C: C into vectors, the epilogue, and the one store.
- * Besides the names of template.h it wants MR and NR. */
+ * Besides the names of template.h it wants MR and NR, and PPLCONV_TILE_ARGS where a tile is not
+ * GEMM's: a struct whose members have the names of that one's. */
 #ifndef PPLCONV_GEMM_TILE_H
 #define PPLCONV_GEMM_TILE_H
 
 #include "template.h"
+
+#ifndef PPLCONV_TILE_ARGS
+#define PPLCONV_TILE_ARGS struct pplconv_gemm_args
+#endif
+
+typedef PPLCONV_TILE_ARGS tile_args;
 
 enum { VECTORS = NR / LANES };
 
@@ -14,7 +21,7 @@ static inline size_t bytes_within(int64_t n, int j) {
 }
 
 /* What sums start from: zero, or C. */
-static inline void load_tile(const struct pplconv_gemm_args *g, vector acc[MR][VECTORS]) {
+static inline void load_tile(const tile_args *g, vector acc[MR][VECTORS]) {
     for (int m = 0; m < MR; m++) {
         for (int j = 0; j < VECTORS; j++) {
             vector x = {0};
@@ -27,7 +34,7 @@ static inline void load_tile(const struct pplconv_gemm_args *g, vector acc[MR][V
 }
 
 /* Store row m of C. */
-static inline void store_row(const struct pplconv_gemm_args *g, int m, const void *row) {
+static inline void store_row(const tile_args *g, int m, const void *row) {
     for (int j = 0; j < VECTORS; j++) {
         char *c = AT(char, g->c, m * g->c_rs + j * g->c_vs);
         memcpy(c, (const char *)row + j * PPLCONV_VECTOR_BYTES, bytes_within(g->n, j));
@@ -35,7 +42,7 @@ static inline void store_row(const struct pplconv_gemm_args *g, int m, const voi
 }
 
 /* Bias, residual, clip, and the store. */
-static inline void finish_tile(const struct pplconv_gemm_args *g, vector acc[MR][VECTORS]) {
+static inline void finish_tile(const tile_args *g, vector acc[MR][VECTORS]) {
     for (int m = 0; m < MR; m++) {
         element row[NR];
         memcpy(row, acc[m], sizeof row);

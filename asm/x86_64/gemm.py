@@ -54,7 +54,12 @@ _AHEAD_TURN = "qword ptr [rsp - 56]"  # how far the prefetches of B go on in a t
 Address = Callable[[int, int], str]  # row, step of the turn
 
 
-def _row_address(pointer: str, row: int, displacement: int) -> str:
+def row_multiples(rows: int) -> dict[int, str]:
+    """Registers of the multiples of the rows' distance that `rows` rows of a tile need."""
+    return {m: r for m, r in _MULTIPLES.items() if m == 1 or m < min(rows, ROWS_PER_POINTER)}
+
+
+def row_address(pointer: str, row: int, displacement: int) -> str:
     """Address in A's row `row`, counted from its pointer."""
     if row == 0:
         return f"[{pointer} + {displacement}]"
@@ -68,7 +73,7 @@ class _Gemm(Tile):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self.pointers = _A_POINTERS[: -(-self.mr // ROWS_PER_POINTER)]
-        self.multiples = [m for m in _MULTIPLES if m == 1 or m < min(self.mr, ROWS_PER_POINTER)]
+        self.multiples = list(row_multiples(self.mr))
         taken = {_MULTIPLES[m] for m in self.multiples} | set(self.pointers)
         free = [r for r in ("r11", "r15", "r14", "r13", "r12", "rbp", "rbx") if r not in taken]
         # Few FMAs a step: more steps a turn, so that the turn itself costs little.
@@ -230,7 +235,7 @@ class _Gemm(Tile):
     def near_k(self, m: int, u: int) -> str:
         """Element (m, k + u) of A where the elements of a row are neighbours."""
         pointer = self.pointers[m // ROWS_PER_POINTER]
-        return _row_address(pointer, m % ROWS_PER_POINTER, u * self.v.size)
+        return row_address(pointer, m % ROWS_PER_POINTER, u * self.v.size)
 
     def turns(self, name: str, address: Address) -> None:
         """Run rax turns; the first ones of the sum fetch the lines of C, a row a turn.

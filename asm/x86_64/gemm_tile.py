@@ -8,15 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from asm.contract import FLAGS, GEMM
+from asm.contract import FLAGS, GEMM, Contract
 from asm.registry import ISAS, PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import Vector
 from asm.x86_64.lanes import Partial
 from asm.x86_64.products import MULTIPLIES
 
-# Addresses of a row's vectors.
-_VECTORS = ("[rax]", "[rax + rsi]", "[rax + rsi*2]", "[rax + rcx]")
+# Addresses of a row's vectors, and the registers that hold multiples of their distance, rsi.
+_VECTORS = (
+    "[rax]",
+    "[rax + rsi]",
+    "[rax + rsi*2]",
+    "[rax + rcx]",
+    "[rax + rsi*4]",
+    "[rax + r9]",
+    "[rax + rcx*2]",
+    "[rax + r10]",
+)
 
 RowAction = Callable[[int, int, str, bool], None]  # row, vector, address, tail
 
@@ -25,8 +34,10 @@ class Tile:
     """Registers of a tile, and the code before and after its sum.
 
     That code runs while the pointers of the sum are not there yet, or are needed no more: it
-    uses rax, rcx, rdx and rsi as it likes.
+    uses rax, rcx, rdx and rsi as it likes, and r9 and r10 where rows have more than five vectors.
     """
+
+    arguments: Contract = GEMM
 
     def __init__(self, kernel: Kernel, first: int = 0, w: Writer | None = None) -> None:
         self.kernel = kernel
@@ -36,12 +47,12 @@ class Tile:
         self.mr = kernel.mr
         self.nv = kernel.vectors
         registers = ISAS[kernel.isa].vector_registers
-        self.b = [self.mr * self.nv + j for j in range(self.nv)]
+        self.b = [self.mr * self.nv + j for j in range(self.loaded())]
         self.multiply = MULTIPLIES[kernel.dtype]
         # The last register has the ones that products are widened with, where they are.
         self.ones = registers - 1
         last = self.ones if self.multiply.widen else registers
-        self.temps = list(range(self.mr * self.nv + self.nv, last))
+        self.temps = list(range(self.mr * self.nv + len(self.b), last))
         prefix = "{vex} " if self.multiply.twins and not self.v.masked else ""
         self.instruction = prefix + self.multiply.instruction
         # One vector of B: the broadcast goes into the FMA itself, which frees a register
@@ -55,13 +66,17 @@ class Tile:
         self.masks: list[str] = []
         self.partial = Partial(self.w, self.v)
 
+    def loaded(self) -> int:
+        """How many registers a row of B is loaded into."""
+        return self.nv
+
     def acc(self, m: int, j: int) -> str:
         """Register of vector `j` of row `m` of C."""
         return self.v.reg(m * self.nv + j)
 
     def field(self, name: str) -> str:
         """Memory operand of an argument."""
-        return f"[rdi + {GEMM.offset(name)}]"
+        return f"[rdi + {self.arguments.offset(name)}]"
 
     def flag(self, name: str, target: str) -> None:
         """Jump to `target` unless the flag is set."""
@@ -90,6 +105,9 @@ class Tile:
         if not v.masked:
             self.window_masks()
             return
+        if self.kernel.nr > 64:
+            self.long_masks()
+            return
         w("mov rax, -1")
         w(f"mov rdx, {self.field('n')}")
         w("bzhi rax, rax, rdx")
@@ -97,6 +115,19 @@ class Tile:
             w(f"kmovw k{j + 1}, eax")
             if j + 1 < self.nv:
                 w(f"shr rax, {v.lanes}")
+
+    def long_masks(self) -> None:
+        """Make the masks one by one, where a register has not a bit for each column."""
+        w, v = self.w, self.v
+        w("xor ecx, ecx")
+        w(f"mov rdx, {self.field('n')}")
+        for j in range(self.nv):
+            w("mov eax, -1")
+            w("bzhi eax, eax, edx")
+            w(f"kmovw k{j + 1}, eax")
+            if j + 1 < self.nv:
+                w(f"sub rdx, {v.lanes}")
+                w("cmovs rdx, rcx")
 
     def window_masks(self) -> None:
         """Point each vector's mask register at its window of ones followed by zeros."""
@@ -106,7 +137,7 @@ class Tile:
             if j:
                 w(f"sub rax, {j * v.lanes}")
             if j + 1 < self.nv:  # the last one has never more lanes within n than it has
-                w(f"mov {r}d, {v.lanes}")
+                w(f"mov {r}, {v.lanes}")
                 w(f"cmp rax, {r}")
                 w(f"cmovg rax, {r}")
             w("neg rax")
@@ -134,6 +165,10 @@ class Tile:
             w(f"mov rsi, {self.field(f'{matrix}_vs')}")
         if self.nv > 3:
             w("lea rcx, [rsi + rsi*2]")
+        if self.nv > 5:
+            w("lea r9, [rsi + rsi*4]")
+        if self.nv > 7:
+            w("lea r10, [rcx + rsi*4]")
         w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
         w(f"jne .L{name}_tail")
         self.each_row(lambda m: self.each_vector(m, self.nv, action))
@@ -164,35 +199,39 @@ class Tile:
         """
         w, v, partial = self.w, self.v, self.partial
         index, *temps = [*self.b, *self.temps]
+        # Rows of more than three vectors take rcx, and are alone in their tile.
+        left = "rcx" if self.nv < 4 else "rdx"
 
         def partial_row(whole: int, part: int = 0) -> Callable[[int], None]:
             def row(m: int) -> None:
                 self.each_vector(m, whole, self.store)
                 if part:
                     temp = temps[m % len(temps)]
-                    register, last = m * self.nv + whole, f"[rax + rcx - {part}]"
+                    register, last = m * self.nv + whole, f"[rax + {left} - {part}]"
                     partial.store(part, register, index, temp, _VECTORS[whole], last)
 
             return row
 
-        w(f"mov rcx, {self.field('n')}")
-        w(f"shl rcx, {v.size.bit_length() - 1}")
+        w(f"mov {left}, {self.field('n')}")
+        w(f"shl {left}, {v.size.bit_length() - 1}")
         for whole in range(self.nv):
             if whole:
                 w.label(f"store_after_{whole}")
-                w(f"sub rcx, {v.bytes}")
+                w(f"sub {left}, {v.bytes}")
             if whole + 1 < self.nv:
-                w(f"cmp rcx, {v.bytes}")
+                w(f"cmp {left}, {v.bytes}")
                 w(f"jge .Lstore_after_{whole + 1}")
             for part in partial.parts:
                 # One column at least: the smallest part is left where there is nothing else.
                 certain = part == v.size and not whole
                 if not certain:
-                    w(f"cmp rcx, {part}")
+                    w(f"cmp {left}, {part}")
                     w(f"jl .Lstore_less_{whole}_{part}")
-                partial.pick(part, index, "rcx", "rdi")
+                partial.pick(part, index, left, "rdi")
                 if whole and part > v.size:
-                    w(f"lea rcx, [rcx + rsi*{whole}]")
+                    for scale in (1, 2, 4):
+                        if whole & scale:
+                            w(f"lea {left}, [{left} + rsi*{scale}]")
                 self.each_row(partial_row(whole, part))
                 if not certain:
                     w(f"jmp .L{done}")
@@ -242,7 +281,7 @@ class Tile:
         self.flag("BIAS_COLUMN", "no_bias_column")
         w(f"mov rax, {self.field('bias')}")
         for j in range(self.nv):
-            t = v.reg(self.b[j])
+            t = v.reg(self.b[j % len(self.b)])
             # A masked load serves the whole row too, and this is not the inner loop.
             self.masked_load(t, f"[rax + {j * v.bytes}]", j)
             for m in range(self.mr):
@@ -271,7 +310,7 @@ class Tile:
         elif v.masked:
             w(f"vadd{v.suffix} {a}{{k{j + 1}}}, {a}, {address}")
         else:
-            t = v.reg(self.b[j])
+            t = v.reg(self.b[j % len(self.b)])
             self.masked_load(t, address, j)
             w(f"vadd{v.suffix} {a}, {a}, {t}")
 

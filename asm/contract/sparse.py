@@ -1,0 +1,75 @@
+"""Argument structs of products with sparse weights: only terms that are not pruned are there.
+
+Weights of a few output channels, a *panel*, are packed as a list of terms in ascending order of k:
+for each k of which the panel has a weight, how many k it lies behind the term before it, and the
+weights of all its channels.
+"""
+
+from __future__ import annotations
+
+from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
+
+_TERMS = (
+    Field("values", CONST_POINTER, "weights of the terms, [count / KR][width][KR]"),
+    Field(
+        "steps",
+        CONST_POINTER,
+        "int32_t [count]: k of each term less that of the term before it, of the first its own",
+    ),
+    Field("count", INT, "terms, >= 0; a multiple of KR"),
+    Field("x", CONST_POINTER, "input at k = 0"),
+    Field("x_ks", INT, "input: from one k to the next"),
+)
+_RESULT = (
+    Field("c", POINTER, "C, in rows of vectors; only its first n columns are touched"),
+    Field("c_rs", INT, "C: from one row to the next"),
+    Field("c_vs", INT, "C: from one vector of a row to the next"),
+    Field("n", INT, "columns, 1 <= n <= NR"),
+    Field("bias", CONST_POINTER, "MR or n elements, by flag"),
+    Field("residual", CONST_POINTER, "in rows of vectors like C, by flag"),
+    Field("residual_rs", INT, "residual: from one row to the next"),
+    Field("residual_vs", INT, "residual: from one vector of a row to the next"),
+    Field("clip", CONST_POINTER, "two elements, low and high, by flag"),
+    Field("flags", INT, "PPLCONV_* bits"),
+)
+
+SPARSE_PIXELS = Contract(
+    "sparse_pixels",
+    "C[0:MR, 0:n] = epilogue(sum over the terms of values[:] * x[k, 0:n]), in their order: rows "
+    "are output channels, as many as a panel has, and vectors run over pixels",
+    (*_TERMS, *_RESULT),
+)
+
+SPARSE_CHANNELS = Contract(
+    "sparse_channels",
+    "C[0:MR, 0:n] = epilogue(sum over the terms of x[0:MR, k] * values[:]), in their order: rows "
+    "are pixels, and vectors run over the NR output channels of a panel",
+    (*_TERMS, Field("x_rs", INT, "input: from one pixel to the next"), *_RESULT),
+)
+
+PACK_SPARSE = Contract(
+    "pack_sparse",
+    "the terms of one panel: for each k_begin <= k < k_end of which any of `rows` output channels "
+    "has a weight that is not zero, those of all of them, and zeros for rows <= channel < width; "
+    "k as for pack_weights. A count that is no multiple of kr is made one by weights of zero at "
+    "the last k",
+    (
+        Field("src", CONST_POINTER, "weights of the panel's first output channel"),
+        Field("src_os", INT, "src: from one output channel to the next"),
+        Field("src_ks", INT, "src: from one (ic, tap) to the next"),
+        Field("ic", INT, "input channels of the group"),
+        Field("taps", INT, "kh * kw"),
+        Field(
+            "channel_block", INT, "input channels in a block, >= 1: 1 is (ic, tap), ic (tap, ic)"
+        ),
+        Field("rows", INT, "output channels of the panel that there are"),
+        Field("width", INT, "output channels that a term has weights of, >= rows"),
+        Field("kr", INT, "terms whose weights of one channel lie side by side, >= 1"),
+        Field("k_begin", INT, "first k; steps count from it"),
+        Field("k_end", INT, "one past the last k"),
+        Field("room", INT, "terms that there is room for: none beyond are written"),
+        Field("steps", POINTER, "int32_t [room]; NULL: terms are only counted"),
+        Field("values", POINTER, "[room / kr][width][kr]"),
+        Field("count", POINTER, "int64_t: becomes the number of terms, whatever the room"),
+    ),
+)

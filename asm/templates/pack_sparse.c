@@ -1,0 +1,64 @@
+/* The terms of one panel of sparse weights: where any of its channels has a weight that is not
+ * zero. The bits of an element tell, so that subnormal numbers are weights in every mode of the
+ * machine, and zeros of either sign are none. */
+#include "template.h"
+
+#if PPLCONV_TYPE_U8
+typedef uint8_t item;
+#define IS_ZERO(x) ((x) == 0)
+#elif PPLCONV_TYPE_S16
+typedef uint16_t item;
+#define IS_ZERO(x) ((x) == 0)
+#else
+#if PPLCONV_F64
+typedef uint64_t item;
+#elif PPLCONV_F16
+typedef uint16_t item;
+#else
+typedef uint32_t item;
+#endif
+#define IS_ZERO(x) ((item)((x) << 1) == 0)
+#endif
+
+/* Where weight k of the panel's first channel lies. */
+static inline const char *weight_at(const struct pplconv_pack_sparse_args *a, int64_t k) {
+    const int64_t together = a->channel_block, size = together * a->taps;
+    const int64_t channel = k / size * together + k % together, tap = k / together % a->taps;
+    return AT_CONST(char, a->src, (channel * a->taps + tap) * a->src_ks);
+}
+
+/* Put term `index` into its place, as far as there is room. */
+static void put(const struct pplconv_pack_sparse_args *a, int64_t index, int64_t step,
+                const char *weights) {
+    if (index >= a->room) return;
+    const int64_t kr = a->kr, width = a->width;
+    item *dst = (item *)a->values + index / kr * kr * width + index % kr;
+    ((int32_t *)a->steps)[index] = (int32_t)step;
+    for (int64_t r = 0; r < width; r++) {
+        item x = 0;
+        if (weights != NULL && r < a->rows) memcpy(&x, weights + r * a->src_os, sizeof x);
+        memcpy(dst + r * kr, &x, sizeof x);
+    }
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_pack_sparse_args *a = argument;
+    int64_t count = 0, last = a->k_begin;
+    for (int64_t k = a->k_begin; k < a->k_end; k++) {
+        const char *weights = weight_at(a, k);
+        int64_t r = 0;
+        for (; r < a->rows; r++) {
+            item x;
+            memcpy(&x, weights + r * a->src_os, sizeof x);
+            if (!IS_ZERO(x)) break;
+        }
+        if (r == a->rows) continue;
+        if (a->steps != NULL) put(a, count, k - last, weights);
+        last = k;
+        count++;
+    }
+    for (; count % a->kr; count++) {
+        if (a->steps != NULL) put(a, count, 0, NULL);
+    }
+    *(int64_t *)a->count = count;
+}

@@ -1,0 +1,25 @@
+/* Products with sparse weights whose vectors run over output channels, in portable C: the floor of
+ * the ladder, and the reference in the tests. Multiply and add stay two roundings. */
+#define PPLCONV_TILE_ARGS struct pplconv_sparse_channels_args
+#include "gemm_tile.h"
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_sparse_channels_args *g = argument;
+    vector acc[MR][VECTORS];
+    load_tile(g, acc);
+
+    const int32_t *steps = g->steps;
+    const char *values = g->values, *x = g->x;
+    for (int64_t i = 0; i < g->count; i++) {
+        vector weights[VECTORS];
+        x += steps[i] * g->x_ks;
+        memcpy(weights, values + i * (int64_t)sizeof weights, sizeof weights);
+        for (int m = 0; m < MR; m++) {
+            element pixel;
+            memcpy(&pixel, x + m * g->x_rs, sizeof pixel);
+            for (int j = 0; j < VECTORS; j++) acc[m][j] += pixel * weights[j];
+        }
+    }
+
+    finish_tile(g, acc);
+}

@@ -1,0 +1,150 @@
+"""Products with sparse weights for AVX-512 and AVX2+FMA: what both orientations share.
+
+The weights of a panel of output channels are a list of terms: how far the input goes on to the
+next k that is not pruned, and the weights of all channels there. So a term is a step of the GEMM
+microkernel whose way through the input comes from memory: one load, a product with the distance
+from k to k, and an addition, none of which competes with FMAs. What is before and after the sum is
+that of a GEMM tile.
+
+Panels of 1x4 and so on, along output channels, are the blocks of MNN's sparse convolutions: a
+vector of pixels that is loaded once serves all channels of the panel.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from textwrap import wrap
+
+from asm.registry import Kernel
+from asm.x86_64.emit import CALLEE_SAVED, frame
+from asm.x86_64.gemm_tile import Tile
+
+# Bytes of a step.
+STEP = 4
+
+
+class Sparse(Tile):
+    """Emits one kernel. rsi input, rdx x_ks, rax step, r9 terms left, r10 values."""
+
+    steps = "rcx"
+    # Registers that `tail_masks` may take on AVX2.
+    free: tuple[str, ...] = ("r8", "r11", "rbx", "rbp", "r12", "r13", "r14", "r15")
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        free = [r for r in self.free if r not in self.taken()]
+        self.masks = [] if self.v.masked else free[: self.nv]
+        if not self.v.masked and len(self.masks) < self.nv:
+            raise ValueError(f"{kernel.symbol} needs more general registers than there are")
+        self.unroll = 2 if self.mr * self.nv > 12 else 4
+        used = {self.steps, *self.taken(), *self.masks}
+        self.saved = [r for r in CALLEE_SAVED if r in used]
+
+    def taken(self) -> list[str]:
+        """General registers that an orientation has of its own."""
+        return []
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Channels of a panel."""
+
+    @abstractmethod
+    def registers(self) -> list[str]:
+        """Say what registers hold, as lines of the contract."""
+
+    @abstractmethod
+    def term(self, index: int, *, tail: bool) -> None:
+        """One term of a turn, for which the input has been moved on."""
+
+    def prepare(self) -> None:
+        """Load what an orientation has of its own."""
+
+    def move(self) -> None:
+        """Go on by rax bytes of the input."""
+        self.w("add rsi, rax")
+
+    def generate(self) -> str:
+        w = self.w
+        for r in self.saved:
+            w(f"push {r}")
+        self.tail_masks()
+        self.start()
+        self.sum()
+        self.epilogue()
+        w("vzeroupper")
+        for r in reversed(self.saved):
+            w(f"pop {r}")
+        w("ret")
+        return frame(self.kernel, self.contract(), w.lines, self.rodata())
+
+    def contract(self) -> list[str]:
+        k, v = self.kernel, self.v
+        return [
+            *wrap(f"{k.symbol}: {self.arguments.summary}.", 96),
+            f"struct {self.arguments.struct} * in rdi; every pointer may be unaligned; no terms",
+            "give the epilogue of zero. Reads and writes nothing outside the terms, the input at",
+            "each of them, C[MR, n], residual[MR, n], bias and clip.",
+            "",
+            f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
+            *self.registers(),
+            f"rsi input, rdx x_ks, {self.steps} steps, r10 values, r9 terms left, rax a step; "
+            + ("k1-k7 tail masks" if v.masked else f"{', '.join(self.masks)} tail masks"),
+        ]
+
+    def start(self) -> None:
+        """Zero the accumulators, or load them from C."""
+        w = self.w
+        self.flag("ACCUMULATE", "zero")
+        self.rows_of("c", self.load)
+        w("jmp .Lstarted")
+        w.label("zero")
+        self.zero()
+        w.label("started")
+
+    def sum(self) -> None:
+        """Run over the terms: turns of several, then one by one."""
+        w = self.w
+        w(f"mov rsi, {self.field('x')}")
+        w(f"mov rdx, {self.field('x_ks')}")
+        w(f"mov {self.steps}, {self.field('steps')}")
+        w(f"mov r10, {self.field('values')}")
+        w(f"mov r9, {self.field('count')}")
+        self.prepare()
+        self.terms()
+        w.label("summed")
+
+    def terms(self) -> None:
+        """Emit the loops over the terms."""
+        self.loops("whole", tail=False)
+
+    def loops(self, name: str, *, tail: bool) -> None:
+        """Loops that end at ``summed``."""
+        w = self.w
+        if not tail:
+            w(f"sub r9, {self.unroll}")
+            w(f"jl .L{name}_few")
+            w(".p2align 5")
+            w.label(f"{name}_turn")
+            self.turn(self.unroll, tail=tail)
+            w(f"sub r9, {self.unroll}")
+            w(f"jge .L{name}_turn")
+            w.label(f"{name}_few")
+            w(f"add r9, {self.unroll}")
+        w("test r9, r9")
+        w("jz .Lsummed")
+        w.label(f"{name}_one")
+        self.turn(1, tail=tail)
+        w("dec r9")
+        w(f"jnz .L{name}_one")
+
+    def turn(self, count: int, *, tail: bool) -> None:
+        """Several terms, the pointers into them moved once."""
+        w = self.w
+        for index in range(count):
+            w(f"movsxd rax, dword ptr [{self.steps} + {index * STEP}]")
+            w("imul rax, rdx")
+            self.move()
+            self.term(index, tail=tail)
+        w(f"add {self.steps}, {count * STEP}")
+        w(f"add r10, {count * self.width * self.v.size}")
