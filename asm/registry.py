@@ -134,11 +134,14 @@ SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
     "avx2": {1: (1, 2, 4, 8), 4: (1, 2, 3), 8: (1,)},
     # There are seven masks.
     "avx512": {1: (1, 2, 4, 7), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)},
+    **dict.fromkeys(
+        ("neon", "fp16"), {1: (1, 2, 4, 8), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)}
+    ),
 }
 
 # The same where vectors run over the output channels of a panel, of more than one: GEMM's tiles
 # whose rows are as wide.
-SPARSE_CHANNELS_ISAS = ("portable", "avx2", "avx512")
+SPARSE_CHANNELS_ISAS = ("portable", "avx2", "avx512", "neon", "fp16")
 
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
 ARM32 = ("neon32", "half32")

@@ -48,7 +48,7 @@ class Vector:
     @property
     def letter(self) -> str:
         """Letter of an element: of its lanes, and of a register that holds one."""
-        return {2: "h", 4: "s", 8: "d"}[self.size]
+        return {1: "b", 2: "h", 4: "s", 8: "d"}[self.size]
 
     def all(self, register: int) -> str:
         """Vector register with all of its lanes: ``v3.4s``."""
@@ -61,7 +61,7 @@ class Vector:
 
 def chunk_letter(size: int) -> str:
     """Letter of a register of so many bytes."""
-    return {2: "h", 4: "s", 8: "d", 16: "q"}[size]
+    return {1: "b", 2: "h", 4: "s", 8: "d", 16: "q"}[size]
 
 
 def arch_of(march: str) -> str:

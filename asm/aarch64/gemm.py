@@ -38,11 +38,13 @@ from asm.aarch64.gemm_matrix import MatrixSteps
 from asm.aarch64.gemm_steps import OFFSETS, Steps
 from asm.aarch64.half_chains import CHAIN, HalfChains
 from asm.aarch64.products import BY_MATRIX
-from asm.contract import FLAGS, GEMM
+from asm.aarch64.row_ends import ENDS_AT_N, NARROW, row_ends
+from asm.aarch64.stack_frame import StackFrame
+from asm.contract import GEMM
 from asm.registry import Kernel
 
-# How A and B are read: bits of x15.
-_NEAR_K, _ENDS_AT_N, _NARROW = 0, 1, 2
+# How A is read: a bit of x15.
+_NEAR_K = 0
 Step = Callable[[], None]
 
 
@@ -55,10 +57,14 @@ class _Gemm(Steps):
         if kernel.dtype == "f16":
             self.saved.append(CHAIN)
             self.chains = HalfChains(self.w, self.accumulators)
+        totals = self.chains.bytes if self.chains else 0
+        self.stack = StackFrame(self.w, self.mr, self.saved_vectors, self.saved, totals)
+        if self.chains:
+            self.chains.totals_at = self.stack.more_at
 
     def generate(self) -> str:
         w = self.w
-        self.save()
+        self.stack.enter()
         self.start()
         self.strides()
         if self.chains:
@@ -67,7 +73,7 @@ class _Gemm(Steps):
         if self.chains:
             self.chains.end()
         self.epilogue()
-        self.restore()
+        self.stack.leave()
         w("ret")
         return frame(self.kernel, self.contract(), w.lines)
 
@@ -111,38 +117,6 @@ class _Gemm(Steps):
         named = [f"{', '.join(f'v{r}' for r in of)} {what}" for what, of in lines.items() if of]
         return [f"where elements of a row of A are neighbours: {'; '.join(named)}"]
 
-    def places(self) -> list[tuple[str, str, str, int]]:
-        """Pairs of callee-saved registers, and where they are kept in the frame."""
-        vectors = [f"d{r}" for r in self.saved_vectors]
-        pairs = []
-        for names in (vectors, self.saved):
-            odd = [*names, *names[-1:]] if len(names) % 2 else names
-            pairs += list(zip(odd[::2], odd[1::2], strict=True))
-        return [
-            ("" if a == b else "p", a, b, 16 * (self.mr + index))
-            for index, (a, b) in enumerate(pairs)
-        ]
-
-    def save(self) -> None:
-        """Make the frame: the scratch column, and what the caller wants back."""
-        places = self.places()
-        self.frame_bytes = 16 * (self.mr + len(places))
-        if self.chains:
-            self.chains.totals_at = self.frame_bytes
-            self.frame_bytes += self.chains.bytes
-        self.w(f"sub sp, sp, #{self.frame_bytes}")
-        self.move("st", places)
-
-    def restore(self) -> None:
-        """Undo :meth:`save`."""
-        self.move("ld", self.places())
-        self.w(f"add sp, sp, #{self.frame_bytes}")
-
-    def move(self, op: str, places: list[tuple[str, str, str, int]]) -> None:
-        """Store or load the registers of the frame."""
-        for pair, a, b, offset in places:
-            self.w(f"{op}{pair or 'r'} {f'{a}, {b}' if pair else a}, [sp, #{offset}]")
-
     def start(self) -> None:
         """Zero the accumulators, or load them from C."""
         w = self.w
@@ -175,24 +149,7 @@ class _Gemm(Steps):
         self.depth()
         w(f"ldr x3, {self.field('b_ks')}")
         w(f"ldr x6, {self.field('b_ahead')}")
-        w(f"ldr x16, {self.field('n')}")
-        w(f"mov x17, #{self.kernel.nr}")
-        w(f"ldr x8, {self.field('flags')}")
-        w(f"tst x8, #{FLAGS['B_PADDED']}")
-        w("csel x17, x16, x17, eq // columns that may be read")
-        w(f"mov x15, #{1 << _NARROW}")
-        w(f"cmp x17, #{v.lanes}")
-        w("b.lt .Lstrides_known")
-        w(f"cmp x17, #{self.kernel.nr}")
-        w("cset x15, ne")
-        w(f"lsl x15, x15, #{_ENDS_AT_N}")
-        if self.nv > 1:
-            w(f"sub x17, x17, #{v.lanes}")
-            w(f"lsl x17, x17, #{v.size.bit_length() - 1} // the last vector that may be read")
-        for j, x in enumerate(OFFSETS[: self.nv - 1], 1):
-            w(f"mov {x}, #{v.bytes * j}")
-            w(f"cmp {x}, x17")
-            w(f"csel {x}, {x}, x17, le")
+        row_ends(self, OFFSETS[: self.nv - 1], v.size, "strides_known")
         w(f"ldr x8, {self.field('a_rs')}")
         w(f"cmp x8, #{self.group_bytes}")
         w("cset x8, ne")
@@ -233,7 +190,7 @@ class _Gemm(Steps):
         if self.chains:
             self.chains.piece(self.field("k"))
         w(f"tbnz x15, #{_NEAR_K}, .Lk_segment")
-        w(f"tbnz x15, #{_NARROW}, .Lnarrow_segment")
+        w(f"tbnz x15, #{NARROW}, .Lnarrow_segment")
         if self.other_a:
             self.pipeline()
         else:
@@ -256,7 +213,7 @@ class _Gemm(Steps):
         """Run k steps, `unroll` of them a turn; step by step where B ends at n."""
         w = self.w
         w("mov x5, x14")
-        w(f"tbnz x15, #{_ENDS_AT_N}, .L{name}_steps")
+        w(f"tbnz x15, #{ENDS_AT_N}, .L{name}_steps")
         w(f"lsr x5, x14, #{unroll.bit_length() - 1}")
         w(f"cbz x5, .L{name}_rest")
         w(".p2align 5")
@@ -281,7 +238,7 @@ class _Gemm(Steps):
         """
         w = self.w
         w("mov x5, x14")
-        w(f"tbnz x15, #{_ENDS_AT_N}, .Lrows_steps")
+        w(f"tbnz x15, #{ENDS_AT_N}, .Lrows_steps")
         w("cbz x14, .Lsegment_done")
         for line in self.loads_of_a(self.a):
             w(line)

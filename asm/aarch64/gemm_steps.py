@@ -12,13 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from asm.aarch64.emit import chunk_letter
+from asm.aarch64.emit import Writer, chunk_letter
 from asm.aarch64.gemm_tile import CALLEE_SAVED, Tile
 from asm.aarch64.products import PERMUTED, by_element, multiply
 from asm.registry import Kernel
 
 OFFSETS = ("x11", "x12", "x13")  # of the vectors of B but the first
 _LINE = 64  # bytes of a line of the cache
+
+
+def spread(w: Writer, rows: Sequence[str], apart: str) -> None:
+    """Point to rows by a short chain of additions from the first, `apart` bytes from row to row."""
+    for m in range(1, len(rows)):
+        shift = min(m.bit_length() - 1, 4)
+        w(f"add {rows[m]}, {rows[m - (1 << shift)]}, {apart}, lsl #{shift}")
 
 
 class Steps(Tile):
@@ -59,15 +66,12 @@ class Steps(Tile):
             w(f"lsr x14, x14, #{kr.bit_length() - 1}")
 
     def point_to_rows(self) -> None:
-        """Point to each row of the segment's A, by a short chain of additions from the first."""
+        """Point to each row of the segment's A."""
         w = self.w
         w(f"ldr x8, {self.field('a')}")
         w(f"add {self.rows[0]}, x8, x7")
         w(f"ldr x8, {self.field('a_rs')}")
-        for m in range(1, self.mr):
-            shift = min(m.bit_length() - 1, 4)
-            before = self.rows[m - (1 << shift)]
-            w(f"add {self.rows[m]}, {before}, x8, lsl #{shift}")
+        spread(w, self.rows, "x8")
 
     def row_of_b(self) -> None:
         """Load a whole row of B, and go on to the next."""

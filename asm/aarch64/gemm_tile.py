@@ -16,10 +16,12 @@ from asm.aarch64.emit import Vector, Writer
 from asm.aarch64.lanes import Partial
 from asm.aarch64.near_elements import near_elements
 from asm.aarch64.products import PERMUTED
-from asm.contract import FLAGS, GEMM
+from asm.contract import FLAGS, GEMM, Contract
 from asm.registry import ELEMENT_BYTES, ISAS, PRODUCTS, Kernel
 
 CALLEE_SAVED = tuple(f"x{r}" for r in range(19, 29))
+# Multiples of the distance from vector to vector, where whole rows are gone over.
+_VECTORS_APART = ("x3", "x4", "x5", "x6", "x7", "x8", "x14")
 _IOTA = 0x0706050403020100, 0x0F0E0D0C0B0A0908
 
 
@@ -30,6 +32,7 @@ class Tile:
     uses x1 to x8, x14, x16 and x17 as it likes, and the registers of A and B.
     """
 
+    arguments: Contract = GEMM
     # Whether a vector of B that may not be read beyond n is read where it ends there.
     shifts = True
 
@@ -46,8 +49,11 @@ class Tile:
         self.mr = kernel.mr
         self.nv = kernel.vectors
         self.arrange_registers()
-        used = {*self.a, *self.b, *self.near.registers, *self.others, *self.accumulators}
-        self.saved_vectors = [r for r in range(8, 16) if r in used]
+        self.saved_vectors = [r for r in range(8, 16) if r in self.used()]
+
+    def used(self) -> set[int]:
+        """Vector registers that the kernel uses."""
+        return {*self.a, *self.b, *self.near.registers, *self.others, *self.accumulators}
 
     def arrange_registers(self) -> None:
         """Share the registers out among A, B and C."""
@@ -93,7 +99,7 @@ class Tile:
 
     def field(self, name: str) -> str:
         """Memory operand of an argument."""
-        return f"[x0, #{GEMM.offset(name)}]"
+        return f"[x0, #{self.arguments.offset(name)}]"
 
     def flag(self, name: str, target: str) -> None:
         """Jump to `target` unless the flag is set."""
@@ -109,12 +115,10 @@ class Tile:
 
     def whole_rows(self, action: Callable[[int, int, str], None]) -> None:
         """Run `action(m, j, address)` row by row; :meth:`strides_of` was emitted."""
-        w = self.w
-        if self.nv > 2:
-            w("lsl x4, x3, #1")
-        if self.nv > 3:
-            w("add x5, x4, x3")
-        vectors = ("[x1]", "[x1, x3]", "[x1, x4]", "[x1, x5]")
+        w, apart = self.w, _VECTORS_APART[: self.nv - 1]
+        for j, x in enumerate(apart[1:], 2):
+            w(f"lsl {x}, x3, #1" if j == 2 else f"add {x}, {apart[j - 2]}, x3")
+        vectors = ("[x1]", *(f"[x1, {x}]" for x in apart))
         for m in range(self.mr):
             for j in range(self.nv):
                 action(m, j, vectors[j])
@@ -148,14 +152,13 @@ class Tile:
 
     def column_address(self, j: int) -> None:
         """x7: vector `j` of the first row; :meth:`strides_of` was emitted."""
-        w = self.w
+        w, before = self.w, "x1"
+        for bit in range(j.bit_length() - 1, -1, -1):
+            if j >> bit & 1:
+                w(f"add x7, {before}, x3" + f", lsl #{bit}" * (bit > 0))
+                before = "x7"
         if j == 0:
             w("mov x7, x1")
-        elif j < 3:
-            w(f"add x7, x1, x3, lsl #{j - 1}")
-        else:
-            w("add x7, x1, x3, lsl #1")
-            w("add x7, x7, x3")
 
     def whole_column(self, j: int, action: Callable[[int, int, str], None]) -> None:
         """Run `action(m, j, address)` down the rows of one vector."""

@@ -45,12 +45,17 @@ class HalfChains:
         w("mul x8, x8, x14")
         w(f"cmp x8, #{HALF_CHAIN}")
         w("b.le .Lone_chain")
+        self.zero_totals()
+        w.label("one_chain")
+
+    def zero_totals(self) -> None:
+        """Begin a sum of more than one chain."""
+        w = self.w
         w(f"orr x15, x15, #{1 << _TOTALS}")
         w(f"add x8, sp, #{self.totals_at}")
         w("movi v0.2d, #0")
         for index in range(len(self.accumulators)):
             w(f"stp q0, q0, [x8, #{32 * index}]")
-        w.label("one_chain")
 
     def piece(self, k: str) -> None:
         """Cut a piece off the segment; end the chain first if it would become too long."""
@@ -65,12 +70,17 @@ class HalfChains:
         w(f"cmp {CHAIN}, #{HALF_CHAIN}")
         w("b.le .Lchain_goes_on")
         w(f"mov {CHAIN}, x14")
+        self.end_chain()
+        w.label("chain_goes_on")
+
+    def end_chain(self) -> None:
+        """Add the chain under way to the totals, and begin another one."""
+        w = self.w
         w(f"add x8, sp, #{self.totals_at}")
         for index, a in enumerate(self.accumulators):
             self.total(index, a)
             w(f"stp q0, q1, [x8, #{32 * index}]")
             w(f"movi v{a}.2d, #0")
-        w.label("chain_goes_on")
 
     def total(self, index: int, accumulator: int) -> None:
         """v0, v1: what the accumulator comes to with the chain under way."""

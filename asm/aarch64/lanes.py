@@ -17,10 +17,14 @@ class Partial:
         Names of its elements.
     lanes : int, optional
         Elements that count as a vector, if not all that fit one.
+    name : str, optional
+        Part of its labels, where a file has others of its kind.
     """
 
-    def __init__(self, w: Writer, v: Vector, lanes: int | None = None) -> None:
-        self.w, self.v = w, v
+    def __init__(
+        self, w: Writer, v: Vector, lanes: int | None = None, name: str = "lanes"
+    ) -> None:
+        self.w, self.v, self.name = w, v, name
         self.lanes = lanes or v.lanes
         self.labels = 0
 
@@ -47,4 +51,4 @@ class Partial:
             else:
                 w(f"{op}r {letter}{register}, [{address}], #{size}")
 
-        pieces(w, f"{op}_lanes_{self.labels}", self.lanes, v.size, unless, move)
+        pieces(w, f"{op}_{self.name}_{self.labels}", self.lanes, v.size, unless, move)

@@ -1,0 +1,228 @@
+"""Products with sparse weights on AArch64: what both orientations share.
+
+The weights of a panel of output channels are a list of terms: how far the input goes on to the
+next k that is not pruned, and the weights of all channels there. So a term is a step of the GEMM
+microkernel whose way through the input comes from memory. That way takes an instruction a term
+beside loads: SMADDL multiplies the step by the distance from k to k and adds it, and cores forward
+what it adds to in a cycle. Turns load the steps of several terms by pairs.
+
+Where that distance takes more than 32 bits, or rows may not be read beyond n, terms go one by one,
+in a loop that multiplies 64 bits.
+
+In half precision the terms are cut into chains of ``HALF_CHAIN``, from the first on: see
+:mod:`asm.aarch64.half_chains`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from textwrap import wrap
+
+from asm.aarch64.emit import chunk_letter, frame
+from asm.aarch64.gemm_tile import Tile
+from asm.aarch64.half_chains import HalfChains
+from asm.aarch64.row_ends import ENDS_AT_N, NARROW
+from asm.aarch64.stack_frame import StackFrame
+from asm.contract import HALF_CHAIN
+from asm.registry import Kernel
+
+# Bytes of a step.
+STEP = 4
+# Registers of a turn's places in the input.
+PLACES = ("x4", "x6", "x9", "x16")
+VECTOR = 16
+
+
+class Sparse(Tile):
+    """Emits one kernel.
+
+    x1 input, x2 steps, x3 x_ks, x10 values, x5 groups of KR terms left in a chain, x7 after it;
+    :data:`PLACES` where the terms of a turn lie.
+    """
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self.chains = HalfChains(self.w, self.accumulators) if kernel.dtype == "f16" else None
+        totals = self.chains.bytes if self.chains else 0
+        self.stack = StackFrame(self.w, self.mr, self.saved_vectors, self.taken(), totals)
+        if self.chains:
+            self.chains.totals_at = self.stack.more_at
+
+    @property
+    def unroll(self) -> int:
+        """Groups of terms in a turn: few products each take more, so that it costs little."""
+        terms = 2 if self.mr * self.nv > 12 else len(PLACES)
+        return max(terms // self.kernel.kr, 1)
+
+    def used(self) -> set[int]:
+        return {*self.a, *self.b, *self.accumulators}
+
+    def taken(self) -> list[str]:
+        """General registers of the caller that an orientation uses."""
+        return []
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Channels of a panel."""
+
+    @property
+    def values_bytes(self) -> int:
+        """Bytes of the weights of a group of terms."""
+        return self.width * self.group_bytes
+
+    @abstractmethod
+    def registers(self) -> list[str]:
+        """Say what registers hold, as lines of the contract."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Load what an orientation has of its own, and set x15."""
+
+    @abstractmethod
+    def turn(self, places: Sequence[str]) -> None:
+        """Several groups of terms, whose places in the input are in registers."""
+
+    @abstractmethod
+    def single(self, places: Sequence[str]) -> None:
+        """One group, of rows that may end at n."""
+
+    def narrow(self, places: Sequence[str]) -> None:
+        """One group, of rows that have less than a vector."""
+
+    def generate(self) -> str:
+        w = self.w
+        self.stack.enter()
+        self.start()
+        self.sum()
+        self.epilogue()
+        self.stack.leave()
+        w("ret")
+        return frame(self.kernel, self.contract(), w.lines)
+
+    def contract(self) -> list[str]:
+        k = self.kernel
+        return [
+            *wrap(f"{k.symbol}: {self.arguments.summary}.", 96),
+            f"struct {self.arguments.struct} * in x0; every pointer may be unaligned; no terms",
+            "give the epilogue of zero. Reads and writes nothing outside the terms, the input at",
+            "each of them, C[MR, n], residual[MR, n], bias and clip.",
+            "",
+            f"{', '.join(f'v{r}' for r in self.accumulators)} C, row by row, {self.nv} a row",
+            *self.registers(),
+            "x2 steps, x3 x_ks, x5 groups of terms left, x10 values, x15 how rows are read,",
+            f"{', '.join(PLACES)} terms of a turn in the input",
+            f"stack: {self.mr} vectors of scratch for a column that is not whole",
+            *(
+                [
+                    f"and {len(self.accumulators)} x 8 floats, the sum of the chains that have "
+                    "ended; x7 terms after",
+                    "the chain under way",
+                ]
+                if self.chains
+                else ()
+            ),
+        ]
+
+    def start(self) -> None:
+        """Zero the accumulators, or load them from C."""
+        w = self.w
+        self.flag("ACCUMULATE", "zero")
+        self.start_from_c()
+        w("b .Lstarted")
+        w.label("zero")
+        self.zero()
+        w.label("started")
+
+    def sum(self) -> None:
+        """Run over the terms, chain by chain in half precision."""
+        w = self.w
+        self.prepare()
+        w(f"ldr x2, {self.field('steps')}")
+        w(f"ldr x3, {self.field('x_ks')}")
+        w(f"ldr x10, {self.field('values')}")
+        w(f"ldr x5, {self.field('count')}")
+        if self.kernel.kr > 1:
+            w(f"lsr x5, x5, #{self.kernel.kr.bit_length() - 1}")
+        # A product of 32 bits by 32 gives what one of 64 gives, if the distance fits.
+        w("sxtw x8, w3")
+        w("cmp x8, x3")
+        w("cset x8, ne")
+        w(f"orr x15, x15, x8, lsl #{ENDS_AT_N}")
+        if not self.chains:
+            self.terms()
+            w.label("summed")
+            return
+        w("mov x7, x5")
+        w(f"cmp x7, #{HALF_CHAIN}")
+        w("b.le .Lchain")
+        self.chains.zero_totals()
+        w.label("chain")
+        w(f"mov x5, #{HALF_CHAIN}")
+        w("cmp x7, x5")
+        w("csel x5, x7, x5, lt")
+        w("sub x7, x7, x5")
+        self.terms()
+        w.label("summed")
+        w("cbz x7, .Lchains_done")
+        self.chains.end_chain()
+        w("b .Lchain")
+        w.label("chains_done")
+        self.chains.end()
+
+    def terms(self) -> None:
+        """Loops over x5 groups of terms, at least none, that end at ``summed``."""
+        w = self.w
+        narrow = type(self).narrow is not Sparse.narrow
+        w("cbz x5, .Lsummed")
+        if narrow:
+            w(f"tbnz x15, #{NARROW}, .Lnarrow_one")
+        w(f"tbnz x15, #{ENDS_AT_N}, .Lone")
+        w(f"subs x5, x5, #{self.unroll}")
+        w("b.lt .Lfew")
+        w(".p2align 5")
+        w.label("whole_turn")
+        self.turn(self.follow_steps())
+        w(f"subs x5, x5, #{self.unroll}")
+        w("b.ge .Lwhole_turn")
+        w.label("few")
+        w(f"adds x5, x5, #{self.unroll}")
+        w("b.eq .Lsummed")
+        self.one_by_one("one", self.single)
+        if narrow:
+            w("b .Lsummed")
+            self.one_by_one("narrow_one", self.narrow)
+
+    def one_by_one(self, name: str, group: Callable[[Sequence[str]], None]) -> None:
+        """Run over groups of terms, at least one."""
+        w = self.w
+        w.label(name)
+        places = list(PLACES[: self.kernel.kr - 1])
+        before = "x1"
+        for place in [*places, "x1"]:
+            w(f"ldrsw x8, [x2], #{STEP}")
+            w(f"madd {place}, x8, x3, {before}")
+            before = place
+        group([*places, "x1"])
+        w("subs x5, x5, #1")
+        w(f"b.ne .L{name}")
+
+    def follow_steps(self) -> list[str]:
+        """Where the terms of a turn lie: the last in x1, the others in :data:`PLACES`."""
+        w = self.w
+        count = self.unroll * self.kernel.kr
+        words = [f"w{x[1:]}" for x in PLACES[:count]]
+        for first in range(0, count, 2):
+            w(f"ldp {words[first]}, {words[first + 1]}, [x2, #{first * STEP}]")
+        w(f"add x2, x2, #{count * STEP}")
+        places = [*PLACES[: count - 1], "x1"]
+        for word, before, place in zip(words, ["x1", *places], places, strict=False):
+            w(f"smaddl {place}, {word}, w3, {before}")
+        return places
+
+    def load_values(self, registers: Sequence[int], size: int, offset: int) -> None:
+        """Load so many bytes of values, from x10 on, into as many registers as they fill."""
+        for index, r in enumerate(registers[: -(-size // VECTOR)]):
+            letter = chunk_letter(min(size, VECTOR))
+            self.w(f"ldur {letter}{r}, [x10, #{offset + index * VECTOR}]")

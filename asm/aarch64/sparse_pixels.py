@@ -1,0 +1,141 @@
+"""Products with sparse weights whose vectors run over pixels: see ``sparse.py``.
+
+A term loads one row of pixels, and FMLA multiplies it by the weight of each channel, a lane of a
+register. With four channels and six vectors these are seven loads for 24 FMLAs. A panel of one
+channel has a load for each FMLA, and its weights of several terms in one register.
+
+Rows that may not be read beyond n are read in vectors that end there, as GEMM's B is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from asm.aarch64.emit import Vector, chunk_letter
+from asm.aarch64.lanes import Partial
+from asm.aarch64.products import by_element, multiply
+from asm.aarch64.row_ends import row_ends
+from asm.aarch64.sparse import VECTOR, Sparse
+from asm.contract import SPARSE_PIXELS
+from asm.registry import PRODUCTS, Kernel
+
+# Of the vectors of a row that ends at n, but the first.
+_OFFSETS = ("x11", "x12", "x13", "x14", "x19", "x20", "x21")
+
+
+class _Pixels(Sparse):
+    arguments = SPARSE_PIXELS
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self.pixel = Vector(PRODUCTS[kernel.dtype].b, kernel.isa)
+        self.loaded = self.v.lanes * self.pixel.size  # bytes of a vector of pixels
+        self.pieces = Partial(self.w, self.pixel, self.v.lanes, "pixels")
+
+    def arrange_registers(self) -> None:
+        """Share the registers out among weights, pixels and C."""
+        self.a = list(range(-(-self.shared * self.values_bytes // VECTOR)))
+        self.b = list(range(len(self.a), len(self.a) + self.nv))
+        self.accumulators = self.registers_of_c(self.mr, self.b[-1] + 1)
+
+    @property
+    def width(self) -> int:
+        return self.mr
+
+    @property
+    def shared(self) -> int:
+        """Groups of terms whose weights one load brings."""
+        return max(min(self.unroll, VECTOR // self.values_bytes), 1)
+
+    @property
+    def offsets(self) -> tuple[str, ...]:
+        """Registers of the offsets of a row's vectors, but the first."""
+        return _OFFSETS[: self.nv - 1]
+
+    def taken(self) -> list[str]:
+        return list(self.offsets[4:])
+
+    def registers(self) -> list[str]:
+        weights = ", ".join(f"v{r}" for r in self.a)
+        pixels = ", ".join(f"v{r}" for r in self.b)
+        vectors = f"; {', '.join(self.offsets)} its vectors" if self.offsets else ""
+        return [f"{weights} weights, {pixels} pixels", f"x1 row of pixels{vectors}, or x11 n"]
+
+    def prepare(self) -> None:
+        w = self.w
+        row_ends(self, self.offsets, self.pixel.size, "narrow")
+        w("b .Lends_known")
+        w.label("narrow")
+        w("mov x11, x16")
+        w.label("ends_known")
+        w(f"ldr x1, {self.field('x')}")
+
+    def turn(self, places: Sequence[str]) -> None:
+        size, kr = self.values_bytes, self.kernel.kr
+        for group in range(self.unroll):
+            if group % self.shared == 0:
+                self.load_values(self.a, self.shared * size, group * size)
+            self.whole(places[group * kr : (group + 1) * kr], group % self.shared)
+        self.w(f"add x10, x10, #{self.unroll * size}")
+
+    def single(self, places: Sequence[str]) -> None:
+        self.next_values()
+        self.ending(places)
+
+    def narrow(self, places: Sequence[str]) -> None:
+        self.next_values()
+        self.part(places)
+
+    def next_values(self) -> None:
+        """Load the weights of a group."""
+        self.load_values(self.a, self.values_bytes, 0)
+        self.w(f"add x10, x10, #{self.values_bytes}")
+
+    def weight(self, m: int, term: int, group: int, size: int) -> tuple[int, int]:
+        """Register and lane, of so many bytes, of a channel's weight."""
+        at = (group * self.mr + m) * self.group_bytes + term * self.pixel.size
+        return self.a[at // VECTOR], at % VECTOR // size
+
+    def whole(self, places: Sequence[str], group: int) -> None:
+        """Add the terms of a group, whose rows are whole."""
+        for term, place in enumerate(places):
+            for j, r in enumerate(self.b):
+                self.w(f"ldur {self.letter}{r}, [{place}, #{j * self.loaded}]")
+            self.products(term, group, self.b)
+
+    def ending(self, places: Sequence[str]) -> None:
+        """Add the terms of a group, whose rows may end at n."""
+        ends = ("", *(f", {x}" for x in self.offsets))
+        for term, place in enumerate(places):
+            for r, end in zip(self.b, ends, strict=True):
+                self.w(f"ldr {self.letter}{r}, [{place}{end}]")
+            self.products(term, 0, self.b)
+
+    def part(self, places: Sequence[str]) -> None:
+        """Add the terms of a group, whose rows have less than a vector."""
+        for term, place in enumerate(places):
+            self.piece(self.b[0], place)
+            self.products(term, 0, self.b[:1])
+
+    def piece(self, register: int, place: str) -> None:
+        """Load a row of less than a vector."""
+        self.w(f"mov x8, {place}")
+        self.pieces.load(register, "x8", "x11")
+
+    @property
+    def letter(self) -> str:
+        """Letter of a register with a vector of pixels."""
+        return chunk_letter(self.loaded)
+
+    def products(self, term: int, group: int, pixels: Sequence[int]) -> None:
+        """Multiply vectors of pixels by the weights of all channels."""
+        part = by_element(self.kernel.dtype, self.v)[0]
+        for m in range(self.mr):
+            weight = self.weight(m, term, group, self.pixel.size)
+            for j, r in enumerate(pixels):
+                self.w(multiply(part, self.acc(m, j), r, weight))
+
+
+def generate(kernel: Kernel) -> str:
+    """Assembly text of the kernel that `kernel` describes."""
+    return _Pixels(kernel).generate()
