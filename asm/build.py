@@ -61,6 +61,8 @@ ENCODERS = {
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
 GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
+# Operations whose one template is that of narrow types, too.
+OF_ALL_TYPES = ("pack_sparse",)
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
 # C types of elements as they lie in memory; of bfloat16 its bits.
@@ -84,9 +86,11 @@ def _is_narrow(kernel: Kernel) -> bool:
 
 
 def _template_name(kernel: Kernel) -> str:
-    """Name of the C template: what moves items of narrow types has one of its own."""
+    """Name of the C template: what moves items of narrow types has one of its own, mostly."""
     if kernel.kr > 1:
-        return "gemm_groups"
+        return f"{kernel.op}_groups"
+    if kernel.op in OF_ALL_TYPES:
+        return kernel.op
     moves = kernel.op in C_OPERATIONS or kernel.dtype in BYTE_CONVERSIONS
     own = moves or kernel.op == "winograd_weights"  # in pairs, without double precision
     return f"{kernel.op}_narrow" if _is_narrow(kernel) and own else kernel.op

@@ -28,7 +28,7 @@ class _Pixels(Sparse):
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
-        self.pixel = Vector(PRODUCTS[kernel.dtype].b, kernel.isa)
+        self.pixel = Vector(PRODUCTS[kernel.dtype].a, kernel.isa)
         self.loaded = self.v.lanes * self.pixel.size  # bytes of a vector of pixels
         self.pieces = Partial(self.w, self.pixel, self.v.lanes, "pixels")
 

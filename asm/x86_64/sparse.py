@@ -65,6 +65,7 @@ class Sparse(Tile):
         self.w("add rsi, rax")
 
     def generate(self) -> str:
+        """Give the text of the file."""
         w = self.w
         for r in self.saved:
             w(f"push {r}")
@@ -79,6 +80,7 @@ class Sparse(Tile):
         return frame(self.kernel, self.contract(), w.lines, self.rodata())
 
     def contract(self) -> list[str]:
+        """Describe the kernel, and what registers hold."""
         k, v = self.kernel, self.v
         return [
             *wrap(f"{k.symbol}: {self.arguments.summary}.", 96),
