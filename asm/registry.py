@@ -129,14 +129,14 @@ NARROW_TILES = {
 # vectors as an FMA's latency has FMAs; a panel that has no room for more than one vector still
 # shares each load of pixels among its channels.
 SPARSE_PANELS = (1, 4, 8, 16)
+_NEON_PANELS = {1: (1, 2, 4, 8), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)}
 SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
     "portable": dict.fromkeys(SPARSE_PANELS, (1, 4)),
     "avx2": {1: (1, 2, 4, 8), 4: (1, 2, 3), 8: (1,)},
     # There are seven masks.
     "avx512": {1: (1, 2, 4, 7), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)},
-    **dict.fromkeys(
-        ("neon", "fp16"), {1: (1, 2, 4, 8), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)}
-    ),
+    "neon": _NEON_PANELS,
+    "fp16": _NEON_PANELS,
 }
 
 # The same for products of integers, several terms at a time: (ISA, product) -> {output channels of
@@ -144,7 +144,7 @@ SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
 # channels share: the more of them, the narrower the tile.
 SPARSE_NARROW_TILES: dict[tuple[str, str], dict[int, tuple[int, ...]]] = {
     **{("portable", name): dict.fromkeys(SPARSE_PANELS, (4,)) for name in ("u8", "s8", "s16")},
-    ("neon", "s16"): {1: (1, 2, 4, 8), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)},
+    ("neon", "s16"): _NEON_PANELS,
     ("dotprod", "s8"): {1: (1, 2, 4), 4: (1, 2, 4), 8: (1, 2), 16: (1,)},
 }
 

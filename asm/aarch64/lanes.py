@@ -21,9 +21,7 @@ class Partial:
         Part of its labels, where a file has others of its kind.
     """
 
-    def __init__(
-        self, w: Writer, v: Vector, lanes: int | None = None, name: str = "lanes"
-    ) -> None:
+    def __init__(self, w: Writer, v: Vector, lanes: int | None = None, name: str = "lanes") -> None:
         self.w, self.v, self.name = w, v, name
         self.lanes = lanes or v.lanes
         self.labels = 0

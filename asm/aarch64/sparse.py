@@ -56,6 +56,7 @@ class Sparse(Tile):
         return max(terms // self.kernel.kr, 1)
 
     def used(self) -> set[int]:
+        """Vector registers that the kernel uses."""
         return {*self.a, *self.b, *self.accumulators}
 
     def taken(self) -> list[str]:
@@ -92,6 +93,7 @@ class Sparse(Tile):
         """One group, of rows that have less than a vector."""
 
     def generate(self) -> str:
+        """Assembly text of the kernel."""
         w = self.w
         self.stack.enter()
         self.start()
@@ -102,6 +104,7 @@ class Sparse(Tile):
         return frame(self.kernel, self.contract(), w.lines)
 
     def contract(self) -> list[str]:
+        """Say what the kernel does, and which register holds what."""
         k = self.kernel
         return [
             *wrap(f"{k.symbol}: {self.arguments.summary}.", 96),

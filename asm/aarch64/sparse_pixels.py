@@ -4,12 +4,16 @@ A term loads one row of pixels, and FMLA multiplies it by the weight of each cha
 register. With four channels and six vectors these are seven loads for 24 FMLAs. A panel of one
 channel has a load for each FMLA, and its weights of several terms in one register.
 
+Words (``s16``) are taken in pairs of terms: SMLAL multiplies four pixels of each row by one lane of
+a register of weights. Bytes (``s8``) are taken in fours, which SDOT adds up.
+
 Rows that may not be read beyond n are read in vectors that end there, as GEMM's B is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from asm.aarch64.emit import Vector, chunk_letter
 from asm.aarch64.lanes import Partial
@@ -91,10 +95,10 @@ class _Pixels(Sparse):
         self.load_values(self.a, self.values_bytes, 0)
         self.w(f"add x10, x10, #{self.values_bytes}")
 
-    def weight(self, m: int, term: int, group: int, size: int) -> tuple[int, int]:
-        """Register and lane, of so many bytes, of a channel's weight."""
-        at = (group * self.mr + m) * self.group_bytes + term * self.pixel.size
-        return self.a[at // VECTOR], at % VECTOR // size
+    def weights(self, m: int, group: int) -> tuple[int, int]:
+        """Where the weights of a channel for a group of terms are: a register, and which in it."""
+        at = (group * self.mr + m) * self.group_bytes
+        return self.a[at // VECTOR], at % VECTOR // self.group_bytes
 
     def whole(self, places: Sequence[str], group: int) -> None:
         """Add the terms of a group, whose rows are whole."""
@@ -129,13 +133,77 @@ class _Pixels(Sparse):
 
     def products(self, term: int, group: int, pixels: Sequence[int]) -> None:
         """Multiply vectors of pixels by the weights of all channels."""
-        part = by_element(self.kernel.dtype, self.v)[0]
+        part = replace(by_element(self.kernel.dtype, self.v)[0], first=term)
         for m in range(self.mr):
-            weight = self.weight(m, term, group, self.pixel.size)
             for j, r in enumerate(pixels):
-                self.w(multiply(part, self.acc(m, j), r, weight))
+                self.w(multiply(part, self.acc(m, j), r, self.weights(m, group)))
+
+
+class _Quads(_Pixels):
+    """Pixels of four terms at a time, whose bytes are zipped into quads for dot products.
+
+    Zips compete with the products, two for each vector of quads. A row of four vectors is as long
+    as a register, whose halves a zip takes, so tiles have one vector, two or four.
+    """
+
+    def arrange_registers(self) -> None:
+        """Share the registers out among weights, rows of four terms and one more, and C."""
+        self.a = list(range(-(-self.values_bytes // VECTOR)))
+        self.b = list(range(len(self.a), len(self.a) + self.kernel.kr + 1))
+        self.accumulators = self.registers_of_c(self.mr, self.b[-1] + 1)
+
+    def registers(self) -> list[str]:
+        weights, places = super().registers()
+        return [f"{weights} of four terms, and quads of them", places]
+
+    def whole(self, places: Sequence[str], group: int) -> None:
+        letter = chunk_letter(self.nv * self.loaded)
+        for r, place in zip(self.b, places, strict=False):
+            self.w(f"ldur {letter}{r}, [{place}]")
+        self.products(0, group, self.zipped(self.nv))
+
+    def ending(self, places: Sequence[str]) -> None:
+        for j, end in enumerate(("", *(f", {x}" for x in self.offsets))):
+            for r, place in zip(self.b, places, strict=False):
+                self.w(f"ldr {self.letter}{r}, [{place}{end}]")
+            self.column(j)
+
+    def part(self, places: Sequence[str]) -> None:
+        for r, place in zip(self.b, places, strict=False):
+            self.piece(r, place)
+        self.column(0)
+
+    def column(self, j: int) -> None:
+        """Multiply one vector of pixels by the weights of all channels."""
+        part = by_element(self.kernel.dtype, self.v)[0]
+        (quads,) = self.zipped(1)
+        for m in range(self.mr):
+            self.w(multiply(part, self.acc(m, j), quads, self.weights(m, 0)))
+
+    def zipped(self, vectors: int) -> list[int]:
+        """Zip rows of four terms into so many vectors of quads; give their registers."""
+        w = self.w
+        first, second, third, fourth, more = self.b
+        lanes = "8b" if vectors == 1 else "16b"
+        pairs = [(more, first)]
+        w(f"zip1 v{more}.{lanes}, v{first}.{lanes}, v{second}.{lanes}")
+        if vectors > 2:
+            w(f"zip2 v{second}.{lanes}, v{first}.{lanes}, v{second}.{lanes}")
+            pairs.append((second, fourth))
+        w(f"zip1 v{first}.{lanes}, v{third}.{lanes}, v{fourth}.{lanes}")
+        if vectors > 2:
+            w(f"zip2 v{fourth}.{lanes}, v{third}.{lanes}, v{fourth}.{lanes}")
+        quads = []
+        for spare, (low, high) in zip((third, first), pairs, strict=False):
+            w(f"zip1 v{spare}.8h, v{low}.8h, v{high}.8h")
+            quads.append(spare)
+            if vectors > 1:
+                w(f"zip2 v{low}.8h, v{low}.8h, v{high}.8h")
+                quads.append(low)
+        return quads
 
 
 def generate(kernel: Kernel) -> str:
     """Assembly text of the kernel that `kernel` describes."""
-    return _Pixels(kernel).generate()
+    made = _Quads if kernel.kr == 4 else _Pixels
+    return made(kernel).generate()
