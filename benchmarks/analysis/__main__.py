@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.analysis import footprint, limits, loops, mca, osaca, page
+from benchmarks.analysis import footprint, limits, loops, mca, osaca, page, sparse
 from benchmarks.analysis.cores import CORES, Core, cores_of
 from benchmarks.analysis.page import Row
 
@@ -95,6 +95,7 @@ def report(options: argparse.Namespace, tool: mca.Tool) -> tuple[str, list[str]]
     if options.arch == "aarch64":
         parts.append(page.product_table([core for core in cores if core.narrow], rows).markdown())
         parts.append(page.slides_table(rows).markdown())
+        parts += sparse_tables(dtypes, cores, tool)
     if osaca.version() and not options.no_osaca:
         few = [
             r.loop
@@ -112,6 +113,19 @@ def report(options: argparse.Namespace, tool: mca.Tool) -> tuple[str, list[str]]
         if page.short_of(core, row, verdict)
     ]
     return page.section(options.arch, parts), short
+
+
+def sparse_tables(dtypes: Sequence[str], cores: Sequence[Core], tool: mca.Tool) -> list[str]:
+    """Tables of products with sparse weights, of each type that has kernels for them."""
+    made = []
+    for dtype in dtypes:
+        found = sparse.sparse_loops(dtype)
+        able = [core for core in cores if all(core.has(loop.kernel.isa) for loop in found)]
+        if found and able:
+            rates = [sparse.load_rate(tool, core) for core in able]
+            rows = [judged(tool, able, loop) for loop in found]
+            made.append(sparse.table(dtype, rows, rates).markdown())
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

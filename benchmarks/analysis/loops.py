@@ -18,6 +18,8 @@ LABELS = {
     ("x86_64", "gemm"): {"rows": "rows_fetched", "k": "k_fetched"},
     ("aarch64", "fma_peak"): {"peak": "peak_loop"},
     ("x86_64", "fma_peak"): {"peak": "loop"},
+    ("aarch64", "sparse_pixels"): {"pixels": "whole_turn"},
+    ("aarch64", "sparse_channels"): {"channels": "whole_turn"},
 }
 # Instructions that a product by an element takes, where it is not one.
 PARTS = {"s16": 2}
@@ -133,6 +135,11 @@ class Loop:
     def macs(self) -> float:
         """Products of numbers that an FMA adds up."""
         return self.kernel.lanes * self.kernel.kr / PARTS.get(self.kernel.dtype, 1)
+
+    @property
+    def shuffles(self) -> int:
+        """Instructions a turn that put bytes into another order, on the units of FMAs."""
+        return sum(mnemonic.startswith("zip") for mnemonic, _ in self.instructions)
 
     @property
     def accumulators(self) -> int:

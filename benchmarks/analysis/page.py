@@ -58,6 +58,13 @@ pair), and SMMLA or BFMMLA, which multiply two rows by two columns. Those take r
 the rows of A lie apart (`k`), an instruction puts each pair together, on the units that multiply,
 which is the limit that such loops reach. Cores without the instructions are left out.
 
+Sparse weights: a turn takes some terms of a panel's list, with the loads of their steps and the
+products of these with the distance from k to k. Rows of pixels (`pixels`) or pixels (`channels`) go
+once to all channels of the panel. "Of" is the limit that this sets in the model: as many
+loads a cycle as a loop of nothing else has, for the FMAs of each load (into vector registers), and
+at most as many FMAs as their units start, less the ZIPs that SDOT's quads take there. All of them
+are useful: none multiplies a weight that is pruned in all channels of its panel.
+
 Products by tile registers (AMX) are not here: llvm knows neither the latency of their instructions
 nor the units that execute them.
 """
