@@ -67,7 +67,9 @@ PACK_SPARSE = Contract(
         Field("kr", INT, "terms whose weights of one channel lie side by side, >= 1"),
         Field("k_begin", INT, "first k; steps count from it"),
         Field("k_end", INT, "one past the last k"),
-        Field("room", INT, "terms that there is room for: none beyond are written"),
+        Field(
+            "room", INT, "terms that there is room for, a multiple of kr: none beyond are written"
+        ),
         Field("steps", POINTER, "int32_t [room]; NULL: terms are only counted"),
         Field("values", POINTER, "[room / kr][width][kr]"),
         Field("count", POINTER, "int64_t: becomes the number of terms, whatever the room"),

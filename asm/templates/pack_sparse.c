@@ -20,11 +20,22 @@ typedef uint32_t item;
 #define IS_ZERO(x) ((item)((x) << 1) == 0)
 #endif
 
-/* Where weight k of the panel's first channel lies. */
+/* Where weight k of the panel's first channel lies; NULL where the last block has no channel. */
 static inline const char *weight_at(const struct pplconv_pack_sparse_args *a, int64_t k) {
     const int64_t together = a->channel_block, size = together * a->taps;
     const int64_t channel = k / size * together + k % together, tap = k / together % a->taps;
+    if (channel >= a->ic) return NULL;
     return AT_CONST(char, a->src, (channel * a->taps + tap) * a->src_ks);
+}
+
+/* Whether any channel has a weight here that is not zero. */
+static inline int is_term(const struct pplconv_pack_sparse_args *a, const char *weights) {
+    for (int64_t r = 0; weights != NULL && r < a->rows; r++) {
+        item x;
+        memcpy(&x, weights + r * a->src_os, sizeof x);
+        if (!IS_ZERO(x)) return 1;
+    }
+    return 0;
 }
 
 /* Put term `index` into its place, as far as there is room. */
@@ -46,13 +57,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     int64_t count = 0, last = a->k_begin;
     for (int64_t k = a->k_begin; k < a->k_end; k++) {
         const char *weights = weight_at(a, k);
-        int64_t r = 0;
-        for (; r < a->rows; r++) {
-            item x;
-            memcpy(&x, weights + r * a->src_os, sizeof x);
-            if (!IS_ZERO(x)) break;
-        }
-        if (r == a->rows) continue;
+        if (!is_term(a, weights)) continue;
         if (a->steps != NULL) put(a, count, k - last, weights);
         last = k;
         count++;
