@@ -2,7 +2,7 @@
 
 Weights of a few output channels, a *panel*, are packed as a list of terms in ascending order of k:
 for each k of which the panel has a weight, how many k it lies behind the term before it, and the
-weights of all its channels.
+weights of all its channels. In half precision sums are cut into chains of ``HALF_CHAIN`` terms.
 """
 
 from __future__ import annotations

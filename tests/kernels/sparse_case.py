@@ -62,6 +62,9 @@ class SparseCase:
     residual_vs: int = 0
     offsets: tuple[int, ...] = (0,) * 7
 
+    # Chains of half precision are cut from the first term on, as those of one segment are.
+    segment_count: int = 1
+
     @property
     def count(self) -> int:
         """Terms."""
@@ -183,7 +186,7 @@ class SparseCall(Call):
 
     def ordered(self) -> np.ndarray:
         """The bits that the contract's order of operations gives."""
-        if self.row["kr"] > 1:
+        if self.dtype == np.float16 or self.row["kr"] > 1:
             found = self.ordered_here()
             assert found is not None
             return found
