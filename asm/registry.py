@@ -152,6 +152,9 @@ SPARSE_NARROW_TILES: dict[tuple[str, str], dict[int, tuple[int, ...]]] = {
 # are as wide.
 SPARSE_CHANNELS_ISAS = ("portable", "avx2", "avx512", "neon", "fp16")
 
+# Operations whose kernels have the tile of a GEMM, in the table of kernels too.
+SPARSE_OPERATIONS = ("sparse_pixels", "sparse_channels")
+
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
 ARM32 = ("neon32", "half32")
 

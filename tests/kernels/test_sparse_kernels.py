@@ -87,6 +87,8 @@ def test_what_is_pruned_is_not_multiplied(checker, row, rng):
     zeros = checker.arena("values")
     start = call.values["values"] - zeros.base + call.width * call.dtype.itemsize
     np.ndarray((call.width,), call.dtype, zeros.open, start)[...] = 0
+    # What judges half precision takes the factors as they were drawn.
+    weights[:, 1], pixels[1, 0] = 0, np.inf
     with np.errstate(all="ignore"):
         got = call.run()
     assert np.isnan(got).any()
