@@ -32,6 +32,12 @@ STEP = 4
 # Registers of a turn's places in the input.
 PLACES = ("x4", "x6", "x9", "x16")
 VECTOR = 16
+# Goes on to the next turn's terms.
+Follow = Callable[[], None]
+
+
+def nothing() -> None:
+    """Go nowhere: no turn follows."""
 
 
 class Sparse(Tile):
@@ -82,8 +88,11 @@ class Sparse(Tile):
         """Load what an orientation has of its own, and set x15."""
 
     @abstractmethod
-    def turn(self, places: Sequence[str]) -> None:
-        """Several groups of terms, whose places in the input are in registers."""
+    def turn(self, places: Sequence[str], follow: Follow) -> None:
+        """Several groups of terms, whose places in the input are in registers.
+
+        Call `follow` when all of their input is loaded.
+        """
 
     @abstractmethod
     def single(self, places: Sequence[str]) -> None:
@@ -182,14 +191,19 @@ class Sparse(Tile):
         if narrow:
             w(f"tbnz x15, #{NARROW}, .Lnarrow_one")
         w(f"tbnz x15, #{ENDS_AT_N}, .Lone")
-        w(f"subs x5, x5, #{self.unroll}")
-        w("b.lt .Lfew")
+        w(f"cmp x5, #{self.unroll}")
+        w("b.lt .Lone")
+        places = self.places
+        self.follow_steps()
+        w(f"subs x5, x5, #{2 * self.unroll}")
+        w("b.lt .Llast_turn")
         w(".p2align 5")
         w.label("whole_turn")
-        self.turn(self.follow_steps())
+        self.turn(places, self.follow_steps)
         w(f"subs x5, x5, #{self.unroll}")
         w("b.ge .Lwhole_turn")
-        w.label("few")
+        w.label("last_turn")
+        self.turn(places, nothing)
         w(f"adds x5, x5, #{self.unroll}")
         w("b.eq .Lsummed")
         self.one_by_one("one", self.single)
@@ -211,18 +225,20 @@ class Sparse(Tile):
         w("subs x5, x5, #1")
         w(f"b.ne .L{name}")
 
-    def follow_steps(self) -> list[str]:
+    @property
+    def places(self) -> list[str]:
         """Where the terms of a turn lie: the last in x1, the others in :data:`PLACES`."""
-        w = self.w
-        count = self.unroll * self.kernel.kr
-        words = [f"w{x[1:]}" for x in PLACES[:count]]
-        for first in range(0, count, 2):
+        return [*PLACES[: self.unroll * self.kernel.kr - 1], "x1"]
+
+    def follow_steps(self) -> None:
+        """Go on to the terms of a turn."""
+        w, places = self.w, self.places
+        words = [f"w{x[1:]}" for x in PLACES[: len(places)]]
+        for first in range(0, len(places), 2):
             w(f"ldp {words[first]}, {words[first + 1]}, [x2, #{first * STEP}]")
-        w(f"add x2, x2, #{count * STEP}")
-        places = [*PLACES[: count - 1], "x1"]
+        w(f"add x2, x2, #{len(places) * STEP}")
         for word, before, place in zip(words, ["x1", *places], places, strict=False):
             w(f"smaddl {place}, {word}, w3, {before}")
-        return places
 
     def load_values(self, registers: Sequence[int], size: int, offset: int) -> None:
         """Load so many bytes of values, from x10 on, into as many registers as they fill."""

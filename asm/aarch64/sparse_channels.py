@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from asm.aarch64.gemm_steps import spread
 from asm.aarch64.gemm_tile import CALLEE_SAVED
 from asm.aarch64.products import by_element, multiply
-from asm.aarch64.sparse import Sparse
+from asm.aarch64.sparse import Follow, Sparse, nothing
 from asm.contract import SPARSE_CHANNELS
 from asm.registry import ISAS, Kernel
 
@@ -58,17 +58,18 @@ class _Channels(Sparse):
         w("mov x1, #0")
         w("mov x15, #0")
 
-    def turn(self, places: Sequence[str]) -> None:
+    def turn(self, places: Sequence[str], follow: Follow) -> None:
         for index, place in enumerate(places):
-            self.term(place, index * self.values_bytes)
+            last = index + 1 == len(places)
+            self.term(place, index * self.values_bytes, follow if last else nothing)
         self.w(f"add x10, x10, #{self.unroll * self.values_bytes}")
 
     def single(self, places: Sequence[str]) -> None:
-        self.term(places[0], 0)
+        self.term(places[0], 0, nothing)
         self.w(f"add x10, x10, #{self.values_bytes}")
 
-    def term(self, place: str, offset: int) -> None:
-        """Add a term, whose values lie `offset` bytes on."""
+    def term(self, place: str, offset: int, follow: Follow) -> None:
+        """Add a term, whose values lie `offset` bytes on; `follow` when all is loaded."""
         part = by_element(self.kernel.dtype, self.v)[0]
         half = len(self.a) // 2
         groups = [range(m, min(m + half, self.mr)) for m in range(0, self.mr, half)]
@@ -76,6 +77,9 @@ class _Channels(Sparse):
         self.load_elements(groups[0], place)
         for group, following in zip(groups, [*groups[1:], range(0)], strict=True):
             self.load_elements(following, place)
+            if group.stop == self.mr or following.stop == self.mr:
+                follow()
+                follow = nothing
             for m in group:
                 for j, r in enumerate(self.b):
                     self.w(multiply(part, self.acc(m, j), r, (self.element(m), 0)))

@@ -19,7 +19,7 @@ from asm.aarch64.emit import Vector, chunk_letter
 from asm.aarch64.lanes import Partial
 from asm.aarch64.products import by_element, multiply
 from asm.aarch64.row_ends import row_ends
-from asm.aarch64.sparse import VECTOR, Sparse
+from asm.aarch64.sparse import VECTOR, Follow, Sparse, nothing
 from asm.contract import SPARSE_PIXELS
 from asm.registry import PRODUCTS, Kernel
 
@@ -74,12 +74,14 @@ class _Pixels(Sparse):
         w.label("ends_known")
         w(f"ldr x1, {self.field('x')}")
 
-    def turn(self, places: Sequence[str]) -> None:
+    def turn(self, places: Sequence[str], follow: Follow) -> None:
         size, kr = self.values_bytes, self.kernel.kr
         for group in range(self.unroll):
             if group % self.shared == 0:
                 self.load_values(self.a, self.shared * size, group * size)
-            self.whole(places[group * kr : (group + 1) * kr], group % self.shared)
+            last = group + 1 == self.unroll
+            own = places[group * kr : (group + 1) * kr]
+            self.whole(own, group % self.shared, follow if last else nothing)
         self.w(f"add x10, x10, #{self.unroll * size}")
 
     def single(self, places: Sequence[str]) -> None:
@@ -100,11 +102,13 @@ class _Pixels(Sparse):
         at = (group * self.mr + m) * self.group_bytes
         return self.a[at // VECTOR], at % VECTOR // self.group_bytes
 
-    def whole(self, places: Sequence[str], group: int) -> None:
-        """Add the terms of a group, whose rows are whole."""
+    def whole(self, places: Sequence[str], group: int, follow: Follow) -> None:
+        """Add the terms of a group, whose rows are whole; `follow` when they are loaded."""
         for term, place in enumerate(places):
             for j, r in enumerate(self.b):
                 self.w(f"ldur {self.letter}{r}, [{place}, #{j * self.loaded}]")
+            if term + 1 == len(places):
+                follow()
             self.products(term, group, self.b)
 
     def ending(self, places: Sequence[str]) -> None:
@@ -156,10 +160,11 @@ class _Quads(_Pixels):
         weights, places = super().registers()
         return [f"{weights} of four terms, and quads of them", places]
 
-    def whole(self, places: Sequence[str], group: int) -> None:
+    def whole(self, places: Sequence[str], group: int, follow: Follow) -> None:
         letter = chunk_letter(self.nv * self.loaded)
         for r, place in zip(self.b, places, strict=False):
             self.w(f"ldur {letter}{r}, [{place}]")
+        follow()
         self.products(0, group, self.zipped(self.nv))
 
     def ending(self, places: Sequence[str]) -> None:

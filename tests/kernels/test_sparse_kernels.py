@@ -91,5 +91,5 @@ def test_what_is_pruned_is_not_multiplied(checker, row, rng):
     weights[:, 1], pixels[1, 0] = 0, np.inf
     with np.errstate(all="ignore"):
         got = call.run()
-    assert np.isnan(got).any()
-    call.same_bits(got, call.ordered())
+        assert np.isnan(got).any()
+        call.same_bits(got, call.ordered())
