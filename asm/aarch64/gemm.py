@@ -117,31 +117,6 @@ class _Gemm(Steps):
         named = [f"{', '.join(f'v{r}' for r in of)} {what}" for what, of in lines.items() if of]
         return [f"where elements of a row of A are neighbours: {'; '.join(named)}"]
 
-    def start(self) -> None:
-        """Zero the accumulators, or load them from C."""
-        w = self.w
-        self.flag("ACCUMULATE", "zero")
-        self.start_from_c()
-        w("b .Lstarted")
-        w.label("zero")
-        self.zero()
-        self.fetch_c()
-        w.label("started")
-
-    def fetch_c(self) -> None:
-        """Prefetch the first and the last vector of each row of C, where it is not read first."""
-        w = self.w
-        self.strides_of("c")
-        if self.nv > 1:
-            w(f"mov x4, #{self.nv - 1}")
-            w("mul x4, x4, x3")
-        for m in range(self.mr):
-            w("prfm pstl1keep, [x1]")
-            if self.nv > 1:
-                w("prfm pstl1keep, [x1, x4]")
-            if m + 1 < self.mr:
-                w("add x1, x1, x2")
-
     def strides(self) -> None:
         """Load what stays the same for the whole sum, and choose how A and B are read."""
         w, v = self.w, self.v

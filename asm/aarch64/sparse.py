@@ -6,6 +6,10 @@ microkernel whose way through the input comes from memory. That way takes an ins
 beside loads: SMADDL multiplies the step by the distance from k to k and adds it, and cores forward
 what it adds to in a cycle. Turns load the steps of several terms by pairs.
 
+Lists are short, so a call takes several panels, one after the other, and keeps what they share.
+What changes from panel to panel lies on the stack, as the epilogue takes most registers. The lines
+of C are fetched before the terms of its panel.
+
 Where that distance takes more than 32 bits, or rows may not be read beyond n, terms go one by one,
 in a loop that multiplies 64 bits.
 
@@ -27,8 +31,10 @@ from asm.aarch64.stack_frame import StackFrame
 from asm.contract import HALF_CHAIN
 from asm.registry import Kernel
 
-# Bytes of a step.
-STEP = 4
+# Bytes of a step, and of a panel's place.
+STEP, PLACE = 4, 16
+# What is the caller's at first, and changes from panel to panel.
+_TAKEN = ("c", "residual", "bias", "places", "panels", "steps", "values")
 # Registers of a turn's places in the input.
 PLACES = ("x4", "x6", "x9", "x16")
 VECTOR = 16
@@ -50,10 +56,12 @@ class Sparse(Tile):
     def __init__(self, kernel: Kernel) -> None:
         super().__init__(kernel)
         self.chains = HalfChains(self.w, self.accumulators) if kernel.dtype == "f16" else None
+        slots = 8 * (len(_TAKEN) + len(_TAKEN) % 2)
         totals = self.chains.bytes if self.chains else 0
-        self.stack = StackFrame(self.w, self.mr, self.saved_vectors, self.taken(), totals)
+        self.stack = StackFrame(self.w, self.mr, self.saved_vectors, self.taken(), slots + totals)
+        self.slots = {name: self.stack.more_at + 8 * i for i, name in enumerate(_TAKEN)}
         if self.chains:
-            self.chains.totals_at = self.stack.more_at
+            self.chains.totals_at = self.stack.more_at + slots
 
     @property
     def unroll(self) -> int:
@@ -85,7 +93,11 @@ class Sparse(Tile):
 
     @abstractmethod
     def prepare(self) -> None:
-        """Load what an orientation has of its own, and set x15."""
+        """Load what an orientation has of its own and keeps, and set x15."""
+
+    @abstractmethod
+    def place(self) -> None:
+        """Put the input back to where k is 0."""
 
     @abstractmethod
     def turn(self, places: Sequence[str], follow: Follow) -> None:
@@ -101,16 +113,54 @@ class Sparse(Tile):
     def narrow(self, places: Sequence[str]) -> None:
         """One group, of rows that have less than a vector."""
 
+    def field(self, name: str) -> str:
+        """Memory operand of an argument; some change from panel to panel."""
+        return f"[sp, #{self.slots[name]}]" if name in self.slots else super().field(name)
+
     def generate(self) -> str:
         """Assembly text of the kernel."""
         w = self.w
         self.stack.enter()
+        for name in _TAKEN:
+            w(f"ldr x8, {super().field(name)}")
+            w(f"str x8, {self.field(name)}")
+        self.prepare()
+        self.fits()
+        w(".p2align 4")
+        w.label("panel")
         self.start()
         self.sum()
         self.epilogue()
+        self.next_panel()
         self.stack.leave()
         w("ret")
         return frame(self.kernel, self.contract(), w.lines)
+
+    def fits(self) -> None:
+        """Find whether a product of 32 bits by 32 is enough, since `x_ks` has no more."""
+        w = self.w
+        w(f"ldr x3, {self.field('x_ks')}")
+        w("sxtw x8, w3")
+        w("cmp x8, x3")
+        w("cset x8, ne")
+        w(f"orr x15, x15, x8, lsl #{ENDS_AT_N}")
+
+    def next_panel(self) -> None:
+        """Go on to the next panel, if there is one."""
+        w = self.w
+        for name in ("c", "residual"):
+            w(f"ldr x1, {self.field(name)}")
+            w(f"ldr x2, {self.field(f'{name}_ps')}")
+            w("add x1, x1, x2")
+            w(f"str x1, {self.field(name)}")
+        for name, size in (("bias", self.width * self.v.size), ("places", PLACE)):
+            w(f"ldr x1, {self.field(name)}")
+            w(f"add x1, x1, #{size}")
+            w(f"str x1, {self.field(name)}")
+        w(f"ldr x1, {self.field('panels')}")
+        w("subs x1, x1, #1")
+        w(f"str x1, {self.field('panels')}")
+        w("b.gt .Lpanel")
 
     def contract(self) -> list[str]:
         """Say what the kernel does, and which register holds what."""
@@ -118,14 +168,15 @@ class Sparse(Tile):
         return [
             *wrap(f"{k.symbol}: {self.arguments.summary}.", 96),
             f"struct {self.arguments.struct} * in x0; every pointer may be unaligned; no terms",
-            "give the epilogue of zero. Reads and writes nothing outside the terms, the input at",
-            "each of them, C[MR, n], residual[MR, n], bias and clip.",
+            "give the epilogue of zero. Reads and writes nothing outside the places, the terms,",
+            "the input at each of them, C[MR, n], residual[MR, n], bias and clip; prefetches C.",
             "",
             f"{', '.join(f'v{r}' for r in self.accumulators)} C, row by row, {self.nv} a row",
             *self.registers(),
             "x2 steps, x3 x_ks, x5 groups of terms left, x10 values, x15 how rows are read,",
             f"{', '.join(PLACES)} terms of a turn in the input",
-            f"stack: {self.mr} vectors of scratch for a column that is not whole",
+            f"stack: {self.mr} vectors of scratch for a column that is not whole;",
+            f"{', '.join(_TAKEN)}",
             *(
                 [
                     f"and {len(self.accumulators)} x 8 floats, the sum of the chains that have "
@@ -137,36 +188,34 @@ class Sparse(Tile):
             ),
         ]
 
-    def start(self) -> None:
-        """Zero the accumulators, or load them from C."""
-        w = self.w
-        self.flag("ACCUMULATE", "zero")
-        self.start_from_c()
-        w("b .Lstarted")
-        w.label("zero")
-        self.zero()
-        w.label("started")
-
     def sum(self) -> None:
-        """Run over the terms, chain by chain in half precision."""
+        """Run over the terms of a panel."""
         w = self.w
-        self.prepare()
+        w(f"ldr x8, {self.field('places')}")
+        w("ldr x4, [x8]")
+        w(f"ldr x5, [x8, #{PLACE}]")
+        w("sub x5, x5, x4")
+        if self.kernel.kr > 1:
+            w(f"lsr x5, x5, #{self.kernel.kr.bit_length() - 1}")
+        self.place()
         w(f"ldr x2, {self.field('steps')}")
         w(f"ldr x3, {self.field('x_ks')}")
         w(f"ldr x10, {self.field('values')}")
-        w(f"ldr x5, {self.field('count')}")
-        if self.kernel.kr > 1:
-            w(f"lsr x5, x5, #{self.kernel.kr.bit_length() - 1}")
-        # A product of 32 bits by 32 gives what one of 64 gives, if the distance fits.
-        w("sxtw x8, w3")
-        w("cmp x8, x3")
-        w("cset x8, ne")
-        w(f"orr x15, x15, x8, lsl #{ENDS_AT_N}")
+        self.chain_by_chain()
+        w(f"str x2, {self.field('steps')}")
+        w(f"str x10, {self.field('values')}")
+        if self.chains:
+            self.chains.end()
+
+    def chain_by_chain(self) -> None:
+        """Run over x5 groups of terms, in half precision by chains."""
+        w = self.w
         if not self.chains:
             self.terms()
             w.label("summed")
             return
         w("mov x7, x5")
+        w(f"and x15, x15, #{(1 << ENDS_AT_N) | (1 << NARROW)} // no totals")
         w(f"cmp x7, #{HALF_CHAIN}")
         w("b.le .Lchain")
         self.chains.zero_totals()
@@ -181,7 +230,6 @@ class Sparse(Tile):
         self.chains.end_chain()
         w("b .Lchain")
         w.label("chains_done")
-        self.chains.end()
 
     def terms(self) -> None:
         """Loops over x5 groups of terms, at least none, that end at ``summed``."""

@@ -16,8 +16,10 @@ from asm.aarch64.sparse import Follow, Sparse, nothing
 from asm.contract import SPARSE_CHANNELS
 from asm.registry import ISAS, Kernel
 
-# The last of them is a place of long turns, which have few pixels.
-_ROWS = ("x11", "x12", "x13", "x14", "x17", *CALLEE_SAVED, "x16")
+# The epilogue has those after the first; the last of them is a place of long turns, too, which have
+# few pixels.
+_KEPT_ROWS = ("x11", "x12", "x13", *CALLEE_SAVED)
+_ROWS = (*_KEPT_ROWS, "x14", "x17", "x16")
 _MOST_ELEMENTS = 8
 
 
@@ -54,9 +56,16 @@ class _Channels(Sparse):
         w = self.w
         w(f"ldr {self.rows[0]}, {self.field('x')}")
         w(f"ldr x8, {self.field('x_rs')}")
-        spread(w, self.rows, "x8")
-        w("mov x1, #0")
+        spread(w, self.rows[: len(_KEPT_ROWS)], "x8")
         w("mov x15, #0")
+
+    def place(self) -> None:
+        w, rows = self.w, self.rows
+        w("mov x1, #0")
+        if len(rows) > len(_KEPT_ROWS):
+            w(f"ldr x8, {self.field('x_rs')}")
+        for m in range(len(_KEPT_ROWS), len(rows)):
+            w(f"add {rows[m]}, {rows[m - 8]}, x8, lsl #3")
 
     def turn(self, places: Sequence[str], follow: Follow) -> None:
         for index, place in enumerate(places):

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from asm.aarch64.emit import Vector, chunk_letter
+from asm.aarch64.gemm_tile import CALLEE_SAVED
 from asm.aarch64.lanes import Partial
 from asm.aarch64.products import by_element, multiply
 from asm.aarch64.row_ends import row_ends
@@ -24,7 +25,7 @@ from asm.contract import SPARSE_PIXELS
 from asm.registry import PRODUCTS, Kernel
 
 # Of the vectors of a row that ends at n, but the first.
-_OFFSETS = ("x11", "x12", "x13", "x14", "x19", "x20", "x21")
+_OFFSETS = ("x11", "x12", "x13", "x19", "x20", "x21", "x22")
 
 
 class _Pixels(Sparse):
@@ -57,7 +58,7 @@ class _Pixels(Sparse):
         return _OFFSETS[: self.nv - 1]
 
     def taken(self) -> list[str]:
-        return list(self.offsets[4:])
+        return [x for x in self.offsets if x in CALLEE_SAVED]
 
     def registers(self) -> list[str]:
         weights = ", ".join(f"v{r}" for r in self.a)
@@ -72,7 +73,9 @@ class _Pixels(Sparse):
         w.label("narrow")
         w("mov x11, x16")
         w.label("ends_known")
-        w(f"ldr x1, {self.field('x')}")
+
+    def place(self) -> None:
+        self.w(f"ldr x1, {self.field('x')}")
 
     def turn(self, places: Sequence[str], follow: Follow) -> None:
         size, kr = self.values_bytes, self.kernel.kr
