@@ -114,14 +114,14 @@ class Sparse(Tile):
         w(f"mov r9, {self.field('count')}")
         self.prepare()
         self.terms()
-        w.label("summed")
+        w.label("terms_done")
 
     def terms(self) -> None:
         """Emit the loops over the terms."""
         self.loops("whole", tail=False)
 
     def loops(self, name: str, *, tail: bool) -> None:
-        """Loops that end at ``summed``."""
+        """Loops that end at ``terms_done``."""
         w = self.w
         if not tail:
             w(f"sub r9, {self.unroll}")
@@ -134,7 +134,7 @@ class Sparse(Tile):
             w.label(f"{name}_few")
             w(f"add r9, {self.unroll}")
         w("test r9, r9")
-        w("jz .Lsummed")
+        w("jz .Lterms_done")
         w.label(f"{name}_one")
         self.turn(1, tail=tail)
         w("dec r9")

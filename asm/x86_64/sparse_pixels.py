@@ -36,7 +36,7 @@ class _Pixels(Sparse):
         w("jne .Ltail")
         w.label("whole")
         self.loops("whole", tail=False)
-        w("jmp .Lsummed")
+        w("jmp .Lterms_done")
         w.label("tail")
         self.loops("tail", tail=True)
 

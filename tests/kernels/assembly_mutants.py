@@ -1,4 +1,4 @@
-"""Mutants of a generated GEMM kernel's edges, on any machine: one instruction wrong in each.
+"""Mutants of the edges of a generated kernel, on any machine: one instruction wrong in each.
 
 The edges are what stands around the sum: the tail (masks, or pieces of vectors), the start from C
 (ACCUMULATE), and the epilogue (bias, residual, clip, the store). `mutants` reads them from the
@@ -23,14 +23,16 @@ __all__ = ["EDGES", "Mutant", "mutants", "renamed"]
 # Where each edge lies: from a line to a line, by what begins them.
 _FUNCTION, _STARTED, _END = r"pplconv_\w+:", r"\.Lstarted:", r"    (ret|bx lr|pop \{.*pc\})$"
 _SUM_DONE, _SEGMENT_DONE = r"    \w[\w.]* \.Lnext_segment$", r"\.Lsegment_done:"
+_TERMS_DONE = r"\.Lterms_done:"
 EDGES = {
     "start": ((_FUNCTION, _STARTED),),
     "tail": (
         (r"\.Ltail_steps:", _SEGMENT_DONE),
         (r"\.Lnarrow_segment:", _SEGMENT_DONE),
         (_STARTED, r"\.Lstrides_known:"),
+        (r"\.Ltail:", _TERMS_DONE),
     ),
-    "epilogue": ((_SUM_DONE, _END),),
+    "epilogue": ((_SUM_DONE, _END), (_TERMS_DONE, _END)),
 }
 # What is not of the edges though it stands there, and what no result can show.
 _LEFT_ALONE = re.compile(
@@ -55,7 +57,7 @@ _JUMPS = dict(
     )
     for pair in ((a, b), (b, a))
 )  # fmt: skip
-_MASK = re.compile(r"\{k([1-4])\}")
+_MASK = re.compile(r"\{k([1-7])\}")
 
 
 @dataclass(frozen=True)
