@@ -141,6 +141,11 @@ SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
 # channels share: the more of them, the narrower the tile.
 SPARSE_NARROW_TILES: dict[tuple[str, str], dict[int, tuple[int, ...]]] = {
     **{("portable", name): dict.fromkeys(SPARSE_PANELS, (4,)) for name in ("u8", "s8", "s16")},
+    ("avx2", "s16"): {1: (2,), 4: (2,), 8: (1,)},
+    ("avxvnni", "u8"): {1: (4,), 4: (2,), 8: (1,)},
+    ("avxvnniint8", "s8"): {1: (4,), 4: (2,), 8: (1,)},
+    ("avx512", "s16"): {1: (2, 4), 4: (1, 2, 4), 8: (1, 2), 16: (1,)},
+    ("avx512vnni", "u8"): {1: (4,), 4: (1, 2, 4), 8: (1, 2), 16: (1,)},
 }
 
 # Where vectors run over the output channels of a panel, of more than one: GEMM's tiles whose rows

@@ -16,6 +16,7 @@ from abc import abstractmethod
 from textwrap import wrap
 
 from asm.registry import Kernel
+from asm.writer import Writer
 from asm.x86_64.emit import CALLEE_SAVED, frame
 from asm.x86_64.gemm_tile import Tile
 
@@ -30,8 +31,8 @@ class Sparse(Tile):
     # Registers that `tail_masks` may take on AVX2.
     free: tuple[str, ...] = ("r8", "r11", "rbx", "rbp", "r12", "r13", "r14", "r15")
 
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel)
+    def __init__(self, kernel: Kernel, w: Writer | None = None) -> None:
+        super().__init__(kernel, w=w)
         free = [r for r in self.free if r not in self.taken()]
         self.masks = [] if self.v.masked else free[: self.nv]
         if not self.v.masked and len(self.masks) < self.nv:
@@ -53,12 +54,15 @@ class Sparse(Tile):
     def registers(self) -> list[str]:
         """Say what registers hold, as lines of the contract."""
 
-    @abstractmethod
     def term(self, index: int, *, tail: bool) -> None:
         """One term of a turn, for which the input has been moved on."""
+        raise NotImplementedError
 
     def prepare(self) -> None:
         """Load what an orientation has of its own."""
+
+    def arrange(self) -> None:
+        """Put sums that were loaded from C into the order that they are added up in."""
 
     def move(self) -> None:
         """Go on by rax bytes of the input."""
@@ -99,6 +103,7 @@ class Sparse(Tile):
         w = self.w
         self.flag("ACCUMULATE", "zero")
         self.rows_of("c", self.load)
+        self.arrange()
         w("jmp .Lstarted")
         w.label("zero")
         self.zero()

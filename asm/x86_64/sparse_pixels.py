@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from asm.contract import FLAGS, SPARSE_PIXELS
 from asm.registry import Kernel
+from asm.x86_64 import sparse_groups
 from asm.x86_64.sparse import Sparse
 
 
@@ -81,4 +82,6 @@ class _Pixels(Sparse):
 
 def generate(kernel: Kernel) -> str:
     """Assembly text of the kernel that `kernel` describes."""
+    if kernel.kr > 1:
+        return sparse_groups.generate(kernel)
     return _Pixels(kernel).generate()
