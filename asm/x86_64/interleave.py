@@ -128,14 +128,22 @@ class Interleave:
             return "vinserti128"
         return "vinserti64x4" if self.width == 32 else "vinserti32x4"
 
-    def mix(self, b: list[int]) -> list[int]:
-        """Emit the shuffles; give the registers of the vectors, in the order of sums."""
+    def mix(self, b: list[int], *, first: bool = False) -> list[int]:
+        """Emit the shuffles; give the registers of the vectors, in the order of sums.
+
+        Parameters
+        ----------
+        b : list of int
+            As many registers as `registers` says, into which rows have been loaded.
+        first : bool
+            Whether only the first vector is wanted, of one part.
+        """
         if self.whole:
-            return self._unpacked(b)
+            return self._first_unpacked(b) if first else self._unpacked(b)
         if self.width == 8:
             return self._eights(b)
         if not self.constants:
-            return self._halves(b)
+            return self._halves(b, first=first)
         return self._permuted(b)
 
     def _unpack(self, high: bool, bits: int, target: int, a: int, b: int, name: str = "") -> int:
@@ -168,6 +176,15 @@ class Interleave:
             found.append(self._unpack(True, 16, high, high, high_others))
         return found
 
+    def _first_unpacked(self, b: list[int]) -> list[int]:
+        """Unpack the low halves of registers alone."""
+        target, *others = b[: self.kr]
+        if self.kr == 2:
+            return [self._unpack(False, 16, target, target, others[0])]
+        self._unpack(False, 8, target, target, others[0])
+        self._unpack(False, 8, others[1], others[1], others[2])
+        return [self._unpack(False, 16, target, target, others[1])]
+
     def _eights(self, b: list[int]) -> list[int]:
         """Eight bytes of each of four terms: one vector of 32 bytes."""
         first, second, third, fourth = b
@@ -178,15 +195,18 @@ class Interleave:
         self.w(f"vinserti128 ymm{third}, ymm{third}, xmm{first}, 1")
         return [third]
 
-    def _halves(self, b: list[int]) -> list[int]:
+    def _halves(self, b: list[int], *, first: bool) -> list[int]:
         """Terms 0 and 2, and 1 and 3, of 16 bytes each, in two registers."""
-        first, second, spare = b
-        self._unpack(False, 8, spare, first, second)
-        self._unpack(True, 8, first, first, second)
-        self.w(f"vperm2i128 ymm{second}, ymm{spare}, ymm{first}, 0x20")
-        self.w(f"vperm2i128 ymm{first}, ymm{spare}, ymm{first}, 0x31")
-        low = self._unpack(False, 16, spare, second, first)
-        return [low, self._unpack(True, 16, second, second, first)]
+        even, odd, spare = b
+        self._unpack(False, 8, spare, even, odd)
+        if first:  # the terms of the first pixels lie in the halves of one register
+            self.w(f"vextracti128 xmm{odd}, ymm{spare}, 1")
+            return [self._unpack(False, 16, spare, spare, odd)]
+        self._unpack(True, 8, even, even, odd)
+        self.w(f"vperm2i128 ymm{odd}, ymm{spare}, ymm{even}, 0x20")
+        self.w(f"vperm2i128 ymm{even}, ymm{spare}, ymm{even}, 0x31")
+        low = self._unpack(False, 16, spare, odd, even)
+        return [low, self._unpack(True, 16, odd, odd, even)]
 
     def _permuted(self, b: list[int]) -> list[int]:
         """Words into the 16 bytes where they belong, and bytes within those."""

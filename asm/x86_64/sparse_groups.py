@@ -133,7 +133,8 @@ class _Groups(Sparse):
             self.move()
             for part in range(self.mixer.parts):
                 load(*self.mixer.place(self.b, q, part), part)
-        self.products(self.mixer.mix(self.b))
+        # Less than a word of pixels: no other vector has any of them.
+        self.products(self.mixer.mix(self.b, first=load == self.load_short))
         w(f"add {self.steps}, {kr * STEP}")
         w(f"add r10, {self.mr * self.v.size}")
         w(f"sub r9, {kr}")
@@ -151,7 +152,7 @@ class _Groups(Sparse):
             t = v.reg(self.temps[0])
             w(f"{v.broadcast} {t}, {address}")
             for j, r in enumerate(pixels):
-                self.multiply_add(self.acc(m, j), v.reg(r), t, last=j + 1 == self.nv)
+                self.multiply_add(self.acc(m, j), v.reg(r), t, last=j + 1 == len(pixels))
 
     def multiply_add(self, sum_: str, pixels: str, weights: str, *, last: bool) -> None:
         """Add a product to a vector of sums; pixels are what may have no sign."""
@@ -188,9 +189,8 @@ class _Groups(Sparse):
         w, mask = self.w, self.words_mask
         w(f"lea {_LAST}, [rax - {_WORD}]")
         w(f"lea {_MIDDLE}, .Lmask_window[rip + {self.v.bytes}]")
-        w("mov r8, rax")
-        w(f"and r8, -{_WORD}")
-        w(f"sub {_MIDDLE}, r8")
+        # The sign bit of a word of the mask counts, which a part of one has not.
+        w(f"sub {_MIDDLE}, rax")
         w(f"vmovups {self.mixer.name(mask)}, [{_MIDDLE}]")
         w(f"and eax, {_WORD - 1}")
         w("neg eax")
