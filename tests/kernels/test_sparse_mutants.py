@@ -27,6 +27,14 @@ PIXELS_512 = "pplconv_sparse_pixels_f64_4x48_avx512"
 ONE_512 = "pplconv_sparse_pixels_f32_1x112_avx512"
 CHANNELS = "pplconv_sparse_channels_f32_6x16_avx2"
 TALL = "pplconv_sparse_channels_f32_28x16_avx512"
+BYTES = "pplconv_sparse_pixels_u8_4x64_avx512vnni"
+BYTES_32 = "pplconv_sparse_pixels_u8_8x32_avx512vnni"
+BYTES_16 = "pplconv_sparse_pixels_u8_16x16_avx512vnni"
+BYTES_256 = "pplconv_sparse_pixels_u8_4x16_avxvnni"
+ONE_256 = "pplconv_sparse_pixels_u8_1x32_avxvnni"
+EIGHT_256 = "pplconv_sparse_pixels_u8_8x8_avxvnni"
+WORDS = "pplconv_sparse_pixels_s16_4x64_avx512"
+WORDS_256 = "pplconv_sparse_pixels_s16_4x16_avx2"
 
 # What goes wrong, in which kernel, the instruction, and what stands there instead.
 MUTANTS = [
@@ -50,6 +58,25 @@ MUTANTS = [
     ("rows of the second pointer", TALL, r"lea r14, \[rsi \+ rcx\]", "lea r14, [rsi]"),
     ("rows' stride lost", TALL, r"lea r8, \[rcx \+ rcx\*2\]", "nop"),
     ("weights of half a panel", CHANNELS, r"\[r10 \+ 32\]", "[r10 + 0]"),
+    ("signs mixed up", BYTES, r"(vpdpbusd \w+), (\w+), (\w+)", r"\1, \3, \2"),
+    ("signs mixed up at 256 bits", EIGHT_256, r"(vpdpbusd \w+), (\w+), (\w+)", r"\1, \3, \2"),
+    ("sums saturated", BYTES_16, "vpdpbusd", "vpdpbusds"),
+    ("products of words in 16 bits", WORDS_256, "vpaddd", "vpaddw"),
+    ("the third term left out", BYTES, r"(\[rcx \+ 8\]\n.*\n    )add rsi, rax", r"\1nop"),
+    ("bytes in another order", BYTES, "vpunpcklbw", "vpunpckhbw"),
+    ("sums in the order of shuffles", BYTES, r"vshufi64x2 (\w+), \w+, \w+, 0x88", r"nop"),
+    ("sums of pairs in another order", WORDS, r", 0xd8$", ", 0xe4"),
+    ("sums of halves in another order", BYTES_256, r"ymm0, ymm1, 0x31$", "ymm1, ymm1, 0x31"),
+    ("C in the order of pixels", WORDS, r"(vshufi64x2 \w+, \w+, \w+), 0xdd$", r"\1, 0x88"),
+    ("words of another row", BYTES_32, r"(words_of_1:\n    .long )4,", r"\g<1>5,"),
+    ("bytes of another term", BYTES_16, r"(transposed:\n    .byte )0, 4,", r"\g<1>0, 5,"),
+    ("a row's mask too wide", BYTES, r"kmovq k5, rax", "kxnorq k5, k5, k5"),
+    ("the second mask of a row", WORDS, r"shr rax, 32\n", "nop\n"),
+    ("the last word left out", ONE_256, r"vblendvps.*$", "nop"),
+    ("the last word not shifted", ONE_256, r"vpsrld.*$", "nop"),
+    ("words before a short row", EIGHT_256, r"jl \.Lshort$", "nop"),
+    ("the last byte of a short row", EIGHT_256, r"r12, \[rax - 1\]", "r12, [rax]"),
+    ("shift of a short row", EIGHT_256, r"shl r14, 3", "shl r14, 2"),
 ]  # fmt: skip
 
 
@@ -78,6 +105,9 @@ def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead)
 
 
 def judge_many(checker, row: dict, rng) -> None:
-    """Enough cases that each way that terms and the input may lie comes by."""
-    for place in ("start", "end", ANYWHERE) * 25:
-        judge(checker, row, draw_case(rng, row, place=place, kind="random"), rng)
+    """Enough cases that each way that terms and the input may lie comes by, and short tails."""
+    kinds = ("random", "extreme") if row["kr"] > 1 else ("random",)
+    for i, place in enumerate(("start", "end", ANYWHERE) * 25):
+        short = {"n": 1 + i % 7} if i % 5 == 0 else {}
+        case = draw_case(rng, row, place=place, kind=kinds[i % len(kinds)], **short)
+        judge(checker, row, case, rng)
