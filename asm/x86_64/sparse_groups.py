@@ -80,10 +80,14 @@ class _Groups(Sparse):
         """Registers of row `m` of C."""
         return [m * self.nv + j for j in range(self.nv)]
 
-    def prepare(self) -> None:
-        """Load the constants of shuffles, and the masks of rows."""
-        w = self.w
+    def place(self) -> None:
+        """Put the input back, and the constants of shuffles, which the epilogue takes."""
+        super().place()
         self.mixer.prepare(self.b)
+
+    def prepare(self) -> None:
+        """Make the masks of rows."""
+        w = self.w
         if not self.v.masked:
             return
         w("mov rax, -1")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from asm.contract import FLAGS, SPARSE_PIXELS
 from asm.registry import Kernel
-from asm.x86_64 import sparse_groups
 from asm.x86_64.sparse import Sparse
 
 
-class _Pixels(Sparse):
+class Pixels(Sparse):
+    """Emits one kernel."""
+
     arguments = SPARSE_PIXELS
 
     def loaded(self) -> int:
@@ -22,14 +23,17 @@ class _Pixels(Sparse):
 
     @property
     def width(self) -> int:
+        """Channels of a panel."""
         return self.mr
 
     def registers(self) -> list[str]:
+        """Say what registers hold, as lines of the contract."""
         v = self.v
         pixels = f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} pixels"
         return [f"{pixels}, {v.reg(self.temps[0])} and on broadcasts of weights"]
 
     def terms(self) -> None:
+        """Emit the loops: of whole rows, and of their first n pixels."""
         w = self.w
         w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
         w("jnz .Lwhole")
@@ -42,6 +46,7 @@ class _Pixels(Sparse):
         self.loops("tail", tail=True)
 
     def term(self, index: int, *, tail: bool) -> None:
+        """A row of pixels, and every weight broadcast against it."""
         w, v = self.w, self.v
         at = index * self.mr * v.size
         if self.mr == 1:
@@ -73,6 +78,7 @@ class _Pixels(Sparse):
             w(f"{self.instruction} {self.acc(0, j)}, {t}, {pixels}")
 
     def load_pixels(self, register: int, j: int, *, tail: bool) -> None:
+        """Load a vector of pixels."""
         address, target = f"[rsi + {j * self.v.bytes}]", self.v.reg(register)
         if tail:
             self.masked_load(target, address, j)
@@ -82,6 +88,4 @@ class _Pixels(Sparse):
 
 def generate(kernel: Kernel) -> str:
     """Assembly text of the kernel that `kernel` describes."""
-    if kernel.kr > 1:
-        return sparse_groups.generate(kernel)
-    return _Pixels(kernel).generate()
+    return Pixels(kernel).generate()

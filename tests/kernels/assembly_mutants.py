@@ -24,6 +24,8 @@ __all__ = ["EDGES", "Mutant", "mutants", "renamed"]
 _FUNCTION, _STARTED, _END = r"pplconv_\w+:", r"\.Lstarted:", r"    (ret|bx lr|pop \{.*pc\})$"
 _SUM_DONE, _SEGMENT_DONE = r"    \w[\w.]* \.Lnext_segment$", r"\.Lsegment_done:"
 _TERMS_DONE = r"\.Lterms_done:"
+# The way along C to fetch its lines, which begins where sums are zero: no result shows it.
+_ZEROED, _FETCHED = re.compile(r"    (vxorps|vpxord) "), ".Lfetch_done:"
 EDGES = {
     "start": ((_FUNCTION, _STARTED),),
     "tail": (
@@ -100,6 +102,7 @@ def renamed(text: str, symbol: str, name: str) -> str:
 
 
 def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
+    fetching = _fetching(lines)
     for edge, ranges in EDGES.items():
         for first, last in ranges:
             begins = [i for i, line in enumerate(lines) if re.match(first, line)]
@@ -108,10 +111,19 @@ def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
             ends = (i for i, line in enumerate(lines) if re.match(last, line) and i > begins[-1])
             for number in range(begins[-1] + 1, next(ends, begins[-1] + 1)):
                 line = lines[number]
+                if number in fetching:
+                    continue
                 if not line.startswith("    ") or _LEFT_ALONE.match(line.strip()):
                     continue
                 if _is_x86(lines) or (_OF_ARM.match(line.strip()) and _is_reached(lines, number)):
                     yield edge, number
+
+
+def _fetching(lines: list[str]) -> range:
+    if _FETCHED not in lines:
+        return range(0)
+    end = lines.index(_FETCHED)
+    return range(max(i for i in range(end) if _ZEROED.match(lines[i])) + 1, end)
 
 
 def _is_x86(lines: list[str]) -> bool:

@@ -9,7 +9,6 @@ prints a JSON list ``[number, verdict, edge, change]`` before and after each; th
 from __future__ import annotations
 
 import ctypes
-import importlib
 import json
 import sys
 import tempfile
@@ -23,8 +22,8 @@ sys.path += [str(_HERE.parent), str(_HERE.parents[1])]
 
 import sparse_case  # noqa: E402
 import test_gemm_kernels  # noqa: E402
-from asm.build import FOLDERS  # noqa: E402
-from asm.registry import ISAS, Kernel, kernels  # noqa: E402
+from asm.build import generated  # noqa: E402
+from asm.registry import kernels  # noqa: E402
 from assembly_mutants import Mutant, mutants, renamed  # noqa: E402
 from gemm_case import (  # noqa: E402
     ACCUMULATE,
@@ -40,12 +39,6 @@ from kernel_table import MACHINE, rows  # noqa: E402
 # So many files at once to the assembler.
 BATCH = 64
 LOADING = ACCUMULATE | BIAS_COLUMN | RESIDUAL
-
-
-def kernel_text(kernel: Kernel) -> str:
-    """Generate a kernel as the build does."""
-    folder = FOLDERS[str(ISAS[kernel.isa].machine)]
-    return str(importlib.import_module(f"asm.{folder}.{kernel.op}").generate(kernel))
 
 
 def judged(checker: Checker, row: dict, rng: np.random.Generator, **fixed: object) -> None:
@@ -101,7 +94,7 @@ def main(symbol: str, one_in: int, first: int) -> None:
     """Judge them and print what became of each."""
     (kernel,) = (k for k in kernels(MACHINE) if k.symbol == symbol)
     (row,) = (r for r in rows(kernel.op) if r["symbol"] == symbol)
-    text = kernel_text(kernel)
+    text = generated(kernel)
     every = [(-1, Mutant("", "as it is", text)), *enumerate(mutants(text))]
     chosen = iter([(n, m) for n, m in every if n < 0 or n % one_in == 0])
     with tempfile.TemporaryDirectory() as folder:

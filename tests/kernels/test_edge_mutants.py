@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from asm.aarch64.products import BY_MATRIX
+from asm.build import generated
 from asm.registry import PRODUCTS, SPARSE_OPERATIONS, Kernel, kernels
 from assembly_mutants import EDGES, mutants
-from edge_mutant_probe import kernel_text
 from emulation import is_emulated
 from kernel_table import MACHINE
 
@@ -127,7 +127,7 @@ def test_no_instruction_of_the_edges_is_missed(symbol):
             left[entry] -= 1
     assert not unnoticed
     assert {"start", "epilogue"} <= {edge for _, edge, _ in judged} <= set(EDGES)
-    every = list(mutants(kernel_text(kernel)))
+    every = list(mutants(generated(kernel)))
     # Kernels of integers have no epilogue but the store.
     assert len(every) > (70 if PRODUCTS[kernel.dtype].sum != "s32" else 35)
     assert len(judged) == len(every[::one_in])
@@ -139,7 +139,7 @@ def test_every_edge_has_mutants(machine):
     for kernel in kernels(machine):
         if not has_edges(kernel) or kernel.mr != rows_of(kernel):
             continue
-        text = kernel_text(kernel)
+        text = generated(kernel)
         found = list(mutants(text))
         # Kernels of Arm's matrix instructions read B in whole groups, always.
         # Panels of weights are whole.

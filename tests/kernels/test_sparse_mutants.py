@@ -5,11 +5,11 @@ Those of what stands around the sum are in ``test_edge_mutants.py``.
 
 from __future__ import annotations
 
-import importlib
 import re
 
 import pytest
 
+from asm.build import generated
 from asm.registry import kernels
 from gemm_case import ANYWHERE
 from kernel_table import MACHINE, every_row
@@ -94,8 +94,7 @@ MUTANTS = [
 def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead):
     (kernel,) = [k for k in kernels(MACHINE) if k.symbol == symbol]
     (row,) = [r for r in every_row(kernel.op) if r["symbol"] == symbol]
-    generated = importlib.import_module(f"asm.x86_64.{kernel.op}").generate(kernel)
-    text = generated.replace(f".hidden {symbol}\n", "")
+    text = generated(kernel).replace(f".hidden {symbol}\n", "")
     judge_many(checker, row | load(tmp_path, f"{symbol}_right", text, symbol), rng)
     wrong, count = re.subn(instruction, instead, text, flags=re.MULTILINE)
     assert count, f"{symbol} has no {instruction}"
