@@ -21,16 +21,16 @@ static inline void widen_pixels(numbers row[VECTORS], const PPLCONV_A pixels[NR]
     }
 }
 
-PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
-    const struct pplconv_sparse_pixels_args *g = argument;
+/* One panel, whose terms are `steps` and `values`. */
+static void multiply_panel(const tile_args *g, int64_t count, const int32_t *steps,
+                           const char *values) {
     const int64_t n = g->n;
     vector acc[MR][VECTORS];
     load_tile(g, acc);
 
     const int whole = n == NR || (g->flags & PPLCONV_B_PADDED);
-    const int32_t *steps = g->steps;
-    const char *values = g->values, *x = g->x;
-    for (int64_t i = 0; i < g->count; i += KR) {
+    const char *x = g->x;
+    for (int64_t i = 0; i < count; i += KR) {
         PPLCONV_B weights[MR][KR];
         memcpy(weights, values, sizeof weights);
         values += sizeof weights;
@@ -52,3 +52,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     /* What else there is to do is up to `requantize`. */
     for (int m = 0; m < MR; m++) store_row(g, m, acc[m]);
 }
+
+enum { WIDTH = MR, WEIGHT_BYTES = sizeof(PPLCONV_B) };
+
+#include "sparse_panels.h"

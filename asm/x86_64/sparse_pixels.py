@@ -12,7 +12,9 @@ from asm.registry import Kernel
 from asm.x86_64.sparse import Sparse
 
 
-class _Pixels(Sparse):
+class Pixels(Sparse):
+    """Emits one kernel."""
+
     arguments = SPARSE_PIXELS
 
     def loaded(self) -> int:
@@ -21,14 +23,17 @@ class _Pixels(Sparse):
 
     @property
     def width(self) -> int:
+        """Channels of a panel."""
         return self.mr
 
     def registers(self) -> list[str]:
+        """Say what registers hold, as lines of the contract."""
         v = self.v
         pixels = f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} pixels"
         return [f"{pixels}, {v.reg(self.temps[0])} and on broadcasts of weights"]
 
     def terms(self) -> None:
+        """Emit the loops: of whole rows, and of their first n pixels."""
         w = self.w
         w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
         w("jnz .Lwhole")
@@ -36,11 +41,12 @@ class _Pixels(Sparse):
         w("jne .Ltail")
         w.label("whole")
         self.loops("whole", tail=False)
-        w("jmp .Lsummed")
+        w("jmp .Lterms_done")
         w.label("tail")
         self.loops("tail", tail=True)
 
     def term(self, index: int, *, tail: bool) -> None:
+        """A row of pixels, and every weight broadcast against it."""
         w, v = self.w, self.v
         at = index * self.mr * v.size
         if self.mr == 1:
@@ -72,6 +78,7 @@ class _Pixels(Sparse):
             w(f"{self.instruction} {self.acc(0, j)}, {t}, {pixels}")
 
     def load_pixels(self, register: int, j: int, *, tail: bool) -> None:
+        """Load a vector of pixels."""
         address, target = f"[rsi + {j * self.v.bytes}]", self.v.reg(register)
         if tail:
             self.masked_load(target, address, j)
@@ -81,4 +88,4 @@ class _Pixels(Sparse):
 
 def generate(kernel: Kernel) -> str:
     """Assembly text of the kernel that `kernel` describes."""
-    return _Pixels(kernel).generate()
+    return Pixels(kernel).generate()

@@ -209,11 +209,6 @@ class Call:
         self.b = widened(b, self.product.b).transpose(0, 2, 1).reshape(-1, n)
         if case.segments:
             self._place_segments(rng)
-        self._rest(rng)
-
-    def _rest(self, rng: np.random.Generator) -> None:
-        """Place what stands around the sum: C, bias, residual and clip."""
-        case, mr, n = self.case, self.row["mr"], self.case.n
         self.bias = self.residual = self.clip = None
         if case.flags & (BIAS_ROW | BIAS_COLUMN):
             length = mr if case.flags & BIAS_ROW else n

@@ -13,6 +13,7 @@ from packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("pack_sparse"), ids=symbol)
 STEP, COUNT = np.dtype(np.int32), np.dtype(np.int64)
+STEPS = "channel_step", "row_step", "column_step"
 DENSITIES = (0.0, 0.05, 0.5, 1.0)
 
 
@@ -35,6 +36,9 @@ class Panel:
     end: int | None = None
     spare: int | None = 0
     density: float = 0.3
+    # Taps in a row, and how far the input goes on from channel to channel, row to row, tap to tap.
+    kw: int = 1
+    strides: tuple[int, int, int] | None = None
 
     @property
     def depth(self) -> int:
@@ -51,11 +55,25 @@ def in_order(src: np.ndarray, panel: Panel) -> np.ndarray:
     return padded.transpose(0, 1, 3, 2).reshape(panel.width, -1)
 
 
+def places(panel: Panel) -> np.ndarray:
+    """Place of each k in the input."""
+    k = np.arange(panel.depth + 1)
+    size = panel.block * panel.taps
+    channel, tap = k // size * panel.block + k % panel.block, k // panel.block % panel.taps
+    to_channel, to_row, to_column = strides_of(panel)
+    return channel * to_channel + tap // panel.kw * to_row + tap % panel.kw * to_column
+
+
+def strides_of(panel: Panel) -> tuple[int, int, int]:
+    """Give them; if nothing is said, rows of the input are in the order of (ic, tap)."""
+    return panel.strides or (panel.taps, panel.kw, 1)
+
+
 def terms(weights: np.ndarray, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
     """Steps, and values (groups, width, kr), of a panel."""
     end = panel.depth if panel.end is None else panel.end
     found = [k for k in range(panel.begin, end) if (weights[:, k] != 0).any()]
-    steps = np.diff([panel.begin, *found])
+    steps = np.diff(places(panel)[[panel.begin, *found]])
     groups = -(-len(found) // panel.kr)
     values = np.zeros((groups * panel.kr, panel.width), weights.dtype)
     values[: len(found)] = weights[:, found].T
@@ -81,6 +99,10 @@ class Call(PackingCall):
             "ic": panel.ic,
             "taps": panel.taps,
             "channel_block": panel.block,
+            "kw": panel.kw,
+            **dict(
+                zip(("channel_step", "row_step", "column_step"), strides_of(panel), strict=True)
+            ),
             "rows": panel.rows,
             "width": panel.width,
             "kr": panel.kr,
@@ -159,6 +181,20 @@ def test_parts_of_k(checker, row, rng):
         end = int(rng.integers(begin, depth + 1))
         shape = {"ic": ic, "taps": taps, "block": block, "kr": kr, "begin": begin, "end": end}
         check(checker, row, rng, rows=3, width=4, density=float(rng.choice(DENSITIES)), **shape)
+
+
+@every_kernel
+def test_places_of_the_input(checker, row, rng):
+    """Taps in rows, strides of any size and sign, each order of k: steps go from place to place."""
+    for strides in ((1, 40, 4), (400, 20, 2), (9, 3, 1), (-7, 1000, -3), (10**6, 10**3, 1)):
+        for kh, kw in ((1, 1), (3, 3), (2, 5), (5, 1), (1, 7)):
+            ic = int(rng.integers(1, 20))
+            for block in {1, ic, 8}:
+                depth = -(-ic // block) * block * kh * kw
+                begin = int(rng.integers(0, depth))
+                shape = {"ic": ic, "taps": kh * kw, "kw": kw, "block": block, "begin": begin}
+                kr = int(rng.choice([1, 2, 4]))
+                check(checker, row, rng, rows=3, width=4, strides=strides, kr=kr, **shape)
 
 
 @every_kernel

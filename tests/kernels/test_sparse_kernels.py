@@ -11,7 +11,7 @@ from gemm_case import ANYWHERE, C_LAYOUTS, flag_combinations
 from guarded_memory import PLACES
 from kernel_table import every_row, symbol
 from kernel_values import KINDS
-from sparse_case import GROUPS, WAYS, X_LAYOUTS, SparseCall, draw_case, judge
+from sparse_case import GROUPS, PANELS, WAYS, X_LAYOUTS, SparseCall, draw_case, judge
 
 ROWS = [*every_row("sparse_pixels"), *every_row("sparse_channels")]
 every_kernel = pytest.mark.parametrize("row", ROWS, ids=symbol)
@@ -50,6 +50,15 @@ def test_every_number_of_terms(checker, row, rng):
 
 
 @every_kernel
+def test_every_number_of_panels(checker, row, rng):
+    """Lists of any lengths one behind the other, whole tiles and tails; none of some panels."""
+    for panels in (*PANELS, 9):
+        for groups in (0, 1, 9):
+            for n in (row["nr"], int(rng.integers(1, row["nr"] + 1))):
+                judge(checker, row, draw_case(rng, row, panels=panels, groups=groups, n=n), rng)
+
+
+@every_kernel
 def test_every_layout_of_c(checker, row, rng):
     """Row-major and blocked, each tail; what lies between vectors of C is left alone."""
     for n in range(1, row["nr"] + 1):
@@ -71,24 +80,21 @@ def test_many_terms(checker, row, rng):
 @pytest.mark.parametrize("row", FLOATS, ids=symbol)
 def test_what_is_pruned_is_not_multiplied(checker, row, rng):
     """Infinity and NaN where no term leads change nothing; where one leads, its zeros count."""
-    case = draw_case(rng, row, groups=9, way="sparse", kind="random", x_layout="planes", flags=0)
-    call = SparseCall(checker, row, case, rng)
+    fixed = {"panels": 1, "kind": "random", "x_layout": "planes", "flags": 0}
+    call = SparseCall(checker, row, draw_case(rng, row, groups=9, way="sparse", **fixed), rng)
     with np.errstate(all="ignore"):
         call.same_bits(call.run(), call.ordered())
         assert np.isfinite(call.ordered()).all()
-    case = draw_case(rng, row, groups=3, way="dense", kind="random", x_layout="planes", flags=0)
-    call = SparseCall(checker, row, case, rng)
-    weights, pixels = (call.a, call.b) if row["op"] == "sparse_pixels" else (call.b.T, call.a.T)
-    assert weights.shape[1] == pixels.shape[0] == 3
-    call.case.kind = "special"
-    arena = checker.arena("x")
-    first = call.values["x"] + int(call.at[1]) - arena.base
-    np.ndarray((1,), call.dtype, arena.open, first)[0] = np.inf
-    zeros = checker.arena("values")
-    start = call.values["values"] - zeros.base + call.width * call.dtype.itemsize
-    np.ndarray((call.width,), call.dtype, zeros.open, start)[...] = 0
+    call = SparseCall(checker, row, draw_case(rng, row, groups=3, way="dense", **fixed), rng)
+    for name, at, count, value in (
+        ("x", int(call.at[1]), 1, np.inf),
+        ("values", call.width * call.dtype.itemsize, call.width, 0),
+    ):
+        arena = checker.arena(name)
+        first = call.values[name] + at - arena.base
+        np.ndarray((count,), call.dtype, arena.open, first)[...] = value
     # What judges half precision takes the factors as they were drawn.
-    weights[:, 1], pixels[1, 0] = 0, np.inf
+    call.weights[:, 1], call.pixels[1, 0] = 0, np.inf
     with np.errstate(all="ignore"):
         got = call.run()
         assert np.isnan(got).any()

@@ -1,0 +1,141 @@
+"""What loops over sparse weights cost: cycles, term by term, for one thread of the team.
+
+``fma``
+    terms of the microkernel, each bound by FMAs, by loads, by the FMA's latency, or by L2 where its
+    pixels lie there;
+``tile``
+    what a call of the microkernel costs besides;
+``pack``
+    pixels packed, or turned from rows into panels;
+``stream``
+    planes that are read where they lie, and weights that L2 has no room for;
+``store``
+    sums turned into rows;
+``convert``
+    arrays of another type than the kernels read and write;
+``team``
+    starting the team, and lines of outputs that two of its threads store into.
+"""
+
+from __future__ import annotations
+
+from .candidate import LINE, ceil_div
+from .core_model import (
+    BROADCASTS_REACHED,
+    STORE_CYCLES,
+    STORE_TRANSPOSED_CYCLES,
+    TASK_CYCLES,
+    CoreModel,
+    busiest_share,
+    conversion_cycles,
+    parts,
+    step_cycles,
+)
+from .sparse_blocking import SparseBlocking
+
+CALL_CYCLES = 60.0  # a microkernel with the loop around it, and the end of its loop foretold wrong
+PASS_CYCLES = 2.5  # a vector of C, stored and loaded again
+TURN_CYCLES = 1.2  # a vector of pixels from rows into a panel
+GATHER_CYCLES = 1.5
+PACK_CYCLES = 3.0
+ROWS_CYCLES = 3.0  # a vector of sums into its row
+LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
+ACROSS = 0.8  # of a load, what a vector across two lines takes more
+SINGLES_REACHED = 0.72  # of the loads that could start, where each FMA has one
+FROM_L2 = 0.75  # of a term's own time, in which lines from L2 come unnoticed
+TERM_CYCLES = 1.0  # its step, which no FMA waits for
+TIGHT = 0.9  # of the rate of FMAs that terms reach
+
+
+def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, float]:
+    """Cycles of `s` on `threads` threads, by term."""
+    m, numerics = s.matrix, s.numerics
+    repeat = m.images * m.groups
+    terms = s.room[0] / max(m.groups, 1)
+    single = min(s.rest * m.k, terms) if s.by_pixels else 0.0
+    fma = tile = 0.0
+    for pixels, count in parts(s.tiled, s.width):
+        whole = (terms - single) * _term(s, core, s.panel, pixels)
+        fma += count * (whole + single * _term(s, core, 1, pixels))
+        vectors = ceil_div(pixels, s.lanes) if s.by_pixels else pixels * s.panel / s.lanes
+        rows = m.n if s.by_pixels else s.panels
+        moves = STORE_CYCLES + 2 * (s.k_blocks - 1) * PASS_CYCLES
+        tile += count * (s.panels * s.k_blocks * CALL_CYCLES + rows * vectors * moves)
+    work = {
+        "fma": fma / TIGHT * repeat,
+        "tile": tile * repeat + s.tasks * TASK_CYCLES,
+        "pack": _pack(s) * repeat * s.parts,
+        "stream": _stream(s, core, fma) * repeat,
+        "store": 0.0,
+    }
+    if s.laid:
+        work["store"] = repeat * m.n * m.m * ROWS_CYCLES / s.lanes
+    if s.transposes:
+        work["store"] = repeat * m.n * m.m * STORE_TRANSPOSED_CYCLES / s.lanes
+    if numerics.converts:
+        work["convert"] = conversion_cycles(s.problem, numerics, s.lanes, float(s.parts))
+    largest = min(1.0, s.hw_segment / max(m.m, 1)) / max(s.parts * repeat, 1)
+    busiest = busiest_share(s.tasks, threads, largest)
+    cost = {name: cycles * busiest for name, cycles in work.items()}
+    cost["team"] = core.team_cycles if threads > 1 else 0.0
+    return cost
+
+
+def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> float:
+    """Cycles of one term."""
+    if not s.by_pixels:
+        return max(step_cycles(core, pixels, s.panel // s.lanes), TERM_CYCLES)
+    vectors = ceil_div(pixels, s.lanes)
+    reached = BROADCASTS_REACHED
+    loads = channels / core.broadcasts + vectors * (1.0 + ACROSS * _crosses(s))
+    if channels == 1:
+        # Every FMA has a load, and so have steps; chains of two channels are under way at once.
+        reached, loads = SINGLES_REACHED, loads + 0.5
+    latency = core.fma_latency / (2.0 if channels == 1 else 1.0)
+    cycles = max(channels * vectors / core.fma_per_cycle, loads / core.loads_per_cycle / reached,
+                 latency, TERM_CYCLES)
+    if _near(s) > core.l1_bytes:
+        lines = (vectors * s.lanes * s.numerics.operand_bytes + LINE * _crosses(s)) / core.l2_rate
+        cycles = max(cycles, lines + (1.0 - FROM_L2) * cycles)
+    return cycles
+
+
+def _crosses(s: SparseBlocking) -> float:
+    """Share of the vectors of pixels that lie across lines."""
+    if s.laid:
+        return 1.0
+    plane = s.geometry.ih * s.geometry.iw * s.numerics.operand_bytes
+    return 0.0 if s.packed or plane % LINE == 0 else 1.0
+
+
+def _near(s: SparseBlocking) -> float:
+    """Bytes that the panels read again and again for one tile."""
+    element = s.numerics.operand_bytes
+    if not s.laid:
+        return s.k_block * s.width * element
+    g = s.geometry
+    rows = s.width / max(g.ow, 1) + 1 + (g.kh - 1) * g.dilation_h
+    return s.k_block / s.taps * rows * s.laid_row * element
+
+
+def _pack(s: SparseBlocking) -> float:
+    """Cycles to bring the pixels of one image and group into place."""
+    if s.laid:
+        rows = s.hw_segments * s.laid_rows
+        return s.ic * rows * (s.laid_row / s.lanes * LAY_CYCLES + LAY_ROW_CYCLES)
+    vectors = s.matrix.k * s.matrix.m / s.lanes
+    if not s.in_rows:
+        return vectors * PACK_CYCLES if s.packed else 0.0
+    return vectors * (GATHER_CYCLES * s.packed + TURN_CYCLES * s.transposes)
+
+
+def _stream(s: SparseBlocking, core: CoreModel, fma: float) -> float:
+    """Cycles in which operands arrive from beyond L2, as far as FMAs do not hide them."""
+    n, m = s.numerics, s.matrix
+    tiles = ceil_div(m.m, s.width)
+    weights = s.packed_weight_bytes / max(m.groups, 1)
+    arrive = tiles * weights / core.far_rate(int(weights)) if weights > core.l2_bytes else 0.0
+    planes = m.k * m.m * n.operand_bytes
+    if not s.packed and planes > core.l2_bytes:
+        arrive += planes / core.far_rate(planes)
+    return max(arrive - 0.5 * fma, 0.0)
