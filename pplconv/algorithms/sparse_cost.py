@@ -42,7 +42,7 @@ ROWS_CYCLES = 3.0  # a vector of sums into its row
 LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
 ACROSS = 0.8  # of a load, what a vector across two lines takes more
 SINGLES_REACHED = 0.72  # of the loads that could start, where each FMA has one
-FROM_L2 = 0.6  # of a term's own time, in which lines from L2 come unnoticed
+FROM_L2 = 0.5  # of a term's own time, in which lines from L2 come unnoticed
 TERM_CYCLES = 1.0  # its step, which no FMA waits for
 HIDDEN = 0.7  # of the time of the FMAs, in which operands arrive unnoticed
 TIGHT = 0.9  # of the rate of FMAs that terms reach
@@ -93,8 +93,12 @@ def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> flo
         # Every FMA has a load, and so have steps; chains of two channels are under way at once.
         reached, loads = SINGLES_REACHED, loads + 0.5
     latency = core.fma_latency / (2.0 if channels == 1 else 1.0)
-    cycles = max(channels * vectors / core.fma_per_cycle, loads / core.loads_per_cycle / reached,
-                 latency, TERM_CYCLES)
+    cycles = max(
+        channels * vectors / core.fma_per_cycle,
+        loads / core.loads_per_cycle / reached,
+        latency,
+        TERM_CYCLES,
+    )
     if _near(s) > core.l1_bytes:
         lines = (vectors * s.lanes * s.numerics.operand_bytes + LINE * _crosses(s)) / core.l2_rate
         cycles = max(cycles, lines + (1.0 - FROM_L2) * cycles)
