@@ -102,14 +102,14 @@ class _Groups(Sparse):
         """Emit the loops over the groups."""
         w = self.w
         w("test r9, r9")
-        w("jz .Lterms_done")
+        w("jz .Lsummed")
         w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
         w("jnz .Lwhole")
         w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
         w("jne .Ltail")
         w.label("whole")
         self.groups("whole", self.load_whole)
-        w("jmp .Lterms_done")
+        w("jmp .Lsummed")
         w.label("tail")
         if self.v.masked:
             self.groups("tail", self.load_masked)
@@ -121,7 +121,7 @@ class _Groups(Sparse):
         w("jl .Lshort")
         self.prepare_words()
         self.groups("words", self.load_words)
-        w("jmp .Lterms_done")
+        w("jmp .Lsummed")
         w.label("short")
         self.prepare_short()
         self.groups("short", self.load_short)
@@ -131,6 +131,8 @@ class _Groups(Sparse):
         w, kr = self.w, self.kernel.kr
         w(".p2align 5")
         w.label(f"{name}_group")
+        if load == self.load_whole:
+            self.fetch_row(f"{name}_fetched")
         for q in range(kr):
             w(f"movsxd rax, dword ptr [{self.steps} + {q * STEP}]")
             w("imul rax, rdx")

@@ -65,23 +65,25 @@ class _Pair(Pixels):
         w(f"mov r10, {self.field('values')}")
         w(f"lea r11, [{self.steps} + r9*{STEP}]")
         w(f"lea rbx, [r10 + r9*{v.size}]")
+        self.fetch_next()
         # As many terms as both have, and what the second has more.
         w("mov rax, r15")
         w("sub r15, r9")
         w("cmp r9, rax")
         w("cmovg r9, rax")
         self.terms()
-        w.label("terms_done")
+        w.label("summed")
         w(f"mov {self.field('steps')}, r11")
         w(f"mov {self.field('values')}, rbx")
 
     def loops(self, name: str, *, tail: bool) -> None:
-        """Loops that end at ``terms_done``: both lists, then what one has more."""
+        """Loops that end at ``summed``: both lists, then what one has more."""
         w = self.w
         w(f"sub r9, {TURN}")
         w(f"jl .L{name}_few")
         w(".p2align 5")
         w.label(f"{name}_turn")
+        self.fetch_row(f"{name}_fetched")
         self.turn(TURN, tail=tail)
         w(f"sub r9, {TURN}")
         w(f"jge .L{name}_turn")
@@ -91,13 +93,13 @@ class _Pair(Pixels):
         self.turn(1, tail=tail)
         w.label(f"{name}_uneven")
         w("test r15, r15")
-        w("jz .Lterms_done")
+        w("jz .Lsummed")
         w(f"js .L{name}_first")
         w.label(f"{name}_second")
         self.rest(1, tail=tail)
         w("dec r15")
         w(f"jnz .L{name}_second")
-        w("jmp .Lterms_done")
+        w("jmp .Lsummed")
         w.label(f"{name}_first")
         self.rest(0, tail=tail)
         w("inc r15")

@@ -23,18 +23,20 @@ __all__ = ["EDGES", "Mutant", "mutants", "renamed"]
 # Where each edge lies: from a line to a line, by what begins them.
 _FUNCTION, _STARTED, _END = r"pplconv_\w+:", r"\.Lstarted:", r"    (ret|bx lr|pop \{.*pc\})$"
 _SUM_DONE, _SEGMENT_DONE = r"    \w[\w.]* \.Lnext_segment$", r"\.Lsegment_done:"
-_TERMS_DONE = r"\.Lterms_done:"
-# The way along C to fetch its lines, which begins where sums are zero: no result shows it.
+_SUMMED = r"\.Lsummed:"
+# What no result shows: the way along C to fetch its lines, which begins where sums are zero, and
+# how far on the input is fetched for later, which has a place of its own on the stack.
 _ZEROED, _FETCHED = re.compile(r"    (vxorps|vpxord) "), ".Lfetch_done:"
+_LATER, _NEXT_LATER = "    mov [rsp - 72], rax", "    mov rax, [rsp - 72]"
 EDGES = {
     "start": ((_FUNCTION, _STARTED),),
     "tail": (
         (r"\.Ltail_steps:", _SEGMENT_DONE),
         (r"\.Lnarrow_segment:", _SEGMENT_DONE),
         (_STARTED, r"\.Lstrides_known:"),
-        (r"\.Ltail:", _TERMS_DONE),
+        (r"\.Ltail:", _SUMMED),
     ),
-    "epilogue": ((_SUM_DONE, _END), (_TERMS_DONE, _END)),
+    "epilogue": ((_SUM_DONE, _END), (_SUMMED, _END)),
 }
 # What is not of the edges though it stands there, and what no result can show.
 _LEFT_ALONE = re.compile(
@@ -104,10 +106,14 @@ def renamed(text: str, symbol: str, name: str) -> str:
 def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
     fetching = _fetching(lines)
     for edge, ranges in EDGES.items():
+        found = False
         for first, last in ranges:
+            if found and edge == "epilogue":  # there is one, whatever it begins with
+                break
             begins = [i for i, line in enumerate(lines) if re.match(first, line)]
             if not begins:  # this machine has no such part
                 continue
+            found = True
             ends = (i for i, line in enumerate(lines) if re.match(last, line) and i > begins[-1])
             for number in range(begins[-1] + 1, next(ends, begins[-1] + 1)):
                 line = lines[number]
@@ -119,11 +125,15 @@ def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
                     yield edge, number
 
 
-def _fetching(lines: list[str]) -> range:
-    if _FETCHED not in lines:
-        return range(0)
-    end = lines.index(_FETCHED)
-    return range(max(i for i in range(end) if _ZEROED.match(lines[i])) + 1, end)
+def _fetching(lines: list[str]) -> set[int]:
+    found: set[int] = set()
+    for end, line in enumerate(lines):
+        if line == _FETCHED:
+            found |= {*range(max(i for i in range(end) if _ZEROED.match(lines[i])) + 1, end)}
+        if line == _LATER:
+            first = max((i for i in range(end) if lines[i] == _NEXT_LATER), default=end - 1)
+            found |= {*range(first, end + 1)}
+    return found
 
 
 def _is_x86(lines: list[str]) -> bool:
