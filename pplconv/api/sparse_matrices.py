@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .._checks import integer, shown
 from ..memory.array_like import array_of, is_bfloat16
 from ..problem import LARGEST_PRODUCT
+from . import shapes
 
 __all__ = ["weight_array"]
 
@@ -25,6 +26,11 @@ Shape = tuple[int, ...]
 
 _TORCH = "torch.sparse_"
 _WIDEST_ELEMENT = 8
+# By the dimensions of weights: their shape, the layer, and what torch's layer of that name takes.
+_LAYERS = {
+    4: ("(oc, ic / groups, kh, kw)", "Conv2d", "numbers of channels"),
+    2: ("(out_features, in_features)", "Linear", "numbers of features"),
+}
 
 
 class _Entries(NamedTuple):
@@ -45,8 +51,8 @@ def weight_array(weight: object, weight_shape: object = None, dimensions: int = 
         output channel.
     weight_shape : sequence of int, optional
         Shape of the weights, where a matrix does not say it: (oc, ic / groups, kh, kw).
-    dimensions : int, optional
-        Of weights; matrices get dimensions of 1 at their end.
+    dimensions : {4, 2}, optional
+        Of weights: 4 of a convolution, for which matrices get kernels of 1x1.
 
     Returns
     -------
@@ -57,7 +63,10 @@ def weight_array(weight: object, weight_shape: object = None, dimensions: int = 
     ------
     TypeError, ValueError
         If it is neither, is of another shape, or contradicts itself; the message names it.
+    MemoryError
+        If there is no memory for a dense array of its shape.
     """
+    shapes.check_weight_is_no_size(weight, *_LAYERS[dimensions])
     shape = None if weight_shape is None else _checked_shape(weight_shape, dimensions)
     found = _read(weight)
     array = array_of(weight, "weight") if found is None else _dense(*found)
@@ -86,16 +95,17 @@ def _read(weight: object) -> tuple[Shape, _Entries] | None:
     """Shape and entries of a sparse matrix; None if it is none."""
     layout = str(getattr(weight, "layout", ""))
     if layout.startswith(_TORCH):
-        shape, name, text = _shape_of(weight), layout.removeprefix(_TORCH), f"layout {layout}"
+        name, text = layout.removeprefix(_TORCH), f"layout {layout}"
         readers, advice = _TENSORS, ".to_dense()"
     elif isinstance(kind := getattr(weight, "format", None), str) and hasattr(weight, "tocsr"):
-        shape, name, text = _shape_of(weight), kind, f"format {kind!r}"
+        name, text = kind, f"format {kind!r}"
         readers, advice = _MATRICES, ".tocsr()"
     else:
         return None
     if name not in readers:
         raise TypeError(f"weight is sparse in {text}, which is not read: use {advice}")
     try:
+        shape = _shape_of(weight)
         entries = readers[name](weight, shape)
     except (AttributeError, NotImplementedError) as error:
         raise TypeError(f"weight is sparse in {text}, but {error}: use {advice}") from error

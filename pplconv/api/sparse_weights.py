@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import integer, shown
-from ..sparsity import BLOCKS, Sparsity
+from .._checks import shown
+from ..sparsity import BLOCKS, Sparsity, checked_block
 
 __all__ = ["SparseWeights", "checked_sparse", "is_depthwise", "sparsity_of", "stored_weights"]
 
@@ -66,7 +66,7 @@ def checked_sparse(
     if not isinstance(sparse, bool) and not (isinstance(sparse, str) and sparse == "auto"):
         kind = ValueError if isinstance(sparse, str) else TypeError
         raise kind(f'sparse must be "auto", True or False, got {shown(sparse)}')
-    pair = _checked_block(block)
+    pair = None if block is None else checked_block(block)
     named = algorithm if isinstance(algorithm, str) else ""
     if sparse is False and pair is not None:
         raise ValueError(f"block must be None with sparse=False, got {pair}")
@@ -79,22 +79,6 @@ def checked_sparse(
             raise ValueError(f'algorithm must be "auto" with sparse=True, got {shown(algorithm)}')
         algorithm = ALGORITHM
     return sparse, pair, algorithm
-
-
-def _checked_block(block: object) -> Pair | None:
-    if block is None:
-        return None
-    widths = ", ".join(f"(1, {width})" for width in BLOCKS)
-    complaint = f"block must be None or one of {widths}, got {shown(block)}"
-    plain = block.tolist() if isinstance(block, np.ndarray) else block
-    if not isinstance(plain, (tuple, list)):
-        raise TypeError(complaint)
-    if len(plain) != 2:
-        raise ValueError(complaint)
-    down, across = (integer("block", size, complaint=complaint) for size in plain)
-    if down != 1 or across not in BLOCKS:
-        raise ValueError(complaint)
-    return 1, across
 
 
 def is_depthwise(shape: tuple[int, ...], groups: int) -> bool:
@@ -253,7 +237,7 @@ def _differs_from_zero(weight: Array) -> NDArray[np.bool_]:
     """Which weights are there. Halves are compared by their bits: NumPy converts each of them."""
     dtype = weight.dtype
     if dtype.itemsize == 2 and dtype.kind not in "iu" and dtype.isnative:
-        return (weight.view(np.uint16) << 1) != 0
+        weight = weight.view(np.uint16) << 1
     with np.errstate(invalid="ignore"):
-        found: NDArray[np.bool_] = weight != 0
+        found: NDArray[np.bool_] = np.not_equal(weight, 0)
     return found
