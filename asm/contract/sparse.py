@@ -10,13 +10,20 @@ from __future__ import annotations
 from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 
 _TERMS = (
-    Field("values", CONST_POINTER, "weights of the terms, [count / KR][width][KR]"),
+    Field("panels", INT, "neighbouring panels, >= 1"),
+    Field(
+        "places",
+        CONST_POINTER,
+        "struct pplconv_panel [panels + 1]: a panel has the terms from its own to the next one's, "
+        ">= 0, a multiple of KR. Kernels read `term` alone",
+    ),
     Field(
         "steps",
         CONST_POINTER,
-        "int32_t [count]: k of each term less that of the term before it, of the first its own",
+        "int32_t, of all terms of the panels, one behind the other: k less that of the term before "
+        "it in the panel, of a panel's first term k itself",
     ),
-    Field("count", INT, "terms, >= 0; a multiple of KR"),
+    Field("values", CONST_POINTER, "their weights in the same order, [terms / KR][width][KR]"),
     Field("x", CONST_POINTER, "input at k = 0"),
     Field("x_ks", INT, "input: from one k to the next"),
 )
@@ -24,26 +31,28 @@ _RESULT = (
     Field("c", POINTER, "C, in rows of vectors; only its first n columns are touched"),
     Field("c_rs", INT, "C: from one row to the next"),
     Field("c_vs", INT, "C: from one vector of a row to the next"),
-    Field("n", INT, "columns, 1 <= n <= NR"),
-    Field("bias", CONST_POINTER, "MR or n elements, by flag"),
+    Field("c_ps", INT, "C: from one panel to the next"),
+    Field("n", INT, "columns of each panel, 1 <= n <= NR"),
+    Field("bias", CONST_POINTER, "MR or n elements of each panel, as apart as its channels"),
     Field("residual", CONST_POINTER, "in rows of vectors like C, by flag"),
     Field("residual_rs", INT, "residual: from one row to the next"),
     Field("residual_vs", INT, "residual: from one vector of a row to the next"),
+    Field("residual_ps", INT, "residual: from one panel to the next"),
     Field("clip", CONST_POINTER, "two elements, low and high, by flag"),
     Field("flags", INT, "PPLCONV_* bits"),
 )
 
 SPARSE_PIXELS = Contract(
     "sparse_pixels",
-    "C[0:MR, 0:n] = epilogue(sum over the terms of values[:] * x[k, 0:n]), in their order: rows "
-    "are output channels, as many as a panel has, and vectors run over pixels",
+    "C[0:MR, 0:n] = epilogue(sum over the terms of values[:] * x[k, 0:n]) for each panel, in the "
+    "order of its terms: rows are the channels of a panel, and vectors run over pixels",
     (*_TERMS, *_RESULT),
 )
 
 SPARSE_CHANNELS = Contract(
     "sparse_channels",
-    "C[0:MR, 0:n] = epilogue(sum over the terms of x[0:MR, k] * values[:]), in their order: rows "
-    "are pixels, and vectors run over the NR output channels of a panel",
+    "C[0:MR, 0:n] = epilogue(sum over the terms of x[0:MR, k] * values[:]) for each panel, in the "
+    "order of its terms: rows are pixels, and vectors run over the NR channels of a panel",
     (*_TERMS, Field("x_rs", INT, "input: from one pixel to the next"), *_RESULT),
 )
 

@@ -6,6 +6,10 @@ microkernel whose way through the input comes from memory: one load, a product w
 from k to k, and an addition, none of which competes with FMAs. What is before and after the sum is
 that of a GEMM tile.
 
+Lists are short, so a call takes several panels, one after the other: arguments, strides and masks
+are loaded once. The lines of C are fetched before the terms of its panel, as nothing else would
+hide where they come from.
+
 Panels of 1x4 and so on, along output channels, are the blocks of MNN's sparse convolutions: a
 vector of pixels that is loaded once serves all channels of the panel.
 """
@@ -19,8 +23,19 @@ from asm.registry import Kernel
 from asm.x86_64.emit import CALLEE_SAVED, frame
 from asm.x86_64.gemm_tile import Tile
 
-# Bytes of a step.
-STEP = 4
+# Bytes of a step, and of a panel's place.
+STEP, PLACE = 4, 16
+
+# What changes from panel to panel lies below the stack pointer, in the 128 bytes that the ABI keeps
+# there for a function that calls nothing: the epilogue takes most registers.
+_SLOTS = {
+    name: f"[rsp - {8 * (index + 1)}]"
+    for index, name in enumerate(
+        ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments")
+    )
+}
+# Those that are the caller's at first.
+_TAKEN = ("c", "residual", "bias", "places", "panels", "steps", "values")
 
 
 class Sparse(Tile):
@@ -58,20 +73,37 @@ class Sparse(Tile):
         """One term of a turn, for which the input has been moved on."""
 
     def prepare(self) -> None:
-        """Load what an orientation has of its own."""
+        """Load what an orientation has of its own, and keeps."""
+
+    def place(self) -> None:
+        """Put the input back to where k is 0."""
+        self.w(f"mov rsi, {self.field('x')}")
 
     def move(self) -> None:
         """Go on by rax bytes of the input."""
         self.w("add rsi, rax")
 
+    def field(self, name: str) -> str:
+        """Memory operand of an argument; some change from panel to panel."""
+        return _SLOTS[name] if name in _SLOTS else super().field(name)
+
     def generate(self) -> str:
+        """Assembly text of the kernel."""
         w = self.w
         for r in self.saved:
             w(f"push {r}")
+        for name in _TAKEN:
+            w(f"mov rax, {super().field(name)}")
+            w(f"mov {_SLOTS[name]}, rax")
+        w(f"mov {_SLOTS['arguments']}, rdi")
         self.tail_masks()
+        self.prepare()
+        w(".p2align 4")
+        w.label("panel")
         self.start()
         self.sum()
         self.epilogue()
+        self.next_panel()
         w("vzeroupper")
         for r in reversed(self.saved):
             w(f"pop {r}")
@@ -79,12 +111,13 @@ class Sparse(Tile):
         return frame(self.kernel, self.contract(), w.lines, self.rodata())
 
     def contract(self) -> list[str]:
+        """Lines of the comment that the kernel opens with."""
         k, v = self.kernel, self.v
         return [
             *wrap(f"{k.symbol}: {self.arguments.summary}.", 96),
             f"struct {self.arguments.struct} * in rdi; every pointer may be unaligned; no terms",
-            "give the epilogue of zero. Reads and writes nothing outside the terms, the input at",
-            "each of them, C[MR, n], residual[MR, n], bias and clip.",
+            "give the epilogue of zero. Reads and writes nothing outside the places, the terms, the",
+            "input at each of them, C[MR, n], residual[MR, n], bias and clip; prefetches C.",
             "",
             f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
             *self.registers(),
@@ -93,33 +126,53 @@ class Sparse(Tile):
         ]
 
     def start(self) -> None:
-        """Zero the accumulators, or load them from C."""
+        """Zero the accumulators and fetch C, or load them from C."""
         w = self.w
         self.flag("ACCUMULATE", "zero")
         self.rows_of("c", self.load)
         w("jmp .Lstarted")
         w.label("zero")
         self.zero()
+        self.rows_of("c", self.fetch)
         w.label("started")
 
+    def fetch(self, m: int, j: int, address: str, tail: bool) -> None:
+        """Fetch a vector of C; where it ends there may be nothing, which is no fault."""
+        self.w(f"prefetcht0 {address}")
+
     def sum(self) -> None:
-        """Run over the terms: turns of several, then one by one."""
+        """Run over the terms of a panel."""
         w = self.w
-        w(f"mov rsi, {self.field('x')}")
+        w(f"mov rax, {self.field('places')}")
+        w(f"mov r9, [rax + {PLACE}]")
+        w("sub r9, [rax]")
+        self.place()
         w(f"mov rdx, {self.field('x_ks')}")
         w(f"mov {self.steps}, {self.field('steps')}")
         w(f"mov r10, {self.field('values')}")
-        w(f"mov r9, {self.field('count')}")
-        self.prepare()
         self.terms()
         w.label("summed")
+        w(f"mov {self.field('steps')}, {self.steps}")
+        w(f"mov {self.field('values')}, r10")
+
+    def next_panel(self) -> None:
+        """Go on to the next panel, if there is one."""
+        w = self.w
+        w(f"mov rdi, {self.field('arguments')}")
+        for name in ("c", "residual"):
+            w(f"mov rax, {self.field(f'{name}_ps')}")
+            w(f"add {self.field(name)}, rax")
+        w(f"add qword ptr {self.field('bias')}, {self.width * self.v.size}")
+        w(f"add qword ptr {self.field('places')}, {PLACE}")
+        w(f"dec qword ptr {self.field('panels')}")
+        w("jg .Lpanel")
 
     def terms(self) -> None:
         """Emit the loops over the terms."""
         self.loops("whole", tail=False)
 
     def loops(self, name: str, *, tail: bool) -> None:
-        """Loops that end at ``summed``."""
+        """Loops that end at ``summed``: turns of several terms, then one by one."""
         w = self.w
         if not tail:
             w(f"sub r9, {self.unroll}")

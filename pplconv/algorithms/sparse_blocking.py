@@ -232,9 +232,7 @@ class SparseBlocking(Candidate):
 
     @lazy
     def chunk(self) -> int:
-        """Output channels whose sums wait in the scratch to be stored together."""
-        if not self.transposes:
-            return self.panel
+        """Output channels that a call computes, whose sums are then finished together."""
         fit = CHUNK_BYTES // (self.width * self.numerics.sum_bytes)
         whole = round_up(16, self.panel)
         return max(fit // whole * whole, self.panel)

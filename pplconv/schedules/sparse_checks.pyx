@@ -3,12 +3,11 @@
 
 from libc.stdint cimport INT32_MAX, int64_t
 
-from pplconv._kernels cimport MAX_MR, MAX_PIXELS, pplconv_run
+from pplconv._kernels cimport MAX_MR, MAX_PIXELS, pplconv_panel, pplconv_run
 from pplconv.schedules.base cimport Memory, ceil_div, check_offsets, least, most
 from pplconv.schedules.panels cimport depth
 from pplconv.schedules.sparse_job cimport (
     LINE,
-    PanelPlace,
     SparseFields,
     SparseJob,
     table_entries,
@@ -142,6 +141,6 @@ cdef int check_plan(SparseJob *j, int64_t tasks, int64_t thread_scratch) except 
 cdef int64_t weight_places(SparseJob *j) except -1:
     """Say where steps and values of packed weights begin; gives the bytes of all."""
     cdef int64_t entries = table_entries(j) + 1
-    j.steps_at = depth(entries * <int64_t> sizeof(PanelPlace), LINE)
+    j.steps_at = depth(entries * <int64_t> sizeof(pplconv_panel), LINE)
     j.values_at = j.steps_at + depth(j.room.terms * 4, LINE)
     return j.values_at + j.room.values * j.nest.shape.size.weight

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from pplconv._kernels cimport SparseFamily, pplconv_kernel
+from pplconv._kernels cimport SparseFamily, pplconv_kernel, pplconv_panel
 from pplconv.schedules.base cimport ceil_div
 from pplconv.schedules.gemm_job cimport GemmJob, Tile
 
@@ -24,7 +24,7 @@ cdef struct SparseFields:
     int64_t sparse_block, sparse_panel, kr, width
     # Task = (group, image, segment of pixels, part of the panels).
     int64_t k_block, hw_segment, parts
-    # Channels whose sums wait for one another, where they are stored as rows.
+    # Channels that a call of a kernel computes, whose sums are then finished together.
     int64_t chunk
     # Layout of the scratch.
     int64_t slab_rows, slab_channels
@@ -39,12 +39,6 @@ cdef struct SparseOffsets:
     # Bytes of a row of gathered pixels, and places in the scratch.
     int64_t packed_row
     int64_t panel_offset, runs_offset, tile_offset, plane_offset, slab_offset
-
-
-cdef struct PanelPlace:
-    # Where the terms of a panel begin, and their values, in elements. Those of the next panel end
-    # them; an entry behind the last panel ends its.
-    int64_t term, value
 
 
 cdef struct SparseJob:
@@ -72,12 +66,12 @@ cdef inline int64_t table_index(const SparseJob *j, int64_t group, int64_t k_blo
 
 
 cdef inline int64_t table_entries(const SparseJob *j) noexcept nogil:
-    # Without the one at the end.
+    # Without the one at the end, which ends the last panel.
     return j.nest.shape.groups * j.k_blocks * j.panels
 
 
-cdef inline const PanelPlace *table_of(const char *packed) noexcept nogil:
-    return <const PanelPlace *> packed
+cdef inline const pplconv_panel *table_of(const char *packed) noexcept nogil:
+    return <const pplconv_panel *> packed
 
 
 cdef inline int64_t panel_channel(const SparseJob *j, int64_t panel) noexcept nogil:
@@ -95,7 +89,7 @@ cdef inline int64_t panel_width(const SparseJob *j, int64_t panel) noexcept nogi
     return 1
 
 
-cdef inline int64_t weight_before(const SparseJob *j, const PanelPlace *table, int64_t group,
+cdef inline int64_t weight_before(const SparseJob *j, const pplconv_panel *table, int64_t group,
                                   int64_t panel) noexcept nogil:
     # What the panels of a group before `panel` weigh.
     cdef int64_t block, first, weight = panel * PANEL_WEIGHT
@@ -105,7 +99,7 @@ cdef inline int64_t weight_before(const SparseJob *j, const PanelPlace *table, i
     return weight
 
 
-cdef inline int64_t border(const SparseJob *j, const PanelPlace *table, int64_t group,
+cdef inline int64_t border(const SparseJob *j, const pplconv_panel *table, int64_t group,
                            int64_t part) noexcept nogil:
     # The panel that a part begins with: parts weigh the same, as near as panels allow.
     cdef int64_t low = 0, high = j.panels, middle, wanted

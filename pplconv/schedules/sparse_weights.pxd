@@ -8,10 +8,9 @@ filled in when it is known where each begins.
 
 from libc.stdint cimport int32_t, int64_t
 
-from pplconv._kernels cimport pplconv_pack_sparse_args
+from pplconv._kernels cimport pplconv_pack_sparse_args, pplconv_panel
 from pplconv.schedules.base cimport least
 from pplconv.schedules.sparse_job cimport (
-    PanelPlace,
     SparseJob,
     panel_channel,
     panel_width,
@@ -43,7 +42,7 @@ cdef inline void count_range(const void *job, const char *weights, char *packed,
                              int64_t pieces) noexcept nogil:
     """Count the terms of piece `index` of `pieces` of every group's panels, into the table."""
     cdef const SparseJob *j = <const SparseJob *> job
-    cdef PanelPlace *table = <PanelPlace *> packed
+    cdef pplconv_panel *table = <pplconv_panel *> packed
     cdef pplconv_pack_sparse_args p
     cdef int64_t group, block, panel, at
     p.steps = p.values = NULL
@@ -62,8 +61,8 @@ cdef inline void place_panels(const void *job, const char *weights, char *packed
                               int64_t pieces) noexcept nogil:
     """Turn what was counted into where each panel begins."""
     cdef const SparseJob *j = <const SparseJob *> job
-    cdef PanelPlace *table = <PanelPlace *> packed
-    cdef PanelPlace sum, own
+    cdef pplconv_panel *table = <pplconv_panel *> packed
+    cdef pplconv_panel sum, own
     cdef int64_t at, entries = table_entries(j)
     sum.term = sum.value = 0
     for at in range(entries):
@@ -76,7 +75,7 @@ cdef inline void place_panels(const void *job, const char *weights, char *packed
 
 cdef inline bint has_room(const SparseJob *j, const char *packed) noexcept nogil:
     """Whether all terms that were counted fit what the plan has for them."""
-    cdef const PanelPlace *last = table_of(packed) + table_entries(j)
+    cdef const pplconv_panel *last = table_of(packed) + table_entries(j)
     return last.term <= j.room.terms and last.value <= j.room.values
 
 
@@ -84,7 +83,7 @@ cdef inline void pack_range(const void *job, const char *weights, char *packed, 
                             int64_t pieces) noexcept nogil:
     """Fill in the terms of piece `index` of `pieces` of every group's panels."""
     cdef const SparseJob *j = <const SparseJob *> job
-    cdef const PanelPlace *table = table_of(packed)
+    cdef const pplconv_panel *table = table_of(packed)
     cdef pplconv_pack_sparse_args p
     cdef int64_t group, block, panel, at, count
     if not has_room(j, packed):
@@ -103,7 +102,7 @@ cdef inline void pack_range(const void *job, const char *weights, char *packed, 
 
 cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil:
     """Whether terms from elsewhere lead the loops nowhere but to weights and pixels."""
-    cdef const PanelPlace *table = table_of(packed)
+    cdef const pplconv_panel *table = table_of(packed)
     cdef const int32_t *steps = <const int32_t *> (packed + j.steps_at)
     cdef int64_t at, term, k, left, count, entries = table_entries(j)
     if table[0].term != 0 or table[0].value != 0:
