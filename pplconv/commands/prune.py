@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from .progress import Progress
 
 if TYPE_CHECKING:
     from ..network.pruning import PrunedLayer
-    from ..network.report import StepPlan
+    from ..network.report import NetworkPlan, StepPlan
     from ..network.session import InferenceSession
 
 DESCRIPTION = """\
@@ -40,7 +40,7 @@ class _Measured:
         Of the network.
     """
 
-    layers: list[tuple[float | None, float | None]]
+    layers: list[tuple[float | None, ...]]
     runs: tuple[float, float]
 
 
@@ -118,14 +118,14 @@ def _prune(options: argparse.Namespace, progress: Progress) -> None:
     progress.step(0.4, "planning")
     session = InferenceSession(model, threads=options.threads)
     feed = random_feed(session.get_inputs(), dict(options.shape))
-    plan = session.plan_for(feed)
-    steps = steps_of(model, layers, plan)
+    steps = steps_of(layers, session.plan_for(feed))
     measured = None
     if options.measure:
         progress.step(0.6, "timing the layers")
         dense = InferenceSession(model, threads=options.threads, sparse=False)
-        others = steps_of(model, layers, dense.plan_for(feed))
-        measured = _measure((dense, session), (others, steps), feed, options.repeats, progress)
+        profiles, runs = _measure((dense, session), feed, options.repeats, progress)
+        seconds = [[s.seconds if s else None for s in steps_of(layers, p)] for p in profiles]
+        measured = _Measured(list(zip(*seconds, strict=True)), runs)
     if options.output:
         files.replace(os.path.realpath(options.output), content, 0o666)
     progress.clear()
@@ -144,28 +144,35 @@ def _written(model: Any) -> bytes:
 
 def _measure(
     sessions: tuple[InferenceSession, InferenceSession],
-    steps: tuple[list[StepPlan | None], list[StepPlan | None]],
     feed: Mapping[str, Any],
     repeats: int,
     progress: Progress,
-) -> _Measured:
-    """Time both networks in turns, so that a slow moment of the machine meets both."""
-    best: list[dict[tuple[str, ...], float]] = [{}, {}]
+) -> tuple[list[NetworkPlan], tuple[float, float]]:
+    """Time both networks in turns, so that a slow moment of the machine meets both.
+
+    Gives their steps with the shortest times, and the shortest whole runs.
+    """
+    best: list[NetworkPlan | None] = [None, None]
     runs = [float("inf"), float("inf")]
     for repeat in range(repeats):
         progress.update(0.6 + 0.4 * repeat / repeats, f"timing the layers, {repeat + 1}/{repeats}")
         for which, session in enumerate(sessions):
-            for step in session.profile(feed, repeats=1).steps:
-                seconds = step.seconds or 0.0
-                best[which][step.outputs] = min(seconds, best[which].get(step.outputs, seconds))
+            best[which] = _shortest(best[which], session.profile(feed, repeats=1))
             begin = time.perf_counter()
             session.run(None, feed)
             runs[which] = min(runs[which], time.perf_counter() - begin)
-    layers = [
-        tuple(None if s is None else best[which].get(s.outputs) for which, s in enumerate(pair))
-        for pair in zip(*steps, strict=True)
-    ]
-    return _Measured([(pair[0], pair[1]) for pair in layers], (runs[0], runs[1]))
+    return [plan for plan in best if plan is not None], (runs[0], runs[1])
+
+
+def _shortest(before: NetworkPlan | None, now: NetworkPlan) -> NetworkPlan:
+    """Give a profile with the shorter of two times for each step."""
+    if before is None:
+        return now
+    steps = (
+        min(pair, key=lambda step: step.seconds or 0.0)
+        for pair in zip(before.steps, now.steps, strict=True)
+    )
+    return replace(now, steps=tuple(steps))
 
 
 def _print_table(
@@ -200,7 +207,7 @@ def _print_table(
         )
         print("  ".join(cells).rstrip())
     sparse = sum(step is not None and step.leaves_zeros_out for step in steps)
-    print(f"\n{len(layers)} layers pruned, {sparse} of which leave zeros out")
+    print(f"\nlayers pruned: {len(layers)}, {sparse} of which leave zeros out")
     if measured is not None:
         before, after = measured.runs
         print(

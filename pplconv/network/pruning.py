@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import onnx
 from onnx import numpy_helper
 
 from ..api.sparse_weights import is_depthwise, stored_weights
+from ..problem import ConvProblem
 from ..prune import magnitude
 from ..sparsity import Sparsity
 from .report import NetworkPlan, StepPlan
@@ -22,8 +24,6 @@ Array = npt.NDArray[Any]
 
 _FLOATS = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 _OPERATORS = ("Conv", "Gemm", "MatMul")
-# Nodes behind a product that may be computed with it.
-_MOST_FUSED = 8
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def prune_model(
                 shape[::-1] if weight.turned else shape,
                 kept,
                 norm,
-            )  # fmt: skip
+            )
         )
         done[weight.tensor.name] = layers[-1]
     return layers
@@ -170,40 +170,54 @@ def _weights(graph: onnx.GraphProto) -> Iterator[_Weight]:
         yield _Weight(node, tensor, groups, matrix and not numbers.get("transB", 0))
 
 
-def steps_of(
-    model: onnx.ModelProto, layers: list[PrunedLayer], plan: NetworkPlan
-) -> list[StepPlan | None]:
+def steps_of(layers: list[PrunedLayer], plan: NetworkPlan) -> list[StepPlan | None]:
     """Find the steps that layers have become.
 
-    What follows a layer may be computed with it: then its step is named after what comes last.
+    A step that computes what follows a layer, too, is named after that: such ones are told apart by
+    their weights, and by their order where weights are of one size.
 
     Parameters
     ----------
-    model : onnx.ModelProto
-        The network.
     layers : list of PrunedLayer
-        Its layers.
+        Layers of a network.
     plan : NetworkPlan
         How it runs.
 
     Returns
     -------
     list of StepPlan or None
-        For each layer; None where it has no step of its own.
+        For each layer; None where that is not known, or it has no step of its own.
     """
-    products = {name: step for step in plan.steps if step.plan is not None for name in step.outputs}
-    readers: dict[str, list[onnx.NodeProto]] = {}
-    for node in model.graph.node:
-        for name in node.input:
-            readers.setdefault(name, []).append(node)
+    steps: list[StepPlan | None] = [None] * len(layers)
+    rest: dict[tuple[int, int], list[StepPlan]] = {}
+    at = {layer.output: number for number, layer in enumerate(layers)}
+    for step in plan.steps:
+        size = _weights_of(step)
+        number = next((at[name] for name in step.outputs if name in at), None)
+        if size is None:
+            continue
+        if number is not None and steps[number] is None and size == _size(layers[number].shape):
+            steps[number] = step
+        else:
+            rest.setdefault(size, []).append(step)
+    for size, found in rest.items():
+        missing = [
+            number
+            for number, layer in enumerate(layers)
+            if steps[number] is None and _size(layer.shape) == size
+        ]
+        if len(missing) == len(found):
+            for number, step in zip(missing, found, strict=True):
+                steps[number] = step
+    return steps
 
-    def step_of(layer: PrunedLayer) -> StepPlan | None:
-        names = [layer.output]
-        for _ in range(_MOST_FUSED):
-            for name in names:
-                if name in products:
-                    return products.pop(name)
-            names = [out for name in names for node in readers.get(name, ()) for out in node.output]
+
+def _weights_of(step: StepPlan) -> tuple[int, int] | None:
+    """Output channels and size of the weights of a step; None if it has none that are known."""
+    if step.plan is None or step.plan.layout.startswith(("mk", "km")):  # two computed matrices
         return None
+    return _size(ConvProblem.parse(step.plan.problem).weight_shape)
 
-    return [step_of(layer) for layer in layers]
+
+def _size(shape: tuple[int, ...]) -> tuple[int, int]:
+    return shape[0], math.prod(shape)

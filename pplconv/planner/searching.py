@@ -107,9 +107,7 @@ def _draw(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> NDArra
     return drawn.astype(dtype)
 
 
-def _prune(
-    rng: np.random.Generator, weight: NDArray[Any], groups: int, sparsity: Sparsity
-) -> None:
+def _prune(rng: np.random.Generator, weight: NDArray[Any], groups: int, sparsity: Sparsity) -> None:
     """Leave as many of the weights as problems of this sparsity have, anywhere."""
     rows = weight.reshape(groups, weight.shape[0] // groups, -1)
     _, oc, k = rows.shape

@@ -108,7 +108,7 @@ def test_what_is_told():
     assert all(step.method == "sparse" for step in found)
     timed = session.profile(feed, repeats=1)
     assert [s.method for s in timed.steps] == [s.method for s in plan.steps]
-    steps = steps_of(model, layers, plan)
+    steps = steps_of(layers, plan)
     for layer, step in zip(layers, steps, strict=True):
         assert step is not None, layer.name
         shape = ConvProblem.parse(step.plan.problem).weight_shape
@@ -228,7 +228,7 @@ def test_weights_of_several_nodes_and_of_constant_nodes():
     assert layers[0].sparsity == layers[1].sparsity
     assert np.count_nonzero(tensors(model)[w]) == 8 * 8 * 9 // 2
     session = InferenceSession(model, threads=1)
-    assert None not in steps_of(model, layers, session.plan_for(g.feed))
+    assert None not in steps_of(layers, session.plan_for(g.feed))
 
 
 def test_networks_without_such_weights():
