@@ -172,6 +172,8 @@ def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
     """Text of a generated kernel, its instructions as words and for macOS if asked."""
     machine = str(ISAS[kernel.isa].machine)
     name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
+    if kernel.op == "sparse_pixels" and kernel.mr == 1 and machine == "x86_64":
+        name = "sparse_single"
     text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
     for encoder in ENCODERS[machine] if words else ():
         text = encoder(text)

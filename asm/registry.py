@@ -131,7 +131,7 @@ NARROW_TILES = {
 SPARSE_PANELS = (1, 4, 8, 16)
 SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
     "portable": dict.fromkeys(SPARSE_PANELS, (1, 4)),
-    "avx2": {1: (1, 2, 4, 8), 4: (1, 2, 3), 8: (1,)},
+    "avx2": {1: (1, 2, 4), 4: (1, 2, 3), 8: (1,)},
     # There are seven masks.
     "avx512": {1: (1, 2, 4, 7), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)},
 }

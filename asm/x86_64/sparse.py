@@ -20,6 +20,7 @@ from abc import abstractmethod
 from textwrap import wrap
 
 from asm.registry import Kernel
+from asm.writer import Writer
 from asm.x86_64.emit import CALLEE_SAVED, frame
 from asm.x86_64.gemm_tile import Tile
 
@@ -45,15 +46,17 @@ class Sparse(Tile):
     # Registers that `tail_masks` may take on AVX2.
     free: tuple[str, ...] = ("r8", "r11", "rbx", "rbp", "r12", "r13", "r14", "r15")
 
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel)
+    # Panels whose terms are under way at a time.
+    together = 1
+
+    def __init__(self, kernel: Kernel, w: Writer | None = None) -> None:
+        super().__init__(kernel, w=w)
         free = [r for r in self.free if r not in self.taken()]
         self.masks = [] if self.v.masked else free[: self.nv]
         if not self.v.masked and len(self.masks) < self.nv:
             raise ValueError(f"{kernel.symbol} needs more general registers than there are")
         self.unroll = 2 if self.mr * self.nv > 12 else 4
-        used = {self.steps, *self.taken(), *self.masks}
-        self.saved = [r for r in CALLEE_SAVED if r in used]
+        self.used = {self.steps, *self.taken(), *self.masks}
 
     def taken(self) -> list[str]:
         """General registers that an orientation has of its own."""
@@ -89,8 +92,16 @@ class Sparse(Tile):
 
     def generate(self) -> str:
         """Assembly text of the kernel."""
+        saved = [r for r in CALLEE_SAVED if r in self.used]
+        self.enter(saved)
+        self.body()
+        self.leave(saved)
+        return frame(self.kernel, self.contract(), self.w.lines, self.rodata())
+
+    def enter(self, saved: list[str]) -> None:
+        """Keep the caller's registers, and what all panels share."""
         w = self.w
-        for r in self.saved:
+        for r in saved:
             w(f"push {r}")
         for name in _TAKEN:
             w(f"mov rax, {super().field(name)}")
@@ -98,17 +109,24 @@ class Sparse(Tile):
         w(f"mov {_SLOTS['arguments']}, rdi")
         self.tail_masks()
         self.prepare()
+
+    def leave(self, saved: list[str]) -> None:
+        """Give the caller's registers back."""
+        w = self.w
+        w("vzeroupper")
+        for r in reversed(saved):
+            w(f"pop {r}")
+        w("ret")
+
+    def body(self) -> None:
+        """Panel after panel, as long as there are enough to be taken together."""
+        w = self.w
         w(".p2align 4")
         w.label("panel")
         self.start()
         self.sum()
         self.epilogue()
         self.next_panel()
-        w("vzeroupper")
-        for r in reversed(self.saved):
-            w(f"pop {r}")
-        w("ret")
-        return frame(self.kernel, self.contract(), w.lines, self.rodata())
 
     def contract(self) -> list[str]:
         """Lines of the comment that the kernel opens with."""
@@ -156,16 +174,18 @@ class Sparse(Tile):
         w(f"mov {self.field('values')}, r10")
 
     def next_panel(self) -> None:
-        """Go on to the next panel, if there is one."""
-        w = self.w
+        """Go on to the next panels, if there are enough."""
+        w, together = self.w, self.together
         w(f"mov rdi, {self.field('arguments')}")
         for name in ("c", "residual"):
             w(f"mov rax, {self.field(f'{name}_ps')}")
-            w(f"add {self.field(name)}, rax")
-        w(f"add qword ptr {self.field('bias')}, {self.width * self.v.size}")
-        w(f"add qword ptr {self.field('places')}, {PLACE}")
-        w(f"dec qword ptr {self.field('panels')}")
-        w("jg .Lpanel")
+            for _ in range(together):
+                w(f"add {self.field(name)}, rax")
+        w(f"add qword ptr {self.field('bias')}, {together * self.width * self.v.size}")
+        w(f"add qword ptr {self.field('places')}, {together * PLACE}")
+        w(f"sub qword ptr {self.field('panels')}, {together}")
+        w(f"cmp qword ptr {self.field('panels')}, {together}")
+        w("jge .Lpanel")
 
     def terms(self) -> None:
         """Emit the loops over the terms."""

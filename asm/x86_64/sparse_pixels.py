@@ -12,7 +12,9 @@ from asm.registry import Kernel
 from asm.x86_64.sparse import Sparse
 
 
-class _Pixels(Sparse):
+class Pixels(Sparse):
+    """Emits one kernel."""
+
     arguments = SPARSE_PIXELS
 
     def loaded(self) -> int:
@@ -81,4 +83,4 @@ class _Pixels(Sparse):
 
 def generate(kernel: Kernel) -> str:
     """Assembly text of the kernel that `kernel` describes."""
-    return _Pixels(kernel).generate()
+    return Pixels(kernel).generate()
