@@ -220,8 +220,9 @@ def plan_problem(
         asked = keys if search == "estimate" else keys[:1]
         entries = [(key, entry) for key in asked if (entry := wisdom.lookup(key)) is not None]
     # The estimate might leave out what was measured.
-    measures_gain = search != "estimate" and request.problem.sparsity is not None
-    slack = math.inf if search == "exhaustive" or measures_gain else PRUNE_METHODS
+    # So might one that knows dense weights, which may be several times as slow or as fast.
+    far = search == "exhaustive" or request.problem.sparsity is not None
+    slack = math.inf if far else PRUNE_METHODS
     if search == "estimate" and not entries:
         slack = 1.0
     single, teamed = estimate_plan(request, slack)

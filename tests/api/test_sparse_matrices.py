@@ -389,6 +389,7 @@ def test_weights_of_bfloat16(rng):
     assert found.dtype == dtype and found.tobytes() == dense.tobytes()
 
 
+@pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.skipif(not HAS_TORCH, reason="no PyTorch")
 def test_tensors_of_pytorch(rng):
     import torch
