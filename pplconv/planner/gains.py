@@ -34,11 +34,12 @@ def predicted_gain(request: Request, single: Sequence[Ranked]) -> float | None:
         return None
     alone = replace(request, threads=1)
     totals = (r.total for r in single if r.candidate.algorithm == sparse.NAME)
-    best = min(totals, default=0.0) or least_cycles_of(replace(alone, algorithm=sparse.NAME))
+    best = min(totals, default=None) or least_cycles_of(replace(alone, algorithm=sparse.NAME))
     dense = least_cycles_of(
         replace(alone, problem=replace(problem, sparsity=None), algorithm="auto")
     )
-    return None if best is None or dense is None else dense / best
+    # Of nothing to compute, nothing is estimated.
+    return dense / best if dense and best else None
 
 
 def measured_gain(timed: Iterable[Timed]) -> float | None:
