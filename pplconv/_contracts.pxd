@@ -194,6 +194,10 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t ic
         int64_t taps
         int64_t channel_block
+        int64_t kw
+        int64_t channel_step
+        int64_t row_step
+        int64_t column_step
         int64_t rows
         int64_t width
         int64_t kr

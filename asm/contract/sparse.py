@@ -60,8 +60,9 @@ PACK_SPARSE = Contract(
     "pack_sparse",
     "the terms of one panel: for each k_begin <= k < k_end of which any of `rows` output channels "
     "has a weight that is not zero, those of all of them, and zeros for rows <= channel < width; "
-    "k as for pack_weights. A count that is no multiple of kr is made one by weights of zero at "
-    "the last k",
+    "k as for pack_weights. Steps go from place to place in the input, that of k_begin being the "
+    "first: the place of (ic, tap) is ic * channel_step + tap / kw * row_step + tap % kw * "
+    "column_step. A count that is no multiple of kr is made one by weights of zero at the last k",
     (
         Field("src", CONST_POINTER, "weights of the panel's first output channel"),
         Field("src_os", INT, "src: from one output channel to the next"),
@@ -71,10 +72,14 @@ PACK_SPARSE = Contract(
         Field(
             "channel_block", INT, "input channels in a block, >= 1: 1 is (ic, tap), ic (tap, ic)"
         ),
+        Field("kw", INT, "taps in a row of the kernel, >= 1"),
+        Field("channel_step", INT, "places from one input channel to the next"),
+        Field("row_step", INT, "places from one row of taps to the next"),
+        Field("column_step", INT, "places from one tap of a row to the next"),
         Field("rows", INT, "output channels of the panel that there are"),
         Field("width", INT, "output channels that a term has weights of, >= rows"),
         Field("kr", INT, "terms whose weights of one channel lie side by side, >= 1"),
-        Field("k_begin", INT, "first k; steps count from it"),
+        Field("k_begin", INT, "first k; steps count from its place"),
         Field("k_end", INT, "one past the last k"),
         Field("room", INT, "terms that there is room for: none beyond are written"),
         Field("steps", POINTER, "int32_t [room]; NULL: terms are only counted"),

@@ -37,6 +37,7 @@ PASS_CYCLES = 2.5  # a vector of C, stored and loaded again
 TURN_CYCLES = 1.2  # a vector of pixels from rows into a panel
 GATHER_CYCLES = 1.5
 PACK_CYCLES = 3.0
+ROWS_CYCLES = 3.0  # a vector of sums into its row
 TERM_CYCLES = 1.0  # its step, which no FMA waits for
 TIGHT = 0.9  # of the rate of FMAs that terms reach
 
@@ -48,7 +49,7 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
     terms = s.room[0] / max(m.groups, 1)
     single = min(s.rest * m.k, terms) if s.by_pixels else 0.0
     fma = tile = 0.0
-    for pixels, count in parts(m.m, s.width):
+    for pixels, count in parts(s.tiled, s.width):
         whole = (terms - single) * _term(s, core, s.panel, pixels)
         fma += count * (whole + single * _term(s, core, 1, pixels))
         vectors = ceil_div(pixels, s.lanes) if s.by_pixels else pixels * s.panel / s.lanes
@@ -62,6 +63,8 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
         "stream": _stream(s, core, fma) * repeat,
         "store": 0.0,
     }
+    if s.laid:
+        work["store"] = repeat * m.n * m.m * ROWS_CYCLES / s.lanes
     if s.transposes:
         work["store"] = repeat * m.n * m.m * STORE_TRANSPOSED_CYCLES / s.lanes
     if numerics.converts:

@@ -7,6 +7,9 @@ of pixels, those of its k; so pixels of a task lie as in tiled im2col, one row f
 read from channel planes as they lie. Where channels of a pixel are neighbours, vectors may run over
 the panel's channels instead, and pixels stay as they are.
 
+Kernels of more than one tap at stride 1 read planes that are laid into the scratch once, with
+their padding (``sparse_laid.pxd``).
+
 The tile of pixels is the outer loop, and stays in L1 or L2, while the terms of all panels pass by:
 they are few bytes for many FMAs. A task is a segment of pixels and a part of the panels; parts are
 of equal weight, counted by terms, so that a team is evenly loaded whatever was pruned. No sum is
@@ -59,6 +62,7 @@ from pplconv.schedules.sparse_job cimport (
     table_index,
     table_of,
 )
+from pplconv.schedules.sparse_laid cimport lay_rows, store_laid
 from pplconv.schedules.sparse_pixels cimport Pixels, panel_of, rows_of
 from pplconv.schedules.sparse_weights cimport (
     count_range,
@@ -123,7 +127,8 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
     cdef const pplconv_panel *place = table_of(t.weights)
     cdef int64_t vectors = ceil_div(tile.pixels, j.nest.lanes) - 1, panel = panels.begin
     cdef int64_t offset, width, channel, channels, sum = j.nest.shape.size.sum
-    cdef bint waits = j.plan.x_in_rows or j.nest.shape.converts_out
+    cdef int64_t waiting = panel_channel(j, panels.begin)
+    cdef bint waits = j.plan.x_in_rows or j.plan.laid or j.nest.shape.converts_out
     memset(&a, 0, sizeof(a))
     place += table_index(j, tile.group, tile.k_begin // j.plan.k_block, 0)
     a.x, a.x_ks = x.at, x.k
@@ -152,6 +157,9 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
         a.c, a.residual = t.y + offset, t.residual + offset
         if waits:
             a.c = scratch + j.at.tile_offset
+        if j.k_blocks > 1 and waits:
+            # All panels wait for the next block of K.
+            a.c = <char *> a.c + (channel - waiting) * a.c_rs
         if panel < j.whole_panels:
             j.family.tile[vectors](&a)
         else:
@@ -159,7 +167,9 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
         panel += a.panels
         if not tile.last:
             continue
-        if j.plan.x_in_rows:
+        if j.plan.laid:
+            store_laid(j, t, tile, <char *> a.c, channel, channels)
+        elif j.plan.x_in_rows:
             store_rows(j, t, tile, channel, channel + channels, scratch)
         elif j.nest.shape.converts_out:
             finish_converted(&j.nest.shape, t, <char *> a.c, a.c_rs, offset,
@@ -252,6 +262,13 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     if panels.begin == panels.end:
         return
     end = least(tile.pixel + j.plan.hw_segment, j.plan.pixels)
+    if j.plan.laid:
+        # From here on pixels are laid ones, counted from the first row of the segment.
+        tile.run_count = tile.pixel // j.nest.shape.geometry.ow
+        end = end // j.nest.shape.geometry.ow - tile.run_count
+        lay_rows(j, t, &tile, tile.run_count, end, scratch)
+        tile.pixel = 0
+        end = (end - 1) * j.plan.laid_row + j.nest.shape.geometry.ow
     while tile.pixel < end:
         tile.pixels = least(j.plan.width, end - tile.pixel)
         run_tile(j, t, &tile, panels, scratch)
@@ -296,6 +313,11 @@ cdef class SparseSchedule(Schedule):
         j.nest.pack_pixels = find("pack_pixels", dtype, isa)
         j.nest.pack_weights = find("pack_weights", dtype, isa)
         j.nest.store_transposed = find("store_transposed", numerics.accumulator, isa)
+        j.around = self.shape.geometry
+        j.around.oh = (self.shape.geometry.oh - 1
+                       + (self.shape.geometry.kh - 1) * self.shape.geometry.dilation_h + 1)
+        j.around.ow = j.plan.laid_row
+        j.around.kh = j.around.kw = j.around.dilation_h = j.around.dilation_w = 1
         # What packs pixels knows of the plan.
         j.nest.plan.kr = 1
         j.nest.plan.in_blocks = j.plan.in_blocks

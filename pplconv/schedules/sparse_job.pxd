@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from pplconv._kernels cimport SparseFamily, pplconv_kernel, pplconv_panel
+from pplconv._kernels cimport SparseFamily, pplconv_geometry, pplconv_kernel, pplconv_panel
 from pplconv.schedules.base cimport ceil_div
 from pplconv.schedules.gemm_job cimport GemmJob, Tile
 
@@ -19,6 +19,10 @@ cdef struct SparseFields:
     # them by name. Pixels are counted as in the GEMM nest.
     int64_t images, pixels
     bint x_in_rows, in_blocks, by_pixels, packed
+    # Whether the rows of planes that a task sees are laid into the scratch, with zeros around them,
+    # and taps read where they lie. Tiles of pixels then run on over what is between rows of
+    # outputs, and sums are stored row by row.
+    bint laid
     # Output channels of a block of the weights and of a panel; terms multiplied together; pixels of
     # a tile.
     int64_t sparse_block, sparse_panel, kr, width
@@ -28,6 +32,8 @@ cdef struct SparseFields:
     int64_t chunk
     # Layout of the scratch.
     int64_t slab_rows, slab_channels
+    # Elements of a laid row, and of a laid plane.
+    int64_t laid_row, laid_plane
 
 
 cdef struct SparseRoom:
@@ -49,6 +55,10 @@ cdef struct SparseJob:
     SparseRoom room
     # Panels of a group that are whole blocks, and all; blocks of K, and segments of pixels.
     int64_t whole_panels, panels, k_blocks, hw_segments
+    # Places in the input from one channel, row of taps and tap to the next, as steps count them.
+    int64_t channel_step, row_step, column_step
+    # The image with its padding, as `pack_pixels` lays it.
+    pplconv_geometry around
     # Bytes before the steps, and before the values.
     int64_t steps_at, values_at
     # Kernels for the panels, and for those of a single channel.

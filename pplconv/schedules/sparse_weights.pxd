@@ -31,6 +31,8 @@ cdef inline void describe_panel(const SparseJob *j, const char *weights, int64_t
     p.ic = j.nest.shape.ic
     p.taps = j.nest.shape.taps
     p.channel_block = j.nest.shape.ic if j.plan.x_in_rows else 1
+    p.kw = j.nest.shape.geometry.kw
+    p.channel_step, p.row_step, p.column_step = j.channel_step, j.row_step, j.column_step
     p.width = panel_width(j, panel)
     p.rows = least(p.width, j.nest.shape.oc - channel)
     p.kr = j.plan.kr
@@ -100,6 +102,17 @@ cdef inline void pack_range(const void *job, const char *weights, char *packed, 
                 j.pack_sparse(&p)
 
 
+cdef inline int64_t places_of(const SparseJob *j, int64_t k) noexcept nogil:
+    """How many places of the input the terms of a block of `k` may have."""
+    g = &j.nest.shape.geometry
+    if k == 0:
+        return 0
+    if j.plan.x_in_rows:
+        return k
+    return ((k // j.nest.shape.taps - 1) * j.channel_step + (g.kh - 1) * j.row_step
+            + (g.kw - 1) * j.column_step + 1)
+
+
 cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil:
     """Whether terms from elsewhere lead the loops nowhere but to weights and pixels."""
     cdef const pplconv_panel *table = table_of(packed)
@@ -114,7 +127,7 @@ cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil
         if table[at + 1].value - table[at].value != count * panel_width(j, at % j.panels):
             return False
         left = at // j.panels % j.k_blocks * j.plan.k_block
-        left = least(j.plan.k_block, j.nest.k - left)
+        left = places_of(j, least(j.plan.k_block, j.nest.k - left))
         k = 0
         for term in range(table[at].term, table[at + 1].term):
             k += steps[term]
