@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -159,3 +160,10 @@ def test_groups_that_do_not_fit(groups):
 
 def test_examples():
     assert doctest.testmod(pplconv.prune).failed == 0
+
+
+def test_page():
+    pytest.importorskip("scipy")
+    page = Path(__file__).resolve().parent.parent / "docs" / "sparse.md"
+    found = doctest.testfile(str(page), module_relative=False)
+    assert found.attempted > 8 and not found.failed
