@@ -2,8 +2,8 @@
 """Outputs at the border of an image, for weights that are infinite or NaN.
 
 ``im2col`` and ``sparse`` multiply padding as if it were pixels, and 0 * inf is NaN; all other
-algorithms leave taps on padding out. So these outputs are computed again: those whose windows have the same taps
-inside the image are, together, a convolution by these taps without padding.
+algorithms leave taps on padding out. So these outputs are computed again: those whose windows have
+the same taps inside the image are, together, a convolution by these taps without padding.
 """
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
@@ -134,8 +134,8 @@ cdef int compute_border(Prepared prepared, object x, object weight, object bias,
     return 0
 
 
-cdef object _computed(object problem, str algorithm, int threads, object x, object weight, object bias,
-                      Activation activation, object residual):
+cdef object _computed(object problem, str algorithm, int threads, object x, object weight,
+                      object bias, Activation activation, object residual):
     cdef Prepared part = prepare(problem, {"algorithm": algorithm, "threads": threads})
     cdef PackedWeights packed = PackedWeights(part, weight)
     cdef Operands o
