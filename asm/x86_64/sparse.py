@@ -56,7 +56,11 @@ class Sparse(Tile):
         if not self.v.masked and len(self.masks) < self.nv:
             raise ValueError(f"{kernel.symbol} needs more general registers than there are")
         self.unroll = 2 if self.mr * self.nv > 12 else 4
-        self.used = {self.steps, *self.taken(), *self.masks}
+        left = [r for r in free if r not in self.masks]
+        # The row of the next panel's C to fetch, and how many are left; without registers for them
+        # C is fetched before its terms.
+        self.ahead = left[:2] if len(left) > 1 else []
+        self.used = {self.steps, *self.taken(), *self.masks, *self.ahead}
 
     def taken(self) -> list[str]:
         """General registers that an orientation has of its own."""
@@ -151,7 +155,8 @@ class Sparse(Tile):
         w("jmp .Lstarted")
         w.label("zero")
         self.zero()
-        self.rows_of("c", self.fetch)
+        if not self.ahead:
+            self.rows_of("c", self.fetch)
         w.label("started")
 
     def fetch(self, m: int, j: int, address: str, tail: bool) -> None:
@@ -168,10 +173,36 @@ class Sparse(Tile):
         w(f"mov rdx, {self.field('x_ks')}")
         w(f"mov {self.steps}, {self.field('steps')}")
         w(f"mov r10, {self.field('values')}")
+        self.fetch_next()
         self.terms()
         w.label("summed")
         w(f"mov {self.field('steps')}, {self.steps}")
         w(f"mov {self.field('values')}, r10")
+
+    def fetch_next(self) -> None:
+        """Point to the next panel's C, whose rows are fetched one by one between the terms.
+
+        All at once, they would keep the loads of terms waiting.
+        """
+        w = self.w
+        if self.ahead:
+            row, left = self.ahead
+            w(f"mov {row}, {self.field('c')}")
+            w(f"add {row}, {self.field('c_ps')}")
+            w(f"mov {left}, {self.mr}")
+
+    def fetch_row(self, label: str) -> None:
+        """Fetch a row of the next panel's C, if any is left."""
+        w = self.w
+        if not self.ahead:
+            return
+        row, left = self.ahead
+        w(f"dec {left}")
+        w(f"js .L{label}")
+        for j in range(self.nv):
+            w(f"prefetcht0 [{row} + {j * self.v.bytes}]")
+        w(f"add {row}, {self.field('c_rs')}")
+        w.label(label)
 
     def next_panel(self) -> None:
         """Go on to the next panels, if there are enough."""
@@ -199,6 +230,7 @@ class Sparse(Tile):
             w(f"jl .L{name}_few")
             w(".p2align 5")
             w.label(f"{name}_turn")
+            self.fetch_row(f"{name}_fetched")
             self.turn(self.unroll, tail=tail)
             w(f"sub r9, {self.unroll}")
             w(f"jge .L{name}_turn")

@@ -24,7 +24,7 @@ PRODUCTS = ("f16", "f32", "f64")
 # Of L1 and of L2: pixels that stay there while the terms of all panels pass by.
 NEAR = 0.75
 LARGEST_PANEL = 0.6
-LAID = 0.6
+LAID = 0.25
 
 
 class Sparse(SparseBlocking):

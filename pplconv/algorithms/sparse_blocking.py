@@ -266,9 +266,10 @@ class SparseBlocking(Candidate):
 
     @lazy
     def laid_row(self) -> int:
-        """Elements of a laid row: a row of outputs, and what the last of them sees beyond it."""
+        """Elements of a laid row: the padding before it, and all that outputs see."""
         g = self.geometry
-        return g.ow + (g.kw - 1) * g.dilation_w if self.laid else 0
+        row = max(g.ow + (g.kw - 1) * g.dilation_w, g.pad_left + g.iw)
+        return row if self.laid else 0
 
     @lazy
     def laid_plane(self) -> int:
@@ -308,9 +309,7 @@ class SparseBlocking(Candidate):
         runs = tile = round_up(panel, LINE)
         packs = self.transposes or self.packed and not self.in_rows
         if self.laid:
-            runs = round_up((self.ic * self.laid_plane + self.width) * e, LINE)
-            entries = self.laid_rows * (ceil_div(self.laid_row, self.lanes) + 3) + 1
-            tile = round_up(runs + entries * RUN_BYTES, LINE)
+            runs = tile = round_up((self.ic * self.laid_plane + self.width) * e, LINE)
         elif packs:
             runs = tile = round_up(runs + self.k_block * self.width * e, LINE)
         if packs and not (self.in_rows or self.laid):

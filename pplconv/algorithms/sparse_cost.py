@@ -19,8 +19,9 @@
 
 from __future__ import annotations
 
-from .candidate import ceil_div
+from .candidate import LINE, ceil_div
 from .core_model import (
+    BROADCASTS_REACHED,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
@@ -38,6 +39,10 @@ TURN_CYCLES = 1.2  # a vector of pixels from rows into a panel
 GATHER_CYCLES = 1.5
 PACK_CYCLES = 3.0
 ROWS_CYCLES = 3.0  # a vector of sums into its row
+LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
+ACROSS = 0.8  # of a load, what a vector across two lines takes more
+SINGLES_REACHED = 0.72  # of the loads that could start, where each FMA has one
+FROM_L2 = 0.75  # of a term's own time, in which lines from L2 come unnoticed
 TERM_CYCLES = 1.0  # its step, which no FMA waits for
 TIGHT = 0.9  # of the rate of FMAs that terms reach
 
@@ -78,19 +83,46 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
 
 def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> float:
     """Cycles of one term."""
-    element = s.numerics.operand_bytes
     if not s.by_pixels:
         return max(step_cycles(core, pixels, s.panel // s.lanes), TERM_CYCLES)
     vectors = ceil_div(pixels, s.lanes)
-    cycles = max(step_cycles(core, channels, vectors), TERM_CYCLES)
-    if s.k_block * s.width * element > core.l1_bytes:
-        lines = vectors * s.lanes * element / core.l2_rate
-        cycles = max(cycles, lines + channels * vectors / core.fma_per_cycle * 0.25)
+    reached = BROADCASTS_REACHED
+    loads = channels / core.broadcasts + vectors * (1.0 + ACROSS * _crosses(s))
+    if channels == 1:
+        # Every FMA has a load, and so have steps; chains of two channels are under way at once.
+        reached, loads = SINGLES_REACHED, loads + 0.5
+    latency = core.fma_latency / (2.0 if channels == 1 else 1.0)
+    cycles = max(channels * vectors / core.fma_per_cycle, loads / core.loads_per_cycle / reached,
+                 latency, TERM_CYCLES)
+    if _near(s) > core.l1_bytes:
+        lines = (vectors * s.lanes * s.numerics.operand_bytes + LINE * _crosses(s)) / core.l2_rate
+        cycles = max(cycles, lines + (1.0 - FROM_L2) * cycles)
     return cycles
+
+
+def _crosses(s: SparseBlocking) -> float:
+    """Share of the vectors of pixels that lie across lines."""
+    if s.laid:
+        return 1.0
+    plane = s.geometry.ih * s.geometry.iw * s.numerics.operand_bytes
+    return 0.0 if s.packed or plane % LINE == 0 else 1.0
+
+
+def _near(s: SparseBlocking) -> float:
+    """Bytes that the panels read again and again for one tile."""
+    element = s.numerics.operand_bytes
+    if not s.laid:
+        return s.k_block * s.width * element
+    g = s.geometry
+    rows = s.width / max(g.ow, 1) + 1 + (g.kh - 1) * g.dilation_h
+    return s.k_block / s.taps * rows * s.laid_row * element
 
 
 def _pack(s: SparseBlocking) -> float:
     """Cycles to bring the pixels of one image and group into place."""
+    if s.laid:
+        rows = s.hw_segments * s.laid_rows
+        return s.ic * rows * (s.laid_row / s.lanes * LAY_CYCLES + LAY_ROW_CYCLES)
     vectors = s.matrix.k * s.matrix.m / s.lanes
     if not s.in_rows:
         return vectors * PACK_CYCLES if s.packed else 0.0

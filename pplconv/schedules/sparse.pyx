@@ -313,11 +313,8 @@ cdef class SparseSchedule(Schedule):
         j.nest.pack_pixels = find("pack_pixels", dtype, isa)
         j.nest.pack_weights = find("pack_weights", dtype, isa)
         j.nest.store_transposed = find("store_transposed", numerics.accumulator, isa)
-        j.around = self.shape.geometry
-        j.around.oh = (self.shape.geometry.oh - 1
-                       + (self.shape.geometry.kh - 1) * self.shape.geometry.dilation_h + 1)
-        j.around.ow = j.plan.laid_row
-        j.around.kh = j.around.kw = j.around.dilation_h = j.around.dilation_w = 1
+        if j.plan.laid:
+            j.store_sums = find("convert_out", 2 * numerics.operand, isa)
         # What packs pixels knows of the plan.
         j.nest.plan.kr = 1
         j.nest.plan.in_blocks = j.plan.in_blocks

@@ -87,7 +87,7 @@ cdef int check_laid(SparseJob *j) except -1:
     if (not f.by_pixels or f.x_in_rows or not f.packed or j.nest.shape.converts_in
             or g.stride_h != 1 or g.stride_w != 1):
         raise ValueError("rows of planes are laid at stride 1, as they are")
-    if f.laid_row < g.ow + (g.kw - 1) * g.dilation_w:
+    if f.laid_row < g.ow + (g.kw - 1) * g.dilation_w or f.laid_row < g.pad_left + g.iw:
         raise ValueError("laid rows are shorter than what goes into them")
     if f.hw_segment % g.ow:
         raise ValueError("hw_segment must be whole rows")
@@ -119,9 +119,6 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
     if f.laid:
         # A tile reads on behind the last row of the last plane.
         panel = (j.nest.shape.ic * f.laid_plane + f.width) * e
-        # A run ends with a vector or a row; besides, one may begin after the padding of its row.
-        runs = (f.slab_rows * (ceil_div(f.laid_row, j.nest.lanes) + 3) + 1)
-        runs *= <int64_t> sizeof(pplconv_run)
     elif transposes or f.packed and not f.x_in_rows:
         panel = f.k_block * f.width
         if panel >= INT32_MAX:

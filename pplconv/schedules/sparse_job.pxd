@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from pplconv._kernels cimport SparseFamily, pplconv_geometry, pplconv_kernel, pplconv_panel
+from pplconv._kernels cimport SparseFamily, pplconv_kernel, pplconv_panel
 from pplconv.schedules.base cimport ceil_div
 from pplconv.schedules.gemm_job cimport GemmJob, Tile
 
@@ -57,13 +57,12 @@ cdef struct SparseJob:
     int64_t whole_panels, panels, k_blocks, hw_segments
     # Places in the input from one channel, row of taps and tap to the next, as steps count them.
     int64_t channel_step, row_step, column_step
-    # The image with its padding, as `pack_pixels` lays it.
-    pplconv_geometry around
     # Bytes before the steps, and before the values.
     int64_t steps_at, values_at
     # Kernels for the panels, and for those of a single channel.
     SparseFamily family, single
-    pplconv_kernel pack_sparse
+    # `store_sums` stores rows as they are: laid ones, and sums.
+    pplconv_kernel pack_sparse, store_sums
 
 
 cdef struct Range:

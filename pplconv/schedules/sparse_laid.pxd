@@ -10,14 +10,10 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from pplconv._kernels cimport (
-    PPLCONV_DO_ADD,
-    PPLCONV_DO_CLIP,
-    make_pixel_runs,
-    pplconv_elementwise_args,
-    pplconv_instruction,
-    pplconv_pack_pixels_args,
-    pplconv_run,
-    pplconv_stream,
+    PPLCONV_CLIP,
+    PPLCONV_RESIDUAL,
+    pplconv_convert_out_args,
+    pplconv_zero_lanes_args,
 )
 from pplconv.schedules.base cimport (
     Tensors,
@@ -31,22 +27,50 @@ from pplconv.schedules.gemm_job cimport Tile, input_at, y_offset
 from pplconv.schedules.sparse_job cimport SparseJob
 
 
+cdef inline void lay_plane(const SparseJob *j, const char *plane, int64_t first, int64_t seen,
+                           char *dst) noexcept nogil:
+    """Lay rows `first` to `first + seen` of a plane with its padding."""
+    cdef pplconv_convert_out_args s
+    cdef pplconv_zero_lanes_args z
+    cdef int64_t e = j.nest.shape.size.operand, row = j.plan.laid_row * e
+    cdef int64_t left = j.nest.shape.geometry.pad_left * e
+    cdef int64_t inside = j.nest.shape.geometry.iw * e
+    cdef int64_t top = least(most(j.nest.shape.geometry.pad_top - first, 0), seen)
+    cdef int64_t end = j.nest.shape.geometry.pad_top + j.nest.shape.geometry.ih - first
+    end = most(least(end, seen), top)
+    if top:
+        memset(dst, 0, top * row)
+    if end < seen:
+        memset(dst + end * row, 0, (seen - end) * row)
+    if top == end:
+        return
+    s.src = plane + (first + top - j.nest.shape.geometry.pad_top) * j.nest.shape.x.row
+    s.src_rs = j.nest.shape.x.row
+    s.dst, s.dst_rs = dst + top * row + left, row
+    s.rows, s.columns, s.fill = end - top, j.nest.shape.geometry.iw, 0
+    s.flags = 0
+    j.store_sums(&s)
+    if row == inside:
+        return
+    # What is behind a row and before the next one lies side by side.
+    memset(dst + top * row, 0, left)
+    z.dst = dst + top * row + left + inside
+    z.dst_ps, z.lanes = row, (row - inside) // e
+    z.pixels = end - top - 1
+    if z.pixels > 0:
+        j.nest.shape.zero_lanes(&z)
+    memset(dst + (end - 1) * row + left + inside, 0, row - left - inside)
+
+
 cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile, int64_t first,
                           int64_t rows, char *scratch) noexcept nogil:
     """Lay what output rows `first` to `first + rows` of the tile's image and group see."""
-    cdef pplconv_pack_pixels_args p
     cdef int64_t seen = rows + (j.nest.shape.geometry.kh - 1) * j.nest.shape.geometry.dilation_h
-    p.runs = scratch + j.at.runs_offset
-    p.run_count = make_pixel_runs(
-        &j.around, first * j.plan.laid_row, seen * j.plan.laid_row, j.nest.lanes,
-        j.plan.laid_plane, j.plan.laid_plane, <pplconv_run *> (scratch + j.at.runs_offset))
-    p.src = input_at(&j.nest, t, tile)
-    p.src_cs = j.nest.shape.x.block
-    p.dst = scratch + j.at.panel_offset
-    p.dst_cs = j.plan.laid_plane * j.nest.shape.size.operand
-    p.channels = j.nest.shape.ic
-    p.stride = 1
-    j.nest.pack_pixels(&p)
+    cdef int64_t plane = j.plan.laid_plane * j.nest.shape.size.operand, channel
+    cdef const char *src = input_at(&j.nest, t, tile)
+    for channel in range(j.nest.shape.ic):
+        lay_plane(j, src + channel * j.nest.shape.x.block, first, seen,
+                  scratch + j.at.panel_offset + channel * plane)
 
 
 cdef inline void store_part(const SparseJob *j, const Tensors *t, char *sums, int64_t row,
@@ -55,33 +79,21 @@ cdef inline void store_part(const SparseJob *j, const Tensors *t, char *sums, in
     """Store a part of a row of outputs of some channels; sums have their bias, and are clipped
     unless there is a residual.
     """
-    cdef pplconv_elementwise_args e
-    cdef pplconv_stream[5] streams
-    cdef pplconv_instruction[2] code
+    cdef pplconv_convert_out_args s
     if j.nest.shape.converts_out:
         finish_converted(&j.nest.shape, t, sums, row, offset, j.nest.shape.y.block, channels,
                          pixels, channel, True)
         return
-    memset(&code, 0, sizeof(code))
-    streams[0].data, streams[0].rs, streams[0].step, streams[0].reg = sums, row, True, 0
-    e.input_count, e.code_count = 1, 0
+    s.src, s.src_rs = sums, row
+    s.dst, s.dst_rs = t.y + offset, j.nest.shape.y.block
+    s.rows, s.columns, s.fill = channels, pixels, 0
+    s.residual, s.residual_rs = t.residual + offset, s.dst_rs
+    s.clip, s.flags = t.clip, 0
     if t.residual != NULL:
-        streams[1].data = <char *> t.residual + offset
-        streams[1].rs, streams[1].step, streams[1].reg = j.nest.shape.y.block, True, 1
-        code[0].op, code[0].b = PPLCONV_DO_ADD, 1
-        e.input_count, e.code_count = 2, 1
+        s.flags = PPLCONV_RESIDUAL
         if t.clip != NULL:
-            streams[2].data = <char *> t.clip
-            streams[3].data = <char *> t.clip + j.nest.shape.size.bias
-            streams[2].rs = streams[3].rs = streams[2].step = streams[3].step = 0
-            streams[2].reg, streams[3].reg = 2, 3
-            code[1].op, code[1].b, code[1].c = PPLCONV_DO_CLIP, 2, 3
-            e.input_count, e.code_count = 4, 2
-    streams[4].data = t.y + offset
-    streams[4].rs, streams[4].step, streams[4].reg = j.nest.shape.y.block, True, 0
-    e.inputs, e.outputs, e.output_count, e.code = streams, &streams[4], 1, code
-    e.rows, e.columns = channels, pixels
-    j.nest.shape.elementwise(&e)
+            s.flags |= PPLCONV_CLIP
+    j.store_sums(&s)
     if follows(t):
         complete(&j.nest.shape, t, t.y + offset, j.nest.shape.y.block, channels, pixels, channel,
                  True)
