@@ -92,8 +92,12 @@ def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> flo
         # Every FMA has a load, and so have steps; chains of two channels are under way at once.
         reached, loads = SINGLES_REACHED, loads + 0.5
     latency = core.fma_latency / (2.0 if channels == 1 else 1.0)
-    cycles = max(channels * vectors / core.fma_per_cycle, loads / core.loads_per_cycle / reached,
-                 latency, TERM_CYCLES)
+    cycles = max(
+        channels * vectors / core.fma_per_cycle,
+        loads / core.loads_per_cycle / reached,
+        latency,
+        TERM_CYCLES,
+    )
     if _near(s) > core.l1_bytes:
         lines = (vectors * s.lanes * s.numerics.operand_bytes + LINE * _crosses(s)) / core.l2_rate
         cycles = max(cycles, lines + (1.0 - FROM_L2) * cycles)

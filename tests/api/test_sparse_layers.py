@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import pplconv
+from pplconv.commands.bench_instances import Layers
 from pplconv.memory.array_like import bfloat16_dtype
+from pplconv.problem import ConvProblem
 from pplconv.sharing import prepared
 from pruned import prune
 from reference import assert_convolution
@@ -227,3 +229,20 @@ def test_the_functions_stay_dense(rng, weight):
     assert pplconv.conv2d(x, weight, padding=1).tobytes() == expected.tobytes()
     with pytest.raises(ValueError, match='algorithm="sparse"'):
         pplconv.conv2d(x, weight, padding=1, algorithm="sparse")
+
+
+def test_integers_of_a_sparse_layer(rng, weight):
+    samples = rng.random((2, 32, 9, 9)).astype(np.float32)
+    for sparse, expected in ((True, "auto"), ("auto", "auto"), (False, False)):
+        made = pplconv.Conv2d(weight, sparse=sparse).quantize(samples)
+        assert (made.sparse, made.block) == (expected, None)
+        assert (made.plan_for((1, 32, 9, 9)).sparsity is None) is (sparse is False)
+    assert pplconv.Conv2d(weight, block=(1, 4)).quantize(samples).block == (1, 4)
+
+
+def test_layers_of_a_command_line():
+    problem = ConvProblem.parse("mb1ic32ih9oc64kh1sb4sd250")
+    model = Layers([(problem, 2)])
+    assert model(np.ones(problem.input_shape, np.float32)).shape == problem.output_shape
+    conv, _ = model._calls[0]
+    assert conv.plan_for(problem.input_shape).problem == str(problem)
