@@ -32,7 +32,7 @@ STEP, PLACE = 4, 16
 _SLOTS = {
     name: f"[rsp - {8 * (index + 1)}]"
     for index, name in enumerate(
-        ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments")
+        ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments", "later")
     )
 }
 # Those that are the caller's at first.
@@ -48,6 +48,8 @@ class Sparse(Tile):
 
     # Panels whose terms are under way at a time.
     together = 1
+    # Register of how far on the input is fetched for later, if it is.
+    later = ""
 
     def __init__(self, kernel: Kernel, w: Writer | None = None) -> None:
         super().__init__(kernel, w=w)
@@ -61,6 +63,8 @@ class Sparse(Tile):
         # C is fetched before its terms.
         self.ahead = left[:2] if len(left) > 1 else []
         self.used = {self.steps, *self.taken(), *self.masks, *self.ahead}
+        if self.later:
+            self.used.add(self.later)
 
     def taken(self) -> list[str]:
         """General registers that an orientation has of its own."""

@@ -11,6 +11,9 @@ from asm.contract import FLAGS, SPARSE_PIXELS
 from asm.registry import Kernel
 from asm.x86_64.sparse import Sparse
 
+# Lines that a term fetches for later, of those that the panels of a tile fetch in turn.
+FETCHED, LINE = 2, 64
+
 
 class Pixels(Sparse):
     """Emits one kernel."""
@@ -42,9 +45,46 @@ class Pixels(Sparse):
         w.label("tail")
         self.loops("tail", tail=True)
 
+    @property
+    def later(self) -> str:
+        """Register of how far on pixels are fetched for later; empty without one."""
+        taken = {*self.masks, *self.ahead, *self.taken()}
+        free = [r for r in self.free if r not in taken]
+        return free[0] if free and self.mr > 1 else ""
+
+    def prepare(self) -> None:
+        """Begin to fetch pixels for later."""
+        super().prepare()
+        if self.later:
+            self.w(f"mov rax, {self.field('x_ahead')}")
+            self.w(f"mov {self.field('later')}, rax")
+
+    def place(self) -> None:
+        """Put the input back to where k is 0."""
+        super().place()
+        if self.later:
+            self.w(f"mov {self.later}, {self.field('later')}")
+
+    def next_panel(self) -> None:
+        """Go on to the next panel, which fetches the next lines of pixels for later."""
+        w = self.w
+        if self.later:
+            w(f"mov rdi, {self.field('arguments')}")
+            w(f"mov rax, {self.field('later')}")
+            w(f"mov rdx, {self.field('x_ahead')}")
+            w(f"add rax, {FETCHED * LINE}")
+            w(f"lea rcx, [rdx + {self.nv * self.v.bytes}]")
+            w("cmp rax, rcx")
+            w("cmovge rax, rdx")
+            w(f"mov {self.field('later')}, rax")
+        super().next_panel()
+
     def term(self, index: int, *, tail: bool) -> None:
         w, v = self.w, self.v
         at = index * self.mr * v.size
+        if self.later:
+            for line in range(FETCHED):
+                w(f"prefetcht1 [rsi + {self.later} + {line * LINE}]")
         if self.mr == 1:
             self.single(f"[r10 + {at}]", tail=tail)
             return
