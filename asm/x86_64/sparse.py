@@ -48,8 +48,6 @@ class Sparse(Tile):
 
     # Panels whose terms are under way at a time.
     together = 1
-    # Register of how far on the input is fetched for later, if it is.
-    later = ""
 
     def __init__(self, kernel: Kernel, w: Writer | None = None) -> None:
         super().__init__(kernel, w=w)
@@ -63,12 +61,18 @@ class Sparse(Tile):
         # C is fetched before its terms.
         self.ahead = left[:2] if len(left) > 1 else []
         self.used = {self.steps, *self.taken(), *self.masks, *self.ahead}
+        # Register of how far on the input is fetched for later, if it is.
+        self.later = self.fetched_by([r for r in left if r not in self.ahead])
         if self.later:
             self.used.add(self.later)
 
     def taken(self) -> list[str]:
         """General registers that an orientation has of its own."""
         return []
+
+    def fetched_by(self, free: list[str]) -> str:
+        """Take a register of the free ones if the input is fetched for later."""
+        return ""
 
     @property
     @abstractmethod
@@ -142,8 +146,8 @@ class Sparse(Tile):
         return [
             *wrap(f"{k.symbol}: {self.arguments.summary}.", 96),
             f"struct {self.arguments.struct} * in rdi; every pointer may be unaligned; no terms",
-            "give the epilogue of zero. Reads and writes nothing outside the places, the terms, the",
-            "input at each of them, C[MR, n], residual[MR, n], bias and clip; prefetches C.",
+            "give the epilogue of zero. Reads and writes nothing outside the places, the terms,",
+            "the input at each of them, C[MR, n], residual[MR, n], bias and clip; prefetches C.",
             "",
             f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
             *self.registers(),

@@ -19,6 +19,8 @@ class Pixels(Sparse):
     """Emits one kernel."""
 
     arguments = SPARSE_PIXELS
+    # Whether terms fetch pixels for later just now.
+    fetching = False
 
     def loaded(self) -> int:
         """Registers for pixels; FMAs of a single channel take them from memory."""
@@ -26,30 +28,39 @@ class Pixels(Sparse):
 
     @property
     def width(self) -> int:
+        """Channels of a panel."""
         return self.mr
 
     def registers(self) -> list[str]:
+        """Say what registers hold, as lines of the contract."""
         v = self.v
         pixels = f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} pixels"
         return [f"{pixels}, {v.reg(self.temps[0])} and on broadcasts of weights"]
 
     def terms(self) -> None:
+        """Emit the loops over the terms, for whole vectors of pixels and for tails."""
         w = self.w
         w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
         w("jnz .Lwhole")
         w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
         w("jne .Ltail")
         w.label("whole")
-        self.loops("whole", tail=False)
+        if self.later:
+            # Loads of what nobody asks for would take the place of others.
+            w(f"cmp qword ptr {self.field('x_ahead')}, 0")
+            w("je .Lnear")
+            self.fetching = True
+            self.loops("whole", tail=False)
+            self.fetching = False
+            w("jmp .Lsummed")
+            w.label("near")
+        self.loops("near", tail=False)
         w("jmp .Lsummed")
         w.label("tail")
         self.loops("tail", tail=True)
 
-    @property
-    def later(self) -> str:
-        """Register of how far on pixels are fetched for later; empty without one."""
-        taken = {*self.masks, *self.ahead, *self.taken()}
-        free = [r for r in self.free if r not in taken]
+    def fetched_by(self, free: list[str]) -> str:
+        """Take a register, where an FMA has no load of its own."""
         return free[0] if free and self.mr > 1 else ""
 
     def prepare(self) -> None:
@@ -80,9 +91,10 @@ class Pixels(Sparse):
         super().next_panel()
 
     def term(self, index: int, *, tail: bool) -> None:
+        """One term of a turn, for which the input has been moved on."""
         w, v = self.w, self.v
         at = index * self.mr * v.size
-        if self.later:
+        if self.fetching:
             for line in range(FETCHED):
                 w(f"prefetcht1 [rsi + {self.later} + {line * LINE}]")
         if self.mr == 1:
@@ -114,6 +126,7 @@ class Pixels(Sparse):
             w(f"{self.instruction} {self.acc(0, j)}, {t}, {pixels}")
 
     def load_pixels(self, register: int, j: int, *, tail: bool) -> None:
+        """Load a vector of pixels."""
         address, target = f"[rsi + {j * self.v.bytes}]", self.v.reg(register)
         if tail:
             self.masked_load(target, address, j)

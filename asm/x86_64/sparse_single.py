@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from asm.contract import FLAGS
 from asm.registry import Kernel
 from asm.writer import Marked
 from asm.x86_64.emit import CALLEE_SAVED, frame
@@ -45,8 +44,8 @@ class _Pair(Pixels):
     def registers(self) -> list[str]:
         return [
             *super().registers(),
-            "in pairs: r8 input, r11 steps, rbx values of the second channel, r15 terms that it has",
-            "more than the first",
+            "in pairs: r8 input, r11 steps, rbx values of the second channel, r15 terms that it",
+            "has more than the first",
         ]
 
     def sum(self) -> None:
