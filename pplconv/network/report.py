@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .. import planner
-from ..algorithms import sparse
 from ..api.prepared import PackedWeights, Prepared
+from ..api.sparse_weights import ALGORITHM
 from .arena import lives
 from .compiling import Compiled
 from .storage import Shape, Step
@@ -63,7 +63,7 @@ class StepPlan:
     @property
     def leaves_zeros_out(self) -> bool:
         """Whether weights that are zero are not multiplied."""
-        return self.method == sparse.NAME
+        return self.method == ALGORITHM
 
 
 @dataclass(frozen=True)
