@@ -196,7 +196,7 @@ class Sparse(Tile):
         w(f"mov r10, {self.field('values')}")
         self.fetch_next()
         self.terms()
-        w.label("summed")
+        w.label("terms_done")
         w(f"mov {self.field('steps')}, {self.steps}")
         w(f"mov {self.field('values')}, r10")
 
@@ -244,7 +244,7 @@ class Sparse(Tile):
         self.loops("whole", tail=False)
 
     def loops(self, name: str, *, tail: bool) -> None:
-        """Loops that end at ``summed``: turns of several terms, then one by one."""
+        """Loops that end at ``terms_done``: turns of several terms, then one by one."""
         w = self.w
         if not tail:
             w(f"sub r9, {self.unroll}")
@@ -258,7 +258,7 @@ class Sparse(Tile):
             w.label(f"{name}_few")
             w(f"add r9, {self.unroll}")
         w("test r9, r9")
-        w("jz .Lsummed")
+        w("jz .Lterms_done")
         w.label(f"{name}_one")
         self.turn(1, tail=tail)
         w("dec r9")

@@ -102,14 +102,14 @@ class _Groups(Sparse):
         """Emit the loops over the groups."""
         w = self.w
         w("test r9, r9")
-        w("jz .Lsummed")
+        w("jz .Lterms_done")
         w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
         w("jnz .Lwhole")
         w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
         w("jne .Ltail")
         w.label("whole")
         self.groups("whole", self.load_whole)
-        w("jmp .Lsummed")
+        w("jmp .Lterms_done")
         w.label("tail")
         if self.v.masked:
             self.groups("tail", self.load_masked)
@@ -121,7 +121,7 @@ class _Groups(Sparse):
         w("jl .Lshort")
         self.prepare_words()
         self.groups("words", self.load_words)
-        w("jmp .Lsummed")
+        w("jmp .Lterms_done")
         w.label("short")
         self.prepare_short()
         self.groups("short", self.load_short)

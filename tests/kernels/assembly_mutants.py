@@ -23,7 +23,7 @@ __all__ = ["EDGES", "Mutant", "mutants", "renamed"]
 # Where each edge lies: from a line to a line, by what begins them.
 _FUNCTION, _STARTED, _END = r"pplconv_\w+:", r"\.Lstarted:", r"    (ret|bx lr|pop \{.*pc\})$"
 _SUM_DONE, _SEGMENT_DONE = r"    \w[\w.]* \.Lnext_segment$", r"\.Lsegment_done:"
-_SUMMED = r"\.Lsummed:"
+_TERMS_DONE = r"\.Lterms_done:"
 # What no result shows: the way along C to fetch its lines, which begins where sums are zero, and
 # how far on the input is fetched for later, which has a place of its own on the stack.
 _ZEROED, _FETCHED = re.compile(r"    (vxorps|vpxord) "), ".Lfetch_done:"
@@ -34,9 +34,9 @@ EDGES = {
         (r"\.Ltail_steps:", _SEGMENT_DONE),
         (r"\.Lnarrow_segment:", _SEGMENT_DONE),
         (_STARTED, r"\.Lstrides_known:"),
-        (r"\.Ltail:", _SUMMED),
+        (r"\.Ltail:", _TERMS_DONE),
     ),
-    "epilogue": ((_SUM_DONE, _END), (_SUMMED, _END)),
+    "epilogue": ((_SUM_DONE, _END), (_TERMS_DONE, _END)),
 }
 # What is not of the edges though it stands there, and what no result can show.
 _LEFT_ALONE = re.compile(
@@ -106,14 +106,10 @@ def renamed(text: str, symbol: str, name: str) -> str:
 def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
     fetching = _fetching(lines)
     for edge, ranges in EDGES.items():
-        found = False
         for first, last in ranges:
-            if found and edge == "epilogue":  # there is one, whatever it begins with
-                break
             begins = [i for i, line in enumerate(lines) if re.match(first, line)]
             if not begins:  # this machine has no such part
                 continue
-            found = True
             ends = (i for i, line in enumerate(lines) if re.match(last, line) and i > begins[-1])
             for number in range(begins[-1] + 1, next(ends, begins[-1] + 1)):
                 line = lines[number]

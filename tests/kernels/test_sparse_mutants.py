@@ -51,7 +51,7 @@ MUTANTS = [
     ("the input beyond n of one channel", ONE, r"jne \.Ltail$", "nop"),
     ("a tail without its mask", ONE_512, r"zmm7\{k7\}\{z\}, \[rsi", "zmm7, [rsi"),
     ("a tail with another mask", PIXELS_512, r"\{k6\}\{z\}, \[rsi", "{k5}{z}, [rsi"),
-    ("terms without any", PIXELS, r"jz \.Lsummed\n(\.Lwhole)", r"nop\n\1"),
+    ("terms without any", PIXELS, r"jz \.Lterms_done\n(\.Lwhole)", r"nop\n\1"),
     ("a turn too many", PIXELS, r"sub r9, (\d)\n    jge", r"sub r9, \1\n    cmp r9, -1\n    jge"),
     ("a pixel twice", CHANNELS, r"\[rsi \+ rcx\*2 \+ 0\]", "[rsi + rcx + 0]"),
     ("the second pointer left behind", TALL, "add r14, rax", "nop"),
