@@ -153,6 +153,7 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *values
         const void *x
         int64_t x_ks
+        int64_t x_ahead
         void *c
         int64_t c_rs
         int64_t c_vs

@@ -132,8 +132,8 @@ ISA_ROW = Record(
 
 PANEL = Record(
     "pplconv_panel",
-    "/* Where a panel of sparse weights begins: its first term, and the first of its values, in\n"
-    " * terms and in values. The panel behind it says where it ends. */",
+    "/* Where a panel of sparse weights begins: its first term, and the first of its values,\n"
+    " * counted in terms and in values. The panel behind it says where it ends. */",
     (("int64_t", ("term", "value")),),
     size=16,
 )

@@ -51,7 +51,11 @@ SPARSE_PIXELS = Contract(
     "sparse_pixels",
     "C[0:MR, 0:n] = epilogue(sum over the terms of values[:] * x[k, 0:n]) for each panel, in the "
     "order of its terms: rows are the channels of a panel, and vectors run over pixels",
-    (*_TERMS, *_RESULT),
+    (
+        *_TERMS,
+        Field("x_ahead", INT, "how far on in memory pixels lie that are fetched for later; a hint"),
+        *_RESULT,
+    ),
 )
 
 SPARSE_CHANNELS = Contract(

@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from textwrap import wrap
 
-from asm.registry import Kernel
+from asm.registry import PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import CALLEE_SAVED, frame
 from asm.x86_64.gemm_tile import Tile
@@ -32,11 +32,12 @@ STEP, PLACE = 4, 16
 _SLOTS = {
     name: f"[rsp - {8 * (index + 1)}]"
     for index, name in enumerate(
-        ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments")
+        ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments", "later")
     )
 }
-# Those that are the caller's at first.
+# Those that are the caller's at first, and those that the epilogue of integers does not ask for.
 _TAKEN = ("c", "residual", "bias", "places", "panels", "steps", "values")
+_OF_FLOATS = ("residual", "bias")
 
 
 class Sparse(Tile):
@@ -56,11 +57,23 @@ class Sparse(Tile):
         if not self.v.masked and len(self.masks) < self.nv:
             raise ValueError(f"{kernel.symbol} needs more general registers than there are")
         self.unroll = 2 if self.mr * self.nv > 12 else 4
-        self.used = {self.steps, *self.taken(), *self.masks}
+        left = [r for r in free if r not in self.masks]
+        # The row of the next panel's C to fetch, and how many are left; without registers for them
+        # C is fetched before its terms.
+        self.ahead = left[:2] if len(left) > 1 else []
+        self.used = {self.steps, *self.taken(), *self.masks, *self.ahead}
+        # Register of how far on the input is fetched for later, if it is.
+        self.later = self.fetched_by([r for r in left if r not in self.ahead])
+        if self.later:
+            self.used.add(self.later)
 
     def taken(self) -> list[str]:
         """General registers that an orientation has of its own."""
         return []
+
+    def fetched_by(self, free: list[str]) -> str:
+        """Take a register of the free ones if the input is fetched for later."""
+        return ""
 
     @property
     @abstractmethod
@@ -93,6 +106,10 @@ class Sparse(Tile):
         """Memory operand of an argument; some change from panel to panel."""
         return _SLOTS[name] if name in _SLOTS else super().field(name)
 
+    def has(self, name: str) -> bool:
+        """Whether the kernel reads an argument that moves from panel to panel."""
+        return name not in _OF_FLOATS or PRODUCTS[self.kernel.dtype].sum != "s32"
+
     def generate(self) -> str:
         """Assembly text of the kernel."""
         saved = [r for r in CALLEE_SAVED if r in self.used]
@@ -107,9 +124,11 @@ class Sparse(Tile):
         for r in saved:
             w(f"push {r}")
         for name in _TAKEN:
-            w(f"mov rax, {super().field(name)}")
-            w(f"mov {_SLOTS[name]}, rax")
-        w(f"mov {_SLOTS['arguments']}, rdi")
+            if self.has(name):
+                w(f"mov rax, {super().field(name)}")
+                w(f"mov {_SLOTS[name]}, rax")
+        if not self.v.masked:  # stores of parts of vectors take rdi
+            w(f"mov {_SLOTS['arguments']}, rdi")
         self.tail_masks()
         self.prepare()
 
@@ -129,6 +148,8 @@ class Sparse(Tile):
         self.start()
         self.sum()
         self.epilogue()
+        if not self.v.masked:
+            w(f"mov rdi, {self.field('arguments')}")
         self.next_panel()
 
     def contract(self) -> list[str]:
@@ -155,7 +176,8 @@ class Sparse(Tile):
         w("jmp .Lstarted")
         w.label("zero")
         self.zero()
-        self.rows_of("c", self.fetch)
+        if not self.ahead:
+            self.rows_of("c", self.fetch)
         w.label("started")
 
     def fetch(self, m: int, j: int, address: str, tail: bool) -> None:
@@ -172,20 +194,46 @@ class Sparse(Tile):
         w(f"mov rdx, {self.field('x_ks')}")
         w(f"mov {self.steps}, {self.field('steps')}")
         w(f"mov r10, {self.field('values')}")
+        self.fetch_next()
         self.terms()
         w.label("terms_done")
         w(f"mov {self.field('steps')}, {self.steps}")
         w(f"mov {self.field('values')}, r10")
 
+    def fetch_next(self) -> None:
+        """Point to the next panel's C, whose rows are fetched one by one between the terms.
+
+        All at once, they would keep the loads of terms waiting.
+        """
+        w = self.w
+        if self.ahead:
+            row, left = self.ahead
+            w(f"mov {row}, {self.field('c')}")
+            w(f"add {row}, {self.field('c_ps')}")
+            w(f"mov {left}, {self.mr}")
+
+    def fetch_row(self, label: str) -> None:
+        """Fetch a row of the next panel's C, if any is left."""
+        w = self.w
+        if not self.ahead:
+            return
+        row, left = self.ahead
+        w(f"dec {left}")
+        w(f"js .L{label}")
+        for j in range(self.nv):
+            w(f"prefetcht0 [{row} + {j * self.v.bytes}]")
+        w(f"add {row}, {self.field('c_rs')}")
+        w.label(label)
+
     def next_panel(self) -> None:
         """Go on to the next panels, if there are enough."""
         w, together = self.w, self.together
-        w(f"mov rdi, {self.field('arguments')}")
-        for name in ("c", "residual"):
+        for name in filter(self.has, ("c", "residual")):
             w(f"mov rax, {self.field(f'{name}_ps')}")
             for _ in range(together):
                 w(f"add {self.field(name)}, rax")
-        w(f"add qword ptr {self.field('bias')}, {together * self.width * self.v.size}")
+        if self.has("bias"):
+            w(f"add qword ptr {self.field('bias')}, {together * self.width * self.v.size}")
         w(f"add qword ptr {self.field('places')}, {together * PLACE}")
         w(f"sub qword ptr {self.field('panels')}, {together}")
         w(f"cmp qword ptr {self.field('panels')}, {together}")
@@ -203,6 +251,7 @@ class Sparse(Tile):
             w(f"jl .L{name}_few")
             w(".p2align 5")
             w.label(f"{name}_turn")
+            self.fetch_row(f"{name}_fetched")
             self.turn(self.unroll, tail=tail)
             w(f"sub r9, {self.unroll}")
             w(f"jge .L{name}_turn")

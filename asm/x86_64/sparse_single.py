@@ -65,6 +65,7 @@ class _Pair(Pixels):
         w(f"mov r10, {self.field('values')}")
         w(f"lea r11, [{self.steps} + r9*{STEP}]")
         w(f"lea rbx, [r10 + r9*{v.size}]")
+        self.fetch_next()
         # As many terms as both have, and what the second has more.
         w("mov rax, r15")
         w("sub r15, r9")
@@ -82,6 +83,7 @@ class _Pair(Pixels):
         w(f"jl .L{name}_few")
         w(".p2align 5")
         w.label(f"{name}_turn")
+        self.fetch_row(f"{name}_fetched")
         self.turn(TURN, tail=tail)
         w(f"sub r9, {TURN}")
         w(f"jge .L{name}_turn")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..numerics import Numerics
-from ..problem import Problem
+from ..problem import ConvProblem, Problem
 from .candidate import balanced, ceil_div, ragged_groups, round_up, team_pieces
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
@@ -47,7 +47,7 @@ def supports(problem: Problem, numerics: Numerics) -> str | None:
         return "it needs weights that are known to be sparse"
     if numerics.product not in PRODUCTS:
         return f"no sparse weights are multiplied as {numerics.product}"
-    return None if problem.matrix is problem else ragged_groups(problem)
+    return ragged_groups(problem) if isinstance(problem, ConvProblem) else None
 
 
 def candidates(problem: Problem, around: PlanContext) -> Iterator[Sparse]:
@@ -74,8 +74,8 @@ def _widths(pixels: int, widths: tuple[int, ...], orientation: str) -> set[int]:
     if orientation == "pixels":
         enough = next((w for w in widths if w >= pixels), widths[-1])
         return {w for w in widths if w <= enough}
-    largest = widths[-1]
-    return {max(min(pixels, largest), 1), max(ceil_div(pixels, ceil_div(pixels, largest)), 1)}
+    largest, pixels = widths[-1], max(pixels, 1)
+    return {min(pixels, largest), ceil_div(pixels, ceil_div(pixels, largest))}
 
 
 def _ways(problem: Problem, numerics: Numerics) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ RUN_BYTES = 16  # struct pplconv_run
 PANEL_BYTES = 16  # where the terms and the values of a panel begin
 STEP_BYTES = 4
 CHUNK_BYTES = 24576  # sums on their way into rows of channels: they stay in L1
+FETCHED_BYTES = 1 << 20  # of planes, from which on they are fetched ahead
 SLAB_BYTES = 16384  # converted planes on their way into packed pixels
 
 
@@ -252,6 +253,12 @@ class SparseBlocking(Candidate):
         return round_up(self.matrix.k * self.numerics.operand_bytes, LINE)
 
     @lazy
+    def fetches(self) -> bool:
+        """Whether pixels are fetched a tile ahead: of planes that may not be in L2."""
+        size = self.matrix.k * self.matrix.m * self.numerics.operand_bytes
+        return size > FETCHED_BYTES and not (self.packed or self.in_rows)
+
+    @lazy
     def tiled(self) -> int:
         """Pixels of an image that tiles run over: laid rows count what is between them."""
         g = self.geometry
@@ -307,7 +314,7 @@ class SparseBlocking(Candidate):
         gathers = self.in_rows and self.packed
         panel = self.width * self.packed_row if gathers else 0
         runs = tile = round_up(panel, LINE)
-        packs = self.transposes or self.packed and not self.in_rows
+        packs = self.transposes or (self.packed and not self.in_rows)
         if self.laid:
             runs = tile = round_up((self.ic * self.laid_plane + self.width) * e, LINE)
         elif packs:
@@ -351,6 +358,7 @@ class SparseBlocking(Candidate):
             "by_pixels": self.by_pixels,
             "packed": self.packed,
             "laid": self.laid,
+            "fetches": self.fetches,
             "laid_row": self.laid_row,
             "laid_plane": self.laid_plane,
             "sparse_block": self.sparsity.block,

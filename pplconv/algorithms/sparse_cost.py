@@ -33,8 +33,8 @@ from .core_model import (
 )
 from .sparse_blocking import SparseBlocking
 
-CALL_CYCLES = 60.0  # a microkernel with the loop around it, and the end of its loop foretold wrong
-PASS_CYCLES = 2.5  # a vector of C, stored and loaded again
+CALL_CYCLES = 50.0  # a microkernel with the loop around it, and the end of its loop foretold wrong
+PASS_CYCLES = 0.8  # a vector of C, stored and loaded again
 TURN_CYCLES = 1.2  # a vector of pixels from rows into a panel
 GATHER_CYCLES = 1.5
 PACK_CYCLES = 3.0
@@ -42,8 +42,9 @@ ROWS_CYCLES = 3.0  # a vector of sums into its row
 LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
 ACROSS = 0.8  # of a load, what a vector across two lines takes more
 SINGLES_REACHED = 0.72  # of the loads that could start, where each FMA has one
-FROM_L2 = 0.75  # of a term's own time, in which lines from L2 come unnoticed
+FROM_L2 = 0.5  # of a term's own time, in which lines from L2 come unnoticed
 TERM_CYCLES = 1.0  # its step, which no FMA waits for
+HIDDEN = 0.7  # of the time of the FMAs, in which operands arrive unnoticed
 TIGHT = 0.9  # of the rate of FMAs that terms reach
 
 
@@ -92,8 +93,12 @@ def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> flo
         # Every FMA has a load, and so have steps; chains of two channels are under way at once.
         reached, loads = SINGLES_REACHED, loads + 0.5
     latency = core.fma_latency / (2.0 if channels == 1 else 1.0)
-    cycles = max(channels * vectors / core.fma_per_cycle, loads / core.loads_per_cycle / reached,
-                 latency, TERM_CYCLES)
+    cycles = max(
+        channels * vectors / core.fma_per_cycle,
+        loads / core.loads_per_cycle / reached,
+        latency,
+        TERM_CYCLES,
+    )
     if _near(s) > core.l1_bytes:
         lines = (vectors * s.lanes * s.numerics.operand_bytes + LINE * _crosses(s)) / core.l2_rate
         cycles = max(cycles, lines + (1.0 - FROM_L2) * cycles)
@@ -136,6 +141,14 @@ def _stream(s: SparseBlocking, core: CoreModel, fma: float) -> float:
     weights = s.packed_weight_bytes / max(m.groups, 1)
     arrive = tiles * weights / core.far_rate(int(weights)) if weights > core.l2_bytes else 0.0
     planes = m.k * m.m * n.operand_bytes
-    if not s.packed and planes > core.l2_bytes:
-        arrive += planes / core.far_rate(planes)
-    return max(arrive - 0.5 * fma, 0.0)
+    stalls = 0.0
+    if not s.in_rows and planes > core.l2_bytes:
+        # Where tiles read planes as they lie, terms fetch the next tile; what packs waits for them.
+        if s.packed:
+            stalls = planes / core.far_rate(planes)
+        else:
+            arrive += planes / core.far_rate(planes)
+    outputs = m.n * m.m * n.destination_bytes
+    if outputs > core.l2_bytes:
+        arrive += 2.0 * outputs / core.far_rate(outputs)  # lines come before they are stored
+    return max(arrive - HIDDEN * fma, 0.0) + stalls

@@ -134,6 +134,8 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
     a.x, a.x_ks = x.at, x.k
     a.n = tile.pixels
     a.clip = t.clip
+    if j.plan.fetches:
+        a.x_ahead = j.plan.width * j.nest.shape.size.operand  # where the next tile begins
     a.c_vs = a.residual_vs = j.nest.lanes * sum
     a.c_rs = a.residual_rs = j.plan.width * sum if waits else j.nest.shape.y.block
     a.flags = PPLCONV_B_PADDED if x.padded else 0

@@ -40,6 +40,8 @@ cdef int check_arrays(const SparseJob *j) except -1:
     if not f.packed and (s.taps != 1 or g.ih != g.oh or g.iw != g.ow or g.pad_top or g.pad_left
                          or g.stride_h != 1 or g.stride_w != 1 or s.converts_in or f.in_blocks):
         raise ValueError("only pixels of a 1x1 kernel are used as they lie")
+    if f.fetches and f.packed:
+        raise ValueError("only pixels that are read where they lie are fetched")
     if f.in_blocks and f.images != s.batch:
         raise ValueError("images of blocks lie apart")
     if f.in_blocks and not f.by_pixels and (

@@ -23,6 +23,8 @@ cdef struct SparseFields:
     # and taps read where they lie. Tiles of pixels then run on over what is between rows of
     # outputs, and sums are stored row by row.
     bint laid
+    # Whether terms fetch pixels of the next tile: planes that are read where they lie.
+    bint fetches
     # Output channels of a block of the weights and of a panel; terms multiplied together; pixels of
     # a tile.
     int64_t sparse_block, sparse_panel, kr, width
