@@ -111,9 +111,9 @@ def ragged_groups(problem: ConvProblem) -> str | None:
     return None
 
 
-def narrow_blocks(problem: ConvProblem, numerics: Numerics) -> str | None:
+def narrow_blocks(problem: Problem, numerics: Numerics) -> str | None:
     """Say why blocks of channels are refused for narrow types; None if they are not."""
-    if problem.layout == "NCHWc" and numerics.narrow:
+    if problem.block and numerics.narrow:
         return f"products of {numerics.operand} take no channels in blocks"
     return None
 

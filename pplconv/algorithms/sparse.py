@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from ..numerics import Numerics
 from ..problem import ConvProblem, Problem
-from .candidate import balanced, ceil_div, ragged_groups, round_up, team_pieces
+from .candidate import balanced, ceil_div, narrow_blocks, ragged_groups, round_up, team_pieces
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
 from .sparse_blocking import SparseBlocking
@@ -20,7 +20,7 @@ from .sparse_cost import estimate
 NAME = "sparse"
 
 # Kinds of product that have kernels for terms.
-PRODUCTS = ("f16", "f32", "f64")
+PRODUCTS = ("f16", "f32", "f64", "u8", "s8", "s16")
 # Of L1 and of L2: pixels that stay there while the terms of all panels pass by.
 NEAR = 0.75
 LARGEST_PANEL = 0.6
@@ -47,7 +47,19 @@ def supports(problem: Problem, numerics: Numerics) -> str | None:
         return "it needs weights that are known to be sparse"
     if numerics.product not in PRODUCTS:
         return f"no sparse weights are multiplied as {numerics.product}"
+    reason = narrow_blocks(problem, numerics) or _strided_bytes(problem, numerics)
+    if reason is not None:
+        return reason
     return ragged_groups(problem) if isinstance(problem, ConvProblem) else None
+
+
+def _strided_bytes(problem: Problem, numerics: Numerics) -> str | None:
+    """Say why planes of bytes are refused, which are laid at stride 1 or read as they lie."""
+    g = problem.geometry
+    strided = (g.stride_h, g.stride_w) != (1, 1) or (g.kh * g.kw == 1 and not problem.is_pointwise)
+    if numerics.exact and strided and not problem.matrix.a_in_rows:
+        return "planes of bytes are read at stride 1, and by 1x1 kernels without padding"
+    return None
 
 
 def candidates(problem: Problem, around: PlanContext) -> Iterator[Sparse]:
@@ -83,9 +95,11 @@ def _ways(problem: Problem, numerics: Numerics) -> tuple[str, ...]:
     in_rows, g = problem.matrix.a_in_rows, problem.geometry
     if not problem.is_pointwise or numerics.converts_in or problem.block:
         lies = not (in_rows or numerics.converts_in) and g.kh * g.kw > 1
+        if numerics.exact and not in_rows:
+            return ("laid",) if g.kh * g.kw > 1 else ("packed",)
         at_once = lies and (g.stride_h, g.stride_w) == (1, 1)
         return ("packed", "laid") if at_once else ("packed",)
-    return ("in place",) if in_rows else ("in place", "packed")
+    return ("in place",) if in_rows or numerics.exact else ("in place", "packed")
 
 
 def _blocked(

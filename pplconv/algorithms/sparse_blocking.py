@@ -298,6 +298,8 @@ class SparseBlocking(Candidate):
             return self.laid_rows, 0
         if not (self.packed and self.numerics.converts_in):
             return 0, 0
+        if self.numerics.exact and not self.in_rows:
+            return 0, 0
         g = self.geometry
         span = min(ceil_div(self.width - 1, max(g.ow, 1)) + 1, g.oh)
         rows = min((span - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)

@@ -43,6 +43,7 @@ LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row be
 ACROSS = 0.8  # of a load, what a vector across two lines takes more
 SINGLES_REACHED = 0.72  # of the loads that could start, where each FMA has one
 FROM_L2 = 0.5  # of a term's own time, in which lines from L2 come unnoticed
+MIXES = {2: 1.0, 4: 2.0}  # shuffles for each vector of sums of a group of terms
 TERM_CYCLES = 1.0  # its step, which no FMA waits for
 HIDDEN = 0.7  # of the time of the FMAs, in which operands arrive unnoticed
 TIGHT = 0.9  # of the rate of FMAs that terms reach
@@ -87,6 +88,11 @@ def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> flo
     if not s.by_pixels:
         return max(step_cycles(core, pixels, s.panel // s.lanes), TERM_CYCLES)
     vectors = ceil_div(pixels, s.lanes)
+    if s.kr > 1:
+        # A group of terms: its rows are interleaved by shuffles, then multiplied at once.
+        mixes = MIXES[s.kr] * vectors
+        group = max((channels * vectors + mixes) / core.fma_per_cycle, core.fma_latency, mixes)
+        return group / s.kr
     reached = BROADCASTS_REACHED
     loads = channels / core.broadcasts + vectors * (1.0 + ACROSS * _crosses(s))
     if channels == 1:

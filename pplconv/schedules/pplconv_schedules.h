@@ -3,12 +3,23 @@
 #define PPLCONV_SCHEDULES_H
 
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
 
 /* Cython's cdivision gives C's operators; these say what they mean. */
 static inline int64_t pplconv_ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t pplconv_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t pplconv_most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* What padding counts as, in `count` elements of `size` bytes. */
+static inline void pplconv_fill(void *dst, int64_t count, int64_t size, int64_t value) {
+    if (size == 2 && value != 0) {
+        const int16_t word = (int16_t)value;
+        for (int64_t i = 0; i < count; i++) memcpy((char *)dst + 2 * i, &word, 2);
+    } else {
+        memset(dst, (int)value, (size_t)(count * size));
+    }
+}
 
 /* Nanoseconds since some moment. */
 static inline int64_t pplconv_clock(void) {

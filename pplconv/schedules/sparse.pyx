@@ -312,10 +312,15 @@ cdef class SparseSchedule(Schedule):
             find_sparse_family(numerics.product, isa, 1, j.plan.kr, True, &j.single)
         j.pack_sparse = find("pack_sparse", mover_of(numerics.weights), isa)
         j.nest.pack_rows = find("pack_rows", dtype, isa)
-        j.nest.pack_pixels = find("pack_pixels", dtype, isa)
         j.nest.pack_weights = find("pack_weights", dtype, isa)
-        j.nest.store_transposed = find("store_transposed", numerics.accumulator, isa)
-        if j.plan.laid:
+        # Sums of integers are moved as floats are: nothing is computed with them on the way.
+        j.nest.store_transposed = find(
+            "store_transposed", "f32" if numerics.exact else numerics.accumulator, isa)
+        if numerics.narrow:
+            j.nest.pad_channels = find("pad_channels", dtype, isa)
+        else:
+            j.nest.pack_pixels = find("pack_pixels", dtype, isa)
+        if j.plan.laid and not numerics.exact:
             j.store_sums = find("convert_out", 2 * numerics.operand, isa)
         # What packs pixels knows of the plan.
         j.nest.plan.kr = 1

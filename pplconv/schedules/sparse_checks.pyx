@@ -42,6 +42,10 @@ cdef int check_arrays(const SparseJob *j) except -1:
         raise ValueError("only pixels of a 1x1 kernel are used as they lie")
     if f.fetches and f.packed:
         raise ValueError("only pixels that are read where they lie are fetched")
+    if s.exact and (f.in_blocks or f.packed and not (f.x_in_rows or f.laid) and (
+            s.taps != 1 or g.ih != g.oh or g.iw != g.ow or g.pad_top or g.pad_left
+            or g.stride_h != 1 or g.stride_w != 1)):
+        raise ValueError("of bytes, planes are laid, or read by a 1x1 kernel")
     if f.in_blocks and f.images != s.batch:
         raise ValueError("images of blocks lie apart")
     if f.in_blocks and not f.by_pixels and (
@@ -86,8 +90,8 @@ cdef int check_laid(SparseJob *j) except -1:
         j.channel_step, j.row_step, j.column_step = 1, j.nest.shape.ic * g.kw, j.nest.shape.ic
     if not f.laid:
         return 0
-    if (not f.by_pixels or f.x_in_rows or not f.packed or j.nest.shape.converts_in
-            or g.stride_h != 1 or g.stride_w != 1):
+    if (not f.by_pixels or f.x_in_rows or not f.packed
+            or j.nest.shape.converts_in and not j.nest.shape.exact or g.stride_h != 1 or g.stride_w != 1):
         raise ValueError("rows of planes are laid at stride 1, as they are")
     if f.laid_row < g.ow + (g.kw - 1) * g.dilation_w or f.laid_row < g.pad_left + g.iw:
         raise ValueError("laid rows are shorter than what goes into them")
@@ -134,7 +138,7 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
     if transposes or f.laid or j.nest.shape.converts_out:
         tile = (f.chunk if j.k_blocks == 1 else j.nest.shape.oc) * f.width * s
         plane = tile if transposes and j.nest.shape.converts_out else 0
-    if f.packed and j.nest.shape.converts_in:
+    if f.packed and j.nest.shape.converts_in and (f.x_in_rows or not j.nest.shape.exact):
         spanned = least(ceil_div(f.width - 1, most(g.ow, 1)) + 1, g.oh)
         spanned = (spanned - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
         if f.slab_rows < least(spanned, g.ih):

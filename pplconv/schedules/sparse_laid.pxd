@@ -7,17 +7,18 @@ sums up to the next one mean nothing, and are left out when sums are stored.
 """
 
 from libc.stdint cimport int64_t
-from libc.string cimport memset
 
 from pplconv._kernels cimport (
     PPLCONV_CLIP,
     PPLCONV_RESIDUAL,
     pplconv_convert_out_args,
+    pplconv_pad_channels_args,
     pplconv_zero_lanes_args,
 )
 from pplconv.schedules.base cimport (
     Tensors,
     complete,
+    convert_in,
     finish_converted,
     follows,
     least,
@@ -27,39 +28,59 @@ from pplconv.schedules.gemm_job cimport Tile, input_at, y_offset
 from pplconv.schedules.sparse_job cimport SparseJob
 
 
-cdef inline void lay_plane(const SparseJob *j, const char *plane, int64_t first, int64_t seen,
-                           char *dst) noexcept nogil:
-    """Lay rows `first` to `first + seen` of a plane with its padding."""
+cdef extern from "pplconv_schedules.h" nogil:
+    void fill "pplconv_fill"(void *dst, int64_t count, int64_t size, int64_t value)
+
+
+cdef inline void copy_rows(const SparseJob *j, const char *src, int64_t src_rs, char *dst,
+                           int64_t dst_rs, int64_t rows, int64_t columns) noexcept nogil:
+    """Copy rows of the input into the scratch, in the type that kernels read."""
     cdef pplconv_convert_out_args s
+    cdef pplconv_pad_channels_args a
+    if j.nest.shape.converts_in:
+        convert_in(&j.nest.shape, src, src_rs, dst, dst_rs, rows, columns)
+    elif j.nest.shape.exact:
+        a.src, a.src_rs, a.src_ps = src, src_rs, 0
+        a.dst, a.dst_rs, a.dst_ps = dst, dst_rs, 0
+        a.rows, a.columns, a.channels, a.fill = rows, 1, columns, columns
+        j.nest.pad_channels(&a)
+    else:
+        s.src, s.src_rs = src, src_rs
+        s.dst, s.dst_rs = dst, dst_rs
+        s.rows, s.columns, s.fill = rows, columns, 0
+        s.flags = 0
+        j.store_sums(&s)
+
+
+cdef inline void lay_plane(const SparseJob *j, const char *plane, int64_t first, int64_t seen,
+                           char *dst, int64_t zero) noexcept nogil:
+    """Lay rows `first` to `first + seen` of a plane with its padding, which counts as `zero`."""
     cdef pplconv_zero_lanes_args z
-    cdef int64_t e = j.nest.shape.size.operand, row = j.plan.laid_row * e
-    cdef int64_t left = j.nest.shape.geometry.pad_left * e
-    cdef int64_t inside = j.nest.shape.geometry.iw * e
+    cdef int64_t e = j.nest.shape.size.operand, row = j.plan.laid_row * e, at
+    cdef int64_t left = j.nest.shape.geometry.pad_left, inside = j.nest.shape.geometry.iw
+    cdef int64_t between = j.plan.laid_row - inside
     cdef int64_t top = least(most(j.nest.shape.geometry.pad_top - first, 0), seen)
     cdef int64_t end = j.nest.shape.geometry.pad_top + j.nest.shape.geometry.ih - first
     end = most(least(end, seen), top)
-    if top:
-        memset(dst, 0, top * row)
-    if end < seen:
-        memset(dst + end * row, 0, (seen - end) * row)
+    fill(dst, top * j.plan.laid_row, e, zero)
+    fill(dst + end * row, (seen - end) * j.plan.laid_row, e, zero)
     if top == end:
         return
-    s.src = plane + (first + top - j.nest.shape.geometry.pad_top) * j.nest.shape.x.row
-    s.src_rs = j.nest.shape.x.row
-    s.dst, s.dst_rs = dst + top * row + left, row
-    s.rows, s.columns, s.fill = end - top, j.nest.shape.geometry.iw, 0
-    s.flags = 0
-    j.store_sums(&s)
-    if row == inside:
+    copy_rows(j, plane + (first + top - j.nest.shape.geometry.pad_top) * j.nest.shape.x.row,
+              j.nest.shape.x.row, dst + top * row + left * e, row, end - top, inside)
+    if between == 0:
         return
     # What is behind a row and before the next one lies side by side.
-    memset(dst + top * row, 0, left)
-    z.dst = dst + top * row + left + inside
-    z.dst_ps, z.lanes = row, (row - inside) // e
+    fill(dst + top * row, left, e, zero)
+    z.dst = dst + top * row + (left + inside) * e
+    z.dst_ps, z.lanes = row, between
     z.pixels = end - top - 1
-    if z.pixels > 0:
+    if j.nest.shape.exact:
+        for at in range(z.pixels):
+            fill(<char *> z.dst + at * row, between, e, zero)
+    elif z.pixels > 0:
         j.nest.shape.zero_lanes(&z)
-    memset(dst + (end - 1) * row + left + inside, 0, row - left - inside)
+    fill(dst + (end - 1) * row + (left + inside) * e, between - left, e, zero)
 
 
 cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile, int64_t first,
@@ -70,7 +91,7 @@ cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile
     cdef const char *src = input_at(&j.nest, t, tile)
     for channel in range(j.nest.shape.ic):
         lay_plane(j, src + channel * j.nest.shape.x.block, first, seen,
-                  scratch + j.at.panel_offset + channel * plane)
+                  scratch + j.at.panel_offset + channel * plane, t.x_zero)
 
 
 cdef inline void store_part(const SparseJob *j, const Tensors *t, char *sums, int64_t row,

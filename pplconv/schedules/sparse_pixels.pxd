@@ -7,6 +7,7 @@ from pplconv._kernels cimport make_pixel_runs, pplconv_pack_weights_args, pplcon
 from pplconv.schedules.base cimport Tensors
 from pplconv.schedules.gemm_job cimport Tile, input_at
 from pplconv.schedules.gemm_pixels cimport gather_block, pack_block
+from pplconv.schedules.sparse_laid cimport copy_rows
 from pplconv.schedules.sparse_job cimport SparseJob
 
 
@@ -54,6 +55,11 @@ cdef inline Pixels panel_of(const SparseJob *j, const Tensors *t, Tile *tile,
         p.ic, p.taps = j.nest.k, 1
         p.panel_width, p.kr, p.channel_block = j.plan.width, 1, 1
         j.nest.pack_weights(&p)
+    elif j.plan.packed and j.nest.shape.exact:
+        # Of bytes, pixels of a 1x1 kernel alone are packed: as they are, in another type.
+        copy_rows(j, input_at(&j.nest, t, tile) + tile.k_begin * j.nest.shape.x.block
+                  + tile.pixel * j.nest.shape.size.source, j.nest.shape.x.block,
+                  scratch + j.at.panel_offset, x.k, tile.k_end - tile.k_begin, tile.pixels)
     elif j.plan.packed:
         if tile.first:
             tile.run_count = make_pixel_runs(

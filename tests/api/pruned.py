@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from pplconv.sparsity import Sparsity
@@ -41,15 +39,3 @@ def stored(weight: np.ndarray, groups: int, block: int) -> int:
 def sparsity_of(weight: np.ndarray, groups: int, block: int) -> Sparsity:
     """Describe them as a problem does."""
     return Sparsity.of(block, stored(weight, groups, block), weight.size)
-
-
-def with_sparsity(monkeypatch: Any, sparsity: Sparsity | None) -> None:
-    """Let problems of calls say how sparse weights are."""
-    from pplconv.api import arguments
-
-    make = arguments.make_problem
-
-    def made(*args: Any, **kwargs: Any) -> Any:
-        return make(*args, **{**kwargs, "sparsity": sparsity})
-
-    monkeypatch.setattr(arguments, "make_problem", made)

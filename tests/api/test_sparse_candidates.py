@@ -11,7 +11,7 @@ from candidates import all_contexts, conv_problem, describe, every_candidate, fo
 from emulation import few
 from pplconv.planner.estimating import Request
 from problems import Problem
-from pruned import prune, sparsity_of, with_sparsity
+from pruned import prune, sparsity_of
 from test_candidates import EPILOGUES, LAYOUTS, Case
 
 # batch, groups, ic, oc, image, kernel, stride, padding, dilation
@@ -46,11 +46,12 @@ def test_every_candidate(shape, layout, dtype, monkeypatch):
         weight = prune(plain.arrays()["weight"], plain.groups, pattern, density, index)
         sparsity = sparsity_of(weight, plain.groups, pattern)
         problem = replace(dense, sparsity=sparsity)
-        with_sparsity(monkeypatch, sparsity)
         cases = [
             Case(own, block, own.arrays() | {"weight": weight})
             for own in (replace(plain, **options) for options in EPILOGUES.values())
         ]
+        for case in cases:
+            case.arguments |= {"sparse": True, "block": (1, pattern)}
         for around in all_contexts(numerics):
             request = Request(problem, "sparse", np.inf, around.threads)
             found = [c for c in every_candidate(problem, around) if c.algorithm == "sparse"]
