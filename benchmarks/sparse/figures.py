@@ -34,8 +34,6 @@ class Figure:
     needed : float
     density : float
         At which it is asked for; 0: at none.
-    direct : bool
-        Whether the dense layer may take no Winograd.
     """
 
     precision: str
@@ -44,7 +42,6 @@ class Figure:
     blocks: tuple[int, ...]
     needed: float
     density: float = 0.0
-    direct: bool = False
 
     def concerns(self, one: Measured) -> bool:
         """Whether a layer is one of its own."""
@@ -57,7 +54,6 @@ FIGURES = (
     Figure("fp32", "1x1", _GAIN, _BLOCKS, 5.5, 0.1),
     Figure("fp32", "3x3", _GAIN, _BLOCKS, 1.2, 0.25),
     Figure("fp32", "3x3", _GAIN, _BLOCKS, 2.2, 0.1),
-    Figure("fp32", "3x3", "/ own direct sum", _BLOCKS, 3.0, 0.25, direct=True),
     Figure("fp32", "1x1", _GAIN, (1,), 2.2, 0.25),
     Figure("fp32", "1x1", _START, _BLOCKS, 0.75),
     Figure("fp32", "", _PEERS, (1, *_BLOCKS), 1.0),
@@ -83,7 +79,7 @@ def _values(
         values = lambda one: lead(one, block, roles)[1]  # noqa: E731
     else:
         mine = [one for one in mine if one.density == figure.density]
-        values = lambda one: gain(one, block, roles, figure.direct)  # noqa: E731
+        values = lambda one: gain(one, block, roles)  # noqa: E731
     known = {f"{one.problem.name} at {one.density:g}": values(one) for one in mine}
     return {name: value for name, value in known.items() if value is not None}
 
@@ -124,7 +120,7 @@ def _row(
         [
             f"{figure.precision} {figure.kind or 'all'}",
             figure.what + at,
-            f"1x{block}",
+            str(block),
             str(threads),
             f"{figure.needed:.2f}",
             f"{values[worst]:.2f}" if worst else NONE,

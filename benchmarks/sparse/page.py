@@ -28,14 +28,19 @@ def _add(table: Table, before: Measured | None, one: Measured, cells: Sequence[s
     table.add(cells)
 
 
+def _ways(roles: Roles) -> dict[str, bool]:
+    """What sparse weights are held against: title, and whether that takes no Winograd."""
+    return {"/ dense": False} | ({"/ direct": True} if roles.direct else {})
+
+
 def gains_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table:
     """Make the table of rates by stored weights, and of how many times as fast that is as dense.
 
     A dense layer's rate is that of all its operations; that of sparse weights counts products with
     weights that are not zero.
     """
-    blocks = list(roles.sparse)
-    columns = [name for n in blocks for name in (f"1x{n}", "/ dense", "/ direct")]
+    blocks, ways = list(roles.sparse), _ways(roles)
+    columns = [name for n in blocks for name in (f"block {n}", *ways)]
     table = Table(title, ["layer", "class", "density", "dense by", "dense", *columns])
     before = None
     for one in measured:
@@ -45,8 +50,7 @@ def gains_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table
         for block in blocks:
             ours = one.fastest(roles.sparse[block])[1]
             cells.append(giga(one.useful(block) / ours if ours else None))
-            cells.append(ratio(gain(one, block, roles), 1.0))
-            cells.append(ratio(gain(one, block, roles, direct=True), 1.0))
+            cells += [ratio(gain(one, block, roles, direct), 1.0) for direct in ways.values()]
         _add(table, before, one, cells)
         before = one
     return table
@@ -55,7 +59,7 @@ def gains_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table
 def peers_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table:
     """Make the table of the best peer on weights of each block, and how far ahead we are."""
     blocks = list(roles.sparse)
-    columns = [name for n in blocks for name in (f"best peer, 1x{n}", "/ peer")]
+    columns = [name for n in blocks for name in (f"best peer, block {n}", "/ peer")]
     table = Table(title, ["layer", "class", "density", *columns])
     before = None
     for one in measured:
@@ -106,7 +110,7 @@ def products_table(
         Products that a core does in a cycle, by level of the ladder.
     """
     blocks = list(roles.sparse)
-    columns = [name for n in blocks for name in (f"1x{n} a cycle", "% loop")]
+    columns = [name for n in blocks for name in (f"block {n} a cycle", "% loop")]
     table = Table(title, ["layer", "class", "density", "loop", "a cycle", *columns])
     before = None
     for one in measured:
@@ -139,7 +143,7 @@ def break_even_table(title: str, groups: Mapping[int, Sequence[Measured]], roles
     """
     columns = [
         (threads, block, direct)
-        for direct in (False, True)
+        for direct in _ways(roles).values()
         for threads in groups
         for block in roles.sparse
     ]
@@ -149,7 +153,7 @@ def break_even_table(title: str, groups: Mapping[int, Sequence[Measured]], roles
             "layer",
             "class",
             *(
-                f"1x{block}{' / direct' if direct else ''}, {threads} t"
+                f"block {block}{' / direct' if direct else ''}, {threads} t"
                 for threads, block, direct in columns
             ),
         ],
@@ -167,8 +171,10 @@ def break_even_table(title: str, groups: Mapping[int, Sequence[Measured]], roles
 
 def classes_table(title: str, measured: Sequence[Measured], roles: Roles) -> Table:
     """Make the table of geometric means over the layers of a class, and of the least ones."""
-    blocks = list(roles.sparse)
-    columns = [name for n in blocks for name in (f"1x{n} / dense", "least", "/ direct", "/ peer")]
+    blocks, ways = list(roles.sparse), _ways(roles)
+    columns = [
+        name for n in blocks for name in (f"block {n} / dense", "least", *list(ways)[1:], "/ peer")
+    ]
     table = Table(title, ["class", "density", "layers", *columns])
     for kind in dict.fromkeys(one.problem.kind for one in measured):
         table.rule()
@@ -179,8 +185,10 @@ def classes_table(title: str, measured: Sequence[Measured], roles: Roles) -> Tab
             for block in blocks:
                 gains = [gain(one, block, roles) for one in some]
                 least = min((one for one in gains if one is not None), default=None)
-                direct = mean(gain(one, block, roles, direct=True) for one in some)
-                ahead = mean(lead(one, block, roles)[1] for one in some)
-                cells += [ratio(value, 1.0) for value in (mean(gains), least, direct, ahead)]
+                values = [mean(gains), least]
+                if len(ways) > 1:
+                    values.append(mean(gain(one, block, roles, direct=True) for one in some))
+                values.append(mean(lead(one, block, roles)[1] for one in some))
+                cells += [ratio(value, 1.0) for value in values]
             table.add(cells)
     return table

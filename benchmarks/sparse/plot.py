@@ -51,7 +51,7 @@ def draw(title: str, measured: Sequence[Measured], roles: Roles, theme: Theme = 
             )  # fmt: skip
         handles.append(Line2D([], [], color=color, marker=marker, label=name))
     for block, dashes in _DASHES.items():
-        label = f"blocks 1x{block}" if block > 1 else "weights one by one"
+        label = f"blocks of {block} channels" if block > 1 else "weights one by one"
         handles.append(Line2D([], [], color=theme.ink, linestyle=dashes, label=label))
     axes.axhline(1.0, color=theme.ink, linewidth=1.2)
     densities = sorted({one.density for one in measured})

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ LAYERS = (
     "mobilenet:conv(3|6|8|10)$|resnet_50:res(2a_branch2b|3a_branch2b|4a_branch2b|5a_branch2b|"
     "2b_branch2a|3a_branch2c|4b_branch2a|5a_branch2c)$|darknet_19:conv(4|6|9|10)$"
 )
-DENSITIES = (0.75, 0.5, 0.25, 0.1, 0.05)
+DENSITIES = {"fp32": (0.75, 0.5, 0.25, 0.1, 0.05), "int8": (0.5, 0.25, 0.1)}
 # Above it, only pplconv runs: to see where sparse weights begin to be faster.
 PEERS_UP_TO = 0.5
 # What a shell reports of a command that Ctrl-C ended.
@@ -82,9 +83,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--densities",
         type=densities,
-        default=list(DENSITIES),
-        help=f"parts of the weights that stay, default "
-        f"{','.join(f'{one:g}' for one in DENSITIES)}; peers run up to {PEERS_UP_TO:g}",
+        default=[],
+        help="parts of the weights that stay, default "
+        + ", ".join(
+            f"{precision}: {','.join(f'{one:g}' for one in numbers)}"
+            for precision, numbers in DENSITIES.items()
+        )
+        + f"; peers run up to {PEERS_UP_TO:g}",
     )
     options.add_selection(made)
     made.add_argument(
@@ -106,6 +111,12 @@ def parser() -> argparse.ArgumentParser:
         default=[],
         help=f"pplconv once with each of {','.join(options.WAYS)}, in the same run",
     )
+    made.add_argument(
+        "--dense-search",
+        type=options.searches,
+        default=[],
+        help="the same of pplconv with dense weights, if it is to be another one",
+    )
     options.add_timing(made, rounds=3, min_seconds=0.008)
     options.add_output(made)
     made.add_argument("--plot", type=Path, metavar="FILE", help="draw speed-ups there, as SVG")
@@ -113,15 +124,17 @@ def parser() -> argparse.ArgumentParser:
 
 
 def find(
-    precision: str, names: Sequence[str], searches: Sequence[str]
+    precision: str,
+    names: Sequence[str],
+    searches: Sequence[str],
+    dense_searches: Sequence[str] = (),
 ) -> list[tuple[Engine, Availability]]:
     """Look for the named engines of a precision (none: all but the slow ones)."""
-    chosen = [
-        one
-        for engine in ENGINES[precision]
-        if (engine.name in names if names else engine.name not in SLOW)
-        for one in engine.variants(searches, ())
-    ]
+    chosen = []
+    for engine in ENGINES[precision]:
+        if engine.name in names if names else engine.name not in SLOW:
+            mine = searches if block_in(engine.name) else dense_searches or searches
+            chosen += engine.variants(mine, ())
     with silenced():
         return [(engine, engine.available()) for engine in chosen]
 
@@ -141,7 +154,7 @@ def steps_of(chosen: argparse.Namespace, problems: Sequence[Problem]) -> Iterato
     for precision in chosen.precision:
         for threads in chosen.threads:
             for problem in problems:
-                for density in chosen.densities:
+                for density in chosen.densities or DENSITIES[precision]:
                     yield Step(precision, threads, problem, density)
 
 
@@ -218,14 +231,19 @@ def _run(
         made.error(str(error))
     if not problems:
         made.error("only depthwise layers and stems are left, which are not pruned")
-    every = {one.name for precision in chosen.precision for one in ENGINES[precision]}
+    every = [one.name for precision in chosen.precision for one in ENGINES[precision]]
     if unknown := [name for name in chosen.engines if name not in every]:
         made.error(f"unknown engine {', '.join(unknown)}: expected some of {', '.join(every)}")
-    found = {one: find(one, chosen.engines, chosen.search) for one in chosen.precision}
+    found = {
+        one: find(one, chosen.engines, chosen.search, chosen.dense_search)
+        for one in chosen.precision
+    }
     present = {
         precision: [engine for engine, availability in engines if availability.ok]
         for precision, engines in found.items()
     }
+    if chosen.plot is not None and find_spec("matplotlib") is None:
+        made.error("--plot draws by matplotlib, which is not installed")
     if not any(present.values()):
         absent = {engine.name: one.reason for some in found.values() for engine, one in some}
         reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
@@ -271,7 +289,7 @@ def _publish(
         machine=machine.describe(),
         engines=engines,
         method=f"{options.method(options.settings_of(chosen, 1))}; {_METHOD}",
-        notes=[*notes, *_remarks(measured), *_left_out(chosen.precision)],
+        notes=[*notes, *_remarks(measured), *_left_out(found)],
     )
     identities = {
         precision: [engine.identity for engine, availability in some if availability.ok]
@@ -313,9 +331,16 @@ def _remarks(measured: Sequence[Measured]) -> list[str]:
     return found
 
 
-def _left_out(chosen: Sequence[str]) -> list[str]:
+def _at(one: Measured) -> Problem:
+    """The layer, named with its density."""
+    return replace(one.problem, layer=f"{one.problem.layer} at {one.density:g}")
+
+
+def _left_out(found: Mapping[str, Sequence[tuple[Engine, Availability]]]) -> list[str]:
+    """Say who is in no table, and why."""
     return [
         f"{precision}, left out: {name}: {reason}"
-        for precision in chosen
+        for precision, engines in found.items()
         for name, reason in LEFT_OUT[precision].items()
+        if name not in {engine.name for engine, _ in engines}
     ]

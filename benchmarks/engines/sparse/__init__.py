@@ -39,12 +39,12 @@ ENGINES: Mapping[str, Sequence[Engine]] = {
     ),
 }
 
-SLOW = ("scipy_bsr_1x4",)
+SLOW = ("scipy_bsr_b4",)
 """Engines that run only if they are named: many times slower than the slowest of the others."""
 
 LEFT_OUT: Mapping[str, Mapping[str, str]] = {
     "fp32": {
-        "scipy_bsr_1x4": "runs only if it is named: ten times slower than scipy_csr",
+        "scipy_bsr_b4": "runs only if it is named: ten times slower than scipy_csr",
         "litert with sparse weights": "XNNPACK's sparse 1x1 on x86 is SSE code, and it leaves that "
         "aside on a CPU with AVX (xnn_is_chw_compatible_config); a model of the form that it "
         "would take (DENSIFY, a 3x3/2 on 3 channels before, a mean behind) has the speed of its "
@@ -54,8 +54,8 @@ LEFT_OUT: Mapping[str, Mapping[str, str]] = {
         "most, and no such convolution",
     },
     "int8": {
-        "mnn_1x1 to mnn_1x16": "MNN has sparse int8 where it packs four channels: on Arm, and on "
-        "x86 without AVX2",
+        "mnn with sparse weights": "it has sparse int8 where it packs four channels: on Arm, and "
+        "on x86 without AVX2",
         "litert with sparse weights": "XNNPACK's sparse kernels are of float32 and float16",
         "torch.sparse, scipy.sparse": "no product of int8 that sums in int32 and is quantized",
     },

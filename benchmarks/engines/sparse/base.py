@@ -6,8 +6,8 @@ import re
 
 from benchmarks.engines.base import Engine
 
-# Engines of a block are named after it: ``mnn_1x4``.
-_BLOCK = re.compile(r"_1x(\d+)(?:@|$)")
+# Engines of a block are named after it: ``mnn_b4``.
+_BLOCK = re.compile(r"_b(\d+)(?:@|$)")
 
 
 def block_in(name: str) -> int:

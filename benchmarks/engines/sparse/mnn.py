@@ -32,7 +32,7 @@ class MnnSparse(Mnn):
 
     def __init__(self, block: int) -> None:
         self.block = block
-        self.name = f"mnn_1x{block}"
+        self.name = f"mnn_b{block}"
         kind = f"pruned by SIMD_OC, oc_blocks {block}" if block > 1 else "pruned at random"
         self.note = f"converted with --detectSparseSpeedUp, {kind}; precision high"
 

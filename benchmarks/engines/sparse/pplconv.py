@@ -38,7 +38,7 @@ class Pruned(Prepacked):
         self.extra = asked_of(block)
         # No transform is as exact as is asked for here; a direct sum is right by what all are.
         super().__init__(search, 0.0 if direct else None)
-        kind = f"1x{block}" if block else DIRECT if direct else DENSE
+        kind = f"b{block}" if block else DIRECT if direct else DENSE
         marks = [search] if search else []
         self.name = "@".join([f"{type(self).name}_{kind}", *marks])
 
@@ -78,7 +78,7 @@ class PrunedInt8(QPrepacked):
         self.extra = asked_of(block)
         super().__init__(search)
         marks = [search] if search else []
-        self.name = "@".join([f"{type(self).name}_{f'1x{block}' if block else DENSE}", *marks])
+        self.name = "@".join([f"{type(self).name}_{f'b{block}' if block else DENSE}", *marks])
         settings = [f"{name}={value}" for name, value in self.extra.items()]
         self.note = ", ".join([self.note, *settings])
 

@@ -124,7 +124,7 @@ class ScipyBsr(ScipyCsr):
 
     def __init__(self, block: int) -> None:
         self.block = block
-        self.name = f"scipy_bsr_1x{block}"
+        self.name = f"scipy_bsr_b{block}"
         self.note = f"bsr_array of blocks {block} x 1 @ pixels, one thread; else as scipy_csr"
 
     def _compress(self, matrix: Array32) -> Any:
