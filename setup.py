@@ -193,6 +193,8 @@ setup(
         extension("schedules.gemm_checks"),
         extension("schedules.direct"),
         extension("schedules.planes"),
+        extension("schedules.sparse"),
+        extension("schedules.sparse_checks"),
         extension("schedules.work"),
         extension("schedules.elementwise"),
         extension("schedules.copying"),

@@ -19,9 +19,23 @@ cdef struct GemmFamily:
     int lanes, kr
 
 
+cdef enum:
+    MAX_PIXELS = 8  # vectors of pixels of a tile with sparse weights
+
+
+cdef struct SparseFamily:
+    # Kernels for panels of one number of channels: by vectors of pixels less one, or by pixels less
+    # one where vectors run over channels. NULL where the registry has no such tile.
+    pplconv_kernel tile[MAX_MR]
+    # Sums in a vector, and terms that are multiplied together.
+    int lanes, kr
+
+
 cdef pplconv_kernel find(str op, str dtype, str isa, int mr=*, int nr=*,
                          int kr=*) except NULL
 cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except -1
+cdef int find_sparse_family(str dtype, str isa, int panel, int kr, bint by_pixels,
+                            SparseFamily *family) except -1
 cdef int64_t make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
                              int64_t lanes, int64_t width, int64_t panel_elements,
                              pplconv_run *runs) noexcept nogil

@@ -230,6 +230,40 @@ cdef int find_gemm_family(str dtype, str isa, int kr, GemmFamily *family) except
     return 0
 
 
+cdef int find_sparse_family(str dtype, str isa, int panel, int kr, bint by_pixels,
+                            SparseFamily *family) except -1:
+    """Fill `family` with the kernels for panels of `panel` channels, from `isa` down the ladder."""
+    cdef int32_t i
+    cdef int index
+    cdef const pplconv_kernel_row *row
+    cdef bytes wanted = dtype.encode(), level = isa.encode()
+    cdef bytes op = b"sparse_pixels" if by_pixels else b"sparse_channels"
+    for index in range(MAX_MR):
+        family.tile[index] = NULL
+    family.lanes, family.kr = 0, kr
+    while level and family.lanes == 0:
+        for i in range(pplconv_kernel_count):
+            row = &pplconv_kernel_table[i]
+            if row.op != op or row.dtype != wanted or row.isa != level or row.kr != kr:
+                continue
+            if (row.mr if by_pixels else row.nr) != panel:
+                continue
+            index = row.nr // row.lanes if by_pixels else row.mr
+            if index > (MAX_PIXELS if by_pixels else MAX_MR):
+                raise LookupError(f"{row.symbol.decode()} is larger than the loops can index")
+            family.lanes = row.lanes
+            family.tile[index - 1] = row.function
+        level = _below(level)
+    if family.lanes == 0:
+        raise LookupError(f"no kernels for sparse panels of {panel}, kr {kr}, in {dtype}")
+    if by_pixels:
+        # What is narrower than any tile is computed as a tail of the next wider one.
+        for index in range(MAX_PIXELS - 2, -1, -1):
+            if family.tile[index] == NULL:
+                family.tile[index] = family.tile[index + 1]
+    return 0
+
+
 cdef int64_t make_pixel_runs(const pplconv_geometry *geometry, int64_t first, int64_t pixels,
                              int64_t lanes, int64_t width, int64_t panel_elements,
                              pplconv_run *runs) noexcept nogil:

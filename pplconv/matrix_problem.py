@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 from .geometry import Geometry, Memory, Strides
 from .numerics import TYPES, Numerics, default_permission, numerics_of
+from .sparsity import Sparsity, checked_sparsity
 
 __all__ = ["MatrixProblem"]
 
 _SIZE = r"([0-9]{1,18})"
-_FIELDS = re.compile(rf"(?:mb{_SIZE})?(?:g{_SIZE})?m{_SIZE}n{_SIZE}k{_SIZE}")
+_SPARSE = r"(?:sb([0-9]{1,2})sd([0-9]{1,4}))?"
+_FIELDS = re.compile(rf"(?:mb{_SIZE})?(?:g{_SIZE})?m{_SIZE}n{_SIZE}k{_SIZE}{_SPARSE}")
 
 # Stands for the strides of dense matrices, which follow from the sizes.
 _DENSE = Strides(-1, -1, -1, -1)
@@ -45,6 +47,8 @@ class MatrixProblem:
         Whether the elements of a row of A and of C are neighbours, rather than those of a column.
     destination : str
         Of C, if not `dtype`; see `ConvProblem`.
+    sparsity : Sparsity, optional
+        How sparse B is; see `ConvProblem`.
     """
 
     m: int
@@ -60,6 +64,7 @@ class MatrixProblem:
     a_in_rows: bool = True
     c_in_rows: bool = True
     destination: str = ""
+    sparsity: Sparsity | None = None
 
     def __post_init__(self) -> None:
         """Fill in what was left out."""
@@ -78,7 +83,8 @@ class MatrixProblem:
     def parse(cls, text: str, dtype: str = "f32") -> MatrixProblem:
         """Read a problem such as ``m64n512k256``, maybe with ``mb`` images and ``g`` groups before.
 
-        Its matrices are dense, and B has the layout (n, k).
+        Its matrices are dense, and B has the layout (n, k); ``sb4sd250`` behind it says that B is
+        sparse, as of convolutions.
 
         Raises
         ------
@@ -88,12 +94,13 @@ class MatrixProblem:
         match = _FIELDS.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"{text!r} is no matrix problem: expected m...n...k...")
-        images, groups, m, n, k = (1 if size is None else int(size) for size in match.groups())
+        images, groups, m, n, k = (1 if s is None else int(s) for s in match.groups()[:5])
+        sparsity = None if match[6] is None else checked_sparsity(int(match[6]), int(match[7]))
         if min(images, groups, m, n, k) < 1:
             raise ValueError(f"{text!r} has a size of 0: expected at least 1")
         if dtype not in TYPES:
             raise ValueError(f"no such dtype: {dtype!r}")
-        return cls(m, n, k, images, groups, dtype)
+        return cls(m, n, k, images, groups, dtype, sparsity=sparsity)
 
     @property
     def flops(self) -> int:
@@ -201,7 +208,8 @@ class MatrixProblem:
         """Write the problem in one line: ``m64n512k256``, images and groups before if there are."""
         images = f"mb{self.images}" if self.images > 1 else ""
         groups = f"g{self.groups}" if self.groups > 1 else ""
-        return f"{images}{groups}m{self.m}n{self.n}k{self.k}"
+        sparse = self.sparsity.text if self.sparsity else ""
+        return f"{images}{groups}m{self.m}n{self.n}k{self.k}{sparse}"
 
 
 def _memory(strides: Strides, in_rows: bool, element: int, pixels: int, channels: int) -> Memory:

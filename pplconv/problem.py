@@ -9,6 +9,7 @@ from typing import TypeAlias
 from .geometry import Geometry, Memory, Strides
 from .matrix_problem import MatrixProblem
 from .numerics import TYPES, Numerics, default_permission, numerics_of
+from .sparsity import SCALE, Sparsity, checked_sparsity
 
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")
 # Channels in one block of NCHWc, at most.
@@ -22,7 +23,7 @@ LARGEST_PRODUCT = 2**62
 
 # Two letters first, so that "g" cannot be taken out of a longer word. Compiled at first use:
 # most programs write problems and read none.
-_FIELD = r"(mb|ic|ih|iw|oc|oh|ow|kh|kw|sh|sw|ph|pw|dh|dw|g)([0-9]{1,18})"
+_FIELD = r"(mb|ic|ih|iw|oc|oh|ow|kh|kw|sh|sw|ph|pw|dh|dw|sb|sd|g)([0-9]{1,18})"
 _NAME = r'n"([^"]*)"'
 _REQUIRED = ("mb", "ic", "ih", "oc", "kh")
 
@@ -76,6 +77,8 @@ class ConvProblem:
     destination : str
         Of the output, if not `dtype`: integers have outputs of ``"u8"``, ``"s8"``, ``"s32"`` and
         ``"f32"``.
+    sparsity : Sparsity, optional
+        How sparse the weights are, where loops may leave their zeros out.
     """
 
     batch: int
@@ -96,6 +99,7 @@ class ConvProblem:
     block: int = 0
     permitted: tuple[str, ...] = ()
     destination: str = ""
+    sparsity: Sparsity | None = None
 
     def __post_init__(self) -> None:
         if not self.permitted:
@@ -111,6 +115,8 @@ class ConvProblem:
         ``sw``, ``pw`` or ``dw`` equals its vertical counterpart; a missing stride is 1, a missing
         padding or dilation 0 (dense), a missing ``g`` 1. Padding is the same on both sides,
         unless ``oh`` or ``ow`` says that there is more or less of it at the bottom or right.
+        ``sb4sd250`` stands for weights in blocks of 4 output channels, of which 250 thousandths
+        are stored; without it weights are dense.
 
         Parameters
         ----------
@@ -165,6 +171,7 @@ class ConvProblem:
         return cls(
             fields["mb"], groups, fields["ic"], ih, iw, fields["oc"], sizes[0], sizes[1], kh, kw,
             stride, dilation, (sides[0], sides[1]), dtype, layout, block,
+            sparsity=_sparsity(fields),
         )  # fmt: skip
 
     @property
@@ -233,7 +240,7 @@ class ConvProblem:
             images, m = 1, self.batch * outputs
         return MatrixProblem(
             m, oc, self.k, images, self.groups, self.dtype, self.permitted, a, b, c,
-            in_rows, in_rows, self.destination,
+            in_rows, in_rows, self.destination, self.sparsity,
         )  # fmt: skip
 
     def input_memory(self, element: int) -> Memory:
@@ -292,6 +299,7 @@ class ConvProblem:
             f"ic{self.ic}ih{self.ih}iw{self.iw}oc{self.oc}oh{self.oh}ow{self.ow}"
             f"kh{self.kh}kw{self.kw}sh{self.stride[0]}sw{self.stride[1]}"
             f"ph{top}pw{left}dh{self.dilation[0] - 1}dw{self.dilation[1] - 1}"
+            f"{self.sparsity.text if self.sparsity else ''}"
         )
 
 
@@ -307,13 +315,20 @@ def _fields(sizes: str) -> dict[str, int]:
         if key in fields:
             raise ValueError(f"{key} is given twice")
         fields[key] = int(match[2])
-        if fields[key] < 1 and key[0] not in "pd":
+        if fields[key] < 1 and key[0] not in "pd" and key != "sd":
             raise ValueError(f"{key} is 0: expected at least 1")
         position += match.end()
     missing = [key for key in _REQUIRED if key not in fields]
     if missing:
         raise ValueError(f"{', '.join(missing)} missing")
     return fields
+
+
+def _sparsity(fields: dict[str, int]) -> Sparsity | None:
+    """What the fields of a problem string say of its weights."""
+    if "sb" not in fields and "sd" not in fields:
+        return None
+    return checked_sparsity(fields.get("sb", 1), fields.get("sd", SCALE))
 
 
 def _out(padded: int, reach: int, stride: int) -> int:

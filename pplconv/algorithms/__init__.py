@@ -7,6 +7,7 @@
 ``direct.py``            any convolution without im2col
 ``pointwise.py``         1x1 as a matrix product on the user's array
 ``im2col.py``            any convolution, tiles of pixels packed into scratch
+``sparse.py``            any convolution or product whose weights are sparse
 ``planes.py``            im2col of few channels in NCHW without its copies
 ``gemm.py``              the matrix product
 ``tiled.py``             the candidates of these three: tiles, blocks, segments
@@ -29,22 +30,27 @@ from types import ModuleType
 
 from ..matrix_problem import MatrixProblem
 from ..problem import Problem
-from . import depthwise, direct, gemm, im2col, pointwise, winograd
+from . import depthwise, direct, gemm, im2col, pointwise, sparse, winograd
 from .candidate import Candidate, KernelKey
-from .context import PlanContext
+from .context import PlanContext, SparseTiles
 from .core_model import CoreModel
 
 # For convolutions; `algorithm=` takes these names.
-ALGORITHMS = {module.NAME: module for module in (depthwise, pointwise, winograd, direct, im2col)}
+ALGORITHMS = {
+    module.NAME: module for module in (depthwise, sparse, pointwise, winograd, direct, im2col)
+}
 # For matrix products.
-MATRIX_ALGORITHMS = {gemm.NAME: gemm}
+MATRIX_ALGORITHMS = {gemm.NAME: gemm, sparse.NAME: sparse}
 
 
 def serving(problem: Problem) -> dict[str, ModuleType]:
     """Return the algorithms that may be chosen for a problem without being asked for, by name."""
+    matrix = isinstance(problem, MatrixProblem)
+    found: dict[str, ModuleType] = dict(MATRIX_ALGORITHMS if matrix else ALGORITHMS)
+    if problem.sparsity is None:
+        del found[sparse.NAME]
     if isinstance(problem, MatrixProblem):
-        return dict(MATRIX_ALGORITHMS)
-    found: dict[str, ModuleType] = dict(ALGORITHMS)
+        return found
     if not winograd.volunteers(problem):
         del found[winograd.NAME]
     return found
@@ -57,5 +63,6 @@ __all__ = [
     "CoreModel",
     "KernelKey",
     "PlanContext",
+    "SparseTiles",
     "serving",
 ]

@@ -4,10 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..machine import Machine
 from ..numerics import Numerics
+
+
+@dataclass(frozen=True)
+class SparseTiles:
+    """Kernels for sparse weights of one orientation.
+
+    Parameters
+    ----------
+    lanes : int
+        Elements of a vector.
+    kr : int
+        Terms that are multiplied together.
+    widths : mapping of int to tuple of int
+        For each number of channels of a panel the pixels of its tiles, ascending.
+    """
+
+    lanes: int = 0
+    kr: int = 1
+    widths: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+NO_TILES = SparseTiles()
 
 
 @dataclass(frozen=True)
@@ -32,6 +54,8 @@ class PlanContext:
         Error that may be spent; candidates that need more are left out.
     team_start : int
         Microseconds that starting a team costs; it matters only in estimates for a team.
+    by_pixels, by_channels : SparseTiles
+        Kernels for sparse weights whose vectors run over pixels, and over channels.
     """
 
     machine: Machine
@@ -42,3 +66,5 @@ class PlanContext:
     threads: int
     tolerance: float = math.inf
     team_start: int = 1
+    by_pixels: SparseTiles = NO_TILES
+    by_channels: SparseTiles = NO_TILES

@@ -18,6 +18,7 @@ from ..problem import (
     ConvProblem,
 )
 from ..runtime import scope
+from ..sparsity import Sparsity
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
@@ -288,11 +289,12 @@ def make_problem(
     groups: Any,
     layout: Any,
     permitted: tuple[str, ...] = (),
+    sparsity: Sparsity | None = None,
 ) -> ConvProblem:
     """Check shapes and geometry, and make the problem of a batched input.
 
-    `dtype` is that of the arrays, `permitted` as in `ConvProblem`; where that is bfloat16 alone,
-    depthwise convolution may still be computed in float32.
+    `dtype` is that of the arrays, `permitted` and `sparsity` as in `ConvProblem`; where
+    bfloat16 alone is permitted, depthwise convolution may still be computed in float32.
 
     Raises
     ------
@@ -338,7 +340,7 @@ def make_problem(
         out.append((padded - reach) // stride[axis] + 1)
     problem = ConvProblem(
         n, groups, ic, ih, iw, oc, out[0], out[1], kh, kw, stride, dilation, sides, dtype, layout,
-        block, permitted,
+        block, permitted, sparsity=sparsity,
     )  # fmt: skip
     check_sizes(problem)
     return problem

@@ -11,6 +11,7 @@ import numpy as np
 from ..geometry import Strides
 from ..matrix_problem import MatrixProblem
 from ..problem import LARGEST_PLANE, LARGEST_PRODUCT
+from ..sparsity import Sparsity
 
 Shape = tuple[int, ...]
 
@@ -32,7 +33,11 @@ def check_weight_shape(shape: Shape) -> None:
 
 
 def linear_problem(
-    input_shape: Shape, weight_shape: Shape, dtype: str, permitted: tuple[str, ...]
+    input_shape: Shape,
+    weight_shape: Shape,
+    dtype: str,
+    permitted: tuple[str, ...],
+    sparsity: Sparsity | None = None,
 ) -> MatrixProblem:
     """Make the problem of dense rows, as many as `input_shape` says.
 
@@ -43,7 +48,7 @@ def linear_problem(
     """
     (m, k), n = input_shape, weight_shape[0]
     _check_sizes("input", "weight", m, n, k)
-    return MatrixProblem(m, n, k, dtype=dtype, permitted=permitted)
+    return MatrixProblem(m, n, k, dtype=dtype, permitted=permitted, sparsity=sparsity)
 
 
 def _check_sizes(rows: str, columns: str, m: int, n: int, k: int) -> None:

@@ -183,6 +183,7 @@ cdef class PackedWeights:
                     f"takes {self.size}"
                 )
             self.data = <const char *> self.memory.buffer.buf
+            schedule.check_packed(self.data)
             return
         # Comes before any allocation: a pin decides which node's memory is preferred.
         team = take_team(prepared.threads, prepared.most)

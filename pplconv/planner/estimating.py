@@ -90,7 +90,14 @@ def _context(
     if not isas:
         return None
     lanes, found = target.tiles(numerics.product, isas[-1], numerics.kr)
-    return PlanContext(target.machine, numerics, isas[-1], found, lanes, threads)
+    by_pixels, by_channels = (
+        target.sparse_tiles(op, numerics.product, isas[-1])
+        for op in ("sparse_pixels", "sparse_channels")
+    )
+    return PlanContext(
+        target.machine, numerics, isas[-1], found, lanes, threads,
+        by_pixels=by_pixels, by_channels=by_channels,
+    )  # fmt: skip
 
 
 def default_context(dtype: str) -> PlanContext:
@@ -342,7 +349,10 @@ class Request:
 
     def _too_imprecise(self, name: str, around: PlanContext) -> str:
         every = _MODULES[name].candidates(self.problem, replace(around, tolerance=math.inf))
-        least = min(c.error_bound for c in every)
+        bounds = [c.error_bound for c in every]
+        if not bounds:
+            return f" on {around.isa}: it has no kernels for it"
+        least = min(bounds)
         return f" with tolerance={self.tolerance}: its stated error is {least:.1e}"
 
     def team_for(self, candidate: Candidate, threads: int) -> int:

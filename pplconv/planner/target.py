@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _kernels
-from ..algorithms import KernelKey
+from ..algorithms import KernelKey, SparseTiles
 from ..config import Settings
 from ..machine import Machine
 from ..machine import current as current_machine
@@ -34,6 +34,9 @@ class Target:
         Type, instruction set, KR, NR, largest MR and lanes of a vector, of the GEMM kernels.
     settings : Settings
         What its environment asks for; in it, what starting a team costs.
+    sparse : tuple of (str, str, str, int, int, int, int)
+        Operation, type, instruction set, KR, lanes, channels of a panel and pixels of a tile, of
+        the kernels for sparse weights.
     symbols : mapping of (str, str, str, int, int, int) to str
         Symbol of each kernel, by operation, type, instruction set, MR, NR and KR. Where there are
         variants, it is the one for the machine's kind of cores, which runs in place of the general
@@ -44,6 +47,7 @@ class Target:
     gemm: tuple[tuple[str, str, int, int, int, int], ...]
     settings: Settings = _NO_SETTINGS
     symbols: Mapping[tuple[str, str, str, int, int, int], str] = field(default_factory=dict)
+    sparse: tuple[tuple[str, str, str, int, int, int, int], ...] = ()
 
     @classmethod
     def of(
@@ -70,6 +74,7 @@ class Target:
         """
         found: dict[tuple[str, str, int, int], tuple[int, int]] = {}
         symbols: dict[tuple[str, str, str, int, int, int], str] = {}
+        sparse = []
         # Variants follow the kernels that they replace.
         for row in sorted(rows, key=lambda row: str(row["tuning"])):
             op, dtype, isa = row["op"], row["dtype"], row["isa"]
@@ -78,12 +83,16 @@ class Target:
                 found[dtype, isa, 1, 0] = 0, row["lanes"]
             if row["tuning"] in ("", machine.tuning):
                 symbols[op, dtype, isa, row["mr"], row["nr"], row["kr"]] = row["symbol"]
+            if op in ("sparse_pixels", "sparse_channels"):
+                tile = row["mr"], row["nr"]
+                panel, pixels = tile if op == "sparse_pixels" else tile[::-1]
+                sparse.append((op, dtype, isa, row["kr"], row["lanes"], panel, pixels))
             if op == "gemm":
                 key = dtype, isa, row["kr"], row["nr"]
                 largest = max(row["mr"], found.get(key, (0, 0))[0])
                 found[key] = largest, row["lanes"]
         gemm = tuple((*key, *value) for key, value in found.items())
-        return cls(machine, gemm, settings, symbols)
+        return cls(machine, gemm, settings, symbols, tuple(sparse))
 
     def isas(self, dtype: str, cap: str | None = None, kr: int = 1) -> tuple[str, ...]:
         """Instruction sets that CPU, system, build and `cap` allow for a type, lowest first."""
@@ -94,6 +103,18 @@ class Target:
         """Lanes of a vector, and NR to the largest MR, of the GEMM kernels that are there."""
         rows = [row for row in self.gemm if row[:3] == (dtype, isa, kr)]
         return rows[0][5] if rows else 0, {nr: mr for *_, nr, mr, _ in rows}
+
+    def sparse_tiles(self, op: str, dtype: str, isa: str) -> SparseTiles:
+        """Kernels of an operation with sparse weights: those of `isa`, or of a level below it."""
+        levels = self.machine.isas[: self.machine.isas.index(isa) + 1]
+        for level in reversed(levels):
+            rows = [row for row in self.sparse if row[:3] == (op, dtype, level)]
+            if rows:
+                widths: dict[int, tuple[int, ...]] = {}
+                for *_, kr, lanes, panel, pixels in sorted(rows):
+                    widths[panel] = (*widths.get(panel, ()), pixels)
+                return SparseTiles(lanes, kr, widths)
+        return SparseTiles()
 
     def symbol(self, kernel: KernelKey, dtype: str, isa: str) -> str:
         """Symbol of the kernel that runs on `isa`; it may belong to a level below `isa`.

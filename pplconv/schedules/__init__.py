@@ -5,6 +5,7 @@
 ``gemm``             1x1 and tiled im2col through the GEMM microkernel
 ``direct``           convolution on channels-last and blocked arrays as they lie
 ``planes``           convolution of few channel planes, read where they lie in a padded slab
+``sparse``           weights as lists of terms; how they are packed is in ``sparse_weights.pxd``
 ``winograd``         pre-processing, products over all positions, post-processing; the first and
                      the last are in ``winograd_pre.pxd`` and ``winograd_post.pxd``
 ``depthwise``        one input channel for each output channel
@@ -29,6 +30,7 @@ from .depthwise_bytes import DepthwiseBytesSchedule
 from .direct import DirectSchedule
 from .gemm import GemmSchedule
 from .planes import PlanesSchedule
+from .sparse import SparseSchedule
 from .winograd import WinogradSchedule
 
 SCHEDULES: dict[str, type[Schedule]] = {
@@ -37,6 +39,7 @@ SCHEDULES: dict[str, type[Schedule]] = {
     "direct": DirectSchedule,
     "gemm": GemmSchedule,
     "planes": PlanesSchedule,
+    "sparse": SparseSchedule,
     "winograd": WinogradSchedule,
 }
 

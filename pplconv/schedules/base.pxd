@@ -276,6 +276,9 @@ cdef int64_t array_bytes(const Memory *m, int64_t element, int64_t batch, int64_
 cdef class Schedule(Work):
     cdef Shape shape
     cdef pack_function pack
+    # What is done before, if anything: all pieces count what they will pack, then each gets its
+    # place.
+    cdef pack_function count, place
     cdef int64_t weight_bytes
     # Output channels of a panel, 0 where weights are packed otherwise.
     cdef int64_t panel_width
@@ -289,6 +292,7 @@ cdef class Schedule(Work):
     cdef void pack_pieces(self, const char *weights, char *converted, char *packed, int team,
                           int part, int parts) noexcept nogil
     cdef int check_weights(self, int64_t size) except -1
+    cdef int check_packed(self, const char *packed) except -1
     cdef int64_t packed_bytes(self) noexcept nogil
     cdef int64_t input_bytes(self) noexcept nogil
     cdef int64_t output_bytes(self) noexcept nogil

@@ -6,7 +6,7 @@ from libc.string cimport memset
 
 from pplconv._kernels cimport MAX_MR, MAX_VECTORS, GemmFamily, find
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
-from pplconv.schedules.team_loop cimport Phase, run_team
+from pplconv.schedules.team_loop cimport Phase, phase_function, run_team
 from pplconv.schedules.work cimport Work
 
 from pplconv.numerics import numerics_of
@@ -53,7 +53,7 @@ cdef struct Packing:
     # Weights being packed, in pieces. They are converted to the kernels' type in `converted`; NULL
     # if they have that type already.
     const Shape *shape
-    pack_function pack
+    pack_function pack, count, place
     const void *job
     const char *weights
     char *converted
@@ -76,6 +76,16 @@ cdef void pack_piece(const void *job, int64_t piece, char *scratch) noexcept nog
     p.pack(p.job, p.weights if p.converted == NULL else p.converted, p.packed, piece, p.pieces)
 
 
+cdef void count_piece(const void *job, int64_t piece, char *scratch) noexcept nogil:
+    cdef const Packing *p = <const Packing *> job
+    p.count(p.job, p.weights if p.converted == NULL else p.converted, p.packed, piece, p.pieces)
+
+
+cdef void place_pieces(const void *job, int64_t piece, char *scratch) noexcept nogil:
+    cdef const Packing *p = <const Packing *> job
+    p.place(p.job, p.weights if p.converted == NULL else p.converted, p.packed, 0, 1)
+
+
 cdef int64_t array_bytes(const Memory *m, int64_t element, int64_t batch, int64_t channels,
                          int64_t height, int64_t width) noexcept nogil:
     """Bytes from the first element of an array to the end of its last one."""
@@ -86,6 +96,13 @@ cdef int64_t array_bytes(const Memory *m, int64_t element, int64_t batch, int64_
         channels = ceil_div(channels, m.width) * m.width
     return ((batch - 1) * m.image + channel_offset(m, element, channels - 1)
             + (height - 1) * m.row + (width - 1) * m.pixel + element)
+
+
+cdef inline void add_phase(Phase *phases, int *count, phase_function run, const Packing *p,
+                           int64_t first, int64_t tasks) noexcept nogil:
+    phases[count[0]].run, phases[count[0]].job = run, p
+    phases[count[0]].first, phases[count[0]].tasks = first, tasks
+    count[0] += 1
 
 
 cdef class Schedule(Work):
@@ -196,18 +213,24 @@ cdef class Schedule(Work):
     cdef void pack_pieces(self, const char *weights, char *converted, char *packed, int team,
                           int part, int parts) noexcept nogil:
         cdef Packing p
-        cdef Phase[2] phases
+        cdef Phase[4] phases
+        cdef int count = 0
         cdef int pieces = 1 if self.weight_bytes < SMALL_WEIGHTS else team
         p.shape, p.pack, p.job, p.pieces = &self.shape, self.pack, self.job, pieces * parts
+        p.count, p.place = self.count, self.place
         p.weights, p.converted, p.packed = weights, converted, packed
-        phases[0].run, phases[0].job, phases[0].tasks = convert_piece, &p, pieces
-        phases[1].run, phases[1].job, phases[1].tasks = pack_piece, &p, pieces
-        phases[0].first = phases[1].first = part * pieces
+        if converted != NULL:
+            add_phase(phases, &count, convert_piece, &p, part * pieces, pieces)
+        if self.count != NULL and part == 0:
+            add_phase(phases, &count, count_piece, &p, 0, p.pieces)
+            add_phase(phases, &count, place_pieces, &p, 0, 1)
+        add_phase(phases, &count, pack_piece, &p, part * pieces, pieces)
         # No hooks: packing keeps subnormal numbers as they are.
-        if converted == NULL:
-            run_team(&phases[1], 1, 1, NULL, NULL, 0, pieces)
-        else:
-            run_team(phases, 2, 1, NULL, NULL, 0, pieces)
+        run_team(phases, count, 1, NULL, NULL, 0, pieces)
+
+    cdef int check_packed(self, const char *packed) except -1:
+        """Refuse packed weights from elsewhere that the loops could not follow."""
+        return 0
 
     cdef int check_weights(self, int64_t size) except -1:
         """Refuse memory that `size` bytes of packed weights do not fit."""

@@ -57,7 +57,14 @@ def context_of(
     here = machine.current()
     isa = isa or usable_isas(numerics)[-1]
     lanes, found = target.here().tiles(numerics.product, isa, numerics.kr)
-    return PlanContext(replace(here, **caches), numerics, isa, found, lanes, threads)
+    by_pixels, by_channels = (
+        target.here().sparse_tiles(op, numerics.product, isa)
+        for op in ("sparse_pixels", "sparse_channels")
+    )
+    return PlanContext(
+        replace(here, **caches), numerics, isa, found, lanes, threads,
+        by_pixels=by_pixels, by_channels=by_channels,
+    )  # fmt: skip
 
 
 def every_candidate(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]:

@@ -1,0 +1,321 @@
+"""Loops over sparse weights: panels, blocks, segments, and their memory.
+
+A `SparseBlocking` is one candidate but for its cost: everything that the loops of
+``schedules.sparse`` need besides the problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..geometry import Geometry
+from ..matrix_problem import MatrixProblem
+from ..numerics import Numerics
+from ..problem import Problem
+from ..sparsity import Sparsity
+from .candidate import EXACT, LINE, Candidate, KernelKey, ceil_div, round_up, thread_scratch
+from .error_bounds import direct_error_bound
+from .lazy import lazy
+
+RUN_BYTES = 16  # struct pplconv_run
+PANEL_BYTES = 16  # where the terms and the values of a panel begin
+STEP_BYTES = 4
+CHUNK_BYTES = 24576  # sums on their way into rows of channels: they stay in L1
+SLAB_BYTES = 16384  # converted planes on their way into packed pixels
+
+
+class Places(NamedTuple):
+    """Places in one thread's scratch, in bytes, and its size."""
+
+    panel: int
+    runs: int
+    tile: int
+    plane: int
+    slab: int
+    size: int
+
+
+@dataclass(frozen=True)
+class SparseBlocking(Candidate):
+    """One way to compute a problem with sparse weights, but for what it costs.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is computed.
+    numerics : Numerics
+        The types that it is computed with.
+    orientation : str
+        ``"pixels"`` or ``"channels"``: what the vectors run over.
+    packed : bool
+        Whether pixels are packed into scratch; else they are read as they lie.
+    lanes, kr : int
+        Sums of a vector; terms that are multiplied together.
+    panel, width : int
+        The tile: channels of a panel, and pixels.
+    k_block, hw_segment : int
+        Block of K, and pixels of a task.
+    parts : int
+        Tasks that share the output channels of a segment, by the weights that are stored.
+    """
+
+    problem: Problem
+    numerics: Numerics
+    orientation: str
+    packed: bool
+    lanes: int
+    kr: int
+    panel: int
+    width: int
+    k_block: int
+    hw_segment: int
+    parts: int
+
+    algorithm = "sparse"
+    loops = "sparse"
+
+    @property
+    def bits(self) -> str:
+        """The order of the sum, which leaves out what is not stored."""
+        if self.numerics.exact:
+            return EXACT
+        order = "k" if self.problem is self.matrix else "kh, kw, c" if self.in_rows else "c, kh, kw"
+        return f"sum over stored {order}{self.numerics.order}"
+
+    @property
+    def blocks(self) -> dict[str, int | str]:
+        """Orientation, tile, blocks and segments."""
+        return dict(self.numerics.kind) | {
+            "rows": "packed" if self.packed else "in place",
+            "orientation": self.orientation,
+            "panel": self.panel,
+            "width": self.width,
+            "k_block": self.k_block,
+            "hw_segment": self.hw_segment,
+            "parts": self.parts,
+        }
+
+    @property
+    def error_bound(self) -> float:
+        """Bound of one chain of FMAs, of all that might be stored."""
+        return direct_error_bound(self.matrix.k, self.numerics)
+
+    @property
+    def by_pixels(self) -> bool:
+        """Whether vectors run over pixels."""
+        return self.orientation == "pixels"
+
+    @property
+    def kernel(self) -> KernelKey:
+        """The microkernel."""
+        if self.by_pixels:
+            return KernelKey("sparse_pixels", self.panel, self.width, self.kr)
+        return KernelKey("sparse_channels", self.width, self.panel, self.kr)
+
+    @lazy
+    def sparsity(self) -> Sparsity:
+        """How sparse the weights are."""
+        assert self.problem.sparsity is not None
+        return self.problem.sparsity
+
+    @lazy
+    def matrix(self) -> MatrixProblem:
+        """The matrices that are multiplied."""
+        return self.problem.matrix
+
+    @lazy
+    def geometry(self) -> Geometry:
+        """The images that the rows of A are windows of."""
+        return self.problem.geometry
+
+    @lazy
+    def in_rows(self) -> bool:
+        """Whether channels of a pixel are neighbours in memory, maybe only in blocks."""
+        return self.matrix.a_in_rows
+
+    @lazy
+    def ic(self) -> int:
+        """Input channels of one group."""
+        return self.problem.ic // self.problem.groups
+
+    @property
+    def taps(self) -> int:
+        """Of the kernel."""
+        return self.geometry.kh * self.geometry.kw
+
+    @lazy
+    def whole_panels(self) -> int:
+        """Panels of a group that are made of whole blocks."""
+        return self.matrix.n // self.sparsity.block * (self.sparsity.block // self.panel)
+
+    @lazy
+    def rest(self) -> int:
+        """Output channels of a group beyond whole blocks."""
+        return self.matrix.n % self.sparsity.block
+
+    @lazy
+    def last_panels(self) -> int:
+        """Panels of the rest: of one channel each, or as wide as the others."""
+        return self.rest if self.by_pixels else ceil_div(self.rest, self.panel)
+
+    @lazy
+    def panels(self) -> int:
+        """Panels of a group."""
+        return self.whole_panels + self.last_panels
+
+    @lazy
+    def k_blocks(self) -> int:
+        """Blocks of K."""
+        return max(ceil_div(self.matrix.k, self.k_block), 1)
+
+    @lazy
+    def room(self) -> tuple[int, int]:
+        """Bounds of the terms, and of their values, of all groups.
+
+        What is known of the weights is how many are stored, not where.
+        """
+        k, groups = self.matrix.k, self.matrix.groups
+        stored = self.sparsity.stored(groups * self.matrix.n * k)
+        if self.by_pixels:
+            single = min(groups * self.rest * k, stored)
+            terms = (stored - single) // self.panel + single
+            values = stored
+        else:
+            terms = stored // self.panel + groups * self.last_panels * k
+            values = terms * self.panel
+        # Terms come in groups of kr.
+        lists = groups * self.panels * self.k_blocks * (self.kr - 1)
+        return terms + lists, values + lists * self.panel
+
+    @lazy
+    def table_bytes(self) -> int:
+        """Size of the table of panels, before the terms."""
+        entries = self.matrix.groups * self.k_blocks * self.panels + 1
+        return round_up(entries * PANEL_BYTES, LINE)
+
+    @property
+    def packing(self) -> str:
+        """Format of the packed weights."""
+        order = "hwc" if self.in_rows else "chw"
+        kr = f", kr {self.kr}" if self.kr > 1 else ""
+        block = f", k in blocks of {self.k_block}" if self.k_blocks > 1 else ""
+        rest = "" if self.by_pixels else ", the last ones too"
+        return f"terms of {self.panel}{kr}{rest}, k = {order}{block}, {self.sparsity.text}"
+
+    @property
+    def packed_weight_bytes(self) -> int:
+        """Size of the packed weights: the table of panels, the steps of their terms, the values."""
+        terms, values = self.room
+        steps = round_up(terms * STEP_BYTES, LINE)
+        return self.table_bytes + steps + values * self.numerics.weight_bytes
+
+    @lazy
+    def hw_segments(self) -> int:
+        """Segments of the pixels."""
+        return ceil_div(self.matrix.m, self.hw_segment)
+
+    @property
+    def tasks(self) -> int:
+        """Iterations of the parallel loop."""
+        return self.matrix.images * self.matrix.groups * self.hw_segments * self.parts
+
+    @lazy
+    def transposes(self) -> bool:
+        """Whether pixels in rows become packed panels, and sums rows."""
+        return self.by_pixels and self.in_rows
+
+    @lazy
+    def packed_row(self) -> int:
+        """Bytes of a row of gathered pixels."""
+        return round_up(self.matrix.k * self.numerics.operand_bytes, LINE)
+
+    @lazy
+    def chunk(self) -> int:
+        """Output channels whose sums wait in the scratch to be stored together."""
+        if not self.transposes:
+            return self.panel
+        fit = CHUNK_BYTES // (self.width * self.numerics.sum_bytes)
+        whole = round_up(16, self.panel)
+        return max(fit // whole * whole, self.panel)
+
+    @lazy
+    def slab(self) -> tuple[int, int]:
+        """Rows of the image, and channels, that are converted together before they are packed."""
+        if not (self.packed and self.numerics.converts_in):
+            return 0, 0
+        g = self.geometry
+        span = min(ceil_div(self.width - 1, max(g.ow, 1)) + 1, g.oh)
+        rows = min((span - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
+        if self.in_rows:
+            width = self.problem.block or self.ic
+            return rows, max(min(self.ic, width), 1)
+        plane = max(rows * g.iw * self.numerics.operand_bytes, 1)
+        return rows, max(min(SLAB_BYTES // plane, self.ic), 1)
+
+    @lazy
+    def scratch(self) -> Places:
+        """Places in one thread's scratch."""
+        n, e, g = self.numerics, self.numerics.operand_bytes, self.geometry
+        gathers = self.in_rows and self.packed
+        panel = self.width * self.packed_row if gathers else 0
+        runs = tile = round_up(panel, LINE)
+        packs = self.transposes or self.packed and not self.in_rows
+        if packs:
+            runs = tile = round_up(runs + self.k_block * self.width * e, LINE)
+        if packs and not self.in_rows:
+            # A run ends with a vector, a row, a panel or the segment.
+            entries = ceil_div(self.width, self.lanes) + ceil_div(self.width, max(g.ow, 1)) + 3
+            tile = round_up(runs + self.taps * entries * RUN_BYTES, LINE)
+        plane = tile
+        if self.transposes or n.converts_out:
+            plane = round_up(tile + self.chunk * self.width * n.sum_bytes, LINE)
+        slab = plane
+        if self.transposes and n.converts_out:
+            slab = round_up(plane + self.chunk * self.width * n.sum_bytes, LINE)
+        rows, channels = self.slab
+        size = slab + rows * g.iw * channels * e
+        return Places(round_up(panel, LINE), runs, tile, plane, slab, thread_scratch(size))
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scratch of one thread."""
+        return self.scratch.size
+
+    def own_fields(self) -> dict[str, Any]:
+        """Collect what ``schedules.sparse.SparseSchedule`` takes."""
+        m, places = self.matrix, self.scratch
+        terms, values = self.room
+        rows, channels = self.slab
+        element = self.numerics.source_bytes, self.numerics.destination_bytes
+        return {
+            "images": m.images,
+            "pixels": m.m,
+            "x_in_rows": self.in_rows,
+            "in_blocks": bool(self.problem.block),
+            "by_pixels": self.by_pixels,
+            "packed": self.packed,
+            "sparse_block": self.sparsity.block,
+            "sparse_panel": self.panel,
+            "kr": self.kr,
+            "width": self.width,
+            "k_block": self.k_block,
+            "hw_segment": self.hw_segment,
+            "parts": self.parts,
+            "chunk": self.chunk,
+            "terms": terms,
+            "values": values,
+            "packed_row": self.packed_row,
+            "slab_rows": rows,
+            "slab_channels": channels,
+            "panel_offset": places.panel,
+            "runs_offset": places.runs,
+            "tile_offset": places.tile,
+            "plane_offset": places.plane,
+            "slab_offset": places.slab,
+            "matrices": (
+                m.a.group * element[0],
+                m.c.group * element[1],
+                m.n,
+            ),
+        }

@@ -1,0 +1,319 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Convolution and products with sparse weights.
+
+Weights of a panel of output channels are a list of terms: for each k that is not pruned how far it
+lies behind the one before, and the weights of the panel's channels there. A term multiplies one row
+of pixels, those of its k; so pixels of a task lie as in tiled im2col, one row for each k, or are
+read from channel planes as they lie. Where channels of a pixel are neighbours, vectors may run over
+the panel's channels instead, and pixels stay as they are.
+
+The tile of pixels is the outer loop, and stays in L1 or L2, while the terms of all panels pass by:
+they are few bytes for many FMAs. A task is a segment of pixels and a part of the panels; parts are
+of equal weight, counted by terms, so that a team is evenly loaded whatever was pruned. No sum is
+divided, and its order is that of the terms: any team gives the same bits.
+
+The blocks of 1xN along output channels, and that any size of kernel may be sparse, are those of
+MNN's sparse convolution.
+"""
+
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from pplconv._kernels cimport (
+    PPLCONV_ACCUMULATE,
+    PPLCONV_B_PADDED,
+    PPLCONV_BIAS_COLUMN,
+    PPLCONV_BIAS_ROW,
+    PPLCONV_CLIP,
+    PPLCONV_RESIDUAL,
+    find,
+    find_sparse_family,
+    pplconv_sparse_channels_args,
+    pplconv_sparse_pixels_args,
+    pplconv_store_transposed_args,
+)
+from pplconv.schedules.base cimport (
+    Schedule,
+    Tensors,
+    ceil_div,
+    complete,
+    epilogue_flags,
+    finish_converted,
+    follows,
+    least,
+    mover_of,
+    zero_tail,
+)
+from pplconv.schedules.gemm_job cimport Tile, y_offset
+from pplconv.schedules.panels cimport panels_of
+from pplconv.schedules.sparse_checks cimport check_plan, weight_places
+from pplconv.schedules.sparse_job cimport (
+    PanelPlace,
+    Range,
+    SparseJob,
+    SparseOffsets,
+    SparseRoom,
+    border,
+    panel_channel,
+    panel_width,
+    table_index,
+    table_of,
+)
+from pplconv.schedules.sparse_pixels cimport Pixels, panel_of, rows_of
+from pplconv.schedules.sparse_weights cimport (
+    count_range,
+    has_room,
+    is_sound,
+    pack_range,
+    place_panels,
+)
+
+
+cdef void store_rows(const SparseJob *j, const Tensors *t, const Tile *tile, int64_t first,
+                     int64_t end, char *scratch) noexcept nogil:
+    """Store channels `first` to `end` of a tile, whose sums have their bias, as rows of pixels.
+
+    In blocked arrays each block has the part of them that belongs to it.
+    """
+    cdef pplconv_store_transposed_args s
+    cdef int64_t row = j.plan.width * j.nest.shape.size.sum, channel = first, left, offset
+    cdef int64_t width = j.nest.shape.y.width, own
+    s.src_rs = row
+    s.columns = tile.pixels
+    s.bias = NULL
+    s.clip = t.clip
+    s.flags = 0
+    if t.residual != NULL and not j.nest.shape.converts_out:
+        s.flags = PPLCONV_RESIDUAL
+        if t.clip != NULL:
+            s.flags |= PPLCONV_CLIP
+    while channel < end:
+        own = tile.group * j.nest.shape.oc + channel
+        left = end - channel
+        if j.plan.in_blocks:
+            left = least(left, width - own % width)
+        offset = y_offset(&j.nest, tile, channel, tile.pixel)
+        s.src = scratch + j.at.tile_offset + (channel - first) * row
+        s.rows = left
+        s.dst, s.dst_rs = t.y + offset, j.nest.shape.y.pixel
+        s.residual, s.residual_rs = t.residual + offset, s.dst_rs
+        if j.nest.shape.converts_out:
+            s.dst, s.dst_rs = scratch + j.at.plane_offset, j.plan.chunk * j.nest.shape.size.sum
+        j.nest.store_transposed(&s)
+        if j.nest.shape.converts_out:
+            finish_converted(&j.nest.shape, t, <char *> s.dst, s.dst_rs, offset,
+                             j.nest.shape.y.pixel, tile.pixels, left, own, False)
+        elif follows(t):
+            complete(&j.nest.shape, t, t.y + offset, s.dst_rs, tile.pixels, left, own, False)
+        channel += left
+
+
+cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *tile, const Pixels *x,
+                           Range panels, char *scratch) noexcept nogil:
+    """Multiply a tile of pixels, a row for each k, by panels of weights."""
+    cdef pplconv_sparse_pixels_args a
+    cdef const PanelPlace *place = table_of(t.weights)
+    cdef int64_t vectors = ceil_div(tile.pixels, j.nest.lanes) - 1, panel, offset, width, channel
+    cdef int64_t waiting = panel_channel(j, panels.begin), sum = j.nest.shape.size.sum
+    cdef bint waits = j.plan.x_in_rows
+    memset(&a, 0, sizeof(a))
+    place += table_index(j, tile.group, tile.k_begin // j.plan.k_block, 0)
+    a.x, a.x_ks = x.at, x.k
+    a.n = tile.pixels
+    a.clip = t.clip
+    a.c_vs = a.residual_vs = j.nest.lanes * sum
+    a.c_rs = j.plan.width * sum
+    if not waits and not j.nest.shape.converts_out:
+        a.c_rs = a.residual_rs = j.nest.shape.y.block
+    a.flags = PPLCONV_B_PADDED if x.padded else 0
+    if not tile.first:
+        a.flags |= PPLCONV_ACCUMULATE
+    if tile.last:
+        a.flags |= epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_ROW)
+        if waits and a.flags & PPLCONV_RESIDUAL:
+            # Both follow when sums become rows.
+            a.flags &= ~(PPLCONV_RESIDUAL | PPLCONV_CLIP)
+    for panel in range(panels.begin, panels.end):
+        channel = panel_channel(j, panel)
+        width = panel_width(j, panel)
+        offset = y_offset(&j.nest, tile, channel, tile.pixel)
+        a.count = place[panel + 1].term - place[panel].term
+        a.steps = (<const int32_t *> (t.weights + j.steps_at)) + place[panel].term
+        a.values = t.weights + j.values_at + place[panel].value * j.nest.shape.size.weight
+        a.bias = t.bias + (tile.group * j.nest.bias_group + channel) * j.nest.shape.size.bias
+        if waits:
+            a.c = scratch + j.at.tile_offset + (channel - waiting) * a.c_rs
+        elif j.nest.shape.converts_out:
+            a.c = scratch + j.at.tile_offset
+        else:
+            a.c, a.residual = t.y + offset, t.residual + offset
+        if panel < j.whole_panels:
+            j.family.tile[vectors](&a)
+        else:
+            j.single.tile[vectors](&a)
+        if not tile.last:
+            continue
+        if waits:
+            channel += width
+            if (panel + 1 == panels.end
+                    or channel + panel_width(j, panel + 1) - waiting > j.plan.chunk):
+                store_rows(j, t, tile, waiting, channel, scratch)
+                waiting = channel
+        elif j.nest.shape.converts_out:
+            finish_converted(&j.nest.shape, t, <char *> a.c, a.c_rs, offset,
+                             j.nest.shape.y.block, width, tile.pixels,
+                             tile.group * j.nest.bias_group + channel, True)
+        elif follows(t):
+            complete(&j.nest.shape, t, <char *> a.c, a.c_rs, width, tile.pixels,
+                     tile.group * j.nest.bias_group + channel, True)
+
+
+cdef void panels_by_channels(const SparseJob *j, const Tensors *t, const Tile *tile,
+                             const Pixels *x, Range panels, char *scratch) noexcept nogil:
+    """Multiply panels of weights by a tile of pixels whose channels are neighbours."""
+    cdef pplconv_sparse_channels_args a
+    cdef const PanelPlace *place = table_of(t.weights) + table_index(j, tile.group, 0, 0)
+    cdef int64_t panel, offset, channel, sum = j.nest.shape.size.sum
+    memset(&a, 0, sizeof(a))
+    a.x, a.x_ks, a.x_rs = x.at, x.k, x.pixel
+    a.clip = t.clip
+    a.c_vs = a.residual_vs = j.nest.lanes * sum
+    a.c_rs = a.residual_rs = j.nest.shape.y.pixel
+    if j.nest.shape.converts_out:
+        a.c_rs = j.plan.sparse_panel * sum
+    a.flags = epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_COLUMN)
+    for panel in range(panels.begin, panels.end):
+        channel = panel_channel(j, panel)
+        a.n = least(j.plan.sparse_panel, j.nest.shape.oc - channel)
+        offset = y_offset(&j.nest, tile, channel, tile.pixel)
+        a.count = place[panel + 1].term - place[panel].term
+        a.steps = (<const int32_t *> (t.weights + j.steps_at)) + place[panel].term
+        a.values = t.weights + j.values_at + place[panel].value * j.nest.shape.size.weight
+        a.bias = t.bias + (tile.group * j.nest.bias_group + channel) * j.nest.shape.size.bias
+        a.c, a.residual = t.y + offset, t.residual + offset
+        if j.nest.shape.converts_out:
+            a.c = scratch + j.at.tile_offset
+        j.family.tile[tile.pixels - 1](&a)
+        channel += tile.group * j.nest.bias_group
+        if j.nest.shape.converts_out:
+            finish_converted(&j.nest.shape, t, <char *> a.c, a.c_rs, offset,
+                             j.nest.shape.y.pixel, tile.pixels, a.n, channel, False)
+        elif follows(t):
+            complete(&j.nest.shape, t, <char *> a.c, a.c_rs, tile.pixels, a.n, channel, False)
+
+
+cdef void run_tile(const SparseJob *j, const Tensors *t, Tile *tile, Range panels,
+                   char *scratch) noexcept nogil:
+    """Compute a tile of pixels of some output channels from start to finish."""
+    cdef Pixels x
+    cdef int64_t block
+    if not j.plan.by_pixels:
+        tile.k_begin, tile.k_end, tile.first, tile.last = 0, j.nest.k, True, True
+        x = rows_of(j, t, tile, scratch)
+        panels_by_channels(j, t, tile, &x, panels, scratch)
+        return
+    for block in range(j.k_blocks):
+        tile.k_begin = block * j.plan.k_block
+        tile.k_end = least(tile.k_begin + j.plan.k_block, j.nest.k)
+        tile.first = block == 0
+        tile.last = block == j.k_blocks - 1
+        x = panel_of(j, t, tile, scratch)
+        panels_by_pixels(j, t, tile, &x, panels, scratch)
+
+
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    """Compute a segment of pixels of a part of the output channels."""
+    cdef const SparseJob *j = <const SparseJob *> job
+    cdef const PanelPlace *table = table_of(t.weights)
+    cdef Tile tile
+    cdef Range panels
+    cdef int64_t part = task % j.plan.parts, rest = task // j.plan.parts, end
+    memset(&tile, 0, sizeof(tile))
+    tile.pixel = rest % j.hw_segments * j.plan.hw_segment
+    rest = rest // j.hw_segments
+    tile.image = rest % j.plan.images
+    tile.group = rest // j.plan.images
+    panels.begin = border(j, table, tile.group, part)
+    panels.end = border(j, table, tile.group, part + 1)
+    if panels.begin == panels.end:
+        return
+    end = least(tile.pixel + j.plan.hw_segment, j.plan.pixels)
+    while tile.pixel < end:
+        tile.pixels = least(j.plan.width, end - tile.pixel)
+        run_tile(j, t, &tile, panels, scratch)
+        if j.plan.in_blocks and panels.end == j.panels:
+            zero_tail(&j.nest.shape, (tile.group + 1) * j.nest.shape.oc,
+                      t.y + tile.image * j.nest.shape.y.image
+                      + tile.pixel * j.nest.shape.y.pixel, 1, tile.pixels)
+        tile.pixel += j.plan.width
+
+
+# For the names of its members.
+cdef SparseOffsets no_offsets
+cdef SparseRoom no_room
+
+
+cdef class SparseSchedule(Schedule):
+    """A candidate of ``algorithms.sparse`` compiled."""
+
+    # All members of these structs may be as large as a size; so may pixels, of all images together.
+    sizes = Schedule.sizes.union(no_offsets, no_room, ("pixels", "hw_segment"))
+
+    def __cinit__(self, dict fields, str isa):
+        numerics = fields["numerics"]
+        cdef str dtype = mover_of(numerics.operand)
+        cdef SparseJob *j = &self.own
+        cdef int64_t size
+        memset(j, 0, sizeof(SparseJob))
+        j.nest.shape = self.shape
+        j.nest.k = self.shape.ic * self.shape.taps
+        # Each member by its name, from the numbers that `check_numbers` has seen.
+        j.plan = fields
+        j.at = fields
+        j.room = fields
+        j.nest.x_group, j.nest.y_group, j.nest.bias_group = fields["matrices"]
+        find_sparse_family(numerics.product, isa, j.plan.sparse_panel, j.plan.kr,
+                           j.plan.by_pixels, &j.family)
+        j.nest.lanes = j.family.lanes
+        if j.plan.by_pixels:
+            find_sparse_family(numerics.product, isa, 1, j.plan.kr, True, &j.single)
+        j.pack_sparse = find("pack_sparse", mover_of(numerics.weights), isa)
+        j.nest.pack_rows = find("pack_rows", dtype, isa)
+        j.nest.pack_pixels = find("pack_pixels", dtype, isa)
+        j.nest.pack_weights = find("pack_weights", dtype, isa)
+        j.nest.store_transposed = find("store_transposed", numerics.accumulator, isa)
+        # What packs pixels knows of the plan.
+        j.nest.plan.kr = 1
+        j.nest.plan.in_blocks = j.plan.in_blocks
+        j.nest.plan.packed_row = j.at.packed_row
+        j.nest.plan.slab_rows, j.nest.plan.slab_channels = j.plan.slab_rows, j.plan.slab_channels
+        j.nest.at.runs_offset, j.nest.at.slab_offset = j.at.runs_offset, j.at.slab_offset
+        check_plan(j, self.tasks, self.thread_scratch)
+        j.nest.pixels = panels_of(j.plan.width, 1, j.plan.width, j.plan.k_block,
+                                  self.shape.size.operand)
+        size = weight_places(j)
+        self.check_weights(size)
+        self.job = j
+        self.one_phase(run_task)
+        self.count, self.place, self.pack = count_range, place_panels, pack_range
+
+    cdef int pack_weights(self, const char *weights, char *packed, int team) except -1:
+        """Pack weights, which may be no denser than the plan says."""
+        Schedule.pack_weights(self, weights, packed, team)
+        return self.check_room(packed)
+
+    cdef int pack_part(self, const char *weights, char *packed, int team, int part,
+                       int parts) except -1:
+        """Pack some of the output channels; all are counted with the first ones."""
+        Schedule.pack_part(self, weights, packed, team, part, parts)
+        return self.check_room(packed)
+
+    cdef int check_room(self, const char *packed) except -1:
+        if not has_room(&self.own, packed):
+            raise ValueError("weight has more weights that are not zero than the plan is for")
+        return 0
+
+    cdef int check_packed(self, const char *packed) except -1:
+        if not is_sound(&self.own, packed):
+            raise ValueError("packed weights are not what the plan's loops can follow")
+        return 0

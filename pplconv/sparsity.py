@@ -1,0 +1,61 @@
+"""How sparse weights are: what a problem says of them, and plans and wisdom are kept by."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["BLOCKS", "SCALE", "Sparsity", "checked_sparsity"]
+
+# Output channels that may share their zeros: blocks of 1xN, along output channels.
+BLOCKS = (1, 4, 8, 16)
+# Densities are counted in thousandths.
+SCALE = 1000
+
+
+class Sparsity(NamedTuple):
+    """Weights of which only some are there; the others count as zeros of the model.
+
+    Parameters
+    ----------
+    block : int
+        Neighbouring output channels of a group that are pruned together, one of `BLOCKS`. Channels
+        that a group has beyond whole blocks are pruned one by one.
+    density : int
+        Weights that are stored, in thousandths of all, rounded up: those of blocks that have any.
+    """
+
+    block: int
+    density: int
+
+    @classmethod
+    def of(cls, block: int, stored: int, total: int) -> Sparsity:
+        """Describe weights of which `stored` of `total` are stored."""
+        return cls(block, -(-SCALE * stored // total) if total else 0)
+
+    @property
+    def text(self) -> str:
+        """How problems write it: ``sb4sd250`` is blocks of 4, and a quarter of the weights."""
+        return f"sb{self.block}sd{self.density}"
+
+    @property
+    def share(self) -> float:
+        """Share of the weights that is stored."""
+        return self.density / SCALE
+
+    def stored(self, total: int) -> int:
+        """Bound of the stored weights, of `total`."""
+        return min(-(-self.density * total // SCALE), total)
+
+
+def checked_sparsity(block: int, density: int) -> Sparsity:
+    """Make a `Sparsity` of numbers from a text.
+
+    Raises
+    ------
+    ValueError
+        If there are no such blocks, or no such density.
+    """
+    found = Sparsity(block, density)
+    if block not in BLOCKS or not 0 <= density <= SCALE:
+        raise ValueError(f"no such sparse weights: {found.text}")
+    return found

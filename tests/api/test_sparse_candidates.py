@@ -1,0 +1,66 @@
+"""Every candidate for sparse weights through the loops, epilogue and all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from candidates import all_contexts, conv_problem, describe, every_candidate, force_plan
+from emulation import few
+from pplconv.planner.estimating import Request
+from problems import Problem
+from pruned import prune, sparsity_of, with_sparsity
+from test_candidates import EPILOGUES, LAYOUTS, Case
+
+# batch, groups, ic, oc, image, kernel, stride, padding, dilation
+SHAPES = {
+    "3x3": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
+    "1x1": (3, 1, 37, 70, (7, 9), (1, 1), 1, 0, 1),
+    "1x1 of many pixels": (1, 1, 37, 40, (13, 19), (1, 1), 1, 0, 1),
+    "1x1 of one pixel": (2, 1, 40, 64, (1, 1), (1, 1), 1, 0, 1),
+    "stride": (1, 1, 19, 23, (15, 14), (3, 3), 2, 1, 1),
+    "stem": (1, 1, 3, 32, (23, 21), (7, 7), (2, 3), 3, 1),
+    "dilation": (1, 1, 9, 18, (14, 17), (3, 2), 1, (2, 0), (2, 3)),
+    "kernel beyond the image": (2, 1, 5, 6, (2, 3), (5, 7), 1, (4, 3), 1),
+    "groups of blocks": (1, 2, 64, 96, (9, 8), (3, 3), 1, 1, 1),
+    "groups of a 1x1": (2, 3, 66, 39, (5, 7), (1, 1), 1, 0, 1),
+    "one channel": (1, 1, 1, 1, (10, 9), (3, 3), 1, 1, 1),
+}
+DENSITIES = {"some": 0.3, "none": 0.0, "all": 1.1, "one in forty": 0.025}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_candidate(shape, layout, dtype, monkeypatch):
+    block = LAYOUTS[layout]
+    plain = Problem(dtype, "NCHW" if block else layout, *SHAPES[shape], seed=len(shape))
+    dense = conv_problem(plain, block)
+    (numerics,) = dense.numerics
+    run = set()
+    for index, (pattern, density) in enumerate(
+        (pattern, density) for pattern in (1, 4, 8, 16) for density in DENSITIES.values()
+    ):
+        weight = prune(plain.arrays()["weight"], plain.groups, pattern, density, index)
+        sparsity = sparsity_of(weight, plain.groups, pattern)
+        problem = replace(dense, sparsity=sparsity)
+        with_sparsity(monkeypatch, sparsity)
+        cases = [
+            Case(own, block, own.arrays() | {"weight": weight})
+            for own in (replace(plain, **options) for options in EPILOGUES.values())
+        ]
+        for around in all_contexts(numerics):
+            request = Request(problem, "sparse", np.inf, around.threads)
+            found = [c for c in every_candidate(problem, around) if c.algorithm == "sparse"]
+            ragged = block and plain.groups > 1 and (
+                plain.in_channels // plain.groups % block or plain.out_channels // plain.groups % block
+            )  # fmt: skip
+            assert bool(found) != bool(ragged)
+            for candidate in few(found, 3):
+                plan = force_plan(monkeypatch, request, candidate, around.isa)
+                for case in (cases[0], cases[1 + len(run) % 2]):
+                    case.check(plan, describe(candidate))
+                run.add(candidate)
+        monkeypatch.undo()
