@@ -339,7 +339,8 @@ def test_a_run(stood_in, tmp_path, capsys):
         statuses = {name: entry.status for name, entry in one.layer.entries.items()}
         assert statuses.pop("pplconv_direct", UNSUPPORTED) == UNSUPPORTED
         assert set(statuses.values()) == {OK}
-        assert one.readings
+        # Portable C has no loop of bytes.
+        assert one.readings or one.precision == "int8"
         share = one.kept[4] / (one.problem.oc * one.problem.reduction)
         assert share == pytest.approx(one.density, abs=0.02)
         assert one.useful(4) == pytest.approx(share * one.problem.flops)
