@@ -6,12 +6,13 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from benchmarks import machine, options, wisdom
-from benchmarks.candidates import Case, silenced
+from benchmarks.candidates import silenced
 from benchmarks.engines.base import Availability, Engine, Identity
 from benchmarks.engines.sparse import ENGINES, LEFT_OUT, SLOW, block_in
 from benchmarks.peak import PeakUnavailable, open_peak
@@ -21,7 +22,12 @@ from benchmarks.recorded import record
 from benchmarks.report import Head, publish, remarks
 from benchmarks.runner import Progress, run_layer
 from benchmarks.sparse import plot
-from benchmarks.sparse.layers import make_pruned_case, make_pruned_quantized_case
+from benchmarks.sparse.layers import (
+    PrunedCase,
+    PrunedQuantizedCase,
+    make_pruned_case,
+    make_pruned_quantized_case,
+)
 from benchmarks.sparse.measured import Measured, Roles, as_plain, group
 from benchmarks.sparse.report import products_a_cycle, report
 from benchmarks.tables import Table
@@ -150,11 +156,11 @@ class Step:
 
 
 def steps_of(chosen: argparse.Namespace, problems: Sequence[Problem]) -> Iterator[Step]:
-    """List them; densities are innermost, so that a layer's stand close in time."""
+    """List them: a layer's close in time, and all teams on the same pruned weights in turn."""
     for precision in chosen.precision:
-        for threads in chosen.threads:
-            for problem in problems:
-                for density in chosen.densities or DENSITIES[precision]:
+        for problem in problems:
+            for density in chosen.densities or DENSITIES[precision]:
+                for threads in chosen.threads:
                     yield Step(precision, threads, problem, density)
 
 
@@ -188,6 +194,15 @@ def ceilings_of(precision: str, threads: int) -> Ceilings:
     return Ceilings(precision, threads, peaks)
 
 
+@lru_cache(maxsize=1)
+def case_of(
+    precision: str, problem: Problem, density: float, blocks: frozenset[int]
+) -> PrunedCase | PrunedQuantizedCase:
+    """Make the data of a step, and keep them for the next team."""
+    make = make_pruned_case if precision == "fp32" else make_pruned_quantized_case
+    return make(problem, density, blocks)
+
+
 def measure(
     step: Step,
     engines: Sequence[Engine],
@@ -198,19 +213,14 @@ def measure(
     """Measure one step: peers too, unless more weights are left than they are asked about."""
     if step.density > PEERS_UP_TO:
         engines = [engine for engine in engines if engine.ours]
-    blocks = [block for engine in engines if (block := block_in(engine.name))]
-    maker = make_pruned_case if step.precision == "fp32" else make_pruned_quantized_case
-    kept: dict[int, int] = {}
-
-    def make(problem: Problem) -> Case:
-        case = maker(problem, step.density, blocks)
-        kept.update(case.kept())
-        return case
-
+    blocks = {block for engine in engines if (block := block_in(engine.name))}
+    case = case_of(step.precision, step.problem, step.density, frozenset(blocks))
     settings = options.settings_of(chosen, step.threads)
-    layer = run_layer(step.problem, engines, step.threads, settings, ceiling, progress, make=make)
+    layer = run_layer(
+        step.problem, engines, step.threads, settings, ceiling, progress, make=lambda _: case
+    )
     readings = ceiling.take() if ceiling is not None else {}
-    return Measured(step.precision, step.density, layer, kept, readings)
+    return Measured(step.precision, step.density, layer, case.kept(), readings)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -332,8 +332,8 @@ def test_a_run(stood_in, tmp_path, capsys):
     assert [(one.precision, one.layer.threads, one.density) for one in found] == [
         (precision, threads, density)
         for precision in ("fp32", "int8")
-        for threads in (1, 2)
         for density in (0.75, 0.25)
+        for threads in (1, 2)
     ]
     for one in found:
         statuses = {name: entry.status for name, entry in one.layer.entries.items()}
