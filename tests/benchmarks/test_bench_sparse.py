@@ -172,8 +172,8 @@ def test_a_pplconv_without_sparse_weights_is_absent(monkeypatch):
     def conv2d(w, *, layout="NCHW", search="estimate", tolerance=1e-5, threads=None):
         raise AssertionError("unreachable")
 
-    def qconv2d(weight, bias=None):
-        raise AssertionError("unreachable")
+    def qconv2d(weight, bias=None, *, sparse="auto", block=None, **others):
+        raise ValueError("no sparse weights are multiplied as u8")
 
     monkeypatch.setattr(pplconv, "Conv2d", conv2d)
     monkeypatch.setattr(pplconv, "QConv2d", qconv2d)

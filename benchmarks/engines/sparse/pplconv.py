@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 from benchmarks.engines.base import Array32, Availability, Engine, Prepared, Unsupported
 from benchmarks.engines.pplconv import PplconvNchw, PplconvNhwc, Prepacked
 from benchmarks.engines.quantized.pplconv import PplconvNchwU8, PplconvNhwcU8, QPrepacked
-from benchmarks.problems import Problem
+from benchmarks.problems import Problem, parse
+from benchmarks.quantized.layers import make_quantized
 
 DENSE, DIRECT = "dense", "direct"
 
@@ -88,14 +88,16 @@ class PrunedInt8(QPrepacked):
         return [type(self)(self.block, search) for search in every]
 
     def available(self) -> Availability:
-        """Tell whether pplconv is there, and takes sparse weights of such layers."""
+        """Tell whether pplconv is there, and takes such weights of such layers."""
         found = super().available()
         if not found.ok:
             return found
-        import pplconv
-
-        if "sparse" not in inspect.signature(getattr(pplconv, "QConv2d")).parameters:  # noqa: B009
-            return Availability(ok=False, reason="this pplconv's QConv2d takes no sparse=")
+        try:
+            # It may know the argument before it has an algorithm.
+            layer = make_quantized(parse("mb1ic16ih4oc16kh1"), self.kind)
+            self.prepare_quantized(parse("mb1ic16ih4oc16kh1"), layer, 1)
+        except (TypeError, ValueError) as error:
+            return Availability(ok=False, reason=f"this pplconv cannot: {error}")
         return found
 
 
