@@ -31,6 +31,7 @@ from asm.registry import (
     ISAS,
     NARROW_OPERATIONS,
     PRODUCTS,
+    STORES,
     WINOGRAD_INTEGER_VARIANTS,
     WINOGRAD_OPERATIONS,
     WINOGRAD_VARIANTS,
@@ -95,8 +96,8 @@ def _template_name(kernel: Kernel) -> str:
 def _template_text(kernel: Kernel) -> str:
     names: dict[str, str | int] = {
         "PPLCONV_SYMBOL": kernel.symbol,
-        "PPLCONV_F16": int(kernel.dtype == "f16"),
-        "PPLCONV_F64": int(kernel.dtype == "f64"),
+        "PPLCONV_F16": int(kernel.dtype in ("f16", "f16f16")),
+        "PPLCONV_F64": int(kernel.dtype in ("f64", "f64f64")),
         "PPLCONV_VECTOR_BYTES": ISAS[kernel.isa].vector_bytes,
         "PPLCONV_NEON": int(not {"asimd", "neon"}.isdisjoint(ISAS[kernel.isa].features)),
     }
@@ -109,7 +110,7 @@ def _template_text(kernel: Kernel) -> str:
     if _is_narrow(kernel):
         names[f"PPLCONV_TYPE_{kernel.dtype.upper()}"] = 1
         names |= {"PPLCONV_STORAGE_BF16": 1} if kernel.dtype == "bf16f32" else {}
-    elif kernel.op in CONVERSION_OPERATIONS:
+    elif kernel.op in CONVERSION_OPERATIONS and kernel.dtype not in STORES:
         names[f"PPLCONV_STORAGE_{'F32' if kernel.dtype == 'f16' else 'F16'}"] = 1
     if kernel.op in WINOGRAD_OPERATIONS:
         integers = _is_narrow(kernel)
@@ -172,6 +173,8 @@ def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
     """Text of a generated kernel, its instructions as words and for macOS if asked."""
     machine = str(ISAS[kernel.isa].machine)
     name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
+    if kernel.op == "sparse_pixels" and kernel.mr == 1 and machine == "x86_64":
+        name = "sparse_single"
     text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
     for encoder in ENCODERS[machine] if words else ():
         text = encoder(text)

@@ -131,7 +131,7 @@ NARROW_TILES = {
 SPARSE_PANELS = (1, 4, 8, 16)
 SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
     "portable": dict.fromkeys(SPARSE_PANELS, (1, 4)),
-    "avx2": {1: (1, 2, 4, 8), 4: (1, 2, 3), 8: (1,)},
+    "avx2": {1: (1, 2, 4), 4: (1, 2, 3), 8: (1,)},
     # There are seven masks.
     "avx512": {1: (1, 2, 4, 7), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)},
 }
@@ -189,6 +189,12 @@ C_OPERATIONS = {
 # arrays' storage type is the other one of the two.
 CONVERSIONS = {"f32": EVERY_LEVEL, "f16": ("fp16", "half32")}
 CONVERSION_OPERATIONS = ("convert_in", "convert_out")
+# Sums in scratch that are stored as they are: the type twice, as of arrays and of the arithmetic.
+STORES = {
+    "f32f32": EVERY_LEVEL,
+    "f64f64": EVERY_LEVEL,
+    "f16f16": ("fp16",),
+}
 
 # Depthwise convolution of bytes, and the levels that multiply them in a way of their own.
 DEPTHWISE_BYTES_OPERATIONS = (
@@ -257,8 +263,8 @@ class Kernel:
         Operation, a key of :data:`asm.contract.CONTRACTS`.
     dtype : str
         Element type, a key of :data:`ELEMENT_BYTES`; of GEMM a key of :data:`PRODUCTS`; of
-        conversions the type of the array, followed by that of the arithmetic if it is not ``f32``
-        and ``f16``, which convert to one another.
+        conversions the type of the array, followed by that of the arithmetic unless the two are
+        ``f32`` and ``f16``, which convert to one another.
     isa : str
         Level of the ladder, a key of :data:`ISAS`.
     mr, nr, kr : int
@@ -352,6 +358,7 @@ def kernels(machine: str | None = None) -> list[Kernel]:
                 rows += [Kernel(op, dtype, isa, source="generator")] if isa in isas else []
     for dtype, isas in CONVERSIONS.items():
         rows += [Kernel(op, dtype, isa) for op in CONVERSION_OPERATIONS for isa in isas]
+    rows += [Kernel("convert_out", dtype, isa) for dtype, isas in STORES.items() for isa in isas]
     for op, types in NARROW_OPERATIONS.items():
         source = "generator" if op in NARROW_ASSEMBLY else "template"
         tiles = WINOGRAD_INTEGER_VARIANTS if op in WINOGRAD_INTEGERS else ((0, 0),)

@@ -21,6 +21,22 @@ class Writer:
         self.lines.append(f".L{name}:")
 
 
+class Marked(Writer):
+    """A writer whose labels begin with a mark of their own."""
+
+    def __init__(self, lines: list[str], mark: str) -> None:
+        super().__init__(lines)
+        self.mark = mark
+
+    def __call__(self, text: str) -> None:
+        """Append one instruction or directive; labels in it get the mark."""
+        super().__call__(text.replace(".L", f".L{self.mark}_"))
+
+    def label(self, name: str) -> None:
+        """Append a local label with the mark."""
+        super().label(f"{self.mark}_{name}")
+
+
 def function(
     name: str,
     contract: Iterable[str],

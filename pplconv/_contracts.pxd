@@ -119,6 +119,10 @@ cdef extern from "pplconv_kernels.h" nogil:
         int32_t residual_zero
         int32_t zero
 
+    struct pplconv_panel:
+        int64_t term
+        int64_t value
+
     struct pplconv_gemm_args:
         const void *a
         const void *b
@@ -143,37 +147,44 @@ cdef extern from "pplconv_kernels.h" nogil:
         void *tiles
 
     struct pplconv_sparse_pixels_args:
-        const void *values
+        int64_t panels
+        const void *places
         const void *steps
-        int64_t count
+        const void *values
         const void *x
         int64_t x_ks
+        int64_t x_ahead
         void *c
         int64_t c_rs
         int64_t c_vs
+        int64_t c_ps
         int64_t n
         const void *bias
         const void *residual
         int64_t residual_rs
         int64_t residual_vs
+        int64_t residual_ps
         const void *clip
         int64_t flags
 
     struct pplconv_sparse_channels_args:
-        const void *values
+        int64_t panels
+        const void *places
         const void *steps
-        int64_t count
+        const void *values
         const void *x
         int64_t x_ks
         int64_t x_rs
         void *c
         int64_t c_rs
         int64_t c_vs
+        int64_t c_ps
         int64_t n
         const void *bias
         const void *residual
         int64_t residual_rs
         int64_t residual_vs
+        int64_t residual_ps
         const void *clip
         int64_t flags
 
@@ -184,6 +195,10 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t ic
         int64_t taps
         int64_t channel_block
+        int64_t kw
+        int64_t channel_step
+        int64_t row_step
+        int64_t column_step
         int64_t rows
         int64_t width
         int64_t kr

@@ -130,8 +130,16 @@ ISA_ROW = Record(
     (("const char *", ("isa", "below")),),
 )
 
+PANEL = Record(
+    "pplconv_panel",
+    "/* Where a panel of sparse weights begins: its first term, and the first of its values,\n"
+    " * counted in terms and in values. The panel behind it says where it ends. */",
+    (("int64_t", ("term", "value")),),
+    size=16,
+)
+
 # What arguments point to.
-PIECES = (SEGMENT, RUN, STREAM, INSTRUCTION, GEOMETRY, QUANTIZATION)
+PIECES = (SEGMENT, RUN, STREAM, INSTRUCTION, GEOMETRY, QUANTIZATION, PANEL)
 
 # Arrays of rows that the library holds: pplconv_<name>_table, of pplconv_<name>_count rows.
 TABLES = {"kernel": KERNEL_ROW, "isa": ISA_ROW}

@@ -10,13 +10,20 @@ from __future__ import annotations
 from asm.contract.fields import CONST_POINTER, INT, POINTER, Contract, Field
 
 _TERMS = (
-    Field("values", CONST_POINTER, "weights of the terms, [count / KR][width][KR]"),
+    Field("panels", INT, "neighbouring panels, >= 1"),
+    Field(
+        "places",
+        CONST_POINTER,
+        "struct pplconv_panel [panels + 1]: a panel has the terms from its own to the next one's, "
+        ">= 0, a multiple of KR. Kernels read `term` alone",
+    ),
     Field(
         "steps",
         CONST_POINTER,
-        "int32_t [count]: k of each term less that of the term before it, of the first its own",
+        "int32_t, of all terms of the panels, one behind the other: k less that of the term before "
+        "it in the panel, of a panel's first term k itself",
     ),
-    Field("count", INT, "terms, >= 0; a multiple of KR"),
+    Field("values", CONST_POINTER, "their weights in the same order, [terms / KR][width][KR]"),
     Field("x", CONST_POINTER, "input at k = 0"),
     Field("x_ks", INT, "input: from one k to the next"),
 )
@@ -24,26 +31,32 @@ _RESULT = (
     Field("c", POINTER, "C, in rows of vectors; only its first n columns are touched"),
     Field("c_rs", INT, "C: from one row to the next"),
     Field("c_vs", INT, "C: from one vector of a row to the next"),
-    Field("n", INT, "columns, 1 <= n <= NR"),
-    Field("bias", CONST_POINTER, "MR or n elements, by flag"),
+    Field("c_ps", INT, "C: from one panel to the next"),
+    Field("n", INT, "columns of each panel, 1 <= n <= NR"),
+    Field("bias", CONST_POINTER, "MR or n elements of each panel, as apart as its channels"),
     Field("residual", CONST_POINTER, "in rows of vectors like C, by flag"),
     Field("residual_rs", INT, "residual: from one row to the next"),
     Field("residual_vs", INT, "residual: from one vector of a row to the next"),
+    Field("residual_ps", INT, "residual: from one panel to the next"),
     Field("clip", CONST_POINTER, "two elements, low and high, by flag"),
     Field("flags", INT, "PPLCONV_* bits"),
 )
 
 SPARSE_PIXELS = Contract(
     "sparse_pixels",
-    "C[0:MR, 0:n] = epilogue(sum over the terms of values[:] * x[k, 0:n]), in their order: rows "
-    "are output channels, as many as a panel has, and vectors run over pixels",
-    (*_TERMS, *_RESULT),
+    "C[0:MR, 0:n] = epilogue(sum over the terms of values[:] * x[k, 0:n]) for each panel, in the "
+    "order of its terms: rows are the channels of a panel, and vectors run over pixels",
+    (
+        *_TERMS,
+        Field("x_ahead", INT, "how far on in memory pixels lie that are fetched for later; a hint"),
+        *_RESULT,
+    ),
 )
 
 SPARSE_CHANNELS = Contract(
     "sparse_channels",
-    "C[0:MR, 0:n] = epilogue(sum over the terms of x[0:MR, k] * values[:]), in their order: rows "
-    "are pixels, and vectors run over the NR output channels of a panel",
+    "C[0:MR, 0:n] = epilogue(sum over the terms of x[0:MR, k] * values[:]) for each panel, in the "
+    "order of its terms: rows are pixels, and vectors run over the NR channels of a panel",
     (*_TERMS, Field("x_rs", INT, "input: from one pixel to the next"), *_RESULT),
 )
 
@@ -51,8 +64,9 @@ PACK_SPARSE = Contract(
     "pack_sparse",
     "the terms of one panel: for each k_begin <= k < k_end of which any of `rows` output channels "
     "has a weight that is not zero, those of all of them, and zeros for rows <= channel < width; "
-    "k as for pack_weights. A count that is no multiple of kr is made one by weights of zero at "
-    "the last k",
+    "k as for pack_weights. Steps go from place to place in the input, that of k_begin being the "
+    "first: the place of (ic, tap) is ic * channel_step + tap / kw * row_step + tap % kw * "
+    "column_step. A count that is no multiple of kr is made one by weights of zero at the last k",
     (
         Field("src", CONST_POINTER, "weights of the panel's first output channel"),
         Field("src_os", INT, "src: from one output channel to the next"),
@@ -62,10 +76,14 @@ PACK_SPARSE = Contract(
         Field(
             "channel_block", INT, "input channels in a block, >= 1: 1 is (ic, tap), ic (tap, ic)"
         ),
+        Field("kw", INT, "taps in a row of the kernel, >= 1"),
+        Field("channel_step", INT, "places from one input channel to the next"),
+        Field("row_step", INT, "places from one row of taps to the next"),
+        Field("column_step", INT, "places from one tap of a row to the next"),
         Field("rows", INT, "output channels of the panel that there are"),
         Field("width", INT, "output channels that a term has weights of, >= rows"),
         Field("kr", INT, "terms whose weights of one channel lie side by side, >= 1"),
-        Field("k_begin", INT, "first k; steps count from it"),
+        Field("k_begin", INT, "first k; steps count from its place"),
         Field("k_end", INT, "one past the last k"),
         Field("room", INT, "terms that there is room for: none beyond are written"),
         Field("steps", POINTER, "int32_t [room]; NULL: terms are only counted"),

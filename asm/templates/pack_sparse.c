@@ -20,11 +20,26 @@ typedef uint32_t item;
 #define IS_ZERO(x) ((item)((x) << 1) == 0)
 #endif
 
-/* Where weight k of the panel's first channel lies. */
-static inline const char *weight_at(const struct pplconv_pack_sparse_args *a, int64_t k) {
+/* Channel and tap of k. */
+struct source {
+    int64_t channel, tap;
+};
+
+static inline struct source source_of(const struct pplconv_pack_sparse_args *a, int64_t k) {
     const int64_t together = a->channel_block, size = together * a->taps;
-    const int64_t channel = k / size * together + k % together, tap = k / together % a->taps;
-    return AT_CONST(char, a->src, (channel * a->taps + tap) * a->src_ks);
+    const struct source s = {k / size * together + k % together, k / together % a->taps};
+    return s;
+}
+
+/* Where the weight of the panel's first channel lies. */
+static inline const char *weight_at(const struct pplconv_pack_sparse_args *a, struct source s) {
+    return AT_CONST(char, a->src, (s.channel * a->taps + s.tap) * a->src_ks);
+}
+
+/* Where the input lies that is multiplied by it. */
+static inline int64_t place_of(const struct pplconv_pack_sparse_args *a, struct source s) {
+    return s.channel * a->channel_step + s.tap / a->kw * a->row_step +
+           s.tap % a->kw * a->column_step;
 }
 
 /* Put term `index` into its place, as far as there is room. */
@@ -43,9 +58,10 @@ static void put(const struct pplconv_pack_sparse_args *a, int64_t index, int64_t
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_pack_sparse_args *a = argument;
-    int64_t count = 0, last = a->k_begin;
+    int64_t count = 0, last = place_of(a, source_of(a, a->k_begin));
     for (int64_t k = a->k_begin; k < a->k_end; k++) {
-        const char *weights = weight_at(a, k);
+        const struct source source = source_of(a, k);
+        const char *weights = weight_at(a, source);
         int64_t r = 0;
         for (; r < a->rows; r++) {
             item x;
@@ -53,8 +69,11 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
             if (!IS_ZERO(x)) break;
         }
         if (r == a->rows) continue;
-        if (a->steps != NULL) put(a, count, k - last, weights);
-        last = k;
+        if (a->steps != NULL) {
+            const int64_t place = place_of(a, source);
+            put(a, count, place - last, weights);
+            last = place;
+        }
         count++;
     }
     for (; count % a->kr; count++) {

@@ -3,14 +3,14 @@
 #define PPLCONV_TILE_ARGS struct pplconv_sparse_channels_args
 #include "gemm_tile.h"
 
-PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
-    const struct pplconv_sparse_channels_args *g = argument;
+/* One panel, whose terms are `steps` and `values`. */
+static void multiply_panel(const tile_args *g, int64_t count, const int32_t *steps,
+                           const char *values) {
     vector acc[MR][VECTORS];
     load_tile(g, acc);
 
-    const int32_t *steps = g->steps;
-    const char *values = g->values, *x = g->x;
-    for (int64_t i = 0; i < g->count; i++) {
+    const char *x = g->x;
+    for (int64_t i = 0; i < count; i++) {
         vector weights[VECTORS];
         x += steps[i] * g->x_ks;
         memcpy(weights, values + i * (int64_t)sizeof weights, sizeof weights);
@@ -23,3 +23,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
 
     finish_tile(g, acc);
 }
+
+enum { WIDTH = NR };
+
+#include "sparse_panels.h"

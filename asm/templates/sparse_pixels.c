@@ -3,16 +3,16 @@
 #define PPLCONV_TILE_ARGS struct pplconv_sparse_pixels_args
 #include "gemm_tile.h"
 
-PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
-    const struct pplconv_sparse_pixels_args *g = argument;
+/* One panel, whose terms are `steps` and `values`. */
+static void multiply_panel(const tile_args *g, int64_t count, const int32_t *steps,
+                           const char *values) {
     const int64_t n = g->n;
     vector acc[MR][VECTORS];
     load_tile(g, acc);
 
     const int whole = n == NR || (g->flags & PPLCONV_B_PADDED);
-    const int32_t *steps = g->steps;
-    const char *values = g->values, *x = g->x;
-    for (int64_t i = 0; i < g->count; i++) {
+    const char *x = g->x;
+    for (int64_t i = 0; i < count; i++) {
         element weights[MR], row[NR] = {0};
         vector pixels[VECTORS];
         x += steps[i] * g->x_ks;
@@ -26,3 +26,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
 
     finish_tile(g, acc);
 }
+
+enum { WIDTH = MR };
+
+#include "sparse_panels.h"

@@ -199,8 +199,8 @@ class Tile:
         """
         w, v, partial = self.w, self.v, self.partial
         index, *temps = [*self.b, *self.temps]
-        # Rows of more than three vectors take rcx, and are alone in their tile.
-        left = "rcx" if self.nv < 4 else "rdx"
+        # Rows of more than three vectors take rcx, those of more than five r9 too.
+        left = "rcx" if self.nv < 4 else "r9"
 
         def partial_row(whole: int, part: int = 0) -> Callable[[int], None]:
             def row(m: int) -> None:

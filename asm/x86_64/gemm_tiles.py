@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from asm.contract import FLAGS, GEMM
 from asm.registry import GEMM_TILES, PRODUCTS, Kernel
-from asm.writer import Writer
+from asm.writer import Marked, Writer
 from asm.x86_64.emit import frame
 from asm.x86_64.gemm_tile import Tile
 
@@ -44,20 +44,6 @@ _A_POINTERS = ("r8", "r9")
 _BUFFER_BYTES = 4 * TILE_BYTES
 _B_BUFFER = 2 * TILE_BYTES
 _EPILOGUE = FLAGS["BIAS_ROW"] | FLAGS["BIAS_COLUMN"] | FLAGS["RESIDUAL"] | FLAGS["CLIP"]
-
-
-class _Marked(Writer):
-    """A writer whose labels begin with a mark of their own."""
-
-    def __init__(self, lines: list[str], mark: str) -> None:
-        super().__init__(lines)
-        self.mark = mark
-
-    def __call__(self, text: str) -> None:
-        super().__call__(text.replace(".L", f".L{self.mark}_"))
-
-    def label(self, name: str) -> None:
-        super().label(f"{self.mark}_{name}")
 
 
 class _GemmTiles:
@@ -216,7 +202,7 @@ class _GemmTiles:
         found = []
         for first, end in zip([0, *ends], ends, strict=False):
             rows = Kernel("gemm", "f32", "avx512", end - first, self.kernel.nr, 1)
-            found.append(Tile(rows, first, _Marked(self.w.lines, f"{mark}_{first}")))
+            found.append(Tile(rows, first, Marked(self.w.lines, f"{mark}_{first}")))
         return found
 
     def spill(self, block: Tile, instruction: str) -> None:

@@ -6,6 +6,10 @@ microkernel whose way through the input comes from memory: one load, a product w
 from k to k, and an addition, none of which competes with FMAs. What is before and after the sum is
 that of a GEMM tile.
 
+Lists are short, so a call takes several panels, one after the other: arguments, strides and masks
+are loaded once. The lines of C are fetched before the terms of its panel, as nothing else would
+hide where they come from.
+
 Panels of 1x4 and so on, along output channels, are the blocks of MNN's sparse convolutions: a
 vector of pixels that is loaded once serves all channels of the panel.
 """
@@ -16,11 +20,23 @@ from abc import abstractmethod
 from textwrap import wrap
 
 from asm.registry import Kernel
+from asm.writer import Writer
 from asm.x86_64.emit import CALLEE_SAVED, frame
 from asm.x86_64.gemm_tile import Tile
 
-# Bytes of a step.
-STEP = 4
+# Bytes of a step, and of a panel's place.
+STEP, PLACE = 4, 16
+
+# What changes from panel to panel lies below the stack pointer, in the 128 bytes that the ABI keeps
+# there for a function that calls nothing: the epilogue takes most registers.
+_SLOTS = {
+    name: f"[rsp - {8 * (index + 1)}]"
+    for index, name in enumerate(
+        ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments", "later")
+    )
+}
+# Those that are the caller's at first.
+_TAKEN = ("c", "residual", "bias", "places", "panels", "steps", "values")
 
 
 class Sparse(Tile):
@@ -30,19 +46,33 @@ class Sparse(Tile):
     # Registers that `tail_masks` may take on AVX2.
     free: tuple[str, ...] = ("r8", "r11", "rbx", "rbp", "r12", "r13", "r14", "r15")
 
-    def __init__(self, kernel: Kernel) -> None:
-        super().__init__(kernel)
+    # Panels whose terms are under way at a time.
+    together = 1
+
+    def __init__(self, kernel: Kernel, w: Writer | None = None) -> None:
+        super().__init__(kernel, w=w)
         free = [r for r in self.free if r not in self.taken()]
         self.masks = [] if self.v.masked else free[: self.nv]
         if not self.v.masked and len(self.masks) < self.nv:
             raise ValueError(f"{kernel.symbol} needs more general registers than there are")
         self.unroll = 2 if self.mr * self.nv > 12 else 4
-        used = {self.steps, *self.taken(), *self.masks}
-        self.saved = [r for r in CALLEE_SAVED if r in used]
+        left = [r for r in free if r not in self.masks]
+        # The row of the next panel's C to fetch, and how many are left; without registers for them
+        # C is fetched before its terms.
+        self.ahead = left[:2] if len(left) > 1 else []
+        self.used = {self.steps, *self.taken(), *self.masks, *self.ahead}
+        # Register of how far on the input is fetched for later, if it is.
+        self.later = self.fetched_by([r for r in left if r not in self.ahead])
+        if self.later:
+            self.used.add(self.later)
 
     def taken(self) -> list[str]:
         """General registers that an orientation has of its own."""
         return []
+
+    def fetched_by(self, free: list[str]) -> str:
+        """Take a register of the free ones if the input is fetched for later."""
+        return ""
 
     @property
     @abstractmethod
@@ -58,33 +88,66 @@ class Sparse(Tile):
         """One term of a turn, for which the input has been moved on."""
 
     def prepare(self) -> None:
-        """Load what an orientation has of its own."""
+        """Load what an orientation has of its own, and keeps."""
+
+    def place(self) -> None:
+        """Put the input back to where k is 0."""
+        self.w(f"mov rsi, {self.field('x')}")
 
     def move(self) -> None:
         """Go on by rax bytes of the input."""
         self.w("add rsi, rax")
 
+    def field(self, name: str) -> str:
+        """Memory operand of an argument; some change from panel to panel."""
+        return _SLOTS[name] if name in _SLOTS else super().field(name)
+
     def generate(self) -> str:
+        """Assembly text of the kernel."""
+        saved = [r for r in CALLEE_SAVED if r in self.used]
+        self.enter(saved)
+        self.body()
+        self.leave(saved)
+        return frame(self.kernel, self.contract(), self.w.lines, self.rodata())
+
+    def enter(self, saved: list[str]) -> None:
+        """Keep the caller's registers, and what all panels share."""
         w = self.w
-        for r in self.saved:
+        for r in saved:
             w(f"push {r}")
+        for name in _TAKEN:
+            w(f"mov rax, {super().field(name)}")
+            w(f"mov {_SLOTS[name]}, rax")
+        w(f"mov {_SLOTS['arguments']}, rdi")
         self.tail_masks()
+        self.prepare()
+
+    def leave(self, saved: list[str]) -> None:
+        """Give the caller's registers back."""
+        w = self.w
+        w("vzeroupper")
+        for r in reversed(saved):
+            w(f"pop {r}")
+        w("ret")
+
+    def body(self) -> None:
+        """Panel after panel, as long as there are enough to be taken together."""
+        w = self.w
+        w(".p2align 4")
+        w.label("panel")
         self.start()
         self.sum()
         self.epilogue()
-        w("vzeroupper")
-        for r in reversed(self.saved):
-            w(f"pop {r}")
-        w("ret")
-        return frame(self.kernel, self.contract(), w.lines, self.rodata())
+        self.next_panel()
 
     def contract(self) -> list[str]:
+        """Lines of the comment that the kernel opens with."""
         k, v = self.kernel, self.v
         return [
             *wrap(f"{k.symbol}: {self.arguments.summary}.", 96),
             f"struct {self.arguments.struct} * in rdi; every pointer may be unaligned; no terms",
-            "give the epilogue of zero. Reads and writes nothing outside the terms, the input at",
-            "each of them, C[MR, n], residual[MR, n], bias and clip.",
+            "give the epilogue of zero. Reads and writes nothing outside the places, the terms,",
+            "the input at each of them, C[MR, n], residual[MR, n], bias and clip; prefetches C.",
             "",
             f"{v.reg(0)}-{self.acc(self.mr - 1, self.nv - 1)} C, row by row, {self.nv} a row",
             *self.registers(),
@@ -93,39 +156,89 @@ class Sparse(Tile):
         ]
 
     def start(self) -> None:
-        """Zero the accumulators, or load them from C."""
+        """Zero the accumulators and fetch C, or load them from C."""
         w = self.w
         self.flag("ACCUMULATE", "zero")
         self.rows_of("c", self.load)
         w("jmp .Lstarted")
         w.label("zero")
         self.zero()
+        if not self.ahead:
+            self.rows_of("c", self.fetch)
         w.label("started")
 
+    def fetch(self, m: int, j: int, address: str, tail: bool) -> None:
+        """Fetch a vector of C; where it ends there may be nothing, which is no fault."""
+        self.w(f"prefetcht0 {address}")
+
     def sum(self) -> None:
-        """Run over the terms: turns of several, then one by one."""
+        """Run over the terms of a panel."""
         w = self.w
-        w(f"mov rsi, {self.field('x')}")
+        w(f"mov rax, {self.field('places')}")
+        w(f"mov r9, [rax + {PLACE}]")
+        w("sub r9, [rax]")
+        self.place()
         w(f"mov rdx, {self.field('x_ks')}")
         w(f"mov {self.steps}, {self.field('steps')}")
         w(f"mov r10, {self.field('values')}")
-        w(f"mov r9, {self.field('count')}")
-        self.prepare()
+        self.fetch_next()
         self.terms()
         w.label("summed")
+        w(f"mov {self.field('steps')}, {self.steps}")
+        w(f"mov {self.field('values')}, r10")
+
+    def fetch_next(self) -> None:
+        """Point to the next panel's C, whose rows are fetched one by one between the terms.
+
+        All at once, they would keep the loads of terms waiting.
+        """
+        w = self.w
+        if self.ahead:
+            row, left = self.ahead
+            w(f"mov {row}, {self.field('c')}")
+            w(f"add {row}, {self.field('c_ps')}")
+            w(f"mov {left}, {self.mr}")
+
+    def fetch_row(self, label: str) -> None:
+        """Fetch a row of the next panel's C, if any is left."""
+        w = self.w
+        if not self.ahead:
+            return
+        row, left = self.ahead
+        w(f"dec {left}")
+        w(f"js .L{label}")
+        for j in range(self.nv):
+            w(f"prefetcht0 [{row} + {j * self.v.bytes}]")
+        w(f"add {row}, {self.field('c_rs')}")
+        w.label(label)
+
+    def next_panel(self) -> None:
+        """Go on to the next panels, if there are enough."""
+        w, together = self.w, self.together
+        w(f"mov rdi, {self.field('arguments')}")
+        for name in ("c", "residual"):
+            w(f"mov rax, {self.field(f'{name}_ps')}")
+            for _ in range(together):
+                w(f"add {self.field(name)}, rax")
+        w(f"add qword ptr {self.field('bias')}, {together * self.width * self.v.size}")
+        w(f"add qword ptr {self.field('places')}, {together * PLACE}")
+        w(f"sub qword ptr {self.field('panels')}, {together}")
+        w(f"cmp qword ptr {self.field('panels')}, {together}")
+        w("jge .Lpanel")
 
     def terms(self) -> None:
         """Emit the loops over the terms."""
         self.loops("whole", tail=False)
 
     def loops(self, name: str, *, tail: bool) -> None:
-        """Loops that end at ``summed``."""
+        """Loops that end at ``summed``: turns of several terms, then one by one."""
         w = self.w
         if not tail:
             w(f"sub r9, {self.unroll}")
             w(f"jl .L{name}_few")
             w(".p2align 5")
             w.label(f"{name}_turn")
+            self.fetch_row(f"{name}_fetched")
             self.turn(self.unroll, tail=tail)
             w(f"sub r9, {self.unroll}")
             w(f"jge .L{name}_turn")

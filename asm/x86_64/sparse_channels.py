@@ -43,15 +43,22 @@ class _Channels(Sparse):
             f"{', '.join(self.pointers)} pixels, {ROWS_PER_POINTER} apart; {apart}",
         ]
 
+    def place(self) -> None:
+        """Put the input back, and the multiples of the distance between its pixels."""
+        super().place()
+        w, multiples = self.w, self.multiples
+        w(f"mov rcx, {self.field('x_rs')}")
+        if len(self.pointers) > 1:
+            w("lea r14, [rsi + rcx]")
+            w(f"add r14, {multiples[13]}")
+
     def prepare(self) -> None:
+        """Load the multiples of the distance between pixels; the epilogue takes the first alone."""
         w, multiples = self.w, self.multiples
         w(f"mov rcx, {self.field('x_rs')}")
         for m, register in multiples.items():
             if m > 1:
                 w(f"lea {register}, [{multiples[m - 2]} + rcx*2]")
-        if len(self.pointers) > 1:
-            w("lea r14, [rsi + rcx]")
-            w(f"add r14, {multiples[13]}")
 
     def move(self) -> None:
         for pointer in self.pointers:

@@ -11,9 +11,16 @@ from asm.contract import FLAGS, SPARSE_PIXELS
 from asm.registry import Kernel
 from asm.x86_64.sparse import Sparse
 
+# Lines that a term fetches for later, of those that the panels of a tile fetch in turn.
+FETCHED, LINE = 2, 64
 
-class _Pixels(Sparse):
+
+class Pixels(Sparse):
+    """Emits one kernel."""
+
     arguments = SPARSE_PIXELS
+    # Whether terms fetch pixels for later just now.
+    fetching = False
 
     def loaded(self) -> int:
         """Registers for pixels; FMAs of a single channel take them from memory."""
@@ -21,28 +28,75 @@ class _Pixels(Sparse):
 
     @property
     def width(self) -> int:
+        """Channels of a panel."""
         return self.mr
 
     def registers(self) -> list[str]:
+        """Say what registers hold, as lines of the contract."""
         v = self.v
         pixels = f"{v.reg(self.b[0])}-{v.reg(self.b[-1])} pixels"
         return [f"{pixels}, {v.reg(self.temps[0])} and on broadcasts of weights"]
 
     def terms(self) -> None:
+        """Emit the loops over the terms, for whole vectors of pixels and for tails."""
         w = self.w
         w(f"test dword ptr {self.field('flags')}, {FLAGS['B_PADDED']}")
         w("jnz .Lwhole")
         w(f"cmp qword ptr {self.field('n')}, {self.kernel.nr}")
         w("jne .Ltail")
         w.label("whole")
-        self.loops("whole", tail=False)
+        if self.later:
+            # Loads of what nobody asks for would take the place of others.
+            w(f"cmp qword ptr {self.field('x_ahead')}, 0")
+            w("je .Lnear")
+            self.fetching = True
+            self.loops("whole", tail=False)
+            self.fetching = False
+            w("jmp .Lsummed")
+            w.label("near")
+        self.loops("near", tail=False)
         w("jmp .Lsummed")
         w.label("tail")
         self.loops("tail", tail=True)
 
+    def fetched_by(self, free: list[str]) -> str:
+        """Take a register, where an FMA has no load of its own."""
+        return free[0] if free and self.mr > 1 else ""
+
+    def prepare(self) -> None:
+        """Begin to fetch pixels for later."""
+        super().prepare()
+        if self.later:
+            self.w(f"mov rax, {self.field('x_ahead')}")
+            self.w(f"mov {self.field('later')}, rax")
+
+    def place(self) -> None:
+        """Put the input back to where k is 0."""
+        super().place()
+        if self.later:
+            self.w(f"mov {self.later}, {self.field('later')}")
+
+    def next_panel(self) -> None:
+        """Go on to the next panel, which fetches the next lines of pixels for later."""
+        w = self.w
+        if self.later:
+            w(f"mov rdi, {self.field('arguments')}")
+            w(f"mov rax, {self.field('later')}")
+            w(f"mov rdx, {self.field('x_ahead')}")
+            w(f"add rax, {FETCHED * LINE}")
+            w(f"lea rcx, [rdx + {self.nv * self.v.bytes}]")
+            w("cmp rax, rcx")
+            w("cmovge rax, rdx")
+            w(f"mov {self.field('later')}, rax")
+        super().next_panel()
+
     def term(self, index: int, *, tail: bool) -> None:
+        """One term of a turn, for which the input has been moved on."""
         w, v = self.w, self.v
         at = index * self.mr * v.size
+        if self.fetching:
+            for line in range(FETCHED):
+                w(f"prefetcht1 [rsi + {self.later} + {line * LINE}]")
         if self.mr == 1:
             self.single(f"[r10 + {at}]", tail=tail)
             return
@@ -72,6 +126,7 @@ class _Pixels(Sparse):
             w(f"{self.instruction} {self.acc(0, j)}, {t}, {pixels}")
 
     def load_pixels(self, register: int, j: int, *, tail: bool) -> None:
+        """Load a vector of pixels."""
         address, target = f"[rsi + {j * self.v.bytes}]", self.v.reg(register)
         if tail:
             self.masked_load(target, address, j)
@@ -81,4 +136,4 @@ class _Pixels(Sparse):
 
 def generate(kernel: Kernel) -> str:
     """Assembly text of the kernel that `kernel` describes."""
-    return _Pixels(kernel).generate()
+    return Pixels(kernel).generate()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..numerics import Numerics
-from ..problem import Problem
+from ..problem import ConvProblem, Problem
 from .candidate import balanced, ceil_div, ragged_groups, round_up, team_pieces
 from .context import PlanContext
 from .core_model import CoreModel, direct_sum_floor
@@ -24,6 +24,7 @@ PRODUCTS = ("f16", "f32", "f64")
 # Of L1 and of L2: pixels that stay there while the terms of all panels pass by.
 NEAR = 0.75
 LARGEST_PANEL = 0.6
+LAID = 0.25
 
 
 class Sparse(SparseBlocking):
@@ -46,7 +47,7 @@ def supports(problem: Problem, numerics: Numerics) -> str | None:
         return "it needs weights that are known to be sparse"
     if numerics.product not in PRODUCTS:
         return f"no sparse weights are multiplied as {numerics.product}"
-    return None if problem.matrix is problem else ragged_groups(problem)
+    return ragged_groups(problem) if isinstance(problem, ConvProblem) else None
 
 
 def candidates(problem: Problem, around: PlanContext) -> Iterator[Sparse]:
@@ -62,9 +63,9 @@ def candidates(problem: Problem, around: PlanContext) -> Iterator[Sparse]:
             if orientation == "channels" and problem.block % panel:
                 continue
             for width in _widths(matrix.m, widths, orientation):
-                for packed in _ways(problem, around.numerics):
+                for rows in _ways(problem, around.numerics):
                     yield from _blocked(
-                        problem, around, orientation, panel, width, packed, tiles.lanes, tiles.kr
+                        problem, around, orientation, panel, width, rows, tiles.lanes, tiles.kr
                     )
 
 
@@ -77,39 +78,58 @@ def _widths(pixels: int, widths: tuple[int, ...], orientation: str) -> set[int]:
     return {max(min(pixels, largest), 1), max(ceil_div(pixels, ceil_div(pixels, largest)), 1)}
 
 
-def _ways(problem: Problem, numerics: Numerics) -> tuple[bool, ...]:
-    """Whether pixels are packed: they need not be where they can be read as they lie."""
+def _ways(problem: Problem, numerics: Numerics) -> tuple[str, ...]:
+    """What may become of pixels: they are read as they lie, packed, or laid."""
+    in_rows, g = problem.matrix.a_in_rows, problem.geometry
     if not problem.is_pointwise or numerics.converts_in or problem.block:
-        return (True,)
-    return (False,) if problem.matrix.a_in_rows else (False, True)
+        lies = not (in_rows or numerics.converts_in) and g.kh * g.kw > 1
+        at_once = lies and (g.stride_h, g.stride_w) == (1, 1)
+        return ("packed", "laid") if at_once else ("packed",)
+    return ("in place",) if in_rows else ("in place", "packed")
 
 
 def _blocked(
-    problem: Problem, around: PlanContext, orientation: str, panel: int, width: int, packed: bool,
+    problem: Problem, around: PlanContext, orientation: str, panel: int, width: int, rows: str,
     lanes: int, kr: int,
 ) -> Iterator[Sparse]:  # fmt: skip
     """Yield blocks of K, and segments for the team."""
     matrix, numerics = problem.matrix, around.numerics
-    geometry = problem.geometry
-    taps = geometry.kh * geometry.kw
-    blocks = {matrix.k}
-    if not (matrix.a_in_rows or numerics.converts_out) and numerics.chain is None:
-        row = width * numerics.operand_bytes
-        for budget in (NEAR * around.machine.l1d_bytes, LARGEST_PANEL * around.machine.l2_share):
-            longest = max(int(budget) // row, 1)
-            if matrix.k > longest:
-                blocks.add(round_up(balanced(matrix.k, longest, taps), taps))
+    pixels, ow = max(matrix.m, 1), max(problem.geometry.ow, 1)
     repeat = max(1, matrix.images * matrix.groups)
     cycles = floor(problem, lanes, CoreModel.of(around)) / repeat
     threads = around.threads
-    for k_block in sorted(blocks):
-        pieces = 1 if repeat % threads == 0 else team_pieces(matrix.m, width, threads, cycles)
-        segment = balanced(max(matrix.m, 1), max(matrix.m, 1), width, pieces)
+    unit, largest = width, pixels
+    if rows == "laid":
+        whole = Sparse(
+            problem, numerics, orientation, rows, lanes, kr, panel, width, max(matrix.k, 1), ow, 1
+        )
+        row = whole.laid_row * max(whole.ic, 1) * numerics.operand_bytes
+        unit, largest = ow, max(int(LAID * around.machine.l2_share) // row, 1) * ow
+    for k_block in _blocks_of_k(problem, around, width, rows):
+        pieces = 1 if repeat % threads == 0 else team_pieces(pixels, unit, threads, cycles)
+        segment = balanced(pixels, min(largest, pixels), unit, pieces)
         parts = 1
-        if threads > 1 and repeat * ceil_div(max(matrix.m, 1), segment) < threads:
-            panels = max(matrix.n // panel, 1)
-            parts = min(ceil_div(threads, repeat * ceil_div(max(matrix.m, 1), segment)), panels)
+        segments = repeat * ceil_div(pixels, segment)
+        if threads > 1 and segments < threads:
+            parts = min(ceil_div(threads, segments), max(matrix.n // panel, 1))
         yield Sparse(
-            problem, numerics, orientation, packed, lanes, kr, panel, width, max(k_block, 1),
-            segment, parts,
-        )  # fmt: skip
+            problem, numerics, orientation, rows, lanes, kr, panel, width, k_block, segment, parts
+        )
+
+
+def _blocks_of_k(problem: Problem, around: PlanContext, width: int, rows: str) -> list[int]:
+    """All of K, and blocks whose pixels stay in L1 or L2 while the panels pass by."""
+    k, numerics, g = problem.matrix.k, around.numerics, problem.geometry
+    taps = g.kh * g.kw
+    blocks = {max(k, 1)}
+    if problem.matrix.a_in_rows or numerics.chain is not None:
+        return list(blocks)
+    one = width * numerics.operand_bytes  # bytes of a k
+    if rows == "laid":
+        seen = ceil_div(width, max(g.ow, 1)) + 1 + (g.kh - 1) * g.dilation_h
+        one = ceil_div(seen * (g.ow + g.kw - 1) * numerics.operand_bytes, taps)
+    for budget in (NEAR * around.machine.l1d_bytes, LARGEST_PANEL * around.machine.l2_share):
+        longest = max(int(budget) // one, 1)
+        if k > longest:
+            blocks.add(round_up(balanced(k, longest, taps), taps))
+    return sorted(blocks)

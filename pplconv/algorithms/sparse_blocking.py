@@ -14,7 +14,16 @@ from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
 from ..sparsity import Sparsity
-from .candidate import EXACT, LINE, Candidate, KernelKey, ceil_div, round_up, thread_scratch
+from .candidate import (
+    EXACT,
+    LINE,
+    Candidate,
+    KernelKey,
+    ceil_div,
+    odd_lines,
+    round_up,
+    thread_scratch,
+)
 from .error_bounds import direct_error_bound
 from .lazy import lazy
 
@@ -22,6 +31,7 @@ RUN_BYTES = 16  # struct pplconv_run
 PANEL_BYTES = 16  # where the terms and the values of a panel begin
 STEP_BYTES = 4
 CHUNK_BYTES = 24576  # sums on their way into rows of channels: they stay in L1
+FETCHED_BYTES = 1 << 20  # of planes, from which on they are fetched ahead
 SLAB_BYTES = 16384  # converted planes on their way into packed pixels
 
 
@@ -48,8 +58,9 @@ class SparseBlocking(Candidate):
         The types that it is computed with.
     orientation : str
         ``"pixels"`` or ``"channels"``: what the vectors run over.
-    packed : bool
-        Whether pixels are packed into scratch; else they are read as they lie.
+    rows : str
+        What becomes of pixels: ``"in place"``, they are read as they lie; ``"packed"``, a row for
+        each k; ``"laid"``, planes with zeros around them, which taps read.
     lanes, kr : int
         Sums of a vector; terms that are multiplied together.
     panel, width : int
@@ -63,7 +74,7 @@ class SparseBlocking(Candidate):
     problem: Problem
     numerics: Numerics
     orientation: str
-    packed: bool
+    rows: str
     lanes: int
     kr: int
     panel: int
@@ -87,7 +98,7 @@ class SparseBlocking(Candidate):
     def blocks(self) -> dict[str, int | str]:
         """Orientation, tile, blocks and segments."""
         return dict(self.numerics.kind) | {
-            "rows": "packed" if self.packed else "in place",
+            "rows": self.rows,
             "orientation": self.orientation,
             "panel": self.panel,
             "width": self.width,
@@ -100,6 +111,16 @@ class SparseBlocking(Candidate):
     def error_bound(self) -> float:
         """Bound of one chain of FMAs, of all that might be stored."""
         return direct_error_bound(self.matrix.k, self.numerics)
+
+    @property
+    def packed(self) -> bool:
+        """Whether pixels go through the scratch."""
+        return self.rows != "in place"
+
+    @property
+    def laid(self) -> bool:
+        """Whether planes are laid there."""
+        return self.rows == "laid"
 
     @property
     def by_pixels(self) -> bool:
@@ -201,7 +222,8 @@ class SparseBlocking(Candidate):
         kr = f", kr {self.kr}" if self.kr > 1 else ""
         block = f", k in blocks of {self.k_block}" if self.k_blocks > 1 else ""
         rest = "" if self.by_pixels else ", the last ones too"
-        return f"terms of {self.panel}{kr}{rest}, k = {order}{block}, {self.sparsity.text}"
+        laid = f" on planes of {self.laid_plane} in rows of {self.laid_row}" if self.laid else ""
+        return f"terms of {self.panel}{kr}{rest}, k = {order}{laid}{block}, {self.sparsity.text}"
 
     @property
     def packed_weight_bytes(self) -> int:
@@ -231,10 +253,40 @@ class SparseBlocking(Candidate):
         return round_up(self.matrix.k * self.numerics.operand_bytes, LINE)
 
     @lazy
+    def fetches(self) -> bool:
+        """Whether pixels are fetched a tile ahead: of planes that may not be in L2."""
+        size = self.matrix.k * self.matrix.m * self.numerics.operand_bytes
+        return size > FETCHED_BYTES and not (self.packed or self.in_rows)
+
+    @lazy
+    def tiled(self) -> int:
+        """Pixels of an image that tiles run over: laid rows count what is between them."""
+        g = self.geometry
+        return max(g.oh * self.laid_row - self.laid_row + g.ow, 0) if self.laid else self.matrix.m
+
+    @lazy
+    def laid_rows(self) -> int:
+        """Rows that the outputs of a task see."""
+        g = self.geometry
+        rows = max(min(self.hw_segment // max(g.ow, 1), g.oh), 1)
+        return rows + (g.kh - 1) * g.dilation_h
+
+    @lazy
+    def laid_row(self) -> int:
+        """Elements of a laid row: the padding before it, and all that outputs see."""
+        g = self.geometry
+        row = max(g.ow + (g.kw - 1) * g.dilation_w, g.pad_left + g.iw)
+        return row if self.laid else 0
+
+    @lazy
+    def laid_plane(self) -> int:
+        """Elements of a laid plane: an odd number of lines, so that channels share no set."""
+        e = self.numerics.operand_bytes
+        return odd_lines(self.laid_rows * self.laid_row * e) // e if self.laid else 0
+
+    @lazy
     def chunk(self) -> int:
-        """Output channels whose sums wait in the scratch to be stored together."""
-        if not self.transposes:
-            return self.panel
+        """Output channels that a call computes, whose sums are then finished together."""
         fit = CHUNK_BYTES // (self.width * self.numerics.sum_bytes)
         whole = round_up(16, self.panel)
         return max(fit // whole * whole, self.panel)
@@ -242,6 +294,8 @@ class SparseBlocking(Candidate):
     @lazy
     def slab(self) -> tuple[int, int]:
         """Rows of the image, and channels, that are converted together before they are packed."""
+        if self.laid:
+            return self.laid_rows, 0
         if not (self.packed and self.numerics.converts_in):
             return 0, 0
         g = self.geometry
@@ -260,22 +314,30 @@ class SparseBlocking(Candidate):
         gathers = self.in_rows and self.packed
         panel = self.width * self.packed_row if gathers else 0
         runs = tile = round_up(panel, LINE)
-        packs = self.transposes or self.packed and not self.in_rows
-        if packs:
+        packs = self.transposes or (self.packed and not self.in_rows)
+        if self.laid:
+            runs = tile = round_up((self.ic * self.laid_plane + self.width) * e, LINE)
+        elif packs:
             runs = tile = round_up(runs + self.k_block * self.width * e, LINE)
-        if packs and not self.in_rows:
+        if packs and not (self.in_rows or self.laid):
             # A run ends with a vector, a row, a panel or the segment.
             entries = ceil_div(self.width, self.lanes) + ceil_div(self.width, max(g.ow, 1)) + 3
             tile = round_up(runs + self.taps * entries * RUN_BYTES, LINE)
         plane = tile
-        if self.transposes or n.converts_out:
-            plane = round_up(tile + self.chunk * self.width * n.sum_bytes, LINE)
+        if self.waits:
+            channels = self.chunk if self.k_blocks == 1 else self.matrix.n
+            plane = round_up(tile + channels * self.width * n.sum_bytes, LINE)
         slab = plane
         if self.transposes and n.converts_out:
             slab = round_up(plane + self.chunk * self.width * n.sum_bytes, LINE)
         rows, channels = self.slab
         size = slab + rows * g.iw * channels * e
         return Places(round_up(panel, LINE), runs, tile, plane, slab, thread_scratch(size))
+
+    @property
+    def waits(self) -> bool:
+        """Whether sums go through the scratch."""
+        return self.transposes or self.laid or self.numerics.converts_out
 
     @property
     def scratch_bytes(self) -> int:
@@ -295,6 +357,10 @@ class SparseBlocking(Candidate):
             "in_blocks": bool(self.problem.block),
             "by_pixels": self.by_pixels,
             "packed": self.packed,
+            "laid": self.laid,
+            "fetches": self.fetches,
+            "laid_row": self.laid_row,
+            "laid_plane": self.laid_plane,
             "sparse_block": self.sparsity.block,
             "sparse_panel": self.panel,
             "kr": self.kr,

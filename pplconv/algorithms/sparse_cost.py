@@ -19,8 +19,9 @@
 
 from __future__ import annotations
 
-from .candidate import ceil_div
+from .candidate import LINE, ceil_div
 from .core_model import (
+    BROADCASTS_REACHED,
     STORE_CYCLES,
     STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
@@ -32,12 +33,18 @@ from .core_model import (
 )
 from .sparse_blocking import SparseBlocking
 
-CALL_CYCLES = 60.0  # a microkernel with the loop around it, and the end of its loop foretold wrong
-PASS_CYCLES = 2.5  # a vector of C, stored and loaded again
+CALL_CYCLES = 50.0  # a microkernel with the loop around it, and the end of its loop foretold wrong
+PASS_CYCLES = 0.8  # a vector of C, stored and loaded again
 TURN_CYCLES = 1.2  # a vector of pixels from rows into a panel
 GATHER_CYCLES = 1.5
 PACK_CYCLES = 3.0
+ROWS_CYCLES = 3.0  # a vector of sums into its row
+LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
+ACROSS = 0.8  # of a load, what a vector across two lines takes more
+SINGLES_REACHED = 0.72  # of the loads that could start, where each FMA has one
+FROM_L2 = 0.5  # of a term's own time, in which lines from L2 come unnoticed
 TERM_CYCLES = 1.0  # its step, which no FMA waits for
+HIDDEN = 0.7  # of the time of the FMAs, in which operands arrive unnoticed
 TIGHT = 0.9  # of the rate of FMAs that terms reach
 
 
@@ -48,7 +55,7 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
     terms = s.room[0] / max(m.groups, 1)
     single = min(s.rest * m.k, terms) if s.by_pixels else 0.0
     fma = tile = 0.0
-    for pixels, count in parts(m.m, s.width):
+    for pixels, count in parts(s.tiled, s.width):
         whole = (terms - single) * _term(s, core, s.panel, pixels)
         fma += count * (whole + single * _term(s, core, 1, pixels))
         vectors = ceil_div(pixels, s.lanes) if s.by_pixels else pixels * s.panel / s.lanes
@@ -62,6 +69,8 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
         "stream": _stream(s, core, fma) * repeat,
         "store": 0.0,
     }
+    if s.laid:
+        work["store"] = repeat * m.n * m.m * ROWS_CYCLES / s.lanes
     if s.transposes:
         work["store"] = repeat * m.n * m.m * STORE_TRANSPOSED_CYCLES / s.lanes
     if numerics.converts:
@@ -75,19 +84,50 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
 
 def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> float:
     """Cycles of one term."""
-    element = s.numerics.operand_bytes
     if not s.by_pixels:
         return max(step_cycles(core, pixels, s.panel // s.lanes), TERM_CYCLES)
     vectors = ceil_div(pixels, s.lanes)
-    cycles = max(step_cycles(core, channels, vectors), TERM_CYCLES)
-    if s.k_block * s.width * element > core.l1_bytes:
-        lines = vectors * s.lanes * element / core.l2_rate
-        cycles = max(cycles, lines + channels * vectors / core.fma_per_cycle * 0.25)
+    reached = BROADCASTS_REACHED
+    loads = channels / core.broadcasts + vectors * (1.0 + ACROSS * _crosses(s))
+    if channels == 1:
+        # Every FMA has a load, and so have steps; chains of two channels are under way at once.
+        reached, loads = SINGLES_REACHED, loads + 0.5
+    latency = core.fma_latency / (2.0 if channels == 1 else 1.0)
+    cycles = max(
+        channels * vectors / core.fma_per_cycle,
+        loads / core.loads_per_cycle / reached,
+        latency,
+        TERM_CYCLES,
+    )
+    if _near(s) > core.l1_bytes:
+        lines = (vectors * s.lanes * s.numerics.operand_bytes + LINE * _crosses(s)) / core.l2_rate
+        cycles = max(cycles, lines + (1.0 - FROM_L2) * cycles)
     return cycles
+
+
+def _crosses(s: SparseBlocking) -> float:
+    """Share of the vectors of pixels that lie across lines."""
+    if s.laid:
+        return 1.0
+    plane = s.geometry.ih * s.geometry.iw * s.numerics.operand_bytes
+    return 0.0 if s.packed or plane % LINE == 0 else 1.0
+
+
+def _near(s: SparseBlocking) -> float:
+    """Bytes that the panels read again and again for one tile."""
+    element = s.numerics.operand_bytes
+    if not s.laid:
+        return s.k_block * s.width * element
+    g = s.geometry
+    rows = s.width / max(g.ow, 1) + 1 + (g.kh - 1) * g.dilation_h
+    return s.k_block / s.taps * rows * s.laid_row * element
 
 
 def _pack(s: SparseBlocking) -> float:
     """Cycles to bring the pixels of one image and group into place."""
+    if s.laid:
+        rows = s.hw_segments * s.laid_rows
+        return s.ic * rows * (s.laid_row / s.lanes * LAY_CYCLES + LAY_ROW_CYCLES)
     vectors = s.matrix.k * s.matrix.m / s.lanes
     if not s.in_rows:
         return vectors * PACK_CYCLES if s.packed else 0.0
@@ -101,6 +141,14 @@ def _stream(s: SparseBlocking, core: CoreModel, fma: float) -> float:
     weights = s.packed_weight_bytes / max(m.groups, 1)
     arrive = tiles * weights / core.far_rate(int(weights)) if weights > core.l2_bytes else 0.0
     planes = m.k * m.m * n.operand_bytes
-    if not s.packed and planes > core.l2_bytes:
-        arrive += planes / core.far_rate(planes)
-    return max(arrive - 0.5 * fma, 0.0)
+    stalls = 0.0
+    if not s.in_rows and planes > core.l2_bytes:
+        # Where tiles read planes as they lie, terms fetch the next tile; what packs waits for them.
+        if s.packed:
+            stalls = planes / core.far_rate(planes)
+        else:
+            arrive += planes / core.far_rate(planes)
+    outputs = m.n * m.m * n.destination_bytes
+    if outputs > core.l2_bytes:
+        arrive += 2.0 * outputs / core.far_rate(outputs)  # lines come before they are stored
+    return max(arrive - HIDDEN * fma, 0.0) + stalls

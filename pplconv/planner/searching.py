@@ -18,6 +18,7 @@ from ..memory.arrays import empty_aligned
 from ..memory.dtypes import DTYPES
 from ..numerics import TYPES, Numerics
 from ..problem import Problem
+from ..sparsity import Sparsity
 from .estimating import Ranked, Request, rank_team
 from .racing import Progress, Runs, Timed, choose, pruned, race
 
@@ -65,7 +66,10 @@ class Bench:
         """Weights of a type, as they come before they are packed."""
         if kind not in self._weights:
             rng = np.random.default_rng(1)
-            self._weights[kind] = _draw(rng, kind, self.problem.weight_shape)
+            drawn = _draw(rng, kind, self.problem.weight_shape)
+            if self.problem.sparsity is not None:
+                _prune(rng, drawn, self.problem.groups, self.problem.sparsity)
+            self._weights[kind] = drawn
         return self._weights[kind]
 
     def prepare(self, candidate: Candidate, threads: int) -> Runs:
@@ -100,6 +104,19 @@ def _draw(rng: np.random.Generator, kind: str, shape: tuple[int, ...]) -> NDArra
     if kind == "bf16":
         return np.ascontiguousarray((drawn.view(np.uint32) >> 16).astype(dtype))
     return drawn.astype(dtype)
+
+
+def _prune(rng: np.random.Generator, weight: NDArray[Any], groups: int, sparsity: Sparsity) -> None:
+    """Leave as many of the weights as problems of this sparsity have, anywhere."""
+    rows = weight.reshape(groups, weight.shape[0] // groups, -1)
+    _, oc, k = rows.shape
+    whole = oc // sparsity.block * sparsity.block
+    for part, block in ((rows[:, :whole], sparsity.block), (rows[:, whole:], 1)):
+        count = groups * (part.shape[1] // block) * k
+        lost = np.zeros(count, bool)
+        lost[int(sparsity.share * count) :] = True
+        pattern = rng.permutation(lost).reshape(groups, part.shape[1] // block, k)
+        part[np.repeat(pattern, block, axis=1)] = 0
 
 
 @dataclass(frozen=True)

@@ -111,8 +111,9 @@ class Target:
             rows = [row for row in self.sparse if row[:3] == (op, dtype, level)]
             if rows:
                 widths: dict[int, tuple[int, ...]] = {}
-                for *_, kr, lanes, panel, pixels in sorted(rows):
+                for *_, panel, pixels in sorted(rows):
                     widths[panel] = (*widths.get(panel, ()), pixels)
+                *_, kr, lanes, _, _ = rows[0]
                 return SparseTiles(lanes, kr, widths)
         return SparseTiles()
 

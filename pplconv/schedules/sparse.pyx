@@ -7,6 +7,9 @@ of pixels, those of its k; so pixels of a task lie as in tiled im2col, one row f
 read from channel planes as they lie. Where channels of a pixel are neighbours, vectors may run over
 the panel's channels instead, and pixels stay as they are.
 
+Kernels of more than one tap at stride 1 read planes that are laid into the scratch once, with
+their padding (``sparse_laid.pxd``).
+
 The tile of pixels is the outer loop, and stays in L1 or L2, while the terms of all panels pass by:
 they are few bytes for many FMAs. A task is a segment of pixels and a part of the panels; parts are
 of equal weight, counted by terms, so that a team is evenly loaded whatever was pruned. No sum is
@@ -28,6 +31,7 @@ from pplconv._kernels cimport (
     PPLCONV_RESIDUAL,
     find,
     find_sparse_family,
+    pplconv_panel,
     pplconv_sparse_channels_args,
     pplconv_sparse_pixels_args,
     pplconv_store_transposed_args,
@@ -48,7 +52,6 @@ from pplconv.schedules.gemm_job cimport Tile, y_offset
 from pplconv.schedules.panels cimport panels_of
 from pplconv.schedules.sparse_checks cimport check_plan, weight_places
 from pplconv.schedules.sparse_job cimport (
-    PanelPlace,
     Range,
     SparseJob,
     SparseOffsets,
@@ -59,6 +62,7 @@ from pplconv.schedules.sparse_job cimport (
     table_index,
     table_of,
 )
+from pplconv.schedules.sparse_laid cimport lay_rows, store_laid
 from pplconv.schedules.sparse_pixels cimport Pixels, panel_of, rows_of
 from pplconv.schedules.sparse_weights cimport (
     count_range,
@@ -108,23 +112,32 @@ cdef void store_rows(const SparseJob *j, const Tensors *t, const Tile *tile, int
         channel += left
 
 
+cdef inline int64_t run_of(const SparseJob *j, int64_t panel, int64_t end) noexcept nogil:
+    """Panels from `panel` on that one call takes: of one width, and no more than a chunk."""
+    cdef int64_t most = j.plan.chunk // panel_width(j, panel)
+    if panel < j.whole_panels:
+        end = least(end, j.whole_panels)
+    return least(end - panel, most)
+
+
 cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *tile, const Pixels *x,
                            Range panels, char *scratch) noexcept nogil:
     """Multiply a tile of pixels, a row for each k, by panels of weights."""
     cdef pplconv_sparse_pixels_args a
-    cdef const PanelPlace *place = table_of(t.weights)
-    cdef int64_t vectors = ceil_div(tile.pixels, j.nest.lanes) - 1, panel, offset, width, channel
-    cdef int64_t waiting = panel_channel(j, panels.begin), sum = j.nest.shape.size.sum
-    cdef bint waits = j.plan.x_in_rows
+    cdef const pplconv_panel *place = table_of(t.weights)
+    cdef int64_t vectors = ceil_div(tile.pixels, j.nest.lanes) - 1, panel = panels.begin
+    cdef int64_t offset, width, channel, channels, sum = j.nest.shape.size.sum
+    cdef int64_t waiting = panel_channel(j, panels.begin)
+    cdef bint waits = j.plan.x_in_rows or j.plan.laid or j.nest.shape.converts_out
     memset(&a, 0, sizeof(a))
     place += table_index(j, tile.group, tile.k_begin // j.plan.k_block, 0)
     a.x, a.x_ks = x.at, x.k
     a.n = tile.pixels
     a.clip = t.clip
+    if j.plan.fetches:
+        a.x_ahead = j.plan.width * j.nest.shape.size.operand  # where the next tile begins
     a.c_vs = a.residual_vs = j.nest.lanes * sum
-    a.c_rs = j.plan.width * sum
-    if not waits and not j.nest.shape.converts_out:
-        a.c_rs = a.residual_rs = j.nest.shape.y.block
+    a.c_rs = a.residual_rs = j.plan.width * sum if waits else j.nest.shape.y.block
     a.flags = PPLCONV_B_PADDED if x.padded else 0
     if not tile.first:
         a.flags |= PPLCONV_ACCUMULATE
@@ -133,38 +146,39 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
         if waits and a.flags & PPLCONV_RESIDUAL:
             # Both follow when sums become rows.
             a.flags &= ~(PPLCONV_RESIDUAL | PPLCONV_CLIP)
-    for panel in range(panels.begin, panels.end):
-        channel = panel_channel(j, panel)
-        width = panel_width(j, panel)
+    while panel < panels.end:
+        channel, width = panel_channel(j, panel), panel_width(j, panel)
+        a.panels = run_of(j, panel, panels.end)
+        channels = a.panels * width
+        a.c_ps = a.residual_ps = width * a.c_rs
         offset = y_offset(&j.nest, tile, channel, tile.pixel)
-        a.count = place[panel + 1].term - place[panel].term
+        a.places = place + panel
         a.steps = (<const int32_t *> (t.weights + j.steps_at)) + place[panel].term
         a.values = t.weights + j.values_at + place[panel].value * j.nest.shape.size.weight
         a.bias = t.bias + (tile.group * j.nest.bias_group + channel) * j.nest.shape.size.bias
+        a.c, a.residual = t.y + offset, t.residual + offset
         if waits:
-            a.c = scratch + j.at.tile_offset + (channel - waiting) * a.c_rs
-        elif j.nest.shape.converts_out:
             a.c = scratch + j.at.tile_offset
-        else:
-            a.c, a.residual = t.y + offset, t.residual + offset
+        if j.k_blocks > 1 and waits:
+            # All panels wait for the next block of K.
+            a.c = <char *> a.c + (channel - waiting) * a.c_rs
         if panel < j.whole_panels:
             j.family.tile[vectors](&a)
         else:
             j.single.tile[vectors](&a)
+        panel += a.panels
         if not tile.last:
             continue
-        if waits:
-            channel += width
-            if (panel + 1 == panels.end
-                    or channel + panel_width(j, panel + 1) - waiting > j.plan.chunk):
-                store_rows(j, t, tile, waiting, channel, scratch)
-                waiting = channel
+        if j.plan.laid:
+            store_laid(j, t, tile, <char *> a.c, channel, channels)
+        elif j.plan.x_in_rows:
+            store_rows(j, t, tile, channel, channel + channels, scratch)
         elif j.nest.shape.converts_out:
             finish_converted(&j.nest.shape, t, <char *> a.c, a.c_rs, offset,
-                             j.nest.shape.y.block, width, tile.pixels,
+                             j.nest.shape.y.block, channels, tile.pixels,
                              tile.group * j.nest.bias_group + channel, True)
         elif follows(t):
-            complete(&j.nest.shape, t, <char *> a.c, a.c_rs, width, tile.pixels,
+            complete(&j.nest.shape, t, <char *> a.c, a.c_rs, channels, tile.pixels,
                      tile.group * j.nest.bias_group + channel, True)
 
 
@@ -172,34 +186,46 @@ cdef void panels_by_channels(const SparseJob *j, const Tensors *t, const Tile *t
                              const Pixels *x, Range panels, char *scratch) noexcept nogil:
     """Multiply panels of weights by a tile of pixels whose channels are neighbours."""
     cdef pplconv_sparse_channels_args a
-    cdef const PanelPlace *place = table_of(t.weights) + table_index(j, tile.group, 0, 0)
-    cdef int64_t panel, offset, channel, sum = j.nest.shape.size.sum
+    cdef const pplconv_panel *place = table_of(t.weights) + table_index(j, tile.group, 0, 0)
+    cdef int64_t panel = panels.begin, offset, channel, columns, own, left
+    cdef int64_t sum = j.nest.shape.size.sum, width = j.plan.sparse_panel
+    cdef bint waits = j.nest.shape.converts_out
     memset(&a, 0, sizeof(a))
     a.x, a.x_ks, a.x_rs = x.at, x.k, x.pixel
     a.clip = t.clip
     a.c_vs = a.residual_vs = j.nest.lanes * sum
-    a.c_rs = a.residual_rs = j.nest.shape.y.pixel
-    if j.nest.shape.converts_out:
-        a.c_rs = j.plan.sparse_panel * sum
+    a.c_rs = a.residual_rs = j.plan.chunk * sum if waits else j.nest.shape.y.pixel
+    a.c_ps = a.residual_ps = width * sum
     a.flags = epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_COLUMN)
-    for panel in range(panels.begin, panels.end):
+    while panel < panels.end:
         channel = panel_channel(j, panel)
-        a.n = least(j.plan.sparse_panel, j.nest.shape.oc - channel)
+        own = tile.group * j.nest.shape.oc + channel
+        left = j.nest.shape.oc - channel
+        a.n = least(width, left)
+        a.panels = 1
+        if left >= width:
+            # Neighbours in memory, all of whose channels there are.
+            a.panels = least(least(panels.end - panel, j.plan.chunk // width), left // width)
+            if j.plan.in_blocks:
+                a.panels = least(a.panels,
+                                 (j.nest.shape.y.width - own % j.nest.shape.y.width) // width)
+        columns = (a.panels - 1) * width + a.n
         offset = y_offset(&j.nest, tile, channel, tile.pixel)
-        a.count = place[panel + 1].term - place[panel].term
+        a.places = place + panel
         a.steps = (<const int32_t *> (t.weights + j.steps_at)) + place[panel].term
         a.values = t.weights + j.values_at + place[panel].value * j.nest.shape.size.weight
-        a.bias = t.bias + (tile.group * j.nest.bias_group + channel) * j.nest.shape.size.bias
+        own = tile.group * j.nest.bias_group + channel
+        a.bias = t.bias + own * j.nest.shape.size.bias
         a.c, a.residual = t.y + offset, t.residual + offset
-        if j.nest.shape.converts_out:
+        if waits:
             a.c = scratch + j.at.tile_offset
         j.family.tile[tile.pixels - 1](&a)
-        channel += tile.group * j.nest.bias_group
-        if j.nest.shape.converts_out:
+        panel += a.panels
+        if waits:
             finish_converted(&j.nest.shape, t, <char *> a.c, a.c_rs, offset,
-                             j.nest.shape.y.pixel, tile.pixels, a.n, channel, False)
+                             j.nest.shape.y.pixel, tile.pixels, columns, own, False)
         elif follows(t):
-            complete(&j.nest.shape, t, <char *> a.c, a.c_rs, tile.pixels, a.n, channel, False)
+            complete(&j.nest.shape, t, <char *> a.c, a.c_rs, tile.pixels, columns, own, False)
 
 
 cdef void run_tile(const SparseJob *j, const Tensors *t, Tile *tile, Range panels,
@@ -224,7 +250,7 @@ cdef void run_tile(const SparseJob *j, const Tensors *t, Tile *tile, Range panel
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """Compute a segment of pixels of a part of the output channels."""
     cdef const SparseJob *j = <const SparseJob *> job
-    cdef const PanelPlace *table = table_of(t.weights)
+    cdef const pplconv_panel *table = table_of(t.weights)
     cdef Tile tile
     cdef Range panels
     cdef int64_t part = task % j.plan.parts, rest = task // j.plan.parts, end
@@ -238,6 +264,13 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     if panels.begin == panels.end:
         return
     end = least(tile.pixel + j.plan.hw_segment, j.plan.pixels)
+    if j.plan.laid:
+        # From here on pixels are laid ones, counted from the first row of the segment.
+        tile.run_count = tile.pixel // j.nest.shape.geometry.ow
+        end = end // j.nest.shape.geometry.ow - tile.run_count
+        lay_rows(j, t, &tile, tile.run_count, end, scratch)
+        tile.pixel = 0
+        end = (end - 1) * j.plan.laid_row + j.nest.shape.geometry.ow
     while tile.pixel < end:
         tile.pixels = least(j.plan.width, end - tile.pixel)
         run_tile(j, t, &tile, panels, scratch)
@@ -282,6 +315,8 @@ cdef class SparseSchedule(Schedule):
         j.nest.pack_pixels = find("pack_pixels", dtype, isa)
         j.nest.pack_weights = find("pack_weights", dtype, isa)
         j.nest.store_transposed = find("store_transposed", numerics.accumulator, isa)
+        if j.plan.laid:
+            j.store_sums = find("convert_out", 2 * numerics.operand, isa)
         # What packs pixels knows of the plan.
         j.nest.plan.kr = 1
         j.nest.plan.in_blocks = j.plan.in_blocks

@@ -3,12 +3,11 @@
 
 from libc.stdint cimport INT32_MAX, int64_t
 
-from pplconv._kernels cimport MAX_MR, MAX_PIXELS, pplconv_run
+from pplconv._kernels cimport MAX_MR, MAX_PIXELS, pplconv_panel, pplconv_run
 from pplconv.schedules.base cimport Memory, ceil_div, check_offsets, least, most
 from pplconv.schedules.panels cimport depth
 from pplconv.schedules.sparse_job cimport (
     LINE,
-    PanelPlace,
     SparseFields,
     SparseJob,
     table_entries,
@@ -41,6 +40,8 @@ cdef int check_arrays(const SparseJob *j) except -1:
     if not f.packed and (s.taps != 1 or g.ih != g.oh or g.iw != g.ow or g.pad_top or g.pad_left
                          or g.stride_h != 1 or g.stride_w != 1 or s.converts_in or f.in_blocks):
         raise ValueError("only pixels of a 1x1 kernel are used as they lie")
+    if f.fetches and f.packed:
+        raise ValueError("only pixels that are read where they lie are fetched")
     if f.in_blocks and f.images != s.batch:
         raise ValueError("images of blocks lie apart")
     if f.in_blocks and not f.by_pixels and (
@@ -64,15 +65,42 @@ cdef int check_tiles(const SparseJob *j) except -1:
             raise ValueError(f"no kernel for a tile of {i + 1} of {needed}")
     if f.by_pixels and (f.width % j.nest.lanes or j.single.lanes != j.nest.lanes):
         raise ValueError("tiles of pixels are whole vectors")
-    if f.by_pixels and f.hw_segment % f.width and f.hw_segment < f.pixels:
+    if f.by_pixels and not f.laid and f.hw_segment % f.width and f.hw_segment < f.pixels:
         raise ValueError("hw_segment must be whole tiles")
     if not f.by_pixels and not f.x_in_rows:
         raise ValueError("vectors run over channels where those are neighbours")
-    if f.k_block < j.nest.k and (f.x_in_rows or j.nest.shape.converts_out
-                                 or f.k_block % j.nest.shape.taps):
+    if f.k_block < j.nest.k and (f.x_in_rows or f.k_block % j.nest.shape.taps):
         raise ValueError("k_block must be whole channels of planes, or all of K")
     if f.chunk < f.sparse_panel:
         raise ValueError("a chunk has a panel at least")
+    return 0
+
+
+cdef int check_laid(SparseJob *j) except -1:
+    """Refuse rows that are laid otherwise than taps read them; say how steps count."""
+    cdef const SparseFields *f = &j.plan
+    g = &j.nest.shape.geometry
+    # Of pixels that are packed, each k is a row of its own.
+    j.channel_step, j.row_step, j.column_step = j.nest.shape.taps, g.kw, 1
+    if f.x_in_rows:
+        j.channel_step, j.row_step, j.column_step = 1, j.nest.shape.ic * g.kw, j.nest.shape.ic
+    if not f.laid:
+        return 0
+    if (not f.by_pixels or f.x_in_rows or not f.packed or j.nest.shape.converts_in
+            or g.stride_h != 1 or g.stride_w != 1):
+        raise ValueError("rows of planes are laid at stride 1, as they are")
+    if f.laid_row < g.ow + (g.kw - 1) * g.dilation_w or f.laid_row < g.pad_left + g.iw:
+        raise ValueError("laid rows are shorter than what goes into them")
+    if f.hw_segment % g.ow:
+        raise ValueError("hw_segment must be whole rows")
+    if f.slab_rows < least(f.hw_segment // g.ow, g.oh) + (g.kh - 1) * g.dilation_h:
+        raise ValueError("fewer rows are laid than what is seen")
+    if f.laid_plane % j.nest.lanes or f.laid_plane < f.slab_rows * f.laid_row:
+        raise ValueError("laid planes are smaller than what goes into them")
+    if g.ih * g.iw > INT32_MAX or f.laid_plane * most(j.nest.shape.ic, 1) > INT32_MAX:
+        raise ValueError("laid planes are larger than steps can say")
+    j.channel_step = f.laid_plane
+    j.row_step, j.column_step = g.dilation_h * f.laid_row, g.dilation_w
     return 0
 
 
@@ -90,7 +118,10 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
         if j.at.packed_row < j.nest.k * e:
             raise ValueError("rows of the scratch are shorter than what goes into them")
         rows = f.width * j.at.packed_row
-    if transposes or f.packed and not f.x_in_rows:
+    if f.laid:
+        # A tile reads on behind the last row of the last plane.
+        panel = (j.nest.shape.ic * f.laid_plane + f.width) * e
+    elif transposes or f.packed and not f.x_in_rows:
         panel = f.k_block * f.width
         if panel >= INT32_MAX:
             raise ValueError("packed pixels of a task are counted in 32 bits")
@@ -100,8 +131,8 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
                 raise ValueError("pixels of planes are packed where the scratch begins")
             entries = (ceil_div(f.width, j.nest.lanes) + ceil_div(f.width, most(g.ow, 1)) + 3)
             runs = j.nest.shape.taps * entries * <int64_t> sizeof(pplconv_run)
-    if transposes or j.nest.shape.converts_out:
-        tile = f.chunk * f.width * s
+    if transposes or f.laid or j.nest.shape.converts_out:
+        tile = (f.chunk if j.k_blocks == 1 else j.nest.shape.oc) * f.width * s
         plane = tile if transposes and j.nest.shape.converts_out else 0
     if f.packed and j.nest.shape.converts_in:
         spanned = least(ceil_div(f.width - 1, most(g.ow, 1)) + 1, g.oh)
@@ -133,6 +164,7 @@ cdef int check_plan(SparseJob *j, int64_t tasks, int64_t thread_scratch) except 
     j.panels = j.whole_panels + (rest if f.by_pixels else ceil_div(rest, f.sparse_panel))
     j.k_blocks = most(ceil_div(j.nest.k, f.k_block), 1)
     j.hw_segments = ceil_div(f.pixels, f.hw_segment)
+    check_laid(j)
     check_scratch(j, tasks, thread_scratch)
     if tasks != j.nest.shape.groups * f.images * j.hw_segments * f.parts:
         raise ValueError("the tasks are not those of the segments")
@@ -142,6 +174,6 @@ cdef int check_plan(SparseJob *j, int64_t tasks, int64_t thread_scratch) except 
 cdef int64_t weight_places(SparseJob *j) except -1:
     """Say where steps and values of packed weights begin; gives the bytes of all."""
     cdef int64_t entries = table_entries(j) + 1
-    j.steps_at = depth(entries * <int64_t> sizeof(PanelPlace), LINE)
+    j.steps_at = depth(entries * <int64_t> sizeof(pplconv_panel), LINE)
     j.values_at = j.steps_at + depth(j.room.terms * 4, LINE)
     return j.values_at + j.room.values * j.nest.shape.size.weight

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from pplconv._kernels cimport SparseFamily, pplconv_kernel
+from pplconv._kernels cimport SparseFamily, pplconv_kernel, pplconv_panel
 from pplconv.schedules.base cimport ceil_div
 from pplconv.schedules.gemm_job cimport GemmJob, Tile
 
@@ -19,15 +19,23 @@ cdef struct SparseFields:
     # them by name. Pixels are counted as in the GEMM nest.
     int64_t images, pixels
     bint x_in_rows, in_blocks, by_pixels, packed
+    # Whether the rows of planes that a task sees are laid into the scratch, with zeros around them,
+    # and taps read where they lie. Tiles of pixels then run on over what is between rows of
+    # outputs, and sums are stored row by row.
+    bint laid
+    # Whether terms fetch pixels of the next tile: planes that are read where they lie.
+    bint fetches
     # Output channels of a block of the weights and of a panel; terms multiplied together; pixels of
     # a tile.
     int64_t sparse_block, sparse_panel, kr, width
     # Task = (group, image, segment of pixels, part of the panels).
     int64_t k_block, hw_segment, parts
-    # Channels whose sums wait for one another, where they are stored as rows.
+    # Channels that a call of a kernel computes, whose sums are then finished together.
     int64_t chunk
     # Layout of the scratch.
     int64_t slab_rows, slab_channels
+    # Elements of a laid row, and of a laid plane.
+    int64_t laid_row, laid_plane
 
 
 cdef struct SparseRoom:
@@ -41,12 +49,6 @@ cdef struct SparseOffsets:
     int64_t panel_offset, runs_offset, tile_offset, plane_offset, slab_offset
 
 
-cdef struct PanelPlace:
-    # Where the terms of a panel begin, and their values, in elements. Those of the next panel end
-    # them; an entry behind the last panel ends its.
-    int64_t term, value
-
-
 cdef struct SparseJob:
     # What the nest of `gemm` would know: it brings pixels into the scratch.
     GemmJob nest
@@ -55,11 +57,14 @@ cdef struct SparseJob:
     SparseRoom room
     # Panels of a group that are whole blocks, and all; blocks of K, and segments of pixels.
     int64_t whole_panels, panels, k_blocks, hw_segments
+    # Places in the input from one channel, row of taps and tap to the next, as steps count them.
+    int64_t channel_step, row_step, column_step
     # Bytes before the steps, and before the values.
     int64_t steps_at, values_at
     # Kernels for the panels, and for those of a single channel.
     SparseFamily family, single
-    pplconv_kernel pack_sparse
+    # `store_sums` stores rows as they are: laid ones, and sums.
+    pplconv_kernel pack_sparse, store_sums
 
 
 cdef struct Range:
@@ -72,12 +77,12 @@ cdef inline int64_t table_index(const SparseJob *j, int64_t group, int64_t k_blo
 
 
 cdef inline int64_t table_entries(const SparseJob *j) noexcept nogil:
-    # Without the one at the end.
+    # Without the one at the end, which ends the last panel.
     return j.nest.shape.groups * j.k_blocks * j.panels
 
 
-cdef inline const PanelPlace *table_of(const char *packed) noexcept nogil:
-    return <const PanelPlace *> packed
+cdef inline const pplconv_panel *table_of(const char *packed) noexcept nogil:
+    return <const pplconv_panel *> packed
 
 
 cdef inline int64_t panel_channel(const SparseJob *j, int64_t panel) noexcept nogil:
@@ -95,7 +100,7 @@ cdef inline int64_t panel_width(const SparseJob *j, int64_t panel) noexcept nogi
     return 1
 
 
-cdef inline int64_t weight_before(const SparseJob *j, const PanelPlace *table, int64_t group,
+cdef inline int64_t weight_before(const SparseJob *j, const pplconv_panel *table, int64_t group,
                                   int64_t panel) noexcept nogil:
     # What the panels of a group before `panel` weigh.
     cdef int64_t block, first, weight = panel * PANEL_WEIGHT
@@ -105,7 +110,7 @@ cdef inline int64_t weight_before(const SparseJob *j, const PanelPlace *table, i
     return weight
 
 
-cdef inline int64_t border(const SparseJob *j, const PanelPlace *table, int64_t group,
+cdef inline int64_t border(const SparseJob *j, const pplconv_panel *table, int64_t group,
                            int64_t part) noexcept nogil:
     # The panel that a part begins with: parts weigh the same, as near as panels allow.
     cdef int64_t low = 0, high = j.panels, middle, wanted

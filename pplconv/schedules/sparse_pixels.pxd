@@ -42,7 +42,10 @@ cdef inline Pixels panel_of(const SparseJob *j, const Tensors *t, Tile *tile,
     x.k = j.plan.width * x.pixel
     x.at = scratch + j.at.panel_offset
     x.padded = True
-    if j.plan.x_in_rows:
+    if j.plan.laid:
+        x.k = x.pixel
+        x.at += (tile.k_begin // j.nest.shape.taps * j.plan.laid_plane + tile.pixel) * x.pixel
+    elif j.plan.x_in_rows:
         # What packs weights of output channels by k turns rows of pixels in the same way.
         rows = rows_of(j, t, tile, scratch)
         p.src, p.src_os, p.src_ks = rows.at, rows.pixel, rows.k

@@ -8,10 +8,9 @@ filled in when it is known where each begins.
 
 from libc.stdint cimport int32_t, int64_t
 
-from pplconv._kernels cimport pplconv_pack_sparse_args
+from pplconv._kernels cimport pplconv_pack_sparse_args, pplconv_panel
 from pplconv.schedules.base cimport least
 from pplconv.schedules.sparse_job cimport (
-    PanelPlace,
     SparseJob,
     panel_channel,
     panel_width,
@@ -32,6 +31,8 @@ cdef inline void describe_panel(const SparseJob *j, const char *weights, int64_t
     p.ic = j.nest.shape.ic
     p.taps = j.nest.shape.taps
     p.channel_block = j.nest.shape.ic if j.plan.x_in_rows else 1
+    p.kw = j.nest.shape.geometry.kw
+    p.channel_step, p.row_step, p.column_step = j.channel_step, j.row_step, j.column_step
     p.width = panel_width(j, panel)
     p.rows = least(p.width, j.nest.shape.oc - channel)
     p.kr = j.plan.kr
@@ -43,7 +44,7 @@ cdef inline void count_range(const void *job, const char *weights, char *packed,
                              int64_t pieces) noexcept nogil:
     """Count the terms of piece `index` of `pieces` of every group's panels, into the table."""
     cdef const SparseJob *j = <const SparseJob *> job
-    cdef PanelPlace *table = <PanelPlace *> packed
+    cdef pplconv_panel *table = <pplconv_panel *> packed
     cdef pplconv_pack_sparse_args p
     cdef int64_t group, block, panel, at
     p.steps = p.values = NULL
@@ -62,8 +63,8 @@ cdef inline void place_panels(const void *job, const char *weights, char *packed
                               int64_t pieces) noexcept nogil:
     """Turn what was counted into where each panel begins."""
     cdef const SparseJob *j = <const SparseJob *> job
-    cdef PanelPlace *table = <PanelPlace *> packed
-    cdef PanelPlace sum, own
+    cdef pplconv_panel *table = <pplconv_panel *> packed
+    cdef pplconv_panel sum, own
     cdef int64_t at, entries = table_entries(j)
     sum.term = sum.value = 0
     for at in range(entries):
@@ -76,7 +77,7 @@ cdef inline void place_panels(const void *job, const char *weights, char *packed
 
 cdef inline bint has_room(const SparseJob *j, const char *packed) noexcept nogil:
     """Whether all terms that were counted fit what the plan has for them."""
-    cdef const PanelPlace *last = table_of(packed) + table_entries(j)
+    cdef const pplconv_panel *last = table_of(packed) + table_entries(j)
     return last.term <= j.room.terms and last.value <= j.room.values
 
 
@@ -84,7 +85,7 @@ cdef inline void pack_range(const void *job, const char *weights, char *packed, 
                             int64_t pieces) noexcept nogil:
     """Fill in the terms of piece `index` of `pieces` of every group's panels."""
     cdef const SparseJob *j = <const SparseJob *> job
-    cdef const PanelPlace *table = table_of(packed)
+    cdef const pplconv_panel *table = table_of(packed)
     cdef pplconv_pack_sparse_args p
     cdef int64_t group, block, panel, at, count
     if not has_room(j, packed):
@@ -101,9 +102,20 @@ cdef inline void pack_range(const void *job, const char *weights, char *packed, 
                 j.pack_sparse(&p)
 
 
+cdef inline int64_t places_of(const SparseJob *j, int64_t k) noexcept nogil:
+    """How many places of the input the terms of a block of `k` may have."""
+    g = &j.nest.shape.geometry
+    if k == 0:
+        return 0
+    if j.plan.x_in_rows:
+        return k
+    return ((k // j.nest.shape.taps - 1) * j.channel_step + (g.kh - 1) * j.row_step
+            + (g.kw - 1) * j.column_step + 1)
+
+
 cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil:
     """Whether terms from elsewhere lead the loops nowhere but to weights and pixels."""
-    cdef const PanelPlace *table = table_of(packed)
+    cdef const pplconv_panel *table = table_of(packed)
     cdef const int32_t *steps = <const int32_t *> (packed + j.steps_at)
     cdef int64_t at, term, k, left, count, entries = table_entries(j)
     if table[0].term != 0 or table[0].value != 0:
@@ -115,7 +127,7 @@ cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil
         if table[at + 1].value - table[at].value != count * panel_width(j, at % j.panels):
             return False
         left = at // j.panels % j.k_blocks * j.plan.k_block
-        left = least(j.plan.k_block, j.nest.k - left)
+        left = places_of(j, least(j.plan.k_block, j.nest.k - left))
         k = 0
         for term in range(table[at].term, table[at + 1].term):
             k += steps[term]
