@@ -388,3 +388,23 @@ def test_bad_arguments(capsys, arguments, message):
     with pytest.raises(SystemExit):
         run.main(arguments)
     assert message in capsys.readouterr().err
+
+
+def test_ctrl_c_leaves_what_was_measured(stood_in, tmp_path, monkeypatch, capsys):
+    real, calls = run.measure, []
+
+    def measure(*arguments):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(run, "measure", measure)
+    record = tmp_path / "run.json"
+    status = run.main(
+        ["--precision", "fp32", "--layers", "darknet_19:conv15", "--engines", "pplconv_b4",
+         "--rounds", "1", "--min-ms", "0.1", "--json", str(record)]
+    )  # fmt: skip
+    assert status == 130
+    assert "interrupted in step 2 of 5" in capsys.readouterr().out
+    assert len(json.loads(record.read_text())["layers"]) == 1
