@@ -97,7 +97,9 @@ class PrunedInt8(QPrepacked):
             layer = make_quantized(parse("mb1ic16ih4oc16kh1"), self.kind)
             self.prepare_quantized(parse("mb1ic16ih4oc16kh1"), layer, 1)
         except (TypeError, ValueError) as error:
-            return Availability(ok=False, reason=f"this pplconv cannot: {error}")
+            # One reason of those that it has for each type that it could multiply.
+            reason = str(error).partition(";")[0]
+            return Availability(ok=False, reason=f"this pplconv cannot: {reason}")
         return found
 
 
