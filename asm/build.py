@@ -62,6 +62,8 @@ ENCODERS = {
 PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 # Products whose GEMM kernels have a generator of their own.
 GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
+# Operations whose one template is that of narrow types, too.
+OF_ALL_TYPES = ("pack_sparse",)
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
 # C types of elements as they lie in memory; of bfloat16 its bits.
@@ -85,9 +87,11 @@ def _is_narrow(kernel: Kernel) -> bool:
 
 
 def _template_name(kernel: Kernel) -> str:
-    """Name of the C template: what moves items of narrow types has one of its own."""
+    """Name of the C template: what moves items of narrow types has one of its own, mostly."""
     if kernel.kr > 1:
-        return "gemm_groups"
+        return f"{kernel.op}_groups"
+    if kernel.op in OF_ALL_TYPES:
+        return kernel.op
     moves = kernel.op in C_OPERATIONS or kernel.dtype in BYTE_CONVERSIONS
     own = moves or kernel.op == "winograd_weights"  # in pairs, without double precision
     return f"{kernel.op}_narrow" if _is_narrow(kernel) and own else kernel.op
@@ -169,13 +173,25 @@ def _canonical(machine: str) -> str:
     return {"arm64": "aarch64", "armv8l": "armv7l"}.get(machine, machine)
 
 
-def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
-    """Text of a generated kernel, its instructions as words and for macOS if asked."""
+def generated(kernel: Kernel) -> str:
+    """Give the text of a kernel as its generator writes it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        One whose source is a generator.
+    """
     machine = str(ISAS[kernel.isa].machine)
     name = GENERATORS.get((kernel.op, kernel.dtype), kernel.op)
-    if kernel.op == "sparse_pixels" and kernel.mr == 1 and machine == "x86_64":
-        name = "sparse_single"
-    text: str = importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel)
+    if kernel.op == "sparse_pixels" and machine == "x86_64":
+        name = "sparse_groups" if kernel.kr > 1 else "sparse_single" if kernel.mr == 1 else name
+    return str(importlib.import_module(f"asm.{FOLDERS[machine]}.{name}").generate(kernel))
+
+
+def _assembly(kernel: Kernel, *, words: bool, apple: bool) -> str:
+    """Text of a generated kernel, its instructions as words and for macOS if asked."""
+    text = generated(kernel)
+    machine = str(ISAS[kernel.isa].machine)
     for encoder in ENCODERS[machine] if words else ():
         text = encoder(text)
     return mach_o(text) if apple else text

@@ -136,9 +136,24 @@ SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
     "avx512": {1: (1, 2, 4, 7), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)},
 }
 
-# The same where vectors run over the output channels of a panel, of more than one: GEMM's tiles
-# whose rows are as wide.
+# The same for products of integers, several terms at a time: (ISA, product) -> {output channels of
+# a panel: vectors of sums}. Bytes and words of the terms are interleaved by shuffles, which all
+# channels share: the more of them, the narrower the tile.
+SPARSE_NARROW_TILES: dict[tuple[str, str], dict[int, tuple[int, ...]]] = {
+    **{("portable", name): dict.fromkeys(SPARSE_PANELS, (4,)) for name in ("u8", "s8", "s16")},
+    ("avx2", "s16"): {1: (2,), 4: (2,), 8: (1,)},
+    ("avxvnni", "u8"): {1: (4,), 4: (2,), 8: (1,)},
+    ("avxvnniint8", "s8"): {1: (4,), 4: (2,), 8: (1,)},
+    ("avx512", "s16"): {1: (2, 4), 4: (1, 2, 4), 8: (1, 2), 16: (1,)},
+    ("avx512vnni", "u8"): {1: (4,), 4: (1, 2, 4), 8: (1, 2), 16: (1,)},
+}
+
+# Where vectors run over the output channels of a panel, of more than one: GEMM's tiles whose rows
+# are as wide.
 SPARSE_CHANNELS_ISAS = ("portable", "avx2", "avx512")
+
+# Operations whose kernels have the tile of a GEMM, in the table of kernels too.
+SPARSE_OPERATIONS = ("sparse_pixels", "sparse_channels")
 
 EVERY_LEVEL = ("portable", "avx2", "avx512", "neon")
 ARM32 = ("neon32", "half32")
@@ -215,6 +230,7 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "pack_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
     "pack_weights": dict.fromkeys(("u8", "s16"), ("portable", "avx2", "neon")),
     "pad_channels": dict.fromkeys(("u8", "s16"), EVERY_LEVEL),
+    "pack_sparse": dict.fromkeys(("u8", "s16"), ("portable",)),
     "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
     "lookup": {"u8": EVERY_LEVEL},
@@ -330,6 +346,12 @@ def _sparse_family() -> Iterator[Kernel]:
             for panel, widths in panels.items():
                 for vectors in widths:
                     yield Kernel("sparse_pixels", dtype, isa, panel, vectors * lanes, 1, source)
+    for (isa, dtype), panels in SPARSE_NARROW_TILES.items():
+        source = "template" if isa == "portable" else "generator"
+        lanes, kr = Kernel("sparse_pixels", dtype, isa).lanes, PRODUCTS[dtype].kr
+        for panel, widths in panels.items():
+            for vectors in widths:
+                yield Kernel("sparse_pixels", dtype, isa, panel, vectors * lanes, kr, source)
     for isa in SPARSE_CHANNELS_ISAS:
         source = "template" if isa == "portable" else "generator"
         for dtype in ISAS[isa].dtypes:

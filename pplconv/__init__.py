@@ -10,6 +10,7 @@
 ``qconv2d``           convolve quantized images; ``conv2d_integer`` gives the int32 sums
 ``QConv2d``           the same with the weights packed once
 ``qmatmul``           product of quantized matrices; ``matmul_integer`` gives the int32 sums
+``prune``             weights with most of them zeros, to try: `prune.magnitude`
 ``quant``             scales and zero points of arrays: `quant.observe`, `quant.quantize_weights`
 ``to_blocked``        NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
 ``empty_aligned``     an array that kernels store into fastest, for `out=` and for inputs
@@ -32,7 +33,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import quant, runtime, sharing, wisdom
+from . import prune, quant, runtime, sharing, wisdom
 from ._version import __version__
 from .api.blocked import from_blocked, to_blocked
 from .api.conv import Conv2d
@@ -71,6 +72,7 @@ __all__ = [
     "from_blocked",
     "matmul",
     "matmul_integer",
+    "prune",
     "qconv2d",
     "qmatmul",
     "quant",

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from .commands import bench_instances, profile, search
+from .commands import bench_instances, profile, prune, search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return search.run(options)
     if options.command == "profile":
         return profile.run(options)
+    if options.command == "prune":
+        return prune.run(options)
     if options.command == "bench-instances":
         return bench_instances.run(options)
     return _info(options.json)
@@ -49,7 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pplconv {pplconv.__version__}")
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="{info,search,profile,bench-instances,serve,demo}"
+        dest="command",
+        required=True,
+        metavar="{info,search,profile,prune,bench-instances,serve,demo}",
     )
     info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
     info.add_argument("--json", action="store_true", help="print a JSON object")
@@ -58,6 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     profile.add_arguments(
         commands.add_parser("profile", help="time the steps of a network, and draw a page of them")
+    )
+    prune.add_arguments(
+        commands.add_parser("prune", help="prune a network, and tell what its layers would gain")
     )
     bench_instances.add_arguments(
         commands.add_parser("bench-instances", help="measure instances and teams of a model")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["BLOCKS", "SCALE", "Sparsity", "checked_sparsity"]
+from ._checks import integer, shown
+
+__all__ = ["BLOCKS", "SCALE", "Sparsity", "checked_block", "checked_sparsity"]
 
 # Output channels that may share their zeros: blocks of 1xN, along output channels.
 BLOCKS = (1, 4, 8, 16)
@@ -59,3 +61,23 @@ def checked_sparsity(block: int, density: int) -> Sparsity:
     if block not in BLOCKS or not 0 <= density <= SCALE:
         raise ValueError(f"no such sparse weights: {found.text}")
     return found
+
+
+def checked_block(block: object) -> tuple[int, int]:
+    """Return ``block=``, a block of output channels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is no (1, N) with N one of `BLOCKS`.
+    """
+    widths = ", ".join(f"(1, {width})" for width in BLOCKS)
+    complaint = f"block must be one of {widths}, got {shown(block)}"
+    if not isinstance(block, (tuple, list)):
+        raise TypeError(complaint)
+    if len(block) != 2:
+        raise ValueError(complaint)
+    down, across = (integer("block", size, complaint=complaint) for size in block)
+    if down != 1 or across not in BLOCKS:
+        raise ValueError(complaint)
+    return down, across

@@ -25,7 +25,7 @@ LAYERS = [
     {"commands"},
     {"network"},
     {"api"},
-    {"instances", "quant"},
+    {"instances", "prune", "quant"},
     {"sharing"},
     {"planner"},
     {"algorithms"},
@@ -36,7 +36,7 @@ LAYERS = [
     {"memory"},
     {"_binding", "config", "epilogue", "problem", "_version"},
     {"matrix_problem"},
-    {"numerics"},
+    {"numerics", "sparsity"},
     {"_kernels"},
     {"_checks", "_contracts", "architecture", "geometry"},
 ]
@@ -57,9 +57,11 @@ LEAVES = {
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
     "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
     "numerics": {"_kernels"},  # which says how long its chains are
-    "matrix_problem": {"geometry", "numerics"},
+    "matrix_problem": {"geometry", "numerics", "sparsity"},
+    "prune": {"_checks", "memory", "sparsity"},
     "quant": {"_checks", "memory"},
-    "problem": {"geometry", "matrix_problem", "numerics"},
+    "problem": {"geometry", "matrix_problem", "numerics", "sparsity"},
+    "sparsity": {"_checks"},
     "runtime": {"_binding", "_checks", "config", "machine"},
     "wisdom": {"_checks", "_version", "config", "machine"},
 }

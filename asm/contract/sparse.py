@@ -33,7 +33,12 @@ _RESULT = (
     Field("c_vs", INT, "C: from one vector of a row to the next"),
     Field("c_ps", INT, "C: from one panel to the next"),
     Field("n", INT, "columns of each panel, 1 <= n <= NR"),
-    Field("bias", CONST_POINTER, "MR or n elements of each panel, as apart as its channels"),
+    Field(
+        "bias",
+        CONST_POINTER,
+        "MR or n elements of each panel, as apart as its channels: along those, or there is one "
+        "panel alone",
+    ),
     Field("residual", CONST_POINTER, "in rows of vectors like C, by flag"),
     Field("residual_rs", INT, "residual: from one row to the next"),
     Field("residual_vs", INT, "residual: from one vector of a row to the next"),
@@ -85,7 +90,9 @@ PACK_SPARSE = Contract(
         Field("kr", INT, "terms whose weights of one channel lie side by side, >= 1"),
         Field("k_begin", INT, "first k; steps count from its place"),
         Field("k_end", INT, "one past the last k"),
-        Field("room", INT, "terms that there is room for: none beyond are written"),
+        Field(
+            "room", INT, "terms that there is room for, a multiple of kr: none beyond are written"
+        ),
         Field("steps", POINTER, "int32_t [room]; NULL: terms are only counted"),
         Field("values", POINTER, "[room / kr][width][kr]"),
         Field("count", POINTER, "int64_t: becomes the number of terms, whatever the room"),

@@ -31,8 +31,9 @@ static inline struct source source_of(const struct pplconv_pack_sparse_args *a, 
     return s;
 }
 
-/* Where the weight of the panel's first channel lies. */
+/* Where the weight of the panel's first channel lies; NULL where the last block has no channel. */
 static inline const char *weight_at(const struct pplconv_pack_sparse_args *a, struct source s) {
+    if (s.channel >= a->ic) return NULL;
     return AT_CONST(char, a->src, (s.channel * a->taps + s.tap) * a->src_ks);
 }
 
@@ -40,6 +41,16 @@ static inline const char *weight_at(const struct pplconv_pack_sparse_args *a, st
 static inline int64_t place_of(const struct pplconv_pack_sparse_args *a, struct source s) {
     return s.channel * a->channel_step + s.tap / a->kw * a->row_step +
            s.tap % a->kw * a->column_step;
+}
+
+/* Whether any channel has a weight here that is not zero. */
+static inline int is_term(const struct pplconv_pack_sparse_args *a, const char *weights) {
+    for (int64_t r = 0; weights != NULL && r < a->rows; r++) {
+        item x;
+        memcpy(&x, weights + r * a->src_os, sizeof x);
+        if (!IS_ZERO(x)) return 1;
+    }
+    return 0;
 }
 
 /* Put term `index` into its place, as far as there is room. */
@@ -62,13 +73,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     for (int64_t k = a->k_begin; k < a->k_end; k++) {
         const struct source source = source_of(a, k);
         const char *weights = weight_at(a, source);
-        int64_t r = 0;
-        for (; r < a->rows; r++) {
-            item x;
-            memcpy(&x, weights + r * a->src_os, sizeof x);
-            if (!IS_ZERO(x)) break;
-        }
-        if (r == a->rows) continue;
+        if (!is_term(a, weights)) continue;
         if (a->steps != NULL) {
             const int64_t place = place_of(a, source);
             put(a, count, place - last, weights);

@@ -1,4 +1,5 @@
-/* The kernel around `multiply_panel`: panel after panel. WIDTH is the number of their channels. */
+/* The kernel around `multiply_panel`: panel after panel. WIDTH is the number of their channels,
+ * WEIGHT_BYTES the size of a weight. */
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     tile_args g = *(const tile_args *)argument;
     const struct pplconv_panel *places = g.places;
@@ -8,9 +9,9 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         const int64_t count = places[p + 1].term - places[p].term;
         multiply_panel(&g, count, steps, values);
         steps += count;
-        values += count * WIDTH * (int64_t)sizeof(element);
+        values += count * WIDTH * WEIGHT_BYTES;
         g.c = AT(char, g.c, g.c_ps);
         g.residual = AT_CONST(char, g.residual, g.residual_ps);
-        g.bias = AT_CONST(char, g.bias, WIDTH * (int64_t)sizeof(element));
+        g.bias = AT_CONST(char, g.bias, WIDTH *(int64_t)sizeof(element));
     }
 }

@@ -27,6 +27,6 @@ static void multiply_panel(const tile_args *g, int64_t count, const int32_t *ste
     finish_tile(g, acc);
 }
 
-enum { WIDTH = MR };
+enum { WIDTH = MR, WEIGHT_BYTES = sizeof(element) };
 
 #include "sparse_panels.h"

@@ -83,9 +83,12 @@ class Sparse(Tile):
     def registers(self) -> list[str]:
         """Say what registers hold, as lines of the contract."""
 
-    @abstractmethod
     def term(self, index: int, *, tail: bool) -> None:
         """One term of a turn, for which the input has been moved on."""
+        raise NotImplementedError
+
+    def arrange(self) -> None:
+        """Put sums that were loaded from C into the order that they are added up in."""
 
     def prepare(self) -> None:
         """Load what an orientation has of its own, and keeps."""
@@ -160,6 +163,7 @@ class Sparse(Tile):
         w = self.w
         self.flag("ACCUMULATE", "zero")
         self.rows_of("c", self.load)
+        self.arrange()
         w("jmp .Lstarted")
         w.label("zero")
         self.zero()
@@ -183,7 +187,7 @@ class Sparse(Tile):
         w(f"mov r10, {self.field('values')}")
         self.fetch_next()
         self.terms()
-        w.label("summed")
+        w.label("terms_done")
         w(f"mov {self.field('steps')}, {self.steps}")
         w(f"mov {self.field('values')}, r10")
 
@@ -231,7 +235,7 @@ class Sparse(Tile):
         self.loops("whole", tail=False)
 
     def loops(self, name: str, *, tail: bool) -> None:
-        """Loops that end at ``summed``: turns of several terms, then one by one."""
+        """Loops that end at ``terms_done``: turns of several terms, then one by one."""
         w = self.w
         if not tail:
             w(f"sub r9, {self.unroll}")
@@ -245,7 +249,7 @@ class Sparse(Tile):
             w.label(f"{name}_few")
             w(f"add r9, {self.unroll}")
         w("test r9, r9")
-        w("jz .Lsummed")
+        w("jz .Lterms_done")
         w.label(f"{name}_one")
         self.turn(1, tail=tail)
         w("dec r9")

@@ -52,10 +52,10 @@ class Pixels(Sparse):
             self.fetching = True
             self.loops("whole", tail=False)
             self.fetching = False
-            w("jmp .Lsummed")
+            w("jmp .Lterms_done")
             w.label("near")
         self.loops("near", tail=False)
-        w("jmp .Lsummed")
+        w("jmp .Lterms_done")
         w.label("tail")
         self.loops("tail", tail=True)
 

@@ -26,6 +26,7 @@ class _Pair(Pixels):
     together = 2
 
     def taken(self) -> list[str]:
+        """General registers of the second channel."""
         return ["r8", "r11", "rbx", "r15"]
 
     def loaded(self) -> int:
@@ -42,6 +43,7 @@ class _Pair(Pixels):
         return super().field({"c_rs": "c_ps", "residual_rs": "residual_ps"}.get(name, name))
 
     def registers(self) -> list[str]:
+        """Say what registers hold, as lines of the contract."""
         return [
             *super().registers(),
             "in pairs: r8 input, r11 steps, rbx values of the second channel, r15 terms that it",
@@ -70,12 +72,12 @@ class _Pair(Pixels):
         w("cmp r9, rax")
         w("cmovg r9, rax")
         self.terms()
-        w.label("summed")
+        w.label("terms_done")
         w(f"mov {self.field('steps')}, r11")
         w(f"mov {self.field('values')}, rbx")
 
     def loops(self, name: str, *, tail: bool) -> None:
-        """Loops that end at ``summed``: both lists, then what one has more."""
+        """Loops that end at ``terms_done``: both lists, then what one has more."""
         w = self.w
         w(f"sub r9, {TURN}")
         w(f"jl .L{name}_few")
@@ -91,13 +93,13 @@ class _Pair(Pixels):
         self.turn(1, tail=tail)
         w.label(f"{name}_uneven")
         w("test r15, r15")
-        w("jz .Lsummed")
+        w("jz .Lterms_done")
         w(f"js .L{name}_first")
         w.label(f"{name}_second")
         self.rest(1, tail=tail)
         w("dec r15")
         w(f"jnz .L{name}_second")
-        w("jmp .Lsummed")
+        w("jmp .Lterms_done")
         w.label(f"{name}_first")
         self.rest(0, tail=tail)
         w("inc r15")

@@ -74,8 +74,8 @@ def _widths(pixels: int, widths: tuple[int, ...], orientation: str) -> set[int]:
     if orientation == "pixels":
         enough = next((w for w in widths if w >= pixels), widths[-1])
         return {w for w in widths if w <= enough}
-    largest = widths[-1]
-    return {max(min(pixels, largest), 1), max(ceil_div(pixels, ceil_div(pixels, largest)), 1)}
+    largest, pixels = widths[-1], max(pixels, 1)
+    return {min(pixels, largest), ceil_div(pixels, ceil_div(pixels, largest))}
 
 
 def _ways(problem: Problem, numerics: Numerics) -> tuple[str, ...]:

@@ -24,7 +24,10 @@
 ``quantized_matmul``       `qmatmul`, `matmul_integer`; ``quantized_matrices`` knows their numbers
 ``quantized_description``  arguments of quantized operators, checked together
 ``quantization``           scales, zero points and biases; ``quantized_output`` what follows sums
-``quantized_run``          what computes them
+``quantized_run``          what computes them; ``quantized_keeping`` keeps and shows their numbers
+``pairs``                  whether pairs of products of bytes fit 16 bits
+``sparse_weights``         how sparse weights are: zeros counted in blocks
+``sparse_matrices``        sparse matrices of other libraries as dense weights
 ``argument_names``         names of arguments in messages
 ``arguments``              checks of arguments; every message names its argument
 ``settings``               what may be asked of the planner, and its place in pickles

@@ -1,9 +1,9 @@
 # cython: boundscheck=False, wraparound=False, initializedcheck=False
 """Outputs at the border of an image, for weights that are infinite or NaN.
 
-``im2col`` multiplies padding as if it were pixels, and 0 * inf is NaN; all other algorithms leave
-taps on padding out. So these outputs are computed again: those whose windows have the same taps
-inside the image are, together, a convolution by these taps without padding.
+``im2col`` and ``sparse`` multiply padding as if it were pixels, and 0 * inf is NaN; all other
+algorithms leave taps on padding out. So these outputs are computed again: those whose windows have
+the same taps inside the image are, together, a convolution by these taps without padding.
 """
 
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t
@@ -25,7 +25,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from pplconv.algorithms import im2col, sparse
 from pplconv.api.taps import parts_of_border
+from pplconv.sparsity import SCALE
 
 ctypedef fused word:
     uint16_t
@@ -122,15 +124,19 @@ cdef int compute_border(Prepared prepared, object x, object weight, object bias,
                 (part.problem.input_shape, x), (part.problem.weight_shape, weight)))
         left = None if residual is None else np.ascontiguousarray(residual[outputs])
         own = replace(part.problem, permitted=(prepared.plan.numerics.product,))
-        again = _computed(own, prepared.threads, np.ascontiguousarray(seen),
+        algorithm = im2col.NAME
+        if prepared.plan.algorithm == sparse.NAME:  # it leaves zeros out here, too
+            algorithm = sparse.NAME
+            own = replace(own, sparsity=own.sparsity._replace(density=SCALE))
+        again = _computed(own, algorithm, prepared.threads, np.ascontiguousarray(seen),
                           np.ascontiguousarray(taps), bias, activation, left)
         np.copyto(y[outputs], again, where=odd)
     return 0
 
 
-cdef object _computed(object problem, int threads, object x, object weight, object bias,
-                      Activation activation, object residual):
-    cdef Prepared part = prepare(problem, {"algorithm": "im2col", "threads": threads})
+cdef object _computed(object problem, str algorithm, int threads, object x, object weight,
+                      object bias, Activation activation, object residual):
+    cdef Prepared part = prepare(problem, {"algorithm": algorithm, "threads": threads})
     cdef PackedWeights packed = PackedWeights(part, weight)
     cdef Operands o
     hold_nothing(&o)

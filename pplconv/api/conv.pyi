@@ -5,13 +5,24 @@ from typing import Any, Literal, SupportsFloat, SupportsIndex
 
 from numpy.typing import DTypeLike
 
-from .layer import Layer, _Activation, _Input, _Layout, _Padding, _Pair, _Precision
+from .layer import (
+    Layer,
+    _Activation,
+    _Block,
+    _Input,
+    _Layout,
+    _Padding,
+    _Pair,
+    _Precision,
+    _Sparse,
+    _SparseMatrix,
+)
 from .quantized_layer import QConv2d
 
 class Conv2d(Layer):
     def __init__(
         self,
-        weight: _Input,
+        weight: _Input | _SparseMatrix,
         bias: _Input | None = None,
         stride: _Pair = 1,
         padding: _Padding = 0,
@@ -29,6 +40,9 @@ class Conv2d(Layer):
         max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
         search_context: str = "hot",
+        sparse: _Sparse = "auto",
+        block: _Block = None,
+        weight_shape: Sequence[SupportsIndex] | None = None,
     ) -> None: ...
     def quantize(
         self,
@@ -63,5 +77,9 @@ class Conv2d(Layer):
     def algorithm(self) -> str: ...
     @property
     def tolerance(self) -> float: ...
+    @property
+    def sparse(self) -> _Sparse: ...
+    @property
+    def block(self) -> tuple[int, int] | None: ...
 
 def _unpickle(*values: Any) -> Conv2d: ...

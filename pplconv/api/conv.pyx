@@ -8,7 +8,6 @@ One call goes like this: the plan and packed weights of the input's shape are fo
 from libc.stdint cimport int64_t
 
 from pplconv.memory.arrays cimport (
-    as_array,
     batched_shape,
     float_name,
     has_dims,
@@ -25,6 +24,8 @@ from pplconv.api.activation import activation_of, activation_text, kept_activati
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.layer import rebuild
 from pplconv.api.settings import PICKLED, SETTINGS, checked
+from pplconv.api.sparse_matrices import weight_array
+from pplconv.api.sparse_weights import SparseWeights, checked_sparse
 from pplconv.memory.dtypes import array_dtype
 from pplconv.problem import dimensions
 
@@ -32,7 +33,8 @@ from pplconv.problem import dimensions
 cdef class Conv2d(Layer):
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
 layout='NCHW', algorithm='auto', tolerance=None, precision=None, input_shape=None, \
-search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_context='hot')
+search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_context='hot', \
+sparse='auto', block=None, weight_shape=None)
 --
 
     A 2-D convolution with its weights packed once.
@@ -44,7 +46,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     ----------
     weight : array_like, shape (oc, ic / groups, kh, kw)
         float16, bfloat16 (of the package ml_dtypes), float32 or float64. Copied: later changes to
-        the array have no effect.
+        the array have no effect. Or a matrix of ``scipy.sparse`` or ``torch.sparse`` with a row for
+        each output channel (docs/sparse.md), of which a dense array is made.
     bias : array_like, shape (oc,), optional
         Same dtype as `weight`. Copied.
     stride, dilation : int or (int, int), optional
@@ -67,7 +70,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
         the layout that `to_blocked` makes; see `conv2d`.
-    algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col"}, optional
+    algorithm : {"auto", "depthwise", "pointwise", "winograd", "direct", "im2col", "sparse"}, \
+optional
         ``"auto"`` lets the planner choose; another one that cannot serve is an error, which
         says why.
     tolerance : float, optional
@@ -112,6 +116,14 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
         a network that is larger than they are; fewer of them fit into `search_seconds`. What was
         found is kept apart; where nothing is known of the one, ``search="estimate"`` follows the
         other.
+    sparse : {"auto", True, False}, optional
+        Whether weights that are zero may be left out: where a tenth of them or more are zeros and
+        it pays, always (as ``algorithm="sparse"``), or never. Zeros that are left out are no part
+        of the model: what they would multiply may be infinite or NaN. See docs/sparse.md.
+    block : (1, N), optional
+        Output channels whose zeros are left out together, 1, 4, 8 or 16. None: what they show.
+    weight_shape : (int, int, int, int), optional
+        (oc, ic / groups, kh, kw), for a sparse matrix of kernels that are not 1x1.
 
     Attributes
     ----------
@@ -122,7 +134,7 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     dtype : numpy.dtype
         That of the weights.
     stride, padding, dilation, groups, activation, layout, algorithm, tolerance, precision, \
-search, search_seconds, search_context, max_workspace, threads
+search, search_seconds, search_context, max_workspace, threads, sparse, block
         The parameters after the checks: a number has become a pair. All are read-only.
 
     Raises
@@ -163,15 +175,14 @@ search, search_seconds, search_context, max_workspace, threads
     def __init__(self, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
                  activation=None, layout="NCHW", algorithm="auto", tolerance=None,
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
-                 max_workspace=None, threads=None, search_context="hot"):
-        shapes.check_weight_is_no_size(
-            weight, "(oc, ic / groups, kh, kw)", "Conv2d", "numbers of channels")
-        self.describe(as_array(weight, "weight"), bias, stride, padding, dilation, groups,
+                 max_workspace=None, threads=None, search_context="hot", sparse="auto", block=None,
+                 weight_shape=None):
+        self.describe(weight_array(weight, weight_shape), bias, stride, padding, dilation, groups,
                       activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
                           "search_seconds": search_seconds, "max_workspace": max_workspace,
                           "threads": threads, "precision": precision,
-                          "search_context": search_context,
+                          "search_context": search_context, "sparse": sparse, "block": block,
                       })
         self.keep_copies()
         if input_shape is not None:
@@ -196,13 +207,17 @@ search, search_seconds, search_context, max_workspace, threads
         described = activation_of(self.activation, array.shape[0])
         self.layout = arguments.check_layout(layout)
         self.blocked = self.layout == "NCHWc"
-        self.settings = {**checked(settings), "epilogue": described.epilogue}
+        sparse, block, algorithm = checked_sparse(
+            settings.get("sparse", "auto"), settings.get("block"), settings["algorithm"])
+        self.zeros = SparseWeights(array, self.groups, sparse, block)
+        self.settings = {**checked({**settings, "algorithm": algorithm}),
+                         "epilogue": described.epilogue}
         self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
         self.weight = array
-        self.plans = ReadyPlans(described, partial(
+        self.plans = ReadyPlans(described, partial(self.zeros.problem, partial(
             arguments.make_problem, weight_shape=array.shape, dtype=self.dtype_name,
             stride=self.stride, padding=self.padding, dilation=self.dilation, groups=self.groups,
-            layout=self.layout, permitted=permitted), self.settings)
+            layout=self.layout, permitted=permitted)), self.settings)
         self.plans.keep_arrays(self.weight, self.bias)
         return 0
 
@@ -310,6 +325,16 @@ search, search_seconds, search_context, max_workspace, threads
         """As it was asked for."""
         return self.settings["tolerance"]
 
+    @property
+    def sparse(self):
+        """As it was asked for; `plan_for` tells whether zeros are left out."""
+        return self.zeros.sparse
+
+    @property
+    def block(self):
+        """As it was asked for."""
+        return self.zeros.block
+
     __signature__ = CallSignature()
 
     def __call__(self, input, residual=None, out=None):
@@ -366,13 +391,14 @@ search, search_seconds, search_context, max_workspace, threads
             f"{type(self).__name__}({self.arrays_text()}, stride={self.stride}, "
             f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
             f"activation={activation_text(self.activation)}, layout={self.layout!r}, {settings}, "
-            f"precision={self.precision!r}, search_context={self.search_context!r})"
+            f"precision={self.precision!r}, search_context={self.search_context!r}, "
+            f"sparse={self.sparse!r}, block={self.block})"
         )
 
     cdef tuple pickled(self):
         return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
                 self.activation, self.layout, *(self.settings[name] for name in SETTINGS),
-                self.precision, self.settings["search_context"])
+                self.precision, self.settings["search_context"], self.sparse, self.block)
 
     cdef object base(self):
         return Conv2d

@@ -181,7 +181,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     Notes
     -----
     Plans are made by what searches found (`pplconv.wisdom`), else by estimate; `Conv2d` and
-    ``python -m pplconv search`` can measure instead.
+    ``python -m pplconv search`` can measure instead. Weights that are zero are multiplied like all
+    others: to look for them would take as long as to use them. `Conv2d` may leave them out.
 
     Convolutions of 3x3 and 5x5 taps at stride 1 may go through Winograd's algorithm. Its error is
     relative to the largest output, not to each, which shows in images: sums of integers are no

@@ -8,6 +8,7 @@ cdef class Layer:
     cdef readonly object weight, bias, activation, dtype, precision
     cdef str dtype_name
     cdef dict settings
+    cdef object zeros  # `SparseWeights` of operators that may leave zeros out
     cdef ReadyPlans plans
 
     cdef inline ReadyPlans made(self):

@@ -21,6 +21,12 @@ class _SupportsDLPack(Protocol):
     def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
     def __dlpack_device__(self) -> tuple[Any, Any]: ...
 
+class _SparseMatrix(Protocol):
+    """A matrix of ``scipy.sparse``, or a tensor of ``torch.sparse``."""
+
+    @property
+    def shape(self) -> Any: ...
+
 _Float = TypeVar("_Float", np.float16, np.float32, np.float64)
 _Input: TypeAlias = ArrayLike | _SupportsDLPack
 _Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
@@ -47,6 +53,8 @@ _Clamp: TypeAlias = (
     Literal["relu", "relu6"] | tuple[Literal["clip"], SupportsFloat, SupportsFloat] | None
 )
 _PlainLayout: TypeAlias = Literal["NCHW", "NHWC"]
+_Sparse: TypeAlias = Literal["auto"] | bool
+_Block: TypeAlias = tuple[SupportsIndex, SupportsIndex] | list[int] | None
 _Precision: TypeAlias = Literal["auto", "fp32", "fp16", "bf16", "low", "low_bf16"] | None
 
 class Layer:

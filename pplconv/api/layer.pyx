@@ -35,6 +35,8 @@ cdef class Layer:
             self.bias = read_only(np.array(self.bias, self.dtype, order="C"))
         # Calls compute with packed copies, so writing to the array that is shown would do nothing.
         self.weight = read_only(np.array(self.weight, self.dtype, order="C", copy=True))
+        if self.zeros is not None:
+            self.zeros.weight = self.weight
         if self.plans is not None:
             self.plans.keep_arrays(self.weight, self.bias)
         return 0

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import SupportsFloat, SupportsIndex
 
-from .layer import Layer, _Activation, _Input, _Precision
+from .layer import Layer, _Activation, _Block, _Input, _Precision, _Sparse, _SparseMatrix
 
 class Linear(Layer):
     def __init__(
         self,
-        weight: _Input,
+        weight: _Input | _SparseMatrix,
         bias: _Input | None = None,
         *,
         activation: _Activation = None,
@@ -19,6 +19,8 @@ class Linear(Layer):
         max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
         search_context: str = "hot",
+        sparse: _Sparse = "auto",
+        block: _Block = None,
     ) -> None: ...
     @property
     def weight_shape(self) -> tuple[int, int]: ...
@@ -26,3 +28,7 @@ class Linear(Layer):
     def in_features(self) -> int: ...
     @property
     def out_features(self) -> int: ...
+    @property
+    def sparse(self) -> _Sparse: ...
+    @property
+    def block(self) -> tuple[int, int] | None: ...

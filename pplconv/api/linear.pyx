@@ -19,15 +19,19 @@ from pplconv.api import arguments, matrices, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import checked
+from pplconv.api.sparse_matrices import weight_array
+from pplconv.api.sparse_weights import SparseWeights, checked_sparse
 from pplconv.memory.dtypes import array_dtype
 
 # Order of the pickles.
 SETTINGS = ("search", "search_seconds", "max_workspace", "threads", "search_context")
+PICKLED = (*SETTINGS, "sparse", "block")
 
 
 cdef class Linear(Layer):
     """Linear(weight, bias=None, *, activation=None, precision=None, input_shape=None, \
-search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_context='hot')
+search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_context='hot', \
+sparse='auto', block=None)
 --
 
     A fully connected layer, ``activation(x @ weight.T + bias)``, with its weights packed once.
@@ -39,7 +43,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     ----------
     weight : array_like, shape (out_features, in_features)
         float16, bfloat16 (of the package ml_dtypes), float32 or float64, as in
-        ``torch.nn.Linear``. Copied: later changes to the array have no effect.
+        ``torch.nn.Linear``. Copied: later changes to the array have no effect. Or a sparse matrix
+        of ``scipy.sparse`` or ``torch.sparse``, as in `Conv2d`.
     bias : array_like, shape (out_features,), optional
         Same dtype as `weight`. Copied.
     activation : optional
@@ -59,6 +64,10 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
         Size of the team, as in `Conv2d`. The result's bits do not depend on it.
     search_context : {"hot", "cold"}, optional
         Whether a search times runs that find weights and arrays in the caches, as in `Conv2d`.
+    sparse : {"auto", True, False}, optional
+        Whether weights that are zero may be left out, as in `Conv2d`.
+    block : (1, N), optional
+        Output features of which zeros are left out together, as in `Conv2d`.
 
     Attributes
     ----------
@@ -68,7 +77,8 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
         Taken from the shape of the weights; named as in ``torch.nn.Linear``.
     dtype : numpy.dtype
         That of the weights.
-    activation, precision, search, search_seconds, search_context, max_workspace, threads
+    activation, precision, search, search_seconds, search_context, max_workspace, threads, \
+sparse, block
         The parameters after the checks. All are read-only.
 
     Raises
@@ -100,12 +110,11 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
 
     def __init__(self, weight, bias=None, *, activation=None, precision=None, input_shape=None,
                  search="estimate", search_seconds=0.5, max_workspace=None, threads=None,
-                 search_context="hot"):
-        shapes.check_weight_is_no_size(
-            weight, "(out_features, in_features)", "Linear", "numbers of features")
-        self.describe(as_array(weight, "weight"), bias, activation, precision, {
+                 search_context="hot", sparse="auto", block=None):
+        self.describe(weight_array(weight, dimensions=2), bias, activation, precision, {
             "search": search, "search_seconds": search_seconds, "max_workspace": max_workspace,
-            "threads": threads, "search_context": search_context})
+            "threads": threads, "search_context": search_context, "sparse": sparse,
+            "block": block})
         self.keep_copies()
         if input_shape is not None:
             self.plans.make(self.matrix_shape(shapes.dimensions_of(input_shape), "input_shape"))
@@ -120,14 +129,17 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
         matrices.check_weight_shape(array.shape)
         self.activation = kept_activation(activation, array.shape[0])
         described = activation_of(self.activation, array.shape[0])
+        sparse, block, algorithm = checked_sparse(
+            settings.get("sparse", "auto"), settings.get("block"))
+        self.zeros = SparseWeights(array, 1, sparse, block)
         # All plans are direct sums, which any tolerance allows.
-        self.settings = {"algorithm": "auto", "tolerance": 0.0, **checked(settings),
+        self.settings = {"algorithm": algorithm, "tolerance": 0.0, **checked(settings),
                          "epilogue": described.epilogue}
         self.bias = None if bias is None else plain_bias(bias, array.shape[0], self.dtype)
         self.weight = array
-        self.plans = ReadyPlans(described, partial(
+        self.plans = ReadyPlans(described, partial(self.zeros.problem, partial(
             matrices.linear_problem, weight_shape=array.shape, dtype=self.dtype_name,
-            permitted=permitted), self.settings)
+            permitted=permitted)), self.settings)
         self.plans.keep_arrays(self.weight, self.bias)
         return 0
 
@@ -158,6 +170,16 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
         """
         shape = self.matrix_shape(shapes.dimensions_of(input_shape), "input_shape")
         return self.shown_plan(shape)
+
+    @property
+    def sparse(self):
+        """As it was asked for; `plan_for` tells whether zeros are left out."""
+        return self.zeros.sparse
+
+    @property
+    def block(self):
+        """As it was asked for."""
+        return self.zeros.block
 
     @property
     def in_features(self):
@@ -235,12 +257,12 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
         return (
             f"{type(self).__name__}({self.arrays_text()}, "
             f"activation={activation_text(self.activation)}, "
-            f"precision={self.precision!r}, {settings})"
+            f"precision={self.precision!r}, {settings}, sparse={self.sparse!r}, block={self.block})"
         )
 
     cdef tuple pickled(self):
         return (self.weight, self.bias, self.activation, self.precision,
-                *(self.settings[name] for name in SETTINGS))
+                *(self.settings[name] for name in SETTINGS), self.sparse, self.block)
 
     cdef object base(self):
         return Linear
@@ -248,9 +270,9 @@ search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_
     cdef int construct(self, tuple pickled) except -1:
         weight, bias, activation, precision, *settings = pickled
         Linear.__init__(self, weight, bias, activation=activation, precision=precision,
-                        **dict(zip(SETTINGS, settings)))
+                        **dict(zip(PICKLED, settings)))
         return 0
 
     cdef int describe_pickled(self, tuple pickled) except -1:
         weight, bias, activation, precision, *settings = pickled
-        return self.describe(weight, bias, activation, precision, dict(zip(SETTINGS, settings)))
+        return self.describe(weight, bias, activation, precision, dict(zip(PICKLED, settings)))

@@ -85,7 +85,7 @@ def with_places(fields: dict[str, Any], x: Images, y: Images) -> dict[str, Any] 
     mine, theirs = placed(fields["x"], x), placed(fields["y"], y)
     if mine is None or theirs is None:
         return None
-    if fields["loops"] == "gemm" and not (runs_on(x) and runs_on(y)):
+    if fields["loops"] in ("gemm", "sparse") and not (runs_on(x) and runs_on(y)):
         return None
     apart = fields["loops"] == "gemm" or (fields["loops"] == "direct" and not fields["slab"])
     # Of one channel, most loops take an image for a plane without gaps; and they convert the pixels

@@ -26,7 +26,7 @@ from pplconv.memory.workspace cimport Buffer
 import numpy as np
 
 from pplconv import planner
-from pplconv.algorithms import im2col
+from pplconv.algorithms import im2col, sparse
 from pplconv.epilogue import KINDS
 from pplconv.memory.dtypes import DTYPES, array_dtype
 from pplconv.memory.mapping import discard
@@ -56,7 +56,8 @@ cdef class Prepared:
         self.most = most
         self.packing = f"{plan.packing} of {plan.numerics.weights}"
         self.multiplies_padding = (
-            plan.algorithm == im2col.NAME and problem.padding != ((0, 0), (0, 0)))
+            plan.algorithm in (im2col.NAME, sparse.NAME) and not problem.is_pointwise
+            and problem.padding != ((0, 0), (0, 0)))
         numerics = plan.numerics
         self.narrows_weights = numerics.source == "f32" and numerics.weights in ("f16", "bf16")
         self.half_weights = numerics.weights == "f16"

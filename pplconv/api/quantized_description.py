@@ -191,14 +191,3 @@ def check_conv_layout(layout: object) -> str:
     if layout == "NCHWc":
         raise ValueError("layout of quantized arrays must be NCHW or NHWC, got 'NCHWc'")
     return arguments.check_layout(layout)
-
-
-def weight_of(weight: object, name: str = "weight") -> Array:
-    """Take weights as an array.
-
-    Raises
-    ------
-    TypeError
-        If they are none.
-    """
-    return array_of(weight, name)

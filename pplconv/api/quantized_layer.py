@@ -10,22 +10,43 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 import numpy as np
 
 from ..planner import Plan
-from . import arguments, quantization, shapes
+from . import arguments, shapes
 from .activation import activation_text, kept_activation
 from .quantization import DTYPES, Array
-from .quantized_description import QuantizedConv, Scales, check_conv_layout, weight_of
+from .quantized_description import QuantizedConv, Scales, check_conv_layout
+from .quantized_keeping import (
+    array_text,
+    kept_scale,
+    kept_zeros,
+    number_text,
+    plain_copy,
+    read_only,
+)
 from .quantized_run import QuantizedKernel
 from .settings import checked
+from .sparse_matrices import weight_array
+from .sparse_weights import checked_sparse
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from .layer import _Clamp, _Input, _Padding, _Pair, _PlainLayout
+    from .layer import (
+        _Block,
+        _Clamp,
+        _Input,
+        _Padding,
+        _Pair,
+        _PlainLayout,
+        _Sparse,
+        _SparseMatrix,
+    )
 
 _SCALES = ("x_scale", "x_zero_point", "w_scale", "w_zero_point", "y_scale", "y_zero_point")
 _RESIDUAL = ("residual_scale", "residual_zero_point")
 _GEOMETRY = ("stride", "padding", "dilation", "groups")
 _SETTINGS = ("algorithm", "search", "search_seconds", "max_workspace", "threads", "search_context")
+# What came later, and pickles of earlier versions do not say.
+_ZEROS: dict[str, Any] = {"sparse": "auto", "block": None}
 
 
 def _kept(name: str, text: str) -> property:
@@ -43,7 +64,8 @@ class QConv2d:
     Parameters
     ----------
     weight : array_like, shape (oc, ic / groups, kh, kw)
-        uint8 or int8. Copied: later changes to the array have no effect.
+        uint8 or int8. Copied: later changes to the array have no effect. Or a sparse matrix, as in
+        `Conv2d`; what it does not store is the integer 0.
     bias : array_like, shape (oc,), optional
         int32, in units of ``x_scale * w_scale`` as ONNX has it. Or float32, in real units: it is
         divided by them and rounded to int32, ties to even.
@@ -74,8 +96,10 @@ class QConv2d:
         `y_zero_point` if it is a number of NumPy, else that of inputs.
     layout : {"NCHW", "NHWC"}, optional
         Of input, residual and output. Weights are OIHW in both.
-    algorithm, input_shape, search, search_seconds, max_workspace, threads, search_context
-        As in `Conv2d`.
+    algorithm, input_shape, search, search_seconds, max_workspace, threads, search_context, \
+sparse, block, weight_shape
+        As in `Conv2d`. What may be left out are weights of the value of `w_zero_point`; results are
+        the same.
 
     Attributes
     ----------
@@ -93,7 +117,7 @@ class QConv2d:
         Of inputs and outputs.
     stride, padding, dilation, groups, activation, layout, x_scale, x_zero_point, w_scale, \
 w_zero_point, y_scale, y_zero_point, residual_scale, residual_zero_point, algorithm, search, \
-search_seconds, max_workspace, threads, search_context
+search_seconds, max_workspace, threads, search_context, sparse, block
         The parameters after the checks. All are read-only.
 
     Raises
@@ -133,7 +157,7 @@ search_seconds, max_workspace, threads, search_context
 
     def __init__(
         self,
-        weight: _Input,
+        weight: _Input | _SparseMatrix,
         bias: _Input | None = None,
         stride: _Pair = 1,
         padding: _Padding = 0,
@@ -159,11 +183,11 @@ search_seconds, max_workspace, threads, search_context
         max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
         search_context: str = "hot",
+        sparse: _Sparse = "auto",
+        block: _Block = None,
+        weight_shape: Sequence[SupportsIndex] | None = None,
     ) -> None:
-        shapes.check_weight_is_no_size(
-            weight, "(oc, ic / groups, kh, kw)", "Conv2d", "numbers of channels"
-        )
-        array = _copy(weight_of(weight))
+        array = plain_copy(weight_array(weight, weight_shape))
         groups = arguments.integer("groups", groups, 1)
         stride, dilation = (
             arguments.pair("stride", stride, 1),
@@ -175,9 +199,10 @@ search_seconds, max_workspace, threads, search_context
             residual_zero_point, x_dtype, out_dtype, activation,
         )  # fmt: skip
         described = QuantizedConv.of(array, bias, groups, scales)
+        kept_sparse, kept_block, kept_algorithm = checked_sparse(sparse, block, algorithm)
         settings = checked(
             {
-                "algorithm": algorithm,
+                "algorithm": kept_algorithm,
                 "search": search,
                 "search_seconds": search_seconds,
                 "max_workspace": max_workspace,
@@ -188,7 +213,7 @@ search_seconds, max_workspace, threads, search_context
         self._keep(
             SimpleNamespace(
                 weight=array,
-                bias=None if bias is None else _read_only(described.offset),
+                bias=None if bias is None else read_only(described.offset),
                 stride=stride,
                 padding=padding if isinstance(padding, str) else explicit,
                 dilation=dilation,
@@ -197,14 +222,16 @@ search_seconds, max_workspace, threads, search_context
                 x_dtype=DTYPES[described.x_kind],
                 out_dtype=DTYPES[described.output.dtype],
                 activation=kept_activation(activation, array.shape[0]),
-                x_scale=_kept_scale("x_scale", x_scale),
+                x_scale=kept_scale("x_scale", x_scale),
                 x_zero_point=described.x_zero,
-                w_scale=_kept_scale("w_scale", w_scale, array.shape[:1]),
-                w_zero_point=_kept_zeros(w_zero_point, array),
-                y_scale=_kept_scale("y_scale", y_scale),
+                w_scale=kept_scale("w_scale", w_scale, array.shape[:1]),
+                w_zero_point=kept_zeros(w_zero_point, array),
+                y_scale=kept_scale("y_scale", y_scale),
                 y_zero_point=described.output.zero,
-                residual_scale=_kept_scale("residual_scale", residual_scale),
+                residual_scale=kept_scale("residual_scale", residual_scale),
                 residual_zero_point=described.output.residual_zero,
+                sparse=kept_sparse,
+                block=kept_block,
                 **settings,
             ),
             described,
@@ -216,7 +243,7 @@ search_seconds, max_workspace, threads, search_context
     def _keep(self, kept: SimpleNamespace, described: QuantizedConv) -> None:
         """Keep the arguments, and make the kernel."""
         self._arguments = kept
-        names = (*_GEOMETRY, "layout", *_SETTINGS)
+        names = (*_GEOMETRY, "layout", *_SETTINGS, *_ZEROS)
         self._run = QuantizedKernel(
             **described.keywords(), **{name: getattr(kept, name) for name in names}
         )
@@ -225,7 +252,7 @@ search_seconds, max_workspace, threads, search_context
         )
         self._multiplier = described.output.multiplier
         if self._multiplier is not None:
-            self._multiplier = _read_only(self._multiplier)
+            self._multiplier = read_only(self._multiplier)
 
     def __call__(
         self, input: _Input, residual: _Input | None = None, out: Array | None = None
@@ -304,6 +331,8 @@ search_seconds, max_workspace, threads, search_context
     search_context = _kept("search_context", "As it was asked for.")
     max_workspace = _kept("max_workspace", "As it was asked for.")
     threads = _kept("threads", "The requested team; `plan_for` tells how many threads run.")
+    sparse = _kept("sparse", "As it was asked for; `plan_for` tells whether zeros are left out.")
+    block = _kept("block", "As it was asked for.")
 
     @property
     def multiplier(self) -> Array | None:
@@ -344,21 +373,22 @@ search_seconds, max_workspace, threads, search_context
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         kept = self._arguments
+        vars(kept).update({name: vars(kept).get(name, value) for name, value in _ZEROS.items()})
         for name, value in vars(kept).items():
             if isinstance(value, np.ndarray):
-                setattr(kept, name, _read_only(value))
+                setattr(kept, name, read_only(value))
         names = (*_SCALES, *_RESIDUAL, "x_dtype", "out_dtype", "activation")
         scales = Scales(**{name: getattr(kept, name) for name in names})
         self._keep(kept, QuantizedConv.of(kept.weight, kept.bias, kept.groups, scales))
 
     def __repr__(self) -> str:
         kept = self._arguments
-        bias = None if kept.bias is None else _array_text(kept.bias)
+        bias = None if kept.bias is None else array_text(kept.bias)
         names = (*_SCALES, *_RESIDUAL)
-        numbers = ", ".join(f"{name}={_text(getattr(kept, name))}" for name in names)
-        settings = ", ".join(f"{name}={getattr(kept, name)!r}" for name in _SETTINGS)
+        numbers = ", ".join(f"{name}={number_text(getattr(kept, name))}" for name in names)
+        settings = ", ".join(f"{name}={getattr(kept, name)!r}" for name in (*_SETTINGS, *_ZEROS))
         return (
-            f"{type(self).__name__}({_array_text(kept.weight)}, bias={bias}, "
+            f"{type(self).__name__}({array_text(kept.weight)}, bias={bias}, "
             f"stride={kept.stride}, padding={kept.padding!r}, dilation={kept.dilation}, "
             f"groups={kept.groups}, {numbers}, activation={activation_text(kept.activation)}, "
             f"x_dtype='{kept.x_dtype}', out_dtype='{kept.out_dtype}', layout={kept.layout!r}, "
@@ -377,40 +407,3 @@ def refuse_residual(out_dtype: np.dtype[Any]) -> None:
     if out_dtype == np.int32:
         raise ValueError("residual must be None for int32 outputs")
     raise ValueError("residual needs residual_scale, which was not given")
-
-
-def _read_only(array: Array) -> Array:
-    """A view of an array that refuses to be written to, and to be made writeable again."""
-    array.flags.writeable = False
-    return array.view()
-
-
-def _copy(array: Array) -> Array:
-    """A copy that lies plainly, which nobody writes."""
-    return _read_only(np.array(array, array.dtype.newbyteorder("="), order="C", copy=True))
-
-
-def _kept_scale(name: str, value: Any, *shapes: tuple[int, ...]) -> np.float32 | Array | None:
-    """Scales as they are kept: one, or a read-only array of one for each channel."""
-    if value is None:
-        return None
-    array = quantization.scales(name, value, *shapes)
-    return _read_only(np.array(array)) if array.ndim else np.float32(array)
-
-
-def _kept_zeros(value: Any, weight: Array) -> int | Array:
-    """Zero points of weights likewise."""
-    kind = quantization.integer_name(weight, "weight")
-    array = quantization.zero_points("w_zero_point", value, kind, weight.shape[:1])
-    return _read_only(array) if array.ndim else int(array)
-
-
-def _array_text(array: Array) -> str:
-    return f"<{array.dtype} array of shape {array.shape}>"
-
-
-def _text(value: Any) -> str:
-    """A scale or zero point, in as few digits as tell it from all others."""
-    if isinstance(value, np.ndarray):
-        return _array_text(value)
-    return str(value)

@@ -31,6 +31,7 @@ import numpy as np
 from pplconv.api import arguments, shapes
 from pplconv.api.pairs import product_permission
 from pplconv.api.settings import checked
+from pplconv.api.sparse_weights import SparseWeights
 from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import ForkableLock, pinned_cores
 
@@ -102,6 +103,8 @@ cdef class QuantizedKernel:
     stride, padding, dilation, groups, layout, algorithm, threads, max_workspace, search, \
 search_seconds, search_context
         As of `Conv2d`; layouts are NCHW and NHWC.
+    sparse, block
+        As `checked_sparse` gives them, for the weights without their zero points.
     once : bool, optional
         Whether a function makes the kernel for one call; its plans are kept for later ones.
 
@@ -126,7 +129,7 @@ search_seconds, search_context
                  int y_zero=0, float low=-np.inf, float high=np.inf, residual_scale=None,
                  int residual_zero=0, stride=1, padding=0, dilation=1, groups=1, layout="NCHW",
                  algorithm="auto", threads=None, max_workspace=None, search="estimate",
-                 search_seconds=0.5, search_context="hot", once=False):
+                 search_seconds=0.5, search_context="hot", sparse=False, block=None, once=False):
         self.once = once
         self.groups = arguments.integer("groups", groups, 1)
         arguments.check_weight_shape(weight.shape, self.groups)
@@ -143,6 +146,7 @@ search_seconds, search_context
         scale = 0.0 if residual_scale is None else residual_scale
         self.numbers = y_zero, low, high, scale, residual_zero
         self.takes_residual = residual_scale is not None or out_dtype == "f32"
+        zeros = SparseWeights(self.weight, self.groups, sparse, block)
         self.settings = checked({
             "algorithm": algorithm, "tolerance": 0.0, "search": search,
             "search_seconds": search_seconds, "max_workspace": max_workspace, "threads": threads,
@@ -155,7 +159,8 @@ search_seconds, search_context
         def problem_of(shape):
             problem = arguments.make_problem(
                 shape, self.weight.shape, x_dtype, stride=stride, padding=padding,
-                dilation=dilation, groups=groups, layout=layout, permitted=permitted)
+                dilation=dilation, groups=groups, layout=layout, permitted=permitted,
+                sparsity=zeros.sparsity)
             return replace(problem, destination=out_dtype)
 
         self.problem_of = problem_of

@@ -103,6 +103,7 @@ def _made(
         w_scale=w_scale, w_zero_point=w_zero, **scales, activation=conv.activation,
         out_dtype=DTYPES[out_kind], layout=conv.layout,
         **checked({name: getattr(conv, name) for name in names}),
+        sparse=conv.sparse is not False and "auto", block=conv.block,
     )  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from ..instances.statistics import percentile
 from ..machine import current as current_machine
 from ..memory.dtypes import DTYPES, NAMES
 from ..problem import ConvProblem
+from ..prune import magnitude
 from .layers import read_convolutions
 from .progress import Progress
 
@@ -79,7 +80,13 @@ class Layers:
             dtype = DTYPES[p.dtype]
             weight = random.standard_normal((p.oc, p.ic // p.groups, p.kh, p.kw)).astype(dtype)
             layout: Any = p.layout  # one of those that Conv2d names
-            conv = Conv2d(weight, None, p.stride, p.padding, p.dilation, p.groups, layout=layout)
+            block = None
+            if p.sparsity is not None:
+                block = (1, p.sparsity.block)
+                weight = magnitude(weight, p.sparsity.share, block, groups=p.groups)
+            conv = Conv2d(
+                weight, None, p.stride, p.padding, p.dilation, p.groups, layout=layout, block=block
+            )
             data = random.standard_normal(p.input_shape).astype(dtype)
             self._calls += [(conv, data)] * count
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,3 +82,27 @@ def _shape(words: str) -> tuple[str, tuple[int, ...]]:
     if any(size >= 1 << 31 for size in shape):
         raise argparse.ArgumentTypeError(f"{words!r}: a size is beyond 2147483647")
     return name, shape
+
+
+def check_writable(path: Path | None) -> None:
+    """Refuse a file that could not be written, before there is anything to write.
+
+    Raises
+    ------
+    ValueError
+        If it is a folder, or in none.
+    """
+    if path is None:
+        return
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"cannot write {path}: there is no folder {path.absolute().parent}")
+
+
+def positive(words: str) -> int:
+    """Read a count from a command line."""
+    value = int(words) if words.isascii() and words.isdigit() else 0
+    if not 1 <= value <= 65536:
+        raise argparse.ArgumentTypeError(f"{words!r}: expected an integer from 1 to 65536")
+    return value

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .. import _version, planner
 from ..machine import current as current_machine
 from ..wisdom import files
-from .inputs import add_shapes, random_feed
+from .inputs import add_shapes, check_writable, positive, random_feed
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = DESCRIPTION
     parser.add_argument("model", metavar="MODEL", help="an ONNX file")
     add_shapes(parser)
-    parser.add_argument("--threads", type=_positive, metavar="N", help="size of the team")
+    parser.add_argument("--threads", type=positive, metavar="N", help="size of the team")
     parser.add_argument(
-        "--repeats", type=_positive, default=10, metavar="N",
+        "--repeats", type=positive, default=10, metavar="N",
         help="runs, of which the shortest counts (default 10)",
     )  # fmt: skip
     parser.add_argument("--html", type=Path, metavar="FILE", help="draw a page")
@@ -75,7 +75,7 @@ def _profile(options: argparse.Namespace, progress: Progress) -> None:
 
     # Before minutes are spent.
     for path in (options.html, options.json):
-        _check_writable(path)
+        check_writable(path)
     if options.html and options.json and options.html.absolute() == options.json.absolute():
         raise ValueError(f"--html and --json name the same file, {options.html}")
     progress.step(0.0, f"reading {options.model}")
@@ -123,22 +123,6 @@ def _whole_run(session: InferenceSession, feed: Mapping[str, Any], repeats: int)
         session.run(None, feed, out=out)
         best = min(best, time.perf_counter() - begin)
     return best
-
-
-def _check_writable(path: Path | None) -> None:
-    if path is None:
-        return
-    if path.is_dir():
-        raise ValueError(f"cannot write {path}: it is a folder")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"cannot write {path}: there is no folder {path.absolute().parent}")
-
-
-def _positive(words: str) -> int:
-    value = int(words) if words.isascii() and words.isdigit() else 0
-    if not 1 <= value <= 65536:
-        raise argparse.ArgumentTypeError(f"{words!r}: expected an integer from 1 to 65536")
-    return value
 
 
 def _complain(progress: Progress, message: object) -> int:

@@ -26,11 +26,12 @@ Time ways to compute each layer, and remember the best for every later plan.
 
 A layer is written as oneDNN's benchdnn writes it: mb1ic64ih56oc64oh56kh3ph1, maybe with a name
 behind it, n"net:layer". A fully connected layer (Linear) is written m64n512k256: 64 rows of 256
-elements, 512 features out. SHAPES are such layers, or files with one in each line, blank lines and
-lines that begin with # left out; or ONNX files: all plans that the network makes for one run, in
-its layouts, with its epilogues, and with weights that are in no cache. Sizes that it leaves open
-are said with --shape. What was found before is kept unless --again is given, so a search that was
-interrupted goes on where it was."""
+elements, 512 features out. Behind either, sb4sd250 says that weights are sparse: stored in blocks
+of 4 output channels, 250 thousandths of them. SHAPES are such layers, or files with one in each
+line, blank lines and lines that begin with # left out; or ONNX files: all plans that the network
+makes for one run, in its layouts, with its epilogues, and with weights that are in no cache. Sizes
+that it leaves open are said with --shape. What was found before is kept unless --again is given, so
+a search that was interrupted goes on where it was."""
 
 
 @dataclass(frozen=True)

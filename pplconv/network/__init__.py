@@ -29,6 +29,7 @@ module              what lives there
 `arena`             buffers that do not live at the same time share memory
 `compiling`         from a graph to a program
 `report`            `NetworkPlan`: how a network runs, for people
+`pruning`           weights of a model pruned, and the steps that its layers become
 ==================  ============================================================================
 
 Most of it imports `onnx_ir` or `onnxscript`, both of the extra ``pplconv[onnx]``: import these

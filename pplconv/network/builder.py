@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import planner
+from ..api import arguments
 from ..api.prepared import PackedWeights, Prepared
+from ..api.sparse_weights import checked_sparse, sparsity_of
 from ..memory.dtypes import DTYPES
 from ..memory.mapping import plain, release
+from ..sparsity import Sparsity
 from .copying import convert_step, copy_step
 from .nodes import as_type, plain_name
 from .scaling import ScaledTensor
@@ -54,6 +57,8 @@ class Settings:
         ``"estimate"``, ``"measure"`` or ``"exhaustive"``.
     max_workspace : int or None
         Bytes of scratch.
+    sparse : bool or str
+        ``"auto"``, or False: weights that are zero are multiplied like all others.
     """
 
     threads: int | None = None
@@ -61,6 +66,34 @@ class Settings:
     precision: str = "auto"
     search: str = "estimate"
     max_workspace: int | None = None
+    sparse: bool | str = "auto"
+
+    @classmethod
+    def checked(
+        cls, threads: object, tolerance: object, precision: str, search: object,
+        max_workspace: object, sparse: object,
+    ) -> Settings:  # fmt: skip
+        """Check what a session was given.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not as described; the message names it.
+        """
+        words = [word for word in arguments.PRECISIONS if word is not None]
+        if precision not in words:
+            named = ", ".join(f'"{word}"' for word in words)
+            raise ValueError(f"precision must be one of {named}, got {precision!r}")
+        error = arguments.check_tolerance(tolerance)
+        if sparse is True:
+            raise ValueError('sparse must be "auto" or False for a network, got True')
+        chosen, _, _ = checked_sparse(sparse, None)
+        return cls(
+            arguments.check_threads(threads),
+            planner.default_tolerance() if error is None else error,
+            precision, planner.check_search(search), arguments.check_max_workspace(max_workspace),
+            chosen,
+        )  # fmt: skip
 
 
 class Kept(NamedTuple):
@@ -101,6 +134,8 @@ class Builder:
         Keys of those that this program uses.
     finite : dict
         Whether all numbers of a part of a constant are finite.
+    zeros : dict
+        How sparse parts of constants are.
     """
 
     settings: Settings
@@ -110,6 +145,7 @@ class Builder:
     progress: Callable[[str], Progress] | None = None
     used: set[Any] = field(default_factory=set)
     finite: dict[Any, bool] = field(default_factory=dict)
+    zeros: dict[Any, Sparsity | None] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     values: Values = field(default_factory=Values)
     # Images that are computed with their channels in planes.
@@ -247,6 +283,30 @@ class Builder:
         if key not in self.finite:
             self.finite[key] = all_finite(weight)
         return self.finite[key]
+
+    def sparsity(
+        self, part: tuple[Any, ...], weight: Array | ScaledTensor, groups: int
+    ) -> Sparsity | None:
+        """Say how sparse a part of a constant is, for its problem; its zeros are counted once.
+
+        Parameters
+        ----------
+        part : (ndarray or ScaledTensor, ...)
+            What stands for the constant, and which part.
+        weight : ndarray or ScaledTensor
+            The part, (oc, ic / groups, ...). What is zero stays so when weights are scaled.
+        groups : int
+            Groups of channels.
+        """
+        if self.settings.sparse is False:
+            return None
+        constant, *which = part
+        key = id(constant), tuple(which), groups
+        if key not in self.zeros:
+            array = weight.source.numpy() if isinstance(weight, ScaledTensor) else weight
+            self.zeros[key] = sparsity_of(array, groups, self.settings.sparse)
+            release(array)
+        return self.zeros[key]
 
     def packed_once(
         self,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from .. import planner
 from ..api.prepared import PackedWeights, Prepared
+from ..api.sparse_weights import ALGORITHM
 from .arena import lives
 from .compiling import Compiled
 from .storage import Shape, Step
@@ -40,6 +42,9 @@ class StepPlan:
         Packed weights that it reads besides.
     host : bool
         Whether it runs in Python.
+    plan : Plan or None
+        How a convolution or product is computed; its `sparsity` and gains say what becomes of
+        weights that are zero.
     """
 
     kind: str
@@ -53,6 +58,12 @@ class StepPlan:
     method: str = ""
     weight_bytes: int = 0
     host: bool = False
+    plan: planner.Plan | None = None
+
+    @property
+    def leaves_zeros_out(self) -> bool:
+        """Whether weights that are zero are not multiplied."""
+        return self.method == ALGORITHM
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,10 @@ class NetworkPlan:
         ]
         if self.times > 1:
             lines.append(f"batch: in {self.times} parts, one after the other")
+        known = [s for s in self.steps if s.plan is not None and s.plan.sparsity is not None]
+        if known:
+            out = sum(s.leaves_zeros_out for s in known)
+            lines.append(f"sparse weights: of {len(known)} steps, {out} of which leave zeros out")
         for rule, names in self.fired.items():
             lines.append(f"rule {rule}: {len(names)} times")
         rows = [("", "step", "shape", "layout", "Mflop", "MB", "us", "how")]
@@ -141,8 +156,8 @@ def _layout(step: Step) -> str:
     return text if filled else f"{text}+"
 
 
-def _method(step: Step) -> str:
-    return str(step.work.plan.algorithm) if isinstance(step.work, Prepared) else ""
+def _plan(step: Step) -> planner.Plan | None:
+    return step.work.plan if isinstance(step.work, Prepared) else None
 
 
 def _weight_bytes(step: Step) -> int:
@@ -166,12 +181,13 @@ def plan_of(
     """
     steps = []
     for number, step in enumerate(compiled.steps):
+        plan = _plan(step)
         moved = sum(v.size * v.dtype.itemsize for v in (*step.reads, *step.writes))
         steps.append(StepPlan(
             step.kind, tuple(step.nodes), step.writes[0].shape, _layout(step), step.detail,
             compiled.times * step.flops, compiled.times * moved,
             None if seconds is None else float(seconds[number]),
-            _method(step), _weight_bytes(step), step.host,
+            plan.algorithm if plan else "", _weight_bytes(step), step.host, plan,
         ))  # fmt: skip
     buffers = (BufferPlan(b.offset, b.size, b.first, b.last) for b in lives(compiled.steps))
     return NetworkPlan(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,6 @@ except ImportError as error:  # pragma: no cover - tests have both
         f"InferenceSession needs {error.name}: pip install 'pplconv[onnx]'", name=error.name
     ) from error
 
-from .. import planner
 from ..api import arguments
 from ..memory.array_like import array_of
 from ..memory.arrays import empty_aligned
@@ -71,6 +70,9 @@ class InferenceSession:
     max_workspace : int, optional
         Bytes of scratch, the whole team's together, beside the arena of a run. Where it is tight,
         the team is smaller.
+    sparse : {"auto", False}, optional
+        Whether convolutions and products by known matrices may leave out weights that are zero, as
+        for `Conv2d`.
     fallback : bool, optional
         Whether `onnx.reference` may run operators that pplconv does not know.
     progress : callable, optional
@@ -99,21 +101,15 @@ class InferenceSession:
         precision: str = "auto",
         search: str = "estimate",
         max_workspace: int | None = None,
+        sparse: Literal["auto"] | bool = "auto",
         fallback: bool = False,
         progress: Callable[[float, str], None] | None = None,
     ) -> None:
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, got {type(progress).__name__}")
-        words = [word for word in arguments.PRECISIONS if word is not None]
-        if precision not in words:
-            named = ", ".join(f'"{word}"' for word in words)
-            raise ValueError(f"precision must be one of {named}, got {precision!r}")
-        checked = arguments.check_tolerance(tolerance)
-        self._settings = Settings(
-            arguments.check_threads(threads),
-            planner.default_tolerance() if checked is None else checked,
-            precision, planner.check_search(search), arguments.check_max_workspace(max_workspace),
-        )  # fmt: skip
+        self._settings = Settings.checked(
+            threads, tolerance, precision, search, max_workspace, sparse
+        )
         prepared = prepare(load(model))
         check_operators(prepared.model.graph, fallback)
         self._fallback = bool(fallback)

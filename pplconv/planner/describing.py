@@ -16,8 +16,12 @@ def plan_of(
     search: str,
     runners_up: tuple[str, ...] = (),
     seconds: float | None = None,
+    gains: tuple[float | None, float | None] = (None, None),
 ) -> tuple[Plan, dict[str, Any]]:
-    """Turn a candidate into a plan, and into the fields that the loops take."""
+    """Turn a candidate into a plan, and into the fields that the loops take.
+
+    `gains` are the predicted and the measured one.
+    """
     candidate, problem = best.candidate, request.problem
     around = next(c for c in request.contexts() if c.numerics == candidate.numerics)
     threads, target = request.team_for(candidate, around.threads), request.target or here()
@@ -42,6 +46,8 @@ def plan_of(
         runners_up=runners_up,
         seconds=seconds,
         destination=_other(candidate.numerics.destination, problem.dtype),
+        predicted_gain=gains[0],
+        measured_gain=gains[1],
     )
     return plan, candidate.fields(threads)
 

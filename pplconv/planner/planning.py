@@ -22,6 +22,7 @@ from .estimating import (
     estimate_plan,
     rank_team,
 )
+from .gains import predicted_gain
 from .plan import Plan
 
 if TYPE_CHECKING:
@@ -219,10 +220,13 @@ def plan_problem(
         asked = keys if search == "estimate" else keys[:1]
         entries = [(key, entry) for key in asked if (entry := wisdom.lookup(key)) is not None]
     # The estimate might leave out what was measured.
-    slack = math.inf if search == "exhaustive" else PRUNE_METHODS
+    # So might one that knows dense weights, which may be several times as slow or as fast.
+    far = search == "exhaustive" or request.problem.sparsity is not None
+    slack = math.inf if far else PRUNE_METHODS
     if search == "estimate" and not entries:
         slack = 1.0
     single, teamed = estimate_plan(request, slack)
+    gains = predicted_gain(request, single), None
     known = None
     for key, entry in entries:
         known = _find(request, entry, single, search)
@@ -233,25 +237,27 @@ def plan_problem(
             break
     if known is not None and known.best is not None:
         others = _runners_up(single, known.best)
-        return Planned(*plan_of(request, known.best, "wisdom", others, known.seconds))
+        return Planned(*plan_of(request, known.best, "wisdom", others, known.seconds, gains))
     if search != "estimate":
         bits = known.bits if known is not None else None
         return _measured(
             request, keys[0], single, teamed, search, search_seconds, epilogue, search_context,
-            bits, progress,
+            bits, progress, gains[0],
         )  # fmt: skip
     if known is None:
-        return Planned(*plan_of(request, teamed[0], "estimate", _runners_up(single, teamed[0])))
+        others = _runners_up(single, teamed[0])
+        return Planned(*plan_of(request, teamed[0], "estimate", others, None, gains))
     # Another team has measured the method; the estimate divides the work for this team.
     method = next(r.candidate for r in single if r.candidate.bits == known.bits)
     divisions = rank_team(request, method, single)
-    return Planned(*plan_of(request, divisions[0], "wisdom", _runners_up(single, divisions[0])))
+    others = _runners_up(single, divisions[0])
+    return Planned(*plan_of(request, divisions[0], "wisdom", others, None, gains))
 
 
 def _measured(
     request: Request, key: wisdom.Key, single: list[Ranked], teamed: list[Ranked],
     search: str, seconds: float, epilogue: str, context: str, bits: str | None,
-    progress: Progress | None,
+    progress: Progress | None, predicted: float | None,
 ) -> Planned:  # fmt: skip
     """Search, and remember what was found."""
     from .searching import search_plan
@@ -273,8 +279,11 @@ def _measured(
         names.setdefault(summary(t.ranked.candidate), t.seconds / best.seconds)
     names.pop(summary(candidate), None)
     runners_up = tuple(f"{name} x{ratio:.2f}" for name, ratio in names.items())
-    own, _ = plan_of(request, found.own.ranked, "estimate", (), found.own.seconds)
-    plan, fields = plan_of(request, best.ranked, search, runners_up[:RUNNERS_UP], best.seconds)
+    gains = predicted, found.gain
+    own, _ = plan_of(request, found.own.ranked, "estimate", (), found.own.seconds, gains)
+    plan, fields = plan_of(
+        request, best.ranked, search, runners_up[:RUNNERS_UP], best.seconds, gains
+    )
     return Planned(plan, fields, own)
 
 

@@ -39,11 +39,16 @@ def least_cycles(problem: Problem, tolerance: float, max_workspace: int | None) 
     float
         Infinite if nothing serves the problem so.
     """
-    request = Request(problem, "auto", tolerance, 1, max_workspace, cold=True)
+    found = least_cycles_of(Request(problem, "auto", tolerance, 1, max_workspace, cold=True))
+    return math.inf if found is None else found
+
+
+def least_cycles_of(request: Request) -> float | None:
+    """Estimate the cycles of the best way on one thread; None if nothing serves the request."""
     try:
-        return _least_cycles(request, config.current(), here())
+        return _least_cycles(request, config.current(), request.target or here())
     except ValueError:
-        return math.inf
+        return None
 
 
 def kept_bytes() -> int:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from ..algorithms import sparse
 from .estimating import PRUNE_METHODS, Ranked
 
 # Estimates are rarely off by more than this factor; candidates that look slower are not measured.
@@ -49,7 +50,11 @@ class Timed:
 
 
 def pruned(ranked: list[Ranked], effort: str) -> list[Ranked]:
-    """Keep what is worth a measurement, best estimate first; all of it if exhaustive."""
+    """Keep what is worth a measurement, best estimate first; all of it if exhaustive.
+
+    Of candidates that leave zeros out and that do not, the best are kept, so that what it gains is
+    known.
+    """
     if effort == "exhaustive":
         return ranked
     near = [r for r in ranked if r.total <= PRUNE * ranked[0].total][:MOST_MEASURED]
@@ -60,6 +65,10 @@ def pruned(ranked: list[Ranked], effort: str) -> list[Ranked]:
         if method not in methods and r.total <= PRUNE_METHODS * ranked[0].total:
             methods.add(method)
             near.append(r)
+    for leaves_out in (False, True):
+        kind = [r for r in ranked if (r.candidate.algorithm == sparse.NAME) is leaves_out]
+        if kind and not any(r is kind[0] for r in near):
+            near.insert(1, kind[0])
     return near
 
 

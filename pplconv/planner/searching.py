@@ -20,6 +20,7 @@ from ..numerics import TYPES, Numerics
 from ..problem import Problem
 from ..sparsity import Sparsity
 from .estimating import Ranked, Request, rank_team
+from .gains import measured_gain
 from .racing import Progress, Runs, Timed, choose, pruned, race
 
 # Packed weights that are kept for the next candidate, by their format.
@@ -134,12 +135,15 @@ class Found:
         What else could have been chosen for this team, fastest first.
     whole : bool
         Whether every run had the team that it was to be timed with.
+    gain : float or None
+        As of `measured_gain`, where both kinds of candidates have run.
     """
 
     best: Timed
     own: Timed
     timed: list[Timed]
     whole: bool = True
+    gain: float | None = None
 
 
 def search_plan(
@@ -193,16 +197,17 @@ def search_plan(
         return max(seconds - (clock() - begin), 0.02 * seconds)
 
     two = threads > 1 and bits is None
+    gain = None
     if bits is None:
         timed = race(
             pruned(single, effort), lambda r: bench.prepare(r.candidate, 1),
             left() / 2 if two else left(), clock=clock,
             progress=_part(progress, 0.0, 0.5 if two else 1.0),
         )  # fmt: skip
-        best = choose(timed, single[0])
+        best, gain = choose(timed, single[0]), measured_gain(timed)
         if not two:
             own = next(t for t in timed if t.ranked is single[0])
-            return Found(best, own, timed, bench.whole)
+            return Found(best, own, timed, bench.whole, gain)
         bits = best.ranked.candidate.bits
     chosen = next(r.candidate for r in single if r.candidate.bits == bits)
     divisions = pruned(rank_team(request, chosen, single), effort)
@@ -217,7 +222,7 @@ def search_plan(
     fit = [t for t in timed if t.ranked.candidate.bits == bits]
     reference = outsider[0] if outsider else divisions[0]
     own = next(t for t in timed if t.ranked is reference)
-    return Found(choose(fit, divisions[0]), own, fit, bench.whole)
+    return Found(choose(fit, divisions[0]), own, fit, bench.whole, gain)
 
 
 def _part(progress: Progress | None, begin: float, end: float) -> Progress | None:

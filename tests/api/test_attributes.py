@@ -22,7 +22,7 @@ def conv(rng):
         draw(rng, 6, 2, 3, 5), draw(rng, 6), (2, 1), (1, 2), np.array([1, 2]), 2,
         activation=("leaky_relu", 0.5), layout="NHWC", algorithm="im2col", tolerance=0,
         precision="fp32", search="measure", search_seconds=2, max_workspace=1 << 20, threads=3,
-        search_context="cold",
+        search_context="cold", block=(1, 1),
     )  # fmt: skip
 
 
@@ -46,6 +46,8 @@ ATTRIBUTES = {
     "search_context": "cold",
     "max_workspace": 1 << 20,
     "threads": 3,
+    "sparse": "auto",
+    "block": (1, 1),
 }
 
 

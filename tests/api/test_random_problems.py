@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 import pplconv
 from buffers import GuardedOutput, untouched
-from problems import Problem, problems, stated_error
+from pplconv.sparsity import BLOCKS
+from problems import Problem, problems, stated_by, stated_error
+from pruned import prune
 from reference import assert_convolution, conv2d_reference
+
+DENSITIES = (0.0, 0.05, 0.25, 0.6, 1.1)
 
 
 def check(problem: Problem) -> np.ndarray:
@@ -53,6 +57,28 @@ def test_pointwise(layout, data):
 @given(data=st.data())
 def test_depthwise_and_channel_multipliers(layout, data):
     check(data.draw(problems(layout=layout, depthwise=True)))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@given(data=st.data())
+def test_pruned_weights(layout, data):
+    """Whether zeros are left out, and in which blocks, nothing but zeros is missing."""
+    problem = data.draw(problems(layout=layout))
+    pattern, density = data.draw(st.sampled_from(BLOCKS)), data.draw(st.sampled_from(DENSITIES))
+    depthwise = problem.in_channels == problem.groups > 1
+    sparse = data.draw(st.sampled_from(["auto", False] if depthwise else ["auto", True, True]))
+    blocks = [None, *((1, width) for width in BLOCKS)]
+    block = None if sparse is False else data.draw(st.sampled_from(blocks))
+    arrays = problem.arrays()
+    arrays["weight"] = prune(arrays["weight"], problem.groups, pattern, density, problem.seed)
+    arguments = {**problem.parameters, **problem.options}
+    conv = pplconv.Conv2d(arrays["weight"], arrays["bias"], **arguments, sparse=sparse, block=block)
+    output = GuardedOutput(problem.output_shape, problem.dtype)
+    with untouched(*(array for array in arrays.values() if array is not None)):
+        y = conv(arrays["input"], arrays["residual"], output.array)
+    output.assert_margins_intact()
+    stated = stated_by(conv.plan_for(problem.input_shape))
+    assert_convolution(y, **arrays, **problem.parameters, stated=stated)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

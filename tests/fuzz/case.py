@@ -13,6 +13,7 @@ import numpy as np
 
 import pplconv
 from fuzz.exact import Expected
+from fuzz.zeros import Zeros
 from pplconv.planner.estimating import Request
 
 
@@ -73,6 +74,8 @@ class Case(ABC):
         The first operand is multiplied by two to this power.
     special : str or None
         What is not like other numbers (see ``special``).
+    zeros : Zeros or None
+        Weights that are zero (see ``zeros``).
     """
 
     seed: int
@@ -86,6 +89,7 @@ class Case(ABC):
     wisdom: str | None = None
     scale: int = 0
     special: str | None = None
+    zeros: Zeros | None = None
 
     @cached_property
     @abstractmethod

@@ -19,6 +19,7 @@ from fuzz.case import Case, Finding, Reason, Spoiled
 from fuzz.draws import SPOILED_OUT
 from fuzz.exact import Expected, sums_of_convolution
 from fuzz.special import specialize
+from fuzz.zeros import draw_zeros
 from pplconv.api.activation import activation_of
 from pplconv.planner.estimating import Request
 from problems import CLIPS, CURVES, Problem
@@ -54,6 +55,9 @@ class ConvCase(Case):
     def plain(self) -> dict[str, Any]:
         """The operands as the reference takes them, in NCHW or NHWC."""
         arrays = self.problem.arrays()
+        if self.zeros is not None:
+            p = self.problem
+            arrays["weight"] = self.zeros.prune(arrays["weight"], p.groups, p.seed)
         # Half precision has no room for larger results.
         scale = min(self.scale, 0) if self.problem.dtype == "float16" else self.scale
         scale = 0 if self.special == "huge" else scale
@@ -84,6 +88,8 @@ class ConvCase(Case):
         arguments["activation"] = self.activation
         if self.block:
             arguments["layout"] = "NCHWc"
+        if self.zeros is not None and self.call != "conv2d":
+            arguments.update(self.zeros.arguments)
         return arguments
 
     @property
@@ -137,8 +143,12 @@ class ConvCase(Case):
     def request(self) -> Request:
         """As all cases."""
         options = self.problem.options
+        problem = conv_problem(self.problem, self.block)
+        if self.zeros is not None:
+            found = self.zeros.sparsity(self.plain["weight"], self.problem.groups)
+            problem = replace(problem, sparsity=found)
         return Request(
-            conv_problem(self.problem, self.block),
+            problem,
             options["algorithm"],
             options.get("tolerance", 1e-5),
             options["threads"],
@@ -192,6 +202,8 @@ class ConvCase(Case):
     def simpler(self) -> Iterator[Case]:
         """As all cases."""
         yield replace(self, block=0)
+        if self.problem.options["algorithm"] != "sparse":
+            yield replace(self, zeros=None)
         yield from super().simpler()
 
     def smaller_problems(self) -> Iterator[Problem]:
@@ -334,13 +346,23 @@ def draw_convolution(seed: int, r: Random) -> ConvCase:
     if not fits:
         wrong["spoiled"] = None
     call = r.choice(("conv2d", "Conv2d", "Conv2d", "prepared"))
-    return ConvCase(
+    call = "Conv2d" if wrong.get("wisdom") else call
+    case = ConvCase(
         seed=seed,
         problem=problem,
         block=block,
-        call="Conv2d" if wrong.get("wisdom") else call,
+        call=call,
         forms=draws.forms(r, OPERANDS),
         out=r.choice((None, 0, 1, 3, 16)) if fits else None,
         **wrong,
         **draws.surroundings(r),
     )
+    zeros = draw_zeros(
+        r,
+        layer=call != "conv2d",
+        forced=algorithm in ("auto", "direct", "im2col", "pointwise"),
+        special=case.special is not None,
+    )
+    if zeros is not None and zeros.sparse is True:
+        problem = replace(problem, options={**options, "algorithm": "sparse"})
+    return replace(case, problem=problem, zeros=zeros)

@@ -76,6 +76,8 @@ def predicted(case: ConvCase) -> Reason | None:
     ragged = case.block and p.groups > 1 and (icg % case.block or ocg % case.block)
     dense = stride == dilation == (1, 1)
     square = p.kernel in ((3, 3), (5, 5))
+    if p.options["algorithm"] == "sparse" and icg == 1 < p.groups:
+        return Reason("depthwise convolution is dense", "sparse")
     pointwise = p.kernel == stride == (1, 1) and pads == ((0, 0), (0, 0))
     serves = {
         "auto": True,
@@ -84,6 +86,7 @@ def predicted(case: ConvCase) -> Reason | None:
         "winograd": dense and square and not ragged,
         "direct": not ragged,
         "im2col": True,
+        "sparse": not ragged,
     }
     if not serves[p.options["algorithm"]]:
         return Reason("another algorithm is needed", "algorithm")

@@ -18,6 +18,7 @@ from fuzz.arrays import REPEATED, repeat
 from fuzz.case import Case, Reason, Spoiled
 from fuzz.exact import Expected, sums_of_product
 from fuzz.special import specialize
+from fuzz.zeros import draw_zeros
 from pplconv import planner
 from pplconv.api.activation import activation_of
 from pplconv.api.arguments import check_precision
@@ -138,6 +139,8 @@ class MatrixCase(Case):
             drawn(p.output_shape, p.dtype) if p.with_residual else None,
         )
         arrays = dict(zip(self.names, operands, strict=True))
+        if self.zeros is not None:
+            arrays["weight"] = self.zeros.prune(arrays["weight"], 1, p.seed)
         # Half precision has no room for larger results.
         scale = min(self.scale, 0) if "float16" in p.types else self.scale
         scale = 0 if self.special == "huge" else scale
@@ -153,6 +156,8 @@ class MatrixCase(Case):
     def arguments(self) -> dict[str, Any]:
         """As all cases."""
         arguments = {"activation": self.activation, **self.problem.options}
+        if self.zeros is not None:
+            arguments.update(self.zeros.arguments)
         if self.call == "matmul" and not self.keeps_plans:
             # Only calls with Python's own numbers are looked up among the plans that are kept.
             arguments["threads"] = np.int64(arguments["threads"] or 1)
@@ -220,11 +225,15 @@ class MatrixCase(Case):
         """As all cases, for `Linear`."""
         p = self.problem
         dtype = _NAMES[p.dtype]
+        found = None if self.zeros is None else self.zeros.sparsity(self.plain["weight"], 1)
         problem = linear_problem(
             (prod(p.a_shape[:-1]), p.k), p.b_shape[::-1], dtype,
-            check_precision(p.options.get("precision"), dtype),
+            check_precision(p.options.get("precision"), dtype), found,
         )  # fmt: skip
-        return Request(problem, "auto", 0.0, p.options["threads"], p.options.get("max_workspace"))
+        algorithm = "sparse" if self.zeros is not None and self.zeros.sparse is True else "auto"
+        return Request(
+            problem, algorithm, 0.0, p.options["threads"], p.options.get("max_workspace")
+        )
 
     @property
     def epilogue(self) -> str:
@@ -276,6 +285,7 @@ class MatrixCase(Case):
         """As all cases."""
         yield replace(self, forced=False)
         yield replace(self, again=False)
+        yield replace(self, zeros=None)
         yield from super().simpler()
 
     def smaller_problems(self) -> Iterator[Product]:
@@ -426,4 +436,11 @@ def draw_product(seed: int, r: Random) -> MatrixCase:
     for name in (name for name in case.names if name != "bias"):
         if r.random() < 0.08:
             forms[name] = r.choice(REPEATED)
-    return replace(case, forms=forms)
+    zeros = None
+    if not is_matmul and n and k:
+        # Rows that are all the same would be pruned anew.
+        repeated = forms["weight"] in REPEATED
+        zeros = draw_zeros(
+            r, layer=True, forced=not repeated, special=case.special is not None or repeated
+        )
+    return replace(case, forms=forms, zeros=zeros)

@@ -1,4 +1,4 @@
-"""Mutants of a generated GEMM kernel's edges, on any machine: one instruction wrong in each.
+"""Mutants of the edges of a generated kernel, on any machine: one instruction wrong in each.
 
 The edges are what stands around the sum: the tail (masks, or pieces of vectors), the start from C
 (ACCUMULATE), and the epilogue (bias, residual, clip, the store). `mutants` reads them from the
@@ -23,14 +23,18 @@ __all__ = ["EDGES", "Mutant", "mutants", "renamed"]
 # Where each edge lies: from a line to a line, by what begins them.
 _FUNCTION, _STARTED, _END = r"pplconv_\w+:", r"\.Lstarted:", r"    (ret|bx lr|pop \{.*pc\})$"
 _SUM_DONE, _SEGMENT_DONE = r"    \w[\w.]* \.Lnext_segment$", r"\.Lsegment_done:"
+_TERMS_DONE = r"\.Lterms_done:"
+# The way along C to fetch its lines, which begins where sums are zero: no result shows it.
+_ZEROED, _FETCHED = re.compile(r"    (vxorps|vpxord) "), ".Lfetch_done:"
 EDGES = {
     "start": ((_FUNCTION, _STARTED),),
     "tail": (
         (r"\.Ltail_steps:", _SEGMENT_DONE),
         (r"\.Lnarrow_segment:", _SEGMENT_DONE),
         (_STARTED, r"\.Lstrides_known:"),
+        (r"\.Ltail:", _TERMS_DONE),
     ),
-    "epilogue": ((_SUM_DONE, _END),),
+    "epilogue": ((_SUM_DONE, _END), (_TERMS_DONE, _END)),
 }
 # What is not of the edges though it stands there, and what no result can show.
 _LEFT_ALONE = re.compile(
@@ -55,7 +59,7 @@ _JUMPS = dict(
     )
     for pair in ((a, b), (b, a))
 )  # fmt: skip
-_MASK = re.compile(r"\{k([1-4])\}")
+_MASK = re.compile(r"\{k([1-7])\}")
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ def renamed(text: str, symbol: str, name: str) -> str:
 
 
 def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
+    fetching = _fetching(lines)
     for edge, ranges in EDGES.items():
         for first, last in ranges:
             begins = [i for i, line in enumerate(lines) if re.match(first, line)]
@@ -106,10 +111,19 @@ def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
             ends = (i for i, line in enumerate(lines) if re.match(last, line) and i > begins[-1])
             for number in range(begins[-1] + 1, next(ends, begins[-1] + 1)):
                 line = lines[number]
+                if number in fetching:
+                    continue
                 if not line.startswith("    ") or _LEFT_ALONE.match(line.strip()):
                     continue
                 if _is_x86(lines) or (_OF_ARM.match(line.strip()) and _is_reached(lines, number)):
                     yield edge, number
+
+
+def _fetching(lines: list[str]) -> range:
+    if _FETCHED not in lines:
+        return range(0)
+    end = lines.index(_FETCHED)
+    return range(max(i for i in range(end) if _ZEROED.match(lines[i])) + 1, end)
 
 
 def _is_x86(lines: list[str]) -> bool:

@@ -9,7 +9,6 @@ prints a JSON list ``[number, verdict, edge, change]`` before and after each; th
 from __future__ import annotations
 
 import ctypes
-import importlib
 import json
 import sys
 import tempfile
@@ -21,8 +20,10 @@ import numpy as np
 _HERE = Path(__file__).resolve().parent
 sys.path += [str(_HERE.parent), str(_HERE.parents[1])]
 
-from asm.build import FOLDERS  # noqa: E402
-from asm.registry import ISAS, Kernel, kernels  # noqa: E402
+import sparse_case  # noqa: E402
+import test_gemm_kernels  # noqa: E402
+from asm.build import generated  # noqa: E402
+from asm.registry import kernels  # noqa: E402
 from assembly_mutants import Mutant, mutants, renamed  # noqa: E402
 from gemm_case import (  # noqa: E402
     ACCUMULATE,
@@ -34,17 +35,20 @@ from gemm_case import (  # noqa: E402
 from guarded_memory import PLACES  # noqa: E402
 from kernel_checker import Checker, compile_library  # noqa: E402
 from kernel_table import MACHINE, rows  # noqa: E402
-from test_gemm_kernels import judge  # noqa: E402
 
 # So many files at once to the assembler.
 BATCH = 64
 LOADING = ACCUMULATE | BIAS_COLUMN | RESIDUAL
 
 
-def kernel_text(kernel: Kernel) -> str:
-    """Generate a kernel as the build does."""
-    folder = FOLDERS[str(ISAS[kernel.isa].machine)]
-    return str(importlib.import_module(f"asm.{folder}.gemm").generate(kernel))
+def judged(checker: Checker, row: dict, rng: np.random.Generator, **fixed: object) -> None:
+    """Judge one call of a kernel that is drawn for its operation."""
+    # Values that tell every element from every other, and each sum from each.
+    fixed["kind"] = "random"
+    if row["op"] == "gemm":
+        test_gemm_kernels.judge(checker, row, draw_case(rng, row, **fixed), rng)
+    else:
+        sparse_case.judge(checker, row, sparse_case.draw_case(rng, row, **fixed), rng)
 
 
 def accepted(checker: Checker, row: dict, seed: int) -> bool:
@@ -60,12 +64,13 @@ def accepted(checker: Checker, row: dict, seed: int) -> bool:
     flush = {"place": "end", "flags": loading, "c_layout": "rows"}
     cases += [flush | {"n": n} for n in tails]
     cases += [flush | {"n": n} for n in (1, 2, 3)] * 12
+    if row["op"] != "gemm":  # of which tails that are shorter than a word have a way of their own
+        short = {"flags": ACCUMULATE, "place": "start", "groups": 2}
+        cases += [short | {"n": n} for n in (1, 2, 3)] * 4
     for i in rng.permutation(len(cases)):
         fixed = {name: value for name, value in cases[i].items() if value is not None}
-        # Values that tell every element from every other, and each sum from each.
-        case = draw_case(rng, row, kind="random", **fixed)
         try:
-            judge(checker, row, case, rng)
+            judged(checker, row, rng, **fixed)
         except AssertionError:
             return False
     return True
@@ -88,8 +93,8 @@ def load(directory: Path, symbol: str, texts: list[tuple[int, str]]) -> dict[int
 def main(symbol: str, one_in: int, first: int) -> None:
     """Judge them and print what became of each."""
     (kernel,) = (k for k in kernels(MACHINE) if k.symbol == symbol)
-    (row,) = (r for r in rows("gemm") if r["symbol"] == symbol)
-    text = kernel_text(kernel)
+    (row,) = (r for r in rows(kernel.op) if r["symbol"] == symbol)
+    text = generated(kernel)
     every = [(-1, Mutant("", "as it is", text)), *enumerate(mutants(text))]
     chosen = iter([(n, m) for n, m in every if n < 0 or n % one_in == 0])
     with tempfile.TemporaryDirectory() as folder:

@@ -11,7 +11,15 @@ import pytest
 import asm.registry
 import documents
 from asm.contract import ACTIVATIONS, CONTRACTS, FLAGS, POOLINGS, REDUCTIONS
-from asm.registry import GEMM_TILES, ISAS, NARROW_TILES, PRODUCTS, kernels
+from asm.registry import (
+    GEMM_TILES,
+    ISAS,
+    NARROW_TILES,
+    PRODUCTS,
+    SPARSE_NARROW_TILES,
+    SPARSE_PIXELS_TILES,
+    kernels,
+)
 
 README = Path(asm.registry.__file__).with_name("README.md")
 
@@ -69,6 +77,18 @@ def test_tiles_of_narrow_types(tables):
         for (isa, name), widths in NARROW_TILES.items()
     ]
     assert tables["isa, product"] == expected
+
+
+def panels(tiles: dict[int, tuple[int, ...]]) -> str:
+    """Write down the tiles of a level."""
+    return ", ".join(f"{mr}: {' '.join(map(str, vectors))}" for mr, vectors in tiles.items())
+
+
+def test_tiles_of_sparse_weights(tables):
+    floats = [[isa, panels(tiles)] for isa, tiles in SPARSE_PIXELS_TILES.items()]
+    assert tables["sparse isa, panels"] == floats
+    narrow = [[*key, panels(tiles)] for key, tiles in SPARSE_NARROW_TILES.items()]
+    assert tables["sparse isa, product"] == narrow
 
 
 def test_products(tables):

@@ -9,7 +9,7 @@ import pytest
 
 import pplconv
 from asm.aarch64.products import BY_MATRIX
-from asm.registry import ISAS, kernels
+from asm.registry import ISAS, SPARSE_OPERATIONS, kernels
 from disassembly import Function
 from disassembly_aarch64 import JudgeAarch64
 from disassembly_armv7l import JudgeArmv7l
@@ -29,8 +29,12 @@ JUDGE = JUDGES.get(MACHINE)
 LIBRARIES = sorted(Path(pplconv.__file__).parent.rglob("*.so"))
 FEATURES = {kernel.symbol: ISAS[kernel.isa].features for kernel in kernels(MACHINE)}
 # Of tiles of sums that are vectors; on tile registers, epilogues go by way of the stack.
-GEMM = [
-    k for k in kernels(MACHINE) if k.op == "gemm" and k.source == "generator" and k.isa != "amx"
+TILES = [
+    kernel
+    for kernel in kernels(MACHINE)
+    if kernel.op in ("gemm", *SPARSE_OPERATIONS)
+    and kernel.source == "generator"
+    and kernel.isa != "amx"
 ]
 
 
@@ -59,7 +63,7 @@ def test_every_kernel_was_found(kernel_functions):
     assert all(kernel_functions[symbol].instructions for symbol in FEATURES)
 
 
-@pytest.mark.parametrize("kernel", GEMM, ids=lambda kernel: kernel.symbol.removeprefix("pplconv_"))
+@pytest.mark.parametrize("kernel", TILES, ids=lambda kernel: kernel.symbol.removeprefix("pplconv_"))
 def test_tile_stays_in_registers(kernel_functions, kernel):
     """As many FMA chains as the tile has vectors, and no vector goes to the stack.
 

@@ -1,4 +1,4 @@
-"""Every instruction around a GEMM kernel's sum counts: the judge refuses the kernel without it.
+"""Every instruction around a kernel's sum counts: the judge refuses the kernel without it.
 
 Start from C, epilogue and tail of one tile for each instruction set and type, on any machine; see
 ``assembly_mutants.py``. What may be missing unnoticed is named here, with the reason.
@@ -15,26 +15,38 @@ from pathlib import Path
 import pytest
 
 from asm.aarch64.products import BY_MATRIX
-from asm.registry import PRODUCTS, Kernel, kernels
+from asm.build import generated
+from asm.registry import PRODUCTS, SPARSE_OPERATIONS, Kernel, kernels
 from assembly_mutants import EDGES, mutants
-from edge_mutant_probe import kernel_text
 from emulation import is_emulated
 from kernel_table import MACHINE
 
 PROBE = Path(__file__).resolve().parent / "edge_mutant_probe.py"
 # Two rows, so that their stride counts, and as many vectors as a row can have; of Arm, whose
-# mutants are judged under emulation, so many that one is whole where another is not.
+# mutants are judged under emulation, so many that one is whole where another is not. Panels of
+# sparse weights have four.
 ROWS = 2
+PANEL = 4
 VECTORS = {"x86_64": 4, "aarch64": 2, "armv7l": 2}
 # Of x86-64: pattern, the most there may be of them, why nobody can notice.
 _X86 = (
-    (r"cmp qword ptr \[rdi \+ 104\], \d+: left out", 3, "whole tiles take the tail's way as well"),
+    (
+        r"cmp qword ptr \[rdi \+ (104|64|72)\], \d+: left out",
+        3,
+        "whole tiles take the tail's way as well",
+    ),
     (r"mov qword ptr \[rsp - 32\], \d: left out", 2, "counts rows of C to prefetch"),
     (r"mov rax, \[rdi \+ 16\]: left out", 1, "points to C to prefetch"),
     (r"mov (rbp|r12|r14), rax: left out", 1, "points to C to prefetch"),
     (r"add r1[134], \[rdi \+ 80\]: left out", 1, "points to B to prefetch"),
 )
 _ARM = ((r"tbl v\d+.*: left out", 2 * ROWS, "fewer columns than a vector has stay where they are"),)
+# Of x86-64's tiles of four rows, of four columns or more each.
+_FIRST_OF_FOUR = (
+    r"line \d+: vmovups ymm0, \[r8\]: left out",
+    1,
+    "behind its columns lie the next rows'",
+)
 HARMLESS = {"x86_64": _X86, "aarch64": _ARM, "armv7l": ()}
 
 
@@ -45,20 +57,26 @@ def has_edges(kernel: Kernel) -> bool:
     their tails. ``test_tile_kernels.py`` interprets them, and judges them on silicon.
     """
     in_tiles = kernel.dtype.endswith("t")
-    return kernel.op == "gemm" and kernel.source == "generator" and not in_tiles
+    tiled = kernel.op in ("gemm", *SPARSE_OPERATIONS)
+    return tiled and kernel.source == "generator" and not in_tiles
+
+
+def rows_of(kernel: Kernel) -> int:
+    """Give the rows of a tile to look at."""
+    return PANEL if kernel.op == "sparse_pixels" else ROWS
 
 
 def tiles() -> list:
     """Give one tile for each instruction set and type, marked with the former."""
-    widest: dict[tuple[str, str], object] = {}
+    widest: dict[tuple[str, str, str], Kernel] = {}
     for kernel in kernels(MACHINE):
-        if not has_edges(kernel) or (kernel.tuning, kernel.mr) != ("", ROWS):
+        if not has_edges(kernel) or (kernel.tuning, kernel.mr) != ("", rows_of(kernel)):
             continue
         if kernel.vectors <= VECTORS[MACHINE]:
-            widest[kernel.isa, kernel.dtype] = kernel  # the widest comes last
+            widest[kernel.op, kernel.isa, kernel.dtype] = kernel  # the widest comes last
     return [
-        pytest.param(kernel.symbol, marks=pytest.mark.needs_isa(isa), id=f"{isa}-{dtype}")
-        for (isa, dtype), kernel in widest.items()
+        pytest.param(kernel.symbol, marks=pytest.mark.needs_isa(isa), id=f"{op}-{isa}-{dtype}")
+        for (op, isa, dtype), kernel in widest.items()
     ]
 
 
@@ -95,7 +113,9 @@ def verdicts(symbol: str, one_in: int) -> list[tuple[str, str, str]]:
 def test_no_instruction_of_the_edges_is_missed(symbol):
     one_in = 5 if is_emulated() else 1
     judged = verdicts(symbol, one_in)
-    left = {entry: entry[1] for entry in HARMLESS[MACHINE]}
+    (kernel,) = (k for k in kernels(MACHINE) if k.symbol == symbol)
+    first = (_FIRST_OF_FOUR,) if kernel.mr == PANEL else ()
+    left = {entry: entry[1] for entry in (*HARMLESS[MACHINE], *first)}
     unnoticed = []
     for verdict, edge, change in judged:
         if verdict == "refused":
@@ -107,10 +127,9 @@ def test_no_instruction_of_the_edges_is_missed(symbol):
             left[entry] -= 1
     assert not unnoticed
     assert {"start", "epilogue"} <= {edge for _, edge, _ in judged} <= set(EDGES)
-    (kernel,) = (k for k in kernels(MACHINE) if k.symbol == symbol)
-    every = list(mutants(kernel_text(kernel)))
+    every = list(mutants(generated(kernel)))
     # Kernels of integers have no epilogue but the store.
-    assert len(every) > (75 if PRODUCTS[kernel.dtype].sum != "s32" else 35)
+    assert len(every) > (70 if PRODUCTS[kernel.dtype].sum != "s32" else 35)
     assert len(judged) == len(every[::one_in])
 
 
@@ -118,12 +137,14 @@ def test_no_instruction_of_the_edges_is_missed(symbol):
 def test_every_edge_has_mutants(machine):
     """Of every machine's kernels, here as well: of each flag, of the store, of each jump."""
     for kernel in kernels(machine):
-        if not has_edges(kernel) or kernel.mr != ROWS:
+        if not has_edges(kernel) or kernel.mr != rows_of(kernel):
             continue
-        text = kernel_text(kernel)
+        text = generated(kernel)
         found = list(mutants(text))
         # Kernels of Arm's matrix instructions read B in whole groups, always.
+        # Panels of weights are whole.
         without_tail = machine == "armv7l" or kernel.dtype in BY_MATRIX
+        without_tail |= kernel.op == "sparse_channels"
         missing = {"tail"} if without_tail else set()
         assert {mutant.edge for mutant in found} == set(EDGES) - missing, kernel.symbol
         assert len({mutant.text for mutant in found} | {text}) > 0.9 * len(found)

@@ -22,6 +22,9 @@ from asm.registry import (
     NARROW_OPERATIONS,
     NARROW_TILES,
     PRODUCTS,
+    SPARSE_NARROW_TILES,
+    SPARSE_OPERATIONS,
+    SPARSE_PANELS,
     WINOGRAD_INTEGER_VARIANTS,
     WINOGRAD_INTEGERS,
     WINOGRAD_OPERATIONS,
@@ -41,7 +44,9 @@ GRAMMAR = re.compile(
 )
 MACHINES = (MACHINE, "x86_64", "aarch64", "armv7l", "riscv64")
 # Those whose sums are in tile registers have no vectors of them: see `test_tile_kernels`.
-ASSEMBLY = [k for k in kernels() if k.op == "gemm" and k.source == "generator" and k.isa != "amx"]
+TILED = ("gemm", *SPARSE_OPERATIONS)
+IN_VECTORS = [k for k in kernels() if k.op in TILED and k.source == "generator" and k.isa != "amx"]
+ASSEMBLY = [k for k in IN_VECTORS if k.op == "gemm"]
 
 
 def by_symbol(kernel: Kernel) -> str:
@@ -65,17 +70,18 @@ def test_name_says_what_the_kernel_is(kernel):
     assert (int(match["mr"] or 0), int(match["nr"] or 0)) == (kernel.mr, kernel.nr)
     assert kernel.op in CONTRACTS
     assert kernel.isa in ISAS
-    if kernel.op == "gemm":
+    if kernel.op in TILED:
         assert kernel.dtype in PRODUCTS
         assert kernel.kr == PRODUCTS[kernel.dtype].kr
-        named = (kernel.isa, kernel.dtype) in NARROW_TILES
+        tiles = NARROW_TILES if kernel.op == "gemm" else SPARSE_NARROW_TILES
+        named = (kernel.isa, kernel.dtype) in tiles
     else:
         named = kernel.isa in NARROW_OPERATIONS.get(kernel.op, {}).get(kernel.dtype, ())
         assert kernel.dtype in ELEMENT_BYTES or named
     # Some of narrow arrays are named by the type of another that they go with.
     assert named or kernel.dtype in ISAS[kernel.isa].dtypes
-    assert bool(kernel.mr) == bool(kernel.nr) == (kernel.op in ("gemm", *WINOGRAD_OPERATIONS))
-    assert bool(kernel.kr) == (kernel.op == "gemm")
+    assert bool(kernel.mr) == bool(kernel.nr) == (kernel.op in (*TILED, *WINOGRAD_OPERATIONS))
+    assert bool(kernel.kr) == (kernel.op in TILED)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -105,7 +111,7 @@ def test_file_name_is_symbol(tmp_path, machine):
 )
 def test_assembly_opens_with_contract_and_register_map(tmp_path, machine, comment, registers):
     generate(tmp_path, machine)
-    found = [kernel for kernel in ASSEMBLY if ISAS[kernel.isa].machine == machine]
+    found = [kernel for kernel in IN_VECTORS if ISAS[kernel.isa].machine == machine]
     assert found
     for kernel in found:
         head = []
@@ -114,7 +120,8 @@ def test_assembly_opens_with_contract_and_register_map(tmp_path, machine, commen
                 break
             head.append(line)
         summary = CONTRACTS[kernel.op].summary
-        assert head[0].startswith(f"{comment} {kernel.symbol}: {summary}")
+        text = " ".join(line.removeprefix(comment).strip() for line in head)
+        assert text.startswith(f"{kernel.symbol}: {summary}")
         last = kernel.mr * kernel.vectors - 1
         pattern = f"{comment} {registers.format(last=last)}"
         assert any(re.match(pattern, line) for line in head)
@@ -190,7 +197,7 @@ def test_kernels_of_a_machine(machine):
     # Reference first: whatever the machine, each operation exists in C for each type.
     portable = {(row.op, row.dtype) for row in rows if row.isa == "portable"}
     conversions = {(op, "f32") for op in CONVERSION_OPERATIONS}
-    others = {"gemm", *C_OPERATIONS, *WINOGRAD_OPERATIONS}
+    others = {*TILED, *C_OPERATIONS, *WINOGRAD_OPERATIONS}
     whole = {(op, dtype) for op in others for dtype in DTYPES}
     # Instructions for matrices and for pairs are other ways to the same products.
     narrow = {
@@ -202,6 +209,7 @@ def test_kernels_of_a_machine(machine):
         for dtype, isas in types.items()
         if "portable" in isas
     }
+    narrow |= {("sparse_pixels", dtype) for isa, dtype in SPARSE_NARROW_TILES if isa == "portable"}
     assert portable == conversions | whole | narrow
 
 
@@ -325,6 +333,29 @@ def test_tile_families_have_no_holes():
         for dtype in ISAS[isa].dtypes if own in ISAS[isa].dtypes else ():
             for tuning in ("", *GEMM_TUNINGS.get(isa, ())):
                 assert rows == families[isa, vectors, dtype, tuning]
+
+
+def test_sparse_families_have_no_holes():
+    """Panels of every width in portable C, where what they are packed for can fall back to.
+
+    Of vectors over channels: every number of pixels up to the largest.
+    """
+    panels, pixels = defaultdict(set), defaultdict(set)
+    for kernel in kernels():
+        if kernel.op == "sparse_pixels":
+            assert kernel.nr % kernel.lanes == 0
+            assert kernel.mr in SPARSE_PANELS
+            panels[kernel.isa, kernel.dtype].add(kernel.mr)
+        if kernel.op == "sparse_channels":
+            assert kernel.nr in SPARSE_PANELS[1:]
+            pixels[kernel.isa, kernel.dtype, kernel.nr].add(kernel.mr)
+    assert panels
+    for (isa, _), widths in panels.items():
+        assert {1, 4} <= widths
+        assert widths == set(SPARSE_PANELS) or isa != "portable"
+    assert pixels
+    for rows in pixels.values():
+        assert rows == set(range(1, max(rows) + 1))
 
 
 @pytest.mark.parametrize("kernel", ASSEMBLY, ids=by_symbol)

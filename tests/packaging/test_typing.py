@@ -41,6 +41,10 @@ pplconv.conv2d(x, w, groups=2, activation=("leaky_relu", 0.1))
 pplconv.Conv2d(w, groups=2, activation="silu")
 pplconv.Conv2d(w, groups=2, search="measure", search_seconds=0.01, max_workspace=1 << 24)
 pplconv.Conv2d(w, groups=2, search="measure", search_seconds=0.01, search_context="cold")
+pplconv.Conv2d(w, groups=2, sparse=False)
+pplconv.Conv2d(w, groups=2, sparse="auto", block=(1, 4), weight_shape=(6, 2, 3, 3))
+pplconv.Linear(w[0, 0], sparse="auto", block=(1, 8))
+zeros: bool | str = conv.sparse
 plan: pplconv.Plan = conv.plan_for((1, 4, 8, 8))
 sizes: tuple[int, int, int, int] = conv.weight_shape
 kernel: tuple[int, int] = conv.kernel_size
@@ -105,6 +109,9 @@ pplconv.to_blocked(x, block="all")  # error
 pplconv.from_blocked(x, 1, 2)  # error
 pplconv.conv2d(x, x, layout="NCHW16c")  # error
 pplconv.Convolution  # error
+pplconv.Conv2d(x, sparse="maybe")  # error
+pplconv.Conv2d(x, block=4)  # error
+pplconv.conv2d(x, x, sparse=True)  # error
 pplconv.qconv2d(x, 1.0, 0, x)  # error
 pplconv.QConv2d(x, layout="NCHWc")  # error
 pplconv.QConv2d(x, activation="silu")  # error
@@ -161,7 +168,7 @@ SIGNATURES = {
     "algorithm tolerance precision threads max_workspace out",
     "Conv2d": "weight bias stride padding dilation groups * activation layout algorithm "
     "tolerance precision input_shape search search_seconds max_workspace threads "
-    "search_context",
+    "search_context sparse block weight_shape",
     "conv_transpose2d": "input weight bias stride padding output_padding groups dilation * "
     "output_size activation residual layout algorithm tolerance precision threads max_workspace "
     "out",
@@ -196,6 +203,9 @@ DEFAULTS = {
     "search_seconds": 0.5,
     "max_workspace": None,
     "search_context": "hot",
+    "sparse": "auto",
+    "block": None,
+    "weight_shape": None,
 }
 
 

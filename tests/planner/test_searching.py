@@ -231,6 +231,7 @@ def test_every_algorithm_can_be_measured():
         "winograd": "mb1ic16ih12oc16kh3ph1",
         "direct": "mb1ic3ih12oc16kh3sh2ph1",
         "im2col": "mb1ic16ih12oc16kh3ph1",
+        "sparse": "mb1ic16ih12oc16kh3ph1sb4sd250",
     }
     assert set(problems) == set(ALGORITHMS)
     for name, text in problems.items():

@@ -70,7 +70,8 @@ def test_a_pickle_keeps_the_settings():
         precision="fp32", search_context="cold",
     )  # fmt: skip
     arguments = conv.__reduce__()[1]
-    assert arguments[-8:] == ("im2col", None, "measure", 1, 0.01, 1, "fp32", "cold")
+    settings = ("im2col", None, "measure", 1, 0.01, 1, "fp32", "cold", "auto", None)
+    assert arguments[-10:] == settings
     with pytest.raises(ValueError, match="max_workspace must be at least"):
         pickle.loads(pickle.dumps(conv)).plan_for(X.shape)
 
@@ -78,7 +79,7 @@ def test_a_pickle_keeps_the_settings():
 def test_a_pickle_of_an_older_version_is_read():
     """Its function had no arguments for the class, and none for settings that came later."""
     _, arguments, _ = pplconv.Conv2d(W, threads=1).__reduce__()
-    older = _unpickle(*arguments[2:-4])
+    older = _unpickle(*arguments[2:-6])
     assert type(older) is pplconv.Conv2d
     assert (older.search_seconds, older.max_workspace, older.precision) == (0.5, None, None)
     np.testing.assert_array_equal(older(X), pplconv.Conv2d(W, threads=1)(X))
@@ -88,9 +89,17 @@ def test_a_pickle_of_an_older_version_is_read():
 def test_a_pickle_without_a_search_context_is_hot(layer):
     """As layers were pickled before it could be asked for."""
     function, arguments, _ = layer.__reduce__()
-    assert arguments[-1] == "hot"
-    older = function(*arguments[:-1])
+    assert arguments[-3:] == ("hot", "auto", None)
+    older = function(*arguments[:-3])
     assert older.search_context == "hot"
+    assert repr(older) == repr(layer)
+
+
+@pytest.mark.parametrize("layer", [pplconv.Conv2d(W), pplconv.Linear(W[:, :, 0, 0])])
+def test_a_pickle_that_knows_nothing_of_zeros_may_leave_them_out(layer):
+    function, arguments, _ = layer.__reduce__()
+    older = function(*arguments[:-2])
+    assert (older.sparse, older.block) == ("auto", None)
     assert repr(older) == repr(layer)
 
 

@@ -16,6 +16,7 @@ from ...api.prepared import Activation as PlannedActivation
 from ...api.prepared import Prepared
 from ...memory.dtypes import DTYPES, NAMES
 from ...problem import ConvProblem
+from ...sparsity import Sparsity
 from ..builder import Builder
 from ..nodes import Graph, Node, as_type
 from ..scaling import ScaledTensor
@@ -31,6 +32,7 @@ def problem_of(
     dtype: np.dtype[Any],
     geometry: dict[str, Any],
     layout: str,
+    sparsity: Sparsity | None,
 ) -> ConvProblem:
     """Describe a convolution to the planner.
 
@@ -46,12 +48,15 @@ def problem_of(
         See `emit_convolution`.
     layout : str
         ``"NHWC"`` or ``"NCHW"``.
+    sparsity : Sparsity or None
+        As of `ConvProblem`.
     """
     n, ic, h, w = x
     name = NAMES[dtype]
     return arguments.make_problem(
         (n, h, w, ic) if layout == "NHWC" else (n, ic, h, w), weight, name, **geometry,
         layout=layout, permitted=arguments.check_precision(_precision(builder, name), name),
+        sparsity=sparsity,
     )  # fmt: skip
 
 
@@ -96,7 +101,10 @@ def emit_convolution(
     described = epilogue.described(shape[0])
     # What the loops do not have comes after them, and with it all that follows.
     activation = described if described is not None else Activation("none")
-    problem = problem_of(builder, x.shape, shape, x.dtype, geometry, layout)
+    # Factors that are not finite make numbers of zeros.
+    counted = math.isfinite(alpha)
+    sparsity = builder.sparsity(key, weight, geometry["groups"]) if counted else None
+    problem = problem_of(builder, x.shape, shape, x.dtype, geometry, layout, sparsity)
     residual = epilogue.residual
     if residual is not None and not residual.lies_as(y.strides):
         residual = builder.contiguous(residual, order)
@@ -204,11 +212,12 @@ def geometry_of(node: Node) -> dict[str, Any]:
 
 def prices(node: Node, builder: Builder, graph: Graph) -> tuple[float, float]:
     """Estimate the cycles of a convolution on one thread, with channels as neighbours and apart."""
-    x, weight = (graph.shapes[name] for name in node.inputs[:2])
+    x, shape = (graph.shapes[name] for name in node.inputs[:2])
+    dtype, geometry = graph.dtypes[node.inputs[0]], geometry_of(node)
+    weight = graph.constants.origin(node.inputs[1])
+    sparsity = builder.sparsity((weight,), weight, geometry["groups"])
     pixels, planes = (
-        builder.least_cycles(
-            problem_of(builder, x, weight, graph.dtypes[node.inputs[0]], geometry_of(node), layout)
-        )
+        builder.least_cycles(problem_of(builder, x, shape, dtype, geometry, layout, sparsity))
         for layout in ("NHWC", "NCHW")
     )
     return pixels, planes

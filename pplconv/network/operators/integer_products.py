@@ -58,14 +58,15 @@ class Product:
     types: str
 
 
-def problem_of(product: Product, x: Shape, dtype: np.dtype[Any]) -> ConvProblem:
+def problem_of(builder: Builder, product: Product, x: Shape, dtype: np.dtype[Any]) -> ConvProblem:
     """Describe a convolution of NHWC images of integers to the planner."""
     n, ic, h, w = x
     name = NAMES[dtype]
-    permitted = product_permission(name, product.weight, product.geometry["groups"])
+    groups = product.geometry["groups"]
+    permitted = product_permission(name, product.weight, groups)
     problem = arguments.make_problem(
         (n, h, w, ic), product.weight.shape, name, **product.geometry, layout="NHWC",
-        permitted=permitted,
+        permitted=permitted, sparsity=builder.sparsity(product.key, product.weight, groups),
     )  # fmt: skip
     return replace(problem, destination=NAMES[product.store.dtype])
 
@@ -96,7 +97,7 @@ def emit_product(
             emit_product(builder, product, x, residual, whole, nodes)
             builder.copy(whole, y, nodes)
             return
-    problem = problem_of(product, x.shape, x.dtype)
+    problem = problem_of(builder, product, x.shape, x.dtype)
     plan, dense = builder.plan(problem, "auto", _PLAIN)
     fields = with_places(dense, x, y)
     if fields is None:
