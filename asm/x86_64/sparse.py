@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from textwrap import wrap
 
-from asm.registry import Kernel
+from asm.registry import PRODUCTS, Kernel
 from asm.writer import Writer
 from asm.x86_64.emit import CALLEE_SAVED, frame
 from asm.x86_64.gemm_tile import Tile
@@ -35,8 +35,9 @@ _SLOTS = {
         ("c", "residual", "bias", "places", "panels", "steps", "values", "arguments", "later")
     )
 }
-# Those that are the caller's at first.
+# Those that are the caller's at first, and those that the epilogue of integers does not ask for.
 _TAKEN = ("c", "residual", "bias", "places", "panels", "steps", "values")
+_OF_FLOATS = ("residual", "bias")
 
 
 class Sparse(Tile):
@@ -105,6 +106,10 @@ class Sparse(Tile):
         """Memory operand of an argument; some change from panel to panel."""
         return _SLOTS[name] if name in _SLOTS else super().field(name)
 
+    def has(self, name: str) -> bool:
+        """Whether the kernel reads an argument that moves from panel to panel."""
+        return name not in _OF_FLOATS or PRODUCTS[self.kernel.dtype].sum != "s32"
+
     def generate(self) -> str:
         """Assembly text of the kernel."""
         saved = [r for r in CALLEE_SAVED if r in self.used]
@@ -119,9 +124,11 @@ class Sparse(Tile):
         for r in saved:
             w(f"push {r}")
         for name in _TAKEN:
-            w(f"mov rax, {super().field(name)}")
-            w(f"mov {_SLOTS[name]}, rax")
-        w(f"mov {_SLOTS['arguments']}, rdi")
+            if self.has(name):
+                w(f"mov rax, {super().field(name)}")
+                w(f"mov {_SLOTS[name]}, rax")
+        if not self.v.masked:  # stores of parts of vectors take rdi
+            w(f"mov {_SLOTS['arguments']}, rdi")
         self.tail_masks()
         self.prepare()
 
@@ -141,6 +148,8 @@ class Sparse(Tile):
         self.start()
         self.sum()
         self.epilogue()
+        if not self.v.masked:
+            w(f"mov rdi, {self.field('arguments')}")
         self.next_panel()
 
     def contract(self) -> list[str]:
@@ -219,12 +228,12 @@ class Sparse(Tile):
     def next_panel(self) -> None:
         """Go on to the next panels, if there are enough."""
         w, together = self.w, self.together
-        w(f"mov rdi, {self.field('arguments')}")
-        for name in ("c", "residual"):
+        for name in filter(self.has, ("c", "residual")):
             w(f"mov rax, {self.field(f'{name}_ps')}")
             for _ in range(together):
                 w(f"add {self.field(name)}, rax")
-        w(f"add qword ptr {self.field('bias')}, {together * self.width * self.v.size}")
+        if self.has("bias"):
+            w(f"add qword ptr {self.field('bias')}, {together * self.width * self.v.size}")
         w(f"add qword ptr {self.field('places')}, {together * PLACE}")
         w(f"sub qword ptr {self.field('panels')}, {together}")
         w(f"cmp qword ptr {self.field('panels')}, {together}")

@@ -55,7 +55,8 @@ class _Channels(Sparse):
     def prepare(self) -> None:
         """Load the multiples of the distance between pixels; the epilogue takes the first alone."""
         w, multiples = self.w, self.multiples
-        w(f"mov rcx, {self.field('x_rs')}")
+        if len(multiples) > 1:
+            w(f"mov rcx, {self.field('x_rs')}")
         for m, register in multiples.items():
             if m > 1:
                 w(f"lea {register}, [{multiples[m - 2]} + rcx*2]")

@@ -131,6 +131,8 @@ class _Groups(Sparse):
         w, kr = self.w, self.kernel.kr
         w(".p2align 5")
         w.label(f"{name}_group")
+        if load == self.load_whole:
+            self.fetch_row(f"{name}_fetched")
         for q in range(kr):
             w(f"movsxd rax, dword ptr [{self.steps} + {q * STEP}]")
             w("imul rax, rdx")

@@ -80,7 +80,6 @@ class Pixels(Sparse):
         """Go on to the next panel, which fetches the next lines of pixels for later."""
         w = self.w
         if self.later:
-            w(f"mov rdi, {self.field('arguments')}")
             w(f"mov rax, {self.field('later')}")
             w(f"mov rdx, {self.field('x_ahead')}")
             w(f"add rax, {FETCHED * LINE}")

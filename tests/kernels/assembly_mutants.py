@@ -24,8 +24,10 @@ __all__ = ["EDGES", "Mutant", "mutants", "renamed"]
 _FUNCTION, _STARTED, _END = r"pplconv_\w+:", r"\.Lstarted:", r"    (ret|bx lr|pop \{.*pc\})$"
 _SUM_DONE, _SEGMENT_DONE = r"    \w[\w.]* \.Lnext_segment$", r"\.Lsegment_done:"
 _TERMS_DONE = r"\.Lterms_done:"
-# The way along C to fetch its lines, which begins where sums are zero: no result shows it.
+# What no result shows: the way along C to fetch its lines, which begins where sums are zero, and
+# how far on the input is fetched for later, which has a place of its own on the stack.
 _ZEROED, _FETCHED = re.compile(r"    (vxorps|vpxord) "), ".Lfetch_done:"
+_LATER, _NEXT_LATER = "    mov [rsp - 72], rax", "    mov rax, [rsp - 72]"
 EDGES = {
     "start": ((_FUNCTION, _STARTED),),
     "tail": (
@@ -119,11 +121,15 @@ def _edge_lines(lines: list[str]) -> Iterator[tuple[str, int]]:
                     yield edge, number
 
 
-def _fetching(lines: list[str]) -> range:
-    if _FETCHED not in lines:
-        return range(0)
-    end = lines.index(_FETCHED)
-    return range(max(i for i in range(end) if _ZEROED.match(lines[i])) + 1, end)
+def _fetching(lines: list[str]) -> set[int]:
+    found: set[int] = set()
+    for end, line in enumerate(lines):
+        if line == _FETCHED:
+            found |= {*range(max(i for i in range(end) if _ZEROED.match(lines[i])) + 1, end)}
+        if line == _LATER:
+            first = max((i for i in range(end) if lines[i] == _NEXT_LATER), default=end - 1)
+            found |= {*range(first, end + 1)}
+    return found
 
 
 def _is_x86(lines: list[str]) -> bool:

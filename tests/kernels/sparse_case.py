@@ -220,6 +220,8 @@ class SparseCall(Call):
         strides = (f"{of}_{to}" for of in ("c", "residual") for to in ("rs", "vs", "ps"))
         names = ("panels", "x_ks", "x_rs", *strides, "n", "flags")
         self.values = {name: getattr(case, name) for name in names}
+        # Fetching reaches beyond the input, and must not fault there.
+        self.values["x_ahead"] = int(rng.integers(0, 1 << 20)) * int(rng.integers(0, 2))
         self.width = row["mr"] if row["op"] == "sparse_pixels" else row["nr"]
         checker.arena("x", pages=128)
         for name in ("values", "residual"):

@@ -31,7 +31,7 @@ VECTORS = {"x86_64": 4, "aarch64": 2, "armv7l": 2}
 # Of x86-64: pattern, the most there may be of them, why nobody can notice.
 _X86 = (
     (
-        r"cmp qword ptr \[rdi \+ (104|64|72)\], \d+: left out",
+        r"cmp qword ptr \[rdi \+ (104|88)\], \d+: left out",
         3,
         "whole tiles take the tail's way as well",
     ),
