@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ class Mnn(Engine):
     distribution = "MNN"
     note = "converted from ONNX, module interface, precision high"
 
+    def options(self, w: Array32, directory: Path) -> Sequence[str]:
+        """More of the converter's options for these weights; files of theirs go to `directory`."""
+        return ()
+
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
         """Convert the model, load it, and wrap the input."""
         import MNN.expr
@@ -44,7 +49,7 @@ class Mnn(Engine):
         with tempfile.TemporaryDirectory() as directory:
             source, model = Path(directory) / "conv.onnx", Path(directory) / "conv.mnn"
             source.write_bytes(conv_model(problem, w))
-            convert(source, model)
+            convert(source, model, *self.options(w, Path(directory)))
             runtime = MNN.nn.create_runtime_manager(
                 ({"backend": "CPU", "numThread": threads, "precision": "high"},)
             )

@@ -8,6 +8,7 @@ of their own, which differ from it by one unit at most; anything else is a wrong
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,7 +34,9 @@ _ZEROS = {"u8": (0, 128), "s8": (0, 0)}
 DTYPES = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8)}
 
 
-def make_quantized(problem: Problem, kind: str) -> Quantized:
+def make_quantized(
+    problem: Problem, kind: str, prune: Callable[[NDArray[Any]], NDArray[Any]] | None = None
+) -> Quantized:
     """Draw a quantized layer, the same one in every run.
 
     Parameters
@@ -41,10 +44,13 @@ def make_quantized(problem: Problem, kind: str) -> Quantized:
     problem : Problem
     kind : str
         Type of activations: ``"u8"`` or ``"s8"``. Weights are int8 and the same for both.
+    prune : callable, optional
+        Takes the weights (float32, integers that int8 holds) and gives those that are left.
     """
     rng = np.random.default_rng(zlib.crc32(f"int8 {problem.sizes}".encode()))
     numbers = rng.standard_normal(problem.weight_shape, dtype=np.float32) * _WEIGHT_SPREAD
     w = np.clip(np.rint(numbers), -127, 127)
+    w = w if prune is None else prune(w)
     w_scale = rng.uniform(2.0**-8, 2.0**-7, problem.oc).astype(np.float32)
     numbers = rng.standard_normal(problem.input_shape, dtype=np.float32) * _INPUT_SPREAD
     limits = np.iinfo(DTYPES[kind])

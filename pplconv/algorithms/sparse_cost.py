@@ -23,7 +23,6 @@ from .candidate import LINE, ceil_div
 from .core_model import (
     BROADCASTS_REACHED,
     STORE_CYCLES,
-    STORE_TRANSPOSED_CYCLES,
     TASK_CYCLES,
     CoreModel,
     busiest_share,
@@ -35,9 +34,11 @@ from .sparse_blocking import SparseBlocking
 
 CALL_CYCLES = 50.0  # a microkernel with the loop around it, and the end of its loop foretold wrong
 PASS_CYCLES = 0.8  # a vector of C, stored and loaded again
-TURN_CYCLES = 1.2  # a vector of pixels from rows into a panel
-GATHER_CYCLES = 1.5
+TURN_CYCLES = 2.5  # a vector of pixels from rows into a panel
+# The same, and to gather it before, where rows of all taps outgrow L1.
+GATHERED_CYCLES, GATHER_CYCLES = 4.5, 5.0
 PACK_CYCLES = 3.0
+STORE_ROWS_CYCLES = 8.0  # a vector of sums into rows of channels
 ROWS_CYCLES = 3.0  # a vector of sums into its row
 LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
 ACROSS = 0.8  # of a load, what a vector across two lines takes more
@@ -73,7 +74,7 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
     if s.laid:
         work["store"] = repeat * m.n * m.m * ROWS_CYCLES / s.lanes
     if s.transposes:
-        work["store"] = repeat * m.n * m.m * STORE_TRANSPOSED_CYCLES / s.lanes
+        work["store"] = repeat * m.n * m.m * STORE_ROWS_CYCLES / s.lanes
     if numerics.converts:
         work["convert"] = conversion_cycles(s.problem, numerics, s.lanes, float(s.parts))
     largest = min(1.0, s.hw_segment / max(m.m, 1)) / max(s.parts * repeat, 1)
@@ -137,7 +138,10 @@ def _pack(s: SparseBlocking) -> float:
     vectors = s.matrix.k * s.matrix.m / s.lanes
     if not s.in_rows:
         return vectors * PACK_CYCLES if s.packed else 0.0
-    return vectors * (GATHER_CYCLES * s.packed + TURN_CYCLES * s.transposes)
+    turn = GATHERED_CYCLES if s.packed else TURN_CYCLES
+    # Few channels are gathered in short runs.
+    runs = 4.0 * s.lanes / max(min(s.ic * s.geometry.kw, 4 * s.lanes), 1)
+    return vectors * (GATHER_CYCLES * runs * s.packed + turn * s.transposes)
 
 
 def _stream(s: SparseBlocking, core: CoreModel, fma: float) -> float:
@@ -148,13 +152,16 @@ def _stream(s: SparseBlocking, core: CoreModel, fma: float) -> float:
     arrive = tiles * weights / core.far_rate(int(weights)) if weights > core.l2_bytes else 0.0
     planes = m.k * m.m * n.operand_bytes
     stalls = 0.0
-    if not s.in_rows and planes > core.l2_bytes:
-        # Where tiles read planes as they lie, terms fetch the next tile; what packs waits for them.
-        if s.packed:
+    if planes > core.l2_bytes:
+        # Where tiles read planes as they lie, terms fetch the next tile; all others wait for them.
+        if s.packed or s.in_rows:
             stalls = planes / core.far_rate(planes)
         else:
             arrive += planes / core.far_rate(planes)
     outputs = m.n * m.m * n.destination_bytes
     if outputs > core.l2_bytes:
-        arrive += 2.0 * outputs / core.far_rate(outputs)  # lines come before they are stored
+        # Lines come before they are stored; some are still there.
+        arrive += 2.0 * (outputs - 0.5 * core.l2_bytes) / core.far_rate(outputs)
+    if s.parts > 1:  # each part reads all pixels
+        stalls += (s.parts - 1) * planes / core.l2_rate
     return max(arrive - HIDDEN * fma, 0.0) + stalls

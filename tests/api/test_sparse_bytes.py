@@ -47,7 +47,7 @@ def drawn(rng, shape: str, x_dtype: str, out: str, block: int, density: float) -
 
 def problem_of(case: Case, layout: str, block: int, words: bool) -> ConvProblem:
     """Describe a case, as `QuantizedKernel` does."""
-    g, (oc, ic, kh, kw) = case.geometry, case.weight.shape
+    g, (oc, _, kh, kw) = case.geometry, case.weight.shape
     (top, bottom), (left, right) = g["padding"]
     batch, channels, ih, iw = case.x.shape
     (sh, sw), x_dtype = g["stride"], case.numbers["x_dtype"]
@@ -55,7 +55,8 @@ def problem_of(case: Case, layout: str, block: int, words: bool) -> ConvProblem:
         batch, g["groups"], channels, ih, iw, oc, (ih + top + bottom - kh) // sh + 1,
         (iw + left + right - kw) // sw + 1, kh, kw, (sh, sw), (1, 1), g["padding"], x_dtype,
         layout, permitted=("s16",) if words else integer_permission(x_dtype, "s8", False),
-        destination=case.numbers["out_dtype"], sparsity=sparsity_of(case.weight, g["groups"], block),
+        destination=case.numbers["out_dtype"],
+        sparsity=sparsity_of(case.weight, g["groups"], block),
     )  # fmt: skip
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from benchmarks.candidates import OK, make_case, prepare_checked
-from benchmarks.engines import ENGINES, bf16, quantized
+from benchmarks.engines import ENGINES, bf16, quantized, sparse
 from benchmarks.problems import parse
 from benchmarks.quantized.layers import make_quantized_case, make_rounded_case
+from benchmarks.sparse.layers import BLOCKS, make_pruned_case
 
 # Engines, and what makes the data that they are for.
 PEERS = {
@@ -19,6 +22,11 @@ PEERS = {
     )
     for engine in engines
     if not engine.ours
+}
+PEERS |= {
+    engine.name: (engine, partial(make_pruned_case, density=0.25, blocks=BLOCKS))
+    for engine in sparse.ENGINES["fp32"]
+    if not engine.ours and engine.name not in PEERS
 }
 # Padding, a stride and channels that fill no vector: what adapters mix up.
 LAYER = "mb1ic12ih11iw9oc20kh3sh2sw1ph1pw0"

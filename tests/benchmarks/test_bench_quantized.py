@@ -250,6 +250,7 @@ class QConv2d:
         residual_scale=None, residual_zero_point=None, activation=None, x_dtype=None,
         out_dtype=None, layout="NCHW", algorithm="auto", input_shape=None, search="estimate",
         search_seconds=0.5, max_workspace=None, threads=None, search_context="hot",
+        sparse="auto", block=None, weight_shape=None,
     ):  # fmt: skip
         self.given = {"layout": layout, "search": search, "context": search_context}
         self.layout, self.shape, self.threads = layout, tuple(input_shape), threads

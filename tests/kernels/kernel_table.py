@@ -6,10 +6,11 @@ from functools import cache
 
 import numpy as np
 
+from asm.registry import ISAS, Kernel
 from levels import MACHINE, allowed_isas
 from pplconv import _kernels
 
-__all__ = ["BITS", "DTYPES", "MACHINE", "allowed_isas", "every_row", "rows", "symbol"]
+__all__ = ["BITS", "DTYPES", "MACHINE", "allowed_isas", "every_row", "in_pairs", "rows", "symbol"]
 
 DTYPES = {
     "f16": np.dtype(np.float16),
@@ -44,3 +45,9 @@ def rows(op: str, isa: str | None = None) -> list[dict]:
 def symbol(row: dict) -> str:
     """Name of a row in test ids."""
     return row["symbol"].removeprefix("pplconv_")
+
+
+def in_pairs(kernel: Kernel) -> bool:
+    """Whether a kernel takes panels of one channel in pairs, and has the sums of two rows."""
+    single = kernel.op == "sparse_pixels" and (kernel.mr, kernel.kr) == (1, 1)
+    return single and kernel.source == "generator" and ISAS[kernel.isa].machine == "x86_64"

@@ -25,6 +25,7 @@ from asm.registry import (
     SPARSE_NARROW_TILES,
     SPARSE_OPERATIONS,
     SPARSE_PANELS,
+    STORES,
     WINOGRAD_INTEGER_VARIANTS,
     WINOGRAD_INTEGERS,
     WINOGRAD_OPERATIONS,
@@ -34,6 +35,7 @@ from asm.registry import (
     below,
     kernels,
 )
+from kernel_table import in_pairs
 from levels import LADDER, MACHINE, executable_isas
 from pplconv import _kernels
 from pplconv.machine import detect
@@ -77,6 +79,7 @@ def test_name_says_what_the_kernel_is(kernel):
         named = (kernel.isa, kernel.dtype) in tiles
     else:
         named = kernel.isa in NARROW_OPERATIONS.get(kernel.op, {}).get(kernel.dtype, ())
+        named |= kernel.op == "convert_out" and kernel.isa in STORES.get(kernel.dtype, ())
         assert kernel.dtype in ELEMENT_BYTES or named
     # Some of narrow arrays are named by the type of another that they go with.
     assert named or kernel.dtype in ISAS[kernel.isa].dtypes
@@ -122,7 +125,7 @@ def test_assembly_opens_with_contract_and_register_map(tmp_path, machine, commen
         summary = CONTRACTS[kernel.op].summary
         text = " ".join(line.removeprefix(comment).strip() for line in head)
         assert text.startswith(f"{kernel.symbol}: {summary}")
-        last = kernel.mr * kernel.vectors - 1
+        last = (kernel.mr + in_pairs(kernel)) * kernel.vectors - 1
         pattern = f"{comment} {registers.format(last=last)}"
         assert any(re.match(pattern, line) for line in head)
 
@@ -197,6 +200,7 @@ def test_kernels_of_a_machine(machine):
     # Reference first: whatever the machine, each operation exists in C for each type.
     portable = {(row.op, row.dtype) for row in rows if row.isa == "portable"}
     conversions = {(op, "f32") for op in CONVERSION_OPERATIONS}
+    conversions |= {("convert_out", dtype) for dtype, isas in STORES.items() if "portable" in isas}
     others = {*TILED, *C_OPERATIONS, *WINOGRAD_OPERATIONS}
     whole = {(op, dtype) for op in others for dtype in DTYPES}
     # Instructions for matrices and for pairs are other ways to the same products.

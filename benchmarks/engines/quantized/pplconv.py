@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ class QPrepacked(QuantizedEngine, Pplconv):
 
     # Not one result may be one unit off.
     tolerance = 0.0
+    # More that `QConv2d` is given, whatever the problem.
+    extra: Mapping[str, Any] = MappingProxyType({})
 
     def __init__(self, search: str | None = None) -> None:
         marks = [search] if search else []
@@ -78,6 +81,7 @@ class QPrepacked(QuantizedEngine, Pplconv):
             threads=threads,
             **geometry(problem),
             **search_settings(self.search),
+            **self.extra,
         )
         n, c, h, w = problem.output_shape
         out = aligned((n, h, w, c) if nhwc else (n, c, h, w), layer.x.dtype)

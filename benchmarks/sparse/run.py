@@ -1,0 +1,356 @@
+"""Measure sparse weights beside dense ones and the peers: one run, all engines in turn."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks import machine, options, wisdom
+from benchmarks.candidates import silenced
+from benchmarks.engines.base import Availability, Engine, Identity
+from benchmarks.engines.sparse import ENGINES, LEFT_OUT, SLOW, block_in
+from benchmarks.peak import PeakUnavailable, open_peak
+from benchmarks.problems import Problem, ProblemError, load_nets, select
+from benchmarks.quantized.ceilings import Ceilings
+from benchmarks.recorded import record
+from benchmarks.report import Head, publish, remarks
+from benchmarks.runner import Progress, run_layer
+from benchmarks.sparse import plot
+from benchmarks.sparse.layers import (
+    PrunedCase,
+    PrunedQuantizedCase,
+    make_pruned_case,
+    make_pruned_quantized_case,
+)
+from benchmarks.sparse.measured import Measured, Roles, as_plain, group
+from benchmarks.sparse.report import products_a_cycle, report
+from benchmarks.tables import Table
+
+# A network that nothing was tuned on, beside those of every run.
+SHAPES = Path(__file__).resolve().parent / "shapes"
+NETS = ("mobilenet", "resnet_50", "darknet_19")
+# Of each size of image one or two; the regular expression is searched in "net:layer".
+LAYERS = (
+    "mobilenet:conv(3|6|8|10)$|resnet_50:res(2a_branch2b|3a_branch2b|4a_branch2b|5a_branch2b|"
+    "2b_branch2a|3a_branch2c|4b_branch2a|5a_branch2c)$|darknet_19:conv(4|6|9|10)$"
+)
+DENSITIES = {"fp32": (0.75, 0.5, 0.25, 0.1, 0.05), "int8": (0.5, 0.25, 0.1)}
+# Above it, only pplconv runs: to see where sparse weights begin to be faster.
+PEERS_UP_TO = 0.5
+# What a shell reports of a command that Ctrl-C ended.
+_INTERRUPTED = 130
+_METHOD = (
+    "weights pruned by magnitude over each layer, in blocks of 1, 4, 8 and 16 output channels at "
+    "one place of the kernel; all engines of a block get the same ones, those without blocks the "
+    "ones that were pruned one by one, as dense weights or as rows of a matrix; every result is "
+    "held against float64 sums of the pruned weights (int8: exact sums, one rounding) before and "
+    "after it is timed; rates of sparse weights count products with weights that are not zero"
+)
+
+
+def densities(text: str) -> list[float]:
+    """Split ``0.5,0.25``; the densest first."""
+    try:
+        numbers = [float(word) for word in options.words(text)]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0.0 < number <= 1.0 for number in numbers):
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: expected parts of the weights that stay, such as 0.5,0.25"
+        )
+    return sorted(set(numbers), reverse=True)
+
+
+def precisions(text: str) -> list[str]:
+    """Split ``fp32,int8``."""
+    found = options.words(text)
+    if not found or not set(found) <= set(ENGINES):
+        raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(ENGINES)}")
+    return found
+
+
+def nets_of() -> dict[str, list[Problem]]:
+    """The shipped networks, and the one that is only here."""
+    return load_nets() | load_nets(SHAPES)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of the command."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.sparse", description=__doc__)
+    made.add_argument(
+        "--precision", type=precisions, default=list(ENGINES), help="default: fp32,int8"
+    )
+    made.add_argument(
+        "--densities",
+        type=densities,
+        default=[],
+        help="parts of the weights that stay, default "
+        + ", ".join(
+            f"{precision}: {','.join(f'{one:g}' for one in numbers)}"
+            for precision, numbers in DENSITIES.items()
+        )
+        + f"; peers run up to {PEERS_UP_TO:g}",
+    )
+    options.add_selection(made)
+    made.add_argument(
+        "--all-layers", action="store_true", help="not only some layers of each size of image"
+    )
+    made.add_argument(
+        "--engines",
+        type=options.words,
+        default=[],
+        help="; ".join(
+            f"{precision}: some of {','.join(one.name for one in engines)}"
+            for precision, engines in ENGINES.items()
+        ),
+    )
+    made.add_argument("--threads", type=options.counts, default=[1], help="such as 1,2")
+    made.add_argument(
+        "--search",
+        type=options.searches,
+        default=[],
+        help=f"pplconv once with each of {','.join(options.WAYS)}, in the same run",
+    )
+    made.add_argument(
+        "--dense-search",
+        type=options.searches,
+        default=[],
+        help="the same of pplconv with dense weights, if it is to be another one",
+    )
+    options.add_timing(made, rounds=3, min_seconds=0.008)
+    options.add_output(made)
+    made.add_argument("--plot", type=Path, metavar="FILE", help="draw speed-ups there, as SVG")
+    return made
+
+
+def find(
+    precision: str,
+    names: Sequence[str],
+    searches: Sequence[str],
+    dense_searches: Sequence[str] = (),
+) -> list[tuple[Engine, Availability]]:
+    """Look for the named engines of a precision (none: all but the slow ones)."""
+    chosen = []
+    for engine in ENGINES[precision]:
+        if engine.name in names if names else engine.name not in SLOW:
+            mine = searches if block_in(engine.name) else dense_searches or searches
+            chosen += engine.variants(mine, ())
+    with silenced():
+        return [(engine, engine.available()) for engine in chosen]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is measured at once: a layer at one density, of one precision and with one team."""
+
+    precision: str
+    threads: int
+    problem: Problem
+    density: float
+
+
+def steps_of(chosen: argparse.Namespace, problems: Sequence[Problem]) -> Iterator[Step]:
+    """List them: a layer's close in time, and all teams on the same pruned weights in turn."""
+    for precision in chosen.precision:
+        for problem in problems:
+            for density in chosen.densities or DENSITIES[precision]:
+                for threads in chosen.threads:
+                    yield Step(precision, threads, problem, density)
+
+
+def select_layers(chosen: argparse.Namespace) -> list[Problem]:
+    """Choose the layers: those named, or some of each size; depthwise and stems stay dense.
+
+    Raises
+    ------
+    ProblemError
+        As `benchmarks.problems.select` does.
+    """
+    pattern = chosen.layers or ("" if chosen.all_layers or chosen.nets else LAYERS)
+    nets = select(nets_of(), chosen.nets or NETS, pattern)
+    return [
+        problem
+        for problems in nets.values()
+        for problem in problems
+        if problem.groups == 1 and problem.kind != "stem"
+    ]
+
+
+def ceilings_of(precision: str, threads: int) -> Ceilings:
+    """Find the loops in registers of a precision.
+
+    Raises
+    ------
+    PeakUnavailable
+        If there is none here.
+    """
+    peaks = [open_peak(threads)] if precision == "fp32" else None
+    return Ceilings(precision, threads, peaks)
+
+
+@lru_cache(maxsize=1)
+def case_of(
+    precision: str, problem: Problem, density: float, blocks: frozenset[int]
+) -> PrunedCase | PrunedQuantizedCase:
+    """Make the data of a step, and keep them for the next team."""
+    make = make_pruned_case if precision == "fp32" else make_pruned_quantized_case
+    return make(problem, density, blocks)
+
+
+def measure(
+    step: Step,
+    engines: Sequence[Engine],
+    chosen: argparse.Namespace,
+    ceiling: Ceilings | None,
+    progress: Progress,
+) -> Measured:
+    """Measure one step: peers too, unless more weights are left than they are asked about."""
+    if step.density > PEERS_UP_TO:
+        engines = [engine for engine in engines if engine.ours]
+    blocks = {block for engine in engines if (block := block_in(engine.name))}
+    case = case_of(step.precision, step.problem, step.density, frozenset(blocks))
+    settings = options.settings_of(chosen, step.threads)
+    layer = run_layer(
+        step.problem, engines, step.threads, settings, ceiling, progress, make=lambda _: case
+    )
+    readings = ceiling.take() if ceiling is not None else {}
+    return Measured(step.precision, step.density, layer, case.kept(), readings)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    made = parser()
+    chosen = made.parse_args(arguments)
+    with wisdom.private():
+        return _run(arguments, made, chosen)
+
+
+def _run(
+    arguments: Sequence[str], made: argparse.ArgumentParser, chosen: argparse.Namespace
+) -> int:
+    try:
+        problems = select_layers(chosen)
+    except ProblemError as error:
+        made.error(str(error))
+    if not problems:
+        made.error("only depthwise layers and stems are left, which are not pruned")
+    every = [one.name for precision in chosen.precision for one in ENGINES[precision]]
+    if unknown := [name for name in chosen.engines if name not in every]:
+        made.error(f"unknown engine {', '.join(unknown)}: expected some of {', '.join(every)}")
+    found = {
+        one: find(one, chosen.engines, chosen.search, chosen.dense_search)
+        for one in chosen.precision
+    }
+    present = {
+        precision: [engine for engine, availability in engines if availability.ok]
+        for precision, engines in found.items()
+    }
+    if chosen.plot is not None and find_spec("matplotlib") is None:
+        made.error("--plot draws by matplotlib, which is not installed")
+    if not any(present.values()):
+        absent = {engine.name: one.reason for some in found.values() for engine, one in some}
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in absent.items())
+        made.error(f"none of the engines is installed: {reasons}")
+    notes: list[str] = []
+    ceilings: dict[tuple[str, int], Ceilings] = {}
+    for key in ((one, threads) for one in chosen.precision for threads in chosen.threads):
+        try:
+            ceilings[key] = ceilings_of(*key)
+        except PeakUnavailable as reason:
+            notes.append(f"no ceiling was measured: {reason}")
+    steps = [one for one in steps_of(chosen, problems) if present[one.precision]]
+    measured: list[Measured] = []
+    progress = Progress(len(steps))
+    interrupted = False
+    try:
+        for step in steps:
+            name = f"{step.problem.name} at {step.density:g}, {step.precision}"
+            progress.begin(f"{name}, {step.threads} thread(s)")
+            ceiling = ceilings.get((step.precision, step.threads))
+            measured.append(measure(step, present[step.precision], chosen, ceiling, progress))
+    except KeyboardInterrupt:
+        interrupted = True
+        notes.append(f"interrupted in step {progress.step} of {len(steps)}: figures are partial")
+    finally:
+        progress.end()
+    _publish(arguments, chosen, found, measured, notes)
+    return _INTERRUPTED if interrupted else 0
+
+
+def _publish(
+    arguments: Sequence[str],
+    chosen: argparse.Namespace,
+    found: Mapping[str, Sequence[tuple[Engine, Availability]]],
+    measured: Sequence[Measured],
+    notes: Sequence[str],
+) -> None:
+    """Print and write the report, its record and its chart."""
+    engines = [one for some in found.values() for one in some]
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.sparse", arguments),
+        machine=machine.describe(),
+        engines=engines,
+        method=f"{options.method(options.settings_of(chosen, 1))}; {_METHOD}",
+        notes=[*notes, *_remarks(measured), *_left_out(found)],
+    )
+    identities = {
+        precision: [engine.identity for engine, availability in some if availability.ok]
+        for precision, some in found.items()
+    }
+    cycles = {precision: products_a_cycle(precision) for precision in chosen.precision}
+    made: list[Table] = report(measured, identities, cycles)
+    plain: dict[str, Any] = record(head, [], {})
+    plain |= {"layers": [as_plain(one) for one in measured], "a_cycle": cycles}
+    publish(head, made, plain, chosen.markdown, chosen.json)
+    if chosen.plot is not None and measured:
+        _draw(chosen.plot, measured, identities)
+
+
+def _draw(
+    path: Path, measured: Sequence[Measured], identities: Mapping[str, Sequence[Identity]]
+) -> None:
+    """Draw the first precision and team of the run."""
+    (precision, threads), some = next(iter(group(measured).items()))
+    title = f"Sparse weights against dense ones, {precision}, {threads} thread(s)"
+    plot.write(path, title, some, Roles.of(identities[precision]))
+
+
+def _remarks(measured: Sequence[Measured]) -> list[str]:
+    """What a reader must know of wrong or refused engines, by precision and density."""
+    found = []
+    for precision in dict.fromkeys(one.precision for one in measured):
+        apart = [engine.name for engine in ENGINES[precision]] if precision == "int8" else []
+        named = [
+            replace(
+                one.layer,
+                problem=replace(one.problem, layer=f"{one.problem.layer} at {one.density:g}"),
+            )
+            for one in measured
+            if one.precision == precision
+        ]
+        names = ("FMA peak", "GFLOP/s") if precision == "fp32" else ("fastest loop", "Gop/s")
+        found += [f"{precision}, {text}" for text in remarks(named, names, apart)]
+    return found
+
+
+def _at(one: Measured) -> Problem:
+    """The layer, named with its density."""
+    return replace(one.problem, layer=f"{one.problem.layer} at {one.density:g}")
+
+
+def _left_out(found: Mapping[str, Sequence[tuple[Engine, Availability]]]) -> list[str]:
+    """Say who is in no table, and why."""
+    return [
+        f"{precision}, left out: {name}: {reason}"
+        for precision, engines in found.items()
+        for name, reason in LEFT_OUT[precision].items()
+        if name not in {engine.name for engine, _ in engines}
+    ]
