@@ -130,7 +130,8 @@ NARROW_TILES = {
 # shares each load of pixels among its channels.
 SPARSE_PANELS = (1, 4, 8, 16)
 SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
-    "portable": dict.fromkeys(SPARSE_PANELS, (1, 4)),
+    # Wider panels are cut into these.
+    "portable": {1: (1, 4), 4: (1, 4)},
     "avx2": {1: (1, 2, 4), 4: (1, 2, 3), 8: (1,)},
     # There are seven masks.
     "avx512": {1: (1, 2, 4, 7), 4: (1, 2, 3, 4, 5, 6), 8: (1, 2, 3), 16: (1,)},
@@ -140,7 +141,7 @@ SPARSE_PIXELS_TILES: dict[str, dict[int, tuple[int, ...]]] = {
 # a panel: vectors of sums}. Bytes and words of the terms are interleaved by shuffles, which all
 # channels share: the more of them, the narrower the tile.
 SPARSE_NARROW_TILES: dict[tuple[str, str], dict[int, tuple[int, ...]]] = {
-    **{("portable", name): dict.fromkeys(SPARSE_PANELS, (4,)) for name in ("u8", "s8", "s16")},
+    **{("portable", name): {1: (4,), 4: (4,)} for name in ("u8", "s8", "s16")},
     ("avx2", "s16"): {1: (2,), 4: (2,), 8: (1,)},
     ("avxvnni", "u8"): {1: (4,), 4: (2,), 8: (1,)},
     ("avxvnniint8", "s8"): {1: (4,), 4: (2,), 8: (1,)},
@@ -150,7 +151,7 @@ SPARSE_NARROW_TILES: dict[tuple[str, str], dict[int, tuple[int, ...]]] = {
 
 # Where vectors run over the output channels of a panel, of more than one: GEMM's tiles whose rows
 # are as wide.
-SPARSE_CHANNELS_ISAS = ("portable", "avx2", "avx512")
+SPARSE_CHANNELS_ISAS = ("avx2", "avx512")
 
 # Operations whose kernels have the tile of a GEMM, in the table of kernels too.
 SPARSE_OPERATIONS = ("sparse_pixels", "sparse_channels")

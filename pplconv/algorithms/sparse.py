@@ -119,16 +119,20 @@ def _blocked(
         )
         row = whole.laid_row * max(whole.ic, 1) * numerics.operand_bytes
         unit, largest = ow, max(int(LAID * around.machine.l2_share) // row, 1) * ow
+    panels = max(matrix.n // panel, 1)
     for k_block in _blocks_of_k(problem, around, width, rows):
         pieces = 1 if repeat % threads == 0 else team_pieces(pixels, unit, threads, cycles)
-        segment = balanced(pixels, min(largest, pixels), unit, pieces)
-        parts = 1
-        segments = repeat * ceil_div(pixels, segment)
-        if threads > 1 and segments < threads:
-            parts = min(ceil_div(threads, segments), max(matrix.n // panel, 1))
-        yield Sparse(
-            problem, numerics, orientation, rows, lanes, kr, panel, width, k_block, segment, parts
-        )
+        # A team shares pixels, or output channels where that cuts tiles of few pixels.
+        ways = {}
+        for count in {pieces, 1}:
+            segment = balanced(pixels, min(largest, pixels), unit, count)
+            segments = repeat * ceil_div(pixels, segment)
+            ways[segment] = min(ceil_div(threads, segments), panels) if segments < threads else 1
+        for segment, parts in ways.items():
+            yield Sparse(
+                problem, numerics, orientation, rows, lanes, kr, panel, width, k_block, segment,
+                parts,
+            )  # fmt: skip
 
 
 def _blocks_of_k(problem: Problem, around: PlanContext, width: int, rows: str) -> list[int]:

@@ -162,4 +162,6 @@ def _stream(s: SparseBlocking, core: CoreModel, fma: float) -> float:
     if outputs > core.l2_bytes:
         # Lines come before they are stored; some are still there.
         arrive += 2.0 * (outputs - 0.5 * core.l2_bytes) / core.far_rate(outputs)
+    if s.parts > 1:  # each part reads all pixels
+        stalls += (s.parts - 1) * planes / core.l2_rate
     return max(arrive - HIDDEN * fma, 0.0) + stalls

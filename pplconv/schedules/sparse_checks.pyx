@@ -91,7 +91,8 @@ cdef int check_laid(SparseJob *j) except -1:
     if not f.laid:
         return 0
     if (not f.by_pixels or f.x_in_rows or not f.packed
-            or j.nest.shape.converts_in and not j.nest.shape.exact or g.stride_h != 1 or g.stride_w != 1):
+            or j.nest.shape.converts_in and not j.nest.shape.exact
+            or g.stride_h != 1 or g.stride_w != 1):
         raise ValueError("rows of planes are laid at stride 1, as they are")
     if f.laid_row < g.ow + (g.kw - 1) * g.dilation_w or f.laid_row < g.pad_left + g.iw:
         raise ValueError("laid rows are shorter than what goes into them")

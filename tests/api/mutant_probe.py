@@ -14,6 +14,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from guarded_memory import CANARY, Arena
 from pplconv._trial import Trial
 from pplconv.algorithms import Candidate
 from problems import Problem
+from pruned import prune, sparsity_of
 from reference import HALF_ULP, conv2d_reference
 
 # Problems whose arrays are converted too: one for each way to do so.
@@ -54,6 +56,11 @@ WORDS = [
     ("NHWC", (2, 1, 21, 35, (13, 11), (3, 3), 1, (1, 2), 1)),
     ("NCHW", (1, 3, 39, 30, (9, 10), (3, 3), 1, 1, 1)),
 ]
+# Of sparse weights: type, block of the weights, and which of the cases.
+SPARSE = [
+    ("float32", 4, 0), ("float32", 16, 1), ("float32", 16, 2), ("float32", 1, 4),
+    ("float32", 8, 7), ("float32", 16, 8), ("float16", 4, 8), ("float16", 8, 9), ("float16", 4, 0),
+]  # fmt: skip
 # Fields that say what is computed, which only the arrays could contradict; all others say how.
 DESCRIPTION = {"loops", "geometry", "numerics", "batch", "groups", "ic", "oc", "x", "y", "matrices"}
 # No memory is a refusal too: more than is needed may be asked for.
@@ -63,9 +70,13 @@ REFUSALS = (ValueError, LookupError, OverflowError, MemoryError)
 class Guarded:
     """A problem's arrays between guard pages, at both ends."""
 
-    def __init__(self, problem: Problem, block: int, arenas: tuple[Arena, Arena]) -> None:
+    def __init__(
+        self, problem: Problem, block: int, arenas: tuple[Arena, Arena], pattern: int = 0
+    ) -> None:
         self.channels, self.block = problem.out_channels, block
         arrays = problem.arrays()
+        if pattern:
+            arrays["weight"] = prune(arrays["weight"], problem.groups, pattern, 0.3, pattern)
         out = np.dtype(problem.dtype)
         if problem.dtype == "uint8":
             arrays, out = words_for(arrays), np.dtype(np.int32)
@@ -229,12 +240,19 @@ def every_case(counts: Counter[str]) -> Iterator[Case]:
     arenas = Arena("input", 32, writable=False), Arena("output", 32, writable=True)
     every = [("float32", case) for case in CASES] + [("float16", CASES[i]) for i in sorted(HALF)]
     every += [("uint8", case) for case in WORDS]
-    for dtype, (layout, shape) in every:
+    patterns = [0] * len(every) + [pattern for _, pattern, _ in SPARSE]
+    every += [(dtype, CASES[index]) for dtype, _, index in SPARSE]
+    for (dtype, (layout, shape)), pattern in zip(every, patterns, strict=True):
         block = layout if isinstance(layout, int) else 0
         problem = Problem(dtype, "NCHW" if block else str(layout), *shape, seed=7)
         described = conv_problem(problem, block)
-        guarded = Guarded(problem, block, arenas)
+        guarded = Guarded(problem, block, arenas, pattern)
+        if pattern:
+            sparsity = sparsity_of(guarded.weight, problem.groups, pattern)
+            described = replace(described, sparsity=sparsity)
         for candidate, isa in chosen(described):
+            if pattern and candidate.algorithm != "sparse":
+                continue
             fields = candidate.fields(1)
             counts[candidate.algorithm] += 1
             name = f"{described} {dtype} {described.layout_text} {describe(candidate)}"

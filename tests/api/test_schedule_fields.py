@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from candidates import all_contexts, context_of, conv_problem, describe, every_candidate
 from pplconv.schedules import SCHEDULES, Schedule, compile_plan
+from pplconv.sparsity import Sparsity
 from problems import Problem
 
 # Convolutions that the loops of a name compute, among others perhaps.
@@ -16,6 +18,7 @@ SHAPES = {
     "direct": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
     "gemm": (2, 1, 37, 50, (7, 9), (1, 1), 1, 0, 1),
     "planes": (1, 2, 6, 18, (9, 37), (3, 3), 1, 1, 1),
+    "sparse": (2, 1, 37, 50, (7, 9), (3, 3), 1, 1, 1),
     "winograd": (2, 1, 21, 35, (13, 11), (3, 3), 1, 1, 1),
 }
 
@@ -26,6 +29,8 @@ def fields_for(
     """Give all fields of a candidate, its ISA, and the names of its own fields."""
     layout = "NCHW" if loops == "planes" else layout
     problem = conv_problem(Problem(dtype, layout, *SHAPES[loops], seed=7))
+    if loops == "sparse":
+        problem = replace(problem, sparsity=Sparsity(4, 250))
     around = context_of(problem.numerics[0], 1)
     candidate = next(c for c in every_candidate(problem, around) if c.loops == loops)
     return candidate.fields(1), around.isa, list(candidate.own_fields())
@@ -126,7 +131,8 @@ def test_packed_weights_fit_their_memory_to_the_byte(layout, block, dtype):
     for shape in (*SHAPES.values(), (2, 3, 21, 30, (7, 6), (3, 3), 1, 1, 1)):
         problem = conv_problem(Problem(dtype, layout, *shape, seed=7), block)
         for around in all_contexts(problem.numerics[0]):
-            for candidate in every_candidate(problem, around):
+            sparse = replace(problem, sparsity=Sparsity(4, 250))
+            for candidate in (*every_candidate(problem, around), *every_candidate(sparse, around)):
                 fields = candidate.fields(around.threads)
                 compile_plan(fields, around.isa)
                 less = {"packed_weight_bytes": fields["packed_weight_bytes"] - 1}

@@ -72,7 +72,7 @@ def test_what_is_taken_runs_inside_its_memory(probe):
     found = json.loads(done.stdout)
     assert found["failures"] == []
     counts = found["counts"]
-    for algorithm in ("depthwise", "pointwise", "winograd", "direct", "im2col"):
+    for algorithm in ("depthwise", "pointwise", "winograd", "direct", "im2col", "sparse"):
         assert counts[algorithm] >= 4, algorithm
     # Some changes are harmless, such as more scratch than is needed; most are not. Of all it is not
     # quite one in five, of which a sample may have more.
