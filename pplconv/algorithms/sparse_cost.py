@@ -26,9 +26,11 @@ from .core_model import (
     TASK_CYCLES,
     CoreModel,
     busiest_share,
+    conflict_cycles,
     conversion_cycles,
     parts,
     step_cycles,
+    streams_cycles,
 )
 from .sparse_blocking import SparseBlocking
 
@@ -42,7 +44,7 @@ STORE_ROWS_CYCLES = 8.0  # a vector of sums into rows of channels
 ROWS_CYCLES = 3.0  # a vector of sums into its row
 LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
 ACROSS = 0.8  # of a load, what a vector across two lines takes more
-SINGLES_REACHED = 0.72  # of the loads that could start, where each FMA has one
+SINGLES_REACHED = 0.88  # of the loads that could start, where each FMA has one
 FROM_L2 = 0.5  # of a term's own time, in which lines from L2 come unnoticed
 MIXES = {2: 1.0, 4: 2.0}  # shuffles for each vector of sums of a group of terms
 TERM_CYCLES = 1.0  # its step, which no FMA waits for
@@ -87,7 +89,9 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
 def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> float:
     """Cycles of one term."""
     if not s.by_pixels:
-        return max(step_cycles(core, pixels, s.panel // s.lanes), TERM_CYCLES)
+        apart = s.packed_row if s.packed else s.matrix.a.row * s.numerics.operand_bytes
+        cycles = step_cycles(core, pixels, s.panel // s.lanes) + streams_cycles(core, pixels)
+        return max(cycles + pixels * conflict_cycles(core, pixels, apart), TERM_CYCLES)
     vectors = ceil_div(pixels, s.lanes)
     if s.kr > 1:
         # A group of terms: its rows are interleaved by shuffles, then multiplied at once.
@@ -150,7 +154,9 @@ def _stream(s: SparseBlocking, core: CoreModel, fma: float) -> float:
     tiles = ceil_div(m.m, s.width)
     weights = s.packed_weight_bytes / max(m.groups, 1)
     arrive = tiles * weights / core.far_rate(int(weights)) if weights > core.l2_bytes else 0.0
-    planes = m.k * m.m * n.operand_bytes
+    planes = s.ic * s.geometry.ih * s.geometry.iw * n.operand_bytes
+    if s.problem is m or s.in_rows:
+        planes = s.ic * m.m * n.operand_bytes
     stalls = 0.0
     if planes > core.l2_bytes:
         # Where tiles read planes as they lie, terms fetch the next tile; all others wait for them.
