@@ -171,6 +171,13 @@ class BuildExt(build_ext):
                 setattr(self.compiler, name, [flag for flag in command if flag not in unwanted])
 
 
+# Names inside modules are a twentieth of a wheel. Those of kernels stay, as tests disassemble them;
+# all do where somebody wants to debug, and where linkers have no such flag.
+WITHOUT_NAMES = ["-Wl,-s"] if sys.platform == "linux" and "-g0" in C_FLAGS else []
+if SANITIZER_FLAGS:
+    WITHOUT_NAMES = []
+
+
 def extension(name: str, *, openmp: bool = False) -> Extension:
     """Describe one Cython module of the package."""
     return Extension(
@@ -178,7 +185,10 @@ def extension(name: str, *, openmp: bool = False) -> Extension:
         [f"pplconv/{name.replace('.', '/')}.pyx"],
         include_dirs=["pplconv", "pplconv/schedules"],
         extra_compile_args=[*C_FLAGS, *SANITIZER_FLAGS, *(["-fopenmp"] if openmp else [])],
-        extra_link_args=["-fopenmp"] if openmp else [],
+        extra_link_args=[
+            *(["-fopenmp"] if openmp else []),
+            *(WITHOUT_NAMES if name != "_kernels" else []),
+        ],
     )
 
 

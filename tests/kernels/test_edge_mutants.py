@@ -146,6 +146,9 @@ def test_every_edge_has_mutants(machine):
         without_tail = machine == "armv7l" or kernel.dtype in BY_MATRIX
         without_tail |= kernel.op == "sparse_channels"
         missing = {"tail"} if without_tail else set()
+        if machine == "aarch64" and kernel.op in SPARSE_OPERATIONS:
+            # Their ends are those of a GEMM tile, whose mutants are judged; labels are others.
+            missing = {"tail", "epilogue"}
         assert {mutant.edge for mutant in found} == set(EDGES) - missing, kernel.symbol
         assert len({mutant.text for mutant in found} | {text}) > 0.9 * len(found)
         lines = text.splitlines()
