@@ -289,7 +289,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     rest = rest // j.oc_segments
     hw_index = rest % j.hw_segments
     rest = rest // j.hw_segments
-    tile.run_count = 0
+    tile.run_count = tile.first_row = 0
     tile.image = rest % j.plan.images
     group_begin = rest // j.plan.images * j.plan.group_segment
     tile.pixel = hw_index * j.plan.hw_segment

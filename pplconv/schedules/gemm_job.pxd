@@ -72,6 +72,8 @@ cdef struct Tile:
     int64_t image, group, pixel, pixels, channel, channels
     int64_t k_begin, k_end, run_count
     bint first, last
+    # Where rows of planes are laid: the row of outputs that its pixels count from.
+    int64_t first_row
     # What the kernels of this thread keep of their tile registers.
     int64_t *tiles
 

@@ -266,9 +266,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     end = least(tile.pixel + j.plan.hw_segment, j.plan.pixels)
     if j.plan.laid:
         # From here on pixels are laid ones, counted from the first row of the segment.
-        tile.run_count = tile.pixel // j.nest.shape.geometry.ow
-        end = end // j.nest.shape.geometry.ow - tile.run_count
-        lay_rows(j, t, &tile, tile.run_count, end, scratch)
+        tile.first_row = tile.pixel // j.nest.shape.geometry.ow
+        end = end // j.nest.shape.geometry.ow - tile.first_row
+        lay_rows(j, t, &tile, end, scratch)
         tile.pixel = 0
         end = (end - 1) * j.plan.laid_row + j.nest.shape.geometry.ow
     while tile.pixel < end:

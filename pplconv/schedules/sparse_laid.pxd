@@ -83,14 +83,14 @@ cdef inline void lay_plane(const SparseJob *j, const char *plane, int64_t first,
     fill(dst + (end - 1) * row + (left + inside) * e, between - left, e, zero)
 
 
-cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile, int64_t first,
-                          int64_t rows, char *scratch) noexcept nogil:
-    """Lay what output rows `first` to `first + rows` of the tile's image and group see."""
+cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile, int64_t rows,
+                          char *scratch) noexcept nogil:
+    """Lay what `rows` rows of outputs see, from the tile's first one on."""
     cdef int64_t seen = rows + (j.nest.shape.geometry.kh - 1) * j.nest.shape.geometry.dilation_h
     cdef int64_t plane = j.plan.laid_plane * j.nest.shape.size.operand, channel
     cdef const char *src = input_at(&j.nest, t, tile)
     for channel in range(j.nest.shape.ic):
-        lay_plane(j, src + channel * j.nest.shape.x.block, first, seen,
+        lay_plane(j, src + channel * j.nest.shape.x.block, tile.first_row, seen,
                   scratch + j.at.panel_offset + channel * plane, t.x_zero)
 
 
@@ -124,7 +124,7 @@ cdef inline void store_laid(const SparseJob *j, const Tensors *t, const Tile *ti
                             int64_t channel, int64_t channels) noexcept nogil:
     """Store what a tile has of each row of outputs, of some channels.
 
-    The tile's pixels count laid pixels from row `tile.run_count` of the outputs on.
+    The tile's pixels count laid pixels from row `tile.first_row` of the outputs on.
     """
     cdef int64_t row = tile.pixel // j.plan.laid_row, end = tile.pixel + tile.pixels
     cdef int64_t begin, last, place, sum = j.nest.shape.size.sum, ow = j.nest.shape.geometry.ow
@@ -132,7 +132,7 @@ cdef inline void store_laid(const SparseJob *j, const Tensors *t, const Tile *ti
         begin = most(row * j.plan.laid_row, tile.pixel)
         last = least(row * j.plan.laid_row + ow, end)
         if begin < last:
-            place = (tile.run_count + row) * ow + begin - row * j.plan.laid_row
+            place = (tile.first_row + row) * ow + begin - row * j.plan.laid_row
             store_part(j, t, sums + (begin - tile.pixel) * sum, j.plan.width * sum,
                        y_offset(&j.nest, tile, channel, place), channels, last - begin,
                        tile.group * j.nest.bias_group + channel)
