@@ -93,13 +93,14 @@ def _widths(pixels: int, widths: tuple[int, ...], orientation: str) -> set[int]:
 def _ways(problem: Problem, numerics: Numerics) -> tuple[str, ...]:
     """What may become of pixels: they are read as they lie, packed, or laid."""
     in_rows, g = problem.matrix.a_in_rows, problem.geometry
-    if not problem.is_pointwise or numerics.converts_in or problem.block:
-        lies = not (in_rows or numerics.converts_in) and g.kh * g.kw > 1
-        if numerics.exact and not in_rows:
-            return ("laid",) if g.kh * g.kw > 1 else ("packed",)
-        at_once = lies and (g.stride_h, g.stride_w) == (1, 1)
-        return ("packed", "laid") if at_once else ("packed",)
-    return ("in place",) if in_rows or numerics.exact else ("in place", "packed")
+    if problem.is_pointwise and not (numerics.converts_in or problem.block):
+        return ("in place",) if in_rows or numerics.exact else ("in place", "packed")
+    if in_rows or g.kh * g.kw == 1:
+        return ("packed",)
+    if numerics.exact:
+        return ("laid",)
+    strided = (g.stride_h, g.stride_w) != (1, 1)
+    return ("packed",) if strided or numerics.converts_in else ("packed", "laid")
 
 
 def _blocked(
