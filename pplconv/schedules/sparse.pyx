@@ -48,7 +48,7 @@ from pplconv.schedules.base cimport (
     mover_of,
     zero_tail,
 )
-from pplconv.schedules.gemm_job cimport Tile, y_offset
+from pplconv.schedules.nest_job cimport Tile, y_offset
 from pplconv.schedules.panels cimport panels_of
 from pplconv.schedules.sparse_checks cimport check_plan, weight_places
 from pplconv.schedules.sparse_job cimport (
@@ -301,6 +301,8 @@ cdef class SparseSchedule(Schedule):
         j.nest.shape = self.shape
         j.nest.k = self.shape.ic * self.shape.taps
         # Each member by its name, from the numbers that `check_numbers` has seen.
+        j.nest.plan = fields
+        j.nest.at = fields
         j.plan = fields
         j.at = fields
         j.room = fields
@@ -322,12 +324,6 @@ cdef class SparseSchedule(Schedule):
             j.nest.pack_pixels = find("pack_pixels", dtype, isa)
         if j.plan.laid and not numerics.exact:
             j.store_sums = find("convert_out", 2 * numerics.operand, isa)
-        # What packs pixels knows of the plan.
-        j.nest.plan.kr = 1
-        j.nest.plan.in_blocks = j.plan.in_blocks
-        j.nest.plan.packed_row = j.at.packed_row
-        j.nest.plan.slab_rows, j.nest.plan.slab_channels = j.plan.slab_rows, j.plan.slab_channels
-        j.nest.at.runs_offset, j.nest.at.slab_offset = j.at.runs_offset, j.at.slab_offset
         check_plan(j, self.tasks, self.thread_scratch)
         j.nest.pixels = panels_of(j.plan.width, 1, j.plan.width, j.plan.k_block,
                                   self.shape.size.operand)

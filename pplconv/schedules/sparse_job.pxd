@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from pplconv._kernels cimport SparseFamily, pplconv_kernel, pplconv_panel
 from pplconv.schedules.base cimport ceil_div
-from pplconv.schedules.gemm_job cimport GemmJob, Tile
+from pplconv.schedules.nest_job cimport NestJob
 
 
 cdef enum:
@@ -50,8 +50,7 @@ cdef struct SparseOffsets:
 
 
 cdef struct SparseJob:
-    # What the nest of `gemm` would know: it brings pixels into the scratch.
-    GemmJob nest
+    NestJob nest
     SparseFields plan
     SparseOffsets at
     SparseRoom room

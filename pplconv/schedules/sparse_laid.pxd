@@ -24,7 +24,7 @@ from pplconv.schedules.base cimport (
     least,
     most,
 )
-from pplconv.schedules.gemm_job cimport Tile, input_at, y_offset
+from pplconv.schedules.nest_job cimport Tile, input_at, y_offset
 from pplconv.schedules.sparse_job cimport SparseJob
 
 
