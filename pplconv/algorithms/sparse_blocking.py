@@ -9,30 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..geometry import Geometry
-from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
 from ..sparsity import Sparsity
 from .candidate import (
-    EXACT,
     LINE,
-    Candidate,
     KernelKey,
     ceil_div,
     odd_lines,
     round_up,
     thread_scratch,
 )
-from .error_bounds import direct_error_bound
 from .lazy import lazy
+from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
 
-RUN_BYTES = 16  # struct pplconv_run
 PANEL_BYTES = 16  # where the terms and the values of a panel begin
 STEP_BYTES = 4
 CHUNK_BYTES = 24576  # sums on their way into rows of channels: they stay in L1
 FETCHED_BYTES = 1 << 20  # of planes, from which on they are fetched ahead
-SLAB_BYTES = 16384  # converted planes on their way into packed pixels
 
 
 class Places(NamedTuple):
@@ -47,7 +41,7 @@ class Places(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SparseBlocking(Candidate):
+class SparseBlocking(MatrixBlocking):
     """One way to compute a problem with sparse weights, but for what it costs.
 
     Parameters
@@ -89,12 +83,7 @@ class SparseBlocking(Candidate):
     @property
     def bits(self) -> str:
         """The order of the sum, which leaves out what is not stored."""
-        if self.numerics.exact:
-            return EXACT
-        order = "kh, kw, c" if self.neighbours else "c, kh, kw"
-        if self.problem is self.matrix:
-            order = "k"
-        return f"sum over stored {order}{self.numerics.order}"
+        return self.order("stored ")
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -108,11 +97,6 @@ class SparseBlocking(Candidate):
             "hw_segment": self.hw_segment,
             "parts": self.parts,
         }
-
-    @property
-    def error_bound(self) -> float:
-        """Bound of one chain of FMAs, of all that might be stored."""
-        return direct_error_bound(self.matrix.k, self.numerics)
 
     @property
     def packed(self) -> bool:
@@ -152,30 +136,10 @@ class SparseBlocking(Candidate):
         assert self.problem.sparsity is not None
         return self.problem.sparsity
 
-    @lazy
-    def matrix(self) -> MatrixProblem:
-        """The matrices that are multiplied."""
-        return self.problem.matrix
-
-    @lazy
-    def geometry(self) -> Geometry:
-        """The images that the rows of A are windows of."""
-        return self.problem.geometry
-
-    @lazy
-    def in_rows(self) -> bool:
-        """Whether channels of a pixel are neighbours in memory, maybe only in blocks."""
-        return self.matrix.a_in_rows
-
     @property
-    def neighbours(self) -> bool:
-        """Whether channels are neighbours in the order of K, rather than taps."""
+    def channels_run(self) -> bool:
+        """Whether channels are neighbours in the order of K; planes are laid channel by channel."""
         return self.in_rows and not self.laid
-
-    @lazy
-    def ic(self) -> int:
-        """Input channels of one group."""
-        return self.problem.ic // self.problem.groups
 
     @property
     def taps(self) -> int:
@@ -235,7 +199,7 @@ class SparseBlocking(Candidate):
     @property
     def packing(self) -> str:
         """Format of the packed weights."""
-        order = "hwc" if self.neighbours else "chw"
+        order = "hwc" if self.channels_run else "chw"
         kr = f", kr {self.kr}" if self.kr > 1 else ""
         block = f", k in blocks of {self.k_block}" if self.k_blocks > 1 else ""
         rest = "" if self.by_pixels else ", the last ones too"
@@ -377,7 +341,8 @@ class SparseBlocking(Candidate):
         slab = plane
         if self.transposes and n.converts_out:
             slab = round_up(plane + self.chunk * self.width * n.sum_bytes, LINE)
-        return Places(round_up(panel, LINE), runs, tile, plane, slab, thread_scratch(slab + self.slab_bytes))
+        size = thread_scratch(slab + self.slab_bytes)
+        return Places(round_up(panel, LINE), runs, tile, plane, slab, size)
 
     @property
     def waits(self) -> bool:
@@ -395,11 +360,7 @@ class SparseBlocking(Candidate):
         terms, values = self.room
         rows, channels = self.slab
         element = self.numerics.source_bytes, self.numerics.destination_bytes
-        return {
-            "images": self.images,
-            "pixels": self.pixels,
-            "x_in_rows": self.in_rows,
-            "in_blocks": bool(self.problem.block),
+        return super().own_fields() | {
             "by_pixels": self.by_pixels,
             "packed": self.packed,
             "laid": self.laid,

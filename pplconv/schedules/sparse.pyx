@@ -47,7 +47,7 @@ from pplconv.schedules.base cimport (
     mover_of,
     zero_tail,
 )
-from pplconv.schedules.gemm_job cimport Tile, y_offset
+from pplconv.schedules.nest_job cimport Tile, y_offset
 from pplconv.schedules.panels cimport panels_of
 from pplconv.schedules.sparse_checks cimport check_plan, weight_places
 from pplconv.schedules.sparse_job cimport (
@@ -234,9 +234,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
                   end - tile.pixel)
     if j.plan.laid:
         # From here on pixels are laid ones, counted from the first row of the segment.
-        tile.run_count = tile.pixel // j.nest.shape.geometry.ow
-        end = end // j.nest.shape.geometry.ow - tile.run_count
-        lay_rows(j, t, &tile, tile.run_count, scratch)
+        tile.first_row = tile.pixel // j.nest.shape.geometry.ow
+        end = end // j.nest.shape.geometry.ow - tile.first_row
+        lay_rows(j, t, &tile, scratch)
         tile.pixel = 0
         end = (end - 1) * j.plan.laid_row + j.nest.shape.geometry.ow
     while tile.pixel < end:
@@ -265,6 +265,8 @@ cdef class SparseSchedule(Schedule):
         j.nest.shape = self.shape
         j.nest.k = self.shape.ic * self.shape.taps
         # Each member by its name, from the numbers that `check_numbers` has seen.
+        j.nest.plan = fields
+        j.nest.at = fields
         j.plan = fields
         j.at = fields
         j.room = fields
@@ -288,12 +290,6 @@ cdef class SparseSchedule(Schedule):
             j.copy_strided = find("copy_strided", numerics.source, isa)
         if j.plan.laid and not numerics.exact:
             j.store_sums = find("convert_out", 2 * numerics.operand, isa)
-        # What packs pixels knows of the plan.
-        j.nest.plan.kr = 1
-        j.nest.plan.in_blocks = j.plan.in_blocks
-        j.nest.plan.packed_row = j.at.packed_row
-        j.nest.plan.slab_rows, j.nest.plan.slab_channels = j.plan.slab_rows, j.plan.slab_channels
-        j.nest.at.runs_offset, j.nest.at.slab_offset = j.at.runs_offset, j.at.slab_offset
         check_plan(j, self.tasks, self.thread_scratch)
         j.nest.pixels = panels_of(j.plan.width, 1, j.plan.width, j.plan.k_block,
                                   self.shape.size.operand)

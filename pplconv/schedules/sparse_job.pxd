@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from pplconv._kernels cimport SparseFamily, pplconv_kernel, pplconv_panel
 from pplconv.schedules.base cimport ceil_div
-from pplconv.schedules.gemm_job cimport GemmJob, Tile
+from pplconv.schedules.nest_job cimport NestJob
 
 
 cdef enum:
@@ -51,15 +51,14 @@ cdef struct SparseOffsets:
 
 
 cdef struct TapPlaces:
-    # Rows, or columns, of taps. Tap i reads the input at h = i * dilation; of each `stride` rows one
-    # behind the other every first lies with the next first, `step` places on, and every second
-    # `phase` places behind the first.
+    # Rows, or columns, of taps. Tap i reads the input at h = i * dilation. Of each `stride` rows
+    # every first lies with the next first, `step` places on, and every second `phase` places behind
+    # the first.
     int64_t dilation, stride, step, phase
 
 
 cdef struct SparseJob:
-    # What the nest of `gemm` would know: it brings pixels into the scratch.
-    GemmJob nest
+    NestJob nest
     SparseFields plan
     SparseOffsets at
     SparseRoom room

@@ -10,7 +10,7 @@ from pplconv._kernels cimport (
     pplconv_store_transposed_args,
 )
 from pplconv.schedules.base cimport Tensors, complete, finish_converted, follows, least, most
-from pplconv.schedules.gemm_job cimport Tile, y_offset
+from pplconv.schedules.nest_job cimport Tile, y_offset
 from pplconv.schedules.sparse_job cimport SparseJob
 
 
@@ -97,7 +97,7 @@ cdef inline void store_laid(const SparseJob *j, const Tensors *t, const Tile *ti
                             int64_t channel, int64_t end, char *scratch) noexcept nogil:
     """Store what a tile has of each row of outputs, of some channels.
 
-    The tile's pixels count laid pixels from row `tile.run_count` of the outputs on.
+    The tile's pixels count laid pixels from row `tile.first_row` of the outputs on.
     """
     cdef int64_t row = tile.pixel // j.plan.laid_row, last = tile.pixel + tile.pixels
     cdef int64_t begin, ow = j.nest.shape.geometry.ow
@@ -108,6 +108,6 @@ cdef inline void store_laid(const SparseJob *j, const Tensors *t, const Tile *ti
         sums.pixels = least(row * j.plan.laid_row + ow, last) - begin
         if sums.pixels > 0:
             sums.at = at + (begin - tile.pixel) * j.nest.shape.size.sum
-            sums.pixel = (tile.run_count + row) * ow + begin - row * j.plan.laid_row
+            sums.pixel = (tile.first_row + row) * ow + begin - row * j.plan.laid_row
             store_sums(j, t, tile, &sums, scratch)
         row += 1
