@@ -276,6 +276,16 @@ class SparseBlocking(MatrixBlocking):
         elements = self.phases[0] * self.phases[1] * self.laid_rows * self.laid_row
         return odd_lines(elements * e) // e if self.laid else 0
 
+    @lazy
+    def near(self) -> float:
+        """Bytes of each k that panels read again and again for one tile of pixels."""
+        e, g = self.numerics.operand_bytes, self.geometry
+        if not self.laid:
+            return float(self.width * e)
+        h, w = self.phases
+        rows = self.width / max(g.ow, 1) + 1 + self.seen[0] // g.stride_h
+        return h * w * rows * self.laid_row * e / self.taps
+
     @property
     def laid_text(self) -> str:
         """How planes are laid: what places of terms follow from."""
