@@ -178,13 +178,21 @@ if SANITIZER_FLAGS:
     WITHOUT_NAMES = []
 
 
-def extension(name: str, *, openmp: bool = False) -> Extension:
-    """Describe one Cython module of the package."""
+def extension(name: str, *, openmp: bool = False, small: bool = False) -> Extension:
+    """Describe one Cython module of the package.
+
+    Those whose calls take no longer if they are compiled for size are a third smaller then.
+    """
     return Extension(
         f"pplconv.{name}",
         [f"pplconv/{name.replace('.', '/')}.pyx"],
         include_dirs=["pplconv", "pplconv/schedules"],
-        extra_compile_args=[*C_FLAGS, *SANITIZER_FLAGS, *(["-fopenmp"] if openmp else [])],
+        extra_compile_args=[
+            *C_FLAGS,
+            *(["-Os"] if small else []),
+            *SANITIZER_FLAGS,
+            *(["-fopenmp"] if openmp else []),
+        ],
         extra_link_args=[
             *(["-fopenmp"] if openmp else []),
             *(WITHOUT_NAMES if name != "_kernels" else []),
@@ -212,8 +220,8 @@ setup(
         extension("schedules.packing"),
         extension("schedules.rows"),
         extension("schedules.windows"),
-        extension("api.rescaling"),
-        extension("api.program"),
+        extension("api.rescaling", small=True),
+        extension("api.program", small=True),
         extension("schedules.winograd"),
         extension("schedules.depthwise"),
         extension("schedules.depthwise_bytes"),
@@ -226,18 +234,18 @@ setup(
         extension("instances._mailbox"),
         extension("_trial"),
         extension("api.prepared"),
-        extension("api.border"),
+        extension("api.border", small=True),
         extension("api.ready"),
         extension("api.layer"),
         extension("api.conv"),
-        extension("api.transposed_call"),
-        extension("api.transposed_function"),
-        extension("api.transposed_layer"),
+        extension("api.transposed_call", small=True),
+        extension("api.transposed_function", small=True),
+        extension("api.transposed_layer", small=True),
         extension("api.linear"),
         extension("api.matmul"),
         extension("api.function"),
-        extension("api.quantized_run"),
-        extension("api.blocked"),
+        extension("api.quantized_run", small=True),
+        extension("api.blocked", small=True),
     ],
     cmdclass={"build_ext": BuildExt},
 )

@@ -48,7 +48,7 @@ TEMPLATES = ROOT / "templates"
 
 # No contraction: the portable kernels are the reference, so their roundings are spelled out.
 # Without errno a square root is an instruction, and not perhaps a call.
-C_FLAGS = ("-O3", "-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno")
+C_FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno")
 HIDDEN = ("-fvisibility=hidden",)
 # Some systems on AArch64 keep something of their own in x18, and Linux alone lets compilers use it.
 MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
@@ -95,6 +95,12 @@ def _template_name(kernel: Kernel) -> str:
     moves = kernel.op in C_OPERATIONS or kernel.dtype in BYTE_CONVERSIONS
     own = moves or kernel.op == "winograd_weights"  # in pairs, without double precision
     return f"{kernel.op}_narrow" if _is_narrow(kernel) and own else kernel.op
+
+
+def _optimization(kernel: Kernel) -> str:
+    """Ask for more code where it runs faster: not for weights, which are packed once."""
+    once = kernel.op.startswith(("pack_weights", "pack_depthwise", "pack_sparse"))
+    return "-O2" if once else "-O3"
 
 
 def _template_text(kernel: Kernel) -> str:
@@ -243,11 +249,11 @@ def generate(
         else:
             path = directory / f"{kernel.symbol}.c"
             write(path, _template_text(kernel))
-            sources.append(Source(path, (*shared, *isa.cflags, *include)))
+            sources.append(Source(path, (_optimization(kernel), *shared, *isa.cflags, *include)))
     table = directory / "pplconv_kernel_table.c"
     write(table, _table_text(rows))
     plain = [table, *(TEMPLATES / f"{name}.c" for name in PLAIN_SOURCES)]
-    return sources + [Source(path, (*shared, *include)) for path in plain]
+    return sources + [Source(path, ("-O2", *shared, *include)) for path in plain]
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -61,7 +61,7 @@ static inline void store_bfloat(bfloat *p, vector v) {
 #else
 
 static inline vector load_bfloat(const bfloat *p) {
-    float_bits bits;
+    float_bits bits = {0};
     for (int i = 0; i < LANES; i++) bits[i] = p[i];
     return (vector)(bits << 16);
 }

@@ -52,7 +52,7 @@ static inline vector_words select_words(vector_words mask, vector_words yes, vec
 }
 
 static inline vector load_half(const half *p) {
-    vector_words h;
+    vector_words h = {0};
     for (int i = 0; i < LANES; i++) h[i] = p[i];
     const vector_words sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
     const vector_words above = (vector_words)(rest >= 0x7c00u); /* infinities and NaN */

@@ -154,7 +154,7 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
             runs = j.nest.shape.taps * entries * <int64_t> sizeof(pplconv_run)
     if transposes or f.laid or j.nest.shape.converts_out:
         tile = (f.chunk if j.k_blocks == 1 else j.nest.shape.oc) * f.width * s
-        plane = tile if transposes and j.nest.shape.converts_out else 0
+        plane = f.chunk * f.width * s if transposes and j.nest.shape.converts_out else 0
     if f.laid:
         if j.nest.shape.converts_in and (f.x_in_rows or g.stride_w != 1):
             slab = (most(j.nest.shape.ic, f.slab_rows) * f.laid_row * j.nest.shape.size.source)
