@@ -36,6 +36,11 @@ class MatrixBlocking(Candidate):
         """Whether channels of an input pixel are neighbours in memory, maybe only in blocks."""
         return self.matrix.a_in_rows
 
+    @property
+    def neighbours(self) -> bool:
+        """Whether channels are neighbours in the order of K, rather than taps."""
+        return self.in_rows
+
     @lazy
     def ic(self) -> int:
         """Input channels of one group."""
@@ -60,7 +65,9 @@ class MatrixBlocking(Candidate):
         """Bits of a sum over `summed` of K: channel by channel in NCHW, else tap by tap."""
         if self.numerics.exact:
             return EXACT
-        order = "k" if self.problem is self.matrix else "kh, kw, c" if self.in_rows else "c, kh, kw"
+        order = "kh, kw, c" if self.neighbours else "c, kh, kw"
+        if self.problem is self.matrix:
+            order = "k"
         return f"sum over {summed}{order}{self.numerics.order}"
 
     def own_fields(self) -> dict[str, Any]:

@@ -47,19 +47,10 @@ def supports(problem: Problem, numerics: Numerics) -> str | None:
         return "it needs weights that are known to be sparse"
     if numerics.product not in PRODUCTS:
         return f"no sparse weights are multiplied as {numerics.product}"
-    reason = narrow_blocks(problem, numerics) or _strided_bytes(problem, numerics)
+    reason = narrow_blocks(problem, numerics)
     if reason is not None:
         return reason
     return ragged_groups(problem) if isinstance(problem, ConvProblem) else None
-
-
-def _strided_bytes(problem: Problem, numerics: Numerics) -> str | None:
-    """Say why planes of bytes are refused, which are laid at stride 1 or read as they lie."""
-    g = problem.geometry
-    strided = (g.stride_h, g.stride_w) != (1, 1) or (g.kh * g.kw == 1 and not problem.is_pointwise)
-    if numerics.exact and strided and not problem.matrix.a_in_rows:
-        return "planes of bytes are read at stride 1, and by 1x1 kernels without padding"
-    return None
 
 
 def candidates(problem: Problem, around: PlanContext) -> Iterator[Sparse]:
@@ -76,6 +67,8 @@ def candidates(problem: Problem, around: PlanContext) -> Iterator[Sparse]:
                 continue
             for width in _widths(matrix.m, widths, orientation):
                 for rows in _ways(problem, around.numerics):
+                    if rows == "laid" and orientation == "channels":
+                        continue
                     yield from _blocked(
                         problem, around, orientation, panel, width, rows, tiles.lanes, tiles.kr
                     )
@@ -92,15 +85,13 @@ def _widths(pixels: int, widths: tuple[int, ...], orientation: str) -> set[int]:
 
 def _ways(problem: Problem, numerics: Numerics) -> tuple[str, ...]:
     """What may become of pixels: they are read as they lie, packed, or laid."""
-    in_rows, g = problem.matrix.a_in_rows, problem.geometry
-    if problem.is_pointwise and not (numerics.converts_in or problem.block):
-        return ("in place",) if in_rows or numerics.exact else ("in place", "packed")
-    if in_rows or g.kh * g.kw == 1:
-        return ("packed",)
-    if numerics.exact:
-        return ("laid",)
-    strided = (g.stride_h, g.stride_w) != (1, 1)
-    return ("packed",) if strided or numerics.converts_in else ("packed", "laid")
+    if problem.is_pointwise and not numerics.converts_in and not problem.block:
+        as_they_lie = problem.matrix.a_in_rows or numerics.exact
+        return ("in place",) if as_they_lie else ("in place", "packed")
+    if numerics.exact and not problem.matrix.a_in_rows:
+        # Planes of bytes are packed as they lie alone.
+        return ("packed",) if problem.is_pointwise else ("laid",)
+    return ("packed",) if problem.geometry.kh * problem.geometry.kw == 1 else ("packed", "laid")
 
 
 def _blocked(
@@ -109,16 +100,18 @@ def _blocked(
 ) -> Iterator[Sparse]:  # fmt: skip
     """Yield blocks of K, and segments for the team."""
     matrix, numerics = problem.matrix, around.numerics
-    pixels, ow = max(matrix.m, 1), max(problem.geometry.ow, 1)
-    repeat = max(1, matrix.images * matrix.groups)
+    ow = max(problem.geometry.ow, 1)
+    whole = Sparse(
+        problem, numerics, orientation, rows, lanes, kr, panel, width, max(matrix.k, 1), ow, 1
+    )
+    pixels = max(whole.pixels, 1)
+    repeat = max(1, whole.images * matrix.groups)
     cycles = floor(problem, lanes, CoreModel.of(around)) / repeat
     threads = around.threads
     unit, largest = width, pixels
     if rows == "laid":
-        whole = Sparse(
-            problem, numerics, orientation, rows, lanes, kr, panel, width, max(matrix.k, 1), ow, 1
-        )
-        row = whole.laid_row * max(whole.ic, 1) * numerics.operand_bytes
+        h, w = whole.phases
+        row = h * w * whole.laid_row * max(whole.ic, 1) * numerics.operand_bytes
         unit, largest = ow, max(int(LAID * around.machine.l2_share) // row, 1) * ow
     panels = max(matrix.n // panel, 1)
     for k_block in _blocks_of_k(problem, around, width, rows):
@@ -141,7 +134,7 @@ def _blocks_of_k(problem: Problem, around: PlanContext, width: int, rows: str) -
     k, numerics, g = problem.matrix.k, around.numerics, problem.geometry
     taps = g.kh * g.kw
     blocks = {max(k, 1)}
-    if problem.matrix.a_in_rows or numerics.chain is not None:
+    if (problem.matrix.a_in_rows and rows != "laid") or numerics.chain is not None:
         return list(blocks)
     one = width * numerics.operand_bytes  # bytes of a k
     if rows == "laid":

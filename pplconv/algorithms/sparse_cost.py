@@ -55,7 +55,7 @@ TIGHT = 0.9  # of the rate of FMAs that terms reach
 def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, float]:
     """Cycles of `s` on `threads` threads, by term."""
     m, numerics = s.matrix, s.numerics
-    repeat = m.images * m.groups
+    repeat = s.images * m.groups
     terms = s.room[0] / max(m.groups, 1)
     single = min(s.rest * m.k, terms) if s.by_pixels else 0.0
     fma = tile = 0.0
@@ -74,12 +74,12 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
         "store": 0.0,
     }
     if s.laid:
-        work["store"] = repeat * m.n * m.m * ROWS_CYCLES / s.lanes
+        work["store"] = repeat * m.n * s.pixels * ROWS_CYCLES / s.lanes
     if s.transposes:
-        work["store"] = repeat * m.n * m.m * STORE_ROWS_CYCLES / s.lanes
+        work["store"] = repeat * m.n * s.pixels * STORE_ROWS_CYCLES / s.lanes
     if numerics.converts:
         work["convert"] = conversion_cycles(s.problem, numerics, s.lanes, float(s.parts))
-    largest = min(1.0, s.hw_segment / max(m.m, 1)) / max(s.parts * repeat, 1)
+    largest = min(1.0, s.hw_segment / max(s.pixels, 1)) / max(s.parts * repeat, 1)
     busiest = busiest_share(s.tasks, threads, largest)
     cost = {name: cycles * busiest for name, cycles in work.items()}
     cost["team"] = core.team_cycles if threads > 1 else 0.0
@@ -137,8 +137,12 @@ def _near(s: SparseBlocking) -> float:
 def _pack(s: SparseBlocking) -> float:
     """Cycles to bring the pixels of one image and group into place."""
     if s.laid:
-        rows = s.hw_segments * s.laid_rows
-        return s.ic * rows * (s.laid_row / s.lanes * LAY_CYCLES + LAY_ROW_CYCLES)
+        rows = s.hw_segments * s.laid_rows * s.phases[0] * s.phases[1]
+        if s.in_rows:
+            blocks = ceil_div(s.ic, s.lanes) * ceil_div(s.laid_row, s.lanes)
+            return rows * blocks * s.lanes * TURN_CYCLES
+        row = s.laid_row / s.lanes * LAY_CYCLES + LAY_ROW_CYCLES
+        return s.ic * rows * row
     vectors = s.matrix.k * s.matrix.m / s.lanes
     if not s.in_rows:
         return vectors * PACK_CYCLES if s.packed else 0.0
