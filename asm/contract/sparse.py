@@ -66,7 +66,6 @@ SPARSE_CHANNELS = Contract(
 )
 
 
-
 def _of(line: str) -> tuple[Field, ...]:
     """Say where taps of one row after the other, or column, find the input."""
     return (
@@ -83,8 +82,8 @@ PACK_SPARSE = Contract(
     "has a weight that is not zero, those of all of them, and zeros for rows <= channel < width; "
     "k as for pack_weights. Steps go from place to place in the input, that of k_begin being the "
     "first, and may lead back: the place of (ic, tap) is ic * channel_step, and of h = tap / kw * "
-    "row_dilation besides h / row_stride * row_step + h % row_stride * row_phase; so for columns. A "
-    "count that is no multiple of kr is made one by weights of zero at the last k",
+    "row_dilation besides h / row_stride * row_step + h % row_stride * row_phase; so for columns. "
+    "A count that is no multiple of kr is made one by weights of zero at the last k",
     (
         Field("src", CONST_POINTER, "weights of the panel's first output channel"),
         Field("src_os", INT, "src: from one output channel to the next"),

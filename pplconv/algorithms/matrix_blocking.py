@@ -36,11 +36,6 @@ class MatrixBlocking(Candidate):
         """Whether channels of an input pixel are neighbours in memory, maybe only in blocks."""
         return self.matrix.a_in_rows
 
-    @property
-    def neighbours(self) -> bool:
-        """Whether channels are neighbours in the order of K, rather than taps."""
-        return self.in_rows
-
     @lazy
     def ic(self) -> int:
         """Input channels of one group."""
@@ -57,6 +52,11 @@ class MatrixBlocking(Candidate):
         return self.matrix.m
 
     @property
+    def channels_run(self) -> bool:
+        """Whether channels are neighbours in the order of K, rather than taps."""
+        return self.in_rows
+
+    @property
     def error_bound(self) -> float:
         """Bound of one chain of FMAs, over all of K."""
         return direct_error_bound(self.matrix.k, self.numerics)
@@ -65,7 +65,7 @@ class MatrixBlocking(Candidate):
         """Bits of a sum over `summed` of K: channel by channel in NCHW, else tap by tap."""
         if self.numerics.exact:
             return EXACT
-        order = "kh, kw, c" if self.neighbours else "c, kh, kw"
+        order = "kh, kw, c" if self.channels_run else "c, kh, kw"
         if self.problem is self.matrix:
             order = "k"
         return f"sum over {summed}{order}{self.numerics.order}"

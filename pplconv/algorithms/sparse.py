@@ -114,7 +114,7 @@ def _blocked(
         row = h * w * whole.laid_row * max(whole.ic, 1) * numerics.operand_bytes
         unit, largest = ow, max(int(LAID * around.machine.l2_share) // row, 1) * ow
     panels = max(matrix.n // panel, 1)
-    for k_block in _blocks_of_k(problem, around, width, rows):
+    for k_block in _blocks_of_k(whole, around):
         pieces = 1 if repeat % threads == 0 else team_pieces(pixels, unit, threads, cycles)
         # A team shares pixels, or output channels where that cuts tiles of few pixels.
         ways = {}
@@ -129,19 +129,14 @@ def _blocked(
             )  # fmt: skip
 
 
-def _blocks_of_k(problem: Problem, around: PlanContext, width: int, rows: str) -> list[int]:
+def _blocks_of_k(whole: Sparse, around: PlanContext) -> list[int]:
     """All of K, and blocks whose pixels stay in L1 or L2 while the panels pass by."""
-    k, numerics, g = problem.matrix.k, around.numerics, problem.geometry
-    taps = g.kh * g.kw
-    blocks = {max(k, 1)}
-    if (problem.matrix.a_in_rows and rows != "laid") or numerics.chain is not None:
+    k = whole.k_block
+    blocks = {k}
+    if whole.channels_run or around.numerics.chain is not None:
         return list(blocks)
-    one = width * numerics.operand_bytes  # bytes of a k
-    if rows == "laid":
-        seen = ceil_div(width, max(g.ow, 1)) + 1 + (g.kh - 1) * g.dilation_h
-        one = ceil_div(seen * (g.ow + g.kw - 1) * numerics.operand_bytes, taps)
     for budget in (NEAR * around.machine.l1d_bytes, LARGEST_PANEL * around.machine.l2_share):
-        longest = max(int(budget) // one, 1)
+        longest = max(int(budget / whole.near), 1)
         if k > longest:
-            blocks.add(round_up(balanced(k, longest, taps), taps))
+            blocks.add(round_up(balanced(k, longest, whole.taps), whole.taps))
     return sorted(blocks)

@@ -137,8 +137,8 @@ class SparseBlocking(MatrixBlocking):
         return self.problem.sparsity
 
     @property
-    def neighbours(self) -> bool:
-        """Whether channels are neighbours in the order of K, rather than taps."""
+    def channels_run(self) -> bool:
+        """Whether channels are neighbours in the order of K; planes are laid channel by channel."""
         return self.in_rows and not self.laid
 
     @property
@@ -199,7 +199,7 @@ class SparseBlocking(MatrixBlocking):
     @property
     def packing(self) -> str:
         """Format of the packed weights."""
-        order = "hwc" if self.neighbours else "chw"
+        order = "hwc" if self.channels_run else "chw"
         kr = f", kr {self.kr}" if self.kr > 1 else ""
         block = f", k in blocks of {self.k_block}" if self.k_blocks > 1 else ""
         rest = "" if self.by_pixels else ", the last ones too"
@@ -276,6 +276,16 @@ class SparseBlocking(MatrixBlocking):
         elements = self.phases[0] * self.phases[1] * self.laid_rows * self.laid_row
         return odd_lines(elements * e) // e if self.laid else 0
 
+    @lazy
+    def near(self) -> float:
+        """Bytes of each k that panels read again and again for one tile of pixels."""
+        e, g = self.numerics.operand_bytes, self.geometry
+        if not self.laid:
+            return float(self.width * e)
+        h, w = self.phases
+        rows = self.width / max(g.ow, 1) + 1 + self.seen[0] // g.stride_h
+        return h * w * rows * self.laid_row * e / self.taps
+
     @property
     def laid_text(self) -> str:
         """How planes are laid: what places of terms follow from."""
@@ -341,7 +351,8 @@ class SparseBlocking(MatrixBlocking):
         slab = plane
         if self.transposes and n.converts_out:
             slab = round_up(plane + self.chunk * self.width * n.sum_bytes, LINE)
-        return Places(round_up(panel, LINE), runs, tile, plane, slab, thread_scratch(slab + self.slab_bytes))
+        size = thread_scratch(slab + self.slab_bytes)
+        return Places(round_up(panel, LINE), runs, tile, plane, slab, size)
 
     @property
     def waits(self) -> bool:

@@ -51,9 +51,9 @@ cdef struct SparseOffsets:
 
 
 cdef struct TapPlaces:
-    # Rows, or columns, of taps. Tap i reads the input at h = i * dilation; of each `stride` rows one
-    # behind the other every first lies with the next first, `step` places on, and every second
-    # `phase` places behind the first.
+    # Rows, or columns, of taps. Tap i reads the input at h = i * dilation. Of each `stride` rows
+    # every first lies with the next first, `step` places on, and every second `phase` places behind
+    # the first.
     int64_t dilation, stride, step, phase
 
 

@@ -42,7 +42,8 @@ cdef struct Inside:
     int64_t begin, end, source
 
 
-cdef inline Inside inside(int64_t count, int64_t first, int64_t stride, int64_t size) noexcept nogil:
+cdef inline Inside inside(int64_t count, int64_t first, int64_t stride,
+                          int64_t size) noexcept nogil:
     """Of `count` rows that lie `stride` apart from row `first` on, which may lie before the image
     of `size` rows.
     """
@@ -176,14 +177,14 @@ cdef inline void lay_part(const SparseJob *j, const Tensors *t, const Tile *tile
 
 cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile,
                           char *scratch) noexcept nogil:
-    """Lay what output rows from the tile's first one on see of its image and group."""
+    """Lay what rows of outputs see, from the tile's first one on."""
     g = &j.nest.shape.geometry
     cdef int64_t part = j.plan.slab_rows * j.plan.laid_row * j.nest.shape.size.operand, h, w
     cdef char *dst = scratch + j.at.panel_offset
+    cdef int64_t top = tile.first_row * g.stride_h - g.pad_top
     cdef Inside rows, columns
     for h in range(j.plan.row_phases):
-        rows = inside(j.plan.slab_rows, tile.first_row * g.stride_h + h - g.pad_top, g.stride_h,
-                      g.ih)
+        rows = inside(j.plan.slab_rows, top + h, g.stride_h, g.ih)
         for w in range(j.plan.column_phases):
             columns = inside(j.plan.laid_row, w - g.pad_left, g.stride_w, g.iw)
             lay_part(j, t, tile, dst, rows, columns, scratch + j.at.slab_offset)
