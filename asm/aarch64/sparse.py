@@ -211,8 +211,8 @@ class Sparse(Tile):
         """Run over x5 groups of terms, in half precision by chains."""
         w = self.w
         if not self.chains:
-            self.terms()
-            w.label("summed")
+            self.terms("terms_done")
+            w.label("terms_done")
             return
         w("mov x7, x5")
         w(f"and x15, x15, #{(1 << ENDS_AT_N) | (1 << NARROW)} // no totals")
@@ -224,18 +224,18 @@ class Sparse(Tile):
         w("cmp x7, x5")
         w("csel x5, x7, x5, lt")
         w("sub x7, x7, x5")
-        self.terms()
-        w.label("summed")
-        w("cbz x7, .Lchains_done")
+        self.terms("chain_done")
+        w.label("chain_done")
+        w("cbz x7, .Lterms_done")
         self.chains.end_chain()
         w("b .Lchain")
-        w.label("chains_done")
+        w.label("terms_done")
 
-    def terms(self) -> None:
-        """Loops over x5 groups of terms, at least none, that end at ``summed``."""
+    def terms(self, done: str) -> None:
+        """Loops over x5 groups of terms, at least none, that end at the label `done`."""
         w = self.w
         narrow = type(self).narrow is not Sparse.narrow
-        w("cbz x5, .Lsummed")
+        w(f"cbz x5, .L{done}")
         if narrow:
             w(f"tbnz x15, #{NARROW}, .Lnarrow_one")
         w(f"tbnz x15, #{ENDS_AT_N}, .Lone")
@@ -253,10 +253,10 @@ class Sparse(Tile):
         w.label("last_turn")
         self.turn(places, nothing)
         w(f"adds x5, x5, #{self.unroll}")
-        w("b.eq .Lsummed")
+        w(f"b.eq .L{done}")
         self.one_by_one("one", self.single)
         if narrow:
-            w("b .Lsummed")
+            w(f"b .L{done}")
             self.one_by_one("narrow_one", self.narrow)
 
     def one_by_one(self, name: str, group: Callable[[Sequence[str]], None]) -> None:

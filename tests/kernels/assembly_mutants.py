@@ -35,6 +35,7 @@ EDGES = {
         (r"\.Lnarrow_segment:", _SEGMENT_DONE),
         (_STARTED, r"\.Lstrides_known:"),
         (r"\.Ltail:", _TERMS_DONE),
+        (r"\.Lnarrow_one:", _TERMS_DONE),
     ),
     "epilogue": ((_SUM_DONE, _END), (_TERMS_DONE, _END)),
 }

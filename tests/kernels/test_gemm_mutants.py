@@ -5,24 +5,13 @@ Those of what stands around the sum are in ``test_edge_mutants.py``.
 
 from __future__ import annotations
 
-import ctypes
-import re
-
-import pytest
-
 from asm.contract import GEMM
-from asm.registry import kernels
-from asm.x86_64.gemm import generate
 from gemm_case import ANYWHERE, draw_case
-from kernel_checker import compile_library
-from kernel_table import MACHINE, rows
 from narrow_gemm import is_integer
+from sum_mutants import X86_ONLY, assert_refused, each_of
 from test_gemm_kernels import judge
 
-pytestmark = [
-    pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly"),
-    pytest.mark.unemulated("mutates x86-64 assembly"),
-]
+pytestmark = X86_ONLY
 
 # The largest of each level that the table below applies to: two pointers of A, four vectors.
 TALL = "pplconv_gemm_f32_28x16_avx512"
@@ -72,35 +61,12 @@ MUTANTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("symbol", "instruction", "instead"),
-    [
-        pytest.param(
-            *mutant[1:],
-            id=mutant[0].replace(" ", "_"),
-            marks=pytest.mark.needs_isa(mutant[1].rpartition("_")[2]),
-        )
-        for mutant in MUTANTS
-    ],
-)
+@each_of(MUTANTS)
 def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead):
-    (kernel,) = [k for k in kernels(MACHINE) if k.symbol == symbol]
-    (row,) = [r for r in rows("gemm") if r["symbol"] == symbol]
-    text = generate(kernel).replace(f".hidden {symbol}\n", "")
-    judge_many(checker, row | load(tmp_path, f"{symbol}_right", text, symbol), rng)
-    wrong, count = re.subn(instruction, instead, text, flags=re.MULTILINE)
-    assert count, f"{symbol} has no {instruction}"
-    mutant = row | load(tmp_path, f"{symbol}_wrong", wrong, symbol)
-    with pytest.raises(AssertionError, match=symbol):
-        judge_many(checker, mutant, rng)
+    def judge_row(row: dict) -> None:
+        judge_many(checker, row, rng)
 
-
-def load(directory, name: str, text: str, symbol: str) -> dict[str, int]:
-    """Assemble and load a kernel; give its address as a row of the table has it."""
-    source = directory / f"{name}.s"
-    source.write_text(text)
-    library = compile_library(directory, name, [source])
-    return {"address": ctypes.cast(getattr(library, symbol), ctypes.c_void_p).value}
+    assert_refused(judge_row, tmp_path, symbol, instruction, instead)
 
 
 def judge_many(checker, row: dict, rng) -> None:

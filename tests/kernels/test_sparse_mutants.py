@@ -5,21 +5,11 @@ Those of what stands around the sum are in ``test_edge_mutants.py``.
 
 from __future__ import annotations
 
-import re
-
-import pytest
-
-from asm.build import generated
-from asm.registry import kernels
 from gemm_case import ANYWHERE
-from kernel_table import MACHINE, every_row
 from sparse_case import draw_case, judge
-from test_gemm_mutants import load
+from sum_mutants import X86_ONLY, assert_refused, each_of
 
-pytestmark = [
-    pytest.mark.skipif(MACHINE != "x86_64", reason="mutates x86-64 assembly"),
-    pytest.mark.unemulated("mutates x86-64 assembly"),
-]
+pytestmark = X86_ONLY
 
 PIXELS = "pplconv_sparse_pixels_f32_4x24_avx2"
 ONE = "pplconv_sparse_pixels_f64_1x8_avx2"
@@ -88,27 +78,12 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("symbol", "instruction", "instead"),
-    [
-        pytest.param(
-            *mutant[1:],
-            id=mutant[0].replace(" ", "_"),
-            marks=pytest.mark.needs_isa(mutant[1].rpartition("_")[2]),
-        )
-        for mutant in MUTANTS
-    ],
-)
+@each_of(MUTANTS)
 def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead):
-    (kernel,) = [k for k in kernels(MACHINE) if k.symbol == symbol]
-    (row,) = [r for r in every_row(kernel.op) if r["symbol"] == symbol]
-    text = generated(kernel).replace(f".hidden {symbol}\n", "")
-    judge_many(checker, row | load(tmp_path, f"{symbol}_right", text, symbol), rng)
-    wrong, count = re.subn(instruction, instead, text, flags=re.MULTILINE)
-    assert count, f"{symbol} has no {instruction}"
-    mutant = row | load(tmp_path, f"{symbol}_wrong", wrong, symbol)
-    with pytest.raises(AssertionError, match=symbol):
-        judge_many(checker, mutant, rng)
+    def judge_row(row: dict) -> None:
+        judge_many(checker, row, rng)
+
+    assert_refused(judge_row, tmp_path, symbol, instruction, instead)
 
 
 def judge_many(checker, row: dict, rng) -> None:
