@@ -197,8 +197,14 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t channel_block
         int64_t kw
         int64_t channel_step
+        int64_t row_dilation
+        int64_t row_stride
         int64_t row_step
+        int64_t row_phase
+        int64_t column_dilation
+        int64_t column_stride
         int64_t column_step
+        int64_t column_phase
         int64_t rows
         int64_t width
         int64_t kr

@@ -27,8 +27,8 @@ cdef struct SparseFamily:
     # Kernels for panels of one number of channels: by vectors of pixels less one, or by pixels less
     # one where vectors run over channels. NULL where the registry has no such tile.
     pplconv_kernel tile[MAX_MR]
-    # Sums in a vector, and terms that are multiplied together.
-    int lanes, kr
+    # Sums in a vector.
+    int lanes
 
 
 cdef pplconv_kernel find(str op, str dtype, str isa, int mr=*, int nr=*,

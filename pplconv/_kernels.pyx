@@ -240,7 +240,7 @@ cdef int find_sparse_family(str dtype, str isa, int panel, int kr, bint by_pixel
     cdef bytes op = b"sparse_pixels" if by_pixels else b"sparse_channels"
     for index in range(MAX_MR):
         family.tile[index] = NULL
-    family.lanes, family.kr = 0, kr
+    family.lanes = 0
     while level and family.lanes == 0:
         for i in range(pplconv_kernel_count):
             row = &pplconv_kernel_table[i]

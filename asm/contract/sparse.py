@@ -65,13 +65,25 @@ SPARSE_CHANNELS = Contract(
     (*_TERMS, Field("x_rs", INT, "input: from one pixel to the next"), *_RESULT),
 )
 
+
+def _of(line: str) -> tuple[Field, ...]:
+    """Say where taps of one row after the other, or column, find the input."""
+    return (
+        Field(f"{line}_dilation", INT, f"{line}s of the input from one tap to the next"),
+        Field(f"{line}_stride", INT, f"{line}s that lie apart: every so many follow one another"),
+        Field(f"{line}_step", INT, f"places from a {line} to the next among those"),
+        Field(f"{line}_phase", INT, f"places from the first {line} to the one behind it"),
+    )
+
+
 PACK_SPARSE = Contract(
     "pack_sparse",
     "the terms of one panel: for each k_begin <= k < k_end of which any of `rows` output channels "
     "has a weight that is not zero, those of all of them, and zeros for rows <= channel < width; "
     "k as for pack_weights. Steps go from place to place in the input, that of k_begin being the "
-    "first: the place of (ic, tap) is ic * channel_step + tap / kw * row_step + tap % kw * "
-    "column_step. A count that is no multiple of kr is made one by weights of zero at the last k",
+    "first, and may lead back: the place of (ic, tap) is ic * channel_step, and of h = tap / kw * "
+    "row_dilation besides h / row_stride * row_step + h % row_stride * row_phase; so for columns. "
+    "A count that is no multiple of kr is made one by weights of zero at the last k",
     (
         Field("src", CONST_POINTER, "weights of the panel's first output channel"),
         Field("src_os", INT, "src: from one output channel to the next"),
@@ -83,8 +95,8 @@ PACK_SPARSE = Contract(
         ),
         Field("kw", INT, "taps in a row of the kernel, >= 1"),
         Field("channel_step", INT, "places from one input channel to the next"),
-        Field("row_step", INT, "places from one row of taps to the next"),
-        Field("column_step", INT, "places from one tap of a row to the next"),
+        *_of("row"),
+        *_of("column"),
         Field("rows", INT, "output channels of the panel that there are"),
         Field("width", INT, "output channels that a term has weights of, >= rows"),
         Field("kr", INT, "terms whose weights of one channel lie side by side, >= 1"),

@@ -39,8 +39,10 @@ static inline const char *weight_at(const struct pplconv_pack_sparse_args *a, st
 
 /* Where the input lies that is multiplied by it. */
 static inline int64_t place_of(const struct pplconv_pack_sparse_args *a, struct source s) {
-    return s.channel * a->channel_step + s.tap / a->kw * a->row_step +
-           s.tap % a->kw * a->column_step;
+    const int64_t h = s.tap / a->kw * a->row_dilation, w = s.tap % a->kw * a->column_dilation;
+    return s.channel * a->channel_step + h / a->row_stride * a->row_step +
+           h % a->row_stride * a->row_phase + w / a->column_stride * a->column_step +
+           w % a->column_stride * a->column_phase;
 }
 
 /* Whether any channel has a weight here that is not zero. */

@@ -56,7 +56,6 @@ class Sparse(Tile):
         self.masks = [] if self.v.masked else free[: self.nv]
         if not self.v.masked and len(self.masks) < self.nv:
             raise ValueError(f"{kernel.symbol} needs more general registers than there are")
-        self.unroll = 2 if self.mr * self.nv > 12 else 4
         left = [r for r in free if r not in self.masks]
         # The row of the next panel's C to fetch, and how many are left; without registers for them
         # C is fetched before its terms.
@@ -83,10 +82,6 @@ class Sparse(Tile):
     @abstractmethod
     def registers(self) -> list[str]:
         """Say what registers hold, as lines of the contract."""
-
-    def term(self, index: int, *, tail: bool) -> None:
-        """One term of a turn, for which the input has been moved on."""
-        raise NotImplementedError
 
     def arrange(self) -> None:
         """Put sums that were loaded from C into the order that they are added up in."""
@@ -238,6 +233,23 @@ class Sparse(Tile):
         w(f"sub qword ptr {self.field('panels')}, {together}")
         w(f"cmp qword ptr {self.field('panels')}, {together}")
         w("jge .Lpanel")
+
+    @abstractmethod
+    def terms(self) -> None:
+        """Emit the loops over the terms, which end at ``terms_done``."""
+
+
+class SparseFloats(Sparse):
+    """Emits one kernel that multiplies its terms one by one, several in a turn."""
+
+    @property
+    def unroll(self) -> int:
+        """Terms in a turn: few products each take more, so that it costs little."""
+        return 2 if self.mr * self.nv > 12 else 4
+
+    @abstractmethod
+    def term(self, index: int, *, tail: bool) -> None:
+        """One term of a turn, for which the input has been moved on."""
 
     def terms(self) -> None:
         """Emit the loops over the terms."""

@@ -10,10 +10,10 @@ from __future__ import annotations
 from asm.contract import SPARSE_CHANNELS
 from asm.registry import Kernel
 from asm.x86_64.gemm import ROWS_PER_POINTER, row_address, row_multiples
-from asm.x86_64.sparse import Sparse
+from asm.x86_64.sparse import SparseFloats
 
 
-class _Channels(Sparse):
+class _Channels(SparseFloats):
     arguments = SPARSE_CHANNELS
     steps = "r15"
     free = ("r8", "r11", "rbx", "rbp", "r12", "r13", "r14")

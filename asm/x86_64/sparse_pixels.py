@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from asm.contract import FLAGS, SPARSE_PIXELS
 from asm.registry import Kernel
-from asm.x86_64.sparse import Sparse
+from asm.x86_64.sparse import SparseFloats
 
 # Lines that a term fetches for later, of those that the panels of a tile fetch in turn.
 FETCHED, LINE = 2, 64
 
 
-class Pixels(Sparse):
+class Pixels(SparseFloats):
     """Emits one kernel."""
 
     arguments = SPARSE_PIXELS

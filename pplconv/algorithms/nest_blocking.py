@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..geometry import Geometry
-from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
 from .candidate import (
-    EXACT,
     LINE,
-    Candidate,
     KernelKey,
     ceil_div,
     finish_panels,
@@ -28,13 +25,11 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
-from .error_bounds import direct_error_bound
 from .lazy import lazy
+from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
 from .panels import Panels
 
-RUN_BYTES = 16  # struct pplconv_run
 FEW_ROWS = 2
-SLAB_BYTES = 16384  # converted planes on their way into packed pixels: they stay in L1
 
 
 def weight_panels(problem: Problem, kernel: KernelKey, orientation: str) -> Panels:
@@ -49,7 +44,7 @@ def weight_panels(problem: Problem, kernel: KernelKey, orientation: str) -> Pane
 
 
 @dataclass(frozen=True)
-class NestBlocking(Candidate):
+class NestBlocking(MatrixBlocking):
     """One way to run a problem through the GEMM nest, but for what it costs.
 
     Parameters
@@ -90,13 +85,8 @@ class NestBlocking(Candidate):
 
     @property
     def bits(self) -> str:
-        """The order of the sum: channel by channel in NCHW, else tap by tap."""
-        if self.numerics.exact:
-            return EXACT
-        if self.problem is self.matrix:
-            return f"sum over k{self.numerics.order}"
-        order = "kh, kw, c" if self.x_in_rows else "c, kh, kw"
-        return f"sum over {order}{self.numerics.order}"
+        """The order of the sum."""
+        return self.order("")
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -116,54 +106,19 @@ class NestBlocking(Candidate):
         }
 
     @property
-    def error_bound(self) -> float:
-        """Bound of one chain of FMAs."""
-        return direct_error_bound(self.matrix.k, self.numerics)
-
-    @property
     def kernel(self) -> KernelKey:
         """The GEMM microkernel."""
         return KernelKey("gemm", self.mr, self.nr, self.numerics.kr)
 
     @lazy
-    def matrix(self) -> MatrixProblem:
-        """The matrices that are multiplied."""
-        return self.problem.matrix
-
-    @lazy
-    def geometry(self) -> Geometry:
-        """The images that the rows of A are windows of."""
-        return self.problem.geometry
-
-    @lazy
-    def x_in_rows(self) -> bool:
-        """Whether channels of an input pixel are neighbours in memory, maybe only in blocks."""
-        return self.matrix.a_in_rows
-
-    @lazy
     def y_in_rows(self) -> bool:
-        """The same of an output pixel; if not, tiles of channels are stored transposed."""
+        """`in_rows` of the outputs; if not, tiles of channels are stored transposed."""
         return self.matrix.c_in_rows
-
-    @lazy
-    def ic(self) -> int:
-        """Input channels of one group."""
-        return self.problem.ic // self.problem.groups
 
     @lazy
     def oc(self) -> int:
         """Output channels of one group."""
         return self.matrix.n
-
-    @lazy
-    def images(self) -> int:
-        """Images that the loops treat separately."""
-        return self.matrix.images
-
-    @lazy
-    def pixels(self) -> int:
-        """Output pixels as the loops count them."""
-        return self.matrix.m
 
     @lazy
     def panels(self) -> Panels:
@@ -182,7 +137,7 @@ class NestBlocking(Candidate):
         """Format of the packed weights; weights of one format serve every plan that has it."""
         if self.problem is self.matrix:
             return self.panels.name
-        order = "khkwc" if self.x_in_rows else "ckhkw"
+        order = "khkwc" if self.in_rows else "ckhkw"
         return f"{self.panels.name}, k = {order}"
 
     @lazy
@@ -223,7 +178,7 @@ class NestBlocking(Candidate):
     @property
     def flat(self) -> bool:
         """Whether an image's output pixels are its input pixels, row upon row."""
-        return self.problem.is_pointwise and not self.x_in_rows and not self.numerics.converts_in
+        return self.problem.is_pointwise and not self.in_rows and not self.numerics.converts_in
 
     @property
     def most_runs(self) -> int:
@@ -251,7 +206,7 @@ class NestBlocking(Candidate):
 
         For planes that are converted into scratch as they lie: from one channel to the next.
         """
-        if not self.packed and not self.x_in_rows:
+        if not self.packed and not self.in_rows:
             return odd_lines(self.hw_segment * self.numerics.operand_bytes)
         return odd_lines(self.panels.depth(self.k_block) * self.numerics.operand_bytes)
 
@@ -299,7 +254,7 @@ class NestBlocking(Candidate):
         spanned = min(ceil_div(max(self.hw_segment - 1, 0), max(g.ow, 1)) + 1, g.oh)
         rows = min((spanned - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1, g.ih)
         ic = self.ic
-        if self.x_in_rows:
+        if self.in_rows:
             return rows, min(ic, self.problem.block or ic)
         return rows, min(max(SLAB_BYTES // (rows * g.iw * self.numerics.operand_bytes), 1), ic)
 
@@ -314,15 +269,15 @@ class NestBlocking(Candidate):
         element = self.numerics.operand_bytes
         transposed = self.orientation == "channels" and not self.y_in_rows
         size = 0
-        if self.packed and self.x_in_rows:
+        if self.packed and self.in_rows:
             size = self.hw_segment * self.packed_row
         elif self.packed:
             size = self.pixel_panels.bytes(self.hw_segment, self.k_block, element)
         elif self.copied:
-            size = (self.hw_segment if self.x_in_rows else self.k_block) * self.packed_row
+            size = (self.hw_segment if self.in_rows else self.k_block) * self.packed_row
         runs = round_up(size, LINE)
         size = runs
-        if self.packed and not self.x_in_rows:
+        if self.packed and not self.in_rows:
             size += self.most_runs * RUN_BYTES
         tile = round_up(size, LINE)
         size = tile
@@ -361,12 +316,8 @@ class NestBlocking(Candidate):
         g, p = self.geometry, self.matrix
         runs, tile, planes, slab, moved, _ = self.memory
         slab_rows, slab_channels = self.slab
-        fields: dict[str, Any] = {
-            "images": self.images,
-            "pixels": self.pixels,
-            "x_in_rows": self.x_in_rows,
+        fields = super().own_fields() | {
             "y_in_rows": self.y_in_rows,
-            "in_blocks": self.problem.block != 0,
             # Bytes of input and output from one group to the next, of the weights before packing
             # from one group, output channel and k to the next; channels with biases of their own.
             "matrices": (

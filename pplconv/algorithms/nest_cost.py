@@ -151,7 +151,7 @@ def _pack(nest: NestBlocking, core: CoreModel) -> float:
     vectors = p.groups * nest.images * p.k * nest.pixels / lanes
     if block := nest.problem.block:
         per_vector = 1.5 + COPY_CYCLES * nest.lanes / max(min(nest.ic, block), 1)
-    elif nest.x_in_rows:
+    elif nest.in_rows:
         per_vector = 1.5 + 4.0 * lanes / max(min(nest.ic * g.kw, 4 * lanes), 1)
     elif g.stride_w <= 2:
         # A run ends with its row or panel; strided rows also bring what they skip.
@@ -180,7 +180,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     weights = (nest.mr if by_pixels else nest.nr) * weight_row
     wide = nest.nr if by_pixels else nest.mr
     pixels = float(wide * pixel_row)
-    if not nest.packed and not nest.x_in_rows:
+    if not nest.packed and not nest.in_rows:
         # A tile has a piece of each plane, and lines that it has a part of come whole.
         pixels = nest.k_block * _lines(nest, wide) * LINE
     calls = nest.hw_segments * ceil_div(p.k, nest.k_block)
@@ -212,7 +212,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         row = nest.panels.width * numerics.weight_bytes / core.l3_rate
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panels.width)
         stalls = panels * p.k * max(0.0, row - 0.7 * step)
-    if nest.x_in_rows:
+    if nest.in_rows:
         # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB
         # apart also fall into one set of it.
         groups = ceil_div(p.k, numerics.kr)
@@ -220,7 +220,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         stalls += reads / nest.mr * streams_cycles(core, nest.mr)
         if not nest.packed:
             stalls += reads * conflict_cycles(core, nest.mr, p.a.row * numerics.operand_bytes)
-    if not nest.packed and not nest.x_in_rows:
+    if not nest.packed and not nest.in_rows:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far = 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
     planes = nest.ic * nest.pixels * numerics.operand_bytes

@@ -47,19 +47,10 @@ def supports(problem: Problem, numerics: Numerics) -> str | None:
         return "it needs weights that are known to be sparse"
     if numerics.product not in PRODUCTS:
         return f"no sparse weights are multiplied as {numerics.product}"
-    reason = narrow_blocks(problem, numerics) or _strided_bytes(problem, numerics)
+    reason = narrow_blocks(problem, numerics)
     if reason is not None:
         return reason
     return ragged_groups(problem) if isinstance(problem, ConvProblem) else None
-
-
-def _strided_bytes(problem: Problem, numerics: Numerics) -> str | None:
-    """Say why planes of bytes are refused, which are laid at stride 1 or read as they lie."""
-    g = problem.geometry
-    strided = (g.stride_h, g.stride_w) != (1, 1) or (g.kh * g.kw == 1 and not problem.is_pointwise)
-    if numerics.exact and strided and not problem.matrix.a_in_rows:
-        return "planes of bytes are read at stride 1, and by 1x1 kernels without padding"
-    return None
 
 
 def candidates(problem: Problem, around: PlanContext) -> Iterator[Sparse]:
@@ -76,6 +67,8 @@ def candidates(problem: Problem, around: PlanContext) -> Iterator[Sparse]:
                 continue
             for width in _widths(matrix.m, widths, orientation):
                 for rows in _ways(problem, around.numerics):
+                    if rows == "laid" and orientation == "channels":
+                        continue
                     yield from _blocked(
                         problem, around, orientation, panel, width, rows, tiles.lanes, tiles.kr
                     )
@@ -92,14 +85,13 @@ def _widths(pixels: int, widths: tuple[int, ...], orientation: str) -> set[int]:
 
 def _ways(problem: Problem, numerics: Numerics) -> tuple[str, ...]:
     """What may become of pixels: they are read as they lie, packed, or laid."""
-    in_rows, g = problem.matrix.a_in_rows, problem.geometry
-    if not problem.is_pointwise or numerics.converts_in or problem.block:
-        lies = not (in_rows or numerics.converts_in) and g.kh * g.kw > 1
-        if numerics.exact and not in_rows:
-            return ("laid",) if g.kh * g.kw > 1 else ("packed",)
-        at_once = lies and (g.stride_h, g.stride_w) == (1, 1)
-        return ("packed", "laid") if at_once else ("packed",)
-    return ("in place",) if in_rows or numerics.exact else ("in place", "packed")
+    if problem.is_pointwise and not numerics.converts_in and not problem.block:
+        as_they_lie = problem.matrix.a_in_rows or numerics.exact
+        return ("in place",) if as_they_lie else ("in place", "packed")
+    if numerics.exact and not problem.matrix.a_in_rows:
+        # Planes of bytes are packed as they lie alone.
+        return ("packed",) if problem.is_pointwise else ("laid",)
+    return ("packed",) if problem.geometry.kh * problem.geometry.kw == 1 else ("packed", "laid")
 
 
 def _blocked(
@@ -108,19 +100,21 @@ def _blocked(
 ) -> Iterator[Sparse]:  # fmt: skip
     """Yield blocks of K, and segments for the team."""
     matrix, numerics = problem.matrix, around.numerics
-    pixels, ow = max(matrix.m, 1), max(problem.geometry.ow, 1)
-    repeat = max(1, matrix.images * matrix.groups)
+    ow = max(problem.geometry.ow, 1)
+    whole = Sparse(
+        problem, numerics, orientation, rows, lanes, kr, panel, width, max(matrix.k, 1), ow, 1
+    )
+    pixels = max(whole.pixels, 1)
+    repeat = max(1, whole.images * matrix.groups)
     cycles = floor(problem, lanes, CoreModel.of(around)) / repeat
     threads = around.threads
     unit, largest = width, pixels
     if rows == "laid":
-        whole = Sparse(
-            problem, numerics, orientation, rows, lanes, kr, panel, width, max(matrix.k, 1), ow, 1
-        )
-        row = whole.laid_row * max(whole.ic, 1) * numerics.operand_bytes
+        h, w = whole.phases
+        row = h * w * whole.laid_row * max(whole.ic, 1) * numerics.operand_bytes
         unit, largest = ow, max(int(LAID * around.machine.l2_share) // row, 1) * ow
     panels = max(matrix.n // panel, 1)
-    for k_block in _blocks_of_k(problem, around, width, rows):
+    for k_block in _blocks_of_k(whole, around):
         pieces = 1 if repeat % threads == 0 else team_pieces(pixels, unit, threads, cycles)
         # A team shares pixels, or output channels where that cuts tiles of few pixels.
         ways = {}
@@ -135,19 +129,14 @@ def _blocked(
             )  # fmt: skip
 
 
-def _blocks_of_k(problem: Problem, around: PlanContext, width: int, rows: str) -> list[int]:
+def _blocks_of_k(whole: Sparse, around: PlanContext) -> list[int]:
     """All of K, and blocks whose pixels stay in L1 or L2 while the panels pass by."""
-    k, numerics, g = problem.matrix.k, around.numerics, problem.geometry
-    taps = g.kh * g.kw
-    blocks = {max(k, 1)}
-    if problem.matrix.a_in_rows or numerics.chain is not None:
+    k = whole.k_block
+    blocks = {k}
+    if whole.channels_run or around.numerics.chain is not None:
         return list(blocks)
-    one = width * numerics.operand_bytes  # bytes of a k
-    if rows == "laid":
-        seen = ceil_div(width, max(g.ow, 1)) + 1 + (g.kh - 1) * g.dilation_h
-        one = ceil_div(seen * (g.ow + g.kw - 1) * numerics.operand_bytes, taps)
     for budget in (NEAR * around.machine.l1d_bytes, LARGEST_PANEL * around.machine.l2_share):
-        longest = max(int(budget) // one, 1)
+        longest = max(int(budget / whole.near), 1)
         if k > longest:
-            blocks.add(round_up(balanced(k, longest, taps), taps))
+            blocks.add(round_up(balanced(k, longest, whole.taps), whole.taps))
     return sorted(blocks)

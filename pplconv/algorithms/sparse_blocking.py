@@ -9,30 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..geometry import Geometry
-from ..matrix_problem import MatrixProblem
 from ..numerics import Numerics
 from ..problem import Problem
 from ..sparsity import Sparsity
 from .candidate import (
-    EXACT,
     LINE,
-    Candidate,
     KernelKey,
     ceil_div,
     odd_lines,
     round_up,
     thread_scratch,
 )
-from .error_bounds import direct_error_bound
 from .lazy import lazy
+from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
 
-RUN_BYTES = 16  # struct pplconv_run
 PANEL_BYTES = 16  # where the terms and the values of a panel begin
 STEP_BYTES = 4
 CHUNK_BYTES = 24576  # sums on their way into rows of channels: they stay in L1
 FETCHED_BYTES = 1 << 20  # of planes, from which on they are fetched ahead
-SLAB_BYTES = 16384  # converted planes on their way into packed pixels
 
 
 class Places(NamedTuple):
@@ -47,7 +41,7 @@ class Places(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SparseBlocking(Candidate):
+class SparseBlocking(MatrixBlocking):
     """One way to compute a problem with sparse weights, but for what it costs.
 
     Parameters
@@ -89,10 +83,7 @@ class SparseBlocking(Candidate):
     @property
     def bits(self) -> str:
         """The order of the sum, which leaves out what is not stored."""
-        if self.numerics.exact:
-            return EXACT
-        order = "k" if self.problem is self.matrix else "kh, kw, c" if self.in_rows else "c, kh, kw"
-        return f"sum over stored {order}{self.numerics.order}"
+        return self.order("stored ")
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -108,11 +99,6 @@ class SparseBlocking(Candidate):
         }
 
     @property
-    def error_bound(self) -> float:
-        """Bound of one chain of FMAs, of all that might be stored."""
-        return direct_error_bound(self.matrix.k, self.numerics)
-
-    @property
     def packed(self) -> bool:
         """Whether pixels go through the scratch."""
         return self.rows != "in place"
@@ -121,6 +107,16 @@ class SparseBlocking(Candidate):
     def laid(self) -> bool:
         """Whether planes are laid there."""
         return self.rows == "laid"
+
+    @lazy
+    def images(self) -> int:
+        """Images whose pixels do not run on into the next one: rows are laid for each."""
+        return self.problem.batch if self.laid else self.matrix.images
+
+    @lazy
+    def pixels(self) -> int:
+        """Pixels of each of these."""
+        return self.problem.output_pixels if self.laid else self.matrix.m
 
     @property
     def by_pixels(self) -> bool:
@@ -140,25 +136,10 @@ class SparseBlocking(Candidate):
         assert self.problem.sparsity is not None
         return self.problem.sparsity
 
-    @lazy
-    def matrix(self) -> MatrixProblem:
-        """The matrices that are multiplied."""
-        return self.problem.matrix
-
-    @lazy
-    def geometry(self) -> Geometry:
-        """The images that the rows of A are windows of."""
-        return self.problem.geometry
-
-    @lazy
-    def in_rows(self) -> bool:
-        """Whether channels of a pixel are neighbours in memory, maybe only in blocks."""
-        return self.matrix.a_in_rows
-
-    @lazy
-    def ic(self) -> int:
-        """Input channels of one group."""
-        return self.problem.ic // self.problem.groups
+    @property
+    def channels_run(self) -> bool:
+        """Whether channels are neighbours in the order of K; planes are laid channel by channel."""
+        return self.in_rows and not self.laid
 
     @property
     def taps(self) -> int:
@@ -218,11 +199,11 @@ class SparseBlocking(Candidate):
     @property
     def packing(self) -> str:
         """Format of the packed weights."""
-        order = "hwc" if self.in_rows else "chw"
+        order = "hwc" if self.channels_run else "chw"
         kr = f", kr {self.kr}" if self.kr > 1 else ""
         block = f", k in blocks of {self.k_block}" if self.k_blocks > 1 else ""
         rest = "" if self.by_pixels else ", the last ones too"
-        laid = f" on planes of {self.laid_plane} in rows of {self.laid_row}" if self.laid else ""
+        laid = f" on planes of {self.laid_plane}, {self.laid_text}" if self.laid else ""
         return f"terms of {self.panel}{kr}{rest}, k = {order}{laid}{block}, {self.sparsity.text}"
 
     @property
@@ -235,12 +216,12 @@ class SparseBlocking(Candidate):
     @lazy
     def hw_segments(self) -> int:
         """Segments of the pixels."""
-        return ceil_div(self.matrix.m, self.hw_segment)
+        return ceil_div(self.pixels, self.hw_segment)
 
     @property
     def tasks(self) -> int:
         """Iterations of the parallel loop."""
-        return self.matrix.images * self.matrix.groups * self.hw_segments * self.parts
+        return self.images * self.matrix.groups * self.hw_segments * self.parts
 
     @lazy
     def transposes(self) -> bool:
@@ -262,27 +243,55 @@ class SparseBlocking(Candidate):
     def tiled(self) -> int:
         """Pixels of an image that tiles run over: laid rows count what is between them."""
         g = self.geometry
-        return max(g.oh * self.laid_row - self.laid_row + g.ow, 0) if self.laid else self.matrix.m
+        return max((g.oh - 1) * self.laid_row + g.ow, 0) if self.laid else self.matrix.m
+
+    @lazy
+    def seen(self) -> tuple[int, int]:
+        """Rows and columns that lie before the last tap."""
+        g = self.geometry
+        return (g.kh - 1) * g.dilation_h, (g.kw - 1) * g.dilation_w
+
+    @lazy
+    def phases(self) -> tuple[int, int]:
+        """Parts that rows and columns are laid in: those that lie whole strides apart."""
+        g = self.geometry
+        return min(g.stride_h, self.seen[0] + 1), min(g.stride_w, self.seen[1] + 1)
 
     @lazy
     def laid_rows(self) -> int:
-        """Rows that the outputs of a task see."""
+        """Rows of a part that the outputs of a task see."""
         g = self.geometry
         rows = max(min(self.hw_segment // max(g.ow, 1), g.oh), 1)
-        return rows + (g.kh - 1) * g.dilation_h
+        return rows + self.seen[0] // g.stride_h
 
     @lazy
     def laid_row(self) -> int:
-        """Elements of a laid row: the padding before it, and all that outputs see."""
-        g = self.geometry
-        row = max(g.ow + (g.kw - 1) * g.dilation_w, g.pad_left + g.iw)
-        return row if self.laid else 0
+        """Elements of a laid row: all that outputs see of it."""
+        return max(self.geometry.ow, 1) + self.seen[1] // self.geometry.stride_w if self.laid else 0
 
     @lazy
     def laid_plane(self) -> int:
-        """Elements of a laid plane: an odd number of lines, so that channels share no set."""
+        """Elements laid of a channel: an odd number of lines, so that channels share no set."""
         e = self.numerics.operand_bytes
-        return odd_lines(self.laid_rows * self.laid_row * e) // e if self.laid else 0
+        elements = self.phases[0] * self.phases[1] * self.laid_rows * self.laid_row
+        return odd_lines(elements * e) // e if self.laid else 0
+
+    @lazy
+    def near(self) -> float:
+        """Bytes of each k that panels read again and again for one tile of pixels."""
+        e, g = self.numerics.operand_bytes, self.geometry
+        if not self.laid:
+            return float(self.width * e)
+        h, w = self.phases
+        rows = self.width / max(g.ow, 1) + 1 + self.seen[0] // g.stride_h
+        return h * w * rows * self.laid_row * e / self.taps
+
+    @property
+    def laid_text(self) -> str:
+        """How planes are laid: what places of terms follow from."""
+        h, w = self.phases
+        parts = f" of {h}x{w} phases of {self.laid_rows}" if h * w > 1 else ""
+        return f"in rows of {self.laid_row}{parts}"
 
     @lazy
     def chunk(self) -> int:
@@ -310,10 +319,20 @@ class SparseBlocking(Candidate):
         return rows, max(min(SLAB_BYTES // plane, self.ic), 1)
 
     @lazy
+    def slab_bytes(self) -> int:
+        """Size of it; of what is laid, rows that are converted after they were moved."""
+        rows, channels = self.slab
+        if not self.laid:
+            return rows * self.geometry.iw * channels * self.numerics.operand_bytes
+        if not self.numerics.converts_in or not (self.in_rows or self.geometry.stride_w > 1):
+            return 0
+        return max(self.ic, rows) * self.laid_row * self.numerics.source_bytes
+
+    @lazy
     def scratch(self) -> Places:
         """Places in one thread's scratch."""
         n, e, g = self.numerics, self.numerics.operand_bytes, self.geometry
-        gathers = self.in_rows and self.packed
+        gathers = self.in_rows and self.packed and not self.laid
         panel = self.width * self.packed_row if gathers else 0
         runs = tile = round_up(panel, LINE)
         packs = self.transposes or (self.packed and not self.in_rows)
@@ -332,9 +351,8 @@ class SparseBlocking(Candidate):
         slab = plane
         if self.transposes and n.converts_out:
             slab = round_up(plane + self.chunk * self.width * n.sum_bytes, LINE)
-        rows, channels = self.slab
-        size = slab + rows * g.iw * channels * e
-        return Places(round_up(panel, LINE), runs, tile, plane, slab, thread_scratch(size))
+        size = thread_scratch(slab + self.slab_bytes)
+        return Places(round_up(panel, LINE), runs, tile, plane, slab, size)
 
     @property
     def waits(self) -> bool:
@@ -352,17 +370,15 @@ class SparseBlocking(Candidate):
         terms, values = self.room
         rows, channels = self.slab
         element = self.numerics.source_bytes, self.numerics.destination_bytes
-        return {
-            "images": m.images,
-            "pixels": m.m,
-            "x_in_rows": self.in_rows,
-            "in_blocks": bool(self.problem.block),
+        return super().own_fields() | {
             "by_pixels": self.by_pixels,
             "packed": self.packed,
             "laid": self.laid,
             "fetches": self.fetches,
             "laid_row": self.laid_row,
             "laid_plane": self.laid_plane,
+            "row_phases": self.phases[0],
+            "column_phases": self.phases[1],
             "sparse_block": self.sparsity.block,
             "sparse_panel": self.panel,
             "kr": self.kr,

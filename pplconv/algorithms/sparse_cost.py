@@ -43,6 +43,8 @@ PACK_CYCLES = 3.0
 STORE_ROWS_CYCLES = 8.0  # a vector of sums into rows of channels
 ROWS_CYCLES = 3.0  # a vector of sums into its row
 LAY_CYCLES, LAY_ROW_CYCLES = 3.0, 10.0  # a vector of a laid row, and the row besides
+# The same of images at strides: a vector from rows, and an element of planes.
+TURN_APART_CYCLES, ELEMENT_CYCLES = 18.0, 1.3
 ACROSS = 0.8  # of a load, what a vector across two lines takes more
 SINGLES_REACHED = 0.88  # of the loads that could start, where each FMA has one
 FROM_L2 = 0.5  # of a term's own time, in which lines from L2 come unnoticed
@@ -55,7 +57,7 @@ TIGHT = 0.9  # of the rate of FMAs that terms reach
 def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, float]:
     """Cycles of `s` on `threads` threads, by term."""
     m, numerics = s.matrix, s.numerics
-    repeat = m.images * m.groups
+    repeat = s.images * m.groups
     terms = s.room[0] / max(m.groups, 1)
     single = min(s.rest * m.k, terms) if s.by_pixels else 0.0
     fma = tile = 0.0
@@ -74,12 +76,12 @@ def estimate(s: SparseBlocking, core: CoreModel, threads: int) -> dict[str, floa
         "store": 0.0,
     }
     if s.laid:
-        work["store"] = repeat * m.n * m.m * ROWS_CYCLES / s.lanes
+        work["store"] = repeat * m.n * s.pixels * ROWS_CYCLES / s.lanes
     if s.transposes:
-        work["store"] = repeat * m.n * m.m * STORE_ROWS_CYCLES / s.lanes
+        work["store"] = repeat * m.n * s.pixels * STORE_ROWS_CYCLES / s.lanes
     if numerics.converts:
         work["convert"] = conversion_cycles(s.problem, numerics, s.lanes, float(s.parts))
-    largest = min(1.0, s.hw_segment / max(m.m, 1)) / max(s.parts * repeat, 1)
+    largest = min(1.0, s.hw_segment / max(s.pixels, 1)) / max(s.parts * repeat, 1)
     busiest = busiest_share(s.tasks, threads, largest)
     cost = {name: cycles * busiest for name, cycles in work.items()}
     cost["team"] = core.team_cycles if threads > 1 else 0.0
@@ -110,7 +112,7 @@ def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> flo
         latency,
         TERM_CYCLES,
     )
-    if _near(s) > core.l1_bytes:
+    if s.k_block * s.near > core.l1_bytes:
         lines = (vectors * s.lanes * s.numerics.operand_bytes + LINE * _crosses(s)) / core.l2_rate
         cycles = max(cycles, lines + (1.0 - FROM_L2) * cycles)
     return cycles
@@ -124,21 +126,20 @@ def _crosses(s: SparseBlocking) -> float:
     return 0.0 if s.packed or plane % LINE == 0 else 1.0
 
 
-def _near(s: SparseBlocking) -> float:
-    """Bytes that the panels read again and again for one tile."""
-    element = s.numerics.operand_bytes
-    if not s.laid:
-        return s.k_block * s.width * element
-    g = s.geometry
-    rows = s.width / max(g.ow, 1) + 1 + (g.kh - 1) * g.dilation_h
-    return s.k_block / s.taps * rows * s.laid_row * element
-
-
 def _pack(s: SparseBlocking) -> float:
     """Cycles to bring the pixels of one image and group into place."""
     if s.laid:
-        rows = s.hw_segments * s.laid_rows
-        return s.ic * rows * (s.laid_row / s.lanes * LAY_CYCLES + LAY_ROW_CYCLES)
+        rows = s.hw_segments * s.laid_rows * s.phases[0] * s.phases[1]
+        if s.in_rows:
+            blocks = ceil_div(s.ic, s.lanes) * ceil_div(s.laid_row, s.lanes)
+            turn = TURN_CYCLES if s.geometry.stride_w == 1 else TURN_APART_CYCLES
+            if s.numerics.source_bytes < 4:
+                turn = s.lanes * ELEMENT_CYCLES
+            return rows * blocks * s.lanes * turn
+        row = s.laid_row / s.lanes * LAY_CYCLES + LAY_ROW_CYCLES
+        if s.geometry.stride_w > 1:
+            row += s.laid_row * ELEMENT_CYCLES
+        return s.ic * rows * row
     vectors = s.matrix.k * s.matrix.m / s.lanes
     if not s.in_rows:
         return vectors * PACK_CYCLES if s.packed else 0.0

@@ -23,6 +23,7 @@ from ..machine import current as current_machine
 from ..memory.dtypes import DTYPES, NAMES
 from ..problem import ConvProblem
 from ..prune import magnitude
+from .ending import complain
 from .layers import read_convolutions
 from .progress import Progress
 
@@ -136,7 +137,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         problems = _problems(options)
     except (OSError, ValueError) as error:
-        _complain(error)
+        complain("bench-instances", error)
         return 2
     cores = sum(len(own) for _, own in cores_by_node(current_machine()))
     jobs = [
@@ -155,11 +156,13 @@ def run(options: argparse.Namespace) -> int:
                 found.append(_measure(pool, problems[0][0], options.seconds))
     except KeyboardInterrupt:
         progress.clear()
-        _complain(f"interrupted: {len(found)} of {len(jobs)} splits were measured")
+        complain(
+            "bench-instances", f"interrupted: {len(found)} of {len(jobs)} splits were measured"
+        )
         status = 130
     except (ImportError, MemoryError, OSError, ValueError) as error:
         progress.clear()
-        _complain(str(error) or "not enough memory")
+        complain("bench-instances", str(error) or "not enough memory")
         status = 2
     progress.clear()
     if found:
@@ -257,10 +260,6 @@ def _problems(options: argparse.Namespace) -> list[tuple[ConvProblem, int]]:
     if not problems:
         raise ValueError("no layer in any of the files")
     return problems
-
-
-def _complain(message: object) -> None:
-    print(f"pplconv bench-instances: {message}", file=sys.stderr, flush=True)
 
 
 def _splits(text: str) -> list[tuple[int, int]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from .. import _version, planner
 from ..machine import current as current_machine
 from ..wisdom import files
+from .ending import carry_out
 from .inputs import add_shapes, check_writable, positive, random_feed
-from .progress import Progress
 
 if TYPE_CHECKING:
     from ..network.session import InferenceSession
+    from .progress import Progress
 
 DESCRIPTION = """\
 Time each step of an ONNX network by itself, on random inputs, and print a table of them.
@@ -55,19 +55,7 @@ def run(options: argparse.Namespace) -> int:
         Exit status: 0; 2 if the model cannot run, an argument is at fault or a file cannot be
         written; 130 if interrupted.
     """
-    progress = Progress(sys.stderr)
-    try:
-        _profile(options, progress)
-    except ImportError as error:  # the extra onnx
-        return _complain(progress, error)
-    except (OSError, TypeError, ValueError) as error:
-        return _complain(progress, error)
-    except MemoryError as error:
-        return _complain(progress, str(error) or "not enough memory")
-    except KeyboardInterrupt:
-        _complain(progress, "interrupted")
-        return 130
-    return 0
+    return carry_out("profile", lambda progress: _profile(options, progress))
 
 
 def _profile(options: argparse.Namespace, progress: Progress) -> None:
@@ -123,9 +111,3 @@ def _whole_run(session: InferenceSession, feed: Mapping[str, Any], repeats: int)
         session.run(None, feed, out=out)
         best = min(best, time.perf_counter() - begin)
     return best
-
-
-def _complain(progress: Progress, message: object) -> int:
-    progress.clear()
-    print(f"pplconv profile: {message}", file=sys.stderr, flush=True)
-    return 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ..sparsity import BLOCKS
 from ..wisdom import files
+from .ending import carry_out
 from .inputs import add_shapes, check_writable, positive, random_feed
-from .progress import Progress
 
 if TYPE_CHECKING:
     from ..network.pruning import PrunedLayer
     from ..network.report import NetworkPlan, StepPlan
     from ..network.session import InferenceSession
+    from .progress import Progress
 
 DESCRIPTION = """\
 Prune the weights of an ONNX network by magnitude, and print what each layer would gain.
@@ -84,17 +84,7 @@ def run(options: argparse.Namespace) -> int:
         Exit status: 0; 2 if the model cannot run, an argument is at fault or the file cannot be
         written; 130 if interrupted.
     """
-    progress = Progress(sys.stderr)
-    try:
-        _prune(options, progress)
-    except (ImportError, OSError, TypeError, ValueError) as error:  # the extra onnx is the first
-        return _complain(progress, error)
-    except MemoryError as error:
-        return _complain(progress, str(error) or "not enough memory")
-    except KeyboardInterrupt:
-        _complain(progress, "interrupted")
-        return 130
-    return 0
+    return carry_out("prune", lambda progress: _prune(options, progress))
 
 
 def _prune(options: argparse.Namespace, progress: Progress) -> None:
@@ -224,9 +214,3 @@ def _density(words: str) -> float:
     if not 0 <= value <= 1:
         raise argparse.ArgumentTypeError(f"{words!r}: expected a number from 0 to 1")
     return value
-
-
-def _complain(progress: Progress, message: object) -> int:
-    progress.clear()
-    print(f"pplconv prune: {message}", file=sys.stderr, flush=True)
-    return 2

@@ -15,6 +15,7 @@ from ..api import arguments
 from ..epilogue import COST_CLASSES
 from ..memory.dtypes import NAMES
 from ..problem import LAYOUTS, ConvProblem, Problem
+from .ending import complain
 from .inputs import add_shapes, random_feed
 from .layers import read_layers
 from .progress import Progress
@@ -130,7 +131,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         jobs = _jobs(options)
     except (ImportError, OSError, TypeError, ValueError) as error:
-        _complain(error)
+        complain("search", error)
         return 2
     progress = Progress(sys.stderr)
     done = failed = 0
@@ -157,9 +158,9 @@ def run(options: argparse.Namespace) -> int:
         table.end(time.monotonic() - begin)
         kept = wisdom.describe()
     if kept["path"] is None:
-        _complain("PPLCONV_WISDOM names no file: what was found is forgotten now")
+        complain("search", "PPLCONV_WISDOM names no file: what was found is forgotten now")
     elif done and not kept["entries"]:
-        _complain(f"what was found could not be written to {kept['path']}")
+        complain("search", f"what was found could not be written to {kept['path']}")
         failed += 1
     elif done:
         print(f"remembered in {kept['path']}")
@@ -298,11 +299,7 @@ def _of_network(path: str, options: argparse.Namespace, teams: list[int]) -> lis
 
 def _say(progress: Progress, message: object) -> None:
     progress.clear()
-    _complain(message)
-
-
-def _complain(message: object) -> None:
-    print(f"pplconv search: {message}", file=sys.stderr, flush=True)
+    complain("search", message)
 
 
 def _layouts(text: str) -> list[str]:

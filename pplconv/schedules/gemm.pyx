@@ -46,18 +46,12 @@ from pplconv.schedules.base cimport (
     zero_tail,
 )
 from pplconv.schedules.gemm_checks cimport check_plan
-from pplconv.schedules.gemm_job cimport (
-    GemmJob,
-    GemmOffsets,
-    Product,
-    Tile,
-    input_at,
-    weights_at,
-    y_offset,
-)
+from pplconv.schedules.gemm_job cimport GemmJob, GemmOffsets, Product, weights_at
 from pplconv.schedules.gemm_panel cimport store_panel
-from pplconv.schedules.gemm_pixels cimport copy_block, gather_block, move_rows, pack_block
+from pplconv.schedules.gemm_pixels cimport copy_block, fill_groups, move_rows
 from pplconv.schedules.gemm_weights cimport pack_range
+from pplconv.schedules.nest_job cimport NestOffsets, Tile, input_at, y_offset
+from pplconv.schedules.nest_pixels cimport gather_block, pack_block
 from pplconv.schedules.panels cimport depth, fetch_panel, panels_of
 
 
@@ -75,7 +69,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
     cdef int64_t mr = j.plan.mr, nr = j.plan.nr
     cdef int64_t tall = ceil_div(p.rows, mr), wide = ceil_div(p.columns, nr)
     cdef int64_t last_m = p.rows - (tall - 1) * mr, last_n = p.columns - (wide - 1) * nr
-    cdef int64_t last_vectors = ceil_div(last_n, j.lanes)
+    cdef int64_t last_vectors = ceil_div(last_n, j.nest.lanes)
     cdef int64_t outer, inner, i, k, m, vectors, offset, channel, first, width, waiting = 0
     cdef const char *ends
     cdef int64_t outer_count = wide if p.rows_inner else tall
@@ -100,7 +94,8 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
             g.bias = p.bias + i * p.bias_down + k * p.bias_across
             g.b_ahead, g.b_ahead_ks = j.plan.b_ahead, g.b_ks
             if p.whole_k > p.k:
-                ends = <const char *> g.a + ((m - 1) * g.a_rs + p.whole_k * j.shape.size.operand)
+                ends = <const char *> g.a + (m - 1) * g.a_rs
+                ends += p.whole_k * j.nest.shape.size.operand
                 g.k = p.whole_k if ends <= p.a_end else p.k
             if inner > 0 and p.rows_inner and k + 1 < wide:
                 fetch_panel(g, p.b_across, inner, tall)
@@ -113,37 +108,37 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                                 g.c_rs, scratch)
                 continue
             channel = tile.channel + (k * nr if j.plan.channels_in_vectors else i * mr)
-            if j.shape.converts_out:
+            if j.nest.shape.converts_out:
                 if waiting + 1 < j.plan.finish_panels and k + 1 < wide:
                     waiting += 1
                     continue
                 first, width = k - waiting, waiting * nr
-                finish_converted(&j.shape, t, <char *> g.c - waiting * p.c_across, g.c_rs,
+                finish_converted(&j.nest.shape, t, <char *> g.c - waiting * p.c_across, g.c_rs,
                                  p.y + i * p.y_down + first * p.y_across, p.y_rs, m,
-                                 width + g.n, tile.group * j.bias_group + channel - width,
+                                 width + g.n, tile.group * j.nest.bias_group + channel - width,
                                  not j.plan.channels_in_vectors)
                 waiting = 0
             elif follows(t):
-                complete(&j.shape, t, <char *> g.c, g.c_rs, m, g.n,
-                         tile.group * j.bias_group + channel, not j.plan.channels_in_vectors)
+                complete(&j.nest.shape, t, <char *> g.c, g.c_rs, m, g.n,
+                         tile.group * j.nest.bias_group + channel, not j.plan.channels_in_vectors)
 
 
 cdef inline Product product_of(const GemmJob *j, const Tensors *t, const Tile *tile,
                                pplconv_gemm_args *g) noexcept nogil:
     """The part that both orientations share; the epilogue comes with the last block of K."""
     cdef Product p
-    cdef int64_t offset = y_offset(j, tile, tile.channel, tile.pixel)
+    cdef int64_t offset = y_offset(&j.nest, tile, tile.channel, tile.pixel)
     memset(&p, 0, sizeof(p))
     memset(g, 0, sizeof(g[0]))
     g.k = p.k = p.whole_k = tile.k_end - tile.k_begin
-    g.c_vs = g.residual_vs = j.lanes * j.shape.size.sum
+    g.c_vs = g.residual_vs = j.nest.lanes * j.nest.shape.size.sum
     g.clip = t.clip
     g.tiles = tile.tiles
     if not tile.first:
         g.flags |= PPLCONV_ACCUMULATE
     p.c = t.y + offset
     p.residual = t.residual + offset
-    p.bias = t.bias + (tile.group * j.bias_group + tile.channel) * j.shape.size.bias
+    p.bias = t.bias + (tile.group * j.nest.bias_group + tile.channel) * j.nest.shape.size.bias
     # One orientation has its pixels in rows, the other in columns.
     p.rows_inner = j.plan.pixels_inner == j.plan.channels_in_vectors
     p.y = offset
@@ -158,13 +153,13 @@ cdef inline void place_in_scratch(const GemmJob *j, const Tile *tile, Product *p
     g.c_rs = j.plan.tile_row
     p.waits = tile.first and tile.last
     if p.waits:
-        p.c_down, p.c_across = 0, j.plan.nr * j.shape.size.sum
+        p.c_down, p.c_across = 0, j.plan.nr * j.nest.shape.size.sum
     else:
         # Tiles wait for the rest of K; in blocked arrays, each part has the place of its channels.
         p.c_down = j.plan.mr * j.plan.tile_row
-        p.c_across = j.plan.nr * j.shape.size.sum
+        p.c_across = j.plan.nr * j.nest.shape.size.sum
         if j.plan.channels_in_vectors:
-            p.c += tile.channel % j.plan.oc_segment * j.shape.size.sum
+            p.c += tile.channel % j.plan.oc_segment * j.nest.shape.size.sum
 
 
 cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -172,32 +167,32 @@ cdef void gemm_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
     """Vectors over pixels, weights broadcast; NCHW."""
     cdef pplconv_gemm_args g
     cdef Product p = product_of(j, t, tile, &g)
-    cdef int64_t e = j.shape.size.operand, plane = j.shape.y.block
+    cdef int64_t e = j.nest.shape.size.operand, plane = j.nest.shape.y.block
     p.rows = tile.channels
     p.columns = tile.pixels
     p.a = weights_at(j, t, tile)
     p.a_down = j.panels.panel_bytes
     p.b_across = j.plan.nr * e
-    p.c_across = j.plan.nr * j.shape.size.destination
+    p.c_across = j.plan.nr * j.nest.shape.size.destination
     p.c_down = j.plan.mr * plane
-    p.bias_down = j.plan.mr * j.shape.size.bias
+    p.bias_down = j.plan.mr * j.nest.shape.size.bias
     if j.plan.packed:
         g.flags |= PPLCONV_B_PADDED
         p.b = scratch
-        p.b_across = j.pixels.panel_bytes
-        g.b_ks = j.pixels.down
+        p.b_across = j.nest.pixels.panel_bytes
+        g.b_ks = j.nest.pixels.down
     elif j.plan.copied:
         p.b = scratch
-        g.b_ks = j.plan.packed_row
+        g.b_ks = j.nest.plan.packed_row
     else:
-        g.b_ks = j.shape.x.block
-        p.b = input_at(j, t, tile) + tile.k_begin * g.b_ks + tile.pixel * e
+        g.b_ks = j.nest.shape.x.block
+        p.b = input_at(&j.nest, t, tile) + tile.k_begin * g.b_ks + tile.pixel * e
     g.a_rs = j.panels.across
     g.a_ks = j.panels.down
     g.c_rs = g.residual_rs = plane
     if tile.last:
-        g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_ROW)
-    if j.shape.converts_out:
+        g.flags |= epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_ROW)
+    if j.nest.shape.converts_out:
         place_in_scratch(j, tile, &p, &g, scratch)
     multiply(j, t, tile, &p, &g, scratch)
 
@@ -210,34 +205,34 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     """
     cdef pplconv_gemm_args g
     cdef Product p = product_of(j, t, tile, &g)
-    cdef int64_t e = j.shape.size.operand
+    cdef int64_t e = j.nest.shape.size.operand
     p.rows = tile.pixels
     p.columns = tile.channels
     p.b = weights_at(j, t, tile)
     p.b_across = j.panels.panel_bytes
-    p.c_across = j.plan.nr * j.shape.size.destination
-    p.bias_across = j.plan.nr * j.shape.size.bias
+    p.c_across = j.plan.nr * j.nest.shape.size.destination
+    p.bias_across = j.plan.nr * j.nest.shape.size.bias
     if j.panels.width == j.plan.nr and tile.channel % j.panels.width == 0:
         g.flags |= PPLCONV_B_PADDED
     g.b_ks = j.panels.down
-    p.a = input_at(j, t, tile) + tile.pixel * j.shape.x.pixel
+    p.a = input_at(&j.nest, t, tile) + tile.pixel * j.nest.shape.x.pixel
     if j.plan.x_in_rows:
-        g.a_rs = j.plan.packed_row if j.plan.packed or j.plan.copied else j.shape.x.pixel
+        g.a_rs = j.nest.plan.packed_row if j.plan.packed or j.plan.copied else j.nest.shape.x.pixel
         g.a_ks = e * j.plan.kr
     else:
         g.a_rs = e
-        g.a_ks = j.pixels.down if j.plan.packed else j.shape.x.block
+        g.a_ks = j.nest.pixels.down if j.plan.packed else j.nest.shape.x.block
         if j.plan.copied:
-            g.a_ks = j.plan.packed_row
+            g.a_ks = j.nest.plan.packed_row
     p.a += tile.k_begin // j.plan.kr * g.a_ks
     if j.plan.y_in_rows:
         if tile.last:
-            g.flags |= epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
-        g.c_rs = j.shape.y.pixel
+            g.flags |= epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_COLUMN)
+        g.c_rs = j.nest.shape.y.pixel
     else:
         p.transposed = True
         p.c = scratch + j.at.tile_offset
-        p.c_across = j.plan.nr * j.shape.size.sum
+        p.c_across = j.plan.nr * j.nest.shape.size.sum
         if tile.first and tile.last:
             # A panel whose sum is whole is stored at once, and the next panel takes its place.
             p.c_across = 0
@@ -245,7 +240,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     if j.plan.packed or j.plan.copied:
         p.a = scratch
     g.residual_rs = g.c_rs
-    if tile.k_end == j.k:
+    if tile.k_end == j.nest.k:
         p.whole_k = depth(p.k, j.plan.k_step)
         p.a_end = t.x + j.x_bytes if p.a != scratch else scratch + tile.pixels * g.a_rs
     p.a_down = j.plan.mr * g.a_rs
@@ -256,7 +251,7 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
         g.a_rs = j.plan.moved_row
         p.a_end = scratch + j.at.moved_offset + j.plan.mr * j.plan.moved_row
     p.c_down = j.plan.mr * g.c_rs
-    if j.shape.converts_out and j.plan.y_in_rows:
+    if j.nest.shape.converts_out and j.plan.y_in_rows:
         place_in_scratch(j, tile, &p, &g, scratch)
     multiply(j, t, tile, &p, &g, scratch)
 
@@ -265,16 +260,16 @@ cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
                       char *scratch) noexcept nogil:
     """The same, cut where a block of output channels or a panel of weights ends; NCHWc."""
     cdef Tile part = tile[0]
-    cdef int64_t end = tile.channel + tile.channels, width = j.shape.y.width, left
+    cdef int64_t end = tile.channel + tile.channels, width = j.nest.shape.y.width, left
     while part.channel < end:
-        left = width - (tile.group * j.shape.oc + part.channel) % width
+        left = width - (tile.group * j.nest.shape.oc + part.channel) % width
         left = least(left, j.panels.width - part.channel % j.panels.width)
         part.channels = least(left, end - part.channel)
         gemm_channels(j, t, &part, scratch)
         part.channel += part.channels
     if tile.last:
-        zero_tail(&j.shape, tile.group * j.shape.oc + end,
-                  t.y + tile.image * j.shape.y.image + tile.pixel * j.shape.y.pixel,
+        zero_tail(&j.nest.shape, tile.group * j.nest.shape.oc + end,
+                  t.y + tile.image * j.nest.shape.y.image + tile.pixel * j.nest.shape.y.pixel,
                   1, tile.pixels)
 
 
@@ -289,33 +284,34 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     rest = rest // j.oc_segments
     hw_index = rest % j.hw_segments
     rest = rest // j.hw_segments
-    tile.run_count = 0
+    tile.run_count = tile.first_row = 0
     tile.image = rest % j.plan.images
     group_begin = rest // j.plan.images * j.plan.group_segment
     tile.pixel = hw_index * j.plan.hw_segment
     tile.pixels = least(j.plan.hw_segment, j.plan.pixels - tile.pixel)
     tile.channel = oc_index * j.plan.oc_segment
-    tile.channels = least(j.plan.oc_segment, j.shape.oc - tile.channel)
+    tile.channels = least(j.plan.oc_segment, j.nest.shape.oc - tile.channel)
     if j.plan.packed and not j.plan.x_in_rows:
         # All channels and groups of the segment share the table.
         tile.run_count = make_pixel_runs(
-            &j.shape.geometry, tile.pixel, tile.pixels, j.lanes, j.pixels.width,
-            j.pixels.panel_bytes // j.shape.size.operand,
-            <pplconv_run *> (scratch + j.at.runs_offset))
-    for group in range(group_begin, least(group_begin + j.plan.group_segment, j.shape.groups)):
+            &j.nest.shape.geometry, tile.pixel, tile.pixels, j.nest.lanes, j.nest.pixels.width,
+            j.nest.pixels.panel_bytes // j.nest.shape.size.operand,
+            <pplconv_run *> (scratch + j.nest.at.runs_offset))
+    for group in range(group_begin, least(group_begin + j.plan.group_segment, j.nest.shape.groups)):
         tile.group = group
         tile.k_begin = 0
         tile.first = True
         while True:
-            tile.k_end = least(tile.k_begin + j.plan.k_block, j.k)
-            tile.last = tile.k_end == j.k
+            tile.k_end = least(tile.k_begin + j.plan.k_block, j.nest.k)
+            tile.last = tile.k_end == j.nest.k
             if j.plan.packed and j.plan.x_in_rows:
-                gather_block(j, t, &tile, scratch)
+                fill_groups(j, &tile, scratch)
+                gather_block(&j.nest, t, &tile, scratch)
             elif j.plan.packed:
-                pack_block(j, t, &tile, scratch)
+                pack_block(&j.nest, t, &tile, scratch)
             elif j.plan.copied:
                 copy_block(j, t, &tile, scratch)
-            if j.plan.in_blocks:
+            if j.nest.plan.in_blocks:
                 gemm_blocks(j, t, &tile, scratch)
             elif j.plan.channels_in_vectors:
                 gemm_channels(j, t, &tile, scratch)
@@ -330,85 +326,91 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         j.release(&released)
 
 
-# For the names of its members.
-cdef GemmOffsets no_offsets
+# For the names of their members.
+cdef NestOffsets no_offsets
+cdef GemmOffsets no_more_offsets
 
 
 cdef class GemmSchedule(Schedule):
     """A `Nest` of ``algorithms.nest`` compiled."""
 
-    # All members of the struct may be as large as a size; so may pixels, of all images together.
-    sizes = Schedule.sizes.union(no_offsets, ("b_ahead", "pixels"))
+    # All members of these structs may be as large as a size; so may pixels, of all images together.
+    sizes = Schedule.sizes.union(no_offsets, no_more_offsets, ("b_ahead", "pixels"))
 
     def __cinit__(self, dict fields, str isa):
         numerics = fields["numerics"]
         cdef str dtype = mover_of(numerics.operand)
         cdef GemmJob *j = &self.own
         memset(j, 0, sizeof(GemmJob))
-        j.shape = self.shape
+        j.nest.shape = self.shape
         find_gemm_family(numerics.product, isa, numerics.kr, &j.gemm)
-        j.k = j.shape.ic * j.shape.taps
+        j.nest.k = j.nest.shape.ic * j.nest.shape.taps
         j.plan = fields
+        j.nest.plan = fields
         if numerics.narrow:
-            j.pad_channels = find("pad_channels", dtype, isa)
+            j.nest.pad_channels = find("pad_channels", dtype, isa)
             if j.plan.packed:
-                j.pack_rows = find("pack_rows", dtype, isa)
+                j.nest.pack_rows = find("pack_rows", dtype, isa)
         else:
-            j.pack_pixels = find("pack_pixels", dtype, isa)
-            j.pack_rows = find("pack_rows", dtype, isa)
-            j.store_transposed = find("store_transposed", dtype, isa)
-        j.pack_weights = find("pack_weights", mover_of(numerics.weights), isa)
+            j.nest.pack_pixels = find("pack_pixels", dtype, isa)
+            j.nest.pack_rows = find("pack_rows", dtype, isa)
+            j.nest.store_transposed = find("store_transposed", dtype, isa)
+        j.nest.pack_weights = find("pack_weights", mover_of(numerics.weights), isa)
         j.release = find_release(numerics.product, isa)
         j.at = fields
-        (j.x_group, j.y_group, j.weights_group, j.weights_column, j.weights_row,
-         j.bias_group) = fields["matrices"]
-        j.lanes = j.gemm.lanes
-        j.vectors = j.plan.nr // j.lanes
+        j.nest.at = fields
+        (j.nest.x_group, j.nest.y_group, j.weights_group, j.weights_column, j.weights_row,
+         j.nest.bias_group) = fields["matrices"]
+        j.nest.lanes = j.gemm.lanes
+        j.vectors = j.plan.nr // j.nest.lanes
         check_plan(j, self.tasks, self.thread_scratch)
-        j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.shape.oc,
-                             depth(j.k, j.plan.k_step), j.shape.size.weight)
+        j.panels = panels_of(j.plan.panel_width, j.plan.kr, j.nest.shape.oc,
+                             depth(j.nest.k, j.plan.k_step), j.nest.shape.size.weight)
         if j.plan.packed and not j.plan.x_in_rows:
-            j.pixels = panels_of(j.plan.pixel_panel, j.plan.kr, j.plan.hw_segment, j.plan.k_block,
-                                 j.shape.size.operand)
-        self.check_weights(j.shape.groups * j.panels.bytes)
+            j.nest.pixels = panels_of(j.plan.pixel_panel, j.plan.kr, j.plan.hw_segment,
+                                      j.plan.k_block, j.nest.shape.size.operand)
+        self.check_weights(j.nest.shape.groups * j.panels.bytes)
         # What lies between the channels of one pixel and those of the next may only be read where
         # it is the array's.
-        if (j.shape.x.pixel == j.shape.groups * j.shape.ic * j.shape.size.source
-                and (j.shape.batch == 1
-                     or j.shape.x.image == (j.shape.geometry.ih * j.shape.geometry.iw
-                                            * j.shape.x.pixel))):
+        if (j.nest.shape.x.pixel == j.nest.shape.groups * j.nest.shape.ic * j.nest.shape.size.source
+                and (j.nest.shape.batch == 1
+                     or j.nest.shape.x.image == (j.nest.shape.geometry.ih
+                                                 * j.nest.shape.geometry.iw
+                                                 * j.nest.shape.x.pixel))):
             j.x_bytes = self.input_bytes()
-        j.oc_segments = ceil_div(j.shape.oc, j.plan.oc_segment)
+        j.oc_segments = ceil_div(j.nest.shape.oc, j.plan.oc_segment)
         j.hw_segments = ceil_div(j.plan.pixels, j.plan.hw_segment)
         self.job = j
         self.one_phase(run_task)
         self.pack = pack_range
 
     cdef int64_t input_bytes(self) noexcept nogil:
-        return self.matrix_bytes(&self.own.shape.x, self.own.shape.size.source, self.own.shape.ic,
-                                 self.own.shape.geometry.ih, self.own.shape.geometry.iw,
-                                 self.own.x_group)
+        return self.matrix_bytes(&self.shape.x, self.shape.size.source, self.shape.ic,
+                                 self.shape.geometry.ih, self.shape.geometry.iw,
+                                 self.own.nest.x_group)
 
     cdef int64_t output_bytes(self) noexcept nogil:
-        return self.matrix_bytes(&self.own.shape.y, self.own.shape.size.destination,
-                                 self.own.shape.oc, self.own.shape.geometry.oh,
-                                 self.own.shape.geometry.ow, self.own.y_group)
+        return self.matrix_bytes(&self.shape.y, self.shape.size.destination, self.shape.oc,
+                                 self.shape.geometry.oh, self.shape.geometry.ow,
+                                 self.own.nest.y_group)
 
     cdef int64_t source_bytes(self) noexcept nogil:
         """Bytes of the weights before packing, from the first element to the end of the last."""
         cdef const GemmJob *j = &self.own
-        if min(j.shape.groups, j.shape.oc, j.k) < 1:
+        if min(j.nest.shape.groups, j.nest.shape.oc, j.nest.k) < 1:
             return 0
-        return ((j.shape.groups - 1) * j.weights_group + (j.shape.oc - 1) * j.weights_column
-                + (j.k - 1) * j.weights_row + j.shape.size.filter)
+        return ((j.nest.shape.groups - 1) * j.weights_group
+                + (j.nest.shape.oc - 1) * j.weights_column
+                + (j.nest.k - 1) * j.weights_row + j.nest.shape.size.filter)
 
     cdef int64_t matrix_bytes(self, const Memory *m, int64_t element, int64_t channels,
                               int64_t height, int64_t width, int64_t group) noexcept nogil:
         """Bytes of one side: matrices of groups lie as far apart as the problem says."""
         cdef const GemmJob *j = &self.own
         cdef Memory own = m[0]
-        if j.plan.in_blocks or min(j.shape.groups, channels) < 1:
-            return array_bytes(m, element, j.shape.batch, j.shape.groups * channels, height, width)
+        if j.nest.plan.in_blocks or min(j.nest.shape.groups, channels) < 1:
+            return array_bytes(m, element, j.nest.shape.batch, j.nest.shape.groups * channels,
+                               height, width)
         own.width = least(own.width, channels)  # not those of other groups
-        return (array_bytes(&own, element, j.shape.batch, channels, height, width)
-                + (j.shape.groups - 1) * group)
+        return (array_bytes(&own, element, j.nest.shape.batch, channels, height, width)
+                + (j.nest.shape.groups - 1) * group)

@@ -11,7 +11,8 @@ from pplconv.schedules.base cimport (
     finish_converted,
     follows,
 )
-from pplconv.schedules.gemm_job cimport GemmJob, Tile, y_offset
+from pplconv.schedules.gemm_job cimport GemmJob
+from pplconv.schedules.nest_job cimport Tile, y_offset
 
 
 cdef inline void store_panel(const GemmJob *j, const Tensors *t, const Tile *tile,
@@ -19,25 +20,25 @@ cdef inline void store_panel(const GemmJob *j, const Tensors *t, const Tile *til
                              char *scratch) noexcept nogil:
     """Store a finished panel of (pixels, channels) into NCHW, with the epilogue."""
     cdef pplconv_store_transposed_args s
-    cdef int64_t offset = y_offset(j, tile, channel, tile.pixel)
+    cdef int64_t offset = y_offset(&j.nest, tile, channel, tile.pixel)
     s.src = c_tile
     s.src_rs = c_rs
     s.dst = t.y + offset
-    s.dst_rs = j.shape.y.block
+    s.dst_rs = j.nest.shape.y.block
     s.rows = tile.pixels
     s.columns = channels
-    s.bias = t.bias + (tile.group * j.bias_group + channel) * j.shape.size.bias
+    s.bias = t.bias + (tile.group * j.nest.bias_group + channel) * j.nest.shape.size.bias
     s.residual = t.residual + offset
     s.residual_rs = s.dst_rs
     s.clip = t.clip
-    s.flags = epilogue_flags(&j.shape, t, PPLCONV_BIAS_COLUMN)
-    if j.shape.converts_out:
+    s.flags = epilogue_flags(&j.nest.shape, t, PPLCONV_BIAS_COLUMN)
+    if j.nest.shape.converts_out:
         s.dst = scratch + j.at.plane_offset
         s.dst_rs = j.plan.plane_row
-    j.store_transposed(&s)
-    if j.shape.converts_out:
-        finish_converted(&j.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs, channels,
-                         tile.pixels, tile.group * j.bias_group + channel, True)
+    j.nest.store_transposed(&s)
+    if j.nest.shape.converts_out:
+        finish_converted(&j.nest.shape, t, <char *> s.dst, s.dst_rs, offset, s.residual_rs,
+                         channels, tile.pixels, tile.group * j.nest.bias_group + channel, True)
     elif follows(t):
-        complete(&j.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
-                 tile.group * j.bias_group + channel, True)
+        complete(&j.nest.shape, t, t.y + offset, s.dst_rs, channels, tile.pixels,
+                 tile.group * j.nest.bias_group + channel, True)

@@ -12,6 +12,21 @@ static inline int64_t pplconv_least(int64_t a, int64_t b) { return a < b ? a : b
 static inline int64_t pplconv_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* What padding counts as, in `count` elements of `size` bytes. */
+/* A matrix of elements that are no neighbours, of types too small for kernels that copy. */
+static inline void pplconv_copy_small(char *dst, int64_t dst_rs, const char *src, int64_t src_rs,
+                                      int64_t src_cs, int64_t rows, int64_t columns,
+                                      int64_t size) {
+    for (int64_t i = 0; i < rows; i++) {
+        const char *from = src + i * src_rs;
+        char *to = dst + i * dst_rs;
+        if (size == 1) {
+            for (int64_t k = 0; k < columns; k++) to[k] = from[k * src_cs];
+        } else {
+            for (int64_t k = 0; k < columns; k++) memcpy(to + 2 * k, from + k * src_cs, 2);
+        }
+    }
+}
+
 static inline void pplconv_fill(void *dst, int64_t count, int64_t size, int64_t value) {
     if (size == 2 && value != 0) {
         const int16_t word = (int16_t)value;

@@ -7,8 +7,8 @@ of pixels, those of its k; so pixels of a task lie as in tiled im2col, one row f
 read from channel planes as they lie. Where channels of a pixel are neighbours, vectors may run over
 the panel's channels instead, and pixels stay as they are.
 
-Kernels of more than one tap at stride 1 read planes that are laid into the scratch once, with
-their padding (``sparse_laid.pxd``).
+Kernels of more than one tap may read planes that are laid into the scratch once, with their
+padding (``sparse_laid.pxd``).
 
 The tile of pixels is the outer loop, and stays in L1 or L2, while the terms of all panels pass by:
 they are few bytes for many FMAs. A task is a segment of pixels and a part of the panels; parts are
@@ -34,7 +34,6 @@ from pplconv._kernels cimport (
     pplconv_panel,
     pplconv_sparse_channels_args,
     pplconv_sparse_pixels_args,
-    pplconv_store_transposed_args,
 )
 from pplconv.schedules.base cimport (
     Schedule,
@@ -48,7 +47,7 @@ from pplconv.schedules.base cimport (
     mover_of,
     zero_tail,
 )
-from pplconv.schedules.gemm_job cimport Tile, y_offset
+from pplconv.schedules.nest_job cimport Tile, y_offset
 from pplconv.schedules.panels cimport panels_of
 from pplconv.schedules.sparse_checks cimport check_plan, weight_places
 from pplconv.schedules.sparse_job cimport (
@@ -62,8 +61,9 @@ from pplconv.schedules.sparse_job cimport (
     table_index,
     table_of,
 )
-from pplconv.schedules.sparse_laid cimport lay_rows, store_laid
+from pplconv.schedules.sparse_laid cimport lay_rows
 from pplconv.schedules.sparse_pixels cimport Pixels, panel_of, rows_of
+from pplconv.schedules.sparse_store cimport Sums, store_laid, store_rows
 from pplconv.schedules.sparse_weights cimport (
     count_range,
     has_room,
@@ -71,45 +71,6 @@ from pplconv.schedules.sparse_weights cimport (
     pack_range,
     place_panels,
 )
-
-
-cdef void store_rows(const SparseJob *j, const Tensors *t, const Tile *tile, int64_t first,
-                     int64_t end, char *scratch) noexcept nogil:
-    """Store channels `first` to `end` of a tile, whose sums have their bias, as rows of pixels.
-
-    In blocked arrays each block has the part of them that belongs to it.
-    """
-    cdef pplconv_store_transposed_args s
-    cdef int64_t row = j.plan.width * j.nest.shape.size.sum, channel = first, left, offset
-    cdef int64_t width = j.nest.shape.y.width, own
-    s.src_rs = row
-    s.columns = tile.pixels
-    s.bias = NULL
-    s.clip = t.clip
-    s.flags = 0
-    if t.residual != NULL and not j.nest.shape.converts_out:
-        s.flags = PPLCONV_RESIDUAL
-        if t.clip != NULL:
-            s.flags |= PPLCONV_CLIP
-    while channel < end:
-        own = tile.group * j.nest.shape.oc + channel
-        left = end - channel
-        if j.plan.in_blocks:
-            left = least(left, width - own % width)
-        offset = y_offset(&j.nest, tile, channel, tile.pixel)
-        s.src = scratch + j.at.tile_offset + (channel - first) * row
-        s.rows = left
-        s.dst, s.dst_rs = t.y + offset, j.nest.shape.y.pixel
-        s.residual, s.residual_rs = t.residual + offset, s.dst_rs
-        if j.nest.shape.converts_out:
-            s.dst, s.dst_rs = scratch + j.at.plane_offset, j.plan.chunk * j.nest.shape.size.sum
-        j.nest.store_transposed(&s)
-        if j.nest.shape.converts_out:
-            finish_converted(&j.nest.shape, t, <char *> s.dst, s.dst_rs, offset,
-                             j.nest.shape.y.pixel, tile.pixels, left, own, False)
-        elif follows(t):
-            complete(&j.nest.shape, t, t.y + offset, s.dst_rs, tile.pixels, left, own, False)
-        channel += left
 
 
 cdef inline int64_t run_of(const SparseJob *j, int64_t panel, int64_t end) noexcept nogil:
@@ -124,6 +85,7 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
                            Range panels, char *scratch) noexcept nogil:
     """Multiply a tile of pixels, a row for each k, by panels of weights."""
     cdef pplconv_sparse_pixels_args a
+    cdef Sums sums
     cdef const pplconv_panel *place = table_of(t.weights)
     cdef int64_t vectors = ceil_div(tile.pixels, j.nest.lanes) - 1, panel = panels.begin
     cdef int64_t offset, width, channel, channels, sum = j.nest.shape.size.sum
@@ -170,9 +132,11 @@ cdef void panels_by_pixels(const SparseJob *j, const Tensors *t, const Tile *til
         if not tile.last:
             continue
         if j.plan.laid:
-            store_laid(j, t, tile, <char *> a.c, channel, channels)
+            store_laid(j, t, tile, <char *> a.c, channel, channel + channels, scratch)
         elif j.plan.x_in_rows:
-            store_rows(j, t, tile, channel, channel + channels, scratch)
+            sums.at, sums.channel, sums.end = <char *> a.c, channel, channel + channels
+            sums.pixel, sums.pixels = tile.pixel, tile.pixels
+            store_rows(j, t, tile, &sums, scratch)
         elif j.nest.shape.converts_out:
             finish_converted(&j.nest.shape, t, <char *> a.c, a.c_rs, offset,
                              j.nest.shape.y.block, channels, tile.pixels,
@@ -264,20 +228,20 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     if panels.begin == panels.end:
         return
     end = least(tile.pixel + j.plan.hw_segment, j.plan.pixels)
+    if j.plan.in_blocks and panels.end == j.panels:
+        zero_tail(&j.nest.shape, (tile.group + 1) * j.nest.shape.oc,
+                  t.y + tile.image * j.nest.shape.y.image + tile.pixel * j.nest.shape.y.pixel, 1,
+                  end - tile.pixel)
     if j.plan.laid:
         # From here on pixels are laid ones, counted from the first row of the segment.
-        tile.run_count = tile.pixel // j.nest.shape.geometry.ow
-        end = end // j.nest.shape.geometry.ow - tile.run_count
-        lay_rows(j, t, &tile, tile.run_count, end, scratch)
+        tile.first_row = tile.pixel // j.nest.shape.geometry.ow
+        end = end // j.nest.shape.geometry.ow - tile.first_row
+        lay_rows(j, t, &tile, scratch)
         tile.pixel = 0
         end = (end - 1) * j.plan.laid_row + j.nest.shape.geometry.ow
     while tile.pixel < end:
         tile.pixels = least(j.plan.width, end - tile.pixel)
         run_tile(j, t, &tile, panels, scratch)
-        if j.plan.in_blocks and panels.end == j.panels:
-            zero_tail(&j.nest.shape, (tile.group + 1) * j.nest.shape.oc,
-                      t.y + tile.image * j.nest.shape.y.image
-                      + tile.pixel * j.nest.shape.y.pixel, 1, tile.pixels)
         tile.pixel += j.plan.width
 
 
@@ -301,6 +265,8 @@ cdef class SparseSchedule(Schedule):
         j.nest.shape = self.shape
         j.nest.k = self.shape.ic * self.shape.taps
         # Each member by its name, from the numbers that `check_numbers` has seen.
+        j.nest.plan = fields
+        j.nest.at = fields
         j.plan = fields
         j.at = fields
         j.room = fields
@@ -320,14 +286,10 @@ cdef class SparseSchedule(Schedule):
             j.nest.pad_channels = find("pad_channels", dtype, isa)
         else:
             j.nest.pack_pixels = find("pack_pixels", dtype, isa)
+        if j.plan.laid and self.shape.size.source >= 4:
+            j.copy_strided = find("copy_strided", numerics.source, isa)
         if j.plan.laid and not numerics.exact:
             j.store_sums = find("convert_out", 2 * numerics.operand, isa)
-        # What packs pixels knows of the plan.
-        j.nest.plan.kr = 1
-        j.nest.plan.in_blocks = j.plan.in_blocks
-        j.nest.plan.packed_row = j.at.packed_row
-        j.nest.plan.slab_rows, j.nest.plan.slab_channels = j.plan.slab_rows, j.plan.slab_channels
-        j.nest.at.runs_offset, j.nest.at.slab_offset = j.at.runs_offset, j.at.slab_offset
         check_plan(j, self.tasks, self.thread_scratch)
         j.nest.pixels = panels_of(j.plan.width, 1, j.plan.width, j.plan.k_block,
                                   self.shape.size.operand)

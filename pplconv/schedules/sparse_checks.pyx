@@ -73,7 +73,7 @@ cdef int check_tiles(const SparseJob *j) except -1:
         raise ValueError("hw_segment must be whole tiles")
     if not f.by_pixels and not f.x_in_rows:
         raise ValueError("vectors run over channels where those are neighbours")
-    if f.k_block < j.nest.k and (f.x_in_rows or f.k_block % j.nest.shape.taps):
+    if f.k_block < j.nest.k and (f.x_in_rows and not f.laid or f.k_block % j.nest.shape.taps):
         raise ValueError("k_block must be whole channels of planes, or all of K")
     if f.chunk < f.sparse_panel:
         raise ValueError("a chunk has a panel at least")
@@ -83,29 +83,45 @@ cdef int check_tiles(const SparseJob *j) except -1:
 cdef int check_laid(SparseJob *j) except -1:
     """Refuse rows that are laid otherwise than taps read them; say how steps count."""
     cdef const SparseFields *f = &j.plan
+    cdef (int64_t, int64_t) seen
+    cdef int64_t largest
     g = &j.nest.shape.geometry
     # Of pixels that are packed, each k is a row of its own.
-    j.channel_step, j.row_step, j.column_step = j.nest.shape.taps, g.kw, 1
-    if f.x_in_rows:
-        j.channel_step, j.row_step, j.column_step = 1, j.nest.shape.ic * g.kw, j.nest.shape.ic
+    j.rows.dilation = j.rows.stride = j.columns.dilation = j.columns.stride = 1
+    j.rows.phase = j.columns.phase = 0
+    j.channel_block = 1
+    j.channel_step, j.rows.step, j.columns.step = j.nest.shape.taps, g.kw, 1
+    if f.x_in_rows and not f.laid:
+        j.channel_block = most(j.nest.shape.ic, 1)
+        j.channel_step, j.rows.step, j.columns.step = 1, j.nest.shape.ic * g.kw, j.nest.shape.ic
     if not f.laid:
         return 0
-    if (not f.by_pixels or f.x_in_rows or not f.packed
-            or j.nest.shape.converts_in and not j.nest.shape.exact
-            or g.stride_h != 1 or g.stride_w != 1):
-        raise ValueError("rows of planes are laid at stride 1, as they are")
-    if f.laid_row < g.ow + (g.kw - 1) * g.dilation_w or f.laid_row < g.pad_left + g.iw:
+    if not f.by_pixels or not f.packed or f.images != j.nest.shape.batch:
+        raise ValueError("rows of each image are laid for vectors of pixels")
+    if min(f.slab_rows, f.laid_row, f.row_phases, f.column_phases) < 1:
+        raise ValueError("laid planes have rows, and those have elements")
+    seen = (g.kh - 1) * g.dilation_h, (g.kw - 1) * g.dilation_w
+    if (f.row_phases < least(g.stride_h, seen[0] + 1)
+            or f.column_phases < least(g.stride_w, seen[1] + 1)):
+        raise ValueError("fewer phases of rows and columns are laid than what is seen")
+    if f.laid_row < g.ow + seen[1] // g.stride_w:
         raise ValueError("laid rows are shorter than what goes into them")
-    if f.hw_segment % g.ow:
+    if f.hw_segment % most(g.ow, 1):
         raise ValueError("hw_segment must be whole rows")
-    if f.slab_rows < least(f.hw_segment // g.ow, g.oh) + (g.kh - 1) * g.dilation_h:
+    if f.slab_rows < least(f.hw_segment // most(g.ow, 1), g.oh) + seen[0] // g.stride_h:
         raise ValueError("fewer rows are laid than what is seen")
-    if f.laid_plane % j.nest.lanes or f.laid_plane < f.slab_rows * f.laid_row:
+    # No product of what is beyond steps overflows.
+    largest = f.laid_plane // f.slab_rows // f.laid_row // f.row_phases // f.column_phases
+    if f.laid_plane % j.nest.lanes or largest < 1:
         raise ValueError("laid planes are smaller than what goes into them")
     if g.ih * g.iw > INT32_MAX or f.laid_plane * most(j.nest.shape.ic, 1) > INT32_MAX:
         raise ValueError("laid planes are larger than steps can say")
     j.channel_step = f.laid_plane
-    j.row_step, j.column_step = g.dilation_h * f.laid_row, g.dilation_w
+    j.rows.dilation, j.rows.stride = g.dilation_h, g.stride_h
+    j.columns.dilation, j.columns.stride = g.dilation_w, g.stride_w
+    j.rows.step, j.columns.step = f.laid_row, 1
+    j.columns.phase = f.slab_rows * f.laid_row
+    j.rows.phase = f.column_phases * j.columns.phase
     return 0
 
 
@@ -119,7 +135,7 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
     check_offsets(j.at, e)
     if j.at.tile_offset % s or j.at.plane_offset % s:
         raise ValueError("offsets are whole elements")
-    if f.packed and f.x_in_rows:
+    if f.packed and f.x_in_rows and not f.laid:
         if j.at.packed_row < j.nest.k * e:
             raise ValueError("rows of the scratch are shorter than what goes into them")
         rows = f.width * j.at.packed_row
@@ -139,7 +155,10 @@ cdef int check_scratch(const SparseJob *j, int64_t tasks, int64_t thread_scratch
     if transposes or f.laid or j.nest.shape.converts_out:
         tile = (f.chunk if j.k_blocks == 1 else j.nest.shape.oc) * f.width * s
         plane = tile if transposes and j.nest.shape.converts_out else 0
-    if f.packed and j.nest.shape.converts_in and (f.x_in_rows or not j.nest.shape.exact):
+    if f.laid:
+        if j.nest.shape.converts_in and (f.x_in_rows or g.stride_w != 1):
+            slab = (most(j.nest.shape.ic, f.slab_rows) * f.laid_row * j.nest.shape.size.source)
+    elif f.packed and j.nest.shape.converts_in and (f.x_in_rows or not j.nest.shape.exact):
         spanned = least(ceil_div(f.width - 1, most(g.ow, 1)) + 1, g.oh)
         spanned = (spanned - 1) * g.stride_h + (g.kh - 1) * g.dilation_h + 1
         if f.slab_rows < least(spanned, g.ih):

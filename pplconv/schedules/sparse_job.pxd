@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from pplconv._kernels cimport SparseFamily, pplconv_kernel, pplconv_panel
 from pplconv.schedules.base cimport ceil_div
-from pplconv.schedules.gemm_job cimport GemmJob, Tile
+from pplconv.schedules.nest_job cimport NestJob
 
 
 cdef enum:
@@ -34,8 +34,9 @@ cdef struct SparseFields:
     int64_t chunk
     # Layout of the scratch.
     int64_t slab_rows, slab_channels
-    # Elements of a laid row, and of a laid plane.
-    int64_t laid_row, laid_plane
+    # Elements of a laid row, and of all that is laid of a channel; at strides, rows and columns of
+    # each phase lie in a part of their own, so that taps find neighbours side by side.
+    int64_t laid_row, laid_plane, row_phases, column_phases
 
 
 cdef struct SparseRoom:
@@ -49,22 +50,32 @@ cdef struct SparseOffsets:
     int64_t panel_offset, runs_offset, tile_offset, plane_offset, slab_offset
 
 
+cdef struct TapPlaces:
+    # Rows, or columns, of taps. Tap i reads the input at h = i * dilation. Of each `stride` rows
+    # every first lies with the next first, `step` places on, and every second `phase` places behind
+    # the first.
+    int64_t dilation, stride, step, phase
+
+
 cdef struct SparseJob:
-    # What the nest of `gemm` would know: it brings pixels into the scratch.
-    GemmJob nest
+    NestJob nest
     SparseFields plan
     SparseOffsets at
     SparseRoom room
     # Panels of a group that are whole blocks, and all; blocks of K, and segments of pixels.
     int64_t whole_panels, panels, k_blocks, hw_segments
-    # Places in the input from one channel, row of taps and tap to the next, as steps count them.
-    int64_t channel_step, row_step, column_step
+    # Places in the input from one channel to the next, as steps count them, and how those of taps
+    # are found.
+    int64_t channel_step
+    TapPlaces rows, columns
+    # Output channels that are neighbours in the packed order of K: 1, or all input channels.
+    int64_t channel_block
     # Bytes before the steps, and before the values.
     int64_t steps_at, values_at
     # Kernels for the panels, and for those of a single channel.
     SparseFamily family, single
     # `store_sums` stores rows as they are: laid ones, and sums.
-    pplconv_kernel pack_sparse, store_sums
+    pplconv_kernel pack_sparse, store_sums, copy_strided
 
 
 cdef struct Range:

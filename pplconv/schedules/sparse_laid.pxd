@@ -1,35 +1,57 @@
 # cython: cdivision=True
-"""Rows of planes laid into the scratch with zeros around them, and outputs stored row by row.
+"""Planes laid into the scratch with zeros around them, which taps read where they lie.
 
-At stride 1 a tap reads the pixels of a row as they lie, some places further on. So nothing is
-copied for each tap, and vectors run on from row to row: where a row of outputs has ended, the few
-sums up to the next one mean nothing, and are left out when sums are stored.
+A tap reads the pixels of a row as they lie, some places further on. So nothing is copied for each
+tap, and vectors run on from row to row: where a row of outputs has ended, the few sums up to the
+next one mean nothing, and are left out when sums are stored.
+
+At strides a tap reads every second row and column, say. Those are laid side by side: each phase,
+the rows and columns that lie whole strides apart, is a part of its own. Where channels of a pixel
+are neighbours in memory, rows of the image are transposed on their way.
 """
 
 from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport (
-    PPLCONV_CLIP,
-    PPLCONV_RESIDUAL,
     pplconv_convert_out_args,
+    pplconv_copy_strided_args,
     pplconv_pad_channels_args,
     pplconv_zero_lanes_args,
 )
 from pplconv.schedules.base cimport (
     Tensors,
-    complete,
+    ceil_div,
+    channel_offset,
     convert_in,
-    finish_converted,
-    follows,
     least,
     most,
 )
-from pplconv.schedules.gemm_job cimport Tile, input_at, y_offset
+from pplconv.schedules.nest_job cimport Tile, input_at
 from pplconv.schedules.sparse_job cimport SparseJob
 
 
 cdef extern from "pplconv_schedules.h" nogil:
     void fill "pplconv_fill"(void *dst, int64_t count, int64_t size, int64_t value)
+    void copy_small "pplconv_copy_small"(char *dst, int64_t dst_rs, const char *src,
+                                         int64_t src_rs, int64_t src_cs, int64_t rows,
+                                         int64_t columns, int64_t size)
+
+
+cdef struct Inside:
+    # Which of the laid rows, or columns, lie in the image, and where the first of them comes from.
+    int64_t begin, end, source
+
+
+cdef inline Inside inside(int64_t count, int64_t first, int64_t stride,
+                          int64_t size) noexcept nogil:
+    """Of `count` rows that lie `stride` apart from row `first` on, which may lie before the image
+    of `size` rows.
+    """
+    cdef Inside i
+    i.begin = least(ceil_div(most(-first, 0), stride), count)
+    i.end = most(least(ceil_div(most(size - first, 0), stride), count), i.begin)
+    i.source = first + i.begin * stride
+    return i
 
 
 cdef inline void copy_rows(const SparseJob *j, const char *src, int64_t src_rs, char *dst,
@@ -52,88 +74,118 @@ cdef inline void copy_rows(const SparseJob *j, const char *src, int64_t src_rs, 
         j.store_sums(&s)
 
 
-cdef inline void lay_plane(const SparseJob *j, const char *plane, int64_t first, int64_t seen,
-                           char *dst, int64_t zero) noexcept nogil:
-    """Lay rows `first` to `first + seen` of a plane with its padding, which counts as `zero`."""
+cdef inline void copy_apart(const SparseJob *j, const char *src, int64_t src_rs, int64_t src_cs,
+                            char *dst, int64_t dst_rs, int64_t rows, int64_t columns,
+                            char *slab) noexcept nogil:
+    """Do the same with elements that are no neighbours in the input."""
+    cdef pplconv_copy_strided_args a
+    cdef int64_t size = j.nest.shape.size.source
+    a.src, a.src_rs, a.src_cs = src, src_rs, src_cs
+    a.dst, a.dst_rs, a.dst_cs = dst, dst_rs, size
+    a.rows, a.columns = rows, columns
+    if j.nest.shape.converts_in:
+        a.dst, a.dst_rs = slab, columns * size
+    if j.copy_strided != NULL:
+        j.copy_strided(&a)
+    else:
+        copy_small(<char *> a.dst, a.dst_rs, src, src_rs, src_cs, rows, columns, size)
+    if j.nest.shape.converts_in:
+        copy_rows(j, slab, columns * size, dst, dst_rs, rows, columns)
+
+
+cdef inline void lay_border(const SparseJob *j, char *dst, Inside rows, Inside columns,
+                            int64_t zero) noexcept nogil:
+    """Lay what is around the image in one part of a laid plane, which counts as `zero`."""
     cdef pplconv_zero_lanes_args z
     cdef int64_t e = j.nest.shape.size.operand, row = j.plan.laid_row * e, at
-    cdef int64_t left = j.nest.shape.geometry.pad_left, inside = j.nest.shape.geometry.iw
-    cdef int64_t between = j.plan.laid_row - inside
-    cdef int64_t top = least(most(j.nest.shape.geometry.pad_top - first, 0), seen)
-    cdef int64_t end = j.nest.shape.geometry.pad_top + j.nest.shape.geometry.ih - first
-    end = most(least(end, seen), top)
-    fill(dst, top * j.plan.laid_row, e, zero)
-    fill(dst + end * row, (seen - end) * j.plan.laid_row, e, zero)
-    if top == end:
+    cdef int64_t between = j.plan.laid_row - (columns.end - columns.begin)
+    if rows.begin == rows.end:
+        fill(dst, j.plan.slab_rows * j.plan.laid_row, e, zero)
         return
-    copy_rows(j, plane + (first + top - j.nest.shape.geometry.pad_top) * j.nest.shape.x.row,
-              j.nest.shape.x.row, dst + top * row + left * e, row, end - top, inside)
+    fill(dst, rows.begin * j.plan.laid_row, e, zero)
+    fill(dst + rows.end * row, (j.plan.slab_rows - rows.end) * j.plan.laid_row, e, zero)
     if between == 0:
         return
     # What is behind a row and before the next one lies side by side.
-    fill(dst + top * row, left, e, zero)
-    z.dst = dst + top * row + (left + inside) * e
+    fill(dst + rows.begin * row, columns.begin, e, zero)
+    z.dst = dst + rows.begin * row + columns.end * e
     z.dst_ps, z.lanes = row, between
-    z.pixels = end - top - 1
+    z.pixels = rows.end - rows.begin - 1
     if j.nest.shape.exact:
         for at in range(z.pixels):
             fill(<char *> z.dst + at * row, between, e, zero)
     elif z.pixels > 0:
         j.nest.shape.zero_lanes(&z)
-    fill(dst + (end - 1) * row + (left + inside) * e, between - left, e, zero)
+    fill(dst + (rows.end - 1) * row + columns.end * e, j.plan.laid_row - columns.end, e, zero)
 
 
-cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile, int64_t first,
-                          int64_t rows, char *scratch) noexcept nogil:
-    """Lay what output rows `first` to `first + rows` of the tile's image and group see."""
-    cdef int64_t seen = rows + (j.nest.shape.geometry.kh - 1) * j.nest.shape.geometry.dilation_h
-    cdef int64_t plane = j.plan.laid_plane * j.nest.shape.size.operand, channel
+cdef inline void lay_plane(const SparseJob *j, const char *plane, char *dst, Inside rows,
+                           Inside columns, char *slab) noexcept nogil:
+    """Lay the rows and columns of a channel plane that are inside a part."""
+    cdef int64_t e = j.nest.shape.size.operand, row = j.plan.laid_row * e
+    cdef int64_t down = j.nest.shape.x.row * j.nest.shape.geometry.stride_h
+    cdef int64_t across = j.nest.shape.x.pixel * j.nest.shape.geometry.stride_w
+    cdef int64_t height = rows.end - rows.begin, width = columns.end - columns.begin
+    cdef const char *src = (plane + rows.source * j.nest.shape.x.row
+                            + columns.source * j.nest.shape.x.pixel)
+    dst += rows.begin * row + columns.begin * e
+    if across == j.nest.shape.x.pixel:
+        copy_rows(j, src, down, dst, row, height, width)
+    else:
+        copy_apart(j, src, down, across, dst, row, height, width, slab)
+
+
+cdef inline void lay_pixels(const SparseJob *j, const char *image, int64_t channels, char *dst,
+                            Inside rows, Inside columns, char *slab) noexcept nogil:
+    """Lay `channels` that are neighbours, those of a row in one transposition."""
+    cdef int64_t e = j.nest.shape.size.operand, row
+    cdef int64_t across = j.nest.shape.x.pixel * j.nest.shape.geometry.stride_w
+    cdef const char *src = (image + rows.source * j.nest.shape.x.row
+                            + columns.source * j.nest.shape.x.pixel)
+    for row in range(rows.begin, rows.end):
+        copy_apart(j, src, j.nest.shape.size.source, across,
+                   dst + (row * j.plan.laid_row + columns.begin) * e, j.plan.laid_plane * e,
+                   channels, columns.end - columns.begin, slab)
+        src += j.nest.shape.x.row * j.nest.shape.geometry.stride_h
+
+
+cdef inline void lay_part(const SparseJob *j, const Tensors *t, const Tile *tile, char *dst,
+                          Inside rows, Inside columns, char *slab) noexcept nogil:
+    """Lay one phase of all channels of the tile's image and group."""
+    cdef int64_t plane = j.plan.laid_plane * j.nest.shape.size.operand, done = 0, channel = 0
+    cdef int64_t channels, width = j.nest.shape.ic
+    cdef bint empty = rows.begin == rows.end or columns.begin == columns.end
     cdef const char *src = input_at(&j.nest, t, tile)
     for channel in range(j.nest.shape.ic):
-        lay_plane(j, src + channel * j.nest.shape.x.block, first, seen,
-                  scratch + j.at.panel_offset + channel * plane, t.x_zero)
-
-
-cdef inline void store_part(const SparseJob *j, const Tensors *t, char *sums, int64_t row,
-                            int64_t offset, int64_t channels, int64_t pixels,
-                            int64_t channel) noexcept nogil:
-    """Store a part of a row of outputs of some channels; sums have their bias, and are clipped
-    unless there is a residual.
-    """
-    cdef pplconv_convert_out_args s
-    if j.nest.shape.converts_out:
-        finish_converted(&j.nest.shape, t, sums, row, offset, j.nest.shape.y.block, channels,
-                         pixels, channel, True)
+        lay_border(j, dst + channel * plane, rows, columns, t.x_zero)
+        if not (empty or j.plan.x_in_rows):
+            lay_plane(j, src + channel * j.nest.shape.x.block, dst + channel * plane, rows,
+                      columns, slab)
+    if empty or not j.plan.x_in_rows:
         return
-    s.src, s.src_rs = sums, row
-    s.dst, s.dst_rs = t.y + offset, j.nest.shape.y.block
-    s.rows, s.columns, s.fill = channels, pixels, 0
-    s.residual, s.residual_rs = t.residual + offset, s.dst_rs
-    s.clip, s.flags = t.clip, 0
-    if t.residual != NULL:
-        s.flags = PPLCONV_RESIDUAL
-        if t.clip != NULL:
-            s.flags |= PPLCONV_CLIP
-    j.store_sums(&s)
-    if follows(t):
-        complete(&j.nest.shape, t, t.y + offset, j.nest.shape.y.block, channels, pixels, channel,
-                 True)
+    channel = 0
+    if j.plan.in_blocks:
+        channel, width = tile.group * j.nest.shape.ic, j.nest.shape.x.width
+        src = t.x + tile.image * j.nest.shape.x.image
+    while done < j.nest.shape.ic:
+        channels = least(j.nest.shape.ic - done, width - channel % width)
+        lay_pixels(j, src + channel_offset(&j.nest.shape.x, j.nest.shape.size.source, channel),
+                   channels, dst + done * plane, rows, columns, slab)
+        done += channels
+        channel += channels
 
 
-cdef inline void store_laid(const SparseJob *j, const Tensors *t, const Tile *tile, char *sums,
-                            int64_t channel, int64_t channels) noexcept nogil:
-    """Store what a tile has of each row of outputs, of some channels.
-
-    The tile's pixels count laid pixels from row `tile.run_count` of the outputs on.
-    """
-    cdef int64_t row = tile.pixel // j.plan.laid_row, end = tile.pixel + tile.pixels
-    cdef int64_t begin, last, place, sum = j.nest.shape.size.sum, ow = j.nest.shape.geometry.ow
-    while row * j.plan.laid_row < end:
-        begin = most(row * j.plan.laid_row, tile.pixel)
-        last = least(row * j.plan.laid_row + ow, end)
-        if begin < last:
-            place = (tile.run_count + row) * ow + begin - row * j.plan.laid_row
-            store_part(j, t, sums + (begin - tile.pixel) * sum, j.plan.width * sum,
-                       y_offset(&j.nest, tile, channel, place), channels, last - begin,
-                       tile.group * j.nest.bias_group + channel)
-        row += 1
+cdef inline void lay_rows(const SparseJob *j, const Tensors *t, const Tile *tile,
+                          char *scratch) noexcept nogil:
+    """Lay what rows of outputs see, from the tile's first one on."""
+    g = &j.nest.shape.geometry
+    cdef int64_t part = j.plan.slab_rows * j.plan.laid_row * j.nest.shape.size.operand, h, w
+    cdef char *dst = scratch + j.at.panel_offset
+    cdef int64_t top = tile.first_row * g.stride_h - g.pad_top
+    cdef Inside rows, columns
+    for h in range(j.plan.row_phases):
+        rows = inside(j.plan.slab_rows, top + h, g.stride_h, g.ih)
+        for w in range(j.plan.column_phases):
+            columns = inside(j.plan.laid_row, w - g.pad_left, g.stride_w, g.iw)
+            lay_part(j, t, tile, dst, rows, columns, scratch + j.at.slab_offset)
+            dst += part

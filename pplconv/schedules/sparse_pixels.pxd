@@ -5,8 +5,8 @@ from libc.stdint cimport int64_t
 
 from pplconv._kernels cimport make_pixel_runs, pplconv_pack_weights_args, pplconv_run
 from pplconv.schedules.base cimport Tensors
-from pplconv.schedules.gemm_job cimport Tile, input_at
-from pplconv.schedules.gemm_pixels cimport gather_block, pack_block
+from pplconv.schedules.nest_job cimport Tile, input_at
+from pplconv.schedules.nest_pixels cimport gather_block, pack_block
 from pplconv.schedules.sparse_laid cimport copy_rows
 from pplconv.schedules.sparse_job cimport SparseJob
 

@@ -12,6 +12,7 @@ from pplconv._kernels cimport pplconv_pack_sparse_args, pplconv_panel
 from pplconv.schedules.base cimport least
 from pplconv.schedules.sparse_job cimport (
     SparseJob,
+    TapPlaces,
     panel_channel,
     panel_width,
     table_entries,
@@ -30,9 +31,13 @@ cdef inline void describe_panel(const SparseJob *j, const char *weights, int64_t
     p.src = weights + (group * j.nest.shape.oc + channel) * p.src_os
     p.ic = j.nest.shape.ic
     p.taps = j.nest.shape.taps
-    p.channel_block = j.nest.shape.ic if j.plan.x_in_rows else 1
+    p.channel_block = j.channel_block
     p.kw = j.nest.shape.geometry.kw
-    p.channel_step, p.row_step, p.column_step = j.channel_step, j.row_step, j.column_step
+    p.channel_step = j.channel_step
+    p.row_dilation, p.row_stride = j.rows.dilation, j.rows.stride
+    p.row_step, p.row_phase = j.rows.step, j.rows.phase
+    p.column_dilation, p.column_stride = j.columns.dilation, j.columns.stride
+    p.column_step, p.column_phase = j.columns.step, j.columns.phase
     p.width = panel_width(j, panel)
     p.rows = least(p.width, j.nest.shape.oc - channel)
     p.kr = j.plan.kr
@@ -102,15 +107,21 @@ cdef inline void pack_range(const void *job, const char *weights, char *packed, 
                 j.pack_sparse(&p)
 
 
+cdef inline int64_t last_place(const TapPlaces *taps, int64_t count) noexcept nogil:
+    """The furthest place of `count` rows of taps, or columns."""
+    cdef int64_t seen = (count - 1) * taps.dilation
+    return seen // taps.stride * taps.step + least(seen, taps.stride - 1) * taps.phase
+
+
 cdef inline int64_t places_of(const SparseJob *j, int64_t k) noexcept nogil:
     """How many places of the input the terms of a block of `k` may have."""
     g = &j.nest.shape.geometry
     if k == 0:
         return 0
-    if j.plan.x_in_rows:
+    if not j.plan.laid:
         return k
-    return ((k // j.nest.shape.taps - 1) * j.channel_step + (g.kh - 1) * j.row_step
-            + (g.kw - 1) * j.column_step + 1)
+    return ((k // j.nest.shape.taps - 1) * j.channel_step + last_place(&j.rows, g.kh)
+            + last_place(&j.columns, g.kw) + 1)
 
 
 cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil:
@@ -131,6 +142,6 @@ cdef inline bint is_sound(const SparseJob *j, const char *packed) noexcept nogil
         k = 0
         for term in range(table[at].term, table[at + 1].term):
             k += steps[term]
-            if steps[term] < 0 or k >= left:
+            if k < 0 or k >= left:
                 return False
     return has_room(j, packed)

@@ -58,7 +58,8 @@ def test_steps_and_places_that_lead_elsewhere_are_refused(case, rng):
             numbers[rng.integers(len(numbers))] += rng.choice([-(1 << 40), -1, 1, 7, 1 << 33])
         else:
             steps = bad[table_bytes : table_bytes + 4 * terms].view(np.int32)
-            steps[rng.integers(terms)] = rng.choice([-1, -(1 << 31), 1 << 20, (1 << 31) - 1])
+            wrong = rng.choice([-(1 << 28), -(1 << 31), 1 << 20, (1 << 31) - 1])
+            steps[rng.integers(terms)] = wrong
         with pytest.raises(ValueError, match="not what the plan's loops can follow"):
             PackedWeights(made, weight, bytearray(bad))
 

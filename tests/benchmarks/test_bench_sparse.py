@@ -193,7 +193,7 @@ def test_ours_are_right(precision, name, text):
         pytest.skip(found.reason)
     candidate = prepare_checked(engine, made(precision, text), 2)
     if candidate.status == UNSUPPORTED:
-        assert any(text in candidate.detail for text in ("direct already", "at stride 1"))
+        assert "direct already" in candidate.detail
         return
     assert candidate.status == OK, candidate.detail
     assert candidate.error <= engine.tolerance

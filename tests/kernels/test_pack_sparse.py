@@ -13,7 +13,9 @@ from packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("pack_sparse"), ids=symbol)
 STEP, COUNT = np.dtype(np.int32), np.dtype(np.int64)
-STEPS = "channel_step", "row_step", "column_step"
+# Of each line of taps, rows and columns: how far they are apart; and where every second and third
+# of these lies, as from one to the next among those that lie strides apart, and between phases.
+LINES = "dilation", "stride", "step", "phase"
 DENSITIES = (0.0, 0.05, 0.5, 1.0)
 
 
@@ -36,9 +38,11 @@ class Panel:
     end: int | None = None
     spare: int | None = 0
     density: float = 0.3
-    # Taps in a row, and how far the input goes on from channel to channel, row to row, tap to tap.
+    # Taps in a row, how far the input goes on from channel to channel, and `LINES` of both lines.
     kw: int = 1
-    strides: tuple[int, int, int] | None = None
+    channel: int | None = None
+    row_line: tuple[int, int, int, int] | None = None
+    column_line: tuple[int, int, int, int] = (1, 1, 1, 0)
 
     @property
     def depth(self) -> int:
@@ -60,13 +64,21 @@ def places(panel: Panel) -> np.ndarray:
     k = np.arange(panel.depth + 1)
     size = panel.block * panel.taps
     channel, tap = k // size * panel.block + k % panel.block, k // panel.block % panel.taps
-    to_channel, to_row, to_column = strides_of(panel)
-    return channel * to_channel + tap // panel.kw * to_row + tap % panel.kw * to_column
+    to_channel, row, column = steps_of(panel)
+    found = channel * to_channel
+    for index, (dilation, stride, step, phase) in (
+        (tap // panel.kw, row),
+        (tap % panel.kw, column),
+    ):
+        line, behind = np.divmod(index * dilation, stride)
+        found += line * step + behind * phase
+    return found
 
 
-def strides_of(panel: Panel) -> tuple[int, int, int]:
+def steps_of(panel: Panel) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Give them; if nothing is said, rows of the input are in the order of (ic, tap)."""
-    return panel.strides or (panel.taps, panel.kw, 1)
+    channel = panel.taps if panel.channel is None else panel.channel
+    return channel, panel.row_line or (1, 1, panel.kw, 0), panel.column_line
 
 
 def terms(weights: np.ndarray, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
@@ -79,6 +91,13 @@ def terms(weights: np.ndarray, panel: Panel) -> tuple[np.ndarray, np.ndarray]:
     values[: len(found)] = weights[:, found].T
     values = values.reshape(groups, panel.kr, panel.width).transpose(0, 2, 1)
     return np.pad(steps, (0, groups * panel.kr - len(steps))).astype(STEP), values
+
+
+def steps_by_name(panel: Panel) -> dict[str, int]:
+    """Give them as the contract calls them."""
+    channel, row, column = steps_of(panel)
+    names = [f"{line}_{what}" for line in ("row", "column") for what in LINES]
+    return {"channel_step": channel, **dict(zip(names, (*row, *column), strict=True))}
 
 
 class Call(PackingCall):
@@ -100,9 +119,7 @@ class Call(PackingCall):
             "taps": panel.taps,
             "channel_block": panel.block,
             "kw": panel.kw,
-            **dict(
-                zip(("channel_step", "row_step", "column_step"), strides_of(panel), strict=True)
-            ),
+            **steps_by_name(panel),
             "rows": panel.rows,
             "width": panel.width,
             "kr": panel.kr,
@@ -185,8 +202,16 @@ def test_parts_of_k(checker, row, rng):
 
 @every_kernel
 def test_places_of_the_input(checker, row, rng):
-    """Taps in rows, strides of any size and sign, each order of k: steps go from place to place."""
-    for strides in ((1, 40, 4), (400, 20, 2), (9, 3, 1), (-7, 1000, -3), (10**6, 10**3, 1)):
+    """Taps in rows, steps of any size and sign, each order of k, phases: from place to place."""
+    for channel, down, across in (
+        (1, (1, 1, 40, 0), (1, 1, 4, 0)),
+        (400, (2, 1, 10, 0), (1, 1, 2, 0)),
+        (9, (1, 1, 3, 0), (1, 1, 1, 0)),
+        (-7, (1, 1, 1000, 7), (1, 1, -3, 0)),
+        (10**6, (1, 1, 10**3, 0), (1, 1, 1, 0)),
+        (400, (1, 2, 10, 100), (1, 2, 1, 50)),
+        (900, (2, 3, 10, 300), (3, 2, 1, -90)),
+    ):
         for kh, kw in ((1, 1), (3, 3), (2, 5), (5, 1), (1, 7)):
             ic = int(rng.integers(1, 20))
             for block in {1, ic, 8}:
@@ -194,7 +219,8 @@ def test_places_of_the_input(checker, row, rng):
                 begin = int(rng.integers(0, depth))
                 shape = {"ic": ic, "taps": kh * kw, "kw": kw, "block": block, "begin": begin}
                 kr = int(rng.choice([1, 2, 4]))
-                check(checker, row, rng, rows=3, width=4, strides=strides, kr=kr, **shape)
+                shape |= {"channel": channel, "row_line": down, "column_line": across}
+                check(checker, row, rng, rows=3, width=4, kr=kr, **shape)
 
 
 @every_kernel

@@ -1,0 +1,47 @@
+"""How a command ends: with a status, and where it fails with a line that says why."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from .progress import Progress
+
+__all__ = ["carry_out", "complain"]
+
+
+def carry_out(command: str, work: Callable[[Progress], None]) -> int:
+    """Do what a command line asks, and say what went wrong instead of raising it.
+
+    Parameters
+    ----------
+    command : str
+        Its name, for messages.
+    work : callable
+        Does it, and shows how far it is.
+
+    Returns
+    -------
+    int
+        Exit status: 0; 2 if an extra is not installed, a file cannot be read or written, an
+        argument is at fault or memory is short; 130 if interrupted.
+    """
+    progress = Progress(sys.stderr)
+    message: object
+    try:
+        work(progress)
+        return 0
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        message, status = error, 2
+    except MemoryError as error:
+        message, status = str(error) or "not enough memory", 2
+    except KeyboardInterrupt:
+        message, status = "interrupted", 130
+    progress.clear()
+    complain(command, message)
+    return status
+
+
+def complain(command: str, message: object) -> None:
+    """Print a line on ``sys.stderr`` that begins with the command's name."""
+    print(f"pplconv {command}: {message}", file=sys.stderr, flush=True)
