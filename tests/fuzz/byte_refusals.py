@@ -83,10 +83,6 @@ def _sparse(case: ByteCase) -> Reason | None:
     p = case.problem
     if p.in_channels == p.groups > 1:
         return Reason("depthwise convolution is dense", "sparse")
-    # A 1x1 kernel with padding is no product of the planes as they lie.
-    laid = p.kernel != (1, 1) or _is_product(p)
-    if p.layout == "NCHW" and (pair(p.stride) != (1, 1) or not laid):
-        return Reason("planes of bytes are sparse at stride 1", "sparse|algorithm")
     return None
 
 
