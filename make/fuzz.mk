@@ -1,7 +1,7 @@
 .PHONY: fuzz
 
 # The tests' folder alone is on its path, so the installed package is what it runs.
-fuzz: $(STAMPS)/extra-test ## random calls against float64; ARGS="--seeds A:B --seconds S --jobs J"
+fuzz: $(STAMPS)/extra-test ## random calls against float64 or exact integers; ARGS="--seeds A:B --seconds S --jobs J"
 	$(BIN)/python tests/fuzz $(ARGS)
 
 .PHONY: fuzz-models

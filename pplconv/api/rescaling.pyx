@@ -74,7 +74,7 @@ cdef class Rescaling:
                 bare - zero * sums[:, top:bottom, left:right].sum((1, 2))
                 for _, _, top, bottom in fields["rows"]
                 for _, _, left, right in fields["columns"]
-            ]))
+            ], np.int64))  # a batch of no images has none
         if table is not None:
             table = np.array(table, order="C").view(np.uint8)
             if table.shape != (TABLE_BYTES,):

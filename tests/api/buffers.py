@@ -10,7 +10,7 @@ _CANARY = 0xA5
 
 
 class GuardedOutput:
-    """An output filled with NaN inside a larger buffer of canary bytes.
+    """An output filled with bytes of ones, which are NaN, inside a larger buffer of canary bytes.
 
     ``offset`` elements before the array let it start at an address that no vector size divides.
     """
@@ -21,7 +21,7 @@ class GuardedOutput:
         self._first, self._last = (64 + offset) * itemsize, (64 + offset) * itemsize + size
         self._bytes = np.full(self._last + 64 * itemsize, _CANARY, np.uint8)
         self.array = self._bytes[self._first : self._last].view(dtype).reshape(shape)
-        self.array.fill(np.nan)
+        self._bytes[self._first : self._last] = 0xFF  # NaN in types of floats
 
     def assert_margins_intact(self) -> None:
         """Fail if a byte outside the array has changed."""

@@ -345,3 +345,16 @@ def test_images_begin_anywhere_in_a_line(rng, channels, groups):
                 x, w, groups=groups, layout="NHWC", algorithm=algorithm, threads=2
             )
             assert_same(got, expected.astype(np.int32))
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("algorithm", ["auto", "direct"])
+def test_a_batch_of_no_images(layout, kernel, algorithm):
+    """With a zero point, of whose share in sums there is nothing to know."""
+    w = np.ones((13, 5, kernel, kernel), np.int8)
+    x = np.zeros((0, 5, 6, 7) if layout == "NCHW" else (0, 6, 7, 5), np.int8)
+    got = pplconv.conv2d_integer(x, w, 3, layout=layout, algorithm=algorithm)
+    image = (7 - kernel, 8 - kernel)
+    assert got.dtype == np.int32
+    assert got.shape == ((0, 13, *image) if layout == "NCHW" else (0, *image, 13))

@@ -15,9 +15,13 @@ REPEATED = ("repeated", "repeated in rows")
 _LINE = 64
 
 
+def _filled(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Bytes of ones, which are NaN in types of floats."""
+    return np.full(int(np.prod(shape)) * dtype.itemsize, 0xFF, np.uint8).view(dtype).reshape(shape)
+
+
 def _embedded(array: np.ndarray, offset: int) -> np.ndarray:
     """A copy that begins `offset` bytes behind a cache line, NaN before and behind it."""
-    # Bytes of ones are NaN in either type.
     memory = np.full(array.nbytes + 6 * _LINE, 0xFF, np.uint8)
     start = -memory.ctypes.data % _LINE + _LINE + offset
     copy: np.ndarray = np.ndarray(array.shape, array.dtype, memory, start)
@@ -33,7 +37,7 @@ def repeat(array: np.ndarray, form: str) -> None:
 
 def _with_gaps(array: np.ndarray) -> np.ndarray:
     """Rows of NaN behind the columns."""
-    memory = np.full((*array.shape[:-1], array.shape[-1] + 3), np.nan, array.dtype)
+    memory = _filled((*array.shape[:-1], array.shape[-1] + 3), array.dtype)
     memory[..., : array.shape[-1]] = array
     return memory[..., : array.shape[-1]]
 
@@ -47,7 +51,7 @@ def dress(array: np.ndarray | None, form: str) -> Any:
     if form in ("plain", "offset", "unaligned"):
         return _embedded(array, {"plain": 0, "offset": array.itemsize, "unaligned": 1}[form])
     if form == "strided":
-        memory = np.full((*array.shape[:-1], 2 * array.shape[-1] + 1), np.nan, array.dtype)
+        memory = _filled((*array.shape[:-1], 2 * array.shape[-1] + 1), array.dtype)
         memory[..., 1::2] = array
         return memory[..., 1::2]
     if form == "gaps":

@@ -208,32 +208,36 @@ class ConvCase(Case):
 
     def smaller_problems(self) -> Iterator[Problem]:
         """As all cases."""
-        p = self.problem
-        options = p.options
-        yield replace(p, activation=None)
-        yield replace(p, with_bias=False)
-        yield replace(p, with_residual=False)
-        yield replace(p, batch=1)
-        yield replace(p, padding=0)
-        yield replace(p, stride=1)
-        yield replace(p, dilation=1)
-        yield replace(p, options={**options, "threads": 1})
-        for name in ("tolerance", "max_workspace"):
-            yield replace(p, options={k: v for k, v in options.items() if k != name})
-        for shorter in (lambda n: max(n // 2, 1), lambda n: max(n - 1, 1)):
-            height, width = p.image
-            yield replace(p, image=(shorter(height), width))
-            yield replace(p, image=(height, shorter(width)))
-            kh, kw = p.kernel
-            yield replace(p, kernel=(shorter(kh), kw))
-            yield replace(p, kernel=(kh, shorter(kw)))
-            each_in, each_out = p.in_channels // p.groups, p.out_channels // p.groups
-            for groups, ic, oc in (
-                (shorter(p.groups), each_in, each_out),
-                (p.groups, shorter(each_in), each_out),
-                (p.groups, each_in, shorter(each_out)),
-            ):
-                yield replace(p, groups=groups, in_channels=groups * ic, out_channels=groups * oc)
+        yield from smaller_problems(self.problem)
+
+
+def smaller_problems(p: Problem) -> Iterator[Problem]:
+    """Convolutions that are a step simpler, the largest steps first."""
+    options = p.options
+    yield replace(p, activation=None)
+    yield replace(p, with_bias=False)
+    yield replace(p, with_residual=False)
+    yield replace(p, batch=1)
+    yield replace(p, padding=0)
+    yield replace(p, stride=1)
+    yield replace(p, dilation=1)
+    yield replace(p, options={**options, "threads": 1})
+    for name in ("tolerance", "max_workspace"):
+        yield replace(p, options={k: v for k, v in options.items() if k != name})
+    for shorter in (lambda n: max(n // 2, 1), lambda n: max(n - 1, 1)):
+        height, width = p.image
+        yield replace(p, image=(shorter(height), width))
+        yield replace(p, image=(height, shorter(width)))
+        kh, kw = p.kernel
+        yield replace(p, kernel=(shorter(kh), kw))
+        yield replace(p, kernel=(kh, shorter(kw)))
+        each_in, each_out = p.in_channels // p.groups, p.out_channels // p.groups
+        for groups, ic, oc in (
+            (shorter(p.groups), each_in, each_out),
+            (p.groups, shorter(each_in), each_out),
+            (p.groups, each_in, shorter(each_out)),
+        ):
+            yield replace(p, groups=groups, in_channels=groups * ic, out_channels=groups * oc)
 
 
 _SIDES = (7, 8, 9, 13, 14, 15, 16, 17, 31, 32, 33, 47, 48, 49, 64, 65)

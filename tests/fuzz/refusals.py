@@ -49,7 +49,8 @@ def spoil_out(what: str, case: Case, operands: dict[str, Any]) -> Spoiled | None
     error: Any = ValueError
     out: Any
     if what == "out dtype":
-        out, error = np.zeros(shape, dtype.newbyteorder()), TypeError
+        other = dtype.newbyteorder() if dtype.itemsize > 1 else np.int16
+        out, error = np.zeros(shape, other), TypeError
     elif what == "out shape":
         out = np.zeros((*shape, 1), dtype)
     elif what == "out strides":

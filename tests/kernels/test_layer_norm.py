@@ -11,6 +11,7 @@ from packing_case import PackingCall
 
 every_kernel = pytest.mark.parametrize("row", every_row("layer_norm"), ids=symbol)
 EPSILON = 1e-5
+WRONG = ("mean", "precision", "variance", "count", "squares", "tail", "epsilon", "root")
 
 
 def layer_norm(checker, row, rng, x, scale=None, offset=None, *, in_place=False) -> np.ndarray:
@@ -35,23 +36,86 @@ def layer_norm(checker, row, rng, x, scale=None, offset=None, *, in_place=False)
     return call.run(x.shape)
 
 
-def assert_close(row, got, x, scale=None, offset=None) -> None:
-    """Compare with a wider type; the mean is rounded to the type of the arithmetic."""
+# Additions through which a summand passes at most: 22 in the kernel (8 of a chain, 3 of the chains,
+# 4 of lanes, 7 of blocks and the division), 29 in NumPy (15 of a chain, 3 of the chains, 7 of what
+# is left, 4 of blocks).
+ADDITIONS = 32
+
+
+def normalized(x, scale, offset) -> tuple[np.ndarray, np.ndarray]:
+    """Give what is expected, and how far from it rounding may lead.
+
+    Each operation is off by one part in ``unit`` of its result. A sum's error goes with the sum of
+    absolute values, so that of the mean does not become small where the mean does. It moves all
+    differences, and adds its square to the variance: first-order terms of that cancel.
+    """
     wide = x.astype(np.longdouble)
+    arithmetic = np.float32 if x.dtype == np.float16 else x.dtype
+    # Where longdouble is no wider than the arithmetic, what is expected errs as the kernel does.
+    unit = (np.finfo(arithmetic).eps + np.finfo(np.longdouble).eps) / np.longdouble(2)
     mean = wide.mean(axis=1, keepdims=True)
-    deviation = np.sqrt(wide.var(axis=1, keepdims=True) + EPSILON)
+    variance = wide.var(axis=1, keepdims=True) + np.longdouble(EPSILON)
+    deviation = np.sqrt(variance)
     normal = (wide - mean) / deviation
+    mean_error = (ADDITIONS * np.abs(wide).mean(axis=1, keepdims=True) + np.abs(mean)) * unit
+    # Squares of differences that were rounded, and their sum; half of it in the root.
+    root_error = ((ADDITIONS + 3) * unit + mean_error**2 / variance) / 2
+    # The difference, the rounded factor and the product with it.
+    error = mean_error / deviation + np.abs(normal) * (root_error + 3 * unit)
     scale = 1 if scale is None else scale.astype(np.longdouble)
     offset = 0 if offset is None else offset.astype(np.longdouble)
     expected = normal * scale + offset
-    eps = np.finfo(np.float32 if x.dtype == np.float16 else x.dtype).eps
-    moved = np.abs(mean) / deviation + np.abs(normal)
-    allowed = 8 * eps * (moved * np.abs(scale) + np.abs(offset))
-    allowed = allowed + np.finfo(x.dtype).eps * np.abs(expected)
-    if x.dtype == np.float16:
-        allowed = allowed + np.finfo(x.dtype).smallest_subnormal
+    error = (error + unit * np.abs(normal)) * np.abs(scale) + unit * np.abs(expected)
+    # What is stored; and products of errors, far below one in a hundred.
+    stored = np.finfo(x.dtype)
+    return expected, 1.01 * error + stored.eps / 2 * np.abs(expected) + stored.smallest_subnormal
+
+
+def assert_close(row, got, x, scale=None, offset=None) -> None:
+    """Fail if an element is further from what is expected than rounding explains."""
+    expected, allowed = normalized(x, scale, offset)
     error = np.abs(got - expected)
     assert (error <= allowed).all(), f"{row['symbol']}: {float((error / allowed).max())}"
+
+
+def plainly(x, wrong) -> np.ndarray:
+    """Normalize in NumPy, in the type of a kernel's arithmetic, with one thing wrong or nothing."""
+    a = x.astype(np.float32 if x.dtype == np.float16 else x.dtype)
+    n = a.shape[1]
+    mean = (a[:, :-1] if wrong == "mean" else a).sum(axis=1, keepdims=True) / n
+    if wrong == "precision":
+        mean = mean.astype(np.float32 if a.dtype == np.float64 else np.float16).astype(a.dtype)
+    moved = a - mean
+    variance = (moved[:, :-1] if wrong == "variance" else moved) ** 2
+    variance = variance.sum(axis=1, keepdims=True) / (n - 1 if wrong == "count" else n)
+    if wrong == "squares":
+        variance = (a**2).mean(axis=1, keepdims=True) - mean**2
+    if wrong == "tail":  # lanes beyond the last element are zeros, less the mean
+        variance += mean**2 / n
+    epsilon = 0 if wrong == "epsilon" else EPSILON
+    if wrong == "root":
+        return (moved / (np.sqrt(variance) + epsilon)).astype(x.dtype)
+    return (moved * (1 / np.sqrt(variance + epsilon))).astype(x.dtype)
+
+
+def spread_around(rng, mean, spread, columns, dtype) -> np.ndarray:
+    return (draw(rng, "random", (3, columns), np.dtype(np.float64)) * spread + mean).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_the_bound_finds_what_is_wrong(rng, dtype, wrong):
+    """In one of the rows that kernels are given; and nothing where nothing is wrong."""
+    dtype = np.dtype(dtype)
+    far = {"float16": (30, 0.05), "float32": (100, 0.01), "float64": (1e5, 0.01)}[dtype.name]
+    found = 0
+    for mean, spread in (far, (0.5, 1), (3, 0.01)) * 3:
+        x = spread_around(rng, mean, spread, 100, dtype)
+        expected, allowed = normalized(x, None, None)
+        with np.errstate(invalid="ignore"):
+            found += not (np.abs(plainly(x, wrong) - expected) <= allowed).all()
+        assert (np.abs(plainly(x, None) - expected) <= allowed).all()
+    assert found
 
 
 @every_kernel
@@ -71,11 +135,32 @@ def test_tails(checker, row, scaled, moved, rng):
 
 
 @every_kernel
+def test_means_near_zero(checker, row, rng):
+    """The mean's error does not become small with it, nor do elements that lie near it hide it."""
+    dtype = DTYPES[row["dtype"]]
+    for columns in (2, 3, 7, 60, 130):
+        x = spread_around(rng, 0, 1, columns, np.float64)
+        x -= x.mean(axis=1, keepdims=True)
+        x[:, int(rng.integers(0, columns))] = 0
+        x = x.astype(dtype)
+        assert_close(row, layer_norm(checker, row, rng, x), x)
+
+
+@every_kernel
+def test_small_variances(checker, row, rng):
+    """Where epsilon is as large as the variance, and much larger; the mean is larger than both."""
+    dtype = DTYPES[row["dtype"]]
+    for spread in (1e-2, 3e-3, 1e-6):
+        x = spread_around(rng, 3, spread, 130, dtype)
+        assert_close(row, layer_norm(checker, row, rng, x), x)
+
+
+@every_kernel
 def test_large_means(checker, row, rng):
     """A variance from squares less the square of the mean would be zero, or negative."""
     dtype = DTYPES[row["dtype"]]
     mean = {"f16": 30, "f32": 3000, "f64": 1e7}[row["dtype"]]
-    x = (draw(rng, "random", (3, 700), np.dtype(np.float64)) + mean).astype(dtype)
+    x = spread_around(rng, mean, 1, 700, dtype)
     assert_close(row, layer_norm(checker, row, rng, x), x)
 
 
