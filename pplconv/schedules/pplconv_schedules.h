@@ -14,8 +14,7 @@ static inline int64_t pplconv_most(int64_t a, int64_t b) { return a > b ? a : b;
 /* What padding counts as, in `count` elements of `size` bytes. */
 /* A matrix of elements that are no neighbours, of types too small for kernels that copy. */
 static inline void pplconv_copy_small(char *dst, int64_t dst_rs, const char *src, int64_t src_rs,
-                                      int64_t src_cs, int64_t rows, int64_t columns,
-                                      int64_t size) {
+                                      int64_t src_cs, int64_t rows, int64_t columns, int64_t size) {
     for (int64_t i = 0; i < rows; i++) {
         const char *from = src + i * src_rs;
         char *to = dst + i * dst_rs;
