@@ -8,7 +8,6 @@ from typing import Any
 
 from benchmarks.engines.base import Array32, Availability, Engine, Prepared, Unsupported
 from benchmarks.engines.pplconv import PplconvNchw, PplconvNhwc, Prepacked
-from benchmarks.engines.quantized.base import Quantized
 from benchmarks.engines.quantized.pplconv import PplconvNchwU8, PplconvNhwcU8, QPrepacked
 from benchmarks.problems import Problem, parse
 from benchmarks.quantized.layers import make_quantized
@@ -110,9 +109,3 @@ class PrunedNhwcU8(PrunedInt8, PplconvNhwcU8):
 
 class PrunedNchwU8(PrunedInt8, PplconvNchwU8):
     """NCHW in and out."""
-
-    def prepare_quantized(self, problem: Problem, layer: Quantized, threads: int) -> Prepared:
-        """Prepare it, where planes of bytes have loops that leave zeros out."""
-        if self.block and (problem.sh, problem.sw) != (1, 1):
-            raise Unsupported("planes of bytes are read at stride 1")
-        return super().prepare_quantized(problem, layer, threads)
