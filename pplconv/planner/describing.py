@@ -23,7 +23,8 @@ def plan_of(
     `gains` are the predicted and the measured one.
     """
     candidate, problem = best.candidate, request.problem
-    around = next(c for c in request.contexts() if c.numerics == candidate.numerics)
+    # Not the next one of a generator, which would be left to be closed: that takes memory.
+    around, *_ = [c for c in request.contexts() if c.numerics == candidate.numerics]
     threads, target = request.team_for(candidate, around.threads), request.target or here()
     plan = Plan(
         problem=str(problem),
