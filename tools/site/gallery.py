@@ -24,7 +24,7 @@ def settings(root: Path) -> dict[str, Any]:
         "examples_dirs": [str(root / "examples")],
         "gallery_dirs": [str(root / "docs" / "gallery")],
         "filename_pattern": r"\.py$",
-        "within_subsection_order": _place,
+        "within_subsection_order": "tools.site.gallery.place",
         "backreferences_dir": "docs/reference/generated/examples",
         "doc_module": ("pplconv",),
         "abort_on_example_error": True,
@@ -37,5 +37,6 @@ def settings(root: Path) -> dict[str, Any]:
     }
 
 
-def _place(name: str) -> int:
+def place(name: str) -> int:
+    """Give the place of a file of an example."""
     return EXAMPLES.index(Path(name).stem)

@@ -1,18 +1,22 @@
-"""What a name in a docstring means that is no name of this project.
+"""What a name in single backticks of a docstring means that leads nowhere by itself.
 
-A name in single backticks must lead to something in the reference, or warnings make the build fail.
-Names of other projects, of Python's own library, and of parts of pplconv that are not public are
-no mistakes: they stand as code.
+numpydoc has arguments in single backticks, and names of this project as well. An argument stands as
+code. A name that begins as a public one does must be there: else nothing is resolved, and Sphinx's
+warning makes the build fail. What is there but has no page of its own stands as code, too.
 """
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+from importlib import import_module
 from typing import Any
 
 from docutils import nodes
 
-# The first part of a dotted name.
-_OTHERS = {"numpy", "np", "scipy", "torch", "onnx", "onnxruntime", "skimage", "cv2", "dask", "ray"}
+import pplconv
+
+# What is public and not in `dir(pplconv)`.
+MODULES = ("integrations",)
 
 
 def connect(app: Any) -> None:
@@ -21,7 +25,33 @@ def connect(app: Any) -> None:
 
 
 def _resolve(app: Any, env: Any, node: Any, content: Any) -> nodes.Node | None:
-    target = node.get("reftarget", "")
-    if node.get("refdomain") != "py" or target.partition(".")[0] not in _OTHERS:
+    target = node.get("reftarget", "").removeprefix("~").removesuffix("()")
+    if node.get("refdomain") != "py":
         return None
-    return nodes.literal(target, target)
+    name = target.removeprefix("pplconv.")
+    ours = name != target or name.partition(".")[0] in (*dir(pplconv), *MODULES)
+    if not ours:
+        return nodes.literal(target, target)
+    if not there(name):
+        return None
+    domain = env.get_domain("py")
+    found = domain.resolve_xref(
+        env, node["refdoc"], app.builder, "obj", f"pplconv.{name}", node, content
+    )
+    return found or nodes.literal(target, target)
+
+
+def there(name: str) -> bool:
+    """Whether `name` can be reached from the package, fields of dataclasses included."""
+    value: Any = pplconv
+    for part in name.split("."):
+        if is_dataclass(value) and part in {field.name for field in fields(value)}:
+            value = None
+        elif hasattr(value, part):
+            value = getattr(value, part)
+        else:
+            try:
+                value = import_module(f"{value.__name__}.{part}")
+            except (AttributeError, ImportError):
+                return False
+    return True
