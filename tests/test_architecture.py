@@ -38,7 +38,7 @@ LAYERS = [
     {"matrix_problem"},
     {"numerics", "sparsity"},
     {"_kernels"},
-    {"_checks", "_contracts", "architecture", "geometry"},
+    {"_checks", "_contracts", "architecture", "drawing", "geometry"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # The leaves may not even use everything that lies below them.
@@ -52,6 +52,7 @@ LEAVES = {
     "_version": set(),
     "architecture": set(),
     "config": {"architecture"},  # whose instruction sets a cap may name
+    "drawing": set(),
     "epilogue": {"_kernels"},  # which says what the contract calls each activation
     "geometry": set(),
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...network.report import StepPlan
+from ...drawing.figures import megabytes, milliseconds, number
+from ...drawing.style import STYLE
+from ...drawing.svg import table, tag, text
+from ..report import StepPlan
 from .arena import draw_arena
 from .measured import Group, Profile, groups, kinds, moved
 from .roofline import draw_movers, draw_roofline, movers, points
-from .style import STYLE
-from .svg import megabytes, milliseconds, number, table, tag, text
 from .timeline import draw_memory, draw_steps
 
 _STEPS = """Each step by itself, the shortest of several runs; in a whole run one step follows

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _kernels
-from ...machine import Machine
+from .. import _kernels
+from .machine import Machine
 
 # Long enough for a clock read not to count, short enough to fall between two interruptions.
 BURST_SECONDS = 0.003

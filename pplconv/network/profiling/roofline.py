@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ...network.report import StepPlan
+from ...drawing.figures import milliseconds, number, percent, round_number
+from ...drawing.svg import Axis, chart, grid, tag, text
+from ..report import StepPlan
 from .measured import Group, Profile, moved
-from .svg import Axis, chart, grid, milliseconds, number, percent, round_number, tag, text
 
 _HEIGHT = 380
 _STRIP = 92
