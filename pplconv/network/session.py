@@ -337,7 +337,7 @@ class InferenceSession:
         inputs = self._inputs(feed)
         compiled, fired, inputs = self._compiled(inputs)
         outputs = [empty_aligned(shape, dtype) for _, shape, dtype in compiled.outputs]
-        team = planner.share(self._settings.threads)
+        team = planner.team_size(self._settings.threads)
         return profiled(compiled, fired, [*inputs, *outputs], self._name, repeats, team)
 
     def __repr__(self) -> str:

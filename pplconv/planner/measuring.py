@@ -93,8 +93,9 @@ def _found(plan: PlanFields, problem: Problem) -> Ranked:
 
     Segments are cut for the team that was asked for, which tasks may have cut down to the plan's.
     """
-    symbol = here().symbol
-    for threads in dict.fromkeys((plan.threads, team_size(None), *range(1, team_size(None)))):
+    symbol, around = here().symbol, context_of(plan)
+    wanted = () if around is None else (plan.threads, team_size(None), *range(1, team_size(None)))
+    for threads in dict.fromkeys(wanted):
         try:
             ranked = Request(problem, plan.algorithm, float("inf"), threads).ranked(threads)
         except ValueError:

@@ -42,12 +42,14 @@ class Roof:
 
 
 def clock(ceilings: Ceilings | None) -> float:
-    """Cycles a second that a measured FMA peak tells; the nominal ones where there is none."""
+    """Cycles a second that the FMA peak of a core tells; the nominal ones where there is none."""
     if ceilings is None:
         return NOMINAL_HERTZ
     around = default_context("f32")
     per_cycle = 2 * around.lanes * around.machine.fma_rate(ceilings.isa, "f32")
-    found = ceilings.flops / max(ceilings.threads * per_cycle, 1)
+    # Of one thread alone, as a team's may wait for a core that another process has.
+    alone = ceilings.core_flops or ceilings.flops / ceilings.threads
+    found = alone / max(per_cycle, 1)
     return found if _SLOWEST < found < _FASTEST else NOMINAL_HERTZ
 
 

@@ -84,7 +84,7 @@ def picture(
         for name, cycles in part.cost.items():
             cost[name] = cost.get(name, 0.0) + cycles / hertz
     total = sum(cost.values())
-    of = "the clock that the FMA units had" if found else "a nominal clock"
+    of = "the clock that a core had" if found else "a nominal clock"
     rows = [Row(f"estimate, term by term, at {hertz / 1e9:.3g} GHz ({of})")]
     for name, taken in sorted(cost.items(), key=lambda item: -item[1]):
         if taken > _LEAST_SHARE * total:
