@@ -11,6 +11,7 @@ from ..drawing.bars import Row, draw, write
 from ..drawing.figures import milliseconds
 from ..machine import ceilings as roofs
 from ..machine import current as current_machine
+from .estimating import default_context
 from .measuring import time_plan
 from .plan_fields import PlanFields
 from .roofs import clock, roofs_of
@@ -37,7 +38,8 @@ def show_parts(
         # First what may be refused.
         seconds = [time_plan(part) for part in parts]
         threads = max(part.threads for part in parts)
-        found = roofs.measure(parts[0].isa, threads, current_machine())
+        # The loop that is measured multiplies float32, whatever the plan does.
+        found = roofs.measure(default_context("f32").isa, threads, current_machine())
     write(picture(parts, title, seconds, found, width), sys.stdout if file is None else file)
 
 

@@ -66,6 +66,15 @@ def test_what_is_measured_is_told(measured):
     assert "of the run" in text
 
 
+def test_plans_of_bytes_are_measured_under_the_roofs_of_floats(monkeypatch):
+    asked = []
+    found = Ceilings("portable", 1, 64e9, {"memory": 20e9}, 64e9)
+    monkeypatch.setattr(ceilings, "measure", lambda isa, *a: asked.append(isa) or found)
+    layer = pplconv.QConv2d(np.ones((8, 8, 3, 3), np.int8), out_dtype="int32", threads=1)
+    assert "a run" in shown(layer.plan_for((1, 8, 9, 9)), True)
+    assert asked == [plan_of().isa]
+
+
 def test_the_time_of_a_search_is_shown():
     plan = plan_of(search="measure", search_seconds=0.01)
     assert plan.seconds is not None
