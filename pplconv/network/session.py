@@ -6,7 +6,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ except ImportError as error:  # pragma: no cover - tests have both
     ) from error
 
 from .. import planner
+from .._literals import Precision, Search, Sparse
 from ..api import arguments
 from ..memory.array_like import array_of
 from ..memory.arrays import empty_aligned
@@ -101,10 +102,10 @@ class InferenceSession:
         *,
         threads: int | None = None,
         tolerance: float | None = 1e-5,
-        precision: str = "auto",
-        search: str = "estimate",
+        precision: Precision = "auto",
+        search: Search = "estimate",
         max_workspace: int | None = None,
-        sparse: Literal["auto"] | bool = "auto",
+        sparse: Sparse = "auto",
         fallback: bool = False,
         progress: Callable[[float, str], None] | None = None,
     ) -> None:
