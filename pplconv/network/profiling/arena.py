@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ...drawing.figures import megabytes, percent, round_number
+from ...drawing.svg import Axis, chart, grid, tag, text
 from .measured import Profile
-from .svg import Axis, chart, grid, megabytes, percent, round_number, tag, text
 
 _HEIGHT = 260
 _TINTS = 4

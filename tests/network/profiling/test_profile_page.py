@@ -9,7 +9,10 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pplconv.commands.profiling.measured import (
+from pplconv.drawing.figures import megabytes, milliseconds, number, round_number, short
+from pplconv.drawing.style import STYLE
+from pplconv.drawing.svg import Axis, text
+from pplconv.network.profiling.measured import (
     COLOURS,
     OTHERS,
     groups,
@@ -19,18 +22,8 @@ from pplconv.commands.profiling.measured import (
     moved,
     record,
 )
-from pplconv.commands.profiling.page import page
-from pplconv.commands.profiling.roofline import movers, points
-from pplconv.commands.profiling.style import STYLE
-from pplconv.commands.profiling.svg import (
-    Axis,
-    megabytes,
-    milliseconds,
-    number,
-    round_number,
-    short,
-    text,
-)
+from pplconv.network.profiling.page import page
+from pplconv.network.profiling.roofline import movers, points
 
 VOID = {"meta"}
 # Whatever a model is called, a page has no other elements and attributes than these.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import _kernels
-from ...machine import Machine
+from .. import _kernels
+from .machine import Machine
 
 # Long enough for a clock read not to count, short enough to fall between two interruptions.
 BURST_SECONDS = 0.003
@@ -186,12 +186,15 @@ class Ceilings:
         Floating-point operations a second, float32, in registers.
     bandwidths : dict
         Bytes a second of each level that was measured, ``"L2"``, ``"L3"``, ``"memory"``.
+    core_flops : float
+        As `flops`, of one thread alone; 0 if it was not measured.
     """
 
     isa: str
     threads: int
     flops: float
     bandwidths: dict[str, float]
+    core_flops: float = 0.0
 
 
 def measure(isa: str, threads: int, machine: Machine, largest: int = 1 << 28) -> Ceilings:
@@ -221,7 +224,8 @@ def measure(isa: str, threads: int, machine: Machine, largest: int = 1 << 28) ->
     """
     caches = {2: machine.l2_share, 3: machine.l3_bytes}
     sets = working_sets(threads, {level: size for level, size in caches.items() if size}, largest)
-    peak = Peak(_kernels.fma_peak, isa, threads).read(bursts=20)
-    return Ceilings(
-        isa, threads, peak, {level: copy_rate(size, threads) for level, size in sets.items()}
-    )
+    peak = alone = Peak(_kernels.fma_peak, isa, threads).read(bursts=20)
+    if threads > 1:
+        alone = Peak(_kernels.fma_peak, isa, 1).read(bursts=20)
+    rates = {level: copy_rate(size, threads) for level, size in sets.items()}
+    return Ceilings(isa, threads, peak, rates, alone)

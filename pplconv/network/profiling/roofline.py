@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from ...network.report import StepPlan
+from ...drawing.figures import milliseconds, number, percent, round_number
+from ...drawing.svg import Axis, chart, grid, tag, text
+from ..report import StepPlan
 from .measured import Group, Profile, moved
-from .svg import Axis, chart, grid, milliseconds, number, percent, round_number, tag, text
 
 _HEIGHT = 380
 _STRIP = 92
+_APART = 14  # percent of a phone that two names need
 
 
 def points(profile: Profile) -> list[tuple[int, float, float]]:
@@ -117,12 +119,17 @@ def _roofs(x: Axis, y: Axis, down: Callable[[float], float], profile: Profile) -
 
 def _labels(x: Axis, y: Axis, down: Callable[[float], float], profile: Profile) -> list[str]:
     """Name the slopes where they meet the flat roof, and write the numbers of the upright axis."""
-    peak = profile.ceilings.flops
-    drawn = [
-        tag("text", text(name), x=percent(x.at(peak / rate)), y=f"{down(peak) - 7:.1f}",
-            class_="name middle")
-        for name, rate in profile.ceilings.bandwidths.items()
-    ]  # fmt: skip
+    peak, drawn = profile.ceilings.flops, []
+    # Names whose slopes are near one another stand one above the other.
+    before, above = -100.0, 0
+    for name, rate in sorted(profile.ceilings.bandwidths.items(), key=lambda one: -one[1]):
+        meet = x.at(peak / rate)
+        above = above + 15 if meet - before < _APART else 0
+        drawn.append(tag(
+            "text", text(name), x=percent(meet), y=f"{down(peak) - 7 - above:.1f}",
+            class_="name middle",
+        ))  # fmt: skip
+        before = meet
     for value in y.ticks():
         place = f"{max(down(value * 1e9), 17) - 4:.1f}"
         drawn.append(tag("text", text(round_number(value)), x=4, y=place, class_="name"))

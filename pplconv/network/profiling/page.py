@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...network.report import StepPlan
+from ...drawing.figures import megabytes, milliseconds, number
+from ...drawing.style import STYLE
+from ...drawing.svg import table, tag, text
+from ..report import StepPlan
 from .arena import draw_arena
+from .estimates import MOST, draw_estimates, estimated, estimates_key
 from .measured import Group, Profile, groups, kinds, moved
 from .roofline import draw_movers, draw_roofline, movers, points
-from .style import STYLE
-from .svg import megabytes, milliseconds, number, table, tag, text
 from .timeline import draw_memory, draw_steps
 
 _STEPS = """Each step by itself, the shortest of several runs; in a whole run one step follows
@@ -22,6 +24,11 @@ are those of the direct sum, so Winograd may stand above the flat roof; bytes ar
 reads and writes, packed weights among them, wherever they lie. The roofs were measured in this
 run: the flat one by multiplying and adding in registers, the slopes by copying arrays that fit L2,
 L3 or neither."""
+_ESTIMATES = """What the planner thought that a convolution or a product would take, term by
+term, in cycles of the clock that one core had in this run. The upright line is what the step took
+by itself; at the right that time, also as a multiple of the estimate. Estimates are there to tell
+ways to compute apart; weights that lie in a cache and busy neighbours are the usual differences.
+{shown}"""
 _MOVERS = """All other steps are a matter of bytes: copies, pooling, element-wise chains. Between
 two steps small tensors stay in a cache."""
 _ARENA = """A rectangle is a buffer, as high as it is large, from the step that writes it first to
@@ -57,6 +64,11 @@ def page(profile: Profile) -> str:
         parts.append(
             _section("Roofline", _ROOFLINE, _key(profile, found), draw_roofline(profile, found))
         )
+    if thought := estimated(profile):
+        shown = f"The {MOST} steps that take longest are shown." if len(thought) > MOST else ""
+        words = _ESTIMATES.format(shown=shown)
+        key = estimates_key(profile)
+        parts.append(_section("Estimates", words, key, draw_estimates(profile)))
     if movers(profile):
         parts.append(_section("Steps without products", _MOVERS, draw_movers(profile, found)))
     layouts = groups(profile.plan, lambda step: step.layout)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
+from ...drawing.figures import megabytes, milliseconds, percent, short
+from ...drawing.svg import Axis, chart, grid, tag, text
 from .measured import Group, Profile, live_bytes
-from .svg import Axis, chart, grid, megabytes, milliseconds, percent, short, tag, text
 
 _LANE = 40  # pixels, of which the lower part is the bar
 _BAR = 18

@@ -8,9 +8,8 @@ import time
 import pytest
 
 from pplconv import _kernels
-from pplconv.commands.profiling import ceilings
-from pplconv.commands.profiling.ceilings import Ceilings, Peak, PeakUnavailable, measure
-from pplconv.machine import Machine
+from pplconv.machine import Machine, ceilings
+from pplconv.machine.ceilings import Ceilings, Peak, PeakUnavailable, measure
 
 MIB = 1 << 20
 

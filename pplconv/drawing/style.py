@@ -57,7 +57,9 @@ p {{ max-width: 62rem; margin: 0.25rem 0 0.9rem; color: var(--faint); overflow-w
 .live {{ fill: var(--live); fill-opacity: 0.35; }}
 {_KINDS}
 .step {{ stroke-width: 0.4px; }}
-.step:hover, .point:hover, .buffer:hover {{ fill: var(--ink); fill-opacity: 1; }}
+.term {{ stroke: none; fill-opacity: 0.8; }}
+.took {{ stroke: var(--ink); stroke-width: 2.4px; }}
+.step:hover, .term:hover, .point:hover, .buffer:hover {{ fill: var(--ink); fill-opacity: 1; }}
 .point {{ fill-opacity: 0.55; stroke-width: 1.2px; }}
 .buffer {{ stroke: var(--paper); stroke-width: 0.6px; fill-opacity: 0.75; }}
 .t0 {{ fill: var(--c0); }} .t1 {{ fill: var(--c2); }}

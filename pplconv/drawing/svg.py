@@ -1,4 +1,4 @@
-"""Tags, axes and numbers of charts whose width is that of the page.
+"""Tags and axes of charts whose width is that of the page.
 
 Places are percentages, so that charts need no script to fit a screen, and text keeps its size.
 """
@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+
+from .figures import percent, round_number
 
 
 def tag(name: str, *content: str, **attributes: object) -> str:
@@ -77,40 +79,6 @@ class Axis:
         step = next(m * size for m in (1, 2, 5, 10) if m * size >= raw * (1 - 1e-9))
         first, last = math.ceil(self.low / step), math.floor(self.high / step * (1 + 1e-9))
         return [number * step for number in range(first, last + 1)]
-
-
-def percent(value: float) -> str:
-    """Write a place."""
-    return f"{value:.4g}%" if abs(value) < 1 else f"{value:.3f}%"
-
-
-def number(value: float) -> str:
-    """Write a number with three digits, without powers of ten where it can be."""
-    if value == 0:
-        return "0"
-    if abs(value) >= 999.5:
-        return f"{value:,.0f}"
-    return f"{value:#.3g}".rstrip(".") if abs(value) >= 0.001 else f"{value:.1e}"
-
-
-def round_number(value: float) -> str:
-    """Write a round number, as axes have them."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
-
-
-def short(words: str, most: int = 28) -> str:
-    """Cut a text that would meet another one on a phone."""
-    return words if len(words) <= most else f"{words[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def milliseconds(seconds: float) -> str:
-    """Write a time."""
-    return f"{number(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{number(seconds * 1e6)} µs"
-
-
-def megabytes(size: float) -> str:
-    """Write a size."""
-    return f"{number(size / 1e6)} MB" if size >= 1e5 else f"{number(size / 1e3)} kB"
 
 
 def grid(x: Axis, height: int, name: str, below: int = 18) -> list[str]:

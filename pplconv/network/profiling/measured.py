@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...network.report import NetworkPlan, StepPlan
-from .ceilings import Ceilings
+from ...machine.ceilings import Ceilings
+from ...planner.roofs import NOMINAL_HERTZ
+from ..report import NetworkPlan, StepPlan
 
 # Kinds of steps that have a colour of their own; the last of them is all others.
 COLOURS = 8
@@ -30,6 +31,8 @@ class Profile:
         What the machine could do at most.
     machine, version : str
         Where and with what it ran.
+    hertz : float
+        Cycles a second, for the planner's estimates.
     """
 
     model: str
@@ -38,6 +41,7 @@ class Profile:
     ceilings: Ceilings
     machine: str
     version: str
+    hertz: float = NOMINAL_HERTZ
 
     @property
     def step_seconds(self) -> float:
