@@ -4,7 +4,7 @@ from typing import Any, SupportsFloat, SupportsIndex, overload
 
 from numpy.typing import NDArray
 
-from .layer import _Activation, _Float, _Input, _Layout, _Padding, _Pair, _Precision
+from .layer import _Activation, _Float, _Input, _Layout, _Padding, _PaddingMode, _Pair, _Precision
 
 @overload
 def conv2d(
@@ -24,6 +24,7 @@ def conv2d(
     precision: _Precision = None,
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
+    padding_mode: _PaddingMode = "zeros",
     out: NDArray[_Float] | None = None,
 ) -> NDArray[_Float]: ...
 @overload
@@ -44,5 +45,6 @@ def conv2d(
     precision: _Precision = None,
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
+    padding_mode: _PaddingMode = "zeros",
     out: NDArray[Any] | None = None,
 ) -> NDArray[Any]: ...

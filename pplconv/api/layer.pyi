@@ -40,6 +40,7 @@ _Padding: TypeAlias = (
     | list[list[int]]
     | Literal["valid", "same", "same_upper", "same_lower"]
 )
+_PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
 _Layout: TypeAlias = Literal["NCHW", "NHWC", "NCHWc"]
 _Activation: TypeAlias = (
     Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
