@@ -96,4 +96,4 @@ class Gather:
         for side, index in self._sides:
             copy[(*before, side)] = image.take(index, axis=self._axis + 1)
             if (index < 0).any():
-                copy[(*before, side)][(*before, index < 0)] = self._value
+                np.moveaxis(copy[(*before, side)], self._axis + 1, 0)[index < 0] = self._value

@@ -135,7 +135,7 @@ class Extension:
             self.whole = self._part(*everything)
             self.problem = self.whole.problem
             return
-        sides = [
+        around = [
             (slice(0, rows.start), everything[1]),
             (slice(rows.stop, asked.oh), everything[1]),
             (rows, slice(0, columns.start)),
@@ -143,7 +143,7 @@ class Extension:
         ]
         self.strips = [
             self._part(down, across)
-            for down, across in sides
+            for down, across in around
             if down.start < down.stop and across.start < across.stop
         ]
 
