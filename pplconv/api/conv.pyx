@@ -17,6 +17,7 @@ from functools import partial
 from pplconv.api import arguments, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
+from pplconv.api.extension import check_padding_mode
 from pplconv.api.layer import rebuild
 from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.api.sparse_matrices import weight_array
@@ -29,7 +30,7 @@ cdef class Conv2d(Layer):
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
 layout='NCHW', algorithm='auto', tolerance=None, precision=None, input_shape=None, \
 search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_context='hot', \
-sparse='auto', block=None, weight_shape=None)
+sparse='auto', block=None, weight_shape=None, padding_mode='zeros')
 --
 
     A 2-D convolution with its weights packed once.
@@ -48,20 +49,12 @@ sparse='auto', block=None, weight_shape=None)
     stride, dilation : int or (int, int), optional
         Vertical and horizontal; an array of two integers will do.
     padding : int, (int, int), ((int, int), (int, int)) or str, optional
-        Zeros around the input: one number, (vertical, horizontal), or ((top, bottom),
-        (left, right)); or ``"valid"`` (none), ``"same"`` (PyTorch's rule: output as large as
-        the input, stride 1 only), ``"same_upper"``, ``"same_lower"`` (ONNX's ``auto_pad``,
-        any stride).
+        Around the input, as in `conv2d`: one number, (vertical, horizontal), ((top, bottom),
+        (left, right)), ``"valid"``, ``"same"``, ``"same_upper"`` or ``"same_lower"``.
     groups : int, optional
         Groups of channels that do not see one another.
     activation : optional
-        Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
-        ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
-        ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
-        or of one for all, cast to the type of the arithmetic), ``"hardswish"``
-        (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
-        three add an error of at most 2 eps, relative to the exact value or to the smallest
-        normal number, whichever is larger.
+        Applied last, as in `conv2d`.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
         the layout that `to_blocked` makes; see `conv2d`.
@@ -98,9 +91,8 @@ optional
         time is up and the model's choice and one other were timed; a huge layer takes longer.
         Where too little time is left, the less promising candidates are not timed.
     max_workspace : int, optional
-        Bytes of scratch memory that a call may use, the whole team's together; algorithm,
-        blocks and team are chosen to keep to it. Packed weights do not count. What a plan uses
-        is `Plan.scratch_bytes`.
+        Bytes of scratch memory that a call may use, the whole team's together, without packed
+        weights; algorithm, blocks and team are chosen to keep to it. See `Plan.scratch_bytes`.
     threads : int, optional
         Size of the team. None: what `pplconv.runtime.team` says around the call, else
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the
@@ -119,6 +111,8 @@ optional
         Output channels whose zeros are left out together, 1, 4, 8 or 16. None: what they show.
     weight_shape : (int, int, int, int), optional
         (oc, ic / groups, kh, kw), for a sparse matrix of kernels that are not 1x1.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
+        What `padding` is made of, as in `conv2d`; docs/imaging.md says how it is computed.
 
     Attributes
     ----------
@@ -129,7 +123,7 @@ optional
     dtype : numpy.dtype
         That of the weights.
     stride, padding, dilation, groups, activation, layout, algorithm, tolerance, precision, \
-search, search_seconds, search_context, max_workspace, threads, sparse, block
+search, search_seconds, search_context, max_workspace, threads, sparse, block, padding_mode
         The parameters after the checks: a number has become a pair. All are read-only.
 
     Raises
@@ -163,7 +157,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
     """
 
     cdef readonly object stride, padding, dilation
-    cdef readonly str layout
+    cdef readonly str layout, padding_mode
     cdef readonly int64_t groups
     cdef bint blocked  # layout NCHWc
 
@@ -171,13 +165,14 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
                  activation=None, layout="NCHW", algorithm="auto", tolerance=None,
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
                  max_workspace=None, threads=None, search_context="hot", sparse="auto", block=None,
-                 weight_shape=None):
+                 weight_shape=None, padding_mode="zeros"):
         self.describe(weight_array(weight, weight_shape), bias, stride, padding, dilation, groups,
                       activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
                           "search_seconds": search_seconds, "max_workspace": max_workspace,
                           "threads": threads, "precision": precision,
                           "search_context": search_context, "sparse": sparse, "block": block,
+                          "padding_mode": padding_mode,
                       })
         self.keep_copies()
         if input_shape is not None:
@@ -202,6 +197,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
         described = activation_of(self.activation, array.shape[0])
         self.layout = arguments.check_layout(layout)
         self.blocked = self.layout == "NCHWc"
+        self.padding_mode = check_padding_mode(settings.get("padding_mode", "zeros"))
         sparse, block, algorithm = checked_sparse(
             settings.get("sparse", "auto"), settings.get("block"), settings["algorithm"])
         self.zeros = SparseWeights(array, self.groups, sparse, block)
@@ -213,6 +209,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
             arguments.make_problem, weight_shape=array.shape, dtype=self.dtype_name,
             stride=self.stride, padding=self.padding, dilation=self.dilation, groups=self.groups,
             layout=self.layout, permitted=permitted)), self.settings)
+        if self.padding_mode != "zeros":
+            self.plans.mode = self.padding_mode
         self.plans.keep_arrays(self.weight, self.bias)
         return 0
 
@@ -370,7 +368,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
             x = input if o.x.held else None
             if self.blocked and input.ndim == 4:
                 shapes.check_is_blocked("input", input.shape, self.in_channels)
-            if (x is None or ready is None
+            # A plan for images with their padding is not one for images of that size.
+            if (x is None or ready is None or ready.extension is not None
                     or not has_dims(&o.x, ready.prepared.input_dims, ready.prepared.ndim)):
                 shape = batched_shape(input, "input", dimensions(self.layout))
                 ready = plans.of_shape(shape, scope)
@@ -389,13 +388,14 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
             f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
             f"activation={activation_text(self.activation)}, layout={self.layout!r}, {settings}, "
             f"precision={self.precision!r}, search_context={self.search_context!r}, "
-            f"sparse={self.sparse!r}, block={self.block})"
+            f"sparse={self.sparse!r}, block={self.block}, padding_mode={self.padding_mode!r})"
         )
 
     cdef tuple pickled(self):
         return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
                 self.activation, self.layout, *(self.settings[name] for name in SETTINGS),
-                self.precision, self.settings["search_context"], self.sparse, self.block)
+                self.precision, self.settings["search_context"], self.sparse, self.block,
+                self.padding_mode)
 
     cdef object base(self):
         return Conv2d
