@@ -228,11 +228,17 @@ def report(module: torch.nn.Module) -> Report:
             reason = refusal(layer) or "accelerate was not called"
             found.append(LayerReport(name, type(layer).__name__, reason))
         else:
-            fused = tuple(type(each).__name__ for each in work.fused)
-            kind = type(layer).__name__
+            fused = tuple(_kind(each) for each in work.fused)
+            kind = _kind(layer)
             found.append(LayerReport(name, kind, "", fused, work.calls, dict(work.fallbacks)))
     return Report(found)
 
 
 def _layers(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:
     return ((name, each) for name, each in module.named_modules() if is_layer(each))
+
+
+def _kind(layer: torch.nn.Module) -> str:
+    """The name of the class that a layer had before `accelerate`."""
+    own: type[torch.nn.Module] = getattr(layer, "own", type(layer))
+    return own.__name__
