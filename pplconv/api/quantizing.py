@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import quant
+from .._literals import Method
 from ..memory.array_like import array_of
 from ..quant.numbers import decibels
 from ..quant.observing import Observer, arrays_of
@@ -32,7 +33,7 @@ def quantize_conv(
     conv: Layer,
     samples: Any,
     *,
-    method: str,
+    method: Method,
     percentile: float,
     per_channel: bool,
     symmetric: bool,

@@ -44,7 +44,7 @@ class Conv(OwnConv):
 
     settings: ClassVar[tuple[str, ...]] = ("threads", "algorithm", "tolerance")
     threads: ClassVar[int | None] = None
-    algorithm: ClassVar[str] = "auto"
+    algorithm: ClassVar[Any] = "auto"  # a word of conv2d's, or what a user made of it
     tolerance: ClassVar[float | None] = None
 
     # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
@@ -92,7 +92,7 @@ class ConvTranspose(OwnConvTranspose):
 
     settings: ClassVar[tuple[str, ...]] = ("threads", "algorithm", "tolerance")
     threads: ClassVar[int | None] = None
-    algorithm: ClassVar[str] = "auto"
+    algorithm: ClassVar[Any] = "auto"  # a word of conv2d's, or what a user made of it
     tolerance: ClassVar[float | None] = None
 
     # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
