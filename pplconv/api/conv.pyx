@@ -348,8 +348,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         -------
         ndarray
             Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``;
-            (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``. Of the library of `input`, as in
-            `conv2d`.
+            (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``. Of
+            the library of `input`, as in `conv2d`.
 
         Raises
         ------

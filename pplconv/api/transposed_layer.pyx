@@ -255,8 +255,8 @@ precision, search, search_seconds, search_context, max_workspace, threads
         Returns
         -------
         ndarray
-            Shape (N, oc, oh, ow) or (oc, oh, ow), and as the layout asks for. Of the library of `input`, as in
-            `conv2d`.
+            Shape (N, oc, oh, ow) or (oc, oh, ow), and as the layout asks for. Of the library of
+            `input`, as in `conv2d`.
 
         Raises
         ------
