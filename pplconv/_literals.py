@@ -20,5 +20,10 @@ Precision: TypeAlias = Literal["auto", "fp32", "fp16", "bf16", "low", "low_bf16"
 Sparse: TypeAlias = Literal["auto"] | bool
 PaddingWord: TypeAlias = Literal["valid", "same", "same_upper", "same_lower"]
 TransposedPaddingWord: TypeAlias = Literal["valid", "same_upper", "same_lower"]
+PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
+# Of filters of images.
+Border: TypeAlias = Literal["reflect101", "reflect", "replicate", "wrap", "constant"]
+SignalMode: TypeAlias = Literal["full", "valid", "same"]
+SignalBoundary: TypeAlias = Literal["fill", "wrap", "symm"]
 # How ranges of numbers are found for quantization.
 Method: TypeAlias = Literal["minmax", "percentile", "mse"]

@@ -56,7 +56,7 @@ LEAVES = {
     "drawing": set(),
     "epilogue": {"_kernels"},  # which says what the contract calls each activation
     "geometry": set(),
-    "imaging": {"_checks", "api", "memory", "planner", "runtime"},
+    "imaging": {"_checks", "_literals", "api", "memory", "planner", "runtime"},
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
     "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
     "numerics": {"_kernels"},  # which says how long its chains are

@@ -14,6 +14,7 @@ from .layer import (
     _Input,
     _Layout,
     _Padding,
+    _PaddingMode,
     _Pair,
     _Precision,
     _Search,
@@ -47,6 +48,7 @@ class Conv2d(Layer):
         sparse: _Sparse = "auto",
         block: _Block = None,
         weight_shape: Sequence[SupportsIndex] | None = None,
+        padding_mode: _PaddingMode = "zeros",
     ) -> None: ...
     def quantize(
         self,
@@ -71,6 +73,8 @@ class Conv2d(Layer):
     def stride(self) -> tuple[int, int]: ...
     @property
     def padding(self) -> tuple[tuple[int, int], tuple[int, int]] | str: ...
+    @property
+    def padding_mode(self) -> _PaddingMode: ...
     @property
     def dilation(self) -> tuple[int, int]: ...
     @property

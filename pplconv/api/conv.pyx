@@ -22,6 +22,7 @@ from functools import partial
 from pplconv.api import arguments, shapes
 from pplconv.api.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
+from pplconv.api.extension import check_padding_mode
 from pplconv.api.layer import rebuild
 from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.api.sparse_matrices import weight_array
@@ -34,7 +35,7 @@ cdef class Conv2d(Layer):
     """Conv2d(weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *, activation=None, \
 layout='NCHW', algorithm='auto', tolerance=None, precision=None, input_shape=None, \
 search='estimate', search_seconds=0.5, max_workspace=None, threads=None, search_context='hot', \
-sparse='auto', block=None, weight_shape=None)
+sparse='auto', block=None, weight_shape=None, padding_mode='zeros')
 --
 
     A 2-D convolution with its weights packed once.
@@ -124,6 +125,10 @@ optional
         Output channels whose zeros are left out together, 1, 4, 8 or 16. None: what they show.
     weight_shape : (int, int, int, int), optional
         (oc, ic / groups, kh, kw), for a sparse matrix of kernels that are not 1x1.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
+        What `padding` is made of, as in ``torch.nn.Conv2d``: zeros; the image's mirror image
+        without the edge, which must be larger than the padding; its edge; or its other side, which
+        must be at least as large. See the notes.
 
     Attributes
     ----------
@@ -134,7 +139,7 @@ optional
     dtype : numpy.dtype
         That of the weights.
     stride, padding, dilation, groups, activation, layout, algorithm, tolerance, precision, \
-search, search_seconds, search_context, max_workspace, threads, sparse, block
+search, search_seconds, search_context, max_workspace, threads, sparse, block, padding_mode
         The parameters after the checks: a number has become a pair. All are read-only.
 
     Raises
@@ -159,6 +164,11 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
     (``"leaky_relu"``, ``"prelu"``, ``"hardswish"``), or one with exponentials (``"sigmoid"``,
     ``"silu"``).
 
+    Padding that is no zeros is never copied around a large image: its outputs are computed as with
+    zeros, and those at its four sides again, from copies of what they see; these are no part of
+    `max_workspace`, and `plan_for` does not show them. A small image is copied with its padding,
+    and `plan_for` shows the convolution of the copy.
+
     Examples
     --------
     >>> import numpy as np, pplconv
@@ -168,7 +178,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
     """
 
     cdef readonly object stride, padding, dilation
-    cdef readonly str layout
+    cdef readonly str layout, padding_mode
     cdef readonly int64_t groups
     cdef bint blocked  # layout NCHWc
 
@@ -176,13 +186,14 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
                  activation=None, layout="NCHW", algorithm="auto", tolerance=None,
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
                  max_workspace=None, threads=None, search_context="hot", sparse="auto", block=None,
-                 weight_shape=None):
+                 weight_shape=None, padding_mode="zeros"):
         self.describe(weight_array(weight, weight_shape), bias, stride, padding, dilation, groups,
                       activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
                           "search_seconds": search_seconds, "max_workspace": max_workspace,
                           "threads": threads, "precision": precision,
                           "search_context": search_context, "sparse": sparse, "block": block,
+                          "padding_mode": padding_mode,
                       })
         self.keep_copies()
         if input_shape is not None:
@@ -207,6 +218,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
         described = activation_of(self.activation, array.shape[0])
         self.layout = arguments.check_layout(layout)
         self.blocked = self.layout == "NCHWc"
+        self.padding_mode = check_padding_mode(settings.get("padding_mode", "zeros"))
         sparse, block, algorithm = checked_sparse(
             settings.get("sparse", "auto"), settings.get("block"), settings["algorithm"])
         self.zeros = SparseWeights(array, self.groups, sparse, block)
@@ -218,6 +230,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
             arguments.make_problem, weight_shape=array.shape, dtype=self.dtype_name,
             stride=self.stride, padding=self.padding, dilation=self.dilation, groups=self.groups,
             layout=self.layout, permitted=permitted)), self.settings)
+        if self.padding_mode != "zeros":
+            self.plans.mode = self.padding_mode
         self.plans.keep_arrays(self.weight, self.bias)
         return 0
 
@@ -374,7 +388,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
             x = input if o.x.held else None
             if self.blocked and input.ndim == 4:
                 shapes.check_is_blocked("input", input.shape, self.in_channels)
-            if (x is None or ready is None
+            # A plan for images with their padding is not one for images of that size.
+            if (x is None or ready is None or ready.extension is not None
                     or not has_dims(&o.x, ready.prepared.input_dims, ready.prepared.ndim)):
                 shape = batched_shape(input, "input", dimensions(self.layout))
                 ready = plans.of_shape(shape, scope)
@@ -392,13 +407,14 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block
             f"padding={self.padding!r}, dilation={self.dilation}, groups={self.groups}, "
             f"activation={activation_text(self.activation)}, layout={self.layout!r}, {settings}, "
             f"precision={self.precision!r}, search_context={self.search_context!r}, "
-            f"sparse={self.sparse!r}, block={self.block})"
+            f"sparse={self.sparse!r}, block={self.block}, padding_mode={self.padding_mode!r})"
         )
 
     cdef tuple pickled(self):
         return (self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups,
                 self.activation, self.layout, *(self.settings[name] for name in SETTINGS),
-                self.precision, self.settings["search_context"], self.sparse, self.block)
+                self.precision, self.settings["search_context"], self.sparse, self.block,
+                self.padding_mode)
 
     cdef object base(self):
         return Conv2d

@@ -11,6 +11,7 @@ from .layer import (
     _Input,
     _Layout,
     _Padding,
+    _PaddingMode,
     _Pair,
     _Precision,
     _Scalar,
@@ -33,5 +34,6 @@ def conv2d(
     precision: _Precision = None,
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
+    padding_mode: _PaddingMode = "zeros",
     out: NDArray[_Scalar] | None = None,
 ) -> NDArray[_Scalar]: ...

@@ -24,13 +24,20 @@ from pplconv.api.prepared cimport (
     release_all,
     run,
 )
-from pplconv.api.ready cimport computed_bias, plain_bias, scope_around
+from pplconv.api.ready cimport (
+    compute_strips,
+    computed_bias,
+    extended,
+    plain_bias,
+    scope_around,
+)
 from pplconv.schedules.base cimport Schedule
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.memory.workspace cimport Buffer, borrow, give_back
 
 from pplconv.api import arguments, shapes
 from pplconv.api.activation import activation_of
+from pplconv.api.extension import Strips, check_padding_mode, extension_of
 from pplconv.api.settings import checked
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
@@ -44,8 +51,12 @@ cdef object conv2d_lock = ForkableLock()
 cdef tuple conv2d_prepared(object x, object w, object stride, object padding, object dilation,
                            object groups, object activation, object layout, object algorithm,
                            object tolerance, object threads, object max_workspace,
-                           object precision):
-    """Find or make (Prepared, Activation) for one call of `conv2d`."""
+                           object precision, object mode):
+    """Find or make (Prepared, Activation, None) for one call of `conv2d`.
+
+    Where padding is made of pixels, an `Extension` and the plans of its strips are in the place of
+    None.
+    """
     cdef object key = None, found, form = activation
     cdef Prepared prepared
     cdef object scope = scope_around(True, True)
@@ -59,9 +70,10 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
     if (is_plain(stride) and is_plain(padding) and is_plain(dilation) and is_plain(groups)
             and (prelu or is_plain_activation(activation)) and is_plain(layout)
             and is_plain(algorithm) and (type(tolerance) is float or is_plain(tolerance))
-            and is_plain(threads) and is_plain(max_workspace) and is_plain(precision)):
+            and is_plain(threads) and is_plain(max_workspace) and is_plain(precision)
+            and is_plain(mode)):
         key = (x.shape, w.shape, x.dtype.char, stride, padding, dilation, groups,
-               form, layout, algorithm, tolerance, threads, max_workspace, precision)
+               form, layout, algorithm, tolerance, threads, max_workspace, precision, mode)
         try:
             found = conv2d_plans.get(key)
         except TypeError:  # an unhashable activation: checked below
@@ -70,7 +82,8 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
             if prelu:
                 # In the type that the plan computes in: the environment may say otherwise by now.
                 return found[0], Activation(
-                    activation_of(activation, w.shape[0]), (<Prepared> found[0]).bias_type)
+                    activation_of(activation, w.shape[0]),
+                    (<Prepared> found[0]).bias_type), found[2]
             return <tuple> found
     cdef str dtype = float_name(x, "input")
     cdef tuple batched = batched_shape(x, "input", dimensions(arguments.check_layout(layout)))
@@ -84,17 +97,24 @@ cdef tuple conv2d_prepared(object x, object w, object stride, object padding, ob
         "algorithm": algorithm, "tolerance": tolerance, "threads": threads,
         "max_workspace": max_workspace,
     })
-    prepared = prepare(problem, {**settings, "epilogue": described.epilogue})
-    made = prepared, Activation(described, prepared.bias_type)
+    settings["epilogue"] = described.epilogue
+    extension = extension_of(problem, check_padding_mode(mode))
+    extended_by = None
+    if extension is not None:
+        problem = extension.problem
+        extended_by = extension, extension.plan(settings)
+    prepared = prepare(problem, settings)
+    made = prepared, Activation(described, prepared.bias_type), extended_by
     if key is not None:
         with conv2d_lock:
-            keep_plan(conv2d_plans, key, (made[0], None) if prelu else made, PLANS)
+            keep_plan(conv2d_plans, key, (prepared, None, extended_by) if prelu else made,
+                      PLANS)
     return made
 
 
 def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, *,
            activation=None, residual=None, layout="NCHW", algorithm="auto", tolerance=None,
-           precision=None, threads=None, max_workspace=None, out=None):
+           precision=None, threads=None, max_workspace=None, padding_mode="zeros", out=None):
     """Convolve a batch of images: 2-D cross-correlation, as `torch.nn.functional.conv2d`.
 
     It packs the weights at each call and keeps only plans; a program that uses the same weights
@@ -157,6 +177,10 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         Bytes of scratch memory that a call may use, the whole team's together; algorithm,
         blocks and team are chosen to keep to it. Packed weights do not count. What a plan uses
         is `Plan.scratch_bytes`.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
+        What `padding` is made of, as in ``torch.nn.Conv2d``: zeros; the image's mirror image
+        without the edge, which must be larger than the padding; its edge; or its other side, which
+        must be at least as large.
     out : ndarray, optional
         Written and returned; C-contiguous, native, and apart from every operand.
 
@@ -238,7 +262,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef Schedule schedule
     cdef int team
     cdef bint batched
-    cdef object x, w, b = None, plain_x, plain_w, plain_b = None
+    cdef object x, w, b = None, plain_x, plain_w, plain_b = None, extended_by, seen, strips = None
     if type(input) is list or type(input) is tuple:
         w = as_array(weight, "weight")
         x = as_array(input, "input", w.dtype)
@@ -249,9 +273,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
                         f"{conversion(w.dtype, x.dtype)}")
-    prepared, activated = conv2d_prepared(x, w, stride, padding, dilation, groups, activation,
-                                          layout, algorithm, tolerance, threads, max_workspace,
-                                          precision)
+    prepared, activated, extended_by = conv2d_prepared(
+        x, w, stride, padding, dilation, groups, activation, layout, algorithm, tolerance, threads,
+        max_workspace, precision, padding_mode)
     batched = x.ndim == prepared.ndim
     if bias is not None:
         b = plain_bias(bias, w.shape[0], prepared.dtype)
@@ -263,6 +287,12 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
         if b is not None:
             wanted = DTYPES[prepared.bias_type]
             plain_b = hold_plain(computed_bias(b, wanted), wanted, &o.bias)
+        seen = plain_x
+        if extended_by is not None:
+            if (<tuple> extended_by)[0].whole is not None:
+                seen = extended((<tuple> extended_by)[0], plain_x, &o.x)
+            else:
+                strips = Strips(*extended_by, plain_w, b, activation_of(activation, w.shape[0]))
         packed = borrow(schedule.packed_bytes())
         try:
             team = take_team(prepared.threads, prepared.most)
@@ -270,12 +300,14 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
                 schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
             finally:
                 leave_team(team)
-            out = run(prepared, &o, x, plain_x, packed.data,
+            out = run(prepared, &o, x, seen, packed.data,
                       <const char *> o.weight.buffer.buf, w, b, residual, activated, out,
                       batched)
         finally:
             give_back(packed)
-        if prepared.multiplies_padding and not stay_finite(
+        if strips is not None:
+            compute_strips(strips, prepared, plain_x, residual, out)
+        elif prepared.multiplies_padding and not stay_finite(
                 prepared, <const char *> o.weight.buffer.buf, o.weight.buffer.len,
                 prepared.dtype.itemsize):
             compute_border(prepared, plain_x, plain_w, plain_b, activated, residual, out)

@@ -18,6 +18,7 @@ from typing_extensions import TypeVar
 from .._literals import (
     Algorithm,
     Layout,
+    PaddingMode,
     PaddingWord,
     PlainLayout,
     Precision,
@@ -60,6 +61,7 @@ _Padding: TypeAlias = (
     | list[list[int]]
     | PaddingWord
 )
+_PaddingMode: TypeAlias = PaddingMode
 _Layout: TypeAlias = Layout
 _Activation: TypeAlias = (
     Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]

@@ -3,6 +3,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv.api.prepared cimport Activation, Operands, PackedWeights, Prepared
+from pplconv.memory.arrays cimport View
 
 
 cdef class Ready:
@@ -12,6 +13,9 @@ cdef class Ready:
     cdef Activation activation
     cdef object scope
     cdef bint border  # whether the border of each output is computed again
+    # Where padding is made of pixels: how, and what is computed after the rest; else None.
+    cdef object extension, strips
+    cdef tuple shape  # of the input
 
     cdef object compute(self, Operands *o, object input, object x, object residual, object out,
                         bint batched)
@@ -19,6 +23,7 @@ cdef class Ready:
 
 cdef class ReadyPlans:
     cdef object weight, bias, described, problem_of
+    cdef object mode  # of padding that is made of pixels, or None
     cdef dict settings
     cdef bint free_team, free_tolerance
     cdef object lock
@@ -33,11 +38,16 @@ cdef class ReadyPlans:
     cdef object scope(self)
     cdef Ready of_shape(self, tuple shape, object scope)
     cdef Ready make(self, tuple shape)
-    cdef Ready join(self, Prepared prepared, PackedWeights packed, object scope)
+    cdef object extension(self, object problem)
+    cdef Ready join(self, tuple shape, object extension, Prepared prepared, PackedWeights packed,
+                    object scope)
     cdef tuple for_other_process(self, object threads)
     cdef int take_over(self, list plans, dict packed, double tolerance) except -1
 
 
+cdef object extended(object extension, object x, View *view)
+cdef int compute_strips(object strips, Prepared prepared, object x, object residual,
+                        object out) except -1
 cdef object scope_around(bint team, bint tolerance)
 cdef object plain_bias(object bias, int64_t oc, object dtype)
 cdef object read_only(object array)

@@ -9,13 +9,14 @@ from libc.stdint cimport int64_t
 from pplconv.api.border cimport compute_border, stay_finite
 from pplconv.api.keys cimport keep_plan
 from pplconv.api.prepared cimport Activation, Operands, PackedWeights, Prepared, prepare, run
-from pplconv.memory.arrays cimport as_array, check_operand, hold
+from pplconv.memory.arrays cimport View, as_array, check_operand, hold, hold_plain, release
 
 from pickle import PickleBuffer
 
 import numpy as np
 
 from pplconv import planner
+from pplconv.api.extension import Strips, extension_of
 from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import ForkableLock
 from pplconv.runtime.scope import SCOPE
@@ -65,22 +66,29 @@ cdef object scope_around(bint team, bint tolerance):
 cdef class Ready:
     """A plan together with weights in its packing, and bias and activation in its types.
 
-    It was made for `scope`; None if the code around the call had no say.
+    It was made for inputs of `shape`, and for `scope`; None if the code around the call had no say.
+    `extension` says how padding is made of pixels, `strips` computes what that leaves; else None.
     """
 
-    def __cinit__(self, Prepared prepared, PackedWeights packed, object bias,
-                  Activation activation, object scope):
+    def __cinit__(self, tuple shape, Prepared prepared, PackedWeights packed, object bias,
+                  Activation activation, object scope, object extension, object strips):
+        self.shape = shape
         self.prepared = prepared
         self.packed = packed
         self.bias = bias
         self.activation = activation
         self.scope = scope
-        self.border = prepared.multiplies_padding and not stay_finite(
+        self.extension = extension
+        self.strips = strips
+        # Strips have no padding, and are all of the border.
+        self.border = strips is None and prepared.multiplies_padding and not stay_finite(
             prepared, packed.filters, packed.weight.nbytes, packed.weight.itemsize)
 
     cdef object compute(self, Operands *o, object input, object x, object residual, object out,
                         bint batched):
         """Compute, as `prepared.run`; `o.x` is held already."""
+        if self.extension is not None and self.strips is None:
+            x = extended(self.extension, x, &o.x)
         if self.bias is not None:
             hold(self.bias, &o.bias, PyBUF_ND)
         out = run(self.prepared, o, input, x, self.packed.data_for(self.prepared),
@@ -88,7 +96,25 @@ cdef class Ready:
         if self.border:
             compute_border(self.prepared, x, self.packed.weight, self.bias, self.activation,
                            residual, out)
+        if self.strips is not None:
+            compute_strips(self.strips, self.prepared, x, residual, out)
         return out
+
+
+cdef object extended(object extension, object x, View *view):
+    """Copy an image with its border, and hold the copy in the place of the image."""
+    x = extension.extended(x)
+    release(view)
+    return hold_plain(x, x.dtype, view)
+
+
+cdef int compute_strips(object strips, Prepared prepared, object x, object residual,
+                        object out) except -1:
+    """Compute what sees padding again, once residual and `out` were checked."""
+    if residual is not None:
+        residual = as_array(residual, "residual", prepared.out_dtype)
+    strips.compute(x, residual, out)
+    return 0
 
 
 cdef class ReadyPlans:
@@ -153,12 +179,21 @@ cdef class ReadyPlans:
         with self.lock:
             ready = self.plans.get(key)
             if ready is None:
-                ready = self.join(prepare(self.problem_of(shape), self.settings), None, scope)
+                problem = self.problem_of(shape)
+                extension = self.extension(problem)
+                if extension is not None:
+                    problem = extension.problem
+                ready = self.join(shape, extension, prepare(problem, self.settings), None, scope)
                 keep_plan(self.plans, key, ready, PLANS_PER_LAYER)
         self.keep_latest(ready)
         return ready
 
-    cdef Ready join(self, Prepared prepared, PackedWeights packed, object scope):
+    cdef object extension(self, object problem):
+        """How padding is made of pixels; None where it is zeros, or there is none."""
+        return None if self.mode is None else extension_of(problem, self.mode)
+
+    cdef Ready join(self, tuple shape, object extension, Prepared prepared, PackedWeights packed,
+                    object scope):
         """Join a plan with packed weights and the epilogue, which plans share where they can."""
         cdef Ready other
         cdef object bias = None
@@ -174,7 +209,11 @@ cdef class ReadyPlans:
             activation = Activation(self.described, prepared.bias_type)
         if packed is None:
             packed = PackedWeights(prepared, self.weight)
-        return Ready(prepared, packed, bias, activation, scope)
+        strips = None
+        if extension is not None and extension.whole is None:
+            strips = Strips(extension, extension.plan(self.settings), self.weight, self.bias,
+                            self.described, packed)
+        return Ready(shape, prepared, packed, bias, activation, scope, extension, strips)
 
     cdef tuple for_other_process(self, object threads):
         """Collect the arguments of `take_over`, for a team of `threads`; buffers go out of band."""
@@ -194,12 +233,12 @@ cdef class ReadyPlans:
         problems = set()
         for ready in kept:
             packed[ready.packed.packing] = ready.packed
-            problems.add(ready.prepared.problem)
-        for problem in problems:
+            problems.add((ready.shape, ready.prepared.problem))
+        for shape, problem in problems:
             prepared = prepare(problem, settings)
             if prepared.packing not in packed:  # another team may need other panels
                 packed[prepared.packing] = PackedWeights(prepared, self.weight)
-            plans.append((problem, prepared.plan, prepared.fields))
+            plans.append((shape, problem, prepared.plan, prepared.fields))
             wanted.add(prepared.packing)
         buffers = {name: PickleBuffer(packed[name]) for name in wanted}
         return plans, buffers, settings["tolerance"]
@@ -214,7 +253,7 @@ cdef class ReadyPlans:
         cdef object scope = scope_around(False, self.free_tolerance)
         if self.free_tolerance and planner.default_tolerance() != tolerance:
             return 0
-        for problem, plan, fields in plans:
+        for shape, problem, plan, fields in plans:
             # Under another cap on the instruction set, a call plans and packs anew.
             if plan.isa != planner.best_isa(plan.numerics):
                 continue
@@ -223,7 +262,7 @@ cdef class ReadyPlans:
             if weights is None:
                 weights = PackedWeights(prepared, self.weight, packed[prepared.packing])
                 taken[prepared.packing] = weights
-            self.last = self.join(prepared, weights, scope)
-            shape = problem.input_shape
+            extension = None if self.mode is None else self.extension(self.problem_of(shape))
+            self.last = self.join(shape, extension, prepared, weights, scope)
             self.plans[shape if scope is None else (scope, shape)] = self.last
         return 0

@@ -20,7 +20,7 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 # The order is that of version 0.1.0, whose pickles end with the fourth setting.
 SETTINGS = ("algorithm", "tolerance", "search", "threads", "search_seconds", "max_workspace")
-PICKLED = (*SETTINGS, "precision", "search_context", "sparse", "block")
+PICKLED = (*SETTINGS, "precision", "search_context", "sparse", "block", "padding_mode")
 
 
 def checked(given: dict[str, Any]) -> dict[str, Any]:

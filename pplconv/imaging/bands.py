@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .borders import source_index
+from ..api.edges import Gather, source_index
 from .operators import Operator
 
 __all__ = ["Finish", "Region", "run"]
@@ -57,60 +57,6 @@ class Region:
     value: float = 0.0
 
 
-class _Gather:
-    """Copies rows of an image into a buffer, and what stands for pixels outside.
-
-    Parameters
-    ----------
-    image : ndarray, shape (H, W, C)
-        In any strides.
-    region : Region
-        What is computed.
-    extent : (int, int)
-        Rows and columns of the kernel.
-    """
-
-    def __init__(self, image: Array, region: Region, extent: tuple[int, int]) -> None:
-        self._image, self._region = image, region
-        height, width, _ = image.shape
-        first, self.columns = region.origin[1], region.shape[1] + extent[1] - 1
-        self._rows = source_index(
-            region.border, region.origin[0], region.shape[0] + extent[0] - 1, height
-        )
-        index = source_index(region.border, first, self.columns, width)
-        # Columns of the buffer that are the image's own, and those on either side.
-        self._own = slice(min(max(-first, 0), self.columns), 0)
-        end = max(min(width - first, self.columns), self._own.start)
-        self._own = slice(self._own.start, end)
-        self._seen = slice(self._own.start + first, end + first)
-        self._sides = [
-            (side, index[side])
-            for side in (slice(0, self._own.start), slice(end, self.columns))
-            if side.start < side.stop
-        ]
-
-    def __call__(self, first: int, buffer: Array) -> None:
-        """Fill a buffer (rows, columns, C) from output row `first` on."""
-        at = 0
-        rows = self._rows[first : first + len(buffer)]
-        while at < len(rows):
-            # Rows that follow one another in the image are copied together.
-            end = at + 1
-            while end < len(rows) and rows[at] >= 0 and rows[end] == rows[end - 1] + 1:
-                end += 1
-            some = buffer[at:end]
-            if rows[at] < 0:
-                some[...] = self._region.value
-            else:
-                own = self._image[rows[at] : rows[end - 1] + 1]
-                np.copyto(some[:, self._own], own[:, self._seen], casting="unsafe")
-                for side, index in self._sides:
-                    some[:, side] = own[:, index]
-                    if self._region.border == "constant":
-                        some[:, side] = self._region.value
-            at = end
-
-
 def run(
     image: Array, operator: Operator, region: Region, out: Array, finish: Finish | None, team: int
 ) -> None:
@@ -134,9 +80,14 @@ def run(
     count, height, width, channels = out.shape
     if not out.size:
         return
-    gather = _Gather(image, region, operator.extent)
-    halo = operator.extent[0] - 1
-    row_bytes = operator.dtype.itemsize * channels * (gather.columns + count * width)
+    (halo, beside), seen = (size - 1 for size in operator.extent), image.shape[:2]
+    columns = width + beside
+    gather = Gather(
+        source_index(region.border, region.origin[0], height + halo, seen[0]),
+        source_index(region.border, region.origin[1], columns, seen[1]),
+        0, region.value,
+    )  # fmt: skip
+    row_bytes = operator.dtype.itemsize * channels * (columns + count * width)
     rows = min(max(BAND_BYTES // row_bytes, halo, LEAST_ROWS), height)
     straight = (
         finish is None
@@ -157,12 +108,12 @@ def run(
             yield first
 
     def work() -> None:
-        buffer = np.empty((rows + halo, gather.columns, channels), operator.dtype)
+        buffer = np.empty((rows + halo, columns, channels), operator.dtype)
         memory = np.empty(0 if straight else count * rows * width * channels, operator.dtype)
         for first in next_bands():
             some = min(rows, height - first)
             band = buffer[: some + halo]
-            gather(first, band)
+            gather(image, band, first)
             results = out[:, first : first + some]
             sums = results if straight else memory[: count * some * width * channels]
             sums = sums.reshape(count, some, width * channels)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
+from .._literals import Border
 from ..memory.arrays import check_out, empty_aligned
 from .arguments import (
     INTEGERS,
@@ -35,7 +36,7 @@ def filter2d(
     image: npt.ArrayLike,
     kernel: npt.ArrayLike,
     *,
-    border: str = "reflect101",
+    border: Border = "reflect101",
     value: float = 0,
     anchor: tuple[int, int] | None = None,
     flip: bool = False,
@@ -133,7 +134,7 @@ def sepfilter2d(
     kernel_x: npt.ArrayLike,
     kernel_y: npt.ArrayLike,
     *,
-    border: str = "reflect101",
+    border: Border = "reflect101",
     value: float = 0,
     anchor: tuple[int, int] | None = None,
     flip: bool = False,

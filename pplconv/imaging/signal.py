@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import planner
 from .._checks import shown
+from .._literals import SignalBoundary, SignalMode
 from ..memory.array_like import array_of, refuse_mask
 from ..memory.arrays import empty_aligned
 from .bands import Finish, Region, run
@@ -18,11 +19,9 @@ from .operators import Bank
 __all__ = ["convolve2d", "correlate2d"]
 
 Array = npt.NDArray[Any]
-Mode = Literal["full", "valid", "same"]
-Boundary = Literal["fill", "wrap", "symm"]
 
-_MODES = ("full", "valid", "same")
-_BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "reflect"}
+MODES = ("full", "valid", "same")
+BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "reflect"}
 # Integers up to here are exact in float32 and float64.
 _EXACT = {"float32": 2**24, "float64": 2**53}
 
@@ -30,8 +29,8 @@ _EXACT = {"float32": 2**24, "float64": 2**53}
 def correlate2d(
     in1: npt.ArrayLike,
     in2: npt.ArrayLike,
-    mode: Mode = "full",
-    boundary: Boundary = "fill",
+    mode: SignalMode = "full",
+    boundary: SignalBoundary = "fill",
     fillvalue: float = 0,
 ) -> Array:
     """Correlate two arrays, as ``scipy.signal.correlate2d``.
@@ -84,8 +83,8 @@ def correlate2d(
 def convolve2d(
     in1: npt.ArrayLike,
     in2: npt.ArrayLike,
-    mode: Mode = "full",
-    boundary: Boundary = "fill",
+    mode: SignalMode = "full",
+    boundary: SignalBoundary = "fill",
     fillvalue: float = 0,
 ) -> Array:
     """Convolve two arrays, as ``scipy.signal.convolve2d``: `in2` is turned by 180 degrees.
@@ -132,10 +131,10 @@ def _computed(
     in1: object, in2: object, mode: object, boundary: object, fillvalue: Any, *, flip: bool
 ) -> Array:
     image, kernel = _array(in1, "in1"), _array(in2, "in2")
-    if mode not in _MODES:
-        raise ValueError(f"mode must be one of {', '.join(_MODES)}, got {shown(mode)}")
-    if not isinstance(boundary, str) or boundary not in _BOUNDARIES:
-        raise ValueError(f"boundary must be one of {', '.join(_BOUNDARIES)}, got {shown(boundary)}")
+    if mode not in MODES:
+        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {shown(mode)}")
+    if not isinstance(boundary, str) or boundary not in BOUNDARIES:
+        raise ValueError(f"boundary must be one of {', '.join(BOUNDARIES)}, got {shown(boundary)}")
     dtype = np.result_type(image, kernel).newbyteorder("=")
     try:
         fill = np.asarray(fillvalue)
@@ -165,7 +164,7 @@ def _computed(
         finish = _wrapped(dtype)
     out = empty_aligned(shape, dtype)
     bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
-    region = Region(origin, shape, _BOUNDARIES[boundary], value)
+    region = Region(origin, shape, BOUNDARIES[boundary], value)
     run(image[:, :, None], bank, region, out[None, :, :, None], finish, planner.team_size(None))
     # The correlation of the second with the first is that of the first with the second, turned.
     return np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out

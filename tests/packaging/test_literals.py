@@ -13,7 +13,8 @@ from mypy import api as checker
 import pplconv
 from pplconv import _literals, planner
 from pplconv.algorithms import ALGORITHMS
-from pplconv.api import arguments, transposed_problem
+from pplconv.api import arguments, extension, transposed_problem
+from pplconv.imaging import borders, signal
 from pplconv.problem import LAYOUTS
 from pplconv.quant import observing
 
@@ -28,6 +29,10 @@ TABLES = {
     "Precision": [word for word in arguments.PRECISIONS if word is not None],
     "PaddingWord": arguments._PADDING_WORDS,
     "TransposedPaddingWord": transposed_problem._WORDS,
+    "PaddingMode": extension.PADDING_MODES,
+    "Border": borders.BORDERS,
+    "SignalMode": signal.MODES,
+    "SignalBoundary": signal.BOUNDARIES,
     "Method": observing.METHODS,
 }
 
@@ -45,11 +50,24 @@ def test_every_type_is_compared():
     assert defined == {*TABLES, "Sparse"}
 
 
-WORDS = {"algorithm", "search", "search_context", "layout", "precision", "sparse", "method"}
+WORDS = {
+    "algorithm",
+    "search",
+    "search_context",
+    "layout",
+    "precision",
+    "sparse",
+    "method",
+    "padding_mode",
+    "border",
+    "mode",
+    "boundary",
+}
 PUBLIC = [
     "api/conv.pyi", "api/function.pyi", "api/linear.pyi", "api/matmul.pyi",
     "api/transposed_function.pyi", "api/transposed_layer.pyi", "api/quantized_function.py",
     "api/quantized_layer.py", "network/session.py", "network/calibration.py", "quant/observing.py",
+    "imaging/filtering.py", "imaging/signal.py",
 ]  # fmt: skip
 
 
