@@ -98,7 +98,7 @@ class Depthwise(Candidate):
     @property
     def by_pixels(self) -> bool:
         """Whether vectors run over pixels."""
-        return self.problem.layout == "NCHW"
+        return is_planes(self.problem)
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -145,7 +145,7 @@ class Depthwise(Candidate):
         many channels of a few rows.
         """
         p, element = self.problem, self.numerics.operand_bytes
-        planes = self.by_pixels or p.block == 1 or (p.layout == "NHWC" and p.oc == 1)
+        planes = self.by_pixels
         channels = p.oc // p.groups if planes else CHUNK_VECTORS * self.isa_lanes
         channels = min(channels, max(self.channel_segment, 1))
         room = self.l1_bytes * (1 if planes else CHUNK_L1)
@@ -270,6 +270,12 @@ class Depthwise(Candidate):
         }
 
 
+def is_planes(problem: ConvProblem) -> bool:
+    """Tell whether channels lie in memory one after the other, whatever the layout is called."""
+    p = problem
+    return p.layout == "NCHW" or p.block == 1 or (p.layout == "NHWC" and p.ic == p.oc == 1)
+
+
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
@@ -293,7 +299,7 @@ def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]
     p, threads = problem, around.threads
     multiplier, l1 = p.oc // p.groups, around.machine.l1d_bytes
     pieces = 1 if p.batch and p.batch % threads == 0 else threads
-    if p.layout == "NCHW":
+    if is_planes(p):
         # Planes are cut by channel first: a plane's rows share their input.
         channels = balanced(p.oc, p.oc, multiplier, pieces)
         tasks = max(p.batch, 1) * ceil_div(p.oc, channels)
