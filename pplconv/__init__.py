@@ -3,6 +3,7 @@
 ====================  ============================================================================
 ``conv2d``            convolve once: weights are packed in the call
 ``Conv2d``            convolve often: weights are packed once
+``conv1d``            the same for signals
 ``conv_transpose2d``  convolve transposed, as decoders do to make images larger
 ``ConvTranspose2d``   the same with the weights packed once
 ``matmul``            matrix product, as `numpy.matmul`, with an epilogue
@@ -38,6 +39,7 @@ from . import prune, quant, runtime, sharing, wisdom
 from ._version import __version__
 from .api.blocked import from_blocked, to_blocked
 from .api.conv import Conv2d
+from .api.conv1d import conv1d
 from .api.function import conv2d
 from .api.linear import Linear
 from .api.matmul import matmul
@@ -67,6 +69,7 @@ __all__ = [
     "QueueFull",
     "WorkerDied",
     "__version__",
+    "conv1d",
     "conv2d",
     "conv2d_integer",
     "conv_transpose2d",

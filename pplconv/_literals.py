@@ -21,6 +21,7 @@ Sparse: TypeAlias = Literal["auto"] | bool
 PaddingWord: TypeAlias = Literal["valid", "same", "same_upper", "same_lower"]
 TransposedPaddingWord: TypeAlias = Literal["valid", "same_upper", "same_lower"]
 PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
+SignalLayout: TypeAlias = Literal["NCW", "NWC"]
 # Of filters of images.
 Border: TypeAlias = Literal["reflect101", "reflect", "replicate", "wrap", "constant"]
 SignalMode: TypeAlias = Literal["full", "valid", "same"]

@@ -3,6 +3,7 @@
 =========================  =========================================================================
 ``function``               `conv2d`, with its cache of plans
 ``conv``                   `Conv2d`, and its pickles
+``conv1d``                 `conv1d`, on images of one row
 ``linear``, ``matmul``     `Linear`; `matmul`, with its cache of plans
 ``transposed_function``    `conv_transpose2d`, with its cache of plans
 ``transposed_layer``       `ConvTranspose2d`
@@ -17,6 +18,7 @@
 ``transposed_ways``        ways to compute it, and where arrays of each lie
 ``transposing``            the cheapest way, and its plans
 ``transposed``             its weights packed, its steps compiled; ``transposed_plan`` says how
+``extension``              padding made of the image's own pixels; ``edges`` says which
 ``border``, ``taps``       outputs at the border, for weights that are infinite or NaN
 ``blocked``                `to_blocked`, `from_blocked`
 ``quantized_function``     `qconv2d`, `conv2d_integer`

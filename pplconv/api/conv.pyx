@@ -61,13 +61,8 @@ sparse='auto', block=None, weight_shape=None, padding_mode='zeros')
     groups : int, optional
         Groups of channels that do not see one another.
     activation : optional
-        Applied last; NaN passes through, infinities give the limits. None, ``"relu"``,
-        ``"relu6"``, ``("clip", low, high)``, ``("leaky_relu", a)`` (a * x below zero, else x),
-        ``("prelu", slope)`` (the same with an array_like of one slope for each output channel,
-        or of one for all, cast to the type of the arithmetic), ``"hardswish"``
-        (x * clip(x + 3, 0, 6) / 6), ``"sigmoid"`` or ``"silu"`` (x * sigmoid(x)). The last
-        three add an error of at most 2 eps, relative to the exact value or to the smallest
-        normal number, whichever is larger.
+        Applied last, as in `conv2d`: None, ``"relu"``, ``"relu6"``, ``("clip", low, high)``,
+        ``("leaky_relu", a)``, ``("prelu", slope)``, ``"hardswish"``, ``"sigmoid"``, ``"silu"``.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
         the layout that `to_blocked` makes; see `conv2d`.
@@ -126,9 +121,8 @@ optional
     weight_shape : (int, int, int, int), optional
         (oc, ic / groups, kh, kw), for a sparse matrix of kernels that are not 1x1.
     padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
-        What `padding` is made of, as in ``torch.nn.Conv2d``: zeros; the image's mirror image
-        without the edge, which must be larger than the padding; its edge; or its other side, which
-        must be at least as large. See the notes.
+        What `padding` is made of, as in `conv2d`. docs/imaging.md says how that is computed, and
+        what `plan_for` shows of it.
 
     Attributes
     ----------
@@ -163,11 +157,6 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
     (bias, residual and clips are part of the store), another pass over each tile
     (``"leaky_relu"``, ``"prelu"``, ``"hardswish"``), or one with exponentials (``"sigmoid"``,
     ``"silu"``).
-
-    Padding that is no zeros is never copied around a large image: its outputs are computed as with
-    zeros, and those at its four sides again, from copies of what they see; these are no part of
-    `max_workspace`, and `plan_for` does not show them. A small image is copied with its padding,
-    and `plan_for` shows the convolution of the copy.
 
     Examples
     --------

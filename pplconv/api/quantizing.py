@@ -49,6 +49,10 @@ def quantize_conv(
     layer: Any = conv
     refuse_curve(activation_of(layer.activation, layer.out_channels), layer.activation)
     check_conv_layout(layer.layout)
+    if layer.padding_mode != "zeros":
+        raise ValueError(
+            f"padding_mode must be 'zeros' for quantized convolutions, got {layer.padding_mode!r}"
+        )
     x_kind = quantization.dtype_named("x_dtype", x_dtype, NAMES)
     allowed = {dtype: kind for dtype, kind in quantization.OUTPUTS.items() if kind != "s32"}
     out_kind = (

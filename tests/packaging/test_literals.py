@@ -13,7 +13,7 @@ from mypy import api as checker
 import pplconv
 from pplconv import _literals, planner
 from pplconv.algorithms import ALGORITHMS
-from pplconv.api import arguments, extension, transposed_problem
+from pplconv.api import arguments, conv1d, extension, transposed_problem
 from pplconv.imaging import borders, signal
 from pplconv.problem import LAYOUTS
 from pplconv.quant import observing
@@ -30,6 +30,7 @@ TABLES = {
     "PaddingWord": arguments._PADDING_WORDS,
     "TransposedPaddingWord": transposed_problem._WORDS,
     "PaddingMode": extension.PADDING_MODES,
+    "SignalLayout": conv1d.LAYOUTS,
     "Border": borders.BORDERS,
     "SignalMode": signal.MODES,
     "SignalBoundary": signal.BOUNDARIES,
@@ -64,7 +65,7 @@ WORDS = {
     "boundary",
 }
 PUBLIC = [
-    "api/conv.pyi", "api/function.pyi", "api/linear.pyi", "api/matmul.pyi",
+    "api/conv.pyi", "api/function.pyi", "api/conv1d.py", "api/linear.pyi", "api/matmul.pyi",
     "api/transposed_function.pyi", "api/transposed_layer.pyi", "api/quantized_function.py",
     "api/quantized_layer.py", "network/session.py", "network/calibration.py", "quant/observing.py",
     "imaging/filtering.py", "imaging/signal.py",
