@@ -54,10 +54,8 @@ sparse='auto', block=None, weight_shape=None, padding_mode='zeros')
     stride, dilation : int or (int, int), optional
         Vertical and horizontal; an array of two integers will do.
     padding : int, (int, int), ((int, int), (int, int)) or str, optional
-        Zeros around the input: one number, (vertical, horizontal), or ((top, bottom),
-        (left, right)); or ``"valid"`` (none), ``"same"`` (PyTorch's rule: output as large as
-        the input, stride 1 only), ``"same_upper"``, ``"same_lower"`` (ONNX's ``auto_pad``,
-        any stride).
+        Around the input, as in `conv2d`: one number, (vertical, horizontal), ((top, bottom),
+        (left, right)), ``"valid"``, ``"same"``, ``"same_upper"`` or ``"same_lower"``.
     groups : int, optional
         Groups of channels that do not see one another.
     activation : optional
@@ -99,9 +97,8 @@ optional
         time is up and the model's choice and one other were timed; a huge layer takes longer.
         Where too little time is left, the less promising candidates are not timed.
     max_workspace : int, optional
-        Bytes of scratch memory that a call may use, the whole team's together; algorithm,
-        blocks and team are chosen to keep to it. Packed weights do not count. What a plan uses
-        is `Plan.scratch_bytes`.
+        Bytes of scratch memory that a call may use, the whole team's together, without packed
+        weights; algorithm, blocks and team are chosen to keep to it. See `Plan.scratch_bytes`.
     threads : int, optional
         Size of the team. None: what `pplconv.runtime.team` says around the call, else
         ``PPLCONV_NUM_THREADS``, else ``OMP_NUM_THREADS``, else the

@@ -74,8 +74,8 @@ def check_kernel(kernel: object, name: str, dimensions: tuple[int, ...], *, fini
     if not array.size:
         raise ValueError(f"{name} must not be empty, got shape {array.shape}")
     numbers = array.astype(np.float64)
-    if array.dtype.kind in "ui" and array.dtype.itemsize == 8 and abs(numbers).max() > 2.0**53:
-        raise ValueError(f"{name} has integers beyond 2**53, which float64 does not hold")
+    if array.dtype.kind in "ui" and array.dtype.itemsize == 8 and abs(numbers).max() >= 2.0**53:
+        raise ValueError(f"{name} has integers of 2**53 or more, which float64 may not hold")
     if finite and not np.isfinite(numbers).all():
         raise ValueError(f"{name} must be finite for images of integers, got {shown(kernel)}")
     return numbers

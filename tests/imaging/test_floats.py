@@ -1,0 +1,118 @@
+"""Floating point against float64, within the bound of a direct sum."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from image_reference import BORDERS, FLOATS, geometries, windows_of
+from pplconv.imaging import filter2d, sepfilter2d
+
+
+def assert_near(found, windows, kernel, dtype, computed, roundings=0):
+    exact = np.einsum("hwcij,ij->hwc", windows.astype(np.float64), kernel)
+    sizes = np.einsum("hwcij,ij->hwc", abs(windows.astype(np.float64)), abs(kernel))
+    bound = (kernel.size + 4 + roundings) * np.finfo(computed).eps * sizes
+    bound += 2 * kernel.size * float(np.finfo(np.float64).eps) * sizes
+    bound += float(np.finfo(dtype).eps) * abs(exact) + float(np.finfo(dtype).smallest_subnormal)
+    assert found.dtype == dtype
+    assert (abs(found.astype(np.float64) - exact) <= bound).all()
+
+
+@given(
+    geometries(), st.sampled_from(FLOATS), st.sampled_from([None, *FLOATS]),
+    st.sampled_from(BORDERS), st.booleans(), st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_filter2d(geometry, dtype, result, border, flip, seed):
+    rng = np.random.default_rng(seed)
+    shape, extent, (y, x) = geometry
+    image, kernel = rng.standard_normal(shape).astype(dtype), rng.standard_normal(extent)
+    seen, at = kernel, (y, x)
+    if flip:
+        seen, at = kernel[::-1, ::-1], (extent[0] - 1 - y, extent[1] - 1 - x)
+    windows = windows_of(image, extent, at, border, 0.5)
+    found = filter2d(
+        image, kernel, border=border, value=0.5, anchor=(x, y), flip=flip, dtype=result
+    )
+    computed = np.result_type(dtype, result or dtype, np.float32)
+    assert_near(found, windows, seen, np.dtype(result or dtype), computed)
+
+
+@given(geometries(), st.sampled_from(FLOATS), st.booleans(), st.integers(0, 2**32 - 1))
+def test_sepfilter2d(geometry, dtype, flip, seed):
+    rng = np.random.default_rng(seed)
+    shape, (kh, kw), (y, x) = geometry
+    image = rng.standard_normal(shape).astype(dtype)
+    row, column = rng.standard_normal(kw), rng.standard_normal(kh)
+    seen, at = np.outer(column, row), (y, x)
+    if flip:
+        seen, at = seen[::-1, ::-1], (kh - 1 - y, kw - 1 - x)
+    windows = windows_of(image, (kh, kw), at, "wrap", 0)
+    found = sepfilter2d(image, row, column, border="wrap", anchor=(x, y), flip=flip)
+    computed = np.result_type(dtype, np.float32)
+    assert_near(found, windows, seen, np.dtype(dtype), computed, kh + kw)
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("size", [3, 5, 9])
+def test_nan_and_infinities_reach_those_that_see_them(special, size, rng):
+    image = rng.random((40, 50), dtype=np.float32)
+    image[17, 23] = special
+    found = filter2d(image, np.ones((size, size)))
+    reach = size // 2
+    reached = np.zeros(image.shape, bool)
+    reached[17 - reach : 18 + reach, 23 - reach : 24 + reach] = True
+    assert (np.isfinite(found) != reached).all()
+
+
+def test_zeros_stay_zeros(rng):
+    """No Winograd: as the documents promise of images."""
+    image = np.zeros((60, 60), np.float32)
+    image[30, 30] = 1e8
+    found = filter2d(image, rng.random((3, 3)) + 0.1)
+    assert np.count_nonzero(found) == 9
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("shape", [(30, 41), (30, 41, 3), (30, 41, 1)])
+def test_a_bank_gives_an_image_for_each_kernel(dtype, shape, rng):
+    image = (rng.random(shape) * 255).astype(dtype)
+    bank = rng.standard_normal((5, 4, 3))
+    found = filter2d(image, bank, anchor=(0, 3))
+    assert found.shape == (5, *shape)
+    one_by_one = np.stack([filter2d(image, kernel, anchor=(0, 3)) for kernel in bank])
+    if dtype == "uint8":
+        np.testing.assert_array_equal(found, one_by_one)
+    else:
+        np.testing.assert_allclose(found, one_by_one, rtol=0, atol=255 * 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
+def test_images_in_any_strides_and_byte_order(dtype, rng):
+    image = (rng.random((36, 44, 3)) * 100).astype(dtype)
+    kernel = rng.standard_normal((3, 5))
+    for other in (
+        image[::-1, ::2],
+        image.transpose(1, 0, 2),
+        image[..., 1],
+        image.astype(image.dtype.newbyteorder()),
+        np.broadcast_to(image[:1], image.shape),
+    ):
+        expected = filter2d(np.ascontiguousarray(other, dtype), kernel)
+        found = filter2d(other, kernel)
+        assert found.dtype == np.dtype(dtype)
+        np.testing.assert_array_equal(found, expected)
+    assert found.flags.c_contiguous
+
+
+def test_large_images_are_filtered_in_bands(rng):
+    """Each row is computed, whatever the bands: wide rows, many channels, tall kernels."""
+    for shape, extent in (((300, 3000), (5, 5)), ((64, 700, 7), (31, 3)), ((2100, 40), (2, 9))):
+        image = rng.integers(0, 256, shape, dtype=np.uint8)
+        kernel = rng.integers(-3, 4, extent)
+        flat = image.reshape(*shape[:2], -1).astype(int)
+        windows = windows_of(flat, extent, (extent[0] // 2, extent[1] // 2), "reflect101", 0)
+        exact = np.einsum("hwcij,ij->hwc", windows, kernel).reshape(shape)
+        np.testing.assert_array_equal(filter2d(image, kernel, dtype=np.int32), exact)
