@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pplconv
-from pplconv.imaging import filter2d, sepfilter2d
+from pplconv import imaging
 
 Array = NDArray[Any]
 Call = Callable[[], Any]
@@ -50,8 +50,8 @@ def _pplconv(case: Case) -> Call:
     out = case.result()
     if case.vectors is not None:
         down, across = case.vectors
-        return lambda: sepfilter2d(case.image, across, down, border="constant", out=out)
-    return lambda: filter2d(case.image, case.kernel, border="constant", out=out)
+        return lambda: imaging.sepfilter2d(case.image, across, down, border="constant", out=out)
+    return lambda: imaging.filter2d(case.image, case.kernel, border="constant", out=out)
 
 
 def _cv2(case: Case) -> Call | None:
