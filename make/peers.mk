@@ -4,7 +4,8 @@
 
 test-peers: build/peers/.installed ## one small layer through each peer's adapter that can be installed
 	@cat build/peers/installed
-	build/peers/venv/bin/python $(BIN)/pytest -q -m slow tests/benchmarks/test_bench_peers.py $(ARGS)
+	build/peers/venv/bin/python $(BIN)/pytest -q -m slow tests/benchmarks/test_bench_peers.py \
+		tests/benchmarks/test_torch_padding.py $(ARGS)
 
 build/peers/.installed: pyproject.toml tools/peers.py | $(STAMPS)/extra-test
 	@mkdir -p build/peers

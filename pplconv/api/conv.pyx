@@ -59,8 +59,7 @@ sparse='auto', block=None, weight_shape=None, padding_mode='zeros')
     groups : int, optional
         Groups of channels that do not see one another.
     activation : optional
-        Applied last, as in `conv2d`: None, ``"relu"``, ``"relu6"``, ``("clip", low, high)``,
-        ``("leaky_relu", a)``, ``("prelu", slope)``, ``"hardswish"``, ``"sigmoid"``, ``"silu"``.
+        Applied last, as in `conv2d`.
     layout : {"NCHW", "NHWC", "NCHWc"}, optional
         Of input, residual and output. Weights are OIHW in each. NCHWc, channels in blocks, is
         the layout that `to_blocked` makes; see `conv2d`.
@@ -118,8 +117,7 @@ optional
     weight_shape : (int, int, int, int), optional
         (oc, ic / groups, kh, kw), for a sparse matrix of kernels that are not 1x1.
     padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
-        What `padding` is made of, as in `conv2d`. docs/imaging.md says how that is computed, and
-        what `plan_for` shows of it.
+        What `padding` is made of, as in `conv2d`; docs/imaging.md says how it is computed.
 
     Attributes
     ----------
