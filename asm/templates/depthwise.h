@@ -9,6 +9,7 @@
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+static inline int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* The smallest i >= 0 with start + i * step >= bound. */
 static inline int64_t steps_to(int64_t start, int64_t step, int64_t bound) {

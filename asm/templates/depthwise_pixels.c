@@ -3,6 +3,10 @@
 #include "depthwise_pixels_block.h"
 #include "depthwise_pixels_square.h"
 
+/* Rows of so many bytes, few of whose vectors see an end, are faster in blocks whatever the kernel.
+ */
+enum { WIDE_BYTES = 3584 };
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_depthwise_pixels_args *a = argument;
     const struct pplconv_geometry *g = a->geometry;
@@ -29,7 +33,9 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     };
     const int square_taps =
         g->kh == g->kw && g->stride_h == g->stride_w && g->dilation_h == 1 && g->dilation_w == 1;
+    const int unstrided = g->stride_h == 1 && g->stride_w == 1;
     const int64_t size = square_taps ? g->kh : 0, stride = g->stride_h;
+    if (unstrided && g->ow * (int64_t)sizeof(element) >= WIDE_BYTES) return blocks(&s);
 #if PPLCONV_VECTOR_BYTES == 64
     if (2 * g->ow <= LANES && a->multiplier == 1) {
         if (size == 3 && stride == 1) return square_3_1_pairs(&s);
@@ -42,6 +48,6 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     if (size == 3 && stride == 2) return square_3_2(&s);
     if (size == 5 && stride == 1) return square_5_1(&s);
     if (size == 5 && stride == 2) return square_5_2(&s);
-    if (g->stride_h == 1 && g->stride_w == 1 && g->dilation_h == 1) return blocks(&s);
+    if (unstrided) return blocks(&s);
     any(&s);
 }

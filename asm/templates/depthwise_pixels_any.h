@@ -1,5 +1,5 @@
 /* Depthwise convolution of planes with any kernel, stride and dilation: a vector of output
- * columns in four rows at a time, tap by tap. */
+ * columns in four rows at a time, tap by tap. Without strides, blocks are faster. */
 #ifndef PPLCONV_DEPTHWISE_PIXELS_ANY_H
 #define PPLCONV_DEPTHWISE_PIXELS_ANY_H
 
@@ -76,9 +76,7 @@ INLINE void any_stride(const struct planes *s, int64_t stride) {
 
 static void any(const struct planes *call) {
     const struct planes s = *call;
-    if (s.g.stride_w == 1) {
-        any_stride(&s, 1);
-    } else if (s.g.stride_w == 2) {
+    if (s.g.stride_w == 2) {
         any_stride(&s, 2);
     } else {
         any_stride(&s, s.g.stride_w);

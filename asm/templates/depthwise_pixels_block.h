@@ -45,19 +45,20 @@ INLINE void block_line(vector sum[BLOCK_ROWS][BLOCK_VECTORS], const struct pplco
     }
 }
 
-/* `rows` rows from `row` on of `vectors` whole vectors from `column` on whose taps all lie within
+/* `rows` rows from `row` on, as far apart as the taps of a column, so that they share lines: of `vectors` whole vectors from `column` on whose taps all lie within
  * the rows of the image; with `edge`, of `count` lanes of one vector wherever its taps lie. */
 INLINE void block(const struct planes *s, const struct plane *plane, const struct epilogue *e,
                   const element *weights, int64_t row, int64_t rows, int64_t column, int64_t count,
                   const int vectors, const int edge) {
     const struct pplconv_geometry *g = &s->g;
-    const int64_t kh = g->kh, start = column - g->pad_left;
-    /* The line that tap 0 of the first row reads, and how many lines all rows read. */
+    const int64_t kh = g->kh, apart = g->dilation_h, start = column - g->pad_left;
+    /* The line that tap 0 of the first row reads, and which of the block's lines exist. */
     const int64_t top = row - g->pad_top;
-    const int64_t first = most(0, -top), end = least(rows - 1 + kh, g->ih - top);
-    const element *p = plane->src + (top + first) * g->iw + start;
+    const int64_t first = steps_to(top, apart, 0);
+    const int64_t end = least(rows - 1 + kh, steps_to(top, apart, g->ih));
+    const element *p = plane->src + (top + first * apart) * g->iw + start;
     vector sum[BLOCK_ROWS][BLOCK_VECTORS] = {{{0}}};
-    for (int64_t line = first; line < end; line++, p += g->iw) {
+    for (int64_t line = first; line < end; line++, p += apart * g->iw) {
         const int64_t low = most(line - kh + 1, 0), high = least(line, rows - 1);
         const element *w = weights + (line - low) * g->kw;
         switch (low * BLOCK_ROWS + high) {
@@ -96,8 +97,8 @@ INLINE void block(const struct planes *s, const struct plane *plane, const struc
     const int64_t at = row * g->ow + column;
     UNROLL for (int r = 0; r < BLOCK_ROWS; r++) {
         if (r >= rows) break;
-        element *dst = plane->dst + at + r * g->ow;
-        const element *residual = plane->residual + at + r * g->ow;
+        element *dst = plane->dst + at + r * apart * g->ow;
+        const element *residual = plane->residual + at + r * apart * g->ow;
         UNROLL for (int v = 0; v < vectors; v++) {
             sum[r][v] += e->bias;
             if (e->residual) {
@@ -151,15 +152,18 @@ static void block_columns(const struct planes *s, const struct plane *plane,
 static void blocks(const struct planes *call) {
     const struct planes s = *call;
     struct epilogue e = s.epilogue;
-    const int64_t band = BAND_BYTES / (int64_t)sizeof(element);
+    const int64_t band = BAND_BYTES / (int64_t)sizeof(element), apart = s.g.dilation_h;
     for (int64_t channel = 0; channel < s.channels; channel++) {
         const struct plane plane = plane_of(&s, channel);
         const element *weights = s.weights + channel * s.g.kh * s.g.kw;
         e.bias = broadcast(s.bias[channel * s.bias_step]);
         for (int64_t column = 0; column < s.g.ow; column += band) {
-            for (int64_t row = s.first; row < s.end; row += BLOCK_ROWS) {
-                block_columns(&s, &plane, &e, weights, row, least(s.end - row, BLOCK_ROWS), column,
-                              least(s.g.ow, column + band));
+            for (int64_t begin = s.first; begin < least(s.first + apart, s.end); begin++) {
+                for (int64_t row = begin; row < s.end; row += BLOCK_ROWS * apart) {
+                    const int64_t rows = least(ceil_of(s.end - row, apart), BLOCK_ROWS);
+                    block_columns(&s, &plane, &e, weights, row, rows, column,
+                                  least(s.g.ow, column + band));
+                }
             }
         }
     }

@@ -8,8 +8,6 @@
  * store counts only where several planes go together. */
 enum { NEAR_BYTES = 32768, LEAST_ROWS = 8 };
 
-static inline int64_t ceil_of(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
 typedef void strip_function(const struct planes *s, const struct strip *c, int64_t begin,
                             int64_t end);
 

@@ -39,7 +39,14 @@ floor = direct_sum_floor
 
 SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5
 EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels take shuffles
-GENERIC_CYCLES = 4.0  # a tap of another kernel
+GENERIC_CYCLES = 4.0  # a tap of another kernel of pixels or at strides
+# Register blocks, rows by vectors, of vectors of 64 bytes and of others; the cycles that a line of
+# the image takes in a block besides its products; and bytes of a row from which on blocks compute
+# squares, too.
+BLOCKS = {64: (6, 4)}
+OTHER_BLOCK = (4, 3)
+LINE_CYCLES = 15.0
+WIDE_BYTES = 3584
 CUT_PIXELS = 1.2  # of the FMAs' time, where a pixel's channels are cut for the team
 SPREAD_CYCLES = 6.0  # if each input channel has several output channels, in the lanes of a vector
 PLANE_CYCLES = 60.0  # a channel plane: its weights, its rows' ends
@@ -91,7 +98,7 @@ class Depthwise(Candidate):
     @property
     def by_pixels(self) -> bool:
         """Whether vectors run over pixels."""
-        return self.problem.layout == "NCHW"
+        return is_planes(self.problem)
 
     @property
     def blocks(self) -> dict[str, int | str]:
@@ -138,7 +145,7 @@ class Depthwise(Candidate):
         many channels of a few rows.
         """
         p, element = self.problem, self.numerics.operand_bytes
-        planes = self.by_pixels or p.block == 1 or (p.layout == "NHWC" and p.oc == 1)
+        planes = self.by_pixels
         channels = p.oc // p.groups if planes else CHUNK_VECTORS * self.isa_lanes
         channels = min(channels, max(self.channel_segment, 1))
         room = self.l1_bytes * (1 if planes else CHUNK_L1)
@@ -193,6 +200,37 @@ class Depthwise(Candidate):
         return EVERY_SECOND_CYCLES if self.by_pixels and p.stride[1] == 2 else SQUARE_CYCLES
 
     @property
+    def in_blocks(self) -> bool:
+        """Whether register blocks compute it: planes without strides but narrow ones of squares."""
+        p = self.problem
+        if not self.by_pixels or p.stride != (1, 1):
+            return False
+        return (
+            not (p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1))
+            or p.ow * self.numerics.operand_bytes >= WIDE_BYTES
+        )
+
+    def block_cycles(self, core: CoreModel) -> float:
+        """Cycles of the register blocks of an image.
+
+        A block of R rows takes kh + R - 1 lines, each for as many of its rows as see it. Vectors
+        beside whole blocks, and at the ends of rows, go one by one: then a line has fewer sums than
+        keep the FMA units busy, and what counts is the latency of one.
+        """
+        p = self.problem
+        rows, vectors = BLOCKS.get(self.isa_lanes * self.numerics.operand_bytes, OTHER_BLOCK)
+        lines = p.kh + rows - 1
+        seen = rows * p.kh / lines
+        reach = (p.kw - 1) * p.dilation[1]
+        whole = max(p.iw - reach, 0) // self.isa_lanes // vectors
+        singles = ceil_div(p.ow, self.isa_lanes) - whole * vectors
+        one, several = (
+            LINE_CYCLES + p.kw * max(seen * n / core.fma_per_cycle, core.fma_latency)
+            for n in (1, vectors)
+        )
+        return p.oc * ceil_div(p.oh, rows) * lines * (whole * several + singles * one)
+
+    @property
     def vectors(self) -> int:
         """Vectors of outputs of an image."""
         p, lanes = self.problem, self.isa_lanes
@@ -209,6 +247,8 @@ class Depthwise(Candidate):
         """
         p = self.problem
         fma = p.batch * self.vectors * p.k / core.fma_per_cycle * self.tap_cycles
+        if self.in_blocks:
+            fma = p.batch * self.block_cycles(core)
         if not self.by_pixels and self.channel_segment < p.oc:
             fma *= CUT_PIXELS
         planes = p.batch * p.oc * ceil_div(p.oh, self.row_segment) if self.by_pixels else 0
@@ -228,6 +268,12 @@ class Depthwise(Candidate):
             "stream": moved / (4 * core.l3_rate) * busiest,
             "team": core.team_cycles if threads > 1 else 0.0,
         }
+
+
+def is_planes(problem: ConvProblem) -> bool:
+    """Tell whether channels lie in memory one after the other, whatever the layout is called."""
+    p = problem
+    return p.layout == "NCHW" or p.block == 1 or (p.layout == "NHWC" and p.ic == p.oc == 1)
 
 
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
@@ -253,7 +299,7 @@ def candidates(problem: ConvProblem, around: PlanContext) -> Iterator[Candidate]
     p, threads = problem, around.threads
     multiplier, l1 = p.oc // p.groups, around.machine.l1d_bytes
     pieces = 1 if p.batch and p.batch % threads == 0 else threads
-    if p.layout == "NCHW":
+    if is_planes(p):
         # Planes are cut by channel first: a plane's rows share their input.
         channels = balanced(p.oc, p.oc, multiplier, pieces)
         tasks = max(p.batch, 1) * ceil_div(p.oc, channels)

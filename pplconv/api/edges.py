@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -76,19 +77,17 @@ class Gather:
 
     def __call__(self, image: Array, copy: Array, first: int = 0) -> None:
         """Fill a copy, of which row 0 is row `first` of all; elements are converted."""
-        before, at = self._before, 0
+        before = self._before
         rows = self._rows[first : first + copy.shape[self._axis]]
-        while at < len(rows):
-            end = at + 1
-            while end < len(rows) and rows[at] >= 0 and rows[end] == rows[end - 1] + 1:
-                end += 1
+        # Rows that follow one another are copied together.
+        breaks = np.flatnonzero((np.diff(rows) != 1) | (rows[:-1] < 0)) + 1
+        for at, end in itertools.pairwise([0, *breaks.tolist(), len(rows)]):
             some = copy[(*before, slice(at, end))]
             if rows[at] < 0:
                 some[...] = self._value
             else:
                 own = image[(*before, slice(rows[at], rows[end - 1] + 1))]
                 self._copy_columns(own, some)
-            at = end
 
     def _copy_columns(self, image: Array, copy: Array) -> None:
         before = (*self._before, slice(None))

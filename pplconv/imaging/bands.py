@@ -4,6 +4,9 @@ The rows of a band are copied, with the pixels that stand beyond the border, int
 type that sums have; so no padded copy of the image is made, and integers are converted on the way.
 A convolution without padding gives the band's sums, and `Finish` turns them into results.
 
+An image that needs no conversion is not copied: it is convolved where it lies, padded with zeros,
+and the outputs that see its border are computed again, from bands of their own.
+
 A row of H x W x C pixels is one row of W * C numbers whose taps are C apart: all channels are
 filtered at once, as one plane.
 """
@@ -13,14 +16,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..api.edges import Gather, source_index
-from .operators import Operator
+from .operators import Bank, Operator
 
 __all__ = ["Finish", "Region", "run"]
 
@@ -32,6 +35,8 @@ Finish = Callable[[Array, Array, Array], None]
 # What a band and its sums take together: half of a small L2.
 BAND_BYTES = 1 << 19
 LEAST_ROWS = 8
+# An image is not convolved where it lies if more than this share of its outputs see the border.
+LARGEST_SHARE = 0.25
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,74 @@ def run(
     team : int
         Threads, at most.
     """
-    count, height, width, channels = out.shape
     if not out.size:
         return
+    inner = _inner(image, operator, region, out, finish)
+    if inner is None:
+        _run_bands(image, operator, region, out, finish, team)
+        return
+    (top, bottom), (left, right) = inner
+    _run_whole(image, operator, region, out, team)
+    height, width = region.shape
+    everything = slice(0, width)
+    for rows, columns in (
+        (slice(0, top), everything),
+        (slice(bottom, height), everything),
+        (slice(top, bottom), slice(0, left)),
+        (slice(top, bottom), slice(right, width)),
+    ):
+        shape = rows.stop - rows.start, columns.stop - columns.start
+        if min(shape) > 0:
+            origin = region.origin[0] + rows.start, region.origin[1] + columns.start
+            part = replace(region, origin=origin, shape=shape)
+            _run_bands(image, operator, part, out[:, rows, columns], None, team)
+
+
+def _inner(
+    image: Array, operator: Operator, region: Region, out: Array, finish: Finish | None
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """Rows and columns of outputs that see no border; None if the image is to go in bands."""
+    if finish is not None or not isinstance(operator, Bank):
+        return None
+    if not image.dtype == operator.dtype == out.dtype:
+        return None
+    if not all(array.flags.c_contiguous and array.flags.aligned for array in (image, out)):
+        return None
+    found = []
+    for origin, count, size, taps in zip(
+        region.origin, region.shape, image.shape[:2], operator.extent, strict=True
+    ):
+        last = origin + count + taps - 1 - size
+        if origin > 0 or last < 0:
+            return None
+        found.append((min(-origin, count), count - min(last, count)))
+    inside = [max(end - begin, 0) for begin, end in found]
+    if inside[0] * inside[1] < (1 - LARGEST_SHARE) * region.shape[0] * region.shape[1]:
+        return None
+    return found[0], found[1]
+
+
+def _run_whole(image: Array, operator: Operator, region: Region, out: Array, team: int) -> None:
+    """Filter an image with zeros around it."""
+    assert isinstance(operator, Bank)
+    count, height, _, channels = out.shape
+    above, left = (-at for at in region.origin)
+    below, right = (
+        wanted + taps - 1 - size - before
+        for wanted, taps, size, before in zip(
+            region.shape, operator.extent, image.shape[:2], (above, left), strict=True
+        )
+    )
+    padding = ((above, below), (left * channels, right * channels))
+    plane, sums = image.reshape(len(image), -1), out.reshape(count, height, -1)
+    operator.on_image(plane, sums, padding, team)
+
+
+def _run_bands(
+    image: Array, operator: Operator, region: Region, out: Array, finish: Finish | None, team: int
+) -> None:
+    """Filter an image band by band."""
+    count, height, width, channels = out.shape
     (halo, beside), seen = (size - 1 for size in operator.extent), image.shape[:2]
     columns = width + beside
     gather = Gather(

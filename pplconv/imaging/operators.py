@@ -14,6 +14,8 @@ from ..runtime import ForkableLock
 __all__ = ["Bank", "Operator", "Separable"]
 
 Array = npt.NDArray[Any]
+# Rows above and below, numbers to the left and to the right.
+Padding = tuple[tuple[int, int], tuple[int, int]]
 
 # Prepared convolutions that are kept, the latest used last.
 KEPT = 32
@@ -21,16 +23,21 @@ _kept: OrderedDict[Any, Conv2d] = OrderedDict()
 _lock = ForkableLock()
 
 
-def _prepared(bank: Array, channels: int) -> Conv2d:
+def _prepared(
+    bank: Array, channels: int, padding: Padding = ((0, 0), (0, 0)), threads: int = 1
+) -> Conv2d:
     """Give the convolution of one plane by a bank (n, kh, kw); its taps are `channels` apart."""
-    key = bank.tobytes(), bank.shape, bank.dtype.char, channels
+    key = bank.tobytes(), bank.shape, bank.dtype.char, channels, padding, threads
     with _lock:
         found = _kept.get(key)
         if found is not None:
             _kept.move_to_end(key)
             return found
-    # Threads have bands of their own. Sums are direct: the same for every band.
-    made = Conv2d(bank[:, None], dilation=(1, channels), tolerance=0, precision=None, threads=1)
+    # Sums are direct: the same for every band, and for the image as a whole.
+    made = Conv2d(
+        bank[:, None], dilation=(1, channels), padding=padding, tolerance=0, precision=None,
+        threads=threads,
+    )  # fmt: skip
     with _lock:
         _kept[key] = made
         while len(_kept) > KEPT:
@@ -73,11 +80,30 @@ class Bank:
     def __init__(self, bank: Array, channels: int) -> None:
         self.dtype = bank.dtype
         self.extent: tuple[int, int] = bank.shape[1:]
+        self._bank, self._channels = bank, channels
+        # The convolution that every band has; threads have bands of their own.
         self._conv = _prepared(bank, channels)
 
     def __call__(self, band: Array, sums: Array) -> None:
         """Sum up."""
         self._conv(band[None], out=sums)
+
+    def on_image(self, plane: Array, sums: Array, padding: Padding, team: int) -> None:
+        """Sum up an image where it lies, beside which there are zeros.
+
+        Parameters
+        ----------
+        plane : ndarray, shape (H, W * C)
+            Contiguous.
+        sums : ndarray, shape (n, rows, columns * C)
+            Contiguous; written.
+        padding : pair of pairs of int
+            Zeros on the four sides.
+        team : int
+            Threads, at most.
+        """
+        conv = _prepared(self._bank, self._channels, padding, team)
+        conv(plane[None], out=sums)
 
 
 class Separable:

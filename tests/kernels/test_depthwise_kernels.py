@@ -141,6 +141,25 @@ def test_any_problem(checker, row, place, rng):
 
 
 @every_kernel
+@pytest.mark.parametrize("place", PLACES)
+def test_rows_of_many_vectors(checker, row, place, rng):
+    """Blocks of rows and vectors, their ends, and kernels that are larger than a block."""
+    for _ in few(range(120), 8):
+        kernel = tuple(int(x) for x in rng.integers(1, 13, 2))
+        dilation = tuple(int(x) for x in rng.choice([1, 1, 2, 3], 2))
+        reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
+        pads = tuple(int(x) for x in rng.integers(0, [n + 1 for n in reach for _ in range(2)]))
+        shape = int(rng.integers(1, 40)), int(rng.integers(1, 300))
+        g = geometry(shape, kernel, dilation=dilation, pads=pads)
+        if g is None:
+            continue
+        first, count = draw_rows(rng, g.oh)
+        case = Depthwise(g, int(rng.integers(1, 4)), int(rng.integers(1, 3)), 0, first, count)
+        case.flags, case.slab = draw_flags(rng, row["op"]), bool(rng.integers(2))
+        judge(checker, row, rng, replace(case, kind=str(rng.choice(KINDS)), place=place))
+
+
+@every_kernel
 def test_every_multiplier(checker, row, rng):
     """Which input an output channel reads, from each phase on where the kernel has one."""
     for multiplier in (1, 2, 3, 5, 17):

@@ -412,3 +412,12 @@ def test_a_plan_goes_into_plain_data():
     assert plan.blocks
     with pytest.raises(TypeError):
         plan.blocks["k_block"] = 1
+
+
+def test_one_channel_lies_in_a_plane_in_every_layout():
+    weight = np.ones((1, 1, 7, 7), np.float32)
+    kernels = {
+        pplconv.Conv2d(weight, layout=layout, tolerance=0).plan_for(shape).kernel
+        for layout, shape in (("NCHW", (2, 1, 40, 50)), ("NHWC", (2, 40, 50, 1)))
+    }
+    assert len(kernels) == 1 and "depthwise_pixels" in kernels.pop()

@@ -1,0 +1,280 @@
+"""Image filters: `pplconv.imaging` against OpenCV, SciPy and PyTorch, in one run.
+
+Images of 1, 3 and 64 megapixels, grey and coloured, float32 and uint8; kernels from 3x3 to 31x31,
+and products of a column and a row. All pad with zeros, which everyone can. A sample of the pixels
+of every result is checked before it is timed.
+
+``python -m benchmarks.imaging --help``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import machine, options
+from benchmarks.filters import ENGINES, ONE_THREAD, OURS, Call, Case, team
+from benchmarks.report import Head, publish
+from benchmarks.runner import Progress
+from benchmarks.tables import Table, milli, ratio
+from benchmarks.timing import Settings, interleave
+
+Array = NDArray[Any]
+
+# Name: rows, columns, channels.
+IMAGES = {
+    "1": (1000, 1000, 1),
+    "1x3": (1000, 1000, 3),
+    "3": (1500, 2000, 1),
+    "64": (8000, 8000, 1),
+}
+KERNELS = ("3", "5", "7", "9", "11", "15", "21", "31", "9s", "31s")
+DTYPES = ("float32", "uint8")
+# A peer that is expected to take longer (seconds) is timed by one call.
+SLOW = 0.25
+# Images of more pixels are visited once: their calls last so long that nothing disturbs them much.
+LARGE = 10_000_000
+CHECKED = 1000
+# What a result may be off, as a part of the largest output; of integers in units: who rounds sums
+# of float32, or cuts them off, is off by one.
+TOLERANCE = {"float32": 1e-4, "uint8": 1.0}
+_INTERRUPTED = 130
+_METHOD = (
+    "borders of zeros; result arrays are there before, where a call takes one; uint8: kernels of "
+    "positive weights that add up to 1"
+)
+
+
+@lru_cache(maxsize=1)
+def image_of(name: str, dtype: str) -> Array:
+    """Draw an image, the same in every run."""
+    rows, columns, channels = IMAGES[name]
+    shape = (rows, columns) if channels == 1 else (rows, columns, channels)
+    rng = np.random.default_rng(rows + channels)
+    if dtype == "uint8":
+        return rng.integers(0, 256, shape, np.uint8)
+    return rng.standard_normal(shape, np.float32)
+
+
+def case_of(image: str, kernel: str, dtype: str) -> Case:
+    """Make the data of a case."""
+    size = int(kernel.removesuffix("s"))
+    rng = np.random.default_rng(size)
+    vectors = None
+    if kernel.endswith("s"):
+        vectors = rng.random(size, np.float32), rng.random(size, np.float32)
+        vectors = vectors[0] / vectors[0].sum(), vectors[1] / vectors[1].sum()
+        weights = np.outer(*vectors)
+    else:
+        weights = rng.random((size, size), np.float32)
+        weights /= weights.sum()
+    return Case(image_of(image, dtype), weights, vectors)
+
+
+def wrong(case: Case, result: Array, dtype: str) -> str:
+    """Compare a sample of a result with float64 sums; nothing if it is right."""
+    half = [n // 2 for n in case.kernel.shape]
+    if result.shape != case.image.shape:
+        return f"the result has shape {result.shape}"
+    rng = np.random.default_rng(0)
+    rows, columns = (rng.integers(0, n, CHECKED) for n in case.image.shape[:2])
+    # Corners, and pixels beside them, see the border.
+    for index, size in ((rows, case.image.shape[0]), (columns, case.image.shape[1])):
+        index[:50] %= half[0] + 1
+        index[50:100] = size - 1 - index[50:100] % (half[0] + 1)
+    kernel = case.kernel.astype(np.float64)
+    worst = largest = 0.0
+    for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+        seen = case.image[
+            max(row - half[0], 0) : row + half[0] + 1,
+            max(column - half[1], 0) : column + half[1] + 1,
+        ]
+        top, left = max(half[0] - row, 0), max(half[1] - column, 0)
+        taps = kernel[top : top + seen.shape[0], left : left + seen.shape[1]]
+        exact = np.tensordot(taps, seen.astype(np.float64), 2)
+        worst = max(worst, float(np.abs(result[row, column] - exact).max()))
+        largest = max(largest, float(np.abs(exact).max()))
+    limit = TOLERANCE[dtype] * (largest if dtype == "float32" else 1.0)
+    return "" if worst <= limit else f"a pixel is off by {worst:.3g}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of a case: seconds by engine."""
+
+    image: str
+    kernel: str
+    seconds: dict[str, float]
+
+
+class Runner:
+    """Measures cases, and remembers what peers took on smaller images."""
+
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        self._chosen = chosen
+        self._known: dict[tuple[str, str, str, int], list[tuple[int, float]]] = {}
+        self.notes: dict[str, None] = {}
+
+    def measure(self, image: str, kernel: str, dtype: str, threads: int) -> Row:
+        """Check and time all engines that serve the case."""
+        case, settings = case_of(image, kernel, dtype), self._settings(image, threads)
+        quick: dict[str, Call] = {}
+        single: dict[str, Call] = {}
+        for name, make in ENGINES.items():
+            if name in ONE_THREAD and threads != min(self._chosen.threads):
+                continue
+            expected = self._expected(name, kernel, dtype, threads, case.image.size)
+            if expected > self._chosen.limit and name != OURS:
+                self.notes[f"{name} is left out where a call takes more than some "
+                           f"{self._chosen.limit:g} s"] = None  # fmt: skip
+                continue
+            call = make(case)
+            if call is None:
+                continue
+            if complaint := wrong(case, np.asarray(call()), dtype):
+                raise RuntimeError(f"{name} is wrong on {image}, {kernel}, {dtype}: {complaint}")
+            (single if expected > SLOW and name != OURS else quick)[name] = call
+        seconds = {name: one.best for name, one in interleave(quick, settings).items()}
+        for name, call in single.items():
+            start = time.perf_counter()
+            call()
+            seconds[name] = time.perf_counter() - start
+        for name, taken in seconds.items():
+            known = self._known.setdefault((name, kernel, dtype, threads), [])
+            known.append((case.image.size, taken))
+        return Row(image, kernel, seconds)
+
+    def _settings(self, image: str, threads: int) -> Settings:
+        settings = options.settings_of(self._chosen, threads)
+        large = int(np.prod(IMAGES[image])) > LARGE
+        return replace(settings, rounds=1) if large else settings
+
+    def _expected(self, name: str, kernel: str, dtype: str, threads: int, size: int) -> float:
+        """Seconds that a peer would take, as far as smaller images tell."""
+        known = self._known.get((name, kernel, dtype, threads), [])
+        return max((taken * size / other for other, taken in known), default=0.0)
+
+
+def table_of(dtype: str, threads: int, rows: Sequence[Row]) -> Table:
+    """Make the table of a type and a team, in milliseconds."""
+    names = [name for name in ENGINES if any(name in row.seconds for row in rows)]
+    workers = "1 thread" if threads == 1 else f"{threads} threads"
+    scipy = [name for name in names if name.startswith("scipy")]
+    against = {
+        "OpenCV / pplconv": [name for name in names if name.startswith("cv2")],
+        "best of SciPy / pplconv": scipy,
+    }
+    against = {title: some for title, some in against.items() if some}
+    table = Table(f"{dtype}, {workers}: ms", ["image, MP", "kernel", *names, *against])
+    for index, row in enumerate(rows):
+        if index and rows[index - 1].image != row.image:
+            table.rule()
+        size = row.kernel.removesuffix("s")
+        cells = [row.image, f"{size}x{size}" + (" separable" if row.kernel != size else "")]
+        cells += [milli(row.seconds.get(name)) for name in names]
+        for some in against.values():
+            best = min((row.seconds[name] for name in some if name in row.seconds), default=None)
+            cells.append(ratio(best, row.seconds.get(OURS)))
+        fastest = min(row.seconds, key=row.seconds.__getitem__)
+        table.add(cells, [2 + names.index(fastest)])
+    return table
+
+
+def some_of(known: Sequence[str]) -> Any:
+    """Make the reader of a list of `known` words."""
+
+    def read(text: str) -> list[str]:
+        found = options.words(text)
+        if not found or not set(found) <= set(known):
+            raise argparse.ArgumentTypeError(f"{text!r}: expected some of {','.join(known)}")
+        return found
+
+    return read
+
+
+def parser() -> argparse.ArgumentParser:
+    """Make the parser of the command."""
+    made = argparse.ArgumentParser(prog="python -m benchmarks.imaging", description=__doc__)
+    made.add_argument(
+        "--images", type=some_of(list(IMAGES)), default=list(IMAGES),
+        help=f"megapixels and channels, some of {','.join(IMAGES)}",
+    )  # fmt: skip
+    made.add_argument(
+        "--kernels", type=some_of(KERNELS), default=list(KERNELS),
+        help=f"sizes, s for separable ones, some of {','.join(KERNELS)}",
+    )  # fmt: skip
+    made.add_argument("--dtypes", type=some_of(DTYPES), default=list(DTYPES))
+    made.add_argument("--threads", type=options.counts, default=[1, 2], help="default 1,2")
+    made.add_argument(
+        "--limit", type=float, default=3.0, metavar="SECONDS",
+        help="leave a peer out where a call takes longer (default 3)",
+    )  # fmt: skip
+    options.add_timing(made, rounds=3, min_seconds=0.01)
+    options.add_output(made)
+    return made
+
+
+def steps_of(chosen: argparse.Namespace) -> Iterator[tuple[str, int, str, str]]:
+    """List the cases: an image is drawn once for a type."""
+    for dtype in chosen.dtypes:
+        for image in chosen.images:
+            for threads in chosen.threads:
+                for kernel in chosen.kernels:
+                    yield dtype, threads, image, kernel
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    chosen = parser().parse_args(arguments)
+    steps = list(steps_of(chosen))
+    progress, runner = Progress(len(steps)), Runner(chosen)
+    found: dict[tuple[str, int], list[Row]] = {}
+    interrupted = False
+    try:
+        for dtype, threads, image, kernel in steps:
+            progress.begin(f"{dtype}, {image} MP, {kernel}, {threads} thread(s)")
+            with team(threads):
+                row = runner.measure(image, kernel, dtype, threads)
+            found.setdefault((dtype, threads), []).append(row)
+    except KeyboardInterrupt:
+        interrupted = True
+        runner.notes["interrupted: figures are partial"] = None
+    finally:
+        progress.end()
+    versions = [
+        f"{name} {sys.modules[name].__version__}"
+        for name in ("cv2", "scipy", "torch")
+        if name in sys.modules
+    ]
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.imaging", arguments),
+        machine=machine.describe(),
+        engines=[],
+        method=f"{options.method(options.settings_of(chosen, 1))}; images of more than "
+        f"{LARGE / 1e6:g} million numbers one round; peers slower than {SLOW:g} s one call; "
+        f"{_METHOD}",
+        notes=[*(versions or ["no peer is installed"]), *runner.notes],
+    )
+    made = [table_of(*key, rows) for key, rows in found.items()]
+    plain = [
+        {"dtype": dtype, "threads": threads, "image": row.image, "kernel": row.kernel,
+         "seconds": row.seconds}
+        for (dtype, threads), rows in found.items()
+        for row in rows
+    ]  # fmt: skip
+    publish(head, made, {"command": head.command, "rows": plain}, chosen.markdown, chosen.json)
+    return _INTERRUPTED if interrupted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""The benchmark of image filters: what it lets pass as right, and that it runs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import imaging
+from benchmarks.filters import ENGINES, OURS
+
+
+@pytest.fixture(autouse=True)
+def small_images(monkeypatch):
+    monkeypatch.setattr(imaging, "IMAGES", {"1": (60, 50, 1), "1x3": (40, 70, 3)})
+    imaging.image_of.cache_clear()
+    yield
+    imaging.image_of.cache_clear()
+
+
+@pytest.mark.parametrize("kernel", ["3", "9", "9s"])
+@pytest.mark.parametrize("image", ["1", "1x3"])
+@pytest.mark.parametrize("dtype", imaging.DTYPES)
+def test_every_engine_is_right_and_a_wrong_pixel_is_found(image, kernel, dtype):
+    case = imaging.case_of(image, kernel, dtype)
+    calls = {name: make(case) for name, make in ENGINES.items()}
+    found = {name: np.array(call()) for name, call in calls.items() if call is not None}
+    assert OURS in found
+    for name, result in found.items():
+        assert imaging.wrong(case, result, dtype) == "", name
+        result[:, :2] += np.asarray(3, result.dtype)
+        assert "off by" in imaging.wrong(case, result, dtype), name
+
+
+def test_a_result_of_another_shape_is_wrong():
+    case = imaging.case_of("1", "3", "float32")
+    assert "shape" in imaging.wrong(case, np.zeros((58, 48), np.float32), "float32")
+
+
+def test_the_command_times_and_writes_every_case(tmp_path, capsys):
+    path = tmp_path / "run.json"
+    arguments = ["--kernels", "3,31s", "--threads", "1", "--rounds", "1", "--min-ms", "0.1"]
+    assert imaging.main([*arguments, "--json", str(path)]) == 0
+    rows = json.loads(path.read_text())["rows"]
+    assert len(rows) == 2 * 2 * 2
+    assert all(row["seconds"][OURS] > 0 for row in rows)
+    assert "uint8, 1 thread: ms" in capsys.readouterr().out
