@@ -7,7 +7,7 @@ byte copied counts as two moved, one read and one written.
 from __future__ import annotations
 
 from benchmarks import machine
-from pplconv.commands.profiling.ceilings import copy_rate, working_sets
+from pplconv.machine.ceilings import copy_rate, working_sets
 
 
 def measure(threads: int) -> dict[str, float]:

@@ -64,7 +64,7 @@ def team(threads: int) -> Iterator[None]:
         yield
 
 
-def calls_of(shape: Shape, dtype: str, threads: int, search: str) -> tuple[dict[str, Call], Array]:
+def calls_of(shape: Shape, dtype: str, threads: int, search: Any) -> tuple[dict[str, Call], Array]:
     """The calls to time, by engine, and the exact result. Peers get the weights in each order."""
     m, n, k = shape
     rng = np.random.default_rng(m * n + k)

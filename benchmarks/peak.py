@@ -11,7 +11,7 @@ import numpy as np
 
 import pplconv
 from pplconv import _kernels
-from pplconv.commands.profiling.ceilings import Peak, PeakUnavailable
+from pplconv.machine.ceilings import Peak, PeakUnavailable
 
 __all__ = ["Peak", "PeakUnavailable", "open_peak"]
 

@@ -79,7 +79,7 @@ def arrays_of(layer: Layer) -> tuple[Array, Array, Array]:
     return x, w, rng.standard_normal(layer.oc).astype(np.float32)
 
 
-def calls_of(layer: Layer, threads: int, search: str) -> dict[str, Call]:
+def calls_of(layer: Layer, threads: int, search: Any) -> dict[str, Call]:
     """The calls to time, by engine; each gives its result in NCHW or, if it says so, NHWC."""
     x, w, bias = arrays_of(layer)
     calls: dict[str, Call] = {}

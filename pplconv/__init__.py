@@ -10,6 +10,7 @@
 ``qconv2d``           convolve quantized images; ``conv2d_integer`` gives the int32 sums
 ``QConv2d``           the same with the weights packed once
 ``qmatmul``           product of quantized matrices; ``matmul_integer`` gives the int32 sums
+``imaging``           filters of images, integers exactly: `imaging.filter2d` and its like
 ``prune``             weights with most of them zeros, to try: `prune.magnitude`
 ``quant``             scales and zero points of arrays: `quant.observe`, `quant.quantize_weights`
 ``to_blocked``        NCHW to NCHWc, channels in blocks; ``from_blocked`` goes back
@@ -50,6 +51,7 @@ from .memory.arrays import empty_aligned
 from .planner import Plan
 
 if TYPE_CHECKING:
+    from . import imaging
     from .instances import InstancePool, PoolClosed, QueueFull, WorkerDied
     from .network.session import InferenceSession
 
@@ -70,6 +72,7 @@ __all__ = [
     "conv_transpose2d",
     "empty_aligned",
     "from_blocked",
+    "imaging",
     "matmul",
     "matmul_integer",
     "prune",
@@ -83,13 +86,15 @@ __all__ = [
     "wisdom",
 ]
 
-# Imported at first use: most programs have no instances, and need no futures, nor ONNX.
+# Imported at first use: most programs have no instances, and need no futures, nor ONNX, nor filter
+# images.
 _ON_DEMAND = {
     "InferenceSession": "network.session",
     "InstancePool": "instances",
     "PoolClosed": "instances",
     "QueueFull": "instances",
     "WorkerDied": "instances",
+    "imaging": "imaging",
 }
 
 if not TYPE_CHECKING:  # with it, checkers would accept any name
@@ -99,7 +104,8 @@ if not TYPE_CHECKING:  # with it, checkers would accept any name
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
-        value: object = getattr(import_module(f".{_ON_DEMAND[name]}", __name__), name)
+        module = import_module(f".{_ON_DEMAND[name]}", __name__)
+        value: object = module if name == _ON_DEMAND[name] else getattr(module, name)
         globals()[name] = value
         return value
 

@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 
-from .commands import bench_instances, profile, prune, search
+from .commands import bench_instances, doctor, profile, prune, search
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,8 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 if all went well, 2 if an argument, a setting or an extra is at fault, 130
-        if interrupted.
+        Exit status: 0 if all went well, 1 if the doctor calls something slow, 2 if an argument, a
+        setting or an extra is at fault, 130 if interrupted.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     # Everything after "demo" belongs to the demo, even options that look like ours, so it is taken
@@ -40,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return prune.run(options)
     if options.command == "bench-instances":
         return bench_instances.run(options)
+    if options.command == "doctor":
+        return doctor.run(options)
     return _info(options.json)
 
 
@@ -53,10 +55,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(
         dest="command",
         required=True,
-        metavar="{info,search,profile,prune,bench-instances,serve,demo}",
+        metavar="{info,doctor,search,profile,prune,bench-instances,serve,demo}",
     )
     info = commands.add_parser("info", help="show CPU, caches, threads and kernels")
     info.add_argument("--json", action="store_true", help="print a JSON object")
+    doctor.add_arguments(commands.add_parser("doctor", help="say what holds speed back here"))
     search.add_arguments(
         commands.add_parser("search", help="measure the plans of layers, and remember them")
     )

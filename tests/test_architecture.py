@@ -23,7 +23,7 @@ LAYERS = [
     {"integrations"},
     {"__init__", "_conv"},
     {"commands"},
-    {"network"},
+    {"network", "imaging"},
     {"api"},
     {"instances", "prune", "quant"},
     {"sharing"},
@@ -38,7 +38,7 @@ LAYERS = [
     {"matrix_problem"},
     {"numerics", "sparsity"},
     {"_kernels"},
-    {"_checks", "_contracts", "architecture", "geometry"},
+    {"_checks", "_contracts", "_literals", "architecture", "drawing", "geometry"},
 ]
 LEVELS = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}
 # The leaves may not even use everything that lies below them.
@@ -48,18 +48,21 @@ LEAVES = {
     "_checks": set(),
     "_contracts": set(),
     "_kernels": {"_contracts"},  # which it passes on to whoever calls kernels
+    "_literals": set(),
     "_trial": {"_binding", "_kernels", "epilogue", "memory", "runtime", "schedules"},
     "_version": set(),
     "architecture": set(),
     "config": {"architecture"},  # whose instruction sets a cap may name
+    "drawing": set(),
     "epilogue": {"_kernels"},  # which says what the contract calls each activation
     "geometry": set(),
+    "imaging": {"_checks", "api", "memory", "planner", "runtime"},
     "machine": {"_kernels", "architecture"},  # the former to ask the CPU which instructions it has
     "memory": {"_binding", "numerics"},  # which NUMA node scratch should come from; element types
     "numerics": {"_kernels"},  # which says how long its chains are
     "matrix_problem": {"geometry", "numerics", "sparsity"},
     "prune": {"_checks", "memory", "sparsity"},
-    "quant": {"_checks", "memory"},
+    "quant": {"_checks", "_literals", "memory"},
     "problem": {"geometry", "matrix_problem", "numerics", "sparsity"},
     "sparsity": {"_checks"},
     "runtime": {"_binding", "_checks", "config", "machine"},

@@ -326,7 +326,7 @@ def test_no_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         command.main([])
     assert caught.value.code == 2
-    assert "info,search,profile,prune,bench-instances,serve,demo" in capsys.readouterr().err
+    assert "info,doctor,search,profile,prune,bench-instances,serve,demo" in capsys.readouterr().err
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 /* Depthwise convolution of channel planes, vectors along output columns. */
 #include "depthwise_pixels_any.h"
+#include "depthwise_pixels_block.h"
 #include "depthwise_pixels_square.h"
 
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
@@ -41,5 +42,6 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     if (size == 3 && stride == 2) return square_3_2(&s);
     if (size == 5 && stride == 1) return square_5_1(&s);
     if (size == 5 && stride == 2) return square_5_2(&s);
+    if (g->stride_h == 1 && g->stride_w == 1 && g->dilation_h == 1) return blocks(&s);
     any(&s);
 }

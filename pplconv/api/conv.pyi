@@ -1,19 +1,23 @@
 """Types of `Conv2d`. An array of a known dtype gives an array of that dtype."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, SupportsFloat, SupportsIndex
+from typing import Any, SupportsFloat, SupportsIndex
 
 from numpy.typing import DTypeLike
 
+from .._literals import Method
 from .layer import (
     Layer,
     _Activation,
+    _Algorithm,
     _Block,
     _Input,
     _Layout,
     _Padding,
     _Pair,
     _Precision,
+    _Search,
+    _SearchContext,
     _Sparse,
     _SparseMatrix,
 )
@@ -31,15 +35,15 @@ class Conv2d(Layer):
         *,
         activation: _Activation = None,
         layout: _Layout = "NCHW",
-        algorithm: str = "auto",
+        algorithm: _Algorithm = "auto",
         tolerance: SupportsFloat | None = None,
         precision: _Precision = None,
         input_shape: Sequence[SupportsIndex] | None = None,
-        search: str = "estimate",
+        search: _Search = "estimate",
         search_seconds: SupportsFloat = 0.5,
         max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
-        search_context: str = "hot",
+        search_context: _SearchContext = "hot",
         sparse: _Sparse = "auto",
         block: _Block = None,
         weight_shape: Sequence[SupportsIndex] | None = None,
@@ -48,7 +52,7 @@ class Conv2d(Layer):
         self,
         samples: _Input | Iterable[_Input | tuple[_Input, _Input]],
         *,
-        method: Literal["minmax", "percentile", "mse"] = "minmax",
+        method: Method = "minmax",
         percentile: float = 99.99,
         per_channel: bool = True,
         symmetric: bool = True,
@@ -74,7 +78,7 @@ class Conv2d(Layer):
     @property
     def layout(self) -> _Layout: ...
     @property
-    def algorithm(self) -> str: ...
+    def algorithm(self) -> _Algorithm: ...
     @property
     def tolerance(self) -> float: ...
     @property

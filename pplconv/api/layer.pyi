@@ -1,5 +1,6 @@
 """Types of what `Conv2d` and `Linear` have in common, and of arguments of all calls."""
 
+from array import array
 from collections.abc import Sequence
 from typing import (
     Any,
@@ -8,13 +9,22 @@ from typing import (
     SupportsFloat,
     SupportsIndex,
     TypeAlias,
-    TypeVar,
-    overload,
 )
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import TypeVar
 
+from .._literals import (
+    Algorithm,
+    Layout,
+    PaddingWord,
+    PlainLayout,
+    Precision,
+    Search,
+    SearchContext,
+    Sparse,
+)
 from ..planner import Plan
 
 class _SupportsDLPack(Protocol):
@@ -27,20 +37,30 @@ class _SparseMatrix(Protocol):
     @property
     def shape(self) -> Any: ...
 
-_Float = TypeVar("_Float", np.float16, np.float32, np.float64)
+# One signature instead of overloads: a checker that refuses an argument then names it, rather than
+# list all signatures. Every form of `_Images` that an array of NumPy has must tell its type, as
+# checkers deduce nothing where one form tells it and another does not. So exporters of DLPack that
+# have no `__array__` are left out here, though they are taken (tensors have both).
+_Scalar = TypeVar("_Scalar", bound=np.generic, default=Any)
+_Scalar_co = TypeVar("_Scalar_co", bound=np.generic, covariant=True)
+
+class _SupportsArray(Protocol[_Scalar_co]):
+    def __array__(self) -> np.ndarray[Any, np.dtype[_Scalar_co]]: ...
+
+_Images: TypeAlias = (
+    _SupportsArray[_Scalar] | list[Any] | tuple[Any, ...] | memoryview | array[int] | array[float]
+)
 _Input: TypeAlias = ArrayLike | _SupportsDLPack
 _Pair: TypeAlias = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
-# Values that later versions may add to (algorithms, ways to search) are str; fixed sets are
-# literal.
 _Padding: TypeAlias = (
     SupportsIndex
     | tuple[_Pair, _Pair]
     | list[int]
     | list[tuple[int, int]]
     | list[list[int]]
-    | Literal["valid", "same", "same_upper", "same_lower"]
+    | PaddingWord
 )
-_Layout: TypeAlias = Literal["NCHW", "NHWC", "NCHWc"]
+_Layout: TypeAlias = Layout
 _Activation: TypeAlias = (
     Literal["relu", "relu6", "hardswish", "sigmoid", "silu"]
     | tuple[Literal["clip"], SupportsFloat, SupportsFloat]
@@ -52,10 +72,13 @@ _Activation: TypeAlias = (
 _Clamp: TypeAlias = (
     Literal["relu", "relu6"] | tuple[Literal["clip"], SupportsFloat, SupportsFloat] | None
 )
-_PlainLayout: TypeAlias = Literal["NCHW", "NHWC"]
-_Sparse: TypeAlias = Literal["auto"] | bool
+_PlainLayout: TypeAlias = PlainLayout
+_Sparse: TypeAlias = Sparse
 _Block: TypeAlias = tuple[SupportsIndex, SupportsIndex] | list[int] | None
-_Precision: TypeAlias = Literal["auto", "fp32", "fp16", "bf16", "low", "low_bf16"] | None
+_Precision: TypeAlias = Precision | None
+_Algorithm: TypeAlias = Algorithm
+_Search: TypeAlias = Search
+_SearchContext: TypeAlias = SearchContext
 
 class Layer:
     @property
@@ -69,27 +92,19 @@ class Layer:
     @property
     def precision(self) -> _Precision: ...
     @property
-    def search(self) -> str: ...
+    def search(self) -> _Search: ...
     @property
     def search_seconds(self) -> float: ...
     @property
-    def search_context(self) -> str: ...
+    def search_context(self) -> _SearchContext: ...
     @property
     def max_workspace(self) -> int | None: ...
     @property
     def threads(self) -> int | None: ...
-    @overload
     def __call__(
         self,
-        input: NDArray[_Float],
+        input: _Images[_Scalar],
         residual: _Input | None = None,
-        out: NDArray[_Float] | None = None,
-    ) -> NDArray[_Float]: ...
-    @overload
-    def __call__(
-        self,
-        input: _Input,
-        residual: _Input | None = None,
-        out: NDArray[Any] | None = None,
-    ) -> NDArray[Any]: ...
+        out: NDArray[_Scalar] | None = None,
+    ) -> NDArray[_Scalar]: ...
     def plan_for(self, input_shape: Sequence[SupportsIndex]) -> Plan: ...

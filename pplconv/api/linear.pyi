@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 from typing import SupportsFloat, SupportsIndex
 
-from .layer import Layer, _Activation, _Block, _Input, _Precision, _Sparse, _SparseMatrix
+from .layer import (
+    Layer,
+    _Activation,
+    _Block,
+    _Input,
+    _Precision,
+    _Search,
+    _SearchContext,
+    _Sparse,
+    _SparseMatrix,
+)
 
 class Linear(Layer):
     def __init__(
@@ -14,11 +24,11 @@ class Linear(Layer):
         activation: _Activation = None,
         precision: _Precision = None,
         input_shape: Sequence[SupportsIndex] | None = None,
-        search: str = "estimate",
+        search: _Search = "estimate",
         search_seconds: SupportsFloat = 0.5,
         max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
-        search_context: str = "hot",
+        search_context: _SearchContext = "hot",
         sparse: _Sparse = "auto",
         block: _Block = None,
     ) -> None: ...

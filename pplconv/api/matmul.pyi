@@ -1,30 +1,18 @@
 """Types of `matmul`. Arrays of one dtype give an array of that dtype."""
 
-from typing import Any, SupportsIndex, overload
+from typing import SupportsIndex
 
 from numpy.typing import NDArray
 
-from .layer import _Activation, _Float, _Input
+from .layer import _Activation, _Images, _Input, _Scalar
 
-@overload
 def matmul(
-    a: NDArray[_Float],
-    b: NDArray[_Float],
+    a: _Images[_Scalar],
+    b: _Images[_Scalar],
     *,
     bias: _Input | None = None,
     residual: _Input | None = None,
     activation: _Activation = None,
-    out: NDArray[_Float] | None = None,
+    out: NDArray[_Scalar] | None = None,
     threads: SupportsIndex | None = None,
-) -> NDArray[_Float]: ...
-@overload
-def matmul(
-    a: _Input,
-    b: _Input,
-    *,
-    bias: _Input | None = None,
-    residual: _Input | None = None,
-    activation: _Activation = None,
-    out: NDArray[Any] | None = None,
-    threads: SupportsIndex | None = None,
-) -> NDArray[Any]: ...
+) -> NDArray[_Scalar]: ...

@@ -19,7 +19,7 @@ from .settings import checked
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-    from .layer import _Clamp, _Input, _Padding, _Pair, _PlainLayout
+    from .layer import _Algorithm, _Clamp, _Input, _Padding, _Pair, _PlainLayout
 
 
 def qconv2d(
@@ -43,7 +43,7 @@ def qconv2d(
     residual_zero_point: _Input | None = None,
     out_dtype: DTypeLike | None = None,
     layout: _PlainLayout = "NCHW",
-    algorithm: str = "auto",
+    algorithm: _Algorithm = "auto",
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
     out: Array | None = None,
@@ -144,7 +144,7 @@ def conv2d_integer(
     dilation: _Pair = 1,
     groups: SupportsIndex = 1,
     layout: _PlainLayout = "NCHW",
-    algorithm: str = "auto",
+    algorithm: _Algorithm = "auto",
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
     out: Array | None = None,

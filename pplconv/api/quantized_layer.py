@@ -31,12 +31,15 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from .layer import (
+        _Algorithm,
         _Block,
         _Clamp,
         _Input,
         _Padding,
         _Pair,
         _PlainLayout,
+        _Search,
+        _SearchContext,
         _Sparse,
         _SparseMatrix,
     )
@@ -176,13 +179,13 @@ search_seconds, max_workspace, threads, search_context, sparse, block
         x_dtype: DTypeLike | None = None,
         out_dtype: DTypeLike | None = None,
         layout: _PlainLayout = "NCHW",
-        algorithm: str = "auto",
+        algorithm: _Algorithm = "auto",
         input_shape: Sequence[SupportsIndex] | None = None,
-        search: str = "estimate",
+        search: _Search = "estimate",
         search_seconds: SupportsFloat = 0.5,
         max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
-        search_context: str = "hot",
+        search_context: _SearchContext = "hot",
         sparse: _Sparse = "auto",
         block: _Block = None,
         weight_shape: Sequence[SupportsIndex] | None = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import quant
+from .._literals import Method
 from ..quant.numbers import decibels
 from ..quant.observing import Observer, arrays_of
 from ..quant.weights import weights_beside
@@ -31,7 +32,7 @@ def quantize_conv(
     conv: Layer,
     samples: Any,
     *,
-    method: str,
+    method: Method,
     percentile: float,
     per_channel: bool,
     symmetric: bool,

@@ -1,15 +1,14 @@
 """Types of `conv_transpose2d`. An array of a known dtype gives an array of that dtype."""
 
-from typing import Any, SupportsFloat, SupportsIndex, overload
+from typing import SupportsFloat, SupportsIndex
 
 from numpy.typing import NDArray
 
-from .layer import _Activation, _Float, _Input, _Layout, _Pair, _Precision
+from .layer import _Activation, _Algorithm, _Images, _Input, _Layout, _Pair, _Precision, _Scalar
 from .transposed_layer import _TransposedPadding
 
-@overload
 def conv_transpose2d(
-    input: NDArray[_Float],
+    input: _Images[_Scalar],
     weight: _Input,
     bias: _Input | None = None,
     stride: _Pair = 1,
@@ -22,32 +21,10 @@ def conv_transpose2d(
     activation: _Activation = None,
     residual: _Input | None = None,
     layout: _Layout = "NCHW",
-    algorithm: str = "auto",
+    algorithm: _Algorithm = "auto",
     tolerance: SupportsFloat | None = None,
     precision: _Precision = None,
     threads: SupportsIndex | None = None,
     max_workspace: SupportsIndex | None = None,
-    out: NDArray[_Float] | None = None,
-) -> NDArray[_Float]: ...
-@overload
-def conv_transpose2d(
-    input: _Input,
-    weight: _Input,
-    bias: _Input | None = None,
-    stride: _Pair = 1,
-    padding: _TransposedPadding = 0,
-    output_padding: _Pair = 0,
-    groups: SupportsIndex = 1,
-    dilation: _Pair = 1,
-    *,
-    output_size: _Pair | None = None,
-    activation: _Activation = None,
-    residual: _Input | None = None,
-    layout: _Layout = "NCHW",
-    algorithm: str = "auto",
-    tolerance: SupportsFloat | None = None,
-    precision: _Precision = None,
-    threads: SupportsIndex | None = None,
-    max_workspace: SupportsIndex | None = None,
-    out: NDArray[Any] | None = None,
-) -> NDArray[Any]: ...
+    out: NDArray[_Scalar] | None = None,
+) -> NDArray[_Scalar]: ...

@@ -1,11 +1,24 @@
 """Types of `ConvTranspose2d`. An array of a known dtype gives an array of that dtype."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, SupportsFloat, SupportsIndex, TypeAlias, overload
+from typing import SupportsFloat, SupportsIndex, TypeAlias
 
 from numpy.typing import NDArray
 
-from .layer import Layer, _Activation, _Float, _Input, _Layout, _Pair, _Precision
+from .._literals import TransposedPaddingWord
+from .layer import (
+    Layer,
+    _Activation,
+    _Algorithm,
+    _Images,
+    _Input,
+    _Layout,
+    _Pair,
+    _Precision,
+    _Scalar,
+    _Search,
+    _SearchContext,
+)
 from .transposed_plan import TransposedPlan
 
 _TransposedPadding: TypeAlias = (
@@ -14,7 +27,7 @@ _TransposedPadding: TypeAlias = (
     | list[int]
     | list[tuple[int, int]]
     | list[list[int]]
-    | Literal["valid", "same_upper", "same_lower"]
+    | TransposedPaddingWord
 )
 
 class ConvTranspose2d(Layer):
@@ -30,15 +43,15 @@ class ConvTranspose2d(Layer):
         *,
         activation: _Activation = None,
         layout: _Layout = "NCHW",
-        algorithm: str = "auto",
+        algorithm: _Algorithm = "auto",
         tolerance: SupportsFloat | None = None,
         precision: _Precision = None,
         input_shape: Sequence[SupportsIndex] | None = None,
-        search: str = "estimate",
+        search: _Search = "estimate",
         search_seconds: SupportsFloat = 0.5,
         max_workspace: SupportsIndex | None = None,
         threads: SupportsIndex | None = None,
-        search_context: str = "hot",
+        search_context: _SearchContext = "hot",
     ) -> None: ...
     @property
     def weight_shape(self) -> tuple[int, int, int, int]: ...
@@ -61,25 +74,16 @@ class ConvTranspose2d(Layer):
     @property
     def layout(self) -> _Layout: ...
     @property
-    def algorithm(self) -> str: ...
+    def algorithm(self) -> _Algorithm: ...
     @property
     def tolerance(self) -> float: ...
-    @overload
     def __call__(
         self,
-        input: NDArray[_Float],
+        input: _Images[_Scalar],
         residual: _Input | None = None,
-        out: NDArray[_Float] | None = None,
+        out: NDArray[_Scalar] | None = None,
         output_size: _Pair | None = None,
-    ) -> NDArray[_Float]: ...
-    @overload
-    def __call__(
-        self,
-        input: _Input,
-        residual: _Input | None = None,
-        out: NDArray[Any] | None = None,
-        output_size: _Pair | None = None,
-    ) -> NDArray[Any]: ...
+    ) -> NDArray[_Scalar]: ...
     def plan_for(  # type: ignore[override]
         self, input_shape: Sequence[SupportsIndex], output_size: _Pair | None = None
     ) -> TransposedPlan: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TextIO
 
 from ..planner import Plan
 from .transposed_problem import TransposedProblem
@@ -62,6 +63,26 @@ class TransposedPlan:
             moved + max(part.scratch_bytes for part in parts),
             max(part.error_bound for part in parts),
         )  # fmt: skip
+
+    def show(
+        self, measure: bool = False, *, width: int | None = None, file: TextIO | None = None
+    ) -> None:
+        """Print bars as `Plan.show` does, those of all parts together.
+
+        Parameters
+        ----------
+        measure, width, file
+            As of `Plan.show`. Parts are timed one by one, each on dense arrays.
+
+        Raises
+        ------
+        ValueError, RuntimeError
+            As of `Plan.show`.
+        """
+        from ..planner.showing import show_parts
+
+        title = f"transposed {self.problem} {self.dtype} {self.layout}\n{self.way}"
+        show_parts(self.parts, title, measure, width, file)
 
     def __str__(self) -> str:
         """Lay the plan out for reading, one fact a line."""

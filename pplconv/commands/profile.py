@@ -5,19 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .. import _version, planner
-from ..machine import current as current_machine
 from ..wisdom import files
 from .ending import carry_out
 from .inputs import add_shapes, check_writable, positive, random_feed
 
 if TYPE_CHECKING:
-    from ..network.session import InferenceSession
     from .progress import Progress
 
 DESCRIPTION = """\
@@ -71,43 +66,18 @@ def _profile(options: argparse.Namespace, progress: Progress) -> None:
     feed = random_feed(session.get_inputs(), dict(options.shape))
     progress.step(0.2, "compiling")
     session.plan_for(feed)
-    progress.step(0.5, "timing the steps")
+    progress.step(0.5, "timing the steps and whole runs")
     plan = session.profile(feed, repeats=options.repeats)
-    progress.step(0.7, "timing whole runs")
-    seconds = _whole_run(session, feed, options.repeats)
     written: list[tuple[Path, str]] = []
     if options.html or options.json:
-        from .profiling.ceilings import measure
-        from .profiling.measured import Profile, record
-        from .profiling.page import page
-
         progress.step(0.8, "measuring peak and bandwidths")
-        machine = current_machine()
-        ceilings = measure(
-            planner.default_context("f32").isa, planner.share(options.threads), machine
-        )
-        profile = Profile(
-            Path(options.model).name, plan, seconds, ceilings, machine.cpu_name or machine.arch,
-            _version.__version__,
-        )  # fmt: skip
         if options.html:
-            written.append((options.html, page(profile)))
+            written.append((options.html, plan.html()))
         if options.json:
-            written.append((options.json, json.dumps(record(profile), indent=1) + "\n"))
+            written.append((options.json, json.dumps(plan.record(), indent=1) + "\n"))
     for path, content in written:
         files.replace(os.path.realpath(path), content.encode(), 0o666)
     progress.clear()
     print(plan)
-    print(f"whole run: {seconds * 1e3:.3f} ms")
     for path, _ in written:
         print(f"written: {path}")
-
-
-def _whole_run(session: InferenceSession, feed: Mapping[str, Any], repeats: int) -> float:
-    out = session.run(None, feed)
-    best = float("inf")
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        session.run(None, feed, out=out)
-        best = min(best, time.perf_counter() - begin)
-    return best

@@ -59,7 +59,7 @@ class Conv(OwnConv):
     """
 
     threads: ClassVar[int | None] = None
-    algorithm: ClassVar[str] = "auto"
+    algorithm: ClassVar[Any] = "auto"  # a word of conv2d's, or what a user made of it
     tolerance: ClassVar[float | None] = None
 
     # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
@@ -106,7 +106,7 @@ class ConvTranspose(OwnConvTranspose):
     """
 
     threads: ClassVar[int | None] = None
-    algorithm: ClassVar[str] = "auto"
+    algorithm: ClassVar[Any] = "auto"  # a word of conv2d's, or what a user made of it
     tolerance: ClassVar[float | None] = None
 
     # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.

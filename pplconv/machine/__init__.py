@@ -21,6 +21,9 @@
 ``host.py``          what psutil says where there are no such files
 ``cgroups.py``       where the control groups (v1 and v2) around this process are
 ``quota.py``         the CPU quota that they set
+``condition.py``     load, stolen time, throttling, clocks: what changes, asked for each time
+``withheld.py``      instructions that the CPU has and the system keeps back
+``ceilings.py``      FMA peak and speed of memory, measured when they are asked for
 ``files.py``         reading small kernel files that may be missing or malformed
 ``sysctl.py``        what macOS answers instead
 ===================  ===========================================================================

@@ -19,9 +19,9 @@ from functools import lru_cache
 Permit = Callable[[], bool]
 
 # Leaf 7, EDX.
-_FEATURES = 1 << 22 | 1 << 24 | 1 << 25  # AMX-BF16, AMX-TILE, AMX-INT8
+FEATURES = 1 << 22 | 1 << 24 | 1 << 25  # AMX-BF16, AMX-TILE, AMX-INT8
 # XCR0: the configuration of tiles, and what they hold.
-_TILE_STATE = 0b11 << 17
+TILE_STATE = 0b11 << 17
 _PALETTES = 0x1D
 # What kernels are made for: palette 1.
 _ROW_BYTES, _TILES, _ROWS = 64, 8, 16
@@ -44,9 +44,9 @@ def has_tiles(cpuid: Callable[[int, int], tuple[int, int, int, int] | None], xcr
     """
     last = cpuid(0, 0)
     # Asked for a leaf above its last one, the CPU would answer with another.
-    if last is None or last[0] < _PALETTES or xcr0 & _TILE_STATE != _TILE_STATE:
+    if last is None or last[0] < _PALETTES or xcr0 & TILE_STATE != TILE_STATE:
         return False
-    if (cpuid(7, 0) or (0,) * 4)[3] & _FEATURES != _FEATURES:
+    if (cpuid(7, 0) or (0,) * 4)[3] & FEATURES != FEATURES:
         return False
     if (cpuid(_PALETTES, 0) or (0,) * 4)[0] < 1:
         return False

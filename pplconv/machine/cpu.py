@@ -35,8 +35,9 @@ _AVX_VNNI = 1 << 4
 _AVX512_BF16 = 1 << 5
 _AVX_VNNI_INT8 = 1 << 4
 # XCR0: which registers the system saves when it switches threads.
-_YMM_STATE = 0b11 << 1  # SSE, AVX
+AVX2_STATE = 0b11 << 1  # SSE, AVX
 _ZMM_STATE = 0b111 << 5  # opmask, upper halves of zmm0-15, zmm16-31
+AVX512_STATE = AVX2_STATE | _ZMM_STATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +93,19 @@ def identify(cpuid: Cpuid, xgetbv: Xgetbv, permit: Permit = never) -> Cpu:
     version, _, features1, _ = leaf(cpuid, 1)
     xcr0 = (xgetbv(0) or 0) if features1 & _OSXSAVE else 0
     family, model = _family_model(version)
-    isas = _isas(cpuid, features1, xcr0, permit)
+    isas = _isas(cpuid, xcr0, permit)
     return Cpu(vendor, _brand(cpuid), family, model, isas)
+
+
+def announces(cpuid: Cpuid) -> tuple[dict[str, bool], bool]:
+    """Whether CPUID names ``"avx2"`` and ``"avx512"``, and whether the system has enabled XSAVE.
+
+    That a CPU has instructions does not say that the system saves their registers.
+    """
+    features1, (_, ebx, _, _) = leaf(cpuid, 1)[2], leaf(cpuid, 7)
+    avx2 = _all(features1, _FMA | _AVX | _F16C) and _all(ebx, _AVX2 | _BMI2)
+    found = {"avx2": avx2, "avx512": avx2 and _all(ebx, _AVX512)}
+    return found, bool(features1 & _OSXSAVE)
 
 
 def from_cpuinfo(root: str) -> Cpu:
@@ -124,18 +136,17 @@ def threads_per_core(cpuid: Cpuid) -> int:
     return 0
 
 
-def _isas(cpuid: Cpuid, features1: int, xcr0: int, permit: Permit) -> tuple[str, ...]:
+def _isas(cpuid: Cpuid, xcr0: int, permit: Permit) -> tuple[str, ...]:
     """Levels that CPU and system have, lowest first; see `pplconv.architecture.LADDERS`.
 
     Nested, since a compiler that may use AVX-512 may use AVX2 in the same file.
     """
-    highest, ebx, ecx, _ = leaf(cpuid, 7)
+    highest, _, ecx, _ = leaf(cpuid, 7)
     eax1, _, _, edx1 = leaf(cpuid, 7, 1) if highest else (0, 0, 0, 0)
-    avx2 = (
-        _all(features1, _FMA | _AVX | _F16C) and _all(ebx, _AVX2 | _BMI2) and _all(xcr0, _YMM_STATE)
-    )
+    there, _ = announces(cpuid)
+    avx2 = there["avx2"] and _all(xcr0, AVX2_STATE)
     avxvnni = avx2 and _all(eax1, _AVX_VNNI)
-    avx512 = avx2 and _all(ebx, _AVX512) and _all(xcr0, _ZMM_STATE)
+    avx512 = there["avx512"] and _all(xcr0, AVX512_STATE)
     vnni = avx512 and _all(ecx, _AVX512_VNNI)
     bf16 = vnni and _all(eax1, _AVX512_BF16)
     found = {

@@ -29,6 +29,8 @@ module              what lives there
 `arena`             buffers that do not live at the same time share memory
 `compiling`         from a graph to a program
 `report`            `NetworkPlan`: how a network runs, for people
+`profile`           `NetworkProfile`: what it took, measured
+`profiling`         the page that is drawn of it
 `pruning`           weights of a model pruned, and the steps that its layers become
 ==================  ============================================================================
 

@@ -11,6 +11,7 @@ import onnx
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
+from .._literals import Method
 from ..quant.observing import Observer
 from ..quant.weights import weights_beside
 from .choosing import Choice, choose
@@ -32,7 +33,7 @@ def quantize_model(
     model: Any,
     samples: Iterable[Any],
     *,
-    method: str = "minmax",
+    method: Method = "minmax",
     percentile: float = 99.99,
     keep: Collection[str] = (),
     threads: int | None = None,

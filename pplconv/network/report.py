@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TextIO
 
 from .. import planner
+from ..api import arguments
 from ..api.prepared import PackedWeights, Prepared
 from ..api.sparse_weights import ALGORITHM
+from ..drawing.bars import Row, draw, write
+from ..drawing.figures import milliseconds
+from ..planner.roofs import NOMINAL_HERTZ
 from .arena import lives
 from .compiling import Compiled
 from .storage import Shape, Step
@@ -111,6 +117,55 @@ class NetworkPlan:
     scratch_bytes: int = 0
     buffers: tuple[BufferPlan, ...] = ()
     times: int = 1
+
+    def show(self, *, most: int = 16, width: int | None = None, file: TextIO | None = None) -> None:
+        """Print bars: the steps that take longest, and beside each what was estimated.
+
+        Parameters
+        ----------
+        most : int, optional
+            Steps that are shown; the others are summed up.
+        width : int, optional
+            Columns; by default those of the terminal.
+        file : file object, optional
+            Where to print; standard output by default.
+
+        Notes
+        -----
+        Steps without a time have the estimate's, at a nominal clock. It knows convolutions and
+        products only: other steps without a time are left out.
+        """
+        most = arguments.integer("most", most, 1)
+        write(self._picture(most, width), sys.stdout if file is None else file)
+
+    def _picture(self, most: int, width: int | None) -> str:
+        def thought(step: StepPlan) -> float:
+            return sum(step.plan.cost.values()) / NOMINAL_HERTZ if step.plan else 0.0
+
+        measured = any(step.seconds is not None for step in self.steps)
+        taken = [s.seconds or 0.0 if measured else thought(s) for s in self.steps]
+        order = sorted((n for n, t in enumerate(taken) if t > 0), key=lambda n: -taken[n])
+        total = sum(taken)
+        rows = []
+        for number in order[:most]:
+            step, seconds = self.steps[number], taken[number]
+            shape = "x".join(map(str, step.shape))
+            words = f"{milliseconds(seconds)} {100 * seconds / total:3.0f} %"
+            if measured and step.plan is not None:
+                words += f" {milliseconds(thought(step)):>9}"
+            elif measured:
+                words += " " * 10
+            label = " ".join(part for part in (step.kind, step.method, shape) if part)
+            rows.append(Row(f"{number:3} {label}", seconds, words))
+        rest = sum(taken[number] for number in order[most:])
+        blank = " " * 10 if measured else ""
+        if rest:
+            words = f"{milliseconds(rest)} {100 * rest / total:3.0f} %{blank}"
+            rows.append(Row(f"    {len(order) - most} shorter ones", 0.0, words))
+        known = "measured, and estimated at the right" if measured else "estimated"
+        clock = f" at a nominal {NOMINAL_HERTZ / 1e9:g} GHz"
+        title = f"{len(self.steps)} steps, {milliseconds(total)}, {known}{clock}"
+        return "\n".join([title, draw(rows, width)])
 
     def __str__(self) -> str:
         lines = [

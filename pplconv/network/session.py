@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,8 @@ except ImportError as error:  # pragma: no cover - tests have both
         f"InferenceSession needs {error.name}: pip install 'pplconv[onnx]'", name=error.name
     ) from error
 
+from .. import planner
+from .._literals import Precision, Search, Sparse
 from ..api import arguments
 from ..memory.array_like import array_of
 from ..memory.arrays import empty_aligned
@@ -27,6 +30,7 @@ from .compiling import Compiled, compile_model
 from .interface import NodeArg, check_shape, checked_out, dtype_of, shape_inputs, told
 from .loading import load
 from .preparing import Prepared, prepare, specialize
+from .profile import NetworkProfile, profiled
 from .refusals import check_operators
 from .report import NetworkPlan, plan_of
 from .travelling import (
@@ -98,10 +102,10 @@ class InferenceSession:
         *,
         threads: int | None = None,
         tolerance: float | None = 1e-5,
-        precision: str = "auto",
-        search: str = "estimate",
+        precision: Precision = "auto",
+        search: Search = "estimate",
         max_workspace: int | None = None,
-        sparse: Literal["auto"] | bool = "auto",
+        sparse: Sparse = "auto",
         fallback: bool = False,
         progress: Callable[[float, str], None] | None = None,
     ) -> None:
@@ -114,6 +118,8 @@ class InferenceSession:
         check_operators(prepared.model.graph, fallback)
         self._fallback = bool(fallback)
         self._begin(prepared, progress)
+        if isinstance(model, (str, os.PathLike)):
+            self._name = os.path.basename(os.fsdecode(model))
 
     def _begin(
         self, prepared: Prepared, progress: Callable[[float, str], None] | None = None
@@ -121,6 +127,7 @@ class InferenceSession:
         """Be a session of a prepared model, without programs."""
         self._progress = progress
         self._model = prepared.model
+        self._name = prepared.model.graph.name or "network"
         self._fired = prepared.fired
         self._lock = ForkableLock()
         self._shape_inputs = shape_inputs(self._model.graph)
@@ -306,20 +313,21 @@ class InferenceSession:
         compiled, fired, _ = self._compiled(arrays)
         return plan_of(compiled, fired)
 
-    def profile(self, feed: Mapping[str, npt.ArrayLike], *, repeats: int = 5) -> NetworkPlan:
-        """Time each step by itself.
+    def profile(self, feed: Mapping[str, npt.ArrayLike], *, repeats: int = 5) -> NetworkProfile:
+        """Time each step by itself, and whole runs.
 
         Parameters
         ----------
         feed : mapping of str to array_like
             The inputs by name.
         repeats : int, optional
-            Runs; each step's shortest time counts.
+            Runs of either kind; the shortest times count.
 
         Returns
         -------
-        NetworkPlan
-            With seconds. Steps start a team each here, which they do not in `run`.
+        NetworkProfile
+            A `NetworkPlan` with seconds. Steps start a team each here, which they do not in `run`.
+            Its `html` draws a page, its `show` bars.
 
         Raises
         ------
@@ -330,12 +338,8 @@ class InferenceSession:
         inputs = self._inputs(feed)
         compiled, fired, inputs = self._compiled(inputs)
         outputs = [empty_aligned(shape, dtype) for _, shape, dtype in compiled.outputs]
-        best = np.full(len(compiled.steps), np.inf)
-        for _ in range(repeats):
-            seconds = np.zeros(len(compiled.steps))
-            compiled.run([*inputs, *outputs], seconds)
-            best = np.minimum(best, seconds)
-        return plan_of(compiled, fired, best.tolist())
+        team = planner.team_size(self._settings.threads)
+        return profiled(compiled, fired, [*inputs, *outputs], self._name, repeats, team)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{i.name}: {i.type[7:-1]}{i.shape}" for i in self.get_inputs())

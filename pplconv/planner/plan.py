@@ -1,48 +1,15 @@
-"""A plan: how one problem is computed. Frozen, readable, and free of any address."""
+"""A plan: how one problem is computed."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import TextIO
 
-from ..numerics import Numerics, numerics_of
-from ..sparsity import Sparsity, checked_sparsity
-
-_Value = TypeVar("_Value")
-
-
-class _Fixed(Mapping[str, _Value]):
-    """A mapping that nobody changes.
-
-    `types.MappingProxyType` cannot be copied deeply, which `dataclasses.asdict` does.
-    """
-
-    __slots__ = ("_items",)
-
-    def __init__(self, items: Mapping[str, _Value]) -> None:
-        self._items = dict(items)
-
-    def __getitem__(self, name: str) -> _Value:
-        return self._items[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._items)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def __repr__(self) -> str:
-        return repr(self._items)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, _Value]:
-        """Give a dict, which the caller may change."""
-        return dict(self._items)
+from .plan_fields import PlanFields
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(PlanFields):
     """How one convolution is computed, decided before the first run.
 
     Block sizes and the team never change a result; algorithm, its variant and the ISA may
@@ -100,76 +67,35 @@ class Plan:
         both. Below 1 where dense ones are faster.
     """
 
-    problem: str
-    dtype: str
-    compute: str
-    layout: str
-    algorithm: str
-    bits: str
-    isa: str
-    kernel: str
-    blocks: Mapping[str, int | str] = field(hash=False)
-    tasks: int
-    threads: int
-    packing: str
-    packed_weight_bytes: int
-    scratch_bytes: int
-    error_bound: float
-    search: str = field(compare=False)
-    cost: Mapping[str, float] = field(hash=False, compare=False)
-    runners_up: tuple[str, ...] = field(default=(), compare=False)
-    seconds: float | None = field(default=None, compare=False)
-    destination: str = ""
-    predicted_gain: float | None = field(default=None, compare=False)
-    measured_gain: float | None = field(default=None, compare=False)
+    def show(
+        self, measure: bool = False, *, width: int | None = None, file: TextIO | None = None
+    ) -> None:
+        """Print bars: the terms of the estimate beside the roofs, and beside what a run takes.
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "blocks", _Fixed(self.blocks))
-        object.__setattr__(self, "cost", _Fixed(self.cost))
+        Parameters
+        ----------
+        measure : bool, optional
+            Run the plan on random arrays, and measure the FMA units and the memory of this machine;
+            takes about two seconds. Otherwise the roofs are those of the cost model, and the run is
+            the one that a search has timed, if one has.
+        width : int, optional
+            Columns; by default those of the terminal.
+        file : file object, optional
+            Where to print; standard output by default.
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # Mappings travel as dicts, as in the pickles of other versions.
-        values = (getattr(self, name) for name in self.__dataclass_fields__)
-        return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
+        Raises
+        ------
+        ValueError
+            If the plan is to be measured, and this process has no such candidate: it was made for
+            another machine, or for matrices that lie in another way than those of `Linear`.
+        RuntimeError
+            If the plan's team is not to be had.
+        """
+        from .showing import show
 
-    @property
-    def numerics(self) -> Numerics:
-        """The types that the plan computes with."""
-        return numerics_of(self.dtype, self.compute, self.destination)
+        show(self, measure, width, file)
 
-    @property
-    def sparsity(self) -> Sparsity | None:
-        """Block and density of sparse weights; None of dense ones."""
-        found = re.search(r"sb(\d+)sd(\d+)$", self.problem)
-        return None if found is None else checked_sparsity(int(found[1]), int(found[2]))
+    def _repr_html_(self) -> str:
+        from .showing import page_part
 
-    def __str__(self) -> str:
-        """Lay the plan out for reading, one fact a line."""
-        cost = ", ".join(f"{name} {cycles:.3g}" for name, cycles in self.cost.items())
-        time = "" if self.seconds is None else f" ({1e3 * self.seconds:.3g} ms)"
-        numerics = self.numerics
-        computed = f", computed in {self.compute}" if self.compute != self.dtype else ""
-        if numerics.destination != numerics.source:
-            computed = f" to {numerics.destination}{computed}"
-        lines = {
-            "problem": f"{self.problem} {self.dtype} {self.layout}{computed}",
-            "algorithm": f"{self.algorithm}, {self.bits} (error at most {self.error_bound:.1e})",
-            "kernel": self.kernel,
-            "blocks": ", ".join(f"{name} {value}" for name, value in self.blocks.items()),
-            "team": f"{self.threads} threads over {self.tasks} tasks",
-            "scratch": f"{self.scratch_bytes} bytes",
-            "weights": f"{self.packed_weight_bytes} bytes, packed {self.packing}",
-            "cost": f"{cost} (cycles)",
-            "chosen by": self.search + time,
-            "runners-up": "; ".join(self.runners_up) or "none",
-        }
-        if self.sparsity is not None:
-            lines = {"problem": lines.pop("problem"), "sparsity": self._sparsity_text(), **lines}
-        return "\n".join(f"{name:<11}{text}" for name, text in lines.items())
-
-    def _sparsity_text(self) -> str:
-        block, density = self.sparsity or (1, 0)
-        gains = {"predicted": self.predicted_gain, "measured": self.measured_gain}
-        known = [f"{name} x{gain:.2f}" for name, gain in gains.items() if gain is not None]
-        stored = f"{density / 10:.3g} % of the weights in blocks of 1x{block}"
-        return f"{stored}; gain over dense {', '.join(known) or 'unknown'}"
+        return page_part(self)

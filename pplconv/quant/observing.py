@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._literals import Method
 from .histogram import Histogram
 from .numbers import Array, real
 from .ranges import range_of, scale_of
@@ -34,7 +35,7 @@ class Observer:
 
     def __init__(
         self,
-        method: str = "minmax",
+        method: Method = "minmax",
         *,
         percentile: float = 99.99,
         dtype: Any = np.uint8,
@@ -132,7 +133,7 @@ class Observer:
 
 def observe(
     x: Any,
-    method: str = "minmax",
+    method: Method = "minmax",
     *,
     percentile: float = 99.99,
     dtype: Any = np.uint8,

@@ -152,7 +152,7 @@ cdef inline void lay_pixels(const SparseJob *j, const char *image, int64_t chann
 cdef inline void lay_part(const SparseJob *j, const Tensors *t, const Tile *tile, char *dst,
                           Inside rows, Inside columns, char *slab) noexcept nogil:
     """Lay one phase of all channels of the tile's image and group."""
-    cdef int64_t plane = j.plan.laid_plane * j.nest.shape.size.operand, done = 0, channel = 0
+    cdef int64_t plane = j.plan.laid_plane * j.nest.shape.size.operand, done = 0, channel
     cdef int64_t channels, width = j.nest.shape.ic
     cdef bint empty = rows.begin == rows.end or columns.begin == columns.end
     cdef const char *src = input_at(&j.nest, t, tile)

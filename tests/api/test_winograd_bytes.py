@@ -207,14 +207,18 @@ def test_bytes_that_are_multiplied_as_such_are_not_for_it(product):
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("cap", allowed_isas())
 def test_it_is_chosen_where_bytes_have_no_products_of_their_own(cap, layout, layer, monkeypatch):
-    """And never where they have: two products a lane, 2.25 times fewer, are no match for four."""
+    """Where they have, it gains little at most: two products a lane, but 2.25 times fewer.
+
+    On Zen 5 the two are within 5 % of each other in NCHW, whose bytes direct sums lay out anew.
+    """
     monkeypatch.setenv("PPLCONV_MAX_ISA", cap)
     problem = replace(
         ConvProblem.parse(f"mb1{layer}kh3ph1", "u8", layout),
         permitted=integer_permission("u8", "s8", False),
     )
     request = Request(problem, threads=1)
-    best = request.ranked(1)[0].candidate
+    ranked = request.ranked(1)
+    best = ranked[0].candidate
     # Portable C multiplies one by one.
     lanes = {a.numerics.product: a.lanes for a in request.contexts() if a.isa != "portable"}
     words = lanes.pop("s16", 0)
@@ -222,5 +226,5 @@ def test_it_is_chosen_where_bytes_have_no_products_of_their_own(cap, layout, lay
         assert (best.algorithm, best.numerics.product) == ("winograd", "s16")
     # AVX-512 without VNNI beside AVX-VNNI, which only a cap brings together, may go either way.
     elif max(lanes.values()) >= words:
-        assert best.algorithm != "winograd"
-        assert best.numerics.product != "s16"
+        of_bytes = next(r for r in ranked if r.candidate.numerics.product != "s16")
+        assert of_bytes.total < 1.2 * ranked[0].total

@@ -1,4 +1,4 @@
-"""What the tests of commands share: a small network in a file, and a profile made by hand."""
+"""What the tests of commands share: a small network in a file, and roofs that nobody measures."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from pplconv.commands.profiling.ceilings import Ceilings
-from pplconv.commands.profiling.measured import Profile
-from pplconv.network.report import BufferPlan, NetworkPlan, StepPlan
+from pplconv.machine.ceilings import Ceilings
 
 CEILINGS = Ceilings("avx2", 2, 100e9, {"L2": 200e9, "L3": 50e9, "memory": 20e9})
 
@@ -36,30 +34,7 @@ def model_file(tmp_path, rng):
 
 
 @pytest.fixture
-def profile(rng):
-    """Make a profile of 30 steps of many kinds, in which nothing was measured."""
-    kinds = ["Conv", "epilogue", "MaxPool", "Add+Mul", "Softmax", "Copy", "Resize", "Concat",
-             "Transpose", "Erf"]  # fmt: skip
-    steps = []
-    for number in range(30):
-        kind = kinds[number % len(kinds)]
-        product = kind == "Conv"
-        steps.append(StepPlan(
-            kind, (f"node{number}",), (1, 8, number + 1, 5), ("NHWC", "NCHW")[number % 2],
-            "how", int(rng.integers(1e5, 1e8)) if product else 0, int(rng.integers(1e3, 1e6)),
-            float(rng.uniform(1e-6, 1e-3)), "direct" if product else "", 512 if product else 0,
-            number == 29,
-        ))  # fmt: skip
-    buffers = [BufferPlan(64 * n, 64, n % 20, n % 20 + n % 9) for n in range(40)]
-    plan = NetworkPlan(
-        (("x", (1, 3, 8, 8)),), tuple(steps), {"rule": ["a", "b"]}, 64 * 40, 128,
-        tuple(sorted(buffers, key=lambda buffer: buffer.first)),
-    )  # fmt: skip
-    return Profile("net.onnx", plan, 0.0123, CEILINGS, "a machine", "1.2.3")
-
-
-@pytest.fixture
 def ceilings(monkeypatch):
     """Let a profile measure no machine."""
-    monkeypatch.setattr("pplconv.commands.profiling.ceilings.measure", lambda *a, **k: CEILINGS)
+    monkeypatch.setattr("pplconv.machine.ceilings.measure", lambda *a, **k: CEILINGS)
     return CEILINGS

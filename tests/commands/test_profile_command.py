@@ -136,7 +136,7 @@ def fail(*_arguments, **_keywords):
 def test_a_page_that_fails_leaves_the_old_one(arguments, tmp_path, capsys, monkeypatch):
     page = tmp_path / "page.html"
     page.write_text("before")
-    monkeypatch.setattr("pplconv.commands.profiling.page.page", fail)
+    monkeypatch.setattr("pplconv.network.profiling.page.page", fail)
     assert command.main([*arguments, SHAPE, f"--html={page}"]) == 2
     assert "not enough memory" in capsys.readouterr().err
     assert page.read_text() == "before"

@@ -13,7 +13,7 @@ import numpy as np
 import pplconv
 import quantized_cases
 from fuzz import byte_refusals
-from fuzz.case import Case, Reason, Spoiled
+from fuzz.case import Case
 from fuzz.conv_cases import OPERANDS, draw_convolution, smaller_problems
 from fuzz.draws import SPOILED_OUT
 from fuzz.zeros import Zeros
@@ -64,6 +64,8 @@ class ByteCase(Case):
     extreme : bool
         Whether input and weights are the least and the largest of their types, and nothing between.
     """
+
+    refusals = byte_refusals
 
     problem: Problem
     numbers: dict[str, Any] = field(default_factory=dict)
@@ -174,16 +176,6 @@ class ByteCase(Case):
     def in_order(self, y: np.ndarray) -> np.ndarray:
         """As all cases."""
         return y
-
-    def predicted(self) -> Reason | None:
-        """As all cases."""
-        return byte_refusals.predicted(self)
-
-    def spoil(
-        self, operands: dict[str, Any], arguments: dict[str, Any], out: Any
-    ) -> Spoiled | None:
-        """As all cases."""
-        return byte_refusals.spoil(self, operands, arguments, out)
 
     @property
     def text(self) -> str:

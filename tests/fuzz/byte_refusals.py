@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuzz.case import Reason, Spoiled
-from fuzz.refusals import spoil_argument, spoil_out
 from reference import explicit_padding, pair
 
 if TYPE_CHECKING:
@@ -24,16 +23,13 @@ _ARGUMENTS = frozenset(
 _LARGEST_SUM = 2**29 - 1
 
 
-def spoil(
-    case: ByteCase, operands: dict[str, Any], arguments: dict[str, Any], out: Any
-) -> Spoiled | None:
-    """As `Case.spoil`."""
-    what = case.spoiled or ""
-    kind, _, number = what.partition(" ")
-    if kind == "argument":
-        return spoil_argument(int(number), _ARGUMENTS, arguments, out)
-    if kind == "out":
-        return spoil_out(what, case, operands)
+def arguments(case: ByteCase) -> frozenset[str]:
+    """Arguments besides arrays, of those that ``test_errors`` spoils."""
+    return _ARGUMENTS
+
+
+def spoil(case: ByteCase, what: str, operands: dict[str, Any], out: Any) -> Spoiled | None:
+    """Spoil one of the operands, as `refusals.spoil` does."""
     name, of = what.split()
     if name in ("bias", "residual") and case.call == "conv2d_integer":
         return None  # there is no such argument

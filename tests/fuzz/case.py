@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -77,6 +77,9 @@ class Case(ABC):
     zeros : Zeros or None
         Weights that are zero (see ``zeros``).
     """
+
+    # The module that knows what calls of this kind are refused for.
+    refusals: ClassVar[Any]
 
     seed: int
     problem: Any
@@ -159,18 +162,12 @@ class Case(ABC):
     def in_order(self, y: np.ndarray) -> np.ndarray:
         """Give a result in the shape of what is expected."""
 
-    @abstractmethod
     def predicted(self) -> Reason | None:
         """Say why the call cannot be served if it is not spoiled; None if it must be.
 
         Tolerance and workspace are not looked at: what they leave depends on the candidates.
         """
-
-    @abstractmethod
-    def spoil(
-        self, operands: dict[str, Any], arguments: dict[str, Any], out: Any
-    ) -> Spoiled | None:
-        """Spoil a call in place; None if that is not possible with this problem."""
+        return self.refusals.predicted(self)
 
     @property
     def ordinary(self) -> bool:

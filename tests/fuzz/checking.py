@@ -14,6 +14,7 @@ import numpy as np
 import pplconv
 from buffers import GuardedOutput, untouched
 from candidates import TINY
+from fuzz import refusals
 from fuzz.arrays import dress
 from fuzz.case import Case, Finding, Spoiled
 from fuzz.wisdom_files import wisdom_file
@@ -99,7 +100,7 @@ def _check(case: Case, bits: str | None) -> Outcome:
         guarded = GuardedOutput(case.output_shape, case.problem.dtype, case.out)
     out = None if guarded is None else guarded.array
     arguments = {**case.arguments}
-    spoiled = case.spoil(operands, arguments, out) if case.spoiled else None
+    spoiled = refusals.spoil(case, operands, arguments, out) if case.spoiled else None
     if spoiled is not None:
         out = spoiled.out
     inputs = [a for a in operands.values() if hasattr(a, "tobytes")]

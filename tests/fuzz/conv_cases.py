@@ -15,7 +15,7 @@ import pplconv
 from blocks import in_blocks, lanes_of_no_channel, out_of_blocks
 from candidates import conv_problem, shape_in_blocks
 from fuzz import conv_refusals, draws
-from fuzz.case import Case, Finding, Reason, Spoiled
+from fuzz.case import Case, Finding
 from fuzz.draws import SPOILED_OUT
 from fuzz.exact import Expected, sums_of_convolution
 from fuzz.special import specialize
@@ -47,6 +47,8 @@ class ConvCase(Case):
     block : int
         Channels of a block in NCHWc, in which a problem in NCHW is then computed; 0 otherwise.
     """
+
+    refusals = conv_refusals
 
     problem: Problem
     block: int = 0
@@ -178,16 +180,6 @@ class ConvCase(Case):
         if y.ndim == 3:
             y = y[np.newaxis]
         return y.transpose(0, 3, 1, 2) if self.problem.layout == "NHWC" else y
-
-    def predicted(self) -> Reason | None:
-        """As all cases."""
-        return conv_refusals.predicted(self)
-
-    def spoil(
-        self, operands: dict[str, Any], arguments: dict[str, Any], out: Any
-    ) -> Spoiled | None:
-        """As all cases."""
-        return conv_refusals.spoil(self, operands, arguments, out)
 
     @property
     def text(self) -> str:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fuzz.case import Reason, Spoiled
-from fuzz.refusals import spoil_argument, spoil_out
 from reference import explicit_padding, pair
 
 if TYPE_CHECKING:
@@ -20,16 +19,13 @@ _ARGUMENTS = frozenset(
 )  # fmt: skip
 
 
-def spoil(
-    case: ConvCase, operands: dict[str, Any], arguments: dict[str, Any], out: Any
-) -> Spoiled | None:
-    """As `Case.spoil`."""
-    what = case.spoiled or ""
-    kind, _, number = what.partition(" ")
-    if kind == "argument":
-        return spoil_argument(int(number), _ARGUMENTS, arguments, out)
-    if kind == "out":
-        return spoil_out(what, case, operands)
+def arguments(case: ConvCase) -> frozenset[str]:
+    """Arguments besides arrays, of those that ``test_errors`` spoils."""
+    return _ARGUMENTS
+
+
+def spoil(case: ConvCase, what: str, operands: dict[str, Any], out: Any) -> Spoiled | None:
+    """Spoil one of the operands, as `refusals.spoil` does."""
     p = case.problem
     other = "float32" if p.dtype == "float64" else "float64"
     if what == "input dtype":

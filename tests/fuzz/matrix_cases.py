@@ -15,7 +15,7 @@ import numpy as np
 import pplconv
 from fuzz import draws, matrix_refusals
 from fuzz.arrays import REPEATED, repeat
-from fuzz.case import Case, Reason, Spoiled
+from fuzz.case import Case
 from fuzz.exact import Expected, sums_of_product
 from fuzz.special import specialize
 from fuzz.zeros import draw_zeros
@@ -111,6 +111,8 @@ class MatrixCase(Case):
     again : bool
         Whether a call of the same plan, with other numbers, comes before.
     """
+
+    refusals = matrix_refusals
 
     problem: Product
     forced: bool = False
@@ -259,16 +261,6 @@ class MatrixCase(Case):
         """As all cases, with both dimensions of a matrix."""
         p = self.problem
         return y.reshape(*p.batch, 1 if p.m is None else p.m, p.columns)
-
-    def predicted(self) -> Reason | None:
-        """As all cases."""
-        return matrix_refusals.predicted(self)
-
-    def spoil(
-        self, operands: dict[str, Any], arguments: dict[str, Any], out: Any
-    ) -> Spoiled | None:
-        """As all cases."""
-        return matrix_refusals.spoil(self, operands, arguments, out)
 
     @property
     def text(self) -> str:

@@ -8,7 +8,6 @@ import numpy as np
 
 from fuzz.case import Reason, Spoiled
 from fuzz.draws import SPOILED_OUT
-from fuzz.refusals import spoil_argument, spoil_out
 
 if TYPE_CHECKING:
     from fuzz.matrix_cases import MatrixCase
@@ -30,17 +29,15 @@ def spoiled(call: str) -> tuple[str, ...]:
     return _MATMUL if call == "matmul" else _LINEAR
 
 
-def spoil(
-    case: MatrixCase, operands: dict[str, Any], arguments: dict[str, Any], out: Any
-) -> Spoiled | None:
-    """As `Case.spoil`."""
-    what = case.spoiled or ""
+def arguments(case: MatrixCase) -> frozenset[str]:
+    """Arguments besides arrays, of those that ``test_errors`` spoils."""
+    names = {"activation", "threads"}
+    return frozenset(names if case.call == "matmul" else names | {"max_workspace"})
+
+
+def spoil(case: MatrixCase, what: str, operands: dict[str, Any], out: Any) -> Spoiled | None:
+    """Spoil one of the operands, as `refusals.spoil` does."""
     name, _, of = what.partition(" ")
-    if name == "argument":
-        names = {"activation", "threads"} | ({"max_workspace"} if case.call != "matmul" else set())
-        return spoil_argument(int(of), frozenset(names), arguments, out)
-    if name == "out":
-        return spoil_out(what, case, operands)
     p = case.problem
     other = "float32" if p.dtype == "float64" else "float64"
     array = None if operands[name] is None else np.asarray(operands[name])

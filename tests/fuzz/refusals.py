@@ -30,7 +30,20 @@ def _wrong_arguments(names: frozenset[str]) -> list[test_errors.Case]:
     ]
 
 
-def spoil_argument(
+def spoil(
+    case: Case, operands: dict[str, Any], arguments: dict[str, Any], out: Any
+) -> Spoiled | None:
+    """Spoil a call in place; None if that is not possible with its problem."""
+    what = case.spoiled or ""
+    kind, _, number = what.partition(" ")
+    if kind == "argument":
+        return _spoil_argument(int(number), case.refusals.arguments(case), arguments, out)
+    if kind == "out":
+        return _spoil_out(what, case, operands)
+    return case.refusals.spoil(case, what, operands, out)
+
+
+def _spoil_argument(
     number: int, names: frozenset[str], arguments: dict[str, Any], out: Any
 ) -> Spoiled:
     """Spoil one of the arguments `names`, as the table in ``test_errors`` does."""
@@ -42,7 +55,7 @@ def spoil_argument(
     return Spoiled(f"spoiled {name}", wrong.names, wrong.error, out)
 
 
-def spoil_out(what: str, case: Case, operands: dict[str, Any]) -> Spoiled | None:
+def _spoil_out(what: str, case: Case, operands: dict[str, Any]) -> Spoiled | None:
     """Give an `out` that is refused; None if the case has none of that sort."""
     shape, dtype = case.output_shape, np.dtype(case.problem.dtype)
     size = int(np.prod(shape))

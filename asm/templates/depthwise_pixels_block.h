@@ -1,0 +1,168 @@
+/* Depthwise convolution of planes with a kernel of any size at stride 1: register blocks of some
+ * rows and some vectors of output columns. Each line of the image is added to all the rows of the
+ * block that see it, so a vector that was loaded for one tap serves as many products as there are
+ * such rows, and a weight as many as there are vectors. */
+#ifndef PPLCONV_DEPTHWISE_PIXELS_BLOCK_H
+#define PPLCONV_DEPTHWISE_PIXELS_BLOCK_H
+
+#include "depthwise_pixels_any.h"
+
+/* Sums, the vectors of a tap and a weight are to fit the registers. */
+#if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
+enum { BLOCK_ROWS = 6, BLOCK_VECTORS = 4 };
+#else
+enum { BLOCK_ROWS = 4, BLOCK_VECTORS = 3 };
+#endif
+
+/* Of a block's lines, what stays in L2 from one block of rows to the next. */
+enum { BAND_BYTES = 8192 };
+
+/* Rows low .. high of a block take a line: `weights` are those of row `low`, and those of the next
+ * row lie kw elements before. */
+INLINE void block_line(vector sum[BLOCK_ROWS][BLOCK_VECTORS], const struct pplconv_geometry *g,
+                       const element *p, const element *weights, int64_t start, int64_t count,
+                       const int low, const int high, const int vectors, const int edge) {
+    const int64_t taps = g->kw, step = g->dilation_w;
+    for (int64_t j = 0; j < taps; j++, p += step, start += step) {
+        vector x[BLOCK_VECTORS];
+        lane_mask m = {0};
+        if (edge) {
+            const struct range lanes = inside(start, 1, count, g->iw);
+            if (lanes.begin >= lanes.end) continue;
+            m = lanes_between(lanes.begin, lanes.end);
+            x[0] = load_tap(p, lanes, 1);
+        } else {
+            UNROLL for (int v = 0; v < vectors; v++)
+                x[v] = load(p + v * LANES);
+        }
+        UNROLL for (int r = low; r <= high; r++) {
+            const vector w = broadcast(weights[j - (r - low) * taps]);
+            UNROLL for (int v = 0; v < vectors; v++) {
+                sum[r][v] = edge ? multiply_add_where(m, x[v], w, sum[r][v])
+                                 : multiply_add(x[v], w, sum[r][v]);
+            }
+        }
+    }
+}
+
+/* `rows` rows from `row` on of `vectors` whole vectors from `column` on whose taps all lie within
+ * the rows of the image; with `edge`, of `count` lanes of one vector wherever its taps lie. */
+INLINE void block(const struct planes *s, const struct plane *plane, const struct epilogue *e,
+                  const element *weights, int64_t row, int64_t rows, int64_t column, int64_t count,
+                  const int vectors, const int edge) {
+    const struct pplconv_geometry *g = &s->g;
+    const int64_t kh = g->kh, start = column - g->pad_left;
+    /* The line that tap 0 of the first row reads, and how many lines all rows read. */
+    const int64_t top = row - g->pad_top;
+    const int64_t first = most(0, -top), end = least(rows - 1 + kh, g->ih - top);
+    const element *p = plane->src + (top + first) * g->iw + start;
+    vector sum[BLOCK_ROWS][BLOCK_VECTORS] = {{{0}}};
+    for (int64_t line = first; line < end; line++, p += g->iw) {
+        const int64_t low = most(line - kh + 1, 0), high = least(line, rows - 1);
+        const element *w = weights + (line - low) * g->kw;
+        switch (low * BLOCK_ROWS + high) {
+#define ROWS(low, high)                                                                            \
+    case low * BLOCK_ROWS + high:                                                                  \
+        if (high < BLOCK_ROWS)                                                                     \
+            block_line(sum, g, p, w, start, count, low, high, vectors, edge);                      \
+        break;
+            ROWS(0, 0)
+            ROWS(0, 1)
+            ROWS(0, 2)
+            ROWS(0, 3)
+            ROWS(1, 1)
+            ROWS(1, 2)
+            ROWS(1, 3)
+            ROWS(2, 2)
+            ROWS(2, 3)
+            ROWS(3, 3)
+#if PPLCONV_VECTOR_BYTES == 64 || (PPLCONV_NEON && defined(__aarch64__))
+            ROWS(0, 4)
+            ROWS(0, 5)
+            ROWS(1, 4)
+            ROWS(1, 5)
+            ROWS(2, 4)
+            ROWS(2, 5)
+            ROWS(3, 4)
+            ROWS(3, 5)
+            ROWS(4, 4)
+            ROWS(4, 5)
+            ROWS(5, 5)
+#endif
+#undef ROWS
+        default: break;
+        }
+    }
+    const int64_t at = row * g->ow + column;
+    UNROLL for (int r = 0; r < BLOCK_ROWS; r++) {
+        if (r >= rows) break;
+        element *dst = plane->dst + at + r * g->ow;
+        const element *residual = plane->residual + at + r * g->ow;
+        UNROLL for (int v = 0; v < vectors; v++) {
+            sum[r][v] += e->bias;
+            if (e->residual) {
+                sum[r][v] += edge ? load_lanes(residual, count) : load(residual + v * LANES);
+            }
+        }
+        clip_all(e, sum[r], vectors);
+        UNROLL for (int v = 0; v < vectors; v++) {
+            if (edge) store_lanes(dst, sum[r][v], count);
+            else *(unaligned_vector *)(dst + v * LANES) = sum[r][v];
+        }
+    }
+}
+
+/* Functions of their own, so that the compiler need not see them all at once. */
+#define BLOCK(name, vectors, edge)                                                                 \
+    static __attribute__((noinline)) void name(                                                    \
+        const struct planes *s, const struct plane *plane, const struct epilogue *e,               \
+        const element *weights, int64_t row, int64_t rows, int64_t column, int64_t count) {        \
+        block(s, plane, e, weights, row, rows, column, count, vectors, edge);                      \
+    }
+BLOCK(block_whole, BLOCK_VECTORS, 0)
+BLOCK(block_vector, 1, 0)
+BLOCK(block_edge, 1, 1)
+#undef BLOCK
+
+/* Columns begin .. end - 1 of some rows. */
+static void block_columns(const struct planes *s, const struct plane *plane,
+                          const struct epilogue *e, const element *weights, int64_t row,
+                          int64_t rows, int64_t column, int64_t end) {
+    const struct pplconv_geometry *g = &s->g;
+    /* Outputs whose taps all lie within the row. */
+    const int64_t inner = g->pad_left;
+    const int64_t outer = g->iw + g->pad_left - (g->kw - 1) * g->dilation_w;
+    while (column < end) {
+        const int64_t left = column < inner ? 0 : least(end, outer) - column;
+        if (left >= BLOCK_VECTORS * LANES) {
+            block_whole(s, plane, e, weights, row, rows, column, LANES);
+            column += BLOCK_VECTORS * LANES;
+        } else if (left >= LANES) {
+            block_vector(s, plane, e, weights, row, rows, column, LANES);
+            column += LANES;
+        } else {
+            const int64_t count = least(end - column, LANES);
+            block_edge(s, plane, e, weights, row, rows, column, count);
+            column += count;
+        }
+    }
+}
+
+static void blocks(const struct planes *call) {
+    const struct planes s = *call;
+    struct epilogue e = s.epilogue;
+    const int64_t band = BAND_BYTES / (int64_t)sizeof(element);
+    for (int64_t channel = 0; channel < s.channels; channel++) {
+        const struct plane plane = plane_of(&s, channel);
+        const element *weights = s.weights + channel * s.g.kh * s.g.kw;
+        e.bias = broadcast(s.bias[channel * s.bias_step]);
+        for (int64_t column = 0; column < s.g.ow; column += band) {
+            for (int64_t row = s.first; row < s.end; row += BLOCK_ROWS) {
+                block_columns(&s, &plane, &e, weights, row, least(s.end - row, BLOCK_ROWS), column,
+                              least(s.g.ow, column + band));
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,46 @@
+"""
+Teams and pools
+===============
+
+One picture is computed sooner by a team of threads; many pictures are computed soonest by several
+instances of one thread each. Both give the same bits.
+"""
+
+import numpy as np
+
+import pplconv
+
+rng = np.random.default_rng(0)
+weight = rng.standard_normal((64, 32, 3, 3), dtype=np.float32)
+pictures = rng.standard_normal((24, 1, 32, 48, 48), dtype=np.float32)
+
+# %%
+# A team, by argument or for a block of code. The plan may take fewer threads than it is given, where
+# the work is too little for them.
+
+conv = pplconv.Conv2d(weight, padding=1, threads=1)
+alone = conv(pictures[0])
+
+with pplconv.runtime.team(2):
+    together = pplconv.conv2d(pictures[0], weight, padding=1)
+
+assert np.array_equal(alone, together)
+
+# %%
+# A pool: one queue, several instances of a model behind it. ``make_model`` returns a callable;
+# what the instances have in common, here the packed weights, lies in memory once.
+
+
+def make_model():
+    """Give what each instance calls."""
+    return pplconv.Conv2d(weight, padding=1, activation="relu", threads=1)
+
+
+with pplconv.InstancePool(make_model, instances=2) as pool:
+    futures = [pool.submit(picture) for picture in pictures]
+    answers = [future.result() for future in futures]
+    for one in pool.statistics():
+        print(one)
+
+assert len(answers) == len(pictures)
+assert np.array_equal(answers[0], np.maximum(alone, 0))

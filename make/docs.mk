@@ -1,0 +1,15 @@
+# The documentation site.  Warnings are errors: a name that leads nowhere, an example that fails, a
+# page that nothing leads to.
+.PHONY: docs docs-links
+
+SITE := build/docs
+SPHINX = $(BIN)/sphinx-build -c docs -W --keep-going -j auto
+
+# What earlier days generated must not be found: a page whose name is gone, say.
+docs: $(STAMPS)/extra-docs ## build the site in build/docs; warnings are errors
+	rm -rf $(SITE) docs/gallery docs/reference/generated docs/_charts
+	PPLCONV_WISDOM=off $(SPHINX) -b html -d build/doctrees . $(SITE) $(ARGS)
+	@echo "the site begins at $(SITE)/index.html"
+
+docs-links: docs ## do links to other sites lead somewhere?  needs the net
+	PPLCONV_WISDOM=off $(SPHINX) -b linkcheck -d build/doctrees . build/docs-links $(ARGS)

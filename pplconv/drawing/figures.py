@@ -1,0 +1,37 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def percent(value: float) -> str:
+    """Write a place."""
+    return f"{value:.4g}%" if abs(value) < 1 else f"{value:.3f}%"
+
+
+def number(value: float) -> str:
+    """Write a number with three digits, without powers of ten where it can be."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    return f"{value:#.3g}".rstrip(".") if abs(value) >= 0.001 else f"{value:.1e}"
+
+
+def round_number(value: float) -> str:
+    """Write a round number, as axes have them."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:g}"
+
+
+def short(words: str, most: int = 28) -> str:
+    """Cut a text that would meet another one on a phone."""
+    return words if len(words) <= most else f"{words[: most - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Write a time."""
+    return f"{number(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{number(seconds * 1e6)} µs"
+
+
+def megabytes(size: float) -> str:
+    """Write a size."""
+    return f"{number(size / 1e6)} MB" if size >= 1e5 else f"{number(size / 1e3)} kB"

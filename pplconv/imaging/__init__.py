@@ -1,0 +1,18 @@
+"""Filters of images: NumPy arrays of integers or floating point in, the same out.
+
+===============  ===================================================================================
+``filter2d``     correlate an image with a kernel or a bank of them, as OpenCV and SciPy's `ndimage`
+``sepfilter2d``  the same with a row and a column
+``correlate2d``  correlation of two arrays, as ``scipy.signal.correlate2d``
+``convolve2d``   convolution of two arrays, as ``scipy.signal.convolve2d``
+===============  ===================================================================================
+
+docs/imaging.md has a table of what other libraries call borders, anchors and types.
+"""
+
+from __future__ import annotations
+
+from .filtering import filter2d, sepfilter2d
+from .signal import convolve2d, correlate2d
+
+__all__ = ["convolve2d", "correlate2d", "filter2d", "sepfilter2d"]

@@ -1,0 +1,206 @@
+"""`correlate2d` and `convolve2d`, with the arguments of ``scipy.signal``."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .. import planner
+from .._checks import shown
+from ..memory.array_like import array_of, refuse_mask
+from ..memory.arrays import empty_aligned
+from .bands import Finish, Region, run
+from .operators import Bank
+
+__all__ = ["convolve2d", "correlate2d"]
+
+Array = npt.NDArray[Any]
+Mode = Literal["full", "valid", "same"]
+Boundary = Literal["fill", "wrap", "symm"]
+
+_MODES = ("full", "valid", "same")
+_BOUNDARIES = {"fill": "constant", "wrap": "wrap", "symm": "reflect"}
+# Integers up to here are exact in float32 and float64.
+_EXACT = {"float32": 2**24, "float64": 2**53}
+
+
+def correlate2d(
+    in1: npt.ArrayLike,
+    in2: npt.ArrayLike,
+    mode: Mode = "full",
+    boundary: Boundary = "fill",
+    fillvalue: float = 0,
+) -> Array:
+    """Correlate two arrays, as ``scipy.signal.correlate2d``.
+
+    Parameters
+    ----------
+    in1, in2 : array_like, shape (H, W) and (kh, kw)
+        Integers of any width, float16, float32 or float64; complex numbers are refused.
+    mode : {"full", "valid", "same"}, optional
+        All outputs that see an element of `in1`; those that see no border; or as many as `in1` has,
+        around the centre of all. With ``"valid"`` one array must be as large as the other or
+        larger in both dimensions, and may be the second.
+    boundary : {"fill", "wrap", "symm"}, optional
+        What lies around `in1`: `fillvalue`, its other side, or its mirror image with the edge
+        twice.
+    fillvalue : number, optional
+        For ``boundary="fill"``.
+
+    Returns
+    -------
+    ndarray
+        Of the type that NumPy gives to ``in1 * in2``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described, or sums of integers may exceed 2**53; the message names
+        the argument.
+
+    See Also
+    --------
+    filter2d : for images, with rounding, saturation and more borders.
+
+    Notes
+    -----
+    Sums of integers are exact; what the result's type does not hold wraps around, as in SciPy.
+    Floating point is summed up directly.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pplconv.imaging import correlate2d
+    >>> correlate2d(np.arange(9).reshape(3, 3), [[0, 1], [2, 3]], mode="valid")
+    array([[19, 25],
+           [37, 43]])
+    """
+    return _computed(in1, in2, mode, boundary, fillvalue, flip=False)
+
+
+def convolve2d(
+    in1: npt.ArrayLike,
+    in2: npt.ArrayLike,
+    mode: Mode = "full",
+    boundary: Boundary = "fill",
+    fillvalue: float = 0,
+) -> Array:
+    """Convolve two arrays, as ``scipy.signal.convolve2d``: `in2` is turned by 180 degrees.
+
+    Parameters
+    ----------
+    in1, in2, mode, boundary, fillvalue
+        As in `correlate2d`.
+
+    Returns
+    -------
+    ndarray
+        Of the type that NumPy gives to ``in1 * in2``.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As in `correlate2d`.
+
+    Examples
+    --------
+    >>> from pplconv.imaging import convolve2d
+    >>> convolve2d([[1, 2, 3]], [[1, 1]])
+    array([[1, 3, 5, 3]])
+    """
+    return _computed(in1, in2, mode, boundary, fillvalue, flip=True)
+
+
+def _array(value: object, name: str) -> Array:
+    array = array_of(value, name) if not isinstance(value, (list, tuple)) else np.asarray(value)
+    refuse_mask(array, name)
+    if array.dtype.kind not in "uif" or array.dtype.itemsize > 8:
+        raise TypeError(
+            f"{name} must be of integers, float16, float32 or float64, got {array.dtype}"
+        )
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have 2 dimensions, got shape {array.shape}")
+    if not array.size:
+        raise ValueError(f"{name} must not be empty, got shape {array.shape}")
+    return array
+
+
+def _computed(
+    in1: object, in2: object, mode: object, boundary: object, fillvalue: Any, *, flip: bool
+) -> Array:
+    image, kernel = _array(in1, "in1"), _array(in2, "in2")
+    if mode not in _MODES:
+        raise ValueError(f"mode must be one of {', '.join(_MODES)}, got {shown(mode)}")
+    if not isinstance(boundary, str) or boundary not in _BOUNDARIES:
+        raise ValueError(f"boundary must be one of {', '.join(_BOUNDARIES)}, got {shown(boundary)}")
+    dtype = np.result_type(image, kernel).newbyteorder("=")
+    try:
+        fill = np.asarray(fillvalue)
+        if fill.ndim or fill.dtype.kind not in "buif":
+            raise TypeError
+        value = float(fill.astype(dtype))
+    except (TypeError, ValueError):
+        raise TypeError(f"fillvalue must be a number, got {shown(fillvalue)}") from None
+    swapped = mode == "valid" and _is_swapped(image.shape, kernel.shape)
+    if swapped:
+        image, kernel = kernel, image
+    (ih, iw), (kh, kw) = image.shape, kernel.shape
+    if mode == "full":
+        origin, shape = (1 - kh, 1 - kw), (ih + kh - 1, iw + kw - 1)
+    elif mode == "same":
+        # Of even kernels, correlation has the tap before the centre, convolution that after it.
+        odd = 0 if flip else 1
+        origin, shape = (-((kh - odd) // 2), -((kw - odd) // 2)), (ih, iw)
+    else:
+        origin, shape = (0, 0), (ih - kh + 1, iw - kw + 1)
+    if flip:
+        kernel = kernel[::-1, ::-1]
+    finish: Finish | None = None
+    computed = np.result_type(dtype, np.float32)
+    if dtype.kind in "ui":
+        computed = _type_of_sums(image, kernel, value)
+        finish = _wrapped(dtype)
+    out = empty_aligned(shape, dtype)
+    bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
+    region = Region(origin, shape, _BOUNDARIES[boundary], value)
+    run(image[:, :, None], bank, region, out[None, :, :, None], finish, planner.team_size(None))
+    # The correlation of the second with the first is that of the first with the second, turned.
+    return np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out
+
+
+def _is_swapped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+    """Whether the second array is the larger one, as ``mode="valid"`` has it."""
+    if all(a >= b for a, b in zip(first, second, strict=True)):
+        return False
+    if all(a <= b for a, b in zip(first, second, strict=True)):
+        return True
+    raise ValueError(
+        "in1 and in2: for mode='valid' one must be at least as large as the other in both "
+        f"dimensions, got shapes {first} and {second}"
+    )
+
+
+def _type_of_sums(image: Array, kernel: Array, value: float) -> np.dtype[Any]:
+    """Type in which all sums of integers are exact."""
+    largest = max(abs(int(image.min())), abs(int(image.max())), int(abs(value)))
+    total = sum((abs(Fraction(n)) for n in kernel.ravel().tolist()), Fraction(0)) * largest
+    total = max(total, Fraction(largest))
+    for name, limit in _EXACT.items():
+        if total <= limit:
+            return np.dtype(name)
+    raise ValueError(
+        f"in1 and in2: sums may be as large as {float(total):.3g}, beyond the 2**53 up to which "
+        "integers are exact here: convert them to float64"
+    )
+
+
+def _wrapped(dtype: np.dtype[Any]) -> Finish:
+    """What becomes of exact sums in a type of integers: the low bits."""
+
+    def finish(sums: Array, band: Array, results: Array) -> None:
+        results[...] = sums.astype(np.int64).astype(dtype).reshape(results.shape)
+
+    return finish
