@@ -1,7 +1,7 @@
 """A stranger's path, timed: from a wheel to a first picture, where nothing is installed.
 
-``python -m tools.stranger [WHEEL]`` makes an empty environment, installs the wheel and Pillow in it,
-filters a picture there and writes it as PNG. It has to take less than two minutes.
+``python -m tools.stranger [WHEEL]`` makes an empty environment, installs the wheel and Pillow in
+it, filters a picture there and writes it as PNG. It has to take less than two minutes.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder (default dist)")
     parser.add_argument("--python", action="append", metavar="X.Y[t]", help="only these")
     parser.add_argument("--twice", action="store_true", help="each again, elsewhere")
+    parser.add_argument("--built", type=Path, help="only repair and try this wheel of this Python")
     chosen = parser.parse_args()
     out = chosen.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
@@ -39,20 +40,31 @@ def main() -> int:
     version = version_of(ROOT)
     _, epoch = released(ROOT)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
-    sdist = make_sdist(ROOT, out, epoch)
-    say(f"{sdist.name}: {sdist.stat().st_size:,} bytes")
-    good = True
-    for what, steps in plan(chosen.python, sdist, out, epoch, version, chosen.twice):
-        if steps is None:
-            # Who names a Python gets its wheel or an error.
-            say(f"{what}: NOT BUILT HERE")
-            good = good and not chosen.python
-        else:
-            good = attempt(what, *steps) and good
+    if chosen.built:
+        wheel = chosen.built.resolve()
+        python = Python(f"{sys.version_info[0]}.{sys.version_info[1]}", Path(sys.executable))
+        trial = partial(native.try_wheel, python, version=version)
+        good = attempt(wheel.name, partial(native.repair, wheel, out, epoch), trial)
+    else:
+        good = make_all(chosen.python, out, epoch, version, chosen.twice)
     sums = "".join(f"{digest(path)}  {path.name}\n" for path in sorted(out.glob("pplconv-*")))
     (out / "SHA256SUMS").write_text(sums)
     sys.stdout.write(sums)
     return 0 if good else 1
+
+
+def make_all(asked: list[str] | None, out: Path, epoch: int, version: str, twice: bool) -> bool:
+    """Make the sdist and the wheels; False if one fails, or is asked for and cannot be had."""
+    sdist = make_sdist(ROOT, out, epoch)
+    say(f"{sdist.name}: {sdist.stat().st_size:,} bytes")
+    good = True
+    for what, steps in plan(asked, sdist, out, epoch, version, twice):
+        if steps is None:
+            say(f"{what}: NOT BUILT HERE")
+            good = good and not asked
+        else:
+            good = attempt(what, *steps) and good
+    return good
 
 
 def plan(

@@ -106,17 +106,38 @@ def make_wheel(python: Python, sdist: Path, folder: Path, epoch: int) -> Path:
         raw = work / "raw"
         call(own, "-I", *_PIP, "wheel", "--no-deps", "-w", raw, sdist, env=env, cwd=work)
         (wheel,) = raw.glob("*.whl")
-        made = work / "repaired"
-        repair = ("-m", "auditwheel", "repair", "--plat", "auto", "--only-plat")
+        return repair(wheel, folder, epoch)
+
+
+def repair(wheel: Path, folder: Path, epoch: int) -> Path:
+    """Have auditwheel bring in libgomp and name the oldest manylinux that a wheel runs on.
+
+    Parameters
+    ----------
+    wheel : Path
+        As it was built.
+    folder : Path
+        Where to put what comes of it.
+    epoch : int
+        The time of each file in it.
+
+    Returns
+    -------
+    Path
+        The repaired wheel.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        command = ("auditwheel", "repair", "--plat", "auto", "--only-plat", "-z", "9")
+        made = Path(name) / "repaired"
         call(
-            *(sys.executable, *repair, "--zip-compression-level", "9", "--wheel-dir", made, wheel),
-            env=env,
-            cwd=work,
+            *(sys.executable, "-m", *command, "--wheel-dir", made, wheel),
+            env=environment(epoch),
+            cwd=Path(name),
         )
-        (wheel,) = made.glob("*.whl")
-        folder.mkdir(parents=True, exist_ok=True)
-        target = folder / wheel.name
-        target.write_bytes(wheel.read_bytes())
+        (repaired,) = made.glob("*.whl")
+        target = folder / repaired.name
+        target.write_bytes(repaired.read_bytes())
     return target
 
 
