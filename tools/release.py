@@ -39,7 +39,7 @@ def released(root: Path) -> tuple[str, int]:
     Returns
     -------
     tuple
-        The version, and midnight (UTC) of its day in seconds of Unix: the time of all that is packed.
+        The version, and midnight (UTC) of its day in seconds of Unix.
     """
     (version, day), *_ = _SECTION.findall((root / "CHANGELOG.md").read_text())
     moment = datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.timezone.utc)
