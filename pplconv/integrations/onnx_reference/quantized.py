@@ -30,7 +30,7 @@ class ConvInteger(OwnConvInteger):
 
     settings: ClassVar[tuple[str, ...]] = ("threads", "algorithm")
     threads: ClassVar[int | None] = None
-    algorithm: ClassVar[str] = "auto"
+    algorithm: ClassVar[Any] = "auto"  # a word of the call, or what a user made of it
 
     # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
     def _run(
@@ -77,7 +77,7 @@ class QLinearConv(OwnQLinearConv):
 
     settings: ClassVar[tuple[str, ...]] = ("threads", "algorithm")
     threads: ClassVar[int | None] = None
-    algorithm: ClassVar[str] = "auto"
+    algorithm: ClassVar[Any] = "auto"  # a word of the call, or what a user made of it
 
     def _run(
         self,
