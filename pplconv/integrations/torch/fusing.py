@@ -8,6 +8,7 @@ ever, so that nothing is lost where the layer itself had to be left to PyTorch.
 from __future__ import annotations
 
 from collections import Counter
+from types import new_class
 from typing import Any
 
 import torch
@@ -39,7 +40,9 @@ class _Passed(torch.nn.Module):
 
 def _passed(own: type[torch.nn.Module]) -> type[_Passed]:
     name = f"Passed{own.__name__}"
-    made = type(name, (_Passed, own), {"own": own, "__module__": __name__, "__doc__": own.__doc__})
+    body = {"own": own, "__module__": __name__, "__doc__": own.__doc__}
+    # Unlike type(), this takes what stands for PyTorch's classes where the documents are built.
+    made = new_class(name, (_Passed, own), exec_body=lambda space: space.update(body))
     globals()[name] = made  # where pickles find it
     return made
 
