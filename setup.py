@@ -218,6 +218,7 @@ setup(
         extension("schedules.copying"),
         extension("schedules.finish"),
         extension("schedules.packing"),
+        extension("schedules.rounding", small=True),
         extension("schedules.rows"),
         extension("schedules.windows"),
         extension("api.rescaling", small=True),
