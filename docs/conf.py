@@ -97,7 +97,7 @@ html_theme_options = {
     "pygments_dark_style": "github-dark",
 }
 # Long tables have the whole width.
-html_sidebars = {"benchmarks/**": [], "docs/results": []}
+html_sidebars = {"benchmarks/**": [], "docs/migration": [], "docs/results": []}
 
 linkcheck_anchors = False
 linkcheck_timeout = 20

@@ -18,7 +18,7 @@ bias = rng.standard_normal(64, dtype=np.float32)
 
 conv = pplconv.Conv2d(weight, bias, padding=1, activation="relu", threads=1)
 y = conv(x)
-y.shape
+print(y.shape)
 
 # %%
 # The plan says what runs. The same shape gets the same plan, and the same bits, on every call.

@@ -12,12 +12,12 @@ from skimage import data
 from pplconv import imaging
 
 image = data.chelsea()  # (300, 451, 3), uint8
-image.shape, image.dtype
+print(image.shape, image.dtype)
 
 # %%
-# A filter is a small array of weights. `imaging.filter2d` slides it over the picture: each new pixel is the
-# sum of its neighbours times their weights. Arrays of integers stay integers of that type; sums are
-# exact, rounded once, and kept within 0 and 255.
+# A filter is a small array of weights. `imaging.filter2d` slides it over the picture: each new
+# pixel is the sum of its neighbours times their weights. Arrays of integers stay integers of that
+# type; sums are exact, rounded once, and kept within 0 and 255.
 
 emboss = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
 

@@ -45,8 +45,8 @@ model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir
 onnx.save(model, path)
 
 # %%
-# A session has the names and the calls of onnxruntime's. Sizes were left open in the file; a program
-# is made for each set of shapes when it is first seen.
+# A session has the names and the calls of onnxruntime's. Sizes were left open in the file; a
+# program is made for each set of shapes when it is first seen.
 
 session = pplconv.InferenceSession(path, threads=1)
 print([(one.name, one.shape, one.type) for one in session.get_inputs()])

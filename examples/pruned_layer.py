@@ -33,7 +33,9 @@ for axis, (width, values) in zip(axes, pruned.items(), strict=True):
 
 for width, values in pruned.items():
     plan = pplconv.Conv2d(values, threads=1).plan_for(x.shape)
-    print(f"blocks of {width}: {plan.algorithm}, {plan.predicted_gain:.1f} times as fast by estimate")
+    print(
+        f"blocks of {width}: {plan.algorithm}, {plan.predicted_gain:.1f} times as fast by estimate"
+    )
 
 # %%
 # Left out or multiplied, the sums are the same but for the order of rounding.

@@ -17,8 +17,8 @@ samples = np.maximum(rng.standard_normal((16, 16, 28, 28), dtype=np.float32), 0)
 conv = pplconv.Conv2d(weight, padding=1, activation="relu")
 
 # %%
-# `Conv2d.quantize` looks at samples of the input, finds scales for input, weights and output, and says how
-# near the result comes. The three methods differ in what they do with rare large numbers.
+# `Conv2d.quantize` looks at samples of the input, finds scales for input, weights and output, and
+# says how near the result comes. The three methods differ in what they do with rare large numbers.
 
 layers = {}
 for method in ("minmax", "percentile", "mse"):

@@ -2,8 +2,8 @@
 A wide blur, row by row and column by column
 ============================================
 
-A Gaussian is the product of one filter along the rows and one along the columns. `imaging.sepfilter2d`
-takes the two: for 31 x 31 weights, 62 products a pixel instead of 961.
+A Gaussian is the product of one filter along the rows and one along the columns.
+`imaging.sepfilter2d` takes the two: for 31 x 31 weights, 62 products a pixel instead of 961.
 """
 
 import matplotlib.pyplot as plt

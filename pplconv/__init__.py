@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import prune, quant, runtime, sharing, wisdom
+from . import quant, runtime, wisdom
 from ._version import __version__
 from .api.blocked import from_blocked, to_blocked
 from .api.conv import Conv2d
@@ -48,12 +48,12 @@ from .api.quantized_layer import QConv2d
 from .api.quantized_matmul import matmul_integer, qmatmul
 from .api.transposed_function import conv_transpose2d
 from .api.transposed_layer import ConvTranspose2d
-from .commands.info import show_config
 from .memory.arrays import empty_aligned
 from .planner import Plan
 
 if TYPE_CHECKING:
-    from . import imaging
+    from . import imaging, prune, sharing
+    from .commands.info import show_config
     from .instances import InstancePool, PoolClosed, QueueFull, WorkerDied
     from .network.session import InferenceSession
 
@@ -90,7 +90,7 @@ __all__ = [
 ]
 
 # Imported at first use: most programs have no instances, and need no futures, nor ONNX, nor filter
-# images.
+# images, prune weights or send models to other processes.
 _ON_DEMAND = {
     "InferenceSession": "network.session",
     "InstancePool": "instances",
@@ -98,6 +98,9 @@ _ON_DEMAND = {
     "QueueFull": "instances",
     "WorkerDied": "instances",
     "imaging": "imaging",
+    "prune": "prune",
+    "sharing": "sharing",
+    "show_config": "commands.info",
 }
 
 if not TYPE_CHECKING:  # with it, checkers would accept any name

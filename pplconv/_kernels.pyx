@@ -296,9 +296,9 @@ def pixel_runs(geometry, int64_t first, int64_t pixels, int64_t lanes, int64_t w
     (g.ih, g.iw, g.oh, g.ow, g.kh, g.kw, g.stride_h, g.stride_w,
      g.dilation_h, g.dilation_w, g.pad_top, g.pad_left) = geometry
     cdef bytearray table = bytearray(max(room, 1) * sizeof(pplconv_run))
-    cdef unsigned char[::1] view = table
+    cdef char *start = table
     cdef int64_t count = pplconv_pixel_runs(&g, first, pixels, lanes, width, panel_elements,
-                                            <pplconv_run *> &view[0])
+                                            <pplconv_run *> start)
     return table[:count * sizeof(pplconv_run)]
 
 

@@ -20,6 +20,7 @@ __all__ = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent
+GALLERY = ROOT / "docs" / "gallery"
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 # Not a part of a longer number, a name or a version of three parts.
@@ -41,7 +42,18 @@ def links(text: str) -> list[str]:
 def follow(page: Path, link: str) -> tuple[Path, str]:
     """Split a local link into the file that it names and the anchor in it."""
     name, _, anchor_name = link.partition("#")
-    return (page.parent / name).resolve() if name else page, anchor_name
+    path = (page.parent / name).resolve() if name else page
+    if path.suffix in (".rst", ".png") and path.is_relative_to(GALLERY):
+        path = _example(path)
+    return path, anchor_name
+
+
+def _example(path: Path) -> Path:
+    """Give the program of which `make docs` makes a page or a picture of the gallery."""
+    if path.stem == "index":
+        return ROOT / "examples" / "GALLERY_HEADER.rst"
+    name = re.sub(r"sphx_glr_(\w+)_\d+", r"\1", path.stem)
+    return ROOT / "examples" / f"{name}.py"
 
 
 def figures(text: str) -> list[str]:

@@ -14,9 +14,10 @@ from pplconv.architecture import LADDERS
 from pplconv.numerics import numerics_of
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPTIONS = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 WORDS += ("eleven", "twelve", "thirteen", "fourteen", "fifteen")
-# The names of architectures in the prose of README.
+# The names of architectures in the prose of the options.
 ARCHITECTURES = {"x86-64": "x86_64", "AArch64": "aarch64", "32-bit Arm": "armv7l"}
 
 
@@ -59,11 +60,11 @@ def test_engines_of_the_benchmarks_page():
 
 
 def test_environment_variables():
-    """README names what config reads, and nothing that it does not."""
+    """The options are what config reads, and nothing that it does not."""
     source = (ROOT / "pplconv" / "config.py").read_text(encoding="utf-8")
     read = set(re.findall(r"\"(PPLCONV_[A-Z_]+)\"", source))
     assert len(read) >= 4
-    said = {name for name in re.findall(r"\bPPLCONV_[A-Z_]+\b", README) if "_TEST_" not in name}
+    said = {name for name in re.findall(r"\bPPLCONV_[A-Z_]+\b", OPTIONS) if "_TEST_" not in name}
     assert said == read
     described = set(re.findall(r"^``(PPLCONV_[A-Z_]+)``", config.__doc__, re.MULTILINE))
     assert described == read
@@ -71,7 +72,7 @@ def test_environment_variables():
 
 def test_instruction_sets():
     """The row of PPLCONV_MAX_ISA names each architecture and its ladder, in order."""
-    (row,) = [line for line in README.splitlines() if "`PPLCONV_MAX_ISA` caps it" in line]
+    (row,) = [line for line in OPTIONS.splitlines() if "`PPLCONV_MAX_ISA` caps it" in line]
     where = r"((?:`\w+`(?:, )?)+) on ({})"
     found = re.findall(where.format("|".join(ARCHITECTURES)), row)
     assert {

@@ -45,8 +45,9 @@ INLINE void block_line(vector sum[BLOCK_ROWS][BLOCK_VECTORS], const struct pplco
     }
 }
 
-/* `rows` rows from `row` on, as far apart as the taps of a column, so that they share lines: of `vectors` whole vectors from `column` on whose taps all lie within
- * the rows of the image; with `edge`, of `count` lanes of one vector wherever its taps lie. */
+/* `rows` rows from `row` on, as far apart as the taps of a column, so that they share lines: of
+ * `vectors` whole vectors from `column` on whose taps all lie within the rows of the image; with
+ * `edge`, of `count` lanes of one vector wherever its taps lie. */
 INLINE void block(const struct planes *s, const struct plane *plane, const struct epilogue *e,
                   const element *weights, int64_t row, int64_t rows, int64_t column, int64_t count,
                   const int vectors, const int edge) {
@@ -63,9 +64,8 @@ INLINE void block(const struct planes *s, const struct plane *plane, const struc
         const element *w = weights + (line - low) * g->kw;
         switch (low * BLOCK_ROWS + high) {
 #define ROWS(low, high)                                                                            \
-    case low * BLOCK_ROWS + high:                                                                  \
-        if (high < BLOCK_ROWS)                                                                     \
-            block_line(sum, g, p, w, start, count, low, high, vectors, edge);                      \
+    case low *BLOCK_ROWS + high:                                                                   \
+        if (high < BLOCK_ROWS) block_line(sum, g, p, w, start, count, low, high, vectors, edge);   \
         break;
             ROWS(0, 0)
             ROWS(0, 1)
@@ -91,7 +91,8 @@ INLINE void block(const struct planes *s, const struct plane *plane, const struc
             ROWS(5, 5)
 #endif
 #undef ROWS
-        default: break;
+        default:
+            break;
         }
     }
     const int64_t at = row * g->ow + column;

@@ -7,6 +7,7 @@ from libc.stdint cimport int64_t
 from pplconv.memory.arrays cimport (
     View,
     as_array,
+    as_given,
     batched_shape,
     dtype_name,
     hold,
@@ -121,6 +122,7 @@ def to_blocked(x, block=None):
     (1, 3, 32, 32, 8)
     """
     cdef Planes planes
+    cdef object given = x
     x = as_array(x, "x")
     cdef str dtype = dtype_name(x, "x")
     n, c, h, w = batched_shape(x, "x", 4)
@@ -128,7 +130,8 @@ def to_blocked(x, block=None):
     block = around.lanes if block is None else arguments.check_block(block)
     shape = (n, -(-c // block), h, w, block)
     planes.images, planes.channels, planes.pixels, planes.block = n, c, h * w, block
-    return relayout(x, dtype, shape if x.ndim == 4 else shape[1:], &planes, around, True)
+    y = relayout(x, dtype, shape if x.ndim == 4 else shape[1:], &planes, around, True)
+    return as_given(given, y, None)
 
 
 def from_blocked(x, channels=None):
@@ -167,6 +170,7 @@ def from_blocked(x, channels=None):
     (1, 20, 32, 32)
     """
     cdef Planes planes
+    cdef object given = x
     x = as_array(x, "x")
     cdef str dtype = dtype_name(x, "x")
     n, blocks, h, w, block = batched_shape(x, "x", 5)
@@ -186,5 +190,6 @@ def from_blocked(x, channels=None):
             )
     shape = (n, channels, h, w)
     planes.images, planes.channels, planes.pixels, planes.block = n, channels, h * w, block
-    return relayout(x, dtype, shape if x.ndim == 5 else shape[1:], &planes,
-                    planner.default_context(dtype), False)
+    y = relayout(x, dtype, shape if x.ndim == 5 else shape[1:], &planes,
+                 planner.default_context(dtype), False)
+    return as_given(given, y, None)

@@ -7,12 +7,7 @@ One call goes like this: the plan and packed weights of the input's shape are fo
 
 from libc.stdint cimport int64_t
 
-from pplconv.memory.arrays cimport (
-    batched_shape,
-    float_name,
-    has_dims,
-    hold_plain,
-)
+from pplconv.memory.arrays cimport as_given, batched_shape, float_name, has_dims, hold_plain
 from pplconv.api.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.layer cimport Layer
 from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
@@ -353,7 +348,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         -------
         ndarray
             Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``;
-            (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``.
+            (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``. Of
+            the library of `input`, as in `conv2d`.
 
         Raises
         ------
@@ -363,7 +359,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
             If memory for the output or the scratch cannot be had.
         """
         cdef ReadyPlans plans = self.made()
-        cdef object x, scope = plans.scope()
+        cdef object x, given = input, scope = plans.scope()
         cdef Ready ready = plans.latest(scope)
         cdef Operands o
         hold_nothing(&o)
@@ -379,8 +375,9 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                 ready = plans.of_shape(shape, scope)
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
-            return ready.compute(&o, input, x, residual, out,
-                                 o.x.buffer.ndim == ready.prepared.ndim)
+            x = ready.compute(&o, input, x, residual, out,
+                              o.x.buffer.ndim == ready.prepared.ndim)
+            return as_given(given, x, out)
         finally:
             release_all(&o)
 

@@ -8,6 +8,7 @@ loops.
 
 from pplconv.memory.arrays cimport (
     as_array,
+    as_given,
     batched_shape,
     conversion,
     float_name,
@@ -188,7 +189,9 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     -------
     ndarray
         Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``;
-        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype.
+        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype. If
+        `input` is of another library that knows the array API, or a tensor of PyTorch, so is the
+        result, on memory of its own and without gradients; `out` stays what it is.
 
     Raises
     ------
@@ -262,7 +265,8 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef Schedule schedule
     cdef int team
     cdef bint batched
-    cdef object x, w, b = None, plain_x, plain_w, plain_b = None, extended_by, seen, strips = None
+    cdef object x, w, b = None, plain_x, plain_w, plain_b = None, y
+    cdef object extended_by, seen, strips = None
     if type(input) is list or type(input) is tuple:
         w = as_array(weight, "weight")
         x = as_array(input, "input", w.dtype)
@@ -300,17 +304,16 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
                 schedule.pack_weights(<const char *> o.weight.buffer.buf, packed.data, team)
             finally:
                 leave_team(team)
-            out = run(prepared, &o, x, seen, packed.data,
-                      <const char *> o.weight.buffer.buf, w, b, residual, activated, out,
-                      batched)
+            y = run(prepared, &o, x, seen, packed.data,
+                    <const char *> o.weight.buffer.buf, w, b, residual, activated, out, batched)
         finally:
             give_back(packed)
         if strips is not None:
-            compute_strips(strips, prepared, plain_x, residual, out)
+            compute_strips(strips, prepared, plain_x, residual, y)
         elif prepared.multiplies_padding and not stay_finite(
                 prepared, <const char *> o.weight.buffer.buf, o.weight.buffer.len,
                 prepared.dtype.itemsize):
-            compute_border(prepared, plain_x, plain_w, plain_b, activated, residual, out)
-        return out
+            compute_border(prepared, plain_x, plain_w, plain_b, activated, residual, y)
+        return as_given(input, y, out)
     finally:
         release_all(&o)

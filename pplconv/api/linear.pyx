@@ -3,6 +3,7 @@
 
 from pplconv.memory.arrays cimport (
     as_array,
+    as_given,
     check_operand,
     float_name,
     hold_plain,
@@ -208,6 +209,7 @@ sparse, block
         Returns
         -------
         ndarray, shape (..., out_features)
+            Of the library of `input`, as in `conv2d`.
 
         Raises
         ------
@@ -217,7 +219,7 @@ sparse, block
             If memory for the output or the scratch cannot be had.
         """
         cdef ReadyPlans plans = self.made()
-        cdef object x, y, shape = None, scope = plans.scope()
+        cdef object x, y, given = input, shape = None, scope = plans.scope()
         cdef Ready ready = plans.latest(scope)
         cdef Operands o
         cdef bint is_matrix
@@ -246,9 +248,9 @@ sparse, block
             else:
                 y = out
             y = ready.compute(&o, input, x, residual, y, True)
-            if shape is None:
-                return y
-            return y.reshape(shape) if out is None else out
+            if out is not None:
+                return out
+            return as_given(given, y if shape is None else y.reshape(shape), None)
         finally:
             release_all(&o)
 

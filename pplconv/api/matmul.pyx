@@ -8,6 +8,7 @@ from libc.stdint cimport int64_t, uintptr_t
 from pplconv.memory.arrays cimport (
     View,
     as_array,
+    as_given,
     check_overlap,
     float_name,
     hold,
@@ -202,7 +203,8 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     Returns
     -------
     ndarray, shape (..., m, n)
-        Without m if `a` is a vector, without n if `b` is one.
+        Without m if `a` is a vector, without n if `b` is one. Of the library of `a`, as in
+        `conv2d`.
 
     Raises
     ------
@@ -234,7 +236,7 @@ def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads
     cdef Operands o
     hold_nothing(&o)
     try:
-        return multiply(&o, a, b, bias, residual, activation, out, threads)
+        return as_given(a, multiply(&o, a, b, bias, residual, activation, out, threads), out)
     finally:
         release_all(&o)
 

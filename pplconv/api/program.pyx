@@ -294,7 +294,7 @@ cdef class Program:
             frame.buffer = None
 
     def run(self, Frame frame not None, list externals, int64_t begin, int64_t end,
-            double[::1] seconds=None):
+            object seconds=None):
         """Run steps `begin` to `end` - 1.
 
         Parameters
@@ -306,7 +306,7 @@ cdef class Program:
             none of these steps needs one.
         begin, end : int
             Which steps.
-        seconds : memoryview of double, optional
+        seconds : ndarray of float64, optional
             Receives the time of each step. Steps are then run one by one.
 
         Raises
@@ -324,7 +324,7 @@ cdef class Program:
             raise ValueError("no such steps")
         if len(externals) != len(self.external_bytes):
             raise ValueError("a run has all arrays of its program")
-        if seconds is not None and seconds.shape[0] < self.count:
+        if seconds is not None and len(seconds) < self.count:
             raise ValueError("seconds has an element for each step")
         bases[0], bases[1] = NULL, frame.arena
         # Held for as long as the run lasts: nobody may resize them.
@@ -351,7 +351,8 @@ cdef class Program:
                         run_team(phase, <int> phases, 1, flushed(), frame.scratch + self.shared,
                                  self.thread, team)
                         after = pplconv_clock()
-                        seconds[i] = (after - before) * 1e-9
+                        with gil:
+                            seconds[i] = (after - before) * 1e-9
         finally:
             leave_team(team)
             del held

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..memory.array_like import array_of
 from ..memory.arrays import refuse_overlap
+from ..memory.namespaces import as_given
 from . import arguments, quantization
 from .argument_names import named
 from .quantization import DTYPES, Array
@@ -94,7 +95,8 @@ def qconv2d(
     Returns
     -------
     ndarray
-        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``.
+        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``. Of the library
+        of `x`, as in `conv2d`.
 
     Raises
     ------
@@ -123,14 +125,15 @@ def qconv2d(
     >>> y[0, 0, 0, :3]
     array([37, 37, 37], dtype=uint8)
     """
-    x = array_of(x, "x")
+    given, x = x, array_of(x, "x")
     scales = Scales(
         x_scale, x_zero_point, w_scale, w_zero_point, y_scale, y_zero_point, residual_scale,
         residual_zero_point, _input_type(x), out_dtype, activation,
     )  # fmt: skip
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     settings = {"algorithm": algorithm, "threads": threads, "max_workspace": max_workspace}
-    return _convolved(x, w, bias, scales, geometry, layout, settings, residual, out)
+    y = _convolved(x, w, bias, scales, geometry, layout, settings, residual, out)
+    return as_given(given, y, out)
 
 
 def conv2d_integer(
@@ -171,7 +174,8 @@ def conv2d_integer(
     Returns
     -------
     ndarray of int32
-        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``.
+        Shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for ``layout="NHWC"``. Of the library
+        of `x`, as in `conv2d`.
 
     Raises
     ------
@@ -198,7 +202,7 @@ def conv2d_integer(
     array([[ 4,  8],
            [16, 20]], dtype=int32)
     """
-    x = array_of(x, "x")
+    given, x = x, array_of(x, "x")
     scales = Scales(
         x_zero_point=x_zero_point,
         w_zero_point=w_zero_point,
@@ -207,7 +211,8 @@ def conv2d_integer(
     )
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     settings = {"algorithm": algorithm, "threads": threads, "max_workspace": max_workspace}
-    return _convolved(x, w, None, scales, geometry, layout, settings, None, out)
+    y = _convolved(x, w, None, scales, geometry, layout, settings, None, out)
+    return as_given(given, y, out)
 
 
 def _input_type(x: Array) -> np.dtype[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
+from ..memory.namespaces import as_given
 from ..planner import Plan
 from . import arguments, shapes
 from .activation import activation_text, kept_activation
@@ -276,7 +277,7 @@ search_seconds, max_workspace, threads, search_context, sparse, block
         -------
         ndarray
             Of type `out_dtype`, shape (N, oc, oh, ow) or (oc, oh, ow); (N, oh, ow, oc) for
-            ``layout="NHWC"``.
+            ``layout="NHWC"``. Of the library of `input`, as in `conv2d`.
 
         Raises
         ------
@@ -287,7 +288,7 @@ search_seconds, max_workspace, threads, search_context, sparse, block
         """
         if residual is not None and not self._takes_residual:
             refuse_residual(self._arguments.out_dtype)
-        return self._run(input, residual, out)
+        return as_given(input, self._run(input, residual, out), out)
 
     def plan_for(self, input_shape: Sequence[SupportsIndex]) -> Plan:
         """Show how inputs of one shape are computed.

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..memory.array_like import array_of
 from ..memory.arrays import check_out, empty_aligned
+from ..memory.namespaces import as_given
 from . import arguments, matrices, quantization, quantized_matrices, quantized_output
 from .argument_names import named
 from .quantization import DTYPES, OUTPUTS, Array
@@ -53,7 +54,7 @@ def matmul_integer(
     Returns
     -------
     ndarray of int32
-        Shape (..., M, N), as `numpy.matmul` has it.
+        Shape (..., M, N), as `numpy.matmul` has it. Of the library of `a`, as in `conv2d`.
 
     Raises
     ------
@@ -81,7 +82,7 @@ def matmul_integer(
            [ 8, -8]], dtype=int32)
     """
     product = _Product.of(a, b, a_zero_point, b_zero_point)
-    return product.finished(None, "s32", None, None, threads, out)
+    return as_given(a, product.finished(None, "s32", None, None, threads, out), out)
 
 
 def qmatmul(
@@ -135,7 +136,7 @@ def qmatmul(
     Returns
     -------
     ndarray
-        Shape (..., M, N), as `numpy.matmul` has it.
+        Shape (..., M, N), as `numpy.matmul` has it. Of the library of `a`, as in `conv2d`.
 
     Raises
     ------
@@ -181,7 +182,7 @@ def qmatmul(
         raise ValueError(f"y_scale must be None for {DTYPES[kind]} outputs")
     elif y_zero_point is not None and np.any(array_of(y_zero_point, "y_zero_point") != 0):
         raise ValueError(f"y_zero_point must be None or 0 for {DTYPES[kind]} outputs")
-    return product.finished(bias, kind, y, activation, threads, out)
+    return as_given(a, product.finished(bias, kind, y, activation, threads, out), out)
 
 
 @dataclass(frozen=True)

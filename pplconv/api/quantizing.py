@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import quant
 from .._literals import Method
+from ..memory.array_like import array_of
 from ..quant.numbers import decibels
 from ..quant.observing import Observer, arrays_of
 from ..quant.weights import weights_beside
@@ -126,7 +127,7 @@ def _outputs(
 ) -> Iterator[tuple[Array, Array]]:
     """The outputs of both convolutions as real numbers."""
     for x, residual in pairs:
-        exact = conv(x, residual)
+        exact = array_of(conv(x, residual), "samples")  # tensors give tensors
         q_residual = residual
         if residual is not None and made.residual_scale is not None:
             q_residual = quant.quantize(

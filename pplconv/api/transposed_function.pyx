@@ -12,6 +12,7 @@ from pplconv.api.ready cimport plain_bias, scope_around
 from pplconv.api.transposed_call cimport all_finite, computed, plain_array
 from pplconv.memory.arrays cimport (
     as_array,
+    as_given,
     batched_shape,
     conversion,
     dtype_name,
@@ -94,7 +95,8 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     ndarray
         Shape (N, oc, oh, ow) or (oc, oh, ow), with oh = (H - 1) * stride + dilation * (kh - 1) + 1
         + output_padding - top - bottom, and ow likewise; (N, oh, ow, oc) for ``layout="NHWC"``;
-        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype.
+        (N, ceil(oc / block), oh, ow, block) for ``layout="NCHWc"``; of the input's dtype
+        and library, as in `conv2d`.
 
     Raises
     ------
@@ -129,7 +131,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     (1, 4, 16, 16)
     """
     cdef Operands o
-    cdef object x, w, b = None, plain_x, plain_w, decomposed, key = None
+    cdef object x, w, b = None, plain_x, plain_w, decomposed, key = None, y
     cdef bint finite
     if type(input) is list or type(input) is tuple:
         w = as_array(weight, "weight")
@@ -182,7 +184,8 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
         transposed = Transposed(
             decomposed, plain_w, None if b is None else plain_array(b, DTYPES[dtype]), described,
             {})
-        return computed(transposed, &o, x, plain_x, w, b, residual, out,
-                        x.ndim == len(decomposed.asked.input_shape))
+        y = computed(transposed, &o, x, plain_x, w, b, residual, out,
+                     x.ndim == len(decomposed.asked.input_shape))
+        return as_given(input, y, out)
     finally:
         release_all(&o)

@@ -8,7 +8,7 @@ from pplconv.api.layer cimport Layer
 from pplconv.api.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.ready cimport plain_bias, scope_around
 from pplconv.api.transposed_call cimport all_finite, computed
-from pplconv.memory.arrays cimport as_array, batched_shape, dtype_name, hold_plain
+from pplconv.memory.arrays cimport as_array, as_given, batched_shape, dtype_name, hold_plain
 
 from dataclasses import replace
 
@@ -255,7 +255,8 @@ precision, search, search_seconds, search_context, max_workspace, threads
         Returns
         -------
         ndarray
-            Shape (N, oc, oh, ow) or (oc, oh, ow), and as the layout asks for.
+            Shape (N, oc, oh, ow) or (oc, oh, ow), and as the layout asks for. Of the library of
+            `input`, as in `conv2d`.
 
         Raises
         ------
@@ -264,7 +265,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
         MemoryError
             If memory for the output or the scratch cannot be had.
         """
-        cdef object x
+        cdef object x, given = input
         cdef Operands o
         if self.ready is None:
             raise TypeError(f"{type(self).__name__} was made without its __init__")
@@ -278,8 +279,9 @@ precision, search, search_seconds, search_context, max_workspace, threads
             transposed = self.find(shape, output_size)
             if x is None:
                 x = hold_plain(input, self.dtype, &o.x)
-            return computed(transposed, &o, input, x, None, None, residual, out,
-                            input.ndim == len(shape))
+            x = computed(transposed, &o, input, x, None, None, residual, out,
+                         input.ndim == len(shape))
+            return as_given(given, x, out)
         finally:
             release_all(&o)
 

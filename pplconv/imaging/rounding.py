@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,17 @@ __all__ = ["Exact", "rounded"]
 
 Array = npt.NDArray[Any]
 
+# Kernels that are kept, as filters are called with the same ones.
+KEPT = 64
 # Bits of a number, counted from its first one, and roundoff.
 _BITS = {"float32": 24, "float64": 53}
-# Bound of the error in float32 beyond which float64 is taken: few pixels should be computed again.
-_LARGEST_ERROR = 2.0**-8
+# Bound of the error in float32 beyond which float64 is taken. Computing one pixel again takes some
+# hundred times longer than computing it, and twice the error is the share of pixels that need it.
+_LARGEST_ERROR = 2.0**-9
+# Exponents of factors up to which no sum of a row is infinite, or lost, before the next factor.
+_SPREAD = {"float32": 40, "float64": 400}
+# What a product may lack that is so small that it is taken for zero.
+_TINY = {"float32": 2.0**-80, "float64": 2.0**-500}
 # Exponents of what floating point can add up: beyond, fractions do.
 _RANGE = 1000
 
@@ -38,21 +45,44 @@ class Exact:
         Of all taps.
     largest : int
         Magnitude of the largest pixel.
+    roundings : int
+        How often each product is rounded on its way into the sum: at most once for its weight, once
+        for itself, and once for each addition.
+    spread : int
+        Largest exponent, up or down, of the factors of values that are products.
     """
 
     values: tuple[Fraction, ...]
     largest: int
+    roundings: int
+    spread: int = 0
+
+    @classmethod
+    @lru_cache(KEPT)
+    def _of(cls, kernel: bytes, largest: int) -> Exact:
+        values = tuple(map(Fraction, np.frombuffer(kernel).tolist()))
+        return cls(values, largest, len(values) + 1)
 
     @classmethod
     def of(cls, kernel: Array, largest: int) -> Exact:
-        """Take the kernel as floating point has it; it is finite."""
-        return cls(tuple(map(Fraction, kernel.ravel().tolist())), largest)
+        """Take the kernel as float64 has it; it is finite."""
+        return cls._of(kernel.tobytes(), largest)
 
     @classmethod
     def product(cls, down: Array, across: Array, largest: int) -> Exact:
-        """Take the outer product of two vectors, whose products are not rounded."""
+        """Take the outer product of two vectors of float64, whose products are not rounded."""
+        return cls._product(down.tobytes(), across.tobytes(), largest)
+
+    @classmethod
+    @lru_cache(KEPT)
+    def _product(cls, column: bytes, row: bytes, largest: int) -> Exact:
+        down, across = np.frombuffer(column), np.frombuffer(row)
         vertical, horizontal = (tuple(map(Fraction, each.tolist())) for each in (down, across))
-        return cls(tuple(a * b for a in vertical for b in horizontal), largest)
+        values = tuple(a * b for a in vertical for b in horizontal)
+        factors = np.concatenate([down, across])
+        exponents = np.frexp(factors[factors != 0])[1]
+        spread = int(abs(exponents).max(initial=0))
+        return cls(values, largest, len(down) + len(across) + 2, spread)
 
     @cached_property
     def total(self) -> Fraction:
@@ -72,17 +102,18 @@ class Exact:
         """Whether sums in `dtype` are exact, in whatever order and with or without FMA."""
         bits, unit = _BITS[dtype], self.unit
         # Beyond these exponents numbers are subnormal, or infinite.
-        return -100 < unit < 64 and self.total < Fraction(2) ** (unit + bits)
+        small = self.spread < _SPREAD[dtype] and -100 < unit < 64
+        return small and self.total < Fraction(2) ** (unit + bits)
 
-    def error(self, dtype: str, roundings: int = 0) -> float:
-        """Bound of the error of sums in `dtype`; `roundings` more of them than there are taps."""
+    def error(self, dtype: str) -> float:
+        """Bound of the error of sums in `dtype`, and of what is compared with them."""
         if self.is_exact(dtype):
             return 0.0
-        # One rounding for each weight, one for each FMA or two for product and sum, and some for
-        # the comparisons that follow.
-        steps = 2 * len(self.values) + 8 + roundings
-        bound = 1.01 * steps * 2.0 ** -_BITS[dtype] * self._float_total
-        return bound + steps * 1e-40 if dtype == "float32" else bound + steps * 1e-300
+        if self.spread >= _SPREAD[dtype]:
+            return math.inf
+        steps = self.roundings + 4
+        relative = 1.01 * steps * 2.0 ** -_BITS[dtype]
+        return relative * self._float_total + len(self.values) * _TINY[dtype]
 
     @cached_property
     def _float_total(self) -> float:
@@ -94,7 +125,9 @@ class Exact:
     @cached_property
     def dtype(self) -> str:
         """Type to sum in: float32 if few pixels at most need to be computed again."""
-        return "float32" if self.error("float32") <= _LARGEST_ERROR else "float64"
+        # Of a product of vectors, first sums are short, those that are computed again are not.
+        share = self.roundings / (len(self.values) + 1)
+        return "float32" if self.error("float32") <= _LARGEST_ERROR * share else "float64"
 
     @property
     def is_extreme(self) -> bool:

@@ -32,8 +32,6 @@ class Saturate:
         Rows and columns of the kernels.
     computed, dtype : dtype
         Of the sums, and of the results.
-    roundings : int
-        Roundings of a sum besides those of its products and additions.
     """
 
     def __init__(
@@ -42,7 +40,6 @@ class Saturate:
         extent: tuple[int, int],
         computed: np.dtype[Any],
         dtype: np.dtype[Any],
-        roundings: int = 0,
     ) -> None:
         limits = np.iinfo(dtype)
         # One pass of a kernel makes integers of 8 and 16 bits.
@@ -50,7 +47,7 @@ class Saturate:
         self._kernels, self._extent = kernels, extent
         # In float32 the largest int32 would be rounded up; such sums are in float64.
         self._limits = computed.type(limits.min), computed.type(limits.max)
-        self._errors = [kernel.error(computed.name, roundings) for kernel in kernels]
+        self._errors = [kernel.error(computed.name) for kernel in kernels]
 
     def __call__(self, sums: Array, band: Array, results: Array) -> None:
         """Round and store; `sums` are overwritten."""

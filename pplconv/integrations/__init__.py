@@ -6,7 +6,8 @@ API, and is imported by the user, or by a command, never by pplconv's other room
 =================  ===============================================================================
 module             what it is for
 =================  ===============================================================================
-`onnx_reference`   ``Conv`` of the ONNX project's NumPy evaluator, `onnx.reference`
+`torch`            convolutions and linear layers of PyTorch's modules
+`onnx_reference`   operators of the ONNX project's NumPy evaluator, `onnx.reference`
 `dask`             pictures larger than memory, as dask arrays; `tiles`: how they are cut
 `ray_serve`        replicas on a Ray cluster, on packed weights that lie once on each node
 `asgi`             sessions over HTTP, on Starlette

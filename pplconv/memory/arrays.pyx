@@ -17,6 +17,7 @@ import numpy as np
 
 from pplconv.memory.array_like import array_of, bfloat16_dtype, refuse_mask
 from pplconv.memory.dtypes import NAMES
+from pplconv.memory.namespaces import as_given as in_namespace
 
 cdef object ndarray = np.ndarray
 cdef object empty = np.empty
@@ -35,6 +36,13 @@ cdef dict DTYPE_NAMES = NAMES
 cdef object as_array(object value, str name, object dtype=None):
     """An ndarray from anything that `array_of` takes; Python numbers become `dtype`."""
     return value if type(value) is ndarray else array_of(value, name, dtype)
+
+
+cdef object as_given(object given, object result, object out):
+    """A result in the namespace of `given`; `out`, the caller's own, stays what it is."""
+    if type(given) is ndarray or out is not None:
+        return result
+    return in_namespace(given, result)
 
 
 cdef bint is_brain(object dtype):

@@ -36,10 +36,10 @@ cdef struct ResampleJob:
     Images x, y
     int64_t channels, oh, ow, row_segment, row_segments, taps_y, taps_x, element
     # Of each output row the input rows and their weights; of each output column the same in bytes.
-    int64_t *rows
-    char *weights_y
-    int64_t *offsets
-    char *weights_x
+    const int64_t *rows
+    const char *weights_y
+    const int64_t *offsets
+    const char *weights_x
 
 
 cdef class Resample(Work):

@@ -12,6 +12,7 @@ from pplconv._kernels cimport (
     pplconv_pool_args,
     pplconv_resample_args,
 )
+from pplconv.memory.arrays cimport address_of
 from pplconv.schedules.base cimport ceil_div, least
 from pplconv.schedules.work cimport Tensors, Work
 
@@ -202,7 +203,6 @@ cdef class Resample(Work):
 
     def __cinit__(self, dict fields, str isa):
         cdef ResampleJob *j = &self.own
-        cdef int64_t[:, ::1] rows, offsets
         cdef int64_t batch
         memset(j, 0, sizeof(ResampleJob))
         check_numbers(fields, frozenset())
@@ -230,12 +230,12 @@ cdef class Resample(Work):
                 or max(*fields["x"], *fields["y"]) >> 47
                 or max(j.channels, batch, fields["ih"], fields["iw"]) >> 31):
             raise ValueError("resampling has images, and strides that are not negative")
-        rows, offsets = down, across * j.x.pixel
         (j.oh, j.taps_y), (j.ow, j.taps_x) = down.shape, across.shape
-        self.kept = [down, np.asarray(offsets), *weights]
-        j.rows, j.offsets = &rows[0, 0], &offsets[0, 0]
-        j.weights_y, j.weights_x = (
-            <char *> <size_t> weights[0].ctypes.data, <char *> <size_t> weights[1].ctypes.data)
+        across *= j.x.pixel
+        self.kept = [down, across, *weights]
+        j.rows = <const int64_t *> address_of(down, NULL)
+        j.offsets = <const int64_t *> address_of(across, NULL)
+        j.weights_y, j.weights_x = address_of(weights[0], NULL), address_of(weights[1], NULL)
         self.extents[0] = images_bytes(&j.y, batch, j.oh, j.ow, j.channels, dtype.itemsize,
                                        True)
         self.extents[1] = images_bytes(&j.x, batch, fields["ih"], fields["iw"], j.channels,

@@ -279,7 +279,7 @@ def test_conv2d_keeps_a_bounded_number_of_plans():
 def test_show_config_prints(capsys):
     pplconv.show_config()
     text = capsys.readouterr().out
-    assert pplconv.__version__ == "0.1.0" and "0.1.0" in text
+    assert pplconv.__version__ in text
     for word in ("CPU", "ISA", "cache", "core", "NUMA", "OpenMP", "kernel"):
         assert word.lower() in text.lower()
     isa = pplconv.Conv2d(np.ones((1, 1, 1, 1), np.float32)).plan_for((1, 1, 8, 8)).isa

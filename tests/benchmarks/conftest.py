@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -48,3 +49,7 @@ def _blas_threads_as_before():
     """Undo what an engine sets for the whole process."""
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+# `make test-peers` has those that want PyTorch.
+collect_ignore_glob = [] if find_spec("torch") else ["test_bench_torch_*.py"]

@@ -23,7 +23,7 @@ def numbers(cell: str) -> list[str]:
 
 def quoted() -> list[tuple[str, str, str, str]]:
     """List label, number, whose it is and the link of each figure in README's table."""
-    (table,) = tables(README.read_text(encoding="utf-8").split("## ")[0])
+    (table,) = tables(section(README, "how-fast"))
     found = []
     for label, ours, peers, run in table[1:]:
         (link,) = links(run)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from image_reference import BORDERS, INTEGERS, exactly, geometries
+from image_reference import BORDERS, INTEGERS, exactly, geometries, windows_of
 from pplconv.imaging import filter2d, sepfilter2d
 from pplconv.imaging.rounding import Exact, rounded
 
@@ -142,3 +142,24 @@ def test_any_number_of_threads(threads, rng):
         floats = filter2d(image.astype(np.float32), kernel, threads=1)
         several = filter2d(image.astype(np.float32), kernel, threads=threads)
         assert several.tobytes() == floats.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("row", "column"),
+    [([1e300], [0.0]), ([1e30, -1e30], [1e-30]), ([1e-44], [1e44]), ([1e200], [1e-200, 0.0])],
+)
+def test_factors_at_the_ends_of_the_range(row, column, rng):
+    """A row's sums alone would be infinite or lost."""
+    image = rng.integers(0, 256, (9, 11, 1), dtype=np.uint8)
+    row, column = np.array(row), np.array(column)
+    taps = [Fraction(a) * Fraction(b) for a in column.tolist() for b in row.tolist()]
+    extent = len(column), len(row)
+    windows = windows_of(
+        image.astype(int), extent, (extent[0] // 2, extent[1] // 2), "reflect101", 0
+    )
+    expected = [
+        min(max(round(sum(t * p for t, p in zip(taps, one, strict=True))), 0), 255)
+        for one in windows.reshape(-1, len(taps)).tolist()
+    ]
+    found = sepfilter2d(image, row, column)
+    assert found.ravel().tolist() == expected

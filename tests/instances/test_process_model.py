@@ -146,7 +146,7 @@ def test_memory_that_is_too_small_is_refused(rng):
         short = {**packed, name: bytes(memory.raw())[:-1]}
         with pytest.raises(ValueError, match="packed weights of"):
             rebuild(*values, plans, short, spent)
-    assert rebuild(*values, plans, packed, spent).plan_for((1, 16, 20, 20)) == plans[0][1]
+    assert rebuild(*values, plans, packed, spent).plan_for((1, 16, 20, 20)) == plans[0][2]
 
 
 @pytest.mark.parametrize("protocol", range(2, 6))

@@ -40,12 +40,12 @@ def test_help_is_the_map():
     shown = set(re.findall(r"^    (?:class )?(\w+)(?:\(| = )", listed, re.MULTILINE))
     public = {name for name in pplconv.__all__ if not name.startswith("__")}
     # Modules are listed as such.
-    assert public - {"prune", "quant", "runtime", "sharing", "wisdom"} <= shown
+    assert public - {"imaging", "prune", "quant", "runtime", "sharing", "wisdom"} <= shown
     assert {name for name in shown if not name.startswith("__")} <= public | {"DATA", "FILE"}
 
 
 def test_readme_names_what_is_installed_beside():
-    """Before the first table, where it says what a wheel needs."""
+    """Where it says what a wheel needs."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     required = importlib.metadata.requires("pplconv")
     names = [re.match(r"[\w-]+", line)[0] for line in required if "extra ==" not in line]

@@ -165,10 +165,10 @@ def test_marker_and_stubs_are_installed():
 
 SIGNATURES = {
     "conv2d": "input weight bias stride padding dilation groups * activation residual layout "
-    "algorithm tolerance precision threads max_workspace out",
+    "algorithm tolerance precision threads max_workspace padding_mode out",
     "Conv2d": "weight bias stride padding dilation groups * activation layout algorithm "
     "tolerance precision input_shape search search_seconds max_workspace threads "
-    "search_context sparse block weight_shape",
+    "search_context sparse block weight_shape padding_mode",
     "conv_transpose2d": "input weight bias stride padding output_padding groups dilation * "
     "output_size activation residual layout algorithm tolerance precision threads max_workspace "
     "out",
@@ -206,6 +206,7 @@ DEFAULTS = {
     "sparse": "auto",
     "block": None,
     "weight_shape": None,
+    "padding_mode": "zeros",
 }
 
 

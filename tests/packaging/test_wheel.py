@@ -20,6 +20,8 @@ pytestmark = [
 ]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+# As it is written; `tests/packaging/test_release.py` holds the rest to it.
+(VERSION,) = re.findall(r'"([\d.]+)"', (ROOT / "pplconv/_version.py").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +74,7 @@ def test_sdist_holds_what_a_build_needs(built):
 
 def test_metadata(metadata):
     assert metadata["Name"] == "pplconv"
-    assert metadata["Version"] == "0.1.0"
+    assert metadata["Version"] == VERSION
     assert metadata["Summary"]
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata.get_all("License-File") == ["LICENSE"]
@@ -119,13 +121,15 @@ def test_wheel_runs_in_an_empty_environment(built, tmp_path, run):
     installed = {line.partition("==")[0] for line in listed.split()} - {"pip", "setuptools"}
     assert installed == {"pplconv", "numpy", "psutil", "threadpoolctl"}
     printed = run(python, "-I", "-c", CONVOLVE, cwd=tmp_path)
-    assert "0.1.0" in printed
-    assert "0.1.0" in run(python, "-I", "-m", "pplconv", "info", cwd=tmp_path)
+    assert VERSION in printed
+    assert VERSION in run(python, "-I", "-m", "pplconv", "info", cwd=tmp_path)
 
 
 def test_wheel_is_for_this_python_and_platform(built):
     tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    assert re.fullmatch(rf"pplconv-0\.1\.0-{tag}-{tag}-linux_\w+\.whl", built.wheel.name)
+    assert re.fullmatch(
+        rf"pplconv-{re.escape(VERSION)}-{tag}-{tag}-linux_\w+\.whl", built.wheel.name
+    )
 
 
 def test_no_extension_needs_a_library_that_users_lack(built, tmp_path, run):

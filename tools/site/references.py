@@ -7,16 +7,12 @@ warning makes the build fail. What is there but has no page of its own stands as
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from importlib import import_module
 from typing import Any
 
 from docutils import nodes
 
 import pplconv
-
-# What is public and not in `dir(pplconv)`.
-MODULES = ("integrations",)
+from tools.site.names import MODULES, there
 
 
 def connect(app: Any) -> None:
@@ -39,19 +35,3 @@ def _resolve(app: Any, env: Any, node: Any, content: Any) -> nodes.Node | None:
         env, node["refdoc"], app.builder, "obj", f"pplconv.{name}", node, content
     )
     return found or nodes.literal(target, target)
-
-
-def there(name: str) -> bool:
-    """Whether `name` can be reached from the package, fields of dataclasses included."""
-    value: Any = pplconv
-    for part in name.split("."):
-        if is_dataclass(value) and part in {field.name for field in fields(value)}:
-            value = None
-        elif hasattr(value, part):
-            value = getattr(value, part)
-        else:
-            try:
-                value = import_module(f"{value.__name__}.{part}")
-            except (AttributeError, ImportError):
-                return False
-    return True

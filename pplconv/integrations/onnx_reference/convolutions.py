@@ -1,22 +1,4 @@
-"""`Conv` and `ConvTranspose` for the NumPy evaluator of the ONNX project, computed by pplconv.
-
-The evaluator takes replacements for its operators as classes::
-
-    from onnx.reference import ReferenceEvaluator
-    from pplconv.integrations.onnx_reference import Conv, ConvTranspose
-
-    evaluator = ReferenceEvaluator(model, new_ops=[Conv, ConvTranspose])
-
-Two-dimensional convolutions in float16, float32 and float64 go to `pplconv.conv2d` and
-`pplconv.conv_transpose2d`; all else that ONNX calls by these names (other ranks, other types) is
-left to the evaluator's own operators.
-
-Three things to know of the evaluator itself: its own ``ConvTranspose`` gives wrong results for
-groups (onnx 1.23), which the one here does not; in models below opset 14 it computes
-``BatchNormalization`` in its training form, so convert such models with `onnx.version_converter`
-first; and before onnx 1.23 its own ``Conv`` gives wrong shapes for kernels of even size, which the
-one here does not.
-"""
+"""``Conv`` and ``ConvTranspose`` on `pplconv.conv2d` and `pplconv.conv_transpose2d`."""
 
 from __future__ import annotations
 
@@ -28,10 +10,12 @@ from onnx.reference.ops.op_conv import Conv as OwnConv
 from onnx.reference.ops.op_conv_transpose import ConvTranspose as OwnConvTranspose
 
 import pplconv
+from pplconv.integrations.onnx_reference.settings import with_settings
 
 __all__ = [
     "Conv",
     "ConvTranspose",
+    "check_kernel_shape",
     "conv2d_keywords",
     "conv_transpose2d_keywords",
     "make_conv",
@@ -58,6 +42,7 @@ class Conv(OwnConv):
         Accuracy budget, as in `pplconv.conv2d`.
     """
 
+    settings: ClassVar[tuple[str, ...]] = ("threads", "algorithm", "tolerance")
     threads: ClassVar[int | None] = None
     algorithm: ClassVar[Any] = "auto"  # a word of conv2d's, or what a user made of it
     tolerance: ClassVar[float | None] = None
@@ -81,7 +66,7 @@ class Conv(OwnConv):
                 X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides
             )
             return result
-        _check_kernel_shape(kernel_shape, W)
+        check_kernel_shape(kernel_shape, W)
         y = pplconv.conv2d(
             X,
             W,
@@ -105,6 +90,7 @@ class ConvTranspose(OwnConvTranspose):
         As in `pplconv.conv_transpose2d`.
     """
 
+    settings: ClassVar[tuple[str, ...]] = ("threads", "algorithm", "tolerance")
     threads: ClassVar[int | None] = None
     algorithm: ClassVar[Any] = "auto"  # a word of conv2d's, or what a user made of it
     tolerance: ClassVar[float | None] = None
@@ -131,7 +117,7 @@ class ConvTranspose(OwnConvTranspose):
                 pads, strides,
             )  # fmt: skip
             return result
-        _check_kernel_shape(kernel_shape, W)
+        check_kernel_shape(kernel_shape, W)
         keywords = conv_transpose2d_keywords(
             X.shape[2:], W.shape[2:], auto_pad, dilations, group, output_padding, output_shape,
             pads, strides,
@@ -148,7 +134,14 @@ class ConvTranspose(OwnConvTranspose):
         return (y,)
 
 
-def _check_kernel_shape(kernel_shape: Sequence[int] | None, weight: np.ndarray) -> None:
+def check_kernel_shape(kernel_shape: Sequence[int] | None, weight: np.ndarray) -> None:
+    """Refuse an attribute ``kernel_shape`` that the weights contradict.
+
+    Raises
+    ------
+    ValueError
+        If it is one.
+    """
     if kernel_shape is not None and tuple(kernel_shape) != weight.shape[2:]:
         raise ValueError(
             f"kernel_shape is {tuple(kernel_shape)}, but W has the shape {weight.shape}: expected "
@@ -177,8 +170,7 @@ def make_conv(
         A subclass of `Conv`, for ``ReferenceEvaluator(model, new_ops=[make_conv(threads=1)])``.
         The settings are checked by `pplconv.conv2d` when the model runs.
     """
-    settings = {"threads": threads, "algorithm": algorithm, "tolerance": tolerance}
-    return type("Conv", (Conv,), {"__doc__": Conv.__doc__, "__module__": __name__, **settings})
+    return with_settings(Conv, threads=threads, algorithm=algorithm, tolerance=tolerance)
 
 
 def make_conv_transpose(
@@ -197,9 +189,7 @@ def make_conv_transpose(
         A subclass of `ConvTranspose`. The settings are checked by `pplconv.conv_transpose2d` when
         the model runs.
     """
-    settings = {"threads": threads, "algorithm": algorithm, "tolerance": tolerance}
-    own = {"__doc__": ConvTranspose.__doc__, "__module__": __name__, **settings}
-    return type("ConvTranspose", (ConvTranspose,), own)
+    return with_settings(ConvTranspose, threads=threads, algorithm=algorithm, tolerance=tolerance)
 
 
 def conv_transpose2d_keywords(

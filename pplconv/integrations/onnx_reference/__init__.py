@@ -1,0 +1,106 @@
+"""Operators for the NumPy evaluator of the ONNX project, computed by pplconv.
+
+The evaluator takes replacements for its operators as classes::
+
+    from onnx.reference import ReferenceEvaluator
+    from pplconv.integrations.onnx_reference import operators
+
+    evaluator = ReferenceEvaluator(model, new_ops=operators())
+
+=================  ===============================================  ============================
+class              what it computes with pplconv                    function
+=================  ===============================================  ============================
+`Conv`             two dimensions; float16, float32, float64        `pplconv.conv2d`
+`ConvTranspose`    the same                                         `pplconv.conv_transpose2d`
+`ConvInteger`      two dimensions; uint8, int8                      `pplconv.conv2d_integer`
+`QLinearConv`      the same                                         `pplconv.qconv2d`
+`MatMul`           float16, float32, float64                        `pplconv.matmul`
+`Gemm`             the same                                         `pplconv.matmul`
+`MatMulInteger`    uint8, int8                                      `pplconv.matmul_integer`
+`QLinearMatMul`    the same                                         `pplconv.qmatmul`
+=================  ===============================================  ============================
+
+All else that ONNX calls by these names (other ranks, other types) is left to the evaluator's own
+operators. A whole model is faster as a `pplconv.InferenceSession`.
+
+Four things to know of the evaluator itself: its own ``ConvTranspose`` gives wrong results for
+groups (onnx 1.23), which the one here does not; in models below opset 14 it computes
+``BatchNormalization`` in its training form, so convert such models with `onnx.version_converter`
+first; before onnx 1.23 its own ``Conv`` gives wrong shapes for kernels of even size, which the
+one here does not; and its own ``QLinearConv`` and ``QLinearMatMul`` round after the zero point was
+added, to the other side of a tie where that is odd, which ONNX's formula, onnxruntime and the ones
+here do before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pplconv.integrations.onnx_reference.convolutions import (
+    Conv,
+    ConvTranspose,
+    conv2d_keywords,
+    conv_transpose2d_keywords,
+    make_conv,
+    make_conv_transpose,
+)
+from pplconv.integrations.onnx_reference.products import Gemm, MatMul
+from pplconv.integrations.onnx_reference.quantized import (
+    ConvInteger,
+    MatMulInteger,
+    QLinearConv,
+    QLinearMatMul,
+)
+from pplconv.integrations.onnx_reference.settings import with_settings
+
+__all__ = [
+    "Conv",
+    "ConvInteger",
+    "ConvTranspose",
+    "Gemm",
+    "MatMul",
+    "MatMulInteger",
+    "QLinearConv",
+    "QLinearMatMul",
+    "conv2d_keywords",
+    "conv_transpose2d_keywords",
+    "make_conv",
+    "make_conv_transpose",
+    "operators",
+]
+
+
+def operators(
+    *, threads: int | None = None, algorithm: str = "auto", tolerance: float | None = None
+) -> list[type[Any]]:
+    """Give all replacements, for ``ReferenceEvaluator(model, new_ops=operators())``.
+
+    Parameters
+    ----------
+    threads : int, optional
+        Team size; by default what `pplconv.conv2d` takes by default.
+    algorithm : str, optional
+        Of convolutions; by default the planner chooses.
+    tolerance : float, optional
+        Accuracy that the planner may spend on convolutions of floating-point numbers, relative to
+        the output's largest magnitude; by default what `pplconv.conv2d` takes by default.
+
+    Returns
+    -------
+    list of type
+        Subclasses of the classes of this module. The settings are checked when the model runs.
+    """
+    settings = {"threads": threads, "algorithm": algorithm, "tolerance": tolerance}
+    return [
+        with_settings(each, **{name: settings[name] for name in each.settings})
+        for each in (
+            Conv,
+            ConvTranspose,
+            ConvInteger,
+            QLinearConv,
+            MatMul,
+            Gemm,
+            MatMulInteger,
+            QLinearMatMul,
+        )
+    ]

@@ -1,0 +1,118 @@
+"""The reference has every public name, the charts what was recorded, the picture its figures."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+
+import pytest
+from PIL import Image
+
+from documents import ROOT, tables
+from pplconv.__main__ import _parser
+from tools.site import front, gallery, names, results
+
+REFERENCE = ROOT / "docs" / "reference" / "index.rst"
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = names.listed(REFERENCE)
+    assert len(listed) > 50
+    assert len(set(listed)) == len(listed)
+    assert names.public() - set(listed) == set()
+
+
+def test_public_names_are_found():
+    public = names.public()
+    assert {"conv2d", "imaging.filter2d", "runtime.pin", "wisdom.export"} <= public
+    assert {"quant.observe", "integrations.asgi.app", "integrations.dask.Layer"} <= public
+    assert "runtime.ForkableLock" not in public
+
+
+@pytest.mark.parametrize("name", names.listed(REFERENCE))
+def test_what_the_reference_lists_is_there_and_described(name):
+    if name.startswith("integrations."):
+        pytest.importorskip(f"pplconv.{name.rpartition('.')[0]}", exc_type=ImportError)
+    assert names.there(name)
+
+
+def test_a_name_that_is_gone_is_not_there():
+    assert names.there("Plan.error_bound") and names.there("prune.magnitude")
+    assert not names.there("Plan.speed") and not names.there("prune.everything")
+
+
+def test_every_command_is_in_the_reference():
+    (table,) = tables((ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8"))
+    told = {re.match(r"`([\w-]+)", row[0])[1] for row in table[1:]}
+    (commands,) = [
+        action.choices
+        for action in _parser()._actions
+        if isinstance(action, argparse._SubParsersAction)
+    ]
+    assert told == set(commands)
+
+
+def test_every_example_has_its_place():
+    assert {path.stem for path in (ROOT / "examples").glob("*.py")} == set(gallery.EXAMPLES)
+    assert [gallery.place(f"{name}.py") for name in gallery.EXAMPLES] == sorted(
+        range(len(gallery.EXAMPLES))
+    )
+
+
+def test_readme_fits_the_first_minute():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) < 120
+    assert front.PICTURE.relative_to(ROOT).as_posix() in readme
+    assert front.PICTURE.stat().st_size < 150_000
+    path = front.RUN.relative_to(ROOT).as_posix()
+    assert path in readme, "the run that the picture shows"
+
+
+def test_the_picture_shows_what_was_recorded():
+    """`python -m tools.site.front` draws it anew."""
+    with Image.open(front.PICTURE) as picture:
+        told = json.loads(picture.text[front.FIGURES])
+    assert set(told) == set(front.NETWORKS)
+    assert told == front.times()
+
+
+def test_charts_take_ratios_and_sums_as_they_were_recorded():
+    found = {chart.name: chart for chart in results.charts(RESULTS)}
+    networks = found["2026-11-24-amd-26-2-whole-networks-against-three-peers-1"]
+    assert networks.what == "whole networks" and "EPYC" in networks.cpu
+    assert networks.bars[0] == results.Bar("ppocr_det_640", "openvino", 1.45)
+    sums = found["2026-11-23-amd-26-2-four-networks-against-five-peers-1"]
+    (resnet,) = [bar for bar in sums.bars if bar.network == "resnet_50"]
+    assert resnet.peer == "litert" and resnet.gain == pytest.approx(29.28 / 20.73, rel=1e-3)
+
+
+def test_no_chart_stands_for_two():
+    charts = results.charts(RESULTS)
+    assert len(charts) > 10
+    assert len({chart.name for chart in charts}) == len(charts)
+    assert all(len(chart.bars) >= results.FEWEST for chart in charts)
+    # Losses are drawn like gains.
+    assert any(bar.gain < 1 for chart in charts for bar in chart.bars)
+
+
+def test_charts_are_written_for_light_and_dark(tmp_path):
+    folder = tmp_path / "results"
+    folder.mkdir()
+    rows = "".join(f"| net{i} | 2.0 | 3.0 | {1.5 + i / 10} | peer |\n" for i in range(3))
+    (folder / "2026-01-02-amd-1-1.md").write_text(
+        "# A day\n\n## A run\n\n- CPU: AMD\n\n### Networks, 1 thread: median of the rounds, ms\n\n"
+        "| network | pplconv | peer | pplconv / best peer | best peer |\n|---|---|---|---|---|\n"
+        + rows
+    )
+    results.write(folder, tmp_path / "charts")
+    written = {path.name for path in (tmp_path / "charts").iterdir()}
+    assert written == {
+        "charts.txt",
+        "2026-01-02-amd-1-1-a-run-1.svg",
+        "2026-01-02-amd-1-1-a-run-1-dark.svg",
+    }
+    page = (tmp_path / "charts" / "charts.txt").read_text(encoding="utf-8")
+    assert "(../benchmarks/results/2026-01-02-amd-1-1.md#a-run)" in page
+    assert page.count(":class: only-dark") == page.count(":class: only-light") == 1

@@ -1,0 +1,110 @@
+"""One version everywhere, an sdist of the same bytes, and what a release refuses."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shutil
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import pplconv
+from tools.release import disagreements, released, unreleased, version_of
+from tools.wheels.native import bundled
+from tools.wheels.pythons import Python
+from tools.wheels.sdist import normalized
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FILES = ("pplconv/_version.py", "CHANGELOG.md", "CITATION.cff")
+
+
+@pytest.fixture
+def tree(tmp_path) -> Path:
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, tmp_path / name)
+    return tmp_path
+
+
+def test_the_version_is_one_truth():
+    assert disagreements(ROOT) == []
+    assert pplconv.__version__ == version_of(ROOT) == released(ROOT)[0]
+
+
+def test_released_versions_go_on():
+    text = (ROOT / "CHANGELOG.md").read_text()
+    assert text.index("## [Unreleased]") < text.index("## [0.2.0] - 2026-11-25")
+    assert text.index("## [0.2.0] - 2026-11-25") < text.index("## [0.1.0] - 2026-11-21")
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    "name, old, new, said",
+    [
+        ("pplconv/_version.py", '__version__ = "', '__version__ = "1', "newest release"),
+        ("pplconv/_version.py", '.0"\n', '.0.dev1"\n', "major.minor.patch"),
+        ("CITATION.cff", "\nversion: ", "\nversion: 9", "CITATION.cff: version"),
+        ("CITATION.cff", "date-released: 2", "date-released: 1", "date-released"),
+        ("CHANGELOG.md", "## [Unreleased]", "## Unreleased", "sections"),
+        ("CHANGELOG.md", "## [0.1.0] - 2026-11-21", "## [0.1.0] - 2046-11-21", "days"),
+        ("CHANGELOG.md", "## [0.1.0] - ", "## [7.1.0] - ", "versions"),
+        ("CHANGELOG.md", "## [0.1.0] - ", "## 0.1.0 - ", "sections"),
+    ],
+)
+def test_a_tree_that_disagrees_is_refused(tree, name, old, new, said):
+    edit(tree / name, old, new)
+    assert any(said in line for line in disagreements(tree))
+
+
+def test_unreleased_changes_are_seen(tree):
+    edit(tree / "CHANGELOG.md", "## [Unreleased]\n", "## [Unreleased]\n\n### Added\n\n- A line.\n")
+    assert unreleased(tree).startswith("### Added\n\n- A line.")
+
+
+def pack(order: list[str], moment: int) -> bytes:
+    raw = io.BytesIO()
+    with tarfile.open(fileobj=raw, mode="w:gz") as archive:
+        for name in order:
+            member = tarfile.TarInfo(name)
+            member.size, member.mtime, member.uid = len(name), moment, moment % 1000
+            member.uname, member.mode = f"user{moment}", 0o600 + moment % 8
+            archive.addfile(member, io.BytesIO(name.encode()))
+    return raw.getvalue()
+
+
+def test_an_sdist_does_not_tell_when_and_by_whom_it_was_packed():
+    one, other = pack(["a/b", "a/c"], 1_000_001), pack(["a/c", "a/b"], 1_700_000_004)
+    assert gzip.decompress(one) != gzip.decompress(other)
+    assert normalized(one, 7) == normalized(other, 7)
+    with tarfile.open(fileobj=io.BytesIO(normalized(one, 7))) as archive:
+        assert archive.getnames() == ["a/b", "a/c"]
+        member = archive.getmember("a/b")
+        assert (member.mtime, member.uid, member.mode) == (7, 0, 0o644)
+        assert archive.extractfile(member).read() == b"a/b"
+
+
+def test_tags_of_free_threaded_pythons():
+    assert Python("3.14t", Path()).tag == "cp314-cp314t"
+    assert Python("3.10", Path()).tag == "cp310-cp310"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_library_that_no_sbom_names_is_refused(tmp_path, named):
+    wheel = tmp_path / "a.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("pplconv.libs/libgomp-12ab.so.1.0.0", b"")
+        text = '{"components": [{"name": "libgomp1"}]}' if named else "{}"
+        archive.writestr("pplconv-1.dist-info/sboms/auditwheel.cdx.json", text)
+    if named:
+        assert bundled(wheel) == ["libgomp-12ab.so.1.0.0"]
+    else:
+        with pytest.raises(RuntimeError, match="libgomp"):
+            bundled(wheel)

