@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .. import planner
-from ..memory.dtypes import NAMES
-from ..schedules.rounding import round_sums
+from ..api.integer_sums import round_sums
 from .rounding import Exact, rounded
 
 __all__ = ["Saturate"]
@@ -43,7 +41,7 @@ class Saturate:
     ) -> None:
         limits = np.iinfo(dtype)
         # One pass of a kernel makes integers of 8 and 16 bits.
-        self._small, self._isa = limits.bits <= 16, planner.best_isa(NAMES[computed])
+        self._small = limits.bits <= 16
         self._kernels, self._extent = kernels, extent
         # In float32 the largest int32 would be rounded up; such sums are in float64.
         self._limits = computed.type(limits.min), computed.type(limits.max)
@@ -66,7 +64,7 @@ class Saturate:
 
     def _round(self, kernel: Exact, error: float, sums: Array, band: Array, result: Array) -> None:
         """Round and store by a kernel, and compute exactly what the error leaves open."""
-        missing = round_sums(sums, result, error, self._isa)
+        missing = round_sums(sums, result, error)
         if len(missing):
             rows, columns = np.divmod(missing, sums.shape[1])
             exact = self._exactly(kernel, rows, columns, band)

@@ -9,10 +9,12 @@ from pplconv.memory.arrays cimport View, hold, release
 
 import numpy as np
 
+from pplconv import planner
 from pplconv.memory.dtypes import NAMES
+from pplconv.numerics import numerics_of
 
 
-def round_sums(sums, results, double error, str isa):
+def round_sums(sums, results, double error):
     """Round sums half to even, and saturate them.
 
     Parameters
@@ -23,8 +25,6 @@ def round_sums(sums, results, double error, str isa):
         C-contiguous, as many elements as `sums`, apart from them; written.
     error : float
         How far a sum may be from what it stands for, >= 0.
-    isa : str
-        Which kernel to call.
 
     Returns
     -------
@@ -39,7 +39,8 @@ def round_sums(sums, results, double error, str isa):
     cdef View source, target, found
     cdef pplconv_round_sums_args a
     cdef int64_t count = 0
-    cdef pplconv_kernel kernel = find("round_sums", NAMES[sums.dtype], isa)
+    cdef str name = NAMES[sums.dtype]
+    cdef pplconv_kernel kernel = find("round_sums", name, planner.best_isa(numerics_of(name, name)))
     if results.dtype.kind not in "iu" or results.dtype.itemsize > 2 or results.size != sums.size:
         raise ValueError("sums and results do not go together")
     limits = np.iinfo(results.dtype)
