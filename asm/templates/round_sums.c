@@ -63,8 +63,7 @@ round_sums(const struct pplconv_round_sums_args *a, const int64_t size) {
             any |= open[vectors++];
         }
         element_bits some = 0;
-        for (int lane = 0; lane < LANES; lane++)
-            some |= any[lane];
+        for (int lane = 0; lane < LANES; lane++) some |= any[lane];
         if (!some) continue;
         for (int64_t v = 0; v < vectors; v++) {
             for (int lane = 0; lane < LANES; lane++) {

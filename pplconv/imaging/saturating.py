@@ -52,7 +52,7 @@ class Saturate:
         for kernel, error, some, result in zip(
             self._kernels, self._errors, sums, results, strict=True
         ):
-            if self._small and result.flags.c_contiguous:
+            if self._small and error > 0 and result.flags.c_contiguous:
                 self._round(kernel, error, some, band, result)
                 continue
             if error == 0:
