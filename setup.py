@@ -238,6 +238,7 @@ setup(
         extension("schedules.rows", small=True),
         extension("schedules.windows", small=True),
         extension("api.rescaling", small=True),
+        extension("api.integer_sums", small=True),
         extension("api.program", small=True),
         extension("schedules.winograd"),
         extension("schedules.depthwise"),

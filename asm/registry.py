@@ -195,6 +195,7 @@ C_OPERATIONS = {
     "store_transposed": (*EVERY_LEVEL, "fp16", *ARM32),
     "pack_sparse": ("portable", "fp16"),
     "zero_lanes": (*EVERY_LEVEL, "fp16", *ARM32),
+    "round_sums": EVERY_LEVEL,
     "elementwise": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_pixels": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_channels": (*EVERY_LEVEL, "fp16", *ARM32),

@@ -388,6 +388,15 @@ cdef extern from "pplconv_kernels.h" nogil:
         int64_t pixels
         int64_t lanes
 
+    struct pplconv_round_sums_args:
+        const void *src
+        void *dst
+        int64_t count
+        int64_t size
+        const void *parameters
+        void *open
+        void *open_count
+
     struct pplconv_convert_in_args:
         const void *src
         int64_t src_rs

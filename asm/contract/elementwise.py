@@ -45,6 +45,26 @@ ZERO_LANES = Contract(
     ),
 )
 
+ROUND_SUMS = Contract(
+    "round_sums",
+    "sums with an error to integers: dst[i] is src[i] rounded, ties to even, at least low and at "
+    "most high, for 0 <= i < count; where what lies within the error of src[i] has several such "
+    "integers, or src[i] is NaN, i is listed as open and dst[i] is low",
+    (
+        Field("src", CONST_POINTER, "sums, one after the other"),
+        Field("dst", POINTER, "integers, one after the other, apart from src"),
+        Field("count", INT, "sums, >= 0"),
+        Field("size", INT, "bytes of an integer, 1 or 2: its lowest ones"),
+        Field(
+            "parameters",
+            CONST_POINTER,
+            "three elements: error >= 0, low and high, integers of a magnitude of at most 65536",
+        ),
+        Field("open", POINTER, "int64_t [count], of which as many are written as are open"),
+        Field("open_count", POINTER, "one int64_t"),
+    ),
+)
+
 CONVERT_IN = Contract(
     "convert_in",
     "arrays of the storage type to the compute type: dst[i, j] = src[i, j] for 0 <= i < rows, "

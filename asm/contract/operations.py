@@ -10,7 +10,14 @@ from asm.contract.depthwise import (
     PACK_DEPTHWISE,
     PACK_DEPTHWISE_BYTES,
 )
-from asm.contract.elementwise import ACTIVATE, CONVERT_IN, CONVERT_OUT, ELEMENTWISE, ZERO_LANES
+from asm.contract.elementwise import (
+    ACTIVATE,
+    CONVERT_IN,
+    CONVERT_OUT,
+    ELEMENTWISE,
+    ROUND_SUMS,
+    ZERO_LANES,
+)
 from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
 from asm.contract.packing import (
     COPY_STRIDED,
@@ -50,6 +57,7 @@ _ALL = (
     DIRECT_SUMS,
     WINOGRAD_WEIGHTS,
     ZERO_LANES,
+    ROUND_SUMS,
     CONVERT_IN,
     CONVERT_OUT,
     DEPTHWISE_PIXELS,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..api.integer_sums import round_sums
 from .rounding import Exact, rounded
 
 __all__ = ["Saturate"]
@@ -39,6 +40,8 @@ class Saturate:
         dtype: np.dtype[Any],
     ) -> None:
         limits = np.iinfo(dtype)
+        # One pass of a kernel makes integers of 8 and 16 bits.
+        self._small = limits.bits <= 16
         self._kernels, self._extent = kernels, extent
         # In float32 the largest int32 would be rounded up; such sums are in float64.
         self._limits = computed.type(limits.min), computed.type(limits.max)
@@ -49,12 +52,23 @@ class Saturate:
         for kernel, error, some, result in zip(
             self._kernels, self._errors, sums, results, strict=True
         ):
+            if self._small and error > 0 and result.flags.c_contiguous:
+                self._round(kernel, error, some, band, result)
+                continue
             if error == 0:
                 np.rint(some, out=some)
                 np.clip(some, *self._limits, out=some)
             else:
                 self._decide(kernel, error, some, band)
             np.copyto(result, some.reshape(result.shape), casting="unsafe")
+
+    def _round(self, kernel: Exact, error: float, sums: Array, band: Array, result: Array) -> None:
+        """Round and store by a kernel, and compute exactly what the error leaves open."""
+        missing = round_sums(sums, result, error)
+        if len(missing):
+            rows, columns = np.divmod(missing, sums.shape[1])
+            exact = self._exactly(kernel, rows, columns, band)
+            result.reshape(-1)[missing] = exact.astype(result.dtype)
 
     def _decide(self, kernel: Exact, error: float, sums: Array, band: Array) -> None:
         """Round sums with an error; those that it leaves open are computed exactly."""
@@ -66,15 +80,19 @@ class Saturate:
         rows, columns = np.nonzero(low != high)
         if not len(rows):
             return
+        sums[rows, columns] = self._exactly(kernel, rows, columns, band)
+
+    def _exactly(self, kernel: Exact, rows: Array, columns: Array, band: Array) -> Array:
+        """Round and limit the sums of some rows and columns, from exact parts."""
         plane = band.reshape(len(band), -1)
         taps_down, taps_across = self._extent
         taps = (
             np.arange(taps_down)[:, None] * plane.shape[1] + np.arange(taps_across) * band.shape[2]
         ).ravel()
-        flat = plane.ravel()
+        flat, found = plane.ravel(), np.empty(len(rows))
         step = max(_TOGETHER // len(taps), 1)
         for first in range(0, len(rows), step):
             some = slice(first, first + step)
             at = rows[some] * plane.shape[1] + columns[some]
-            exact = rounded(kernel, flat[at[:, None] + taps])
-            sums[rows[some], columns[some]] = np.clip(exact, *self._limits)
+            found[some] = rounded(kernel, flat[at[:, None] + taps])
+        return np.clip(found, *self._limits)
