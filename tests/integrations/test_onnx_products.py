@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
@@ -13,6 +12,7 @@ import pplconv
 from pplconv.integrations import onnx_reference
 from pplconv.integrations.onnx_reference import make_conv, operators
 
+needs_onnxruntime = pytest.mark.unemulated("onnxruntime crashes there when it is imported")
 FLOATS = (np.float16, np.float32, np.float64)
 
 
@@ -35,6 +35,8 @@ def ours(model, feeds, **settings):
 
 
 def theirs(model, feeds):
+    import onnxruntime  # not at the top: it crashes in the emulator, where others are imported
+
     inferred = onnx.shape_inference.infer_shapes(model)
     session = onnxruntime.InferenceSession(
         inferred.SerializeToString(), providers=["CPUExecutionProvider"]
@@ -95,6 +97,7 @@ def test_matmul_of_other_types_is_the_evaluators(calls):
     assert calls == []
 
 
+@needs_onnxruntime
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "factors", [{}, {"alpha": 0.5}, {"alpha": 1.5, "beta": 0.25}, {"beta": 0.0}]
@@ -128,6 +131,7 @@ def draw(rng, shape, dtype):
     return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
+@needs_onnxruntime
 @pytest.mark.parametrize("w_zero", [None, np.array(5, np.uint8), np.array([7], np.uint8)], ids=str)
 @pytest.mark.parametrize("x_zero", [None, np.array(130, np.uint8)], ids=str)
 @pytest.mark.parametrize(
@@ -156,6 +160,7 @@ def test_convolutions_of_one_dimension_are_the_evaluators(rng, calls):
     assert calls == []
 
 
+@needs_onnxruntime
 @pytest.mark.parametrize("group", [1, 3])
 @pytest.mark.parametrize("shape", [(), (1,)], ids=["scalars", "arrays"])
 @pytest.mark.parametrize("channels", [False, True], ids=["one scale", "scales"])
@@ -187,6 +192,7 @@ def test_qlinear_conv(rng, calls, types, channels, shape, group):
     assert calls == [("qconv2d", None)]
 
 
+@needs_onnxruntime
 @pytest.mark.parametrize("shapes", SHAPES[:2], ids=str)
 @pytest.mark.parametrize("zeros", [0, 1, 2])
 def test_matmul_integer(rng, calls, zeros, shapes):
@@ -199,6 +205,7 @@ def test_matmul_integer(rng, calls, zeros, shapes):
     assert calls == [("matmul_integer", None)]
 
 
+@needs_onnxruntime
 @pytest.mark.parametrize("shapes", SHAPES[:2], ids=str)
 def test_qlinear_matmul(rng, calls, shapes):
     feeds = {

@@ -166,12 +166,14 @@ def test_where_shares_begin_is_drawn(emulator, monkeypatch):
     assert options(emulator.commands[AARCH64.cpus[0]], "share") == ["28"]
 
 
-def test_what_failed_is_shown_and_decides(emulator, capfd):
-    emulator.statuses = {"a64fx": 1}
-    assert suite.run_suite(AARCH64, [], 1) == 1
+@pytest.mark.parametrize("status", [1, -11])
+def test_what_failed_is_shown_and_decides(emulator, capfd, status):
+    """A crash is a failure as well."""
+    emulator.statuses = {"a64fx": status}
+    assert suite.run_suite(AARCH64, [], 1) == abs(status)
     printed = capfd.readouterr()
     assert "so it went on a64fx" in printed.out and "neoverse" not in printed.out
-    assert "a64fx                FAILED (1)" in printed.err
+    assert f"a64fx                FAILED ({status})" in printed.err
 
 
 @pytest.mark.parametrize(("one_in", "status"), [(32, 0), (1, 5)])
