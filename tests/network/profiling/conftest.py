@@ -8,7 +8,8 @@ from pplconv.machine.ceilings import Ceilings
 from pplconv.network.profiling.measured import Profile
 from pplconv.network.report import BufferPlan, NetworkPlan, StepPlan
 
-CEILINGS = Ceilings("avx2", 2, 100e9, {"L2": 200e9, "L3": 50e9, "memory": 20e9})
+# Of kernels that every machine has.
+CEILINGS = Ceilings("portable", 2, 100e9, {"L2": 200e9, "L3": 50e9, "memory": 20e9})
 
 
 @pytest.fixture
