@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,8 +40,10 @@ def team(threads: int) -> Iterator[None]:
             import cv2
 
             cv2.setNumThreads(threads)
-        if "torch" in sys.modules:
-            sys.modules["torch"].set_num_threads(threads)
+        if find_spec("torch"):
+            import torch
+
+            torch.set_num_threads(threads)
         yield
 
 
