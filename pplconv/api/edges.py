@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Gather", "source_index"]
+__all__ = ["Gather", "runs_of", "source_index"]
 
 Array = npt.NDArray[Any]
-Index = npt.NDArray[np.intp]
+Index = npt.NDArray[np.int64]
 
 
 def source_index(edge: str, first: int, count: int, size: int) -> Index:
@@ -28,10 +28,10 @@ def source_index(edge: str, first: int, count: int, size: int) -> Index:
 
     Returns
     -------
-    ndarray of intp, shape (count,)
+    ndarray of int64, shape (count,)
         -1 where the constant stands.
     """
-    at = np.arange(first, first + count, dtype=np.intp)
+    at = np.arange(first, first + count, dtype=np.int64)
     if edge == "constant":
         return np.where((at >= 0) & (at < size), at, -1)
     if edge == "replicate":
@@ -45,12 +45,26 @@ def source_index(edge: str, first: int, count: int, size: int) -> Index:
     return np.minimum(at, period - twice - at)
 
 
+def runs_of(index: Index) -> Index:
+    """Divide places, as from `source_index`, into runs of neighbours.
+
+    Returns
+    -------
+    ndarray of int64, shape (m, 3)
+        Where each run begins, which pixel stands there or -1, and how long it is.
+    """
+    # Pixels follow one another, constants are all -1.
+    breaks = np.flatnonzero(np.diff(index) != (index[:-1] >= 0)) + 1
+    starts, ends = np.append(0, breaks), np.append(breaks, len(index))
+    return np.stack([starts, index[starts], ends - starts], axis=1).astype(np.int64)
+
+
 class Gather:
     """Copies images, or parts of them, together with what stands for pixels outside.
 
     Parameters
     ----------
-    rows, columns : ndarray of intp
+    rows, columns : ndarray of int64
         Which of the image's stand at each row and column of the copy, as from `source_index`.
     axis : int
         Of the rows; that of the columns follows.

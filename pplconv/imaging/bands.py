@@ -1,11 +1,12 @@
-"""A filter runs over an image in bands of rows, each of which stays in a core's cache.
+"""How a filter runs over an image: in bands of rows, or where the image lies.
 
-The rows of a band are copied, with the pixels that stand beyond the border, into a buffer of the
-type that sums have; so no padded copy of the image is made, and integers are converted on the way.
-A convolution without padding gives the band's sums, and `Finish` turns them into results.
+The rows of a band are read, with the pixels that stand beyond the border, as numbers of the type
+that sums have; so no padded copy of the image is made, and integers are converted on the way. A
+band, and its sums, stay in a core's cache: see `api.banded`. `Finish` turns sums into results where
+they are not of one type.
 
-An image that needs no conversion is not copied: it is convolved where it lies, padded with zeros,
-and the outputs that see its border are computed again, from bands of their own.
+An image that needs no conversion is not read in bands: it is convolved where it lies, padded with
+zeros, and the outputs that see another border are computed again, from bands of their own.
 
 A row of H x W x C pixels is one row of W * C numbers whose taps are C apart: all channels are
 filtered at once, as one plane.
@@ -13,30 +14,43 @@ filtered at once, as one plane.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ..api.edges import Gather, source_index
+from ..api.banded import READ, has_rows, run_bands
+from ..api.edges import runs_of, source_index
 from .operators import Bank, Operator
+from .windows import Windows
 
 __all__ = ["Finish", "Region", "run"]
 
 Array = npt.NDArray[Any]
-# Called with sums (n, rows, columns) that it may overwrite, the band that they are of, and where
-# the results go.
-Finish = Callable[[Array, Array, Array], None]
 
 # What a band and its sums take together: half of a small L2.
 BAND_BYTES = 1 << 19
 LEAST_ROWS = 8
+# What the sums of results of another type take, where they are not finished band by band.
+PART_BYTES = 1 << 24
 # An image is not convolved where it lies if more than this share of its outputs see the border.
 LARGEST_SHARE = 0.25
+
+
+class Finish(Protocol):
+    """Turns sums into results of another type."""
+
+    limits: Array | None
+    """How far sums may be from what they stand for, and the least and the largest result, for each
+    kernel, shape (n, 3): then the loops round sums, and `settle` what that leaves open. None: they
+    are finished by `store`."""
+
+    def settle(self, missing: npt.NDArray[np.int64], windows: Windows, results: Array) -> None:
+        """Compute some of the results, (n, rows, columns, C), counted in C order, from pixels."""
+
+    def store(self, sums: Array, windows: Windows, results: Array) -> None:
+        """Make results, (n, rows, columns, C), of sums, which may be overwritten."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +104,9 @@ def run(
         return
     (top, bottom), (left, right) = inner
     _run_whole(image, operator, region, out, team)
+    assert isinstance(operator, Bank)
+    if region.border == "constant" and region.value == 0 and operator.is_finite:
+        return
     height, width = region.shape
     everything = slice(0, width)
     for rows, columns in (
@@ -150,58 +167,48 @@ def _run_bands(
 ) -> None:
     """Filter an image band by band."""
     count, height, width, channels = out.shape
+    dtype = operator.dtype
+    limits = None if finish is None else finish.limits
+    direct = has_rows(out) and (limits is not None or (finish is None and out.dtype == dtype))
+    if not direct:
+        # In parts, whose sums or results are stored afterwards.
+        part_dtype = dtype if limits is None else out.dtype
+        most = max(PART_BYTES // (count * width * channels * part_dtype.itemsize), 1)
+        if height > most:
+            for first in range(0, height, most):
+                rows = slice(first, min(first + most, height))
+                origin = region.origin[0] + first, region.origin[1]
+                part = replace(region, origin=origin, shape=(rows.stop - first, width))
+                _run_bands(image, operator, part, out[:, rows], finish, team)
+            return
+    target = out if direct else np.empty(out.shape, part_dtype)
     (halo, beside), seen = (size - 1 for size in operator.extent), image.shape[:2]
     columns = width + beside
-    gather = Gather(
+    windows = Windows(
+        image,
         source_index(region.border, region.origin[0], height + halo, seen[0]),
         source_index(region.border, region.origin[1], columns, seen[1]),
-        0, region.value,
+        region.value, operator.extent,
     )  # fmt: skip
-    row_bytes = operator.dtype.itemsize * channels * (columns + count * width)
-    rows = min(max(BAND_BYTES // row_bytes, halo, LEAST_ROWS), height)
-    straight = (
-        finish is None
-        and operator.dtype == out.dtype
-        and count == 1
-        and out.flags.c_contiguous
-        and out.flags.aligned
-    )
-    bands = iter(range(0, height, rows))
-    lock = threading.Lock()
-
-    def next_bands() -> Iterator[int]:
-        while True:
-            with lock:
-                first = next(bands, None)
-            if first is None:
-                return
-            yield first
-
-    def work() -> None:
-        buffer = np.empty((rows + halo, columns, channels), operator.dtype)
-        memory = np.empty(0 if straight else count * rows * width * channels, operator.dtype)
-        for first in next_bands():
-            some = min(rows, height - first)
-            band = buffer[: some + halo]
-            gather(image, band, first)
-            results = out[:, first : first + some]
-            sums = results if straight else memory[: count * some * width * channels]
-            sums = sums.reshape(count, some, width * channels)
-            operator(band.reshape(len(band), -1), sums)
-            if straight:
-                continue
-            if finish is not None:
-                finish(sums, band, results)
-            else:
-                with np.errstate(all="ignore"):
-                    results[...] = sums.reshape(results.shape)
-
-    helpers = min(team, -(-height // rows)) - 1
-    if helpers <= 0:
-        work()
+    if not (has_rows(image) and image.dtype in READ[dtype]):
+        image = np.ascontiguousarray(image, dtype)
+    row_bytes = dtype.itemsize * channels * (columns + count * width)
+    band = max(BAND_BYTES // row_bytes, halo, LEAST_ROWS)
+    # Bands of one height, so that no thread waits for the last one.
+    band = -(-height // -(-height // band))
+    with np.errstate(over="ignore"):
+        value = np.array([region.value], dtype)
+    missing = run_bands(
+        image, operator.convolutions, windows.rows, runs_of(windows.columns), value, target,
+        limits, band, team,
+    )  # fmt: skip
+    if finish is not None and limits is not None:
+        if len(missing):
+            finish.settle(missing, windows, target)
+    elif finish is not None:
+        finish.store(target, windows, out)
         return
-    with ThreadPoolExecutor(helpers) as pool:
-        others = [pool.submit(work) for _ in range(helpers)]
-        work()
-        for other in others:
-            other.result()
+    if target is not out:
+        with np.errstate(all="ignore"):
+            out[...] = target
+

@@ -123,7 +123,7 @@ def filter2d(
     computed = call.computed
     if integers:
         exact = [Exact.of(one, pixel_limit(pixels.dtype)) for one in bank]
-        computed, finish = call.exactly(exact, extent)
+        computed, finish = call.exactly(exact)
     with np.errstate(over="ignore"):
         bank = np.ascontiguousarray(bank, computed)
     return call.run(Bank(bank, call.channels), finish)
@@ -201,7 +201,7 @@ def sepfilter2d(
     computed = call.computed
     if integers:
         exact = [Exact.product(down, across, pixel_limit(pixels.dtype))]
-        computed, finish = call.exactly(exact, extent)
+        computed, finish = call.exactly(exact)
     with np.errstate(over="ignore"):
         down, across = (np.ascontiguousarray(each, computed) for each in (down, across))
     return call.run(Separable(down, across, call.channels), finish)
@@ -249,14 +249,12 @@ class _Call:
         wider: np.dtype[Any] = np.result_type(self.image.dtype, self.dtype, np.float32)
         return wider.newbyteorder("=")
 
-    def exactly(
-        self, kernels: list[Exact], extent: tuple[int, ...]
-    ) -> tuple[np.dtype[Any], Finish | None]:
+    def exactly(self, kernels: list[Exact]) -> tuple[np.dtype[Any], Finish | None]:
         """Choose the type of sums of integers, and what is done with them."""
         if self.dtype in INTEGERS or self.dtype == np.int32:
             short = self.dtype in INTEGERS and all(k.dtype == "float32" for k in kernels)
             computed = np.dtype(np.float32 if short else np.float64)
-            return computed, Saturate(kernels, (extent[0], extent[1]), computed, self.dtype)
+            return computed, Saturate(kernels, computed, self.dtype)
         return np.dtype(
             np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64
         ), None

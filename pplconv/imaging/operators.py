@@ -46,7 +46,7 @@ def _prepared(
 
 
 class Operator(Protocol):
-    """Makes sums of a band."""
+    """What makes sums of a band."""
 
     dtype: np.dtype[Any]
     """Of band and sums, float32 or float64."""
@@ -54,16 +54,8 @@ class Operator(Protocol):
     extent: tuple[int, int]
     """Rows and columns of the kernel."""
 
-    def __call__(self, band: Array, sums: Array) -> None:
-        """Sum up.
-
-        Parameters
-        ----------
-        band : ndarray, shape (rows + kh - 1, (columns + kw - 1) * C)
-            Contiguous.
-        sums : ndarray, shape (n, rows, columns * C)
-            Contiguous; written.
-        """
+    convolutions: tuple[Conv2d, ...]
+    """Of a plane of (rows + kh - 1, (columns + kw - 1) * C) numbers, one after the other."""
 
 
 class Bank:
@@ -81,12 +73,16 @@ class Bank:
         self.dtype = bank.dtype
         self.extent: tuple[int, int] = bank.shape[1:]
         self._bank, self._channels = bank, channels
-        # The convolution that every band has; threads have bands of their own.
-        self._conv = _prepared(bank, channels)
 
-    def __call__(self, band: Array, sums: Array) -> None:
-        """Sum up."""
-        self._conv(band[None], out=sums)
+    @property
+    def convolutions(self) -> tuple[Conv2d, ...]:
+        """The convolution that every band has."""
+        return (_prepared(self._bank, self._channels),)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether zeros times the kernels are zeros."""
+        return bool(np.isfinite(self._bank).all())
 
     def on_image(self, plane: Array, sums: Array, padding: Padding, team: int) -> None:
         """Sum up an image where it lies, beside which there are zeros.
@@ -120,9 +116,6 @@ class Separable:
     def __init__(self, down: Array, across: Array, channels: int) -> None:
         self.dtype = down.dtype
         self.extent = len(down), len(across)
-        self._across = _prepared(across[None, None], channels)
-        self._down = _prepared(down[None, :, None], 1)
-
-    def __call__(self, band: Array, sums: Array) -> None:
-        """Sum up."""
-        self._down(self._across(band[None]), out=sums)
+        self.convolutions = (
+            _prepared(across[None, None], channels), _prepared(down[None, :, None], 1)
+        )  # fmt: skip

@@ -8,91 +8,80 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..api.integer_sums import round_sums
 from .rounding import Exact, rounded
+from .windows import Windows
 
 __all__ = ["Saturate"]
 
 Array = npt.NDArray[Any]
-
-# Numbers of windows that are looked at together.
-_TOGETHER = 1 << 18
+Index = npt.NDArray[np.int64]
 
 
 class Saturate:
-    """Rounds the sums of a band, and limits them to what a type of integers holds.
+    """Rounds sums, and limits them to what a type of integers holds.
 
     Parameters
     ----------
     kernels : sequence of Exact
         One for each plane of the sums.
-    extent : (int, int)
-        Rows and columns of the kernels.
     computed, dtype : dtype
         Of the sums, and of the results.
     """
 
     def __init__(
-        self,
-        kernels: Sequence[Exact],
-        extent: tuple[int, int],
-        computed: np.dtype[Any],
-        dtype: np.dtype[Any],
+        self, kernels: Sequence[Exact], computed: np.dtype[Any], dtype: np.dtype[Any]
     ) -> None:
-        limits = np.iinfo(dtype)
-        # One pass of a kernel makes integers of 8 and 16 bits.
-        self._small = limits.bits <= 16
-        self._kernels, self._extent = kernels, extent
+        info = np.iinfo(dtype)
+        self._kernels = kernels
         # In float32 the largest int32 would be rounded up; such sums are in float64.
-        self._limits = computed.type(limits.min), computed.type(limits.max)
-        self._errors = [kernel.error(computed.name) for kernel in kernels]
+        self._limits = computed.type(info.min), computed.type(info.max)
+        self._errors = [_rounded_up(kernel.error(computed.name), computed) for kernel in kernels]
+        # The loops round to integers of 8 and 16 bits.
+        self.limits: Array | None = None
+        if info.bits <= 16:
+            self.limits = np.array([(e, info.min, info.max) for e in self._errors], computed)
 
-    def __call__(self, sums: Array, band: Array, results: Array) -> None:
+    def settle(self, missing: Index, windows: Windows, results: Array) -> None:
+        """Compute exactly what the errors leave open."""
+        planes, rows, columns, channels = np.unravel_index(missing, results.shape)
+        for plane in np.unique(planes):
+            some = planes == plane
+            at = rows[some], columns[some], channels[some]
+            results[plane][at] = self._exactly(self._kernels[plane], at, windows)
+
+    def store(self, sums: Array, windows: Windows, results: Array) -> None:
         """Round and store; `sums` are overwritten."""
         for kernel, error, some, result in zip(
             self._kernels, self._errors, sums, results, strict=True
         ):
-            if self._small and error > 0 and result.flags.c_contiguous:
-                self._round(kernel, error, some, band, result)
-                continue
             if error == 0:
                 np.rint(some, out=some)
                 np.clip(some, *self._limits, out=some)
             else:
-                self._decide(kernel, error, some, band)
-            np.copyto(result, some.reshape(result.shape), casting="unsafe")
+                self._decide(kernel, error, some, windows)
+            np.copyto(result, some, casting="unsafe")
 
-    def _round(self, kernel: Exact, error: float, sums: Array, band: Array, result: Array) -> None:
-        """Round and store by a kernel, and compute exactly what the error leaves open."""
-        missing = round_sums(sums, result, error)
-        if len(missing):
-            rows, columns = np.divmod(missing, sums.shape[1])
-            exact = self._exactly(kernel, rows, columns, band)
-            result.reshape(-1)[missing] = exact.astype(result.dtype)
-
-    def _decide(self, kernel: Exact, error: float, sums: Array, band: Array) -> None:
+    def _decide(self, kernel: Exact, error: float, sums: Array, windows: Windows) -> None:
         """Round sums with an error; those that it leaves open are computed exactly."""
         with np.errstate(all="ignore"):
             low = np.clip(np.rint(sums - sums.dtype.type(error)), *self._limits)
             high = np.add(sums, sums.dtype.type(error), out=sums)
         np.rint(high, out=high)
         np.clip(high, *self._limits, out=high)
-        rows, columns = np.nonzero(low != high)
-        if not len(rows):
-            return
-        sums[rows, columns] = self._exactly(kernel, rows, columns, band)
+        at = np.nonzero(low != high)
+        if len(at[0]):
+            sums[at] = self._exactly(kernel, at, windows)
 
-    def _exactly(self, kernel: Exact, rows: Array, columns: Array, band: Array) -> Array:
-        """Round and limit the sums of some rows and columns, from exact parts."""
-        plane = band.reshape(len(band), -1)
-        taps_down, taps_across = self._extent
-        taps = (
-            np.arange(taps_down)[:, None] * plane.shape[1] + np.arange(taps_across) * band.shape[2]
-        ).ravel()
-        flat, found = plane.ravel(), np.empty(len(rows))
-        step = max(_TOGETHER // len(taps), 1)
-        for first in range(0, len(rows), step):
-            some = slice(first, first + step)
-            at = rows[some] * plane.shape[1] + columns[some]
-            found[some] = rounded(kernel, flat[at[:, None] + taps])
+    def _exactly(self, kernel: Exact, at: tuple[Index, ...], windows: Windows) -> Array:
+        """Round and limit the sums of some rows, columns and channels, from exact parts."""
+        found = np.empty(len(at[0]))
+        for some, pixels in windows.of(*at):
+            found[some] = rounded(kernel, pixels)
         return np.clip(found, *self._limits)
+
+
+def _rounded_up(error: float, computed: np.dtype[Any]) -> float:
+    """Give the error as a number of a type, no less than it is."""
+    with np.errstate(over="ignore"):
+        near = computed.type(error)
+    return float(near if near >= error else np.nextafter(near, computed.type(np.inf)))

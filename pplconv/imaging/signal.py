@@ -15,6 +15,7 @@ from ..memory.array_like import array_of, refuse_mask
 from ..memory.arrays import empty_aligned
 from .bands import Finish, Region, run
 from .operators import Bank
+from .windows import Windows
 
 __all__ = ["convolve2d", "correlate2d"]
 
@@ -161,7 +162,7 @@ def _computed(
     computed = np.result_type(dtype, np.float32)
     if dtype.kind in "ui":
         computed = _type_of_sums(image, kernel, value)
-        finish = _wrapped(dtype)
+        finish = _Wrapped()
     out = empty_aligned(shape, dtype)
     bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
     region = Region(origin, shape, BOUNDARIES[boundary], value)
@@ -196,10 +197,15 @@ def _type_of_sums(image: Array, kernel: Array, value: float) -> np.dtype[Any]:
     )
 
 
-def _wrapped(dtype: np.dtype[Any]) -> Finish:
+class _Wrapped:
     """What becomes of exact sums in a type of integers: the low bits."""
 
-    def finish(sums: Array, band: Array, results: Array) -> None:
-        results[...] = sums.astype(np.int64).astype(dtype).reshape(results.shape)
+    limits = None
 
-    return finish
+    def settle(self, missing: npt.NDArray[np.int64], windows: Windows, results: Array) -> None:
+        """Nothing is open where sums are exact."""
+        raise AssertionError
+
+    def store(self, sums: Array, windows: Windows, results: Array) -> None:
+        """Store the low bits."""
+        np.copyto(results, sums.astype(np.int64), casting="unsafe")

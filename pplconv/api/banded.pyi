@@ -1,0 +1,21 @@
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .conv import Conv2d
+
+READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
+
+def has_rows(array: NDArray[Any]) -> bool: ...
+def run_bands(
+    image: NDArray[Any],
+    convs: tuple[Conv2d, ...],
+    rows: NDArray[np.int64],
+    runs: NDArray[np.int64],
+    value: NDArray[Any],
+    results: NDArray[Any],
+    limits: NDArray[Any] | None,
+    band: int,
+    threads: int,
+) -> NDArray[np.int64]: ...

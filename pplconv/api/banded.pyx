@@ -1,0 +1,153 @@
+# cython: boundscheck=False, wraparound=False, initializedcheck=False
+"""Convolutions of an image in bands: from arrays and `Conv2d` objects to the loops."""
+
+from libc.stdint cimport int64_t
+
+from pplconv.api.layer cimport Layer
+from pplconv.api.ready cimport Ready, ReadyPlans
+from pplconv.memory.arrays cimport address_of
+from pplconv.schedules.bands cimport Bands
+from pplconv.schedules.execute cimport execute
+from pplconv.schedules.work cimport Tensors
+
+import numpy as np
+
+from pplconv import planner
+from pplconv.memory.dtypes import NAMES
+from pplconv.numerics import numerics_of
+from pplconv.schedules.bands import PIXELS
+from pplconv.schedules.bands import READ as NAMES_READ
+
+# Types of images that need not be converted before, for each type of sums.
+READ = {PIXELS[computed]: frozenset(PIXELS[pixel] for pixel in names)
+        for computed, names in NAMES_READ.items()}
+PIXEL_NAMES = {dtype: name for name, dtype in PIXELS.items()}
+
+
+cdef list passes_of(tuple convs, int64_t height, int64_t width, list kept):
+    """Find or make what convolves one plane of some size, one convolution after the other."""
+    cdef ReadyPlans plans
+    cdef Ready ready
+    cdef Layer conv
+    cdef list made = []
+    cdef tuple shape = (1, 1, height, width)
+    for conv in convs:
+        plans = conv.made()
+        ready = plans.of_shape(shape, plans.scope())
+        kept.append(ready)
+        made.append((ready.prepared.schedule,
+                     <int64_t> ready.packed.data_for(ready.prepared),
+                     <int64_t> ready.packed.filters))
+        shape = ready.prepared.output_shape
+    return made
+
+
+cdef const char *place_of(object array) except NULL:
+    """Where an array begins, whatever its strides; it is not empty."""
+    return <const char *> <size_t> array.ctypes.data
+
+
+def has_rows(array):
+    """Whether pixels of a row are neighbours, and elements lie as the loops read them.
+
+    Parameters
+    ----------
+    array : ndarray, shape (..., W, C)
+        Images, or results.
+    """
+    *_, width, channels = array.shape
+    *_, step, one = array.strides
+    neighbours = (channels == 1 or one == array.itemsize) and (
+        width == 1 or step == channels * array.itemsize)
+    return neighbours and array.dtype.isnative and array.flags.aligned
+
+
+def run_bands(image, tuple convs, rows, runs, value, results, limits, int64_t band, int threads):
+    """Convolve an image, channel by channel.
+
+    Parameters
+    ----------
+    image : ndarray, shape (H, W, C)
+        Of a type in `READ`; the pixels of a row are neighbours. Not empty.
+    convs : tuple of Conv2d
+        One or two of one input channel, applied one after the other to a plane whose rows are
+        those of all channels, without padding. Only the last one may have more than one output
+        channel.
+    rows : ndarray of int64, shape (height + kh - 1,)
+        Which rows of the image the results see, -1 for rows of `value`.
+    runs : ndarray of int64, shape (m, 3)
+        Which pixels of these rows: for each run of neighbours, where it goes, where it begins in
+        the image or -1, and how long it is.
+    value : ndarray, shape (1,)
+        What stands beyond the image, of the type of the convolutions.
+    results : ndarray, shape (n, height, width, C)
+        Written; the pixels of a row are neighbours. Of the type of the convolutions, or integers of
+        8 or 16 bits.
+    limits : ndarray, shape (n, 3), optional
+        For integers, of the type of the convolutions, for each output channel: how far a sum may be
+        from what it stands for, the least result and the largest one.
+    band : int
+        Rows of results that are computed at a time.
+    threads : int
+        How many compute, at most.
+
+    Returns
+    -------
+    ndarray of int64
+        Which integers the errors leave open: their places among all results, counted in C order.
+        They are the type's least number now.
+
+    Raises
+    ------
+    ValueError
+        If the arrays do not go together.
+    MemoryError
+        If memory cannot be had.
+    """
+    cdef char *arrays[7]
+    cdef Tensors t
+    cdef Bands bands
+    cdef int64_t size
+    cdef str computed = NAMES[value.dtype]
+    cdef str isa = planner.best_isa(numerics_of(computed, computed))
+    cdef list kept = []
+    count, height, width, channels = results.shape
+    columns, halo = int(runs[:, 2].sum()), len(rows) - height
+    for array in (image, results):
+        if not has_rows(array):
+            raise ValueError("pixels of a row are neighbours")
+    for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
+        if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
+            raise ValueError("rows, runs and value are contiguous")
+    if limits is None:
+        whole = 0
+        if results.dtype != value.dtype:
+            raise ValueError("results are of the type of the sums")
+    else:
+        whole = results.itemsize
+        if results.dtype.kind not in "iu" or limits.dtype != value.dtype or (
+                limits.shape != (count, 3) or not limits.flags.c_contiguous):
+            raise ValueError("each output channel has its limits")
+    band = min(band, height)
+    last = height - (height - 1) // band * band
+    passes = [passes_of(convs, some + halo, columns * channels, kept) for some in (band, last)]
+    bands = Bands({
+        "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
+        "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
+        "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
+        "count": count, "runs": len(runs), "image_rs": image.strides[0],
+        "result_rs": results.strides[1], "result_ps": results.strides[0],
+    }, passes, isa)
+    if image.shape[2] != channels:
+        raise ValueError("image and results have the same channels")
+    arrays[0], arrays[1] = <char *> place_of(results), <char *> place_of(image)
+    arrays[2], arrays[3] = <char *> address_of(rows, &size), <char *> address_of(runs, &size)
+    bands.check_input(<const int64_t *> arrays[2], <const int64_t *> arrays[3])
+    arrays[4] = <char *> address_of(value, &size)
+    arrays[5] = NULL if limits is None else <char *> address_of(limits, &size)
+    arrays[6] = <char *> bands.found
+    t.arrays = arrays
+    # Scratch is for as many.
+    bands.threads = max(min(threads, bands.tasks), 1)
+    execute(bands, &t, bands.threads, planner.share(threads), 1, NULL)
+    return bands.open_results()

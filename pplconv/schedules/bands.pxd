@@ -1,0 +1,73 @@
+"""The loops of image filters compiled: see ``bands.pyx``."""
+
+from libc.stdint cimport int64_t
+
+from pplconv._kernels cimport pplconv_kernel
+from pplconv.schedules.work cimport MOST_PHASES, Step, Work
+
+
+cdef extern from "pplconv_pixels.h" nogil:
+    ctypedef void (*pplconv_widen)(const void *src, void *dst, int64_t count)
+
+
+cdef enum:
+    MOST_PASSES = 2
+    # Bands of the usual height, and the last one.
+    HEIGHTS = 2
+
+
+cdef struct Found:
+    # Which results of a task the error of their sums leaves open. `lost` says that memory for
+    # them could not be had.
+    int64_t *at
+    int64_t count, room
+    bint lost
+
+
+cdef struct Pass:
+    # One convolution of a band, and the bytes of what it makes.
+    const void *job
+    Step[MOST_PHASES] steps
+    int phases
+    int64_t rounds
+    const char *weights
+    const char *filters
+
+
+cdef struct BandJob:
+    Pass[HEIGHTS][MOST_PASSES] passes
+    int pass_count
+    # Rows of the result, of a band, and of the input beyond those of a band.
+    int64_t height, rows, halo
+    # Of a pixel: channels, and bytes of a number of the image and of a sum.
+    int64_t channels, pixel, element
+    # Pixels of a row of the band, and numbers of a row of results.
+    int64_t columns, width
+    # Kernels, and bytes of a result.
+    int64_t count, result
+    # Bytes from row to row of the image, and from row to row and plane to plane of the results.
+    int64_t image_rs, result_rs, result_ps
+    int64_t run_count
+    pplconv_widen widen
+    pplconv_kernel convert, round
+    # Whether `convert` is of integers.
+    bint integers
+    # The last pass writes results.
+    bint straight
+    float scale
+    int zero
+    # Where a thread's scratch has what the passes make, the numbers of open results of a row, and
+    # scratch of the passes.
+    int64_t[MOST_PASSES + 1] places
+    int64_t open_place, own_place, shared_place
+
+
+cdef class Bands(Work):
+    cdef BandJob own
+    cdef object kept
+    # One for each task, freed with this object.
+    cdef Found *found
+    cdef int64_t image_rows, image_columns
+
+    cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1
+    cdef object open_results(self)

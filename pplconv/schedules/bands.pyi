@@ -1,0 +1,8 @@
+"""Types of the loops of image filters."""
+
+from typing import Any
+
+from .work import Work
+
+class Bands(Work):
+    def __new__(cls, fields: dict[str, Any], passes: Any, isa: str) -> Bands: ...

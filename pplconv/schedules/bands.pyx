@@ -1,0 +1,363 @@
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""Filters of images, in bands of rows that stay in a core's cache.
+
+A task reads the rows of its band, and what stands for pixels beyond the border, as numbers of the
+type of sums; runs one convolution or two over them; and stores what they make, as integers where
+results are. So neither a padded copy of an image is made nor sums of all of it.
+"""
+
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy, memset
+
+from pplconv._kernels cimport (
+    find,
+    pplconv_convert_in_args,
+    pplconv_dequantize_args,
+    pplconv_round_sums_args,
+)
+from pplconv.schedules.base cimport Schedule, ceil_div, least, most
+from pplconv.schedules.work cimport Tensors, Work
+
+import numpy as np
+
+from pplconv.schedules.work import SIZE, check_numbers
+
+cdef extern from "pplconv_pixels.h" nogil:
+    void pplconv_widen_u8_f32(const void *src, void *dst, int64_t count)
+    void pplconv_widen_s8_f32(const void *src, void *dst, int64_t count)
+    void pplconv_widen_u16_f32(const void *src, void *dst, int64_t count)
+    void pplconv_widen_s16_f32(const void *src, void *dst, int64_t count)
+    void pplconv_widen_u8_f64(const void *src, void *dst, int64_t count)
+    void pplconv_widen_s8_f64(const void *src, void *dst, int64_t count)
+    void pplconv_widen_u16_f64(const void *src, void *dst, int64_t count)
+    void pplconv_widen_s16_f64(const void *src, void *dst, int64_t count)
+    void pplconv_widen_f32_f64(const void *src, void *dst, int64_t count)
+    void pplconv_widen_f32(const void *src, void *dst, int64_t count)
+    void pplconv_widen_f64(const void *src, void *dst, int64_t count)
+    void pplconv_fill_numbers(void *dst, const void *number, int64_t count, int64_t size)
+
+cdef enum:
+    LINE = 64
+    # Below so many numbers, a call of a kernel takes longer than a loop.
+    SHORT = 16
+    INDEX = sizeof(int64_t)
+    # Arrays of a run, and parameters of a rounding.
+    RESULTS = 0
+    IMAGE = 1
+    ROWS = 2
+    RUNS = 3
+    VALUE = 4
+    LIMITS = 5
+    FOUND = 6
+    PARAMETERS = 3
+
+
+# Types of pixels by name, and those that are read as they are for each type of sums.
+PIXELS = {"u8": np.dtype(np.uint8), "s8": np.dtype(np.int8), "u16": np.dtype(np.uint16),
+          "s16": np.dtype(np.int16), "f16": np.dtype(np.float16), "f32": np.dtype(np.float32),
+          "f64": np.dtype(np.float64)}
+READ = {
+    "f32": ("u8", "s8", "u16", "s16", "f16", "f32"),
+    "f64": ("u8", "s8", "u16", "s16", "f32", "f64"),
+}
+
+
+cdef pplconv_widen widener(str pixel, str computed) except NULL:
+    if computed == "f32":
+        if pixel == "u8":
+            return &pplconv_widen_u8_f32
+        if pixel == "s8":
+            return &pplconv_widen_s8_f32
+        if pixel == "u16":
+            return &pplconv_widen_u16_f32
+        if pixel == "s16":
+            return &pplconv_widen_s16_f32
+        return &pplconv_widen_f32
+    if pixel == "u8":
+        return &pplconv_widen_u8_f64
+    if pixel == "s8":
+        return &pplconv_widen_s8_f64
+    if pixel == "u16":
+        return &pplconv_widen_u16_f64
+    if pixel == "s16":
+        return &pplconv_widen_s16_f64
+    return &pplconv_widen_f32_f64 if pixel == "f32" else &pplconv_widen_f64
+
+
+cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
+                             int64_t count) noexcept nogil:
+    """Make numbers of the pixels of a row."""
+    cdef pplconv_dequantize_args d
+    cdef pplconv_convert_in_args c
+    if j.convert == NULL or j.integers and count < SHORT:
+        j.widen(src, dst, count)
+    elif j.integers:
+        d.src, d.dst, d.src_rs, d.dst_rs, d.rows, d.columns = src, dst, 0, 0, 1, count
+        d.scale, d.zero, d.flags = &j.scale, &j.zero, 0
+        j.convert(&d)
+    else:
+        c.src, c.dst, c.src_rs, c.dst_rs, c.rows, c.columns = src, dst, 0, 0, 1, count
+        c.flags = 0
+        j.convert(&c)
+
+
+cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
+                          char *dst) noexcept nogil:
+    """Read a row of the image, or what stands for it."""
+    cdef const int64_t *run = <const int64_t *> t.arrays[RUNS]
+    cdef int64_t at = (<const int64_t *> t.arrays[ROWS])[row], i
+    cdef int64_t numbers = j.channels * j.element
+    cdef const char *src
+    if at < 0:
+        pplconv_fill_numbers(dst, t.arrays[VALUE], j.columns * j.channels, j.element)
+        return
+    src = t.arrays[IMAGE] + at * j.image_rs
+    for i in range(j.run_count):
+        # Where they go, where they stand or -1, and how many there are.
+        if run[1] < 0:
+            pplconv_fill_numbers(dst + run[0] * numbers, t.arrays[VALUE], run[2] * j.channels,
+                                 j.element)
+        else:
+            read_pixels(j, src + run[1] * j.channels * j.pixel, dst + run[0] * numbers,
+                        run[2] * j.channels)
+        run += 3
+
+
+cdef inline void run_pass(const Pass *p, const char *src, char *dst, char *shared,
+                          char *scratch) noexcept nogil:
+    """Convolve a band, by this thread alone."""
+    cdef Tensors t
+    cdef int64_t again, task
+    cdef int k
+    memset(&t, 0, sizeof(Tensors))
+    t.x, t.y, t.weights, t.filters, t.shared = src, dst, p.weights, p.filters, shared
+    for again in range(p.rounds):
+        for k in range(p.phases):
+            for task in range(p.steps[k].tasks):
+                p.steps[k].task(p.job, &t, again * p.steps[k].tasks + task, scratch)
+
+
+cdef inline void note(Found *found, const int64_t *at, int64_t count,
+                      int64_t first) noexcept nogil:
+    """Add results to those that are open; the first one of their row is `first` of all."""
+    cdef int64_t room, i
+    cdef int64_t *larger
+    if found.lost:
+        return
+    if found.count + count > found.room:
+        room = 2 * (found.count + count)
+        larger = <int64_t *> realloc(found.at, room * INDEX)
+        if larger == NULL:
+            found.lost = True
+            return
+        found.at, found.room = larger, room
+    for i in range(count):
+        found.at[found.count + i] = first + at[i]
+    found.count += count
+
+
+cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_t rows,
+                       const char *sums, char *open, Found *found) noexcept nogil:
+    """Store the sums of a band."""
+    cdef pplconv_round_sums_args a
+    cdef int64_t k, row, count
+    cdef char *dst
+    for k in range(j.count):
+        for row in range(rows):
+            dst = t.arrays[RESULTS] + k * j.result_ps + (first + row) * j.result_rs
+            if j.round == NULL:
+                memcpy(dst, sums, j.width * j.element)
+            else:
+                a.src, a.dst, a.count, a.size, a.open = sums, dst, j.width, j.result, open
+                a.parameters = t.arrays[LIMITS] + k * PARAMETERS * j.element
+                count = 0
+                a.open_count = &count
+                j.round(&a)
+                if count:
+                    note(found, <const int64_t *> open, count,
+                         (k * j.height + first + row) * j.width)
+            sums += j.width * j.element
+
+
+cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
+    cdef const BandJob *j = <const BandJob *> job
+    cdef int64_t first = task * j.rows, rows = least(j.rows, j.height - first), row
+    cdef int64_t numbers = j.columns * j.channels * j.element
+    cdef const Pass *passes = j.passes[0 if rows == j.rows else 1]
+    cdef char *dst = scratch + j.places[0]
+    cdef const char *src
+    cdef int p
+    for row in range(rows + j.halo):
+        read_row(j, t, first + row, dst + row * numbers)
+    for p in range(j.pass_count):
+        src = dst
+        if j.straight and p == j.pass_count - 1:
+            dst = t.arrays[RESULTS] + first * j.result_rs
+        else:
+            dst = scratch + j.places[p + 1]
+        run_pass(&passes[p], src, dst, scratch + j.shared_place, scratch + j.own_place)
+    if not j.straight:
+        store(j, t, first, rows, dst, scratch + j.open_place,
+              &(<Found *> t.arrays[FOUND])[task])
+
+
+cdef class Bands(Work):
+    """A filter compiled.
+
+    Parameters
+    ----------
+    fields : dict
+        ``pixel`` and ``computed``, types of the image and of sums; ``result``, bytes of a result if
+        they are integers, else 0; ``image_rows`` and ``image_columns``, of pixels of so many
+        ``channels``; ``height`` and ``width`` of the results, in pixels; ``columns`` of a band,
+        ``rows`` of its results and ``halo``, what it has beyond them; ``count``, of kernels;
+        ``runs``, of pixels in a row of a band. ``image_rs``, ``result_rs`` and ``result_ps`` are
+        bytes from row to row, and from plane to plane of results.
+    passes : sequence of sequences of (Schedule, packed, filters)
+        For bands of the usual height, then for the last one: the convolutions, the addresses of
+        their weights as they are packed, and 0 or those of the weights before that. The caller
+        keeps them.
+    isa : str
+        Which kernels to call.
+
+    Raises
+    ------
+    ValueError
+        If it is more than the loops take, or the passes do not go together.
+    MemoryError
+        If memory cannot be had.
+    """
+
+    def __cinit__(self, dict fields, passes, str isa):
+        cdef BandJob *j = &self.own
+        cdef str pixel = fields["pixel"], computed = fields["computed"]
+        cdef int i
+        memset(j, 0, sizeof(BandJob))
+        self.kept = passes
+        strides = frozenset(("image_rs", "result_rs", "result_ps"))
+        check_numbers({n: v for n, v in fields.items() if n not in strides}, frozenset())
+        for name in strides:
+            if abs(fields[name]) >= SIZE:
+                raise MemoryError("an image is beyond what the loops can address")
+        if pixel not in READ.get(computed, ()):
+            raise ValueError(f"no loops read {pixel} as {computed}")
+        j.height, j.rows, j.halo = fields["height"], fields["rows"], fields["halo"]
+        j.channels, j.columns = fields["channels"], fields["columns"]
+        j.count, j.result, j.run_count = fields["count"], fields["result"], fields["runs"]
+        self.image_rows, self.image_columns = fields["image_rows"], fields["image_columns"]
+        if min(j.height, j.rows, j.channels, j.columns, j.count, j.run_count,
+               fields["width"]) < 1 or j.result > 2 or j.rows > j.height:
+            raise ValueError("a filter has kernels, bands and pixels")
+        j.image_rs = fields["image_rs"]
+        j.result_rs, j.result_ps = fields["result_rs"], fields["result_ps"]
+        j.pixel, j.element = PIXELS[pixel].itemsize, PIXELS[computed].itemsize
+        j.width = fields["width"] * fields["channels"]
+        j.scale, j.zero = 1.0, 0
+        if pixel == "f16":
+            j.convert = find("convert_in", computed, isa)
+        else:
+            j.widen = widener(pixel, computed)
+            if computed == "f32" and pixel in ("u8", "s8"):
+                j.convert, j.integers = find("dequantize", pixel, isa), True
+        if j.result:
+            j.round = find("round_sums", computed, isa)
+        line = fields["width"] * fields["channels"] * j.element
+        j.straight = not j.result and j.count == 1 and j.result_rs == line
+        self.take(passes, fields)
+        self.tasks = ceil_div(j.height, j.rows)
+        self.threads = 1
+        self.found = <Found *> calloc(self.tasks, sizeof(Found))
+        if self.found == NULL:
+            raise MemoryError
+        self.job = j
+        self.one_phase(run_task)
+
+    def __dealloc__(self):
+        cdef int64_t i
+        if self.found != NULL:
+            for i in range(self.tasks):
+                free(self.found[i].at)
+        free(self.found)
+
+    def take(self, passes, dict fields):
+        """Take the convolutions of both heights, and lay out a thread's scratch."""
+        cdef BandJob *j = &self.own
+        cdef Pass *p
+        cdef Schedule schedule
+        cdef int height, k, i
+        cdef int64_t packed, filters, own = 0, shared = 0
+        sizes = [0] * (MOST_PASSES + 1)
+        last = j.height - (j.height - 1) // j.rows * j.rows
+        if len(passes) != HEIGHTS or not 1 <= len(passes[0]) <= MOST_PASSES or (
+                len(passes[0]) != len(passes[1])):
+            raise ValueError("a filter has one or two passes, for both heights of bands")
+        j.pass_count = <int> len(passes[0])
+        for height, rows in enumerate((j.rows, last)):
+            size = (rows + j.halo) * fields["columns"] * fields["channels"] * j.element
+            sizes[0] = max(sizes[0], size)
+            for k, (one, packed, filters) in enumerate(passes[height]):
+                schedule = <Schedule?> one
+                p = &j.passes[height][k]
+                if schedule.input_bytes() != size:
+                    raise ValueError("a pass reads other rows than there are")
+                size = schedule.output_bytes()
+                sizes[k + 1] = max(sizes[k + 1], size)
+                p.job, p.phases, p.rounds = schedule.job, schedule.phases, schedule.rounds
+                for i in range(schedule.phases):
+                    p.steps[i] = schedule.steps[i]
+                p.weights, p.filters = <const char *> packed, <const char *> filters
+                if packed == 0 or schedule.reads_filters and filters == 0:
+                    raise ValueError("a pass has weights")
+                own = most(own, schedule.thread_scratch)
+                shared = most(shared, schedule.shared_scratch)
+            if size != j.count * rows * fields["width"] * fields["channels"] * j.element:
+                raise ValueError("passes make other sums than there are results")
+        if j.straight:
+            sizes[j.pass_count] = 0
+        sizes += [fields["width"] * fields["channels"] * INDEX if j.result else 0, own, shared]
+        offsets, end = [], 0
+        for size in sizes:
+            offsets.append(end)
+            end += -(-size // LINE) * LINE
+        if end >= SIZE:
+            raise MemoryError("bands are beyond what the loops can address")
+        for k in range(MOST_PASSES + 1):
+            j.places[k] = offsets[k]
+        j.open_place, j.own_place = offsets[MOST_PASSES + 1], offsets[MOST_PASSES + 2]
+        j.shared_place = offsets[MOST_PASSES + 3]
+        self.thread_scratch = end
+
+    cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1:
+        """Refuse rows and runs of pixels that are not in the image, or leave gaps."""
+        cdef const BandJob *j = &self.own
+        cdef int64_t i, at = 0
+        for i in range(j.height + j.halo):
+            if not -1 <= rows[i] < self.image_rows:
+                raise ValueError("a row is not in the image")
+        for i in range(j.run_count):
+            if runs[0] != at or runs[2] < 1 or not -1 <= runs[1] or (
+                    runs[2] > self.image_columns - runs[1] and runs[1] >= 0):
+                raise ValueError("a run of pixels is not in the image")
+            at += runs[2]
+            runs += 3
+        if at != j.columns:
+            raise ValueError("runs of pixels are not those of a band")
+        return 0
+
+    cdef object open_results(self):
+        """Give the numbers of all results that are open; a run begins with none."""
+        cdef int64_t i, total = 0
+        cdef int64_t[::1] all_of_them
+        for i in range(self.tasks):
+            if self.found[i].lost:
+                raise MemoryError
+            total += self.found[i].count
+        result = np.empty(total, np.int64)
+        all_of_them = result
+        total = 0
+        for i in range(self.tasks):
+            if self.found[i].count:
+                memcpy(&all_of_them[total], self.found[i].at, self.found[i].count * INDEX)
+                total += self.found[i].count
+        return result
