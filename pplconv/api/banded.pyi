@@ -16,6 +16,8 @@ def run_bands(
     value: NDArray[Any],
     results: NDArray[Any],
     limits: NDArray[Any] | None,
+    fine: NDArray[np.float64] | None,
+    extent: tuple[int, int],
     band: int,
     threads: int,
 ) -> NDArray[np.int64]: ...

@@ -62,7 +62,8 @@ def has_rows(array):
     return neighbours and array.dtype.isnative and array.flags.aligned
 
 
-def run_bands(image, tuple convs, rows, runs, value, results, limits, int64_t band, int threads):
+def run_bands(image, tuple convs, rows, runs, value, results, limits, fine, tuple extent,
+              int64_t band, int threads):
     """Convolve an image, channel by channel.
 
     Parameters
@@ -86,6 +87,11 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, int64_t ba
     limits : ndarray, shape (n, 3), optional
         For integers, of the type of the convolutions, for each output channel: how far a sum may be
         from what it stands for, the least result and the largest one.
+    fine : ndarray of float64, shape (n, 1 + kh * kw), optional
+        For `limits` in float32: the error of sums in float64, and the taps that these are made of.
+        What the first error leaves open is computed with them.
+    extent : (int, int)
+        Rows and columns of the kernels.
     band : int
         Rows of results that are computed at a time.
     threads : int
@@ -104,7 +110,7 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, int64_t ba
     MemoryError
         If memory cannot be had.
     """
-    cdef char *arrays[7]
+    cdef char *arrays[8]
     cdef Tensors t
     cdef Bands bands
     cdef int64_t size
@@ -128,14 +134,20 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, int64_t ba
         if results.dtype.kind not in "iu" or limits.dtype != value.dtype or (
                 limits.shape != (count, 3) or not limits.flags.c_contiguous):
             raise ValueError("each output channel has its limits")
-    band = min(band, height)
+    taps = (0, 0)
+    if fine is not None:
+        taps = extent
+        if fine.dtype != np.float64 or fine.shape != (count, 1 + extent[0] * extent[1]) or (
+                limits is None or not fine.flags.c_contiguous):
+            raise ValueError("each output channel has its taps")
+    band = min(max(band, 1), height)
     last = height - (height - 1) // band * band
     passes = [passes_of(convs, some + halo, columns * channels, kept) for some in (band, last)]
     bands = Bands({
         "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
         "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
         "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
-        "count": count, "runs": len(runs), "image_rs": image.strides[0],
+        "count": count, "runs": len(runs), "taps": taps, "image_rs": image.strides[0],
         "result_rs": results.strides[1], "result_ps": results.strides[0],
     }, passes, isa)
     if image.shape[2] != channels:
@@ -146,6 +158,7 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, int64_t ba
     arrays[4] = <char *> address_of(value, &size)
     arrays[5] = NULL if limits is None else <char *> address_of(limits, &size)
     arrays[6] = <char *> bands.found
+    arrays[7] = NULL if fine is None else <char *> address_of(fine, &size)
     t.arrays = arrays
     # Scratch is for as many.
     bands.threads = max(min(threads, bands.tasks), 1)

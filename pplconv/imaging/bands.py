@@ -5,8 +5,7 @@ that sums have; so no padded copy of the image is made, and integers are convert
 band, and its sums, stay in a core's cache: see `api.banded`. `Finish` turns sums into results where
 they are not of one type.
 
-An image that needs no conversion is not read in bands: it is convolved where it lies, padded with
-zeros, and the outputs that see another border are computed again, from bands of their own.
+A small image that has zeros around it, and needs no conversion, is convolved where it lies.
 
 A row of H x W x C pixels is one row of W * C numbers whose taps are C apart: all channels are
 filtered at once, as one plane.
@@ -34,17 +33,28 @@ BAND_BYTES = 1 << 19
 LEAST_ROWS = 8
 # What the sums of results of another type take, where they are not finished band by band.
 PART_BYTES = 1 << 24
-# An image is not convolved where it lies if more than this share of its outputs see the border.
-LARGEST_SHARE = 0.25
+# An image is convolved where it lies if it and its results take no more: a share of the last cache.
+# Beyond, rows that were just read by a band are nearer.
+WHOLE_BYTES = 1 << 24
 
 
 class Finish(Protocol):
     """Turns sums into results of another type."""
 
-    limits: Array | None
-    """How far sums may be from what they stand for, and the least and the largest result, for each
-    kernel, shape (n, 3): then the loops round sums, and `settle` what that leaves open. None: they
-    are finished by `store`."""
+    @property
+    def limits(self) -> Array | None:
+        """How the loops round sums, shape (n, 3); then `settle` does what that leaves open.
+
+        For each kernel, how far they may be from what they stand for, and the least and the largest
+        result. None: sums are finished by `store`.
+        """
+
+    @property
+    def fine(self) -> Array | None:
+        """With what the loops compute again what `limits` of float32 leave open.
+
+        For each kernel, the error of a sum in float64, and the taps, shape (n, 1 + kh * kw).
+        """
 
     def settle(self, missing: npt.NDArray[np.int64], windows: Windows, results: Array) -> None:
         """Compute some of the results, (n, rows, columns, C), counted in C order, from pixels."""
@@ -98,52 +108,28 @@ def run(
     """
     if not out.size:
         return
-    inner = _inner(image, operator, region, out, finish)
-    if inner is None:
+    if finish is None and _lies_in_zeros(image, operator, region, out):
+        _run_whole(image, operator, region, out, team)
+    else:
         _run_bands(image, operator, region, out, finish, team)
-        return
-    (top, bottom), (left, right) = inner
-    _run_whole(image, operator, region, out, team)
-    assert isinstance(operator, Bank)
-    if region.border == "constant" and region.value == 0 and operator.is_finite:
-        return
-    height, width = region.shape
-    everything = slice(0, width)
-    for rows, columns in (
-        (slice(0, top), everything),
-        (slice(bottom, height), everything),
-        (slice(top, bottom), slice(0, left)),
-        (slice(top, bottom), slice(right, width)),
-    ):
-        shape = rows.stop - rows.start, columns.stop - columns.start
-        if min(shape) > 0:
-            origin = region.origin[0] + rows.start, region.origin[1] + columns.start
-            part = replace(region, origin=origin, shape=shape)
-            _run_bands(image, operator, part, out[:, rows, columns], None, team)
 
 
-def _inner(
-    image: Array, operator: Operator, region: Region, out: Array, finish: Finish | None
-) -> tuple[tuple[int, int], tuple[int, int]] | None:
-    """Rows and columns of outputs that see no border; None if the image is to go in bands."""
-    if finish is not None or not isinstance(operator, Bank):
-        return None
+def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array) -> bool:
+    """Whether an image can be convolved where it lies, and is small enough for that to be best."""
+    if not isinstance(operator, Bank) or not operator.is_finite:
+        return False
+    if region.border != "constant" or region.value != 0 or image.nbytes + out.nbytes > WHOLE_BYTES:
+        return False
     if not image.dtype == operator.dtype == out.dtype:
-        return None
+        return False
     if not all(array.flags.c_contiguous and array.flags.aligned for array in (image, out)):
-        return None
-    found = []
-    for origin, count, size, taps in zip(
-        region.origin, region.shape, image.shape[:2], operator.extent, strict=True
-    ):
-        last = origin + count + taps - 1 - size
-        if origin > 0 or last < 0:
-            return None
-        found.append((min(-origin, count), count - min(last, count)))
-    inside = [max(end - begin, 0) for begin, end in found]
-    if inside[0] * inside[1] < (1 - LARGEST_SHARE) * region.shape[0] * region.shape[1]:
-        return None
-    return found[0], found[1]
+        return False
+    return all(
+        origin <= 0 <= origin + count + taps - 1 - size
+        for origin, count, size, taps in zip(
+            region.origin, region.shape, image.shape[:2], operator.extent, strict=True
+        )
+    )
 
 
 def _run_whole(image: Array, operator: Operator, region: Region, out: Array, team: int) -> None:
@@ -200,7 +186,7 @@ def _run_bands(
         value = np.array([region.value], dtype)
     missing = run_bands(
         image, operator.convolutions, windows.rows, runs_of(windows.columns), value, target,
-        limits, band, team,
+        limits, None if finish is None else finish.fine, operator.extent, band, team,
     )  # fmt: skip
     if finish is not None and limits is not None:
         if len(missing):
@@ -211,4 +197,3 @@ def _run_bands(
     if target is not out:
         with np.errstate(all="ignore"):
             out[...] = target
-

@@ -54,8 +54,9 @@ class Operator(Protocol):
     extent: tuple[int, int]
     """Rows and columns of the kernel."""
 
-    convolutions: tuple[Conv2d, ...]
-    """Of a plane of (rows + kh - 1, (columns + kw - 1) * C) numbers, one after the other."""
+    @property
+    def convolutions(self) -> tuple[Conv2d, ...]:
+        """Of a plane of (rows + kh - 1, (columns + kw - 1) * C) numbers, one after the other."""
 
 
 class Bank:
@@ -116,6 +117,6 @@ class Separable:
     def __init__(self, down: Array, across: Array, channels: int) -> None:
         self.dtype = down.dtype
         self.extent = len(down), len(across)
-        self.convolutions = (
+        self.convolutions: tuple[Conv2d, ...] = (
             _prepared(across[None, None], channels), _prepared(down[None, :, None], 1)
         )  # fmt: skip

@@ -24,9 +24,9 @@ Array = npt.NDArray[Any]
 KEPT = 64
 # Bits of a number, counted from its first one, and roundoff.
 _BITS = {"float32": 24, "float64": 53}
-# Bound of the error in float32 beyond which float64 is taken. Computing one pixel again takes some
-# hundred times longer than computing it, and twice the error is the share of pixels that need it.
-_LARGEST_ERROR = 2.0**-9
+# Bound of the error in float32 beyond which float64 is taken. Twice the error is the share of
+# pixels that are computed again, each of which takes as long as some thirty pixels did.
+_LARGEST_ERROR = 0.01
 # Exponents of factors up to which no sum of a row is infinite, or lost, before the next factor.
 _SPREAD = {"float32": 40, "float64": 400}
 # What a product may lack that is so small that it is taken for zero.
@@ -45,23 +45,26 @@ class Exact:
         Of all taps.
     largest : int
         Magnitude of the largest pixel.
-    roundings : int
-        How often each product is rounded on its way into the sum: at most once for its weight, once
-        for itself, and once for each addition.
+    roundings : float
+        How often each product is rounded on its way into the sum, in the mean of their magnitudes:
+        at most once for its weight, once for itself, and once for each addition.
+    share : float
+        Of the products of all taps, how many are computed: fewer by two vectors.
     spread : int
         Largest exponent, up or down, of the factors of values that are products.
     """
 
     values: tuple[Fraction, ...]
     largest: int
-    roundings: int
+    roundings: float
+    share: float = 1.0
     spread: int = 0
 
     @classmethod
     @lru_cache(KEPT)
     def _of(cls, kernel: bytes, largest: int) -> Exact:
-        values = tuple(map(Fraction, np.frombuffer(kernel).tolist()))
-        return cls(values, largest, len(values) + 1)
+        taps = np.frombuffer(kernel)
+        return cls(tuple(map(Fraction, taps.tolist())), largest, 2 + _additions(taps))
 
     @classmethod
     def of(cls, kernel: Array, largest: int) -> Exact:
@@ -82,7 +85,8 @@ class Exact:
         factors = np.concatenate([down, across])
         exponents = np.frexp(factors[factors != 0])[1]
         spread = int(abs(exponents).max(initial=0))
-        return cls(values, largest, len(down) + len(across) + 2, spread)
+        roundings = len(down) + len(across) + 2
+        return cls(values, largest, roundings, roundings / (len(values) + 1), spread)
 
     @cached_property
     def total(self) -> Fraction:
@@ -125,9 +129,19 @@ class Exact:
     @cached_property
     def dtype(self) -> str:
         """Type to sum in: float32 if few pixels at most need to be computed again."""
-        # Of a product of vectors, first sums are short, those that are computed again are not.
-        share = self.roundings / (len(self.values) + 1)
-        return "float32" if self.error("float32") <= _LARGEST_ERROR * share else "float64"
+        return "float32" if self.error("float32") <= _LARGEST_ERROR * self.share else "float64"
+
+    @cached_property
+    def fine(self) -> npt.NDArray[np.float64]:
+        """How to compute a pixel again in float64: the error of its sum, and the taps.
+
+        The error is infinite where float64 cannot have them.
+        """
+        if self.is_extreme:
+            return np.array([math.inf] + [0.0] * len(self.values))
+        relative = 1.01 * (len(self.values) + 6) * 2.0 ** -_BITS["float64"]
+        error = relative * self._float_total + len(self.values) * _TINY["float64"]
+        return np.array([error, *map(float, self.values)])
 
     @property
     def is_extreme(self) -> bool:
@@ -164,6 +178,18 @@ class Exact:
         for term in reversed(terms[1:]):
             lacking = np.where(term != 0, np.sign(term), lacking)
         return terms[0], lacking
+
+
+def _additions(taps: Array) -> float:
+    """How often a product is rounded by additions, in the mean of their magnitudes.
+
+    In whatever order they are added, no product is part of more sums than there are products, and
+    if one is, others are part of fewer; most is lost if the largest ones come first.
+    """
+    sizes = np.sort(np.abs(taps))
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = float(sizes @ np.arange(1.0, len(sizes) + 1) / sizes.sum()) if sizes.any() else 0.0
+    return mean if math.isfinite(mean) else float(len(sizes))
 
 
 def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:

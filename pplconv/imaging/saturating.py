@@ -38,7 +38,10 @@ class Saturate:
         self._errors = [_rounded_up(kernel.error(computed.name), computed) for kernel in kernels]
         # The loops round to integers of 8 and 16 bits.
         self.limits: Array | None = None
+        self.fine: Array | None = None
         if info.bits <= 16:
+            if computed == np.float32:
+                self.fine = np.stack([kernel.fine for kernel in kernels])
             self.limits = np.array([(e, info.min, info.max) for e in self._errors], computed)
 
     def settle(self, missing: Index, windows: Windows, results: Array) -> None:

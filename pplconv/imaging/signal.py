@@ -200,7 +200,8 @@ def _type_of_sums(image: Array, kernel: Array, value: float) -> np.dtype[Any]:
 class _Wrapped:
     """What becomes of exact sums in a type of integers: the low bits."""
 
-    limits = None
+    limits: Array | None = None
+    fine: Array | None = None
 
     def settle(self, missing: npt.NDArray[np.int64], windows: Windows, results: Array) -> None:
         """Nothing is open where sums are exact."""

@@ -45,6 +45,8 @@ cdef struct BandJob:
     int64_t columns, width
     # Kernels, and bytes of a result.
     int64_t count, result
+    # Rows and columns of the kernels, where results are computed again in float64; else 0.
+    int64_t tap_rows, tap_columns
     # Bytes from row to row of the image, and from row to row and plane to plane of the results.
     int64_t image_rs, result_rs, result_ps
     int64_t run_count
@@ -69,5 +71,6 @@ cdef class Bands(Work):
     cdef Found *found
     cdef int64_t image_rows, image_columns
 
+    cdef int take(self, passes, dict fields) except -1
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1
     cdef object open_results(self)

@@ -36,6 +36,10 @@ cdef extern from "pplconv_pixels.h" nogil:
     void pplconv_widen_f32(const void *src, void *dst, int64_t count)
     void pplconv_widen_f64(const void *src, void *dst, int64_t count)
     void pplconv_fill_numbers(void *dst, const void *number, int64_t count, int64_t size)
+    double pplconv_window_sum(const float *window, int64_t row_step, int64_t step,
+                              const double *taps, int64_t rows, int64_t columns)
+    bint pplconv_store_integer(double sum, double error, double low, double high, void *dst,
+                               int64_t size)
 
 cdef enum:
     LINE = 64
@@ -50,6 +54,7 @@ cdef enum:
     VALUE = 4
     LIMITS = 5
     FOUND = 6
+    FINE = 7
     PARAMETERS = 3
 
 
@@ -106,14 +111,14 @@ cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
                           char *dst) noexcept nogil:
     """Read a row of the image, or what stands for it."""
     cdef const int64_t *run = <const int64_t *> t.arrays[RUNS]
-    cdef int64_t at = (<const int64_t *> t.arrays[ROWS])[row], i
+    cdef int64_t at = (<const int64_t *> t.arrays[ROWS])[row], _i
     cdef int64_t numbers = j.channels * j.element
     cdef const char *src
     if at < 0:
         pplconv_fill_numbers(dst, t.arrays[VALUE], j.columns * j.channels, j.element)
         return
     src = t.arrays[IMAGE] + at * j.image_rs
-    for i in range(j.run_count):
+    for _i in range(j.run_count):
         # Where they go, where they stand or -1, and how many there are.
         if run[1] < 0:
             pplconv_fill_numbers(dst + run[0] * numbers, t.arrays[VALUE], run[2] * j.channels,
@@ -157,8 +162,28 @@ cdef inline void note(Found *found, const int64_t *at, int64_t count,
     found.count += count
 
 
+cdef inline int64_t settle(const BandJob *j, const Tensors *t, int64_t k, const char *seen,
+                           char *dst, int64_t *open, int64_t count) noexcept nogil:
+    """Compute open results of a row again; gives how many are open still, and lists them first."""
+    cdef const float *limits = <const float *> t.arrays[LIMITS] + k * PARAMETERS
+    cdef const double *fine = (<const double *> t.arrays[FINE]
+                               + k * (1 + j.tap_rows * j.tap_columns))
+    cdef const float *pixels = <const float *> seen
+    cdef int64_t i, left = 0
+    cdef double sum
+    for i in range(count):
+        sum = pplconv_window_sum(pixels + open[i], j.columns * j.channels, j.channels, fine + 1,
+                                 j.tap_rows, j.tap_columns)
+        if not pplconv_store_integer(sum, fine[0], limits[1], limits[2], dst + open[i] * j.result,
+                                     j.result):
+            open[left] = open[i]
+            left += 1
+    return left
+
+
 cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_t rows,
-                       const char *sums, char *open, Found *found) noexcept nogil:
+                       const char *band, const char *sums, int64_t *open,
+                       Found *found) noexcept nogil:
     """Store the sums of a band."""
     cdef pplconv_round_sums_args a
     cdef int64_t k, row, count
@@ -174,9 +199,11 @@ cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_
                 count = 0
                 a.open_count = &count
                 j.round(&a)
+                if count and j.tap_rows:
+                    count = settle(j, t, k, band + row * j.columns * j.channels * j.element, dst,
+                                   open, count)
                 if count:
-                    note(found, <const int64_t *> open, count,
-                         (k * j.height + first + row) * j.width)
+                    note(found, open, count, (k * j.height + first + row) * j.width)
             sums += j.width * j.element
 
 
@@ -198,8 +225,8 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
             dst = scratch + j.places[p + 1]
         run_pass(&passes[p], src, dst, scratch + j.shared_place, scratch + j.own_place)
     if not j.straight:
-        store(j, t, first, rows, dst, scratch + j.open_place,
-              &(<Found *> t.arrays[FOUND])[task])
+        store(j, t, first, rows, scratch + j.places[0], dst,
+              <int64_t *> (scratch + j.open_place), &(<Found *> t.arrays[FOUND])[task])
 
 
 cdef class Bands(Work):
@@ -212,8 +239,10 @@ cdef class Bands(Work):
         they are integers, else 0; ``image_rows`` and ``image_columns``, of pixels of so many
         ``channels``; ``height`` and ``width`` of the results, in pixels; ``columns`` of a band,
         ``rows`` of its results and ``halo``, what it has beyond them; ``count``, of kernels;
-        ``runs``, of pixels in a row of a band. ``image_rs``, ``result_rs`` and ``result_ps`` are
-        bytes from row to row, and from plane to plane of results.
+        ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels, if what
+        the error of float32 leaves open is computed again in float64, else (0, 0). ``image_rs``,
+        ``result_rs`` and ``result_ps`` are bytes from row to row, and from plane to plane of
+        results.
     passes : sequence of sequences of (Schedule, packed, filters)
         For bands of the usual height, then for the last one: the convolutions, the addresses of
         their weights as they are packed, and 0 or those of the weights before that. The caller
@@ -232,7 +261,6 @@ cdef class Bands(Work):
     def __cinit__(self, dict fields, passes, str isa):
         cdef BandJob *j = &self.own
         cdef str pixel = fields["pixel"], computed = fields["computed"]
-        cdef int i
         memset(j, 0, sizeof(BandJob))
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
@@ -260,6 +288,11 @@ cdef class Bands(Work):
             j.widen = widener(pixel, computed)
             if computed == "f32" and pixel in ("u8", "s8"):
                 j.convert, j.integers = find("dequantize", pixel, isa), True
+        j.tap_rows, j.tap_columns = fields["taps"]
+        if j.tap_rows:
+            if computed != "f32" or not j.result or j.tap_rows != j.halo + 1 or (
+                    j.tap_columns != j.columns - fields["width"] + 1):
+                raise ValueError("integers of float32 are computed again from what was read")
         if j.result:
             j.round = find("round_sums", computed, isa)
         line = fields["width"] * fields["channels"] * j.element
@@ -280,7 +313,7 @@ cdef class Bands(Work):
                 free(self.found[i].at)
         free(self.found)
 
-    def take(self, passes, dict fields):
+    cdef int take(self, passes, dict fields) except -1:
         """Take the convolutions of both heights, and lay out a thread's scratch."""
         cdef BandJob *j = &self.own
         cdef Pass *p
@@ -327,20 +360,22 @@ cdef class Bands(Work):
         j.open_place, j.own_place = offsets[MOST_PASSES + 1], offsets[MOST_PASSES + 2]
         j.shared_place = offsets[MOST_PASSES + 3]
         self.thread_scratch = end
+        return 0
 
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1:
         """Refuse rows and runs of pixels that are not in the image, or leave gaps."""
         cdef const BandJob *j = &self.own
+        cdef const int64_t *every = runs
         cdef int64_t i, at = 0
         for i in range(j.height + j.halo):
             if not -1 <= rows[i] < self.image_rows:
                 raise ValueError("a row is not in the image")
         for i in range(j.run_count):
-            if runs[0] != at or runs[2] < 1 or not -1 <= runs[1] or (
+            runs = every + 3 * i
+            if runs[0] != at or not 1 <= runs[2] <= j.columns - at or not -1 <= runs[1] or (
                     runs[2] > self.image_columns - runs[1] and runs[1] >= 0):
                 raise ValueError("a run of pixels is not in the image")
             at += runs[2]
-            runs += 3
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
         return 0

@@ -1,0 +1,154 @@
+"""The loops of filters: bands of any height, any team, every type of pixels, what is open."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from image_reference import BORDERS, exactly, padded
+from pplconv import imaging, runtime
+from pplconv.api.banded import READ, run_bands
+from pplconv.api.conv import Conv2d
+from pplconv.api.edges import runs_of, source_index
+from pplconv.imaging import bands
+
+
+@pytest.fixture(params=[1, 3000, 1 << 19])
+def band_bytes(request, monkeypatch):
+    """Have bands of few rows and of many."""
+    monkeypatch.setattr(bands, "BAND_BYTES", request.param)
+    monkeypatch.setattr(bands, "LEAST_ROWS", 1)
+    monkeypatch.setattr(bands, "WHOLE_BYTES", 0)
+
+
+def numbers(rng, shape, dtype):
+    """Draw pixels that small sums are exact of."""
+    signed = np.dtype(dtype).kind != "u"
+    return rng.integers(-60 if signed else 0, 120, shape).astype(dtype)
+
+
+def summed(image, kernel, border):
+    """Correlate (H, W, C) in float64, about the centre."""
+    kh, kw = kernel.shape
+    sides = (kh // 2, kh - 1 - kh // 2), (kw // 2, kw - 1 - kw // 2)
+    around = padded(image.astype(np.float64), sides, border, 0)
+    windows = np.lib.stride_tricks.sliding_window_view(around, kernel.shape, axis=(0, 1))
+    return np.einsum("hwcij,ij->hwc", windows, kernel)
+
+
+@pytest.mark.usefixtures("band_bytes")
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "f2", "f4", "f8"])
+@pytest.mark.parametrize("result", ["f4", "f8", "i2", "i4"])
+@pytest.mark.parametrize("border", BORDERS)
+def test_every_type_that_is_read(dtype, result, border, rng):
+    """Sums of small numbers are exact, in whatever type; 17 numbers or more take a kernel."""
+    if np.dtype(dtype).kind == "f" and np.dtype(result).kind != "f":
+        result = "f2"
+    kernel = rng.integers(-4, 5, (3, 4)).astype(np.float64)
+    for shape in ((11, 3, 1), (7, 19, 3), (2, 70, 1)):
+        image = numbers(rng, shape, dtype)
+        got = imaging.filter2d(image, kernel, border=border, dtype=result)
+        np.testing.assert_array_equal(got, summed(image, kernel, border).astype(result))
+
+
+@pytest.mark.usefixtures("band_bytes")
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float64"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_band_more_or_a_thread_more_changes_no_bit(dtype, channels, rng):
+    """Neither of one kernel, nor of a bank, nor of vectors."""
+    image = rng.uniform(0, 255, (61, 43, channels)).astype(dtype)
+    bank, row, column = rng.random((3, 5, 4)), rng.random(7), rng.random(4)
+    bank /= bank.sum((1, 2), keepdims=True)
+
+    def results(threads):
+        with runtime.team(threads):
+            return (
+                imaging.filter2d(image, bank[0]), imaging.filter2d(image, bank),
+                imaging.sepfilter2d(image, row / row.sum(), column / column.sum()),
+            )  # fmt: skip
+
+    expected = results(1)
+    for threads in (2, 5):
+        for got, one in zip(results(threads), expected, strict=True):
+            np.testing.assert_array_equal(got, one)
+    for got, one in zip(expected[1], bank, strict=True):
+        np.testing.assert_array_equal(got, imaging.filter2d(image, one))
+
+
+@pytest.mark.usefixtures("band_bytes")
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+@pytest.mark.parametrize("extent", [(1, 6), (3, 4), (9, 9)])
+def test_many_sums_that_are_open(dtype, extent, rng):
+    """Means of 6, 12 or 81 pixels that are half integers, or nearly, and a kernel beyond them."""
+    image = rng.integers(0, 3, (23, 31, 2)).astype(dtype)
+    near = np.full(extent, 1 / (2 * extent[1]))
+    small = near * (1 + 1e-9 * rng.standard_normal(extent))
+    for kernel in (near, small):
+        got = imaging.filter2d(image, kernel, border="reflect")
+        anchor = extent[0] // 2, extent[1] // 2
+        expected = exactly(image, kernel, anchor, "reflect", 0, dtype)
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_results_that_are_not_read_as_rows(rng, monkeypatch):
+    """Other types of results are made of a few rows of sums at a time."""
+    monkeypatch.setattr(bands, "PART_BYTES", 5000)
+    image = rng.integers(0, 256, (50, 40), np.uint8)
+    kernel = rng.integers(-9, 9, (5, 5)).astype(np.float64)
+    expected = summed(image[:, :, None], kernel, "wrap")[:, :, 0]
+    got = imaging.filter2d(image, kernel, border="wrap", dtype=np.int32)
+    np.testing.assert_array_equal(got, expected)
+    got = imaging.filter2d(image.astype(np.float32), kernel, border="wrap", dtype=np.float16)
+    np.testing.assert_array_equal(got, expected.astype(np.float16))
+
+
+@pytest.mark.parametrize("edge", BORDERS)
+def test_runs_are_the_places(edge):
+    """Written out, runs of neighbours are what they were made of."""
+    for first, count, size in ((0, 5, 5), (-3, 12, 4), (-9, 30, 1), (2, 2, 9), (-5, 3, 7)):
+        index = source_index(edge, first, count, size)
+        found = np.full(count, -7)
+        for to, begin, length in runs_of(index):
+            found[to : to + length] = -1 if begin < 0 else np.arange(begin, begin + length)
+        np.testing.assert_array_equal(found, index)
+
+
+WRONG = {
+    "row": {"rows": np.array([0, 1, 2, 3, 4, 6])},
+    "row before": {"rows": np.array([0, 1, -2, 3, 4, 5])},
+    "run": {"runs": np.array([[0, 3, 6]])},
+    "run beyond int64": {"runs": np.array([[0, (1 << 63) - 3, 6]])},
+    "run beyond the band": {"runs": np.array([[0, -1, 1 << 62], [0, 0, 6]])},
+    "gap": {"runs": np.array([[1, 0, 5]])},
+    "empty": {"runs": np.array([[0, 0, 0], [0, 0, 6]])},
+    "columns": {"runs": np.array([[0, 0, 5]])},
+    "rows": {"rows": np.arange(5)},
+    "types": {"rows": np.arange(6, dtype=np.int32)},
+    "image": {"image": np.zeros((6, 8, 1), np.float32)[:, ::2]},
+    "channels": {"image": np.zeros((6, 6, 2), np.float32)},
+    "results": {"results": np.empty((1, 4, 4, 1))},
+    "more results": {"results": np.empty((2, 4, 4, 1), np.float32)},
+    "limits": {"results": np.empty((1, 4, 4, 1), np.uint8), "limits": np.zeros((1, 2), "f4")},
+    "taps": {"fine": np.zeros((1, 10))},
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_the_loops_refuse_what_does_not_go_together(case):
+    """Whoever calls them, nothing is read or written outside of what was given."""
+    call = {
+        "image": np.zeros((6, 6, 1), np.float32),
+        "convs": (Conv2d(np.ones((1, 1, 3, 3), np.float32), tolerance=0, threads=1),),
+        "rows": np.arange(6), "runs": np.array([[0, 0, 6]]), "value": np.zeros(1, np.float32),
+        "results": np.empty((1, 4, 4, 1), np.float32), "limits": None, "fine": None,
+        "extent": (3, 3), "band": 2, "threads": 1,
+    }  # fmt: skip
+    run_bands(**call)
+    with pytest.raises((ValueError, TypeError)):
+        run_bands(**{**call, **WRONG[case]})
+
+
+def test_what_is_read_has_a_kernel_or_a_loop():
+    """Types of sums, and of pixels."""
+    assert set(READ) == {np.dtype(np.float32), np.dtype(np.float64)}
+    assert all(dtype.kind in "uif" for pixels in READ.values() for dtype in pixels)
