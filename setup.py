@@ -238,7 +238,7 @@ setup(
         extension("schedules.rows", small=True),
         extension("schedules.windows", small=True),
         extension("api.rescaling", small=True),
-        extension("schedules.bands"),
+        extension("schedules.bands", small=True),
         extension("api.banded", small=True),
         extension("api.program", small=True),
         extension("schedules.winograd"),

@@ -64,6 +64,14 @@ cdef extern from "pplconv_kernels.h" nogil:
         PPLCONV_REDUCE_SQUARES
 
     enum:
+        PPLCONV_PIXELS_U8
+        PPLCONV_PIXELS_S8
+        PPLCONV_PIXELS_U16
+        PPLCONV_PIXELS_S16
+        PPLCONV_PIXELS_F32
+        PPLCONV_PIXELS_F64
+
+    enum:
         PPLCONV_HALF_CHAIN
         PPLCONV_MOST_REGISTERS
 
@@ -396,6 +404,25 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *parameters
         void *open
         void *open_count
+
+    struct pplconv_settle_sums_args:
+        const void *src
+        int64_t src_rs
+        int64_t step
+        int64_t rows
+        int64_t columns
+        const void *taps
+        void *dst
+        int64_t size
+        const void *parameters
+        void *open
+        void *open_count
+
+    struct pplconv_read_pixels_args:
+        const void *src
+        void *dst
+        int64_t count
+        int64_t kind
 
     struct pplconv_convert_in_args:
         const void *src

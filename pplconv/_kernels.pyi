@@ -20,6 +20,7 @@ HALF_CHAIN: int
 ACTIVATIONS: dict[str, int]
 INSTRUCTIONS: dict[str, int]
 MOST_REGISTERS: int
+PIXELS: dict[str, int]
 POOLINGS: dict[str, int]
 REDUCTIONS: dict[str, int]
 

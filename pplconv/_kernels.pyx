@@ -66,6 +66,16 @@ REDUCTIONS = {
     "SQUARES": PPLCONV_REDUCE_SQUARES,
 }
 
+# Number of each type of an image's pixels.
+PIXELS = {
+    "u8": PPLCONV_PIXELS_U8,
+    "s8": PPLCONV_PIXELS_S8,
+    "u16": PPLCONV_PIXELS_U16,
+    "s16": PPLCONV_PIXELS_S16,
+    "f32": PPLCONV_PIXELS_F32,
+    "f64": PPLCONV_PIXELS_F64,
+}
+
 # Number of each kind of activation, as the kernels know it.
 ACTIVATIONS = {
     "LEAKY": PPLCONV_ACTIVATE_LEAKY,

@@ -83,6 +83,16 @@ REDUCTIONS = {
     "SQUARES": 4,  # the sum of their squares
 }
 
+# What images have for numbers, of the types that `read_pixels` knows.
+PIXELS = {
+    "U8": 1,
+    "S8": 2,
+    "U16": 3,
+    "S16": 4,
+    "F32": 5,
+    "F64": 6,
+}
+
 # By name in C, one enumeration each.
 ENUMERATIONS = (
     {f"PPLCONV_{name}": value for name, value in FLAGS.items()},
@@ -90,5 +100,6 @@ ENUMERATIONS = (
     {f"PPLCONV_DO_{name}": value for name, value in INSTRUCTIONS.items()},
     {f"PPLCONV_POOL_{name}": value for name, value in POOLINGS.items()},
     {f"PPLCONV_REDUCE_{name}": value for name, value in REDUCTIONS.items()},
+    {f"PPLCONV_PIXELS_{name}": value for name, value in PIXELS.items()},
     {"PPLCONV_HALF_CHAIN": HALF_CHAIN, "PPLCONV_MOST_REGISTERS": MOST_REGISTERS},
 )

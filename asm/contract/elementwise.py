@@ -65,6 +65,42 @@ ROUND_SUMS = Contract(
     ),
 )
 
+SETTLE_SUMS = Contract(
+    "settle_sums",
+    "what `round_sums` has left open: for each i of the list, the sum of the window of rows x "
+    "columns elements that begins at src[i], times taps, in double; where what lies within its "
+    "error is one integer as there, dst[i] is that, and i is taken off the list, which keeps its "
+    "order",
+    (
+        Field("src", CONST_POINTER, "first elements of windows, as far as the list names them"),
+        Field("src_rs", INT, "src: from one row of a window to the next"),
+        Field("step", INT, "elements from one column of a window to the next"),
+        Field("rows", INT, "of a window, >= 0"),
+        Field("columns", INT, "of a window, >= 0"),
+        Field("taps", CONST_POINTER, "double [rows][columns]"),
+        Field("dst", POINTER, "integers, one after the other, apart from src"),
+        Field("size", INT, "bytes of an integer, 1 or 2: its lowest ones"),
+        Field(
+            "parameters",
+            CONST_POINTER,
+            "three of double: error >= 0, low and high, integers of a magnitude of at most 65536",
+        ),
+        Field("open", POINTER, "int64_t [open_count]"),
+        Field("open_count", POINTER, "one int64_t"),
+    ),
+)
+
+READ_PIXELS = Contract(
+    "read_pixels",
+    "pixels as numbers: dst[i] = src[i] for 0 <= i < count; double is rounded to float",
+    (
+        Field("src", CONST_POINTER, "pixels, one after the other"),
+        Field("dst", POINTER, "elements, one after the other, apart from src"),
+        Field("count", INT, "pixels, >= 0"),
+        Field("kind", INT, "PPLCONV_PIXELS_*"),
+    ),
+)
+
 CONVERT_IN = Contract(
     "convert_in",
     "arrays of the storage type to the compute type: dst[i, j] = src[i, j] for 0 <= i < rows, "

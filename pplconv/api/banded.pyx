@@ -87,8 +87,8 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, fine, tupl
     limits : ndarray, shape (n, 3), optional
         For integers, of the type of the convolutions, for each output channel: how far a sum may be
         from what it stands for, the least result and the largest one.
-    fine : ndarray of float64, shape (n, 1 + kh * kw), optional
-        For `limits` in float32: the error of sums in float64, and the taps that these are made of.
+    fine : ndarray of float64, shape (n, 3 + kh * kw), optional
+        For `limits` in float32: limits of sums in float64, and the taps that these are made of.
         What the first error leaves open is computed with them.
     extent : (int, int)
         Rows and columns of the kernels.
@@ -137,7 +137,7 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, fine, tupl
     taps = (0, 0)
     if fine is not None:
         taps = extent
-        if fine.dtype != np.float64 or fine.shape != (count, 1 + extent[0] * extent[1]) or (
+        if fine.dtype != np.float64 or fine.shape != (count, 3 + extent[0] * extent[1]) or (
                 limits is None or not fine.flags.c_contiguous):
             raise ValueError("each output channel has its taps")
     band = min(max(band, 1), height)

@@ -53,7 +53,7 @@ class Finish(Protocol):
     def fine(self) -> Array | None:
         """With what the loops compute again what `limits` of float32 leave open.
 
-        For each kernel, the error of a sum in float64, and the taps, shape (n, 1 + kh * kw).
+        For each kernel, limits of sums in float64, and the taps, shape (n, 3 + kh * kw).
         """
 
     def settle(self, missing: npt.NDArray[np.int64], windows: Windows, results: Array) -> None:

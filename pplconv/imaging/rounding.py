@@ -133,11 +133,8 @@ class Exact:
 
     @cached_property
     def fine(self) -> npt.NDArray[np.float64]:
-        """How to compute a pixel again in float64: the error of its sum, and the taps.
-
-        The error is infinite where float64 cannot have them.
-        """
-        if self.is_extreme:
+        """How to compute a pixel again in float64: the error of its sum, and the taps."""
+        if self.is_extreme:  # nothing is decided by what float64 cannot have
             return np.array([math.inf] + [0.0] * len(self.values))
         relative = 1.01 * (len(self.values) + 6) * 2.0 ** -_BITS["float64"]
         error = relative * self._float_total + len(self.values) * _TINY["float64"]

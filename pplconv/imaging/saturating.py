@@ -41,7 +41,9 @@ class Saturate:
         self.fine: Array | None = None
         if info.bits <= 16:
             if computed == np.float32:
-                self.fine = np.stack([kernel.fine for kernel in kernels])
+                fine = np.stack([kernel.fine for kernel in kernels])
+                limits = np.broadcast_to((float(info.min), float(info.max)), (len(kernels), 2))
+                self.fine = np.concatenate([fine[:, :1], limits, fine[:, 1:]], axis=1)
             self.limits = np.array([(e, info.min, info.max) for e in self._errors], computed)
 
     def settle(self, missing: Index, windows: Windows, results: Array) -> None:

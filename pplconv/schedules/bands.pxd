@@ -6,10 +6,6 @@ from pplconv._kernels cimport pplconv_kernel
 from pplconv.schedules.work cimport MOST_PHASES, Step, Work
 
 
-cdef extern from "pplconv_pixels.h" nogil:
-    ctypedef void (*pplconv_widen)(const void *src, void *dst, int64_t count)
-
-
 cdef enum:
     MOST_PASSES = 2
     # Bands of the usual height, and the last one.
@@ -50,14 +46,11 @@ cdef struct BandJob:
     # Bytes from row to row of the image, and from row to row and plane to plane of the results.
     int64_t image_rs, result_rs, result_ps
     int64_t run_count
-    pplconv_widen widen
-    pplconv_kernel convert, round
-    # Whether `convert` is of integers.
-    bint integers
+    # Reads pixels of a kind, or of half precision if that is 0.
+    pplconv_kernel read, round, settle
+    int64_t kind
     # The last pass writes results.
     bint straight
-    float scale
-    int zero
     # Where a thread's scratch has what the passes make, the numbers of open results of a row, and
     # scratch of the passes.
     int64_t[MOST_PASSES + 1] places

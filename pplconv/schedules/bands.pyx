@@ -13,38 +13,23 @@ from libc.string cimport memcpy, memset
 from pplconv._kernels cimport (
     find,
     pplconv_convert_in_args,
-    pplconv_dequantize_args,
+    pplconv_read_pixels_args,
     pplconv_round_sums_args,
+    pplconv_settle_sums_args,
 )
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
 from pplconv.schedules.work cimport Tensors, Work
 
 import numpy as np
 
+from pplconv._kernels import PIXELS as KINDS
 from pplconv.schedules.work import SIZE, check_numbers
 
-cdef extern from "pplconv_pixels.h" nogil:
-    void pplconv_widen_u8_f32(const void *src, void *dst, int64_t count)
-    void pplconv_widen_s8_f32(const void *src, void *dst, int64_t count)
-    void pplconv_widen_u16_f32(const void *src, void *dst, int64_t count)
-    void pplconv_widen_s16_f32(const void *src, void *dst, int64_t count)
-    void pplconv_widen_u8_f64(const void *src, void *dst, int64_t count)
-    void pplconv_widen_s8_f64(const void *src, void *dst, int64_t count)
-    void pplconv_widen_u16_f64(const void *src, void *dst, int64_t count)
-    void pplconv_widen_s16_f64(const void *src, void *dst, int64_t count)
-    void pplconv_widen_f32_f64(const void *src, void *dst, int64_t count)
-    void pplconv_widen_f32(const void *src, void *dst, int64_t count)
-    void pplconv_widen_f64(const void *src, void *dst, int64_t count)
-    void pplconv_fill_numbers(void *dst, const void *number, int64_t count, int64_t size)
-    double pplconv_window_sum(const float *window, int64_t row_step, int64_t step,
-                              const double *taps, int64_t rows, int64_t columns)
-    bint pplconv_store_integer(double sum, double error, double low, double high, void *dst,
-                               int64_t size)
+cdef extern from "pplconv_schedules.h" nogil:
+    void pplconv_repeat(void *dst, const void *number, int64_t count, int64_t size)
 
 cdef enum:
     LINE = 64
-    # Below so many numbers, a call of a kernel takes longer than a loop.
-    SHORT = 16
     INDEX = sizeof(int64_t)
     # Arrays of a run, and parameters of a rounding.
     RESULTS = 0
@@ -56,6 +41,7 @@ cdef enum:
     FOUND = 6
     FINE = 7
     PARAMETERS = 3
+    FINE_BYTES = 8
 
 
 # Types of pixels by name, and those that are read as they are for each type of sums.
@@ -68,43 +54,18 @@ READ = {
 }
 
 
-cdef pplconv_widen widener(str pixel, str computed) except NULL:
-    if computed == "f32":
-        if pixel == "u8":
-            return &pplconv_widen_u8_f32
-        if pixel == "s8":
-            return &pplconv_widen_s8_f32
-        if pixel == "u16":
-            return &pplconv_widen_u16_f32
-        if pixel == "s16":
-            return &pplconv_widen_s16_f32
-        return &pplconv_widen_f32
-    if pixel == "u8":
-        return &pplconv_widen_u8_f64
-    if pixel == "s8":
-        return &pplconv_widen_s8_f64
-    if pixel == "u16":
-        return &pplconv_widen_u16_f64
-    if pixel == "s16":
-        return &pplconv_widen_s16_f64
-    return &pplconv_widen_f32_f64 if pixel == "f32" else &pplconv_widen_f64
-
-
 cdef inline void read_pixels(const BandJob *j, const char *src, char *dst,
                              int64_t count) noexcept nogil:
     """Make numbers of the pixels of a row."""
-    cdef pplconv_dequantize_args d
+    cdef pplconv_read_pixels_args a
     cdef pplconv_convert_in_args c
-    if j.convert == NULL or j.integers and count < SHORT:
-        j.widen(src, dst, count)
-    elif j.integers:
-        d.src, d.dst, d.src_rs, d.dst_rs, d.rows, d.columns = src, dst, 0, 0, 1, count
-        d.scale, d.zero, d.flags = &j.scale, &j.zero, 0
-        j.convert(&d)
+    if j.kind:
+        a.src, a.dst, a.count, a.kind = src, dst, count, j.kind
+        j.read(&a)
     else:
         c.src, c.dst, c.src_rs, c.dst_rs, c.rows, c.columns = src, dst, 0, 0, 1, count
         c.flags = 0
-        j.convert(&c)
+        j.read(&c)
 
 
 cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
@@ -115,13 +76,13 @@ cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
     cdef int64_t numbers = j.channels * j.element
     cdef const char *src
     if at < 0:
-        pplconv_fill_numbers(dst, t.arrays[VALUE], j.columns * j.channels, j.element)
+        pplconv_repeat(dst, t.arrays[VALUE], j.columns * j.channels, j.element)
         return
     src = t.arrays[IMAGE] + at * j.image_rs
     for _i in range(j.run_count):
         # Where they go, where they stand or -1, and how many there are.
         if run[1] < 0:
-            pplconv_fill_numbers(dst + run[0] * numbers, t.arrays[VALUE], run[2] * j.channels,
+            pplconv_repeat(dst + run[0] * numbers, t.arrays[VALUE], run[2] * j.channels,
                                  j.element)
         else:
             read_pixels(j, src + run[1] * j.channels * j.pixel, dst + run[0] * numbers,
@@ -165,20 +126,14 @@ cdef inline void note(Found *found, const int64_t *at, int64_t count,
 cdef inline int64_t settle(const BandJob *j, const Tensors *t, int64_t k, const char *seen,
                            char *dst, int64_t *open, int64_t count) noexcept nogil:
     """Compute open results of a row again; gives how many are open still, and lists them first."""
-    cdef const float *limits = <const float *> t.arrays[LIMITS] + k * PARAMETERS
-    cdef const double *fine = (<const double *> t.arrays[FINE]
-                               + k * (1 + j.tap_rows * j.tap_columns))
-    cdef const float *pixels = <const float *> seen
-    cdef int64_t i, left = 0
-    cdef double sum
-    for i in range(count):
-        sum = pplconv_window_sum(pixels + open[i], j.columns * j.channels, j.channels, fine + 1,
-                                 j.tap_rows, j.tap_columns)
-        if not pplconv_store_integer(sum, fine[0], limits[1], limits[2], dst + open[i] * j.result,
-                                     j.result):
-            open[left] = open[i]
-            left += 1
-    return left
+    cdef pplconv_settle_sums_args a
+    a.src, a.src_rs, a.step = seen, j.columns * j.channels * j.element, j.channels
+    a.rows, a.columns = j.tap_rows, j.tap_columns
+    a.parameters = t.arrays[FINE] + k * (PARAMETERS + j.tap_rows * j.tap_columns) * FINE_BYTES
+    a.taps = <const char *> a.parameters + PARAMETERS * FINE_BYTES
+    a.dst, a.size, a.open, a.open_count = dst, j.result, open, &count
+    j.settle(&a)
+    return count
 
 
 cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_t rows,
@@ -281,18 +236,15 @@ cdef class Bands(Work):
         j.result_rs, j.result_ps = fields["result_rs"], fields["result_ps"]
         j.pixel, j.element = PIXELS[pixel].itemsize, PIXELS[computed].itemsize
         j.width = fields["width"] * fields["channels"]
-        j.scale, j.zero = 1.0, 0
-        if pixel == "f16":
-            j.convert = find("convert_in", computed, isa)
-        else:
-            j.widen = widener(pixel, computed)
-            if computed == "f32" and pixel in ("u8", "s8"):
-                j.convert, j.integers = find("dequantize", pixel, isa), True
+        # Half precision has kernels of its own.
+        j.kind = KINDS.get(pixel, 0)
+        j.read = find("read_pixels" if j.kind else "convert_in", computed, isa)
         j.tap_rows, j.tap_columns = fields["taps"]
         if j.tap_rows:
             if computed != "f32" or not j.result or j.tap_rows != j.halo + 1 or (
                     j.tap_columns != j.columns - fields["width"] + 1):
                 raise ValueError("integers of float32 are computed again from what was read")
+            j.settle = find("settle_sums", computed, isa)
         if j.result:
             j.round = find("round_sums", computed, isa)
         line = fields["width"] * fields["channels"] * j.element

@@ -35,6 +35,12 @@ static inline void pplconv_fill(void *dst, int64_t count, int64_t size, int64_t 
     }
 }
 
+/* The same element `count` times. */
+static inline void pplconv_repeat(void *dst, const void *element, int64_t count, int64_t size) {
+    char *to = (char *)dst;
+    for (int64_t i = 0; i < count; i++) memcpy(to + i * size, element, (size_t)size);
+}
+
 /* Nanoseconds since some moment. */
 static inline int64_t pplconv_clock(void) {
     struct timespec t;

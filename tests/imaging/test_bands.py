@@ -129,7 +129,7 @@ WRONG = {
     "results": {"results": np.empty((1, 4, 4, 1))},
     "more results": {"results": np.empty((2, 4, 4, 1), np.float32)},
     "limits": {"results": np.empty((1, 4, 4, 1), np.uint8), "limits": np.zeros((1, 2), "f4")},
-    "taps": {"fine": np.zeros((1, 10))},
+    "taps": {"fine": np.zeros((1, 12))},
 }
 
 
