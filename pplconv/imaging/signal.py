@@ -13,6 +13,7 @@ from .._checks import shown
 from .._literals import SignalBoundary, SignalMode
 from ..memory.array_like import array_of, refuse_mask
 from ..memory.arrays import empty_aligned
+from ..memory.namespaces import as_given
 from .bands import Finish, Region, run
 from .operators import Bank
 
@@ -52,7 +53,8 @@ def correlate2d(
     Returns
     -------
     ndarray
-        Of the type that NumPy gives to ``in1 * in2``.
+        Of the type that NumPy gives to ``in1 * in2``; where `in1` is of another library (a tensor,
+        or what knows the array API), an array of that.
 
     Raises
     ------
@@ -97,7 +99,7 @@ def convolve2d(
     Returns
     -------
     ndarray
-        Of the type that NumPy gives to ``in1 * in2``.
+        Of type and library as in `correlate2d`.
 
     Raises
     ------
@@ -167,7 +169,7 @@ def _computed(
     region = Region(origin, shape, BOUNDARIES[boundary], value)
     run(image[:, :, None], bank, region, out[None, :, :, None], finish, planner.team_size(None))
     # The correlation of the second with the first is that of the first with the second, turned.
-    return np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out
+    return as_given(in1, np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out)
 
 
 def _is_swapped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
