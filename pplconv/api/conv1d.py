@@ -7,7 +7,7 @@ from typing import Any, SupportsFloat, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from .._checks import shown
+from .._checks import one_of, shown
 from .._literals import Algorithm, Layout, PaddingMode, PaddingWord, Precision, SignalLayout
 from ..memory.array_like import array_of
 from ..memory.namespaces import as_given
@@ -135,9 +135,7 @@ def conv1d(
 
 def _row_of(layout: object) -> tuple[Layout, int, int]:
     """Return the layout of images, and the axes of samples and of the row."""
-    if not isinstance(layout, str) or layout not in _ROWS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {shown(layout)}")
-    return _ROWS[layout]
+    return _ROWS[one_of("layout", layout, LAYOUTS)]
 
 
 def _one(name: str, value: Any) -> int:

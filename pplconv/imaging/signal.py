@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
-from .._checks import shown
+from .._checks import one_of, shown
 from .._literals import SignalBoundary, SignalMode
 from ..memory.array_like import array_of, refuse_mask
 from ..memory.arrays import empty_aligned
@@ -133,10 +133,7 @@ def _computed(
     in1: object, in2: object, mode: object, boundary: object, fillvalue: Any, *, flip: bool
 ) -> Array:
     image, kernel = _array(in1, "in1"), _array(in2, "in2")
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {shown(mode)}")
-    if not isinstance(boundary, str) or boundary not in BOUNDARIES:
-        raise ValueError(f"boundary must be one of {', '.join(BOUNDARIES)}, got {shown(boundary)}")
+    mode, boundary = one_of("mode", mode, MODES), one_of("boundary", boundary, BOUNDARIES)
     dtype = np.result_type(image, kernel).newbyteorder("=")
     try:
         fill = np.asarray(fillvalue)
