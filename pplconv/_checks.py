@@ -1,12 +1,15 @@
-"""Checks of a caller's numbers, shared by all rooms, and how messages show a wrong value."""
+"""Checks of a caller's numbers and words, shared by all rooms; how messages show a wrong value."""
 
 from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 
 # Longer texts would hide the sentence that they stand in.
 _LONGEST = 200
+# Longer words are no misspelt ones, and would take long to compare.
+_LONGEST_WORD = 40
 # Arrays of at most this many elements are shown in full, larger ones by their shape.
 _FEW = 8
 
@@ -61,3 +64,40 @@ def integer(
         return number
     expected = f"at least {least}" if most is None else f"{least} to {most}"
     raise ValueError(f"{name} is {number}: expected {expected}")
+
+
+def one_of(name: str, value: object, words: Iterable[str], *, or_none: bool = False) -> str:
+    """Return `value` if it is one of some words.
+
+    Parameters
+    ----------
+    name : str
+        Of the argument.
+    value : object
+        What was given.
+    words : iterable of str
+        Those that the argument takes, in the order in which a message lists them.
+    or_none : bool
+        Whether the message should say that None is taken as well.
+
+    Raises
+    ------
+    ValueError
+        If it is none; the message has the word that was probably meant.
+    """
+    known = tuple(words)
+    if isinstance(value, str) and value in known:
+        return value
+    wanted = f"{'None or ' if or_none else ''}one of {', '.join(known)}"
+    raise ValueError(f"{name} must be {wanted}, got {shown(value)}{meant(value, known)}")
+
+
+def meant(value: object, words: Iterable[str]) -> str:
+    """Give the end of a message about an unknown word: that which was probably meant, if any."""
+    if not isinstance(value, str) or len(value) > _LONGEST_WORD:
+        return ""
+    from difflib import get_close_matches  # for the message alone: an import is not free
+
+    known = {word.lower(): word for word in words}
+    found = get_close_matches(value.strip().lower(), known, n=1, cutoff=0.75)
+    return f": did you mean {known[found[0]]!r}?" if found else ""

@@ -1,11 +1,14 @@
-"""The one validator of integers, and how values are shown in messages."""
+"""The validators of integers and of words, and how values are shown in messages."""
 
 from __future__ import annotations
+
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
-from pplconv._checks import integer, shown
+from pplconv._checks import integer, meant, one_of, shown
 
 
 class Index:
@@ -50,3 +53,43 @@ def test_large_values_are_not_shown_whole():
     assert shown(np.zeros((3, 40, 50))) == "an array of shape (3, 40, 50)"
     for value in (list(range(10_000)), "x" * 10_000):
         assert len(shown(value)) < 250 and shown(value).endswith("...")
+
+
+BORDERS = ("reflect101", "reflect", "wrap")
+
+
+def test_a_word_that_is_known_is_returned():
+    assert one_of("border", "wrap", BORDERS) == "wrap"
+    assert one_of("border", "wrap", iter(BORDERS)) == "wrap"
+
+
+@pytest.mark.parametrize(
+    ("value", "end"),
+    [
+        ("refelct", "'refelct': did you mean 'reflect'?"),
+        ("REFLECT", "'REFLECT': did you mean 'reflect'?"),
+        (" wrap", "' wrap': did you mean 'wrap'?"),
+        ("zeros", "'zeros'"),
+        ("", "''"),
+        (None, "None"),
+        (["wrap"], "['wrap']"),
+        (np.zeros((9, 9)), "an array of shape (9, 9)"),
+    ],
+)
+def test_other_words_are_refused(value, end):
+    with pytest.raises(ValueError, match=r"^border must be one of reflect101") as caught:
+        one_of("border", value, BORDERS)
+    assert str(caught.value) == f"border must be one of reflect101, reflect, wrap, got {end}"
+    with pytest.raises(ValueError, match=r"^border must be None or one of reflect101, "):
+        one_of("border", value, BORDERS, or_none=True)
+
+
+def test_long_texts_are_not_compared():
+    assert meant("reflect" * 100_000, BORDERS) == ""
+    assert meant("nchw", ("NHWC", "NCHW")) == ": did you mean 'NCHW'?"
+
+
+def test_an_import_does_not_compare_words():
+    code = "import sys, pplconv; pplconv.imaging; print('difflib' in sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "False\n"

@@ -279,11 +279,14 @@ def is_planes(problem: ConvProblem) -> bool:
 def supports(problem: ConvProblem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     if problem.ic != problem.groups:
-        return "it needs groups of one input channel"
+        return "it needs groups that see one channel each"
     if numerics.product in depthwise_bytes.PRODUCTS:
         if problem.layout == "NCHWc":
             return "bytes lie in NCHW or NHWC"
         return None
+    if numerics.exact and problem.groups == 1:
+        # One channel is no depthwise convolution to what says how bytes may be multiplied.
+        return "with bytes it needs two groups or more"
     if numerics.narrow:
         return wide_only(numerics)
     if numerics.chain is not None and problem.k > numerics.chain:

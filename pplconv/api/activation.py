@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import meant
 from ..epilogue import KINDS
 from ..memory.array_like import array_of
 
@@ -123,7 +124,10 @@ def activation_of(activation: object, oc: int) -> Activation:
             return Activation("leaky_relu", slope=slope)
         if name == "prelu" and len(rest) == 1:
             return _prelu(rest[0], oc)
-    raise ValueError(f"activation must be {_ACTIVATION_FORMS}, got {activation_text(activation)}")
+    raise ValueError(
+        f"activation must be {_ACTIVATION_FORMS}, got {activation_text(activation)}"
+        f"{meant(activation, ('relu', 'relu6', *_CURVES))}"
+    )
 
 
 def kept_activation(activation: object, oc: int) -> object:

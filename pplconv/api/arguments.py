@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _checks
-from .._checks import shown
+from .._checks import meant, one_of, shown
 from ..numerics import BRAIN_KINDS, TYPES
 from ..problem import (
     LARGEST_BLOCK,
@@ -116,7 +116,10 @@ def explicit_padding(
     """
     if isinstance(padding, str):
         if padding not in _PADDING_WORDS:
-            raise ValueError(f"padding must be {_PADDING_FORMS}, got {padding!r}")
+            raise ValueError(
+                f"padding must be {_PADDING_FORMS}, got {shown(padding)}"
+                f"{meant(padding, _PADDING_WORDS)}"
+            )
         if padding == "valid":
             return (0, 0), (0, 0)
         if padding == "same" and stride != (1, 1):
@@ -147,9 +150,7 @@ def check_layout(layout: object) -> str:
     ValueError
         Otherwise.
     """
-    if not isinstance(layout, str) or layout not in LAYOUTS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}")
-    return layout
+    return one_of("layout", layout, LAYOUTS)
 
 
 def check_block(block: object) -> int:
@@ -236,9 +237,8 @@ def check_precision(precision: object, dtype: str) -> tuple[str, ...]:
     """
     if precision is not None and not isinstance(precision, str):
         raise TypeError(f"precision must be None or a str, got {precision!r}")
-    if precision not in PRECISIONS:
-        words = ", ".join(f'"{word}"' for word in PRECISIONS if word is not None)
-        raise ValueError(f"precision must be None or one of {words}, got {precision!r}")
+    if precision is not None:
+        one_of("precision", precision, filter(None, PRECISIONS), or_none=True)
     permitted = PRECISIONS[precision].get(dtype)
     if permitted is None:
         fitting = [word for word, by in PRECISIONS.items() if word != "auto" and dtype in by]

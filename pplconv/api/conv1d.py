@@ -7,9 +7,10 @@ from typing import Any, SupportsFloat, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from .._checks import shown
+from .._checks import one_of, shown
 from .._literals import Algorithm, Layout, PaddingMode, PaddingWord, Precision, SignalLayout
 from ..memory.array_like import array_of
+from ..memory.namespaces import as_given
 from . import arguments
 from .function import conv2d
 
@@ -70,6 +71,7 @@ def conv1d(
     -------
     ndarray
         Shape (N, oc, ow) or (oc, ow); (N, ow, oc) or (ow, oc) for ``layout="NWC"``.
+        Of the input's library, as in `conv2d`.
 
     Raises
     ------
@@ -128,14 +130,12 @@ def conv1d(
         algorithm=algorithm, tolerance=tolerance, precision=precision, threads=threads,
         max_workspace=max_workspace, padding_mode=padding_mode, out=as_row("out", out),
     )  # fmt: skip
-    return np.squeeze(result, row) if out is None else out
+    return as_given(input, np.squeeze(result, row)) if out is None else out
 
 
 def _row_of(layout: object) -> tuple[Layout, int, int]:
     """Return the layout of images, and the axes of samples and of the row."""
-    if not isinstance(layout, str) or layout not in _ROWS:
-        raise ValueError(f"layout must be one of {', '.join(LAYOUTS)}, got {shown(layout)}")
-    return _ROWS[layout]
+    return _ROWS[one_of("layout", layout, LAYOUTS)]
 
 
 def _one(name: str, value: Any) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
-from .._checks import shown
+from .._checks import one_of
 from ..memory.dtypes import DTYPES
 from ..problem import ConvProblem
 from .activation import Activation as Description
@@ -45,11 +45,7 @@ def check_padding_mode(mode: object) -> str:
     ValueError
         Otherwise.
     """
-    if not isinstance(mode, str) or mode not in PADDING_MODES:
-        raise ValueError(
-            f"padding_mode must be one of {', '.join(PADDING_MODES)}, got {shown(mode)}"
-        )
-    return mode
+    return one_of("padding_mode", mode, PADDING_MODES)
 
 
 @dataclass(frozen=True)

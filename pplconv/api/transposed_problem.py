@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from .._checks import meant, shown
 from ..numerics import TYPES
 from ..problem import LARGEST_PLANE, LARGEST_PRODUCT, ConvProblem
 from . import arguments
@@ -130,7 +131,8 @@ def check_padding(padding: object) -> Padding | str:
         if padding not in _WORDS:
             raise ValueError(
                 "padding must be an int, a pair (vertical, horizontal), ((top, bottom), (left, "
-                f'right)), "valid", "same_upper" or "same_lower", got {padding!r}'
+                f'right)), "valid", "same_upper" or "same_lower", got {shown(padding)}'
+                f"{meant(padding, _WORDS)}"
             )
         return padding
     return arguments.explicit_padding(padding, (1, 1), (1, 1), (1, 1), (1, 1))

@@ -32,6 +32,11 @@ def milliseconds(seconds: float) -> str:
     return f"{number(seconds * 1e3)} ms" if seconds >= 1e-3 else f"{number(seconds * 1e6)} µs"
 
 
+def operations(count: float) -> str:
+    """Write so many operations of floating point."""
+    return f"{number(count / 1e9)} GFLOP" if count >= 1e8 else f"{number(count / 1e6)} MFLOP"
+
+
 def megabytes(size: float) -> str:
     """Write a size."""
     return f"{number(size / 1e6)} MB" if size >= 1e5 else f"{number(size / 1e3)} kB"

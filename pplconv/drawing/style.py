@@ -46,9 +46,11 @@ p {{ max-width: 62rem; margin: 0.25rem 0 0.9rem; color: var(--faint); overflow-w
 .figures dd {{ margin: 0; font-size: 1.15rem; font-weight: 600; }}
 .figures small {{ display: block; color: var(--faint); font-size: 12.5px; font-weight: 400; }}
 .chart {{ display: block; overflow: visible; margin: 0.75rem 0 1.25rem; font-size: 12.5px; }}
-.chart text {{ fill: var(--ink); font-variant-numeric: tabular-nums; }}
+.chart text {{
+  fill: var(--ink); font-variant-numeric: tabular-nums;
+  paint-order: stroke; stroke: var(--paper); stroke-width: 3px;
+}}
 .chart .axis {{ fill: var(--faint); }}
-.chart .name {{ paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }}
 .start {{ text-anchor: start; }} .middle {{ text-anchor: middle; }} .end {{ text-anchor: end; }}
 .frame {{ fill: none; stroke: var(--line); }}
 .grid {{ stroke: var(--line); }}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._checks import shown
+from .._checks import one_of
 
 __all__ = ["BORDERS", "check_border"]
 
@@ -18,6 +18,4 @@ def check_border(border: object) -> str:
     ValueError
         Otherwise.
     """
-    if not isinstance(border, str) or border not in BORDERS:
-        raise ValueError(f"border must be one of {', '.join(BORDERS)}, got {shown(border)}")
-    return border
+    return one_of("border", border, BORDERS)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .. import planner
 from .._literals import Border
 from ..memory.arrays import check_out, empty_aligned
+from ..memory.namespaces import as_given
 from .arguments import (
     INTEGERS,
     check_anchor,
@@ -77,6 +78,7 @@ def filter2d(
     -------
     ndarray
         Shape (H, W) or (H, W, C); with a bank (n, H, W) or (n, H, W, C), an image for each kernel.
+        For an image of another library (a tensor, or what knows the array API), an array of that.
 
     Raises
     ------
@@ -126,7 +128,7 @@ def filter2d(
         computed, finish = call.exactly(exact)
     with np.errstate(over="ignore"):
         bank = np.ascontiguousarray(bank, computed)
-    return call.run(Bank(bank, call.channels), finish)
+    return as_given(image, call.run(Bank(bank, call.channels), finish), out)
 
 
 def sepfilter2d(
@@ -159,7 +161,7 @@ def sepfilter2d(
     Returns
     -------
     ndarray
-        Shape (H, W) or (H, W, C).
+        Shape (H, W) or (H, W, C); of the image's library, as in `filter2d`.
 
     Raises
     ------
@@ -204,7 +206,7 @@ def sepfilter2d(
         computed, finish = call.exactly(exact)
     with np.errstate(over="ignore"):
         down, across = (np.ascontiguousarray(each, computed) for each in (down, across))
-    return call.run(Separable(down, across, call.channels), finish)
+    return as_given(image, call.run(Separable(down, across, call.channels), finish), out)
 
 
 def _vector(kernel: object, name: str, *, finite: bool) -> Array:

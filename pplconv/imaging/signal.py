@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import planner
-from .._checks import shown
+from .._checks import one_of, shown
 from .._literals import SignalBoundary, SignalMode
 from ..memory.array_like import array_of, refuse_mask
 from ..memory.arrays import empty_aligned
+from ..memory.namespaces import as_given
 from .bands import Finish, Region, run
 from .operators import Bank
 from .windows import Windows
@@ -53,7 +54,8 @@ def correlate2d(
     Returns
     -------
     ndarray
-        Of the type that NumPy gives to ``in1 * in2``.
+        Of the type that NumPy gives to ``in1 * in2``; where `in1` is of another library (a tensor,
+        or what knows the array API), an array of that.
 
     Raises
     ------
@@ -98,7 +100,7 @@ def convolve2d(
     Returns
     -------
     ndarray
-        Of the type that NumPy gives to ``in1 * in2``.
+        Of type and library as in `correlate2d`.
 
     Raises
     ------
@@ -132,10 +134,7 @@ def _computed(
     in1: object, in2: object, mode: object, boundary: object, fillvalue: Any, *, flip: bool
 ) -> Array:
     image, kernel = _array(in1, "in1"), _array(in2, "in2")
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, got {shown(mode)}")
-    if not isinstance(boundary, str) or boundary not in BOUNDARIES:
-        raise ValueError(f"boundary must be one of {', '.join(BOUNDARIES)}, got {shown(boundary)}")
+    mode, boundary = one_of("mode", mode, MODES), one_of("boundary", boundary, BOUNDARIES)
     dtype = np.result_type(image, kernel).newbyteorder("=")
     try:
         fill = np.asarray(fillvalue)
@@ -168,7 +167,7 @@ def _computed(
     region = Region(origin, shape, BOUNDARIES[boundary], value)
     run(image[:, :, None], bank, region, out[None, :, :, None], finish, planner.team_size(None))
     # The correlation of the second with the first is that of the first with the second, turned.
-    return np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out
+    return as_given(in1, np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out)
 
 
 def _is_swapped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from .. import _checks
 from ..config import MAX_THREADS
 
-__all__ = ["check_factory", "integer", "make_model", "number_or_auto", "one_of", "seconds"]
+__all__ = ["check_factory", "integer", "make_model", "number_or_auto", "seconds"]
 
 
 def check_factory(factory: object) -> None:
@@ -76,10 +76,3 @@ def seconds(name: str, value: object) -> float:
     if not value >= 0:
         raise ValueError(f"{name} is {value}: expected 0 or more seconds")
     return float(value)
-
-
-def one_of(name: str, value: object, names: tuple[str, ...]) -> str:
-    """An argument that is one of some words."""
-    if not isinstance(value, str) or value not in names:
-        raise ValueError(f"{name} is {value!r}: expected one of {', '.join(names)}")
-    return value

@@ -15,8 +15,9 @@ from threading import TIMEOUT_MAX, current_thread
 from types import TracebackType
 from typing import Any, Generic, Literal, TypeVar
 
+from .._checks import one_of
 from . import batching, lifetime
-from .arguments import check_factory, integer, number_or_auto, one_of, seconds
+from .arguments import check_factory, integer, number_or_auto, seconds
 from .claims import divide
 from .dispatcher import Closing, Dispatcher, answer
 from .placement import Placement

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .. import planner
+from .._checks import one_of
 from ..api import arguments
 from ..api.prepared import PackedWeights, Prepared
 from ..api.sparse_weights import checked_sparse, sparsity_of
@@ -81,9 +82,7 @@ class Settings:
             If an argument is not as described; the message names it.
         """
         words = [word for word in arguments.PRECISIONS if word is not None]
-        if precision not in words:
-            named = ", ".join(f'"{word}"' for word in words)
-            raise ValueError(f"precision must be one of {named}, got {precision!r}")
+        one_of("precision", precision, words)
         error = arguments.check_tolerance(tolerance)
         if sparse is True:
             raise ValueError('sparse must be "auto" or False for a network, got True')

@@ -10,6 +10,7 @@ from functools import lru_cache
 from types import ModuleType
 
 from .. import config
+from .._checks import one_of
 from ..algorithms import (
     ALGORITHMS,
     MATRIX_ALGORITHMS,
@@ -58,10 +59,7 @@ def check_algorithm(algorithm: object) -> str:
     ValueError
         Otherwise.
     """
-    if not isinstance(algorithm, str) or algorithm not in ("auto", *ALGORITHMS):
-        names = ", ".join(("auto", *ALGORITHMS))
-        raise ValueError(f"algorithm must be one of {names}, got {algorithm!r}")
-    return algorithm
+    return one_of("algorithm", algorithm, ("auto", *ALGORITHMS))
 
 
 def check_search(search: object) -> str:
@@ -72,9 +70,7 @@ def check_search(search: object) -> str:
     ValueError
         Otherwise.
     """
-    if not isinstance(search, str) or search not in SEARCHES:
-        raise ValueError(f"search must be one of {', '.join(SEARCHES)}, got {search!r}")
-    return search
+    return one_of("search", search, SEARCHES)
 
 
 def tiles(dtype: str, isa: str) -> tuple[int, dict[int, int]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import wisdom
+from .._checks import one_of
 from ..algorithms.gemm import packing_cycles
 from ..epilogue import COST_CLASSES
 from ..matrix_problem import MatrixProblem
@@ -43,10 +44,7 @@ def check_search_context(context: object) -> str:
     ValueError
         Otherwise.
     """
-    if not isinstance(context, str) or context not in SEARCH_CONTEXTS:
-        names = ", ".join(SEARCH_CONTEXTS)
-        raise ValueError(f"search_context must be one of {names}, got {context!r}")
-    return context
+    return one_of("search_context", context, SEARCH_CONTEXTS)
 
 
 @dataclass(frozen=True)

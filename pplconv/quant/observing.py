@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import one_of
 from .._literals import Method
 from .histogram import Histogram
 from .numbers import Array, real
@@ -41,8 +42,7 @@ class Observer:
         dtype: Any = np.uint8,
         symmetric: bool = False,
     ) -> None:
-        if method not in METHODS:
-            raise ValueError(f'method must be "minmax", "percentile" or "mse", got {method!r}')
+        one_of("method", method, METHODS)
         if isinstance(percentile, (bool, str)):
             raise TypeError(f"percentile must be a number, got {percentile!r}")
         if not 50 < percentile <= 100:

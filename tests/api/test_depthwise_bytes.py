@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+import pplconv
 from emulation import few
 from levels import allowed_isas
 from pplconv.algorithms import PlanContext, depthwise_bytes
@@ -99,3 +100,17 @@ def test_plans_that_do_not_fit_are_refused(layout, change):
     compile_plan(fields, isa)
     with pytest.raises(ValueError, match=r"\w"):
         compile_plan(fields | change, isa)
+
+
+@pytest.mark.parametrize("dtype", sorted(TYPES))
+def test_one_channel_is_refused_with_the_reason(dtype):
+    """Its products are those of other convolutions, which depthwise loops do not have."""
+    x, w = np.ones((1, 1, 9, 9), TYPES[dtype]), np.ones((1, 1, 3, 3), np.int8)
+    reason = r'algorithm="depthwise" cannot serve .*: with bytes it needs two groups or more$'
+    with pytest.raises(ValueError, match=reason):
+        pplconv.conv2d_integer(x, w, algorithm="depthwise")
+    with pytest.raises(ValueError, match=reason):
+        pplconv.conv2d_integer(x, w, w_zero_point=np.int8(-128), algorithm="depthwise")
+    with pytest.raises(ValueError, match=r"groups that see one channel each$"):
+        pplconv.conv2d_integer(x.repeat(4, axis=1), w.repeat(4, axis=1), algorithm="depthwise")
+    assert pplconv.conv2d_integer(x, w).shape == (1, 1, 7, 7)

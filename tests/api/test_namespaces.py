@@ -47,6 +47,7 @@ def qmatmul(x, w, out=None):
 CALLS = {
     "conv2d": by_weight(pplconv.conv2d, 8, 6, 3, 3),
     "Conv2d": conv,
+    "conv1d": by_weight(pplconv.conv1d, 8, 6, 3),
     "conv_transpose2d": by_weight(pplconv.conv_transpose2d, 6, 8, 3, 3),
     "ConvTranspose2d": lambda rng: pplconv.ConvTranspose2d(draw(rng, 6, 8, 2, 2), stride=2),
     "matmul": by_weight(pplconv.matmul, 7, 5),
@@ -67,7 +68,7 @@ def case(request, rng):
     if request.param in BYTES:
         x = rng.integers(0, 256, (1, 6, 9, 7)).astype(np.uint8)
     else:
-        x = draw(rng, 1, 6, 9, 7)
+        x = draw(rng, *((1, 6, 9) if request.param == "conv1d" else (1, 6, 9, 7)))
     return call, x, call(x)
 
 

@@ -50,5 +50,5 @@ def test_float16_networks(precision: str) -> None:
 
 def test_words_that_are_none() -> None:
     g, y = image(np.float32)
-    with pytest.raises(ValueError, match='precision must be one of "auto", "fp32"'):
+    with pytest.raises(ValueError, match="precision must be one of auto, fp32"):
         session_of(g, y, precision="half")

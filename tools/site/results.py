@@ -174,10 +174,12 @@ def page(found: Sequence[Chart]) -> str:
         link = f"../benchmarks/results/{chart.path.name}#{anchor(chart.heading)}"
         lines += [f"{chart.heading}, {chart.what}, {threads} ([tables]({link})):", ""]
         told = f"Bars: pplconv against the best peer of each of {len(chart.bars)} networks"
+        lines.append("::::{container} chart")
         for theme in THEMES:
             kind = "only-dark" if theme.suffix else "only-light"
             image = f"_charts/{chart.name}{theme.suffix}.svg"
-            lines += [f":::{{image}} {image}", f":class: {kind}", f":alt: {told}", ":::", ""]
+            lines += [f":::{{image}} {image}", f":class: {kind}", f":alt: {told}", ":::"]
+        lines += ["::::", ""]
     return "\n".join(lines)
 
 

@@ -32,5 +32,5 @@ def draw_arena(profile: Profile) -> str:
     for value in Axis(0.0, y.high / 1e6).ticks(4):
         place = _HEIGHT * (1 - y.at(value * 1e6) / 100)
         words = f"{round_number(value)} MB"
-        drawn.append(tag("text", text(words), x=4, y=f"{max(place, 15) - 4:.1f}", class_="name"))
+        drawn.append(tag("text", text(words), x=4, y=f"{max(place, 15) - 4:.1f}"))
     return chart(_HEIGHT + 34, "Buffers of the arena", *drawn, frame=_HEIGHT)

@@ -48,7 +48,7 @@ def draw_estimates(profile: Profile) -> str:
         ratio = f"{milliseconds(took)}, {took / total:.2f} x" if total else milliseconds(took)
         drawn.append(
             tag("rect", x=0, width="100%", y=top, height=_BAR, class_="lane")
-            + tag("text", text(name), x=4, y=top - 5, class_="name")
+            + tag("text", text(name), x=4, y=top - 5)
             + tag("text", text(ratio), x="100%", dx=-4, y=top - 5, class_="axis end")
         )
         for colour, (group, seconds) in enumerate(terms.items()):
@@ -61,7 +61,7 @@ def draw_estimates(profile: Profile) -> str:
             ))  # fmt: skip
             at += seconds
         place = percent(x.at(took * unit))
-        drawn.append(tag("line", x1=place, x2=place, y1=top - 3, y2=top + _BAR + 3, class_="took"))
+        drawn.append(tag("line", x1=place, x2=place, y1=top, y2=top + _BAR + 3, class_="took"))
     return chart(height + 34, "Estimates and times", *drawn, frame=height)
 
 

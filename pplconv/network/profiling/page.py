@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...drawing.figures import megabytes, milliseconds, number
+from ...drawing.figures import megabytes, milliseconds, number, operations
 from ...drawing.style import STYLE
 from ...drawing.svg import table, tag, text
 from ..report import StepPlan
@@ -121,7 +121,7 @@ def _figures(profile: Profile) -> str:
     figures = [
         ("a whole run", milliseconds(profile.run_seconds), told),
         ("steps by themselves", milliseconds(profile.step_seconds), f"{len(plan.steps)} steps"),
-        ("products", f"{number(profile.flops / 1e9)} GFLOP",
+        ("products", operations(profile.flops),
          f"{number(rate / 1e9)} GFLOP/s, {number(100 * rate / profile.ceilings.flops)} % of peak"),
         ("read and written", megabytes(profile.moved), f"{number(profile.moved / run / 1e9)} GB/s"),
         ("arena", megabytes(plan.arena_bytes), f"scratch {megabytes(plan.scratch_bytes)}"),

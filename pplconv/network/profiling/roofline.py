@@ -84,13 +84,8 @@ def draw_movers(profile: Profile, kinds: Sequence[Group]) -> str:
     speeds = [rate / 1e9 for _, rate in found] + [rate / 1e9 for rate in rates.values()]
     x = Axis(min(speeds, default=1.0) / 1.6, max(speeds, default=1.0) * 1.6, log=True)
     drawn = grid(x, _STRIP, "GB/s, read and written")
-    for level, (name, rate) in enumerate(rates.items()):
-        place = percent(x.at(rate / 1e9))
-        drawn.append(tag("line", x1=place, x2=place, y1=0, y2=_STRIP, class_="roof"))
-        drawn.append(tag(
-            "text", text(f"{name} {number(rate / 1e9)}"), x=place, dx=-4, y=14 + 15 * level,
-            class_="name end",
-        ))  # fmt: skip
+    places = [percent(x.at(rate / 1e9)) for rate in rates.values()]
+    drawn += [tag("line", x1=at, x2=at, y1=0, y2=_STRIP, class_="roof") for at in places]
     colours = _colours(kinds)
     for index, rate in sorted(found, key=lambda one: -_seconds(profile, one[0])):
         step = profile.plan.steps[index]
@@ -99,6 +94,12 @@ def draw_movers(profile: Profile, kinds: Sequence[Group]) -> str:
             f"{number(rate / 1e9)} GB/s, {milliseconds(step.seconds or 0.0)}"
         )
         drawn.append(_point(x.at(rate / 1e9), _STRIP - 26, step, profile, words, colours[index]))
+    # On a phone, a name may lie on the line of another roof, and must be above it.
+    drawn += [
+        tag("text", text(f"{name} {number(rate / 1e9)}"), x=at, dx=-4, y=14 + 15 * level,
+            class_="end")
+        for level, (at, (name, rate)) in enumerate(zip(places, rates.items(), strict=True))
+    ]  # fmt: skip
     return chart(_STRIP + 34, "Steps that only move", *drawn, frame=_STRIP)
 
 
@@ -127,12 +128,12 @@ def _labels(x: Axis, y: Axis, down: Callable[[float], float], profile: Profile) 
         above = above + 15 if meet - before < _APART else 0
         drawn.append(tag(
             "text", text(name), x=percent(meet), y=f"{down(peak) - 7 - above:.1f}",
-            class_="name middle",
+            class_="middle",
         ))  # fmt: skip
         before = meet
     for value in y.ticks():
         place = f"{max(down(value * 1e9), 17) - 4:.1f}"
-        drawn.append(tag("text", text(round_number(value)), x=4, y=place, class_="name"))
+        drawn.append(tag("text", text(round_number(value)), x=4, y=place))
     return drawn
 
 

@@ -42,7 +42,7 @@ def draw_steps(profile: Profile, kinds: Sequence[Group]) -> str:
         top = lane * _LANE + _LANE - _BAR
         drawn.append(
             tag("rect", x=0, width="100%", y=top, height=_BAR, class_="lane")
-            + tag("text", text(short(group.name)), x=4, y=top - 5, class_="name")
+            + tag("text", text(short(group.name)), x=4, y=top - 5)
             + tag(
                 "text", text(f"{milliseconds(group.seconds)} in {len(group.numbers)}"), x="100%",
                 dx=-4, y=top - 5, class_="axis end",
@@ -83,5 +83,5 @@ def draw_memory(profile: Profile) -> str:
     drawn.append(tag("line", x1=0, x2="100%", y1=f"{roof:.1f}", y2=f"{roof:.1f}", class_="roof"))
     used = megabytes(max(live, default=0))
     words = f"arena {megabytes(profile.plan.arena_bytes)}, at most {used} in use"
-    drawn.append(tag("text", text(words), x="100%", dx=-4, y=f"{roof + 13:.1f}", class_="name end"))
+    drawn.append(tag("text", text(words), x="100%", dx=-4, y=f"{roof + 13:.1f}", class_="end"))
     return chart(_MEMORY + 34, "Memory in use over time", *drawn, frame=_MEMORY)

@@ -9,7 +9,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pplconv.drawing.figures import megabytes, milliseconds, number, round_number, short
+from pplconv.drawing.figures import (
+    megabytes,
+    milliseconds,
+    number,
+    operations,
+    round_number,
+    short,
+)
 from pplconv.drawing.style import STYLE
 from pplconv.drawing.svg import Axis, text
 from pplconv.network.profiling.measured import (
@@ -23,7 +30,7 @@ from pplconv.network.profiling.measured import (
     record,
 )
 from pplconv.network.profiling.page import page
-from pplconv.network.profiling.roofline import movers, points
+from pplconv.network.profiling.roofline import draw_movers, movers, points
 
 VOID = {"meta"}
 # Whatever a model is called, a page has no other elements and attributes than these.
@@ -277,7 +284,15 @@ def test_numbers_for_people():
     assert [round_number(v) for v in (0.1, 10.0, 1000.0)] == ["0.1", "10", "1,000"]
     assert milliseconds(0.0123) == "12.3 ms" and milliseconds(4.5e-6) == "4.50 µs"
     assert megabytes(3.28e6) == "3.28 MB" and megabytes(512) == "0.512 kB"
+    assert operations(4.1e9) == "4.10 GFLOP" and operations(8.08e6) == "8.08 MFLOP"
     assert short("x" * 40) == "x" * 27 + "…" and short("kind") == "kind"
+
+
+def test_names_of_roofs_lie_above_their_lines(profile):
+    """On a phone the name of one stands on the line of another."""
+    drawn = draw_movers(profile, kinds(profile.plan))
+    named = [drawn.index(f">{name} ") for name in profile.ceilings.bandwidths]
+    assert min(named) > drawn.rindex('class="roof"')
 
 
 def test_moved_counts_weights(profile):
