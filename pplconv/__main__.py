@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -22,9 +23,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         Exit status: 0 if all went well, 1 if the doctor calls something slow, 2 if an argument, a
-        setting or an extra is at fault, 130 if interrupted.
+        setting or an extra is at fault, 130 if interrupted, 141 if nobody reads its output to the
+        end.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        status = _command(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # `head` has read enough. What is left is thrown away, so that Python's own end is quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return status
+
+
+def _command(arguments: list[str]) -> int:
     # Everything after "demo" belongs to the demo, even options that look like ours, so it is taken
     # off before our parser sees it. So it is with "serve".
     if arguments[:1] == ["demo"]:

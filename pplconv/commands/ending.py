@@ -31,6 +31,8 @@ def carry_out(command: str, work: Callable[[Progress], None]) -> int:
     try:
         work(progress)
         return 0
+    except BrokenPipeError:
+        raise  # no file is at fault
     except (ImportError, OSError, TypeError, ValueError) as error:
         message, status = error, 2
     except MemoryError as error:

@@ -116,3 +116,17 @@ def test_charts_are_written_for_light_and_dark(tmp_path):
     page = (tmp_path / "charts" / "charts.txt").read_text(encoding="utf-8")
     assert "(../benchmarks/results/2026-01-02-amd-1-1.md#a-run)" in page
     assert page.count(":class: only-dark") == page.count(":class: only-light") == 1
+
+
+def test_docstrings_lead_to_pages():
+    pytest.importorskip("docutils")
+    from tools.site.references import _link_pages
+
+    lines = ["see docs/imaging.md, or docs/how-to/choose.md.", "``docs/imaging.md``", "other.md"]
+    _link_pages(None, "function", "f", None, None, lines)
+    assert lines == [
+        "see :doc:`docs/imaging.md </docs/imaging>`, or "
+        ":doc:`docs/how-to/choose.md </docs/how-to/choose>`.",
+        "``docs/imaging.md``",
+        "other.md",
+    ]

@@ -15,7 +15,7 @@ from pplconv.integrations.onnx_reference.settings import with_settings
 __all__ = [
     "Conv",
     "ConvTranspose",
-    "check_kernel_shape",
+    "checked_keywords",
     "conv2d_keywords",
     "conv_transpose2d_keywords",
     "make_conv",
@@ -49,29 +49,16 @@ class Conv(OwnConv):
 
     # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
     def _run(
-        self,
-        X: np.ndarray,
-        W: np.ndarray,
-        B: np.ndarray | None = None,
-        auto_pad: str | None = None,
-        dilations: Sequence[int] | None = None,
-        group: int | None = None,
-        kernel_shape: Sequence[int] | None = None,
-        pads: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
+        self, X: np.ndarray, W: np.ndarray, B: np.ndarray | None = None, **attributes: Any
     ) -> tuple[np.ndarray]:
         if X.ndim != 4 or X.dtype not in _SUPPORTED:
-            own: Any = super()._run
-            result: tuple[np.ndarray] = own(
-                X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides
-            )
-            return result
-        check_kernel_shape(kernel_shape, W)
+            own: tuple[np.ndarray] = super()._run(X, W, B, **attributes)
+            return own
         y = pplconv.conv2d(
             X,
             W,
             B,
-            **conv2d_keywords(auto_pad, dilations, group, pads, strides),
+            **checked_keywords(W, **attributes),
             algorithm=self.algorithm,
             tolerance=self.tolerance,
             threads=self.threads,
@@ -95,38 +82,17 @@ class ConvTranspose(OwnConvTranspose):
     algorithm: ClassVar[Any] = "auto"  # a word of conv2d's, or what a user made of it
     tolerance: ClassVar[float | None] = None
 
-    # Capitals and order are the evaluator's: it passes inputs by position, attributes by name.
     def _run(
-        self,
-        X: np.ndarray,
-        W: np.ndarray,
-        B: np.ndarray | None = None,
-        auto_pad: str | None = None,
-        dilations: Sequence[int] | None = None,
-        group: int | None = None,
-        kernel_shape: Sequence[int] | None = None,
-        output_padding: Sequence[int] | None = None,
-        output_shape: Sequence[int] | None = None,
-        pads: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
+        self, X: np.ndarray, W: np.ndarray, B: np.ndarray | None = None, **attributes: Any
     ) -> tuple[np.ndarray]:
         if X.ndim != 4 or X.dtype not in _SUPPORTED:
-            own: Any = super()._run
-            result: tuple[np.ndarray] = own(
-                X, W, B, auto_pad, dilations, group, kernel_shape, output_padding, output_shape,
-                pads, strides,
-            )  # fmt: skip
-            return result
-        check_kernel_shape(kernel_shape, W)
-        keywords = conv_transpose2d_keywords(
-            X.shape[2:], W.shape[2:], auto_pad, dilations, group, output_padding, output_shape,
-            pads, strides,
-        )  # fmt: skip
+            own: tuple[np.ndarray] = super()._run(X, W, B, **attributes)
+            return own
         y = pplconv.conv_transpose2d(
             X,
             W,
             B,
-            **keywords,
+            **_checked_transposed(X, W, **attributes),
             algorithm=self.algorithm,
             tolerance=self.tolerance,
             threads=self.threads,
@@ -134,14 +100,31 @@ class ConvTranspose(OwnConvTranspose):
         return (y,)
 
 
-def check_kernel_shape(kernel_shape: Sequence[int] | None, weight: np.ndarray) -> None:
-    """Refuse an attribute ``kernel_shape`` that the weights contradict.
+def checked_keywords(
+    weight: np.ndarray, kernel_shape: Sequence[int] | None = None, **attributes: Any
+) -> dict[str, Any]:
+    """Translate a node's attributes as `conv2d_keywords`, and hold one against the weights.
 
     Raises
     ------
     ValueError
-        If it is one.
+        If ``kernel_shape`` is another one than that of the weights, or as in `conv2d_keywords`.
     """
+    _check_kernel_shape(kernel_shape, weight)
+    return conv2d_keywords(**attributes)
+
+
+def _checked_transposed(
+    x: np.ndarray,
+    weight: np.ndarray,
+    kernel_shape: Sequence[int] | None = None,
+    **attributes: Any,
+) -> dict[str, Any]:
+    _check_kernel_shape(kernel_shape, weight)
+    return conv_transpose2d_keywords(x.shape[2:], weight.shape[2:], **attributes)
+
+
+def _check_kernel_shape(kernel_shape: Sequence[int] | None, weight: np.ndarray) -> None:
     if kernel_shape is not None and tuple(kernel_shape) != weight.shape[2:]:
         raise ValueError(
             f"kernel_shape is {tuple(kernel_shape)}, but W has the shape {weight.shape}: expected "

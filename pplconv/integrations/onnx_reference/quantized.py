@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from onnx.reference.ops.op_qlinear_conv import QLinearConv as OwnQLinearConv
 from onnx.reference.ops.op_qlinear_matmul import QLinearMatMul as OwnQLinearMatMul
 
 import pplconv
-from pplconv.integrations.onnx_reference.convolutions import check_kernel_shape, conv2d_keywords
+from pplconv.integrations.onnx_reference.convolutions import checked_keywords
 
 __all__ = ["ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"]
 
@@ -39,27 +38,17 @@ class ConvInteger(OwnConvInteger):
         W: np.ndarray,
         x_zero_point: np.ndarray | None = None,
         w_zero_point: np.ndarray | None = None,
-        auto_pad: str | None = None,
-        dilations: Sequence[int] | None = None,
-        group: int | None = None,
-        kernel_shape: Sequence[int] | None = None,
-        pads: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
+        **attributes: Any,
     ) -> tuple[np.ndarray]:
         if not _are_bytes(X, W) or X.ndim != 4:
-            own: Any = super()._run
-            result: tuple[np.ndarray] = own(
-                X, W, x_zero_point, w_zero_point, auto_pad, dilations, group, kernel_shape, pads,
-                strides,
-            )  # fmt: skip
-            return result
-        check_kernel_shape(kernel_shape, W)
+            own: tuple[np.ndarray] = super()._run(X, W, x_zero_point, w_zero_point, **attributes)
+            return own
         y = pplconv.conv2d_integer(
             X,
             W,
             _single(x_zero_point),
             _single(w_zero_point),
-            **conv2d_keywords(auto_pad, dilations, group, pads, strides),
+            **checked_keywords(W, **attributes),
             algorithm=self.algorithm,
             threads=self.threads,
         )
@@ -90,21 +79,14 @@ class QLinearConv(OwnQLinearConv):
         y_scale: np.ndarray,
         y_zero_point: np.ndarray,
         B: np.ndarray | None = None,
-        auto_pad: str | None = None,
-        dilations: Sequence[int] | None = None,
-        group: int | None = None,
-        kernel_shape: Sequence[int] | None = None,
-        pads: Sequence[int] | None = None,
-        strides: Sequence[int] | None = None,
+        **attributes: Any,
     ) -> tuple[np.ndarray]:
         if not _are_bytes(x, w) or x.ndim != 4:
-            own: Any = super()._run
-            result: tuple[np.ndarray] = own(
+            own: tuple[np.ndarray] = super()._run(
                 x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B,
-                auto_pad, dilations, group, kernel_shape, pads, strides,
+                **attributes,
             )  # fmt: skip
-            return result
-        check_kernel_shape(kernel_shape, w)
+            return own
         y = pplconv.qconv2d(
             x,
             _single(x_scale),
@@ -115,7 +97,7 @@ class QLinearConv(OwnQLinearConv):
             _single(y_scale),
             _single(y_zero_point),
             B,
-            **conv2d_keywords(auto_pad, dilations, group, pads, strides),
+            **checked_keywords(w, **attributes),
             algorithm=self.algorithm,
             threads=self.threads,
         )
