@@ -148,7 +148,6 @@ def table(title: str, layers: Sequence[LayerResult]) -> Table:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     with wisdom.private():
@@ -156,7 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(
-    arguments: Sequence[str], parser: argparse.ArgumentParser, chosen: argparse.Namespace
+    arguments: Sequence[str] | None, parser: argparse.ArgumentParser, chosen: argparse.Namespace
 ) -> int:
     try:
         nets = select(load_nets(), chosen.nets, chosen.layers)
@@ -164,10 +163,7 @@ def _run(
     except (ProblemError, ValueError) as error:
         parser.error(str(error))
     every = ways(found, chosen.tolerance)
-    engines = [engine for engine, availability in every if availability.ok]
-    if not engines:
-        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
-        parser.error(f"none of the engines is installed: {reasons}")
+    engines = options.installed(parser, every)
     peaks, notes = open_peaks([chosen.threads])
     settings = options.settings_of(chosen, chosen.threads)
     problems = [problem for some in nets.values() for problem in some]

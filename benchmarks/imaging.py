@@ -233,7 +233,6 @@ def steps_of(chosen: argparse.Namespace) -> Iterator[tuple[str, int, str, str]]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     chosen = parser().parse_args(arguments)
     steps = list(steps_of(chosen))
     progress, runner = Progress(len(steps)), Runner(chosen)

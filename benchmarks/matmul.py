@@ -212,7 +212,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     if not set(chosen.kinds) <= set(KINDS):

@@ -344,7 +344,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     if not set(chosen.layouts) <= set(LAYOUTS):
@@ -384,7 +383,7 @@ def _begin(chosen: argparse.Namespace, request: Request) -> tuple[Path, Recordin
 
 def _measure_all(
     path: Path, recording: Recording, requests: Sequence[Request], chosen: argparse.Namespace,
-    arguments: Sequence[str],
+    arguments: Sequence[str] | None,
 ) -> int:  # fmt: skip
     there = {case.key for case in recording.cases}
     todo = [one for one in requests if _key(one) not in there]
@@ -428,7 +427,7 @@ def _key(request: Request) -> tuple[str, str, str, int]:
     return str(problem), problem.layout_text, problem.dtype, request.threads or 1
 
 
-def _run(chosen: argparse.Namespace, arguments: Sequence[str]) -> dict[str, Any]:
+def _run(chosen: argparse.Namespace, arguments: Sequence[str] | None) -> dict[str, Any]:
     return {
         "date": options.now(),
         "command": options.command_line("benchmarks.measure_candidates", arguments),

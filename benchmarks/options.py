@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -161,9 +162,20 @@ def find_engines(
         return [(engine, engine.available()) for engine in chosen]
 
 
-def command_line(module: str, arguments: Sequence[str]) -> str:
-    """Give the command that repeats this run."""
-    return shlex.join(["python", "-m", module, *arguments])
+def installed(
+    parser: argparse.ArgumentParser, found: Sequence[tuple[Engine, Availability]]
+) -> list[Engine]:
+    """Give the engines that are installed; with none the parser says why, and ends the process."""
+    engines = [engine for engine, availability in found if availability.ok]
+    if not engines:
+        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
+        parser.error(f"none of the engines is installed: {reasons}")
+    return engines
+
+
+def command_line(module: str, arguments: Sequence[str] | None) -> str:
+    """Give the command that repeats this run, whose arguments are the process's own if None."""
+    return shlex.join(["python", "-m", module, *(sys.argv[1:] if arguments is None else arguments)])
 
 
 def now() -> str:

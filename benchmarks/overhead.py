@@ -153,7 +153,6 @@ def _mega(size: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     try:

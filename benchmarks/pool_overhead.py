@@ -213,7 +213,6 @@ def table(cases: Sequence[Case]) -> Table:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     unknown = [mode for mode in chosen.modes if mode not in MODES]

@@ -42,7 +42,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     with wisdom.private():
@@ -50,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(
-    arguments: Sequence[str], parser: argparse.ArgumentParser, chosen: argparse.Namespace
+    arguments: Sequence[str] | None, parser: argparse.ArgumentParser, chosen: argparse.Namespace
 ) -> int:
     shipped = load_nets()
     try:
@@ -58,10 +57,7 @@ def _run(
         found = options.find_engines(chosen.engines, chosen.search, chosen.tolerance)
     except (ProblemError, ValueError) as error:
         parser.error(str(error))
-    engines = [engine for engine, availability in found if availability.ok]
-    if not engines:
-        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
-        parser.error(f"none of the engines is installed: {reasons}")
+    engines = options.installed(parser, found)
     peaks, notes = open_peaks(chosen.threads)
     evictors = {threads: Evictor(threads) for threads in chosen.threads if chosen.cold}
     for threads, evict in evictors.items():

@@ -203,7 +203,6 @@ def _summary(label: str, rows: Sequence[Scaling]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     if chosen.threads < 2:
@@ -213,10 +212,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = options.find_engines(chosen.engines)
     except (ProblemError, ValueError) as error:
         parser.error(str(error))
-    engines = [engine for engine, availability in found if availability.ok]
-    if not engines:
-        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
-        parser.error(f"none of the engines is installed: {reasons}")
+    engines = options.installed(parser, found)
     notes: list[str] = []
     peaks = None
     try:

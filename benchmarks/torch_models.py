@@ -141,7 +141,6 @@ def table_of(title: str, timings: Mapping[str, Timing]) -> Table:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     unknown = [name for name in chosen.models if name not in MODULES]

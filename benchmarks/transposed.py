@@ -195,7 +195,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     chosen = _parser().parse_args(arguments)
     progress, made, plain = Progress(len(chosen.threads)), [], []
     try:

@@ -59,7 +59,6 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status: 1 if an answer of pplconv was wrong."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -96,7 +95,6 @@ def _find(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     parser = _parser()
     chosen = parser.parse_args(arguments)
     with wisdom.private():
@@ -104,17 +102,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(
-    arguments: Sequence[str], parser: argparse.ArgumentParser, chosen: argparse.Namespace
+    arguments: Sequence[str] | None, parser: argparse.ArgumentParser, chosen: argparse.Namespace
 ) -> int:
     try:
         nets = select(nets_of(), chosen.nets, chosen.layers)
         found = _find(chosen.precision, chosen.engines, chosen.search)
     except (ProblemError, ValueError) as error:
         parser.error(str(error))
-    engines = [engine for engine, availability in found if availability.ok]
-    if not engines:
-        reasons = "; ".join(f"{engine.name}: {absent.reason}" for engine, absent in found)
-        parser.error(f"none of the engines is installed: {reasons}")
+    engines = options.installed(parser, found)
     notes: list[str] = []
     ceilings: dict[int, Ceilings] = {}
     try:

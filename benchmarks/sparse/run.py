@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -225,7 +224,6 @@ def measure(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; give the exit status."""
-    arguments = list(sys.argv[1:] if arguments is None else arguments)
     made = parser()
     chosen = made.parse_args(arguments)
     with wisdom.private():
@@ -233,7 +231,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(
-    arguments: Sequence[str], made: argparse.ArgumentParser, chosen: argparse.Namespace
+    arguments: Sequence[str] | None, made: argparse.ArgumentParser, chosen: argparse.Namespace
 ) -> int:
     try:
         problems = select_layers(chosen)
@@ -285,7 +283,7 @@ def _run(
 
 
 def _publish(
-    arguments: Sequence[str],
+    arguments: Sequence[str] | None,
     chosen: argparse.Namespace,
     found: Mapping[str, Sequence[tuple[Engine, Availability]]],
     measured: Sequence[Measured],
