@@ -83,7 +83,7 @@ cdef inline void read_row(const BandJob *j, const Tensors *t, int64_t row,
         # Where they go, where they stand or -1, and how many there are.
         if run[1] < 0:
             pplconv_repeat(dst + run[0] * numbers, t.arrays[VALUE], run[2] * j.channels,
-                                 j.element)
+                           j.element)
         else:
             read_pixels(j, src + run[1] * j.channels * j.pixel, dst + run[0] * numbers,
                         run[2] * j.channels)
