@@ -18,6 +18,7 @@ sys.path += [str(_TESTS), str(_TESTS / "api"), str(_TESTS / "network")]
 import pplconv  # noqa: E402
 from blocks import in_blocks  # noqa: E402
 from candidates import TINY, context_of, conv_problem, every_candidate  # noqa: E402
+from pplconv import imaging  # noqa: E402
 from pplconv._trial import Trial  # noqa: E402
 from problems import Problem  # noqa: E402
 from small_models import SMALL  # noqa: E402
@@ -127,6 +128,30 @@ def relayout_cases(dtype: str, rng: np.random.Generator) -> Iterator[Case]:
         yield Case("relayout", "none", "NCHW16c", dtype, max(TEAMS), call, expected)
 
 
+def filter_cases(rng: np.random.Generator) -> Iterator[Case]:
+    """Yield filters of images that have several bands, some of whose integers are computed again.
+
+    Sums of thirds are whole numbers, or nearly.
+    """
+    kernels = np.full((3, 3), 1 / 3), np.full(5, 1 / 3)
+    for dtype in ("uint8", "int16", "float32", "float64"):
+        image = rng.integers(0, 40, (257, 301, 3)).astype(dtype)
+
+        def call(team: int, image: np.ndarray = image) -> bytes:
+            return b"".join(
+                imaging.filter2d(image, each, border="wrap", threads=team).tobytes()
+                if each.ndim == 2
+                else imaging.sepfilter2d(image, each, each, threads=team).tobytes()
+                for each in kernels
+            )
+
+        for team in TEAMS:
+            yield Case(
+                "filter", "bands", "NHWC", dtype, team,
+                lambda call=call, team=team: call(team), call(1),
+            )  # fmt: skip
+
+
 def pool_cases(dtype: str, rng: np.random.Generator, pools: ExitStack) -> Iterator[Case]:
     """Yield requests to pools in thread mode: each has one convolution for all its instances."""
     weight = rng.standard_normal((32, 24, 3, 3)).astype(dtype)
@@ -213,4 +238,4 @@ def every_case(seed: int, isa: str, pools: ExitStack, *, networks_only: bool = F
                 cases += prepared_cases(dtype, layout, rng)
         cases += relayout_cases(dtype, rng)
         cases += pool_cases(dtype, rng, pools)
-    return [*cases, *network_cases()]
+    return [*cases, *filter_cases(rng), *network_cases()]
