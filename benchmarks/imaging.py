@@ -173,7 +173,7 @@ def table_of(dtype: str, threads: int, rows: Sequence[Row]) -> Table:
         "best of SciPy / pplconv": scipy,
     }
     against = {title: some for title, some in against.items() if some}
-    table = Table(f"{dtype}, {workers}: ms", ["image, MP", "kernel", *names, *against])
+    table = Table(f"filters, {dtype}, {workers}: ms", ["image, MP", "kernel", *names, *against])
     for index, row in enumerate(rows):
         if index and rows[index - 1].image != row.image:
             table.rule()

@@ -45,4 +45,4 @@ def test_the_command_times_and_writes_every_case(tmp_path, capsys):
     rows = json.loads(path.read_text())["rows"]
     assert len(rows) == 2 * 2 * 2
     assert all(row["seconds"][OURS] > 0 for row in rows)
-    assert "uint8, 1 thread: ms" in capsys.readouterr().out
+    assert "filters, uint8, 1 thread: ms" in capsys.readouterr().out

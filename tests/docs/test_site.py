@@ -88,6 +88,20 @@ def test_charts_take_ratios_and_sums_as_they_were_recorded():
     assert resnet.peer == "litert" and resnet.gain == pytest.approx(29.28 / 20.73, rel=1e-3)
 
 
+def test_filters_are_drawn_for_one_image(tmp_path):
+    (tmp_path / "2026-01-02-amd-1-1.md").write_text(
+        "# A day\n\n## Filters\n\n- CPU: AMD\n\n**filters, uint8, 2 threads: ms**\n\n"
+        "| image, MP | kernel | pplconv | one | two | one / pplconv |\n| --- | ---: | --- | --- |"
+        " --- | --- |\n| 1 | 3x3 | 2.00 | **1.00** | 3.00 | 0.50 |\n"
+        "| 1 | 5x5 | **2.00** | 5.00 | 4.00 | 2.50 |\n| 1 | 7x7 | 2.00 | - | 3.00 | - |\n"
+        "| 64 | 3x3 | 2.00 | 1.00 | 3.00 | 0.50 |\n"
+    )
+    (chart,) = results.charts(tmp_path)
+    assert (chart.threads, chart.what) == (2, "filters of an image of a megapixel, uint8")
+    bars = [("3x3", "one", 0.5), ("5x5", "two", 2.0), ("7x7", "two", 1.5)]
+    assert chart.bars == [results.Bar(*bar) for bar in bars]
+
+
 def test_no_chart_stands_for_two():
     charts = results.charts(RESULTS)
     assert len(charts) > 10

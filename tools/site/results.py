@@ -1,8 +1,9 @@
 """Charts of what was recorded, drawn from the tables of ``benchmarks/results``.
 
 Whoever records a run has it drawn by naming its tables as the benchmarks do: nothing is listed
-here. Two kinds are known: whole networks (`Networks, 1 thread: median of the rounds, ms`), and the
-convolutions of a network (`resnet_50, 1 thread: sums over the network, ms`).
+here. Three kinds are known: whole networks (`Networks, 1 thread: median of the rounds, ms`), the
+convolutions of a network (`resnet_50, 1 thread: sums over the network, ms`), and filters of images
+(`filters, uint8, 1 thread: ms`).
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ from tools.markdown import anchor, section, tables
 FEWEST = 3
 _NETWORKS = re.compile(r"Networks, (\d+) threads?: median of the rounds, ms")
 _SUMS = re.compile(r"(\w+), (\d+) threads?: sums over the network, ms")
+_FILTERS = re.compile(r"filters, (\w+), (\d+) threads?: ms")
 _HEADING = re.compile(r"^(##+) +(.+?) *$", re.MULTILINE)
 _TITLE = re.compile(r"^(?:#+ +|\*\*)(.+?)(?:\*\*)? *$", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _OURS = "pplconv"
+# Of the filters of a table, those of an image of this size are drawn.
+_MEGAPIXELS = "1"
 # What columns of sums are not engines.
 _NO_ENGINES = {"at peak", "best peer of each layer"}
 
 
 @dataclass(frozen=True)
 class Bar:
-    """How many times as fast pplconv is on a network as the best peer."""
+    """How many times as fast pplconv is on a network, or by a kernel, as the best peer."""
 
     network: str
     peer: str
@@ -93,6 +97,9 @@ def _of_section(path: Path, heading: str, text: str) -> Iterator[Chart]:
         elif match := _SUMS.fullmatch(title):
             of_sums = found.setdefault(("all convolutions of a network", int(match[2])), [])
             of_sums += _sum_bars(match[1], table)
+        elif match := _FILTERS.fullmatch(title):
+            what = f"filters of an image of a megapixel, {match[1]}"
+            found.setdefault((what, int(match[2])), []).extend(_filter_bars(table))
     for (what, threads), bars in found.items():
         if cpu and len(bars) >= FEWEST:
             yield Chart(path, heading, cpu[1], what, threads, bars)
@@ -128,6 +135,21 @@ def _sum_bars(network: str, table: Sequence[Sequence[str]]) -> Iterator[Bar]:
         if row[0] == "all" and ours and peers:
             best = min(peers, key=lambda name: peers[name])
             yield Bar(network, best, peers[best] / min(ours))
+
+
+def _filter_bars(table: Sequence[Sequence[str]]) -> Iterator[Bar]:
+    """Divide the least time of a peer by ours."""
+    for row in table[1:]:
+        cells = {name: cell.strip("* ") for name, cell in zip(table[0], row, strict=True)}
+        times = {
+            name: float(cell)
+            for name, cell in cells.items()
+            if name not in ("image, MP", "kernel") and "/" not in name and _NUMBER.fullmatch(cell)
+        }
+        ours = times.pop(_OURS, None)
+        if cells["image, MP"] == _MEGAPIXELS and ours and times:
+            best = min(times, key=lambda name: times[name])
+            yield Bar(cells["kernel"], best, times[best] / ours)
 
 
 def draw(chart: Chart, theme: Theme) -> Any:
@@ -173,7 +195,7 @@ def page(found: Sequence[Chart]) -> str:
         threads = f"{chart.threads} thread{'s' * (chart.threads > 1)}"
         link = f"../benchmarks/results/{chart.path.name}#{anchor(chart.heading)}"
         lines += [f"{chart.heading}, {chart.what}, {threads} ([tables]({link})):", ""]
-        told = f"Bars: pplconv against the best peer of each of {len(chart.bars)} networks"
+        told = f"Bars: pplconv against the best peer in each of {len(chart.bars)} cases"
         lines.append("::::{container} chart")
         for theme in THEMES:
             kind = "only-dark" if theme.suffix else "only-light"
