@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import shutil
 import tarfile
 import zipfile
@@ -148,14 +149,18 @@ def test_another_build_has_to_give_the_same_bytes(tmp_path):
         wheels.build([make("a"), make("b")], tmp_path)
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_a_library_that_no_sbom_names_is_refused(tmp_path, named):
+PACKAGE = {"name": "libgomp1", "version": "12.2.0-14", "purl": "pkg:deb/debian/libgomp1@12.2.0-14"}
+
+
+@pytest.mark.parametrize("without", ["", "name", "version", "purl"])
+def test_a_library_whose_origin_no_sbom_tells_is_refused(tmp_path, without):
     wheel = tmp_path / "a.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("pplconv.libs/libgomp-12ab.so.1.0.0", b"")
-        text = '{"components": [{"name": "libgomp1"}]}' if named else "{}"
+        told = {**PACKAGE, **({without: ""} if without else {})}
+        text = json.dumps({"components": [told]})
         archive.writestr("pplconv-1.dist-info/sboms/auditwheel.cdx.json", text)
-    if named:
+    if not without:
         assert bundled(wheel) == ["libgomp-12ab.so.1.0.0"]
     else:
         with pytest.raises(RuntimeError, match="libgomp"):

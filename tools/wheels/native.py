@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -172,7 +173,7 @@ def installed(python: Python, wheel: Path) -> Iterator[Callable[..., str]]:
 
 
 def bundled(wheel: Path) -> list[str]:
-    """Names of the libraries in a wheel, each of which its SBOM has to name.
+    """Names of the libraries in a wheel, of each of which its SBOM has to tell the origin.
 
     Parameters
     ----------
@@ -182,14 +183,16 @@ def bundled(wheel: Path) -> list[str]:
     Raises
     ------
     RuntimeError
-        If the SBOM is not there or does not name one.
+        If the SBOM is not there, or lacks one's package, its version or its address (purl).
     """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         libraries = [Path(n).name for n in names if n.startswith("pplconv.libs/lib")]
         boms = [n for n in names if ".dist-info/sboms/" in n and n.endswith(".json")]
-        text = "".join(archive.read(name).decode() for name in boms)
-    missing = [name for name in libraries if name.partition("-")[0] not in text]
+        listed = [row for name in boms for row in json.loads(archive.read(name))["components"]]
+    known = [row["name"] for row in listed if row.get("version") and row.get("purl")]
+    stems = {name: name.partition("-")[0] for name in libraries}
+    missing = [name for name in libraries if not any(k.startswith(stems[name]) for k in known)]
     if missing:
         raise RuntimeError(f"{wheel.name}: no SBOM names {', '.join(missing)}")
     return libraries
