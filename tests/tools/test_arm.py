@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.arm import host, suite, sysroot, wheel
+from tools.arm import emulated, host, suite, sysroot, wheel
 from tools.arm.kept import digest, keep
 from tools.arm.targets import AARCH64, ARMV7L, TARGETS, Target
 from tools.wheels import foreign
@@ -129,6 +129,13 @@ def test_an_extra_asks_for_what_its_extras_ask_for():
         "matplotlib>=3.8",
         "pytest-benchmark>=5",
     }
+
+
+def test_emulated_processes_keep_their_bytecode(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    env = emulated.environment(AARCH64)
+    assert "PYTHONDONTWRITEBYTECODE" not in env
+    assert env["PYTHONPYCACHEPREFIX"] == str(AARCH64.build / "bytecode")
 
 
 class Emulator:
