@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import shutil
 import tarfile
 import zipfile
@@ -12,9 +13,11 @@ from pathlib import Path
 import pytest
 
 import pplconv
+from tools.arm.host import SetUpError
 from tools.release import disagreements, released, unreleased, version_of
+from tools.wheels import __main__ as wheels
 from tools.wheels.native import bundled
-from tools.wheels.pythons import Python
+from tools.wheels.pythons import WANTED, Python
 from tools.wheels.sdist import normalized
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -96,14 +99,68 @@ def test_tags_of_free_threaded_pythons():
     assert Python("3.10", Path()).tag == "cp310-cp310"
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_a_library_that_no_sbom_names_is_refused(tmp_path, named):
+def planned(monkeypatch, asked, machines, there, unpacked):
+    """What is planned where Pythons are `there`, and Debian's are `unpacked`, by release."""
+
+    def prepare(target):
+        if target.release not in unpacked:
+            raise SetUpError("out of reach")
+        return target.version or unpacked[target.release]
+
+    monkeypatch.setattr(wheels, "HOST", "x86_64")
+    monkeypatch.setattr(wheels, "find", lambda asked: {v: Python(v, Path()) for v in there})
+    monkeypatch.setattr(wheels.foreign, "prepare", prepare)
+    return {what: steps is not None for what, steps in wheels.plan(asked, machines, Path(), 0)}
+
+
+def test_every_wheel_is_planned_or_named(monkeypatch):
+    own = {"": "3.11", "trixie": "3.13", "forky": "3.14"}
+    said = planned(monkeypatch, None, ["x86_64", "aarch64"], ["3.11", "3.13t"], own)
+    assert len(said) == 2 * len(WANTED)
+    assert {what for what, made in said.items() if made} == {
+        "x86_64, CPython 3.11",
+        "x86_64, CPython 3.13t",
+        *(f"x86_64, CPython 3.{minor}, emulated" for minor in (13, 14, 15)),
+        *(f"aarch64, CPython 3.{minor}, emulated" for minor in (11, 13, 14, 15)),
+    }
+
+
+def test_one_wheel_alone_is_planned(monkeypatch):
+    assert planned(monkeypatch, ["3.11"], ["x86_64"], ["3.11"], {}) == {
+        "x86_64, CPython 3.11": True
+    }
+
+
+def test_what_cannot_be_unpacked_is_named(monkeypatch):
+    (said,) = planned(monkeypatch, ["3.14"], ["aarch64"], ["3.14"], {"": "3.11"}).items()
+    assert said[0].startswith("aarch64, CPython 3.14") and not said[1]
+
+
+def test_another_build_has_to_give_the_same_bytes(tmp_path):
+    def make(content):
+        def build(folder):
+            (folder / "a.whl").write_text(content)
+            return folder / "a.whl"
+
+        return build
+
+    assert wheels.build([make("a"), make("a")], tmp_path).read_text() == "a"
+    with pytest.raises(RuntimeError, match="other bytes"):
+        wheels.build([make("a"), make("b")], tmp_path)
+
+
+PACKAGE = {"name": "libgomp1", "version": "12.2.0-14", "purl": "pkg:deb/debian/libgomp1@12.2.0-14"}
+
+
+@pytest.mark.parametrize("without", ["", "name", "version", "purl"])
+def test_a_library_whose_origin_no_sbom_tells_is_refused(tmp_path, without):
     wheel = tmp_path / "a.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("pplconv.libs/libgomp-12ab.so.1.0.0", b"")
-        text = '{"components": [{"name": "libgomp1"}]}' if named else "{}"
+        told = {**PACKAGE, **({without: ""} if without else {})}
+        text = json.dumps({"components": [told]})
         archive.writestr("pplconv-1.dist-info/sboms/auditwheel.cdx.json", text)
-    if named:
+    if not without:
         assert bundled(wheel) == ["libgomp-12ab.so.1.0.0"]
     else:
         with pytest.raises(RuntimeError, match="libgomp"):

@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tools.arm import host, suite, wheel
+from tools.arm import emulated, host, suite, sysroot, wheel
 from tools.arm.kept import digest, keep
 from tools.arm.targets import AARCH64, ARMV7L, TARGETS, Target
+from tools.wheels import foreign
 
+# Those that are tested, and those that only wheels are made for, with where these are made again.
+ALL = [*TARGETS.values(), *(one for one in foreign.TARGETS if one not in TARGETS.values())]
+ALL += [one.elsewhere for one in ALL]
 METADATA = [
     "numpy>=1.25",
     'onnx>=1.23; extra == "demo"',
@@ -94,7 +98,20 @@ def test_an_emulator_that_lacks_a_cpu_is_refused(monkeypatch):
 def test_nothing_of_two_targets_lies_in_one_place():
     names = ("build", "sysroot", "build_packages", "package", "python", "toolchain")
     for name in names:
-        assert len({getattr(target, name) for target in TARGETS.values()}) == len(TARGETS)
+        assert len({getattr(target, name) for target in ALL}) == len(ALL)
+
+
+def test_lists_of_packages_of_another_release():
+    texts = {
+        "debian.sources": "URIs: http://host/debian\nSuites: bookworm bookworm-updates\n",
+        "sources.list": "deb http://host/debian-security bookworm-security main\n",
+        "other.list": "deb https://host/apt sdk-bookworm main\n",
+        "node.list": "deb https://host/node nodistro main\n",
+    }
+    assert sysroot.of_release(texts, "bookworm", "trixie") == {
+        "debian.sources": "URIs: http://host/debian\nSuites: trixie trixie-updates\n",
+        "sources.list": "deb http://host/debian-security trixie-security main\n",
+    }
 
 
 def test_what_debian_has_is_not_asked_of_the_index():
@@ -112,6 +129,13 @@ def test_an_extra_asks_for_what_its_extras_ask_for():
         "matplotlib>=3.8",
         "pytest-benchmark>=5",
     }
+
+
+def test_emulated_processes_keep_their_bytecode(monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    env = emulated.environment(AARCH64)
+    assert "PYTHONDONTWRITEBYTECODE" not in env
+    assert env["PYTHONPYCACHEPREFIX"] == str(AARCH64.build / "bytecode")
 
 
 class Emulator:

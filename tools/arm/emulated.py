@@ -52,7 +52,9 @@ def make_command(target: Target) -> None:
 
 def environment(target: Target, cpu: str = "", **more: str) -> dict[str, str]:
     """Environment for the emulated Python: the user's, without what speaks of the host's."""
-    left_out = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CC", "CFLAGS", "LDFLAGS")
+    left_out = {"PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CC", "CFLAGS", "LDFLAGS"}
+    # Without bytecode each process compiles all that it imports, under emulation.
+    left_out.add("PYTHONDONTWRITEBYTECODE")
     kept = {name: value for name, value in os.environ.items() if name not in left_out}
     path = f"{target.toolchain}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     # Bytecode goes to one place, for neither the sources nor the wheel are to get any.

@@ -13,6 +13,8 @@ from tools.arm.targets import Target
 
 def _needed(target: Target) -> dict[str, str]:
     """Debian's packages, and of each what shows that it is there."""
+    if target.is_host:
+        return {"qemu-user-static": target.qemu, "gcc": f"{target.prefix}gcc"}
     return {
         "qemu-user-static": target.qemu,
         f"gcc-{target.triple}": f"{target.prefix}gcc",

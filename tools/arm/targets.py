@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import platform
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,6 +32,10 @@ class Target:
         Debian's packages of Python modules for which the package index has no wheels.
     not_from_index : tuple of str
         Requirements that need compiling and for which it has none, those of Debian among them.
+    release : str
+        Debian's release whose Python it has; that of the host if empty.
+    version : str
+        Of that Python; the release's own if empty.
     """
 
     machine: str
@@ -41,6 +46,23 @@ class Target:
     cpus: tuple[str, ...]
     from_debian: tuple[str, ...] = ()
     not_from_index: tuple[str, ...] = ()
+    release: str = ""
+    version: str = ""
+
+    def of(self, release: str, version: str = "") -> Target:
+        """The same machine with a Python of another of Debian's releases."""
+        folder = "-".join(filter(None, (self.folder, release, version)))
+        return replace(self, folder=folder, release=release, version=version)
+
+    @property
+    def elsewhere(self) -> Target:
+        """The same in another folder, of which the bytes of a wheel must not tell."""
+        return replace(self, folder=f"{self.folder}-again")
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the host is such a machine: its own tools are those of the target."""
+        return self.machine == platform.machine()
 
     @property
     def default_cpu(self) -> str:
@@ -115,4 +137,6 @@ ARMV7L = Target(
     ("python3-numpy", "python3-psutil"),
     ("dask", "matplotlib", "mypy", "numpy", "onnx", "pillow", "psutil", "scikit-image", "scipy"),
 )
+# Here another release's Python is emulated, because it needs a newer C library than the host has.
+X86_64 = Target("x86_64", "x86", "amd64", "x86_64-linux-gnu", "qemu-x86_64-static", ("max",))
 TARGETS = {target.machine: target for target in (AARCH64, ARMV7L)}

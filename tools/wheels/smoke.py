@@ -7,6 +7,7 @@ package says about itself.
 from __future__ import annotations
 
 import sys
+import sysconfig
 
 import numpy as np
 
@@ -34,6 +35,10 @@ seen = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(0, 1))
 # numpy.rint rounds halves to even, as the filter does; eighths are exact.
 wanted = np.clip(np.rint(np.einsum("hwcij,ij->hwc", seen, kernel)), 0, 255)
 assert np.array_equal(imaging.filter2d(image, kernel), wanted)
+
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    # A module that does not say that it goes without would have turned it on.
+    assert not vars(sys)["_is_gil_enabled"](), "the GIL is on"
 
 pplconv.show_config()
 print(f"smoke: Python {sys.version.split()[0]}, pplconv {pplconv.__version__}: all as expected")
