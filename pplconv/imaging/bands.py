@@ -31,6 +31,11 @@ Array = npt.NDArray[Any]
 # What a band and its sums take together: half of a small L2.
 BAND_BYTES = 1 << 19
 LEAST_ROWS = 8
+# A band of a high kernel has this many times the rows that it shares with others; it is larger than
+# half of an L2 then, but there is more to be computed as well.
+HALOS = 3
+# Bands for each thread, at least.
+BANDS_EACH = 2
 # What the sums of results of another type take, where they are not finished band by band.
 PART_BYTES = 1 << 24
 # An image is convolved where it lies if it and its results take no more: a share of the last cache.
@@ -179,7 +184,9 @@ def _run_bands(
     if not (has_rows(image) and image.dtype in READ[dtype]):
         image = np.ascontiguousarray(image, dtype)
     row_bytes = dtype.itemsize * channels * (columns + count * width)
-    band = max(BAND_BYTES // row_bytes, halo, LEAST_ROWS)
+    # Rows that two bands see are read, and summed up along rows, twice.
+    band = max(BAND_BYTES // row_bytes, HALOS * halo, LEAST_ROWS)
+    band = min(band, max(-(-height // (BANDS_EACH * team)), LEAST_ROWS))
     # Bands of one height, so that no thread waits for the last one.
     band = -(-height // -(-height // band))
     with np.errstate(over="ignore"):
