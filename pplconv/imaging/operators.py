@@ -36,7 +36,7 @@ def _prepared(
     # Sums are direct: the same for every band, and for the image as a whole.
     made = Conv2d(
         bank[:, None], dilation=(1, channels), padding=padding, tolerance=0, precision=None,
-        threads=threads,
+        threads=threads, sparse=False,  # a tap that is zero sees NaN
     )  # fmt: skip
     with _lock:
         _kept[key] = made

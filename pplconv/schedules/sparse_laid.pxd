@@ -70,6 +70,7 @@ cdef inline void copy_rows(const SparseJob *j, const char *src, int64_t src_rs, 
         s.src, s.src_rs = src, src_rs
         s.dst, s.dst_rs = dst, dst_rs
         s.rows, s.columns, s.fill = rows, columns, 0
+        s.residual, s.residual_rs, s.clip = NULL, 0, NULL
         s.flags = 0
         j.store_sums(&s)
 

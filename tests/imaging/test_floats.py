@@ -67,6 +67,17 @@ def test_nan_and_infinities_reach_those_that_see_them(special, size, rng):
     assert (np.isfinite(found) != reached).all()
 
 
+@pytest.mark.parametrize("count", [1, 8])
+def test_taps_that_are_zero_see_nan(count, rng):
+    """However many they are: zero times NaN is NaN."""
+    image = rng.standard_normal((40, 50)).astype(np.float32)
+    image[20, 30] = np.nan
+    bank = np.zeros((count, 9, 9), np.float32)
+    bank[:, 4, :] = 1
+    seen = np.isnan(imaging.filter2d(image, bank))
+    assert seen[:, 16:25, 26:35].all() and seen.sum() == count * 81
+
+
 def test_zeros_stay_zeros(rng):
     """No Winograd: as the documents promise of images."""
     image = np.zeros((60, 60), np.float32)
