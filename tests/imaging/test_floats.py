@@ -74,7 +74,7 @@ def test_taps_that_are_zero_see_nan(count, rng):
     image[20, 30] = np.nan
     bank = np.zeros((count, 9, 9), np.float32)
     bank[:, 4, :] = 1
-    seen = np.isnan(imaging.filter2d(image, bank))
+    seen = np.isnan(filter2d(image, bank))
     assert seen[:, 16:25, 26:35].all() and seen.sum() == count * 81
 
 
