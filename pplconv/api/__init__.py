@@ -27,7 +27,7 @@
 ``quantized_description``  arguments of quantized operators, checked together
 ``quantization``           scales, zero points and biases; ``quantized_output`` what follows sums
 ``quantized_run``          what computes them; ``quantized_keeping`` keeps and shows their numbers
-``integer_sums``           sums as small integers, rounded and saturated in one pass
+``banded``                 one or two convolutions of an image, in bands that stay in a cache
 ``pairs``                  whether pairs of products of bytes fit 16 bits
 ``sparse_weights``         how sparse weights are: zeros counted in blocks
 ``sparse_matrices``        sparse matrices of other libraries as dense weights

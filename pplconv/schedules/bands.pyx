@@ -317,17 +317,17 @@ cdef class Bands(Work):
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1:
         """Refuse rows and runs of pixels that are not in the image, or leave gaps."""
         cdef const BandJob *j = &self.own
-        cdef const int64_t *every = runs
+        cdef const int64_t *run
         cdef int64_t i, at = 0
         for i in range(j.height + j.halo):
             if not -1 <= rows[i] < self.image_rows:
                 raise ValueError("a row is not in the image")
         for i in range(j.run_count):
-            runs = every + 3 * i
-            if runs[0] != at or not 1 <= runs[2] <= j.columns - at or not -1 <= runs[1] or (
-                    runs[2] > self.image_columns - runs[1] and runs[1] >= 0):
+            run = runs + 3 * i
+            if run[0] != at or not 1 <= run[2] <= j.columns - at or not -1 <= run[1] or (
+                    run[2] > self.image_columns - run[1] and run[1] >= 0):
                 raise ValueError("a run of pixels is not in the image")
-            at += runs[2]
+            at += run[2]
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
         return 0
