@@ -17,6 +17,7 @@ from pplconv._kernels cimport (
     pplconv_round_sums_args,
     pplconv_settle_sums_args,
 )
+from pplconv.memory.arrays cimport address_of
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
 from pplconv.schedules.work cimport Tensors, Work
 
@@ -335,16 +336,15 @@ cdef class Bands(Work):
     cdef object open_results(self):
         """Give the numbers of all results that are open; a run begins with none."""
         cdef int64_t i, total = 0
-        cdef int64_t[::1] all_of_them
+        cdef char *to
         for i in range(self.tasks):
             if self.found[i].lost:
                 raise MemoryError
             total += self.found[i].count
         result = np.empty(total, np.int64)
-        all_of_them = result
-        total = 0
+        to = <char *> address_of(result, NULL)
         for i in range(self.tasks):
             if self.found[i].count:
-                memcpy(&all_of_them[total], self.found[i].at, self.found[i].count * INDEX)
-                total += self.found[i].count
+                memcpy(to, self.found[i].at, self.found[i].count * INDEX)
+                to += self.found[i].count * INDEX
         return result

@@ -11,7 +11,6 @@ static inline int64_t pplconv_ceil_div(int64_t a, int64_t b) { return (a + b - 1
 static inline int64_t pplconv_least(int64_t a, int64_t b) { return a < b ? a : b; }
 static inline int64_t pplconv_most(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* What padding counts as, in `count` elements of `size` bytes. */
 /* A matrix of elements that are no neighbours, of types too small for kernels that copy. */
 static inline void pplconv_copy_small(char *dst, int64_t dst_rs, const char *src, int64_t src_rs,
                                       int64_t src_cs, int64_t rows, int64_t columns, int64_t size) {
@@ -26,19 +25,19 @@ static inline void pplconv_copy_small(char *dst, int64_t dst_rs, const char *src
     }
 }
 
-static inline void pplconv_fill(void *dst, int64_t count, int64_t size, int64_t value) {
-    if (size == 2 && value != 0) {
-        const int16_t word = (int16_t)value;
-        for (int64_t i = 0; i < count; i++) memcpy((char *)dst + 2 * i, &word, 2);
-    } else {
-        memset(dst, (int)value, (size_t)(count * size));
-    }
-}
-
 /* The same element `count` times. */
 static inline void pplconv_repeat(void *dst, const void *element, int64_t count, int64_t size) {
     char *to = (char *)dst;
     for (int64_t i = 0; i < count; i++) memcpy(to + i * size, element, (size_t)size);
+}
+
+/* What padding counts as, `count` times: an integer of one byte or two, or zeros of any size. */
+static inline void pplconv_fill(void *dst, int64_t count, int64_t size, int64_t value) {
+    const int16_t word = (int16_t)value;
+    if (size == 2 && word != 0)
+        pplconv_repeat(dst, &word, count, sizeof word);
+    else
+        memset(dst, (int)value, (size_t)(count * size));
 }
 
 /* Nanoseconds since some moment. */

@@ -98,9 +98,9 @@ class Judge:
         found: list[str] = []
         users: dict[tuple[str, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         for function in self.functions(library):
-            features = features_of.get(function.owner(features_of) or "", ())
-            features += self.excused(function.name)
-            for encoding, text in function.instructions:
+            own = features_of.get(function.owner(features_of) or "", ())
+            for at, (encoding, text) in enumerate(function.instructions):
+                features = own + self.asked(function, at)
                 if reason := self.forbidden(encoding, text, features):
                     found.append(f"{function.name}: {text} ({reason})")
                 elif judged := self.judged(function.name, text):
@@ -114,8 +114,11 @@ class Judge:
         """Make of objdump's text what an assembler takes."""
         raise NotImplementedError
 
-    def excused(self, name: str) -> tuple[str, ...]:
-        """Features that a function may use as it asks the CPU for them itself."""
+    def asked(self, function: Function, at: int) -> tuple[str, ...]:
+        """Features that the instruction at an index may use, as the code before it asks for them.
+
+        By what stands there, as names of functions are left out of libraries that are shipped.
+        """
         return ()
 
     def forbidden(self, encoding: bytes, text: str, features: tuple[str, ...]) -> str:

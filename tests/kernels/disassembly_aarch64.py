@@ -28,10 +28,9 @@ _PLACES = re.compile(r"^(b|bl|b\.\w+|cbn?z|tbn?z|adrp?)\s")
 _LITERAL = re.compile(r"^((?:ldr|ldrsw|prfm)\s+\w+, )[0-9a-f]+$")
 # Hints, which older CPUs execute as nothing.
 _HARMLESS = frozenset({"bti", "paciasp", "pacibsp", "autiasp", "autibsp", "hint", "udf"})
-# libgcc's atomics, which ask the system for LSE before they use it (-moutline-atomics).
-_OUTLINE_ATOMICS = re.compile(
-    r"__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset)\d+_(relax|acq|rel|acq_rel|sync)"
-)
+# libgcc's atomics ask for LSE right before they use it (-moutline-atomics): a byte that is set where
+# the system has them, and a branch.
+_ASKS_FOR_LSE = (r"ldrb w16, \[x16", r"cbz w16, ")
 
 
 class JudgeAarch64(Judge):
@@ -43,9 +42,11 @@ class JudgeAarch64(Judge):
         """Leave out comments and names of places."""
         return re.sub(r"\s*<.*?>", "", text.split("//")[0]).strip()
 
-    def excused(self, name: str) -> tuple[str, ...]:
-        """LSE for what chooses between LSE and exclusive loads at run time."""
-        return ("atomics",) if _OUTLINE_ATOMICS.fullmatch(name) else ()
+    def asked(self, function: Function, at: int) -> tuple[str, ...]:
+        """LSE where libgcc has just asked for it."""
+        before = [text for _, text in function.instructions[max(at - 2, 0) : at]]
+        asks = len(before) == 2 and all(map(re.match, _ASKS_FOR_LSE, before))
+        return ("atomics",) if asks else ()
 
     def forbidden(self, encoding: bytes, text: str, features: tuple[str, ...]) -> str:
         """Refuse what objdump does not know."""

@@ -206,10 +206,22 @@ function plain_complex
 function plain_unknown
     .inst 0x00ffffff
     ret
-function __aarch64_ldadd4_relax
+function plain_asks_for_lse
+    adrp x16, literal
+    ldrb w16, [x16]
+    cbz w16, plain_asks_for_lse
     ldadd w0, w1, [x2]
     ret
-function __aarch64_ldadd4_relax_of_ours
+function plain_asks_for_one
+    adrp x16, literal
+    ldrb w16, [x16]
+    cbz w16, plain_asks_for_one
+    ldadd w0, w1, [x2]
+    ldaddal w0, w1, [x2]
+    ret
+function plain_asks_elsewhere
+    ldrb w16, [x2]
+    cbz w16, plain_asks_elsewhere
     ldadd w0, w1, [x2]
     ret
 function pplconv_good_neon
@@ -364,7 +376,7 @@ BREACHES = {
 }
 ALLOWED = {
     "x86_64": {"plain_sse2", "pplconv_xgetbv"},
-    "aarch64": {"plain_neon", "__aarch64_ldadd4_relax"},
+    "aarch64": {"plain_neon", "plain_asks_for_lse"},
     "armv7l": {"plain_vfp"},
 }
 
