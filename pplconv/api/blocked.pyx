@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """``to_blocked`` and ``from_blocked``: arrays in layout NCHWc from and to NCHW."""
 
 from cpython.buffer cimport PyBUF_ND, PyBUF_WRITABLE

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """`Conv2d`: a convolution with its weights packed once.
 
 One call goes like this: the plan and packed weights of the input's shape are found or made

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """`conv2d`: from the caller's arrays to a plan's loops and back, with a cache of plans.
 
 One call goes like this: the arguments become a `Prepared` (problem, plan, compiled schedule; found

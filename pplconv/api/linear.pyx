@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """`Linear`: a product with a matrix of weights that is packed once."""
 
 from pplconv.memory.arrays cimport (

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """`matmul`: from the caller's arrays to the GEMM nest and back, with a cache of plans."""
 
 from cpython.buffer cimport PyBUF_STRIDES

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """`conv_transpose2d`, with its cache of plans.
 
 One call goes like this: the arguments become a `TransposedProblem`, `transposing.decompose` divides

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """`ConvTranspose2d`: a transposed convolution with its weights packed once."""
 
 from libc.stdint cimport int64_t

@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, initializedcheck=False
+# cython: boundscheck=False, wraparound=False, initializedcheck=False, binding=True
 """The caller's arrays: taken, checked, and held as plain memory for the length of a call.
 
 An array that lies as the kernels read (native, C-contiguous, aligned) is used where it is;
