@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 
 from tools.arm.host import run
@@ -25,10 +26,15 @@ def install(target: Target, folder: Path, *requirements: str) -> None:
     libc = [f"manylinux_2_{minor}" for minor in range(glibc_version(target)[1], 16, -1)]
     systems = (*libc, "manylinux2014", "linux")
     platforms = [f"--platform={name}_{target.machine}" for name in systems]
-    run(
-        *(sys.executable, "-m", "pip", "install", "--quiet", "--root-user-action=ignore"),
-        # The host's Python may be another one, whose bytecode is of no use.
-        "--no-compile",
-        *("--target", folder, "--only-binary=:all:", "--implementation=cp"),
-        *(f"--python-version={python_version(target)}", *platforms, *requirements),
-    )
+    python = ("--implementation=cp", f"--python-version={python_version(target)}")
+    wheels = ("--only-binary=:all:", *python, *platforms)
+    pip = (sys.executable, "-m", "pip", "--quiet")
+    with tempfile.TemporaryDirectory() as name:
+        # Whether a package is for that Python is asked by `download`; `install` asks for the host's.
+        run(*pip, "download", "--dest", name, *wheels, *requirements)
+        run(
+            *(*pip, "install", "--root-user-action=ignore", "--target", folder),
+            *("--no-index", "--no-deps", "--ignore-requires-python"),
+            # The host's Python may be another one, whose bytecode is of no use.
+            *("--no-compile", *wheels, *sorted(Path(name).iterdir())),
+        )
