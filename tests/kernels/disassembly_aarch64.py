@@ -28,8 +28,8 @@ _PLACES = re.compile(r"^(b|bl|b\.\w+|cbn?z|tbn?z|adrp?)\s")
 _LITERAL = re.compile(r"^((?:ldr|ldrsw|prfm)\s+\w+, )[0-9a-f]+$")
 # Hints, which older CPUs execute as nothing.
 _HARMLESS = frozenset({"bti", "paciasp", "pacibsp", "autiasp", "autibsp", "hint", "udf"})
-# libgcc's atomics ask for LSE right before they use it (-moutline-atomics): a byte that is set where
-# the system has them, and a branch.
+# libgcc's atomics ask for LSE right before they use it (-moutline-atomics): a byte that is set
+# where the system has them, and a branch.
 _ASKS_FOR_LSE = (r"ldrb w16, \[x16", r"cbz w16, ")
 
 

@@ -30,11 +30,9 @@ def install(target: Target, folder: Path, *requirements: str) -> None:
     wheels = ("--only-binary=:all:", *python, *platforms)
     pip = (sys.executable, "-m", "pip", "--quiet")
     with tempfile.TemporaryDirectory() as name:
-        # Whether a package is for that Python is asked by `download`; `install` asks for the host's.
+        # `download` asks whether a package is for that Python; `install`, for the host's.
         run(*pip, "download", "--dest", name, *wheels, *requirements)
-        run(
-            *(*pip, "install", "--root-user-action=ignore", "--target", folder),
-            *("--no-index", "--no-deps", "--ignore-requires-python"),
-            # The host's Python may be another one, whose bytecode is of no use.
-            *("--no-compile", *wheels, *sorted(Path(name).iterdir())),
-        )
+        # Nor is the host's bytecode of use.
+        alone = ("--no-index", "--no-deps", "--no-compile", "--ignore-requires-python")
+        options = ("--root-user-action=ignore", *alone, *wheels, "--target", folder)
+        run(*pip, "install", *options, *sorted(Path(name).iterdir()))
