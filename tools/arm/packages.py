@@ -34,5 +34,7 @@ def install(target: Target, folder: Path, *requirements: str) -> None:
         run(*pip, "download", "--dest", name, *wheels, *requirements)
         # Nor is the host's bytecode of use.
         alone = ("--no-index", "--no-deps", "--no-compile", "--ignore-requires-python")
-        options = ("--root-user-action=ignore", *alone, *wheels, "--target", folder)
-        run(*pip, "install", *options, *sorted(Path(name).iterdir()))
+        run(
+            *(*pip, "install", "--root-user-action=ignore", *alone, *wheels),
+            *("--target", folder, *sorted(Path(name).iterdir())),
+        )
