@@ -29,12 +29,11 @@ def install(target: Target, folder: Path, *requirements: str) -> None:
     python = ("--implementation=cp", f"--python-version={python_version(target)}")
     wheels = ("--only-binary=:all:", *python, *platforms)
     pip = (sys.executable, "-m", "pip", "--quiet")
+    here = ("--no-index", "--no-deps", "--root-user-action=ignore")
     with tempfile.TemporaryDirectory() as name:
         # `download` asks whether a package is for that Python; `install`, for the host's.
         run(*pip, "download", "--dest", name, *wheels, *requirements)
         # Nor is the host's bytecode of use.
-        alone = ("--no-index", "--no-deps", "--no-compile", "--ignore-requires-python")
-        run(
-            *(*pip, "install", "--root-user-action=ignore", *alone, *wheels),
-            *("--target", folder, *sorted(Path(name).iterdir())),
-        )
+        foreign = ("--ignore-requires-python", "--no-compile", *wheels)
+        found = sorted(Path(name).iterdir())
+        run(*pip, "install", *here, *foreign, "--target", folder, *found)
