@@ -33,6 +33,8 @@ FLOORS = {
     "amd-26-2-avx512": (0.980, 0.67),
     "intel-6-167-avx2": (0.971, 0.71),
     "intel-6-167-avx512": (0.979, 0.72),
+    "intel-6-207-avx2": (0.952, 0.68),  # of two visits, among neighbours
+    "intel-6-207-avx512": (0.940, 0.66),  # the same
 }
 # Choices that no measured candidate stands for say nothing: only few may be such. What the planner
 # has learnt to propose since a machine was recorded is among them.
