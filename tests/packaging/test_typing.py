@@ -243,3 +243,21 @@ def test_stubs_have_the_signatures_of_the_code(name):
         values = [ast.literal_eval(value) for value in node.args.defaults + node.args.kw_defaults]
         defaulted = [key for key in positional + keywords if key in DEFAULTS]
         assert values == [DEFAULTS[key] for key in defaulted]
+
+
+def public_callables():
+    """Functions of the package, and methods of its classes, by name."""
+    for name in pplconv.__all__:
+        value = getattr(pplconv, name)
+        if inspect.isroutine(value):
+            yield name, value
+        elif inspect.isclass(value) and not issubclass(value, Exception):
+            own = {key for base in value.__mro__[:-1] for key in vars(base) if key[0] != "_"}
+            found = {key: inspect.getattr_static(value, key) for key in sorted(own)}
+            yield from ((f"{name}.{key}", each) for key, each in found.items() if callable(each))
+
+
+@pytest.mark.parametrize(("name", "value"), [*public_callables()])
+def test_what_users_call_tells_its_signature(name, value):
+    """Modules of such functions are compiled with ``binding=True``."""
+    assert inspect.signature(value).parameters
