@@ -34,10 +34,8 @@ static inline void pplconv_repeat(void *dst, const void *element, int64_t count,
 /* What padding counts as, `count` times: an integer of one byte or two, or zeros of any size. */
 static inline void pplconv_fill(void *dst, int64_t count, int64_t size, int64_t value) {
     const int16_t word = (int16_t)value;
-    if (size == 2 && word != 0)
-        pplconv_repeat(dst, &word, count, sizeof word);
-    else
-        memset(dst, (int)value, (size_t)(count * size));
+    if (size == 2 && word != 0) pplconv_repeat(dst, &word, count, sizeof word);
+    else memset(dst, (int)value, (size_t)(count * size));
 }
 
 /* Nanoseconds since some moment. */
