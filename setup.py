@@ -50,7 +50,7 @@ KERNEL_NAME = re.compile(r"pplconv_(.+?)_([a-z]+\d+[a-z]*\d*)(?:_(\d+)x(\d+))?_(
 CYTHON_DIRECTIVES = {
     "language_level": "3",
     # Modules whose functions users call say otherwise: what makes functions look like Python's is
-    # 5 KB in each, and what pickles classes, which nobody does, 1 KB to 8.
+    # 5 KB in each. What Cython writes to pickle a class is 1 KB to 8; layers have their own way.
     "binding": False,
     "auto_pickle": False,
     # Every module takes care of what its threads share: docs/architecture.md, "Threads".

@@ -30,7 +30,7 @@ _LITERAL = re.compile(r"^((?:ldr|ldrsw|prfm)\s+\w+, )[0-9a-f]+$")
 _HARMLESS = frozenset({"bti", "paciasp", "pacibsp", "autiasp", "autibsp", "hint", "udf"})
 # libgcc's atomics ask for LSE right before they use it (-moutline-atomics): a byte that is set
 # where the system has them, and a branch.
-_ASKS_FOR_LSE = (r"ldrb w16, \[x16", r"cbz w16, ")
+_READS_LSE, _BRANCHES = "ldrb w16, [x16", "cbz w16, "
 
 
 class JudgeAarch64(Judge):
@@ -44,9 +44,11 @@ class JudgeAarch64(Judge):
 
     def asked(self, function: Function, at: int) -> tuple[str, ...]:
         """LSE where libgcc has just asked for it."""
-        before = [text for _, text in function.instructions[max(at - 2, 0) : at]]
-        asks = len(before) == 2 and all(map(re.match, _ASKS_FOR_LSE, before))
-        return ("atomics",) if asks else ()
+        # There are a million instructions, and hardly one comes after such a branch.
+        if at < 2 or not function.instructions[at - 1][1].startswith(_BRANCHES):
+            return ()
+        reads = function.instructions[at - 2][1].startswith(_READS_LSE)
+        return ("atomics",) if reads else ()
 
     def forbidden(self, encoding: bytes, text: str, features: tuple[str, ...]) -> str:
         """Refuse what objdump does not know."""

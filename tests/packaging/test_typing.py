@@ -252,9 +252,9 @@ def public_callables():
         if inspect.isroutine(value):
             yield name, value
         elif inspect.isclass(value) and not issubclass(value, Exception):
-            own = {key for base in value.__mro__[:-1] for key in vars(base) if key[0] != "_"}
-            found = {key: inspect.getattr_static(value, key) for key in sorted(own)}
-            yield from ((f"{name}.{key}", each) for key, each in found.items() if callable(each))
+            for key in dir(value):
+                if key[0] != "_" and callable(each := getattr(value, key)):
+                    yield f"{name}.{key}", each
 
 
 @pytest.mark.parametrize(("name", "value"), [*public_callables()])
