@@ -28,7 +28,7 @@ from guarded_memory import CANARY, PLACES, POISON, Buffer, extent_of
 from half_gemm import ordered_sum
 from kernel_checker import Checker
 from kernel_table import BITS
-from kernel_values import KINDS
+from kernel_values import KINDS, pick
 from narrow_gemm import (
     STORED,
     SUMS,
@@ -114,7 +114,7 @@ def draw_segments(rng: np.random.Generator, count: int, size: int) -> list[tuple
     """Draw where segments begin in A and B, in bytes from the first one in memory."""
     starts = []
     for _ in range(2):
-        room = int(rng.choice([1, 50, SEGMENT_ROOM // size]))
+        room = pick(rng, [1, 50, SEGMENT_ROOM // size])
         drawn = rng.integers(0, room, count) * size
         starts.append(drawn - drawn.min() if count else drawn)
     return [(int(a), int(b)) for a, b in zip(*starts, strict=True)]
@@ -131,14 +131,14 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     mr, nr = row["mr"], row["nr"]
     case = Case(
         n=int(rng.integers(1, nr + 1)),
-        k=int(rng.choice(DEPTHS)),
-        flags=int(rng.choice(flag_combinations(row))),
-        kind=str(rng.choice(KINDS)),
-        place=str(rng.choice(PLACES)),
-        a_layout=str(rng.choice(A_LAYOUTS)),
-        c_layout=str(rng.choice(C_LAYOUTS)),
-        segment_count=int(rng.choice(SEGMENT_COUNTS)) * int(rng.integers(0, 2)),
-        zeros=str(rng.choice(["a", "b"])),
+        k=pick(rng, DEPTHS),
+        flags=pick(rng, flag_combinations(row)),
+        kind=pick(rng, KINDS),
+        place=pick(rng, PLACES),
+        a_layout=pick(rng, A_LAYOUTS),
+        c_layout=pick(rng, C_LAYOUTS),
+        segment_count=pick(rng, SEGMENT_COUNTS) * int(rng.integers(0, 2)),
+        zeros=pick(rng, ["a", "b"]),
     )
     for name, value in fixed.items():
         setattr(case, name, value)
@@ -154,7 +154,7 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Case:
     case.b_ks = (b_row + gaps[2]) * group
     shape = mr, case.n, row["vector_bytes"], size
     case.c_rs, case.c_vs = vector_strides(case.c_layout, *shape, gaps[3])
-    layout = str(rng.choice(C_LAYOUTS))
+    layout = pick(rng, C_LAYOUTS)
     case.residual_rs, case.residual_vs = vector_strides(layout, *shape, gaps[4])
     if case.place == ANYWHERE:
         # The contract promises any alignment, down to the byte.
@@ -259,8 +259,9 @@ class Call:
         if not extent:
             return [np.empty(shape, dtype)]
         views = [buffer.array(shape, dtype, strides, start) for start in first]
-        for view in views:
-            view[...] = draw_stored(rng, self.case.kind, shape, kind)
+        drawn = draw_stored(rng, self.case.kind, (len(views), *shape), kind)
+        for view, values in zip(views, drawn, strict=True):
+            view[...] = values
         # After all, since segments may overlap: what lies beyond k in the last group of each.
         if rest := self.case.k % self.row["kr"]:
             last = (-1, slice(None)) if name == "b" else (slice(None), -1)

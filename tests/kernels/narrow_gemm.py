@@ -26,7 +26,7 @@ import numpy as np
 
 from asm.registry import PRODUCTS
 from half_gemm import rounded_to_odd
-from kernel_values import draw
+from kernel_values import draw, pick_each
 
 # As they lie in memory; of bfloat16 its bits.
 STORED = {
@@ -67,7 +67,7 @@ def draw_stored(
         return draw(rng, kind, shape, dtype)
     info = np.iinfo(dtype)
     if kind == "extreme":
-        return rng.choice(np.array([info.min, info.min + 1, info.max], dtype), shape)
+        return pick_each(rng, np.array([info.min, info.min + 1, info.max], dtype), shape)
     low, high = (info.min, info.max) if kind == "random" else (max(info.min, -2), 2)
     return rng.integers(low, high, shape, dtype, endpoint=True)
 

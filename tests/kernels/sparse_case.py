@@ -33,7 +33,7 @@ from gemm_case import (
 )
 from guarded_memory import PLACES, extent_of
 from kernel_checker import Checker
-from kernel_values import KINDS
+from kernel_values import KINDS, pick
 from narrow_gemm import STORED, SUMS, draw_stored, widened
 
 # Numbers of terms of a panel, in groups of those that are multiplied together.
@@ -80,15 +80,16 @@ class SparseCase:
 
 def draw_steps(rng: np.random.Generator, way: str, count: int, origin: int) -> np.ndarray:
     """Draw how far each term lies behind the one before; the first one at `origin` or behind."""
-    steps = {
-        "dense": np.ones(count),
-        "sparse": rng.integers(1, 6, count),
-        "runs": np.where(rng.random(count) < 0.1, rng.integers(1, REACH // 4, count), 1),
-        "same": np.zeros(count),
-        "back": np.diff(rng.integers(0, REACH, count), prepend=0),
-    }[way].astype(np.int64)
+    if way == "back":
+        places = rng.integers(0, REACH, count)
+    elif way == "runs":
+        places = np.where(rng.random(count) < 0.1, rng.integers(1, REACH // 4, count), 1).cumsum()
+    elif way == "sparse":
+        places = rng.integers(1, 6, count).cumsum()
+    else:
+        places = np.arange(1, count + 1) * int(way == "dense")
     # The input has to fit the memory that is there.
-    places = np.cumsum(steps) % REACH
+    places %= REACH
     steps = np.diff(places, prepend=0)
     steps[:1] += origin
     return steps.astype(STEP)
@@ -99,23 +100,23 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> SparseCas
     nr = row["nr"]
     case = SparseCase(
         n=int(rng.integers(1, nr + 1)),
-        panels=int(rng.choice(PANELS)),
-        groups=int(rng.choice(GROUPS)),
-        flags=int(rng.choice(flag_combinations(row))),
-        kind=str(rng.choice(KINDS)),
-        place=str(rng.choice(PLACES)),
-        way=str(rng.choice(WAYS)),
-        x_layout=str(rng.choice(X_LAYOUTS)),
-        c_layout=str(rng.choice(C_LAYOUTS)),
+        panels=pick(rng, PANELS),
+        groups=pick(rng, GROUPS),
+        flags=pick(rng, flag_combinations(row)),
+        kind=pick(rng, KINDS),
+        place=pick(rng, PLACES),
+        way=pick(rng, WAYS),
+        x_layout=pick(rng, X_LAYOUTS),
+        c_layout=pick(rng, C_LAYOUTS),
     )
     for name, value in fixed.items():
         setattr(case, name, value)
     if case.flags & (BIAS_COLUMN if row["op"] == "sparse_pixels" else BIAS_ROW):
         case.panels = 1  # several have a bias along their channels
-    groups = [int(g) for g in rng.choice(FEW_GROUPS, case.panels)]
+    groups = [pick(rng, FEW_GROUPS) for _ in range(case.panels)]
     groups[int(rng.integers(case.panels))] = case.groups
     # What a row's address is made of is wider than the 32 bits of a step.
-    origin = int(rng.choice([0, 1, 100, 10**6, np.iinfo(STEP).max - REACH]))
+    origin = pick(rng, [0, 1, 100, 10**6, np.iinfo(STEP).max - REACH])
     case.steps = [draw_steps(rng, case.way, count * row["kr"], origin) for count in groups]
     _draw_strides(rng, row, case)
     if case.place == ANYWHERE:
@@ -138,7 +139,7 @@ def _draw_strides(rng: np.random.Generator, row: dict, case: SparseCase) -> None
     case.x_ks, case.x_rs = case.x_ks * item, case.x_rs * item
     strides = []
     for layout, gap, apart in zip(
-        (case.c_layout, str(rng.choice(C_LAYOUTS))), gaps[2:4], gaps[4:6], strict=True
+        (case.c_layout, pick(rng, C_LAYOUTS)), gaps[2:4], gaps[4:6], strict=True
     ):
         shape = mr, case.n, row["vector_bytes"], size
         rs, vs = vector_strides(layout, *shape, gap)
@@ -246,7 +247,7 @@ class SparseCall(Call):
         buffer = self._place("steps", steps.nbytes, 6, unit=size)
         buffer.array(steps.shape, STEP, (size,))[...] = steps
         places = np.full((len(self.ends), 2), -1, PLACE)
-        places[:, 0] = self.ends + int(rng.choice([0, 7, 1 << 40]))
+        places[:, 0] = self.ends + pick(rng, [0, 7, 1 << 40])
         buffer = self._place("places", places.nbytes, 7, unit=8)
         buffer.array(places.shape, PLACE, places.strides)[...] = places
 
@@ -273,8 +274,9 @@ class SparseCall(Call):
         buffer = self._place("x", extent if len(self.at) else 0, 1)
         self.values["x"] -= first
         rows = [buffer.array((count,), dtype, (stride,), int(i) - first) for i in self.at]
-        for row in rows:
-            row[...] = draw_stored(rng, self.case.kind, row.shape, self.product.a)
+        drawn = draw_stored(rng, self.case.kind, (len(rows), count), self.product.a)
+        for row, values in zip(rows, drawn, strict=True):
+            row[...] = values
         # After all, since rows may overlap.
         found = np.array([row.copy() for row in rows], dtype).reshape(-1, count)
         return widened(found, self.product.a)
