@@ -12,6 +12,10 @@ REPORT ?= benchmarks/report
 
 BIN := $(VENV)/bin
 WHEELS := $(VENV)/wheels
+# sdist: the wheel is made of nothing but the sdist, as a release is, and the tests of packaging take
+# both as they are. Otherwise the tree keeps what was compiled, for the next time.
+WHEEL_OF ?= tree
+BUILT_DIST := $(if $(filter sdist,$(WHEEL_OF)),PPLCONV_TEST_DIST="$(abspath $(WHEELS))")
 # Stamps lie in the environment that they speak of: whoever removes it removes them too.
 STAMPS := $(VENV)/.stamps
 
@@ -42,7 +46,7 @@ demo: $(STAMPS)/extra-$(DEMO_EXTRAS) ## read a page with three networks, beside 
 	$(BIN)/python -I -m pplconv demo $(ARGS)
 
 test: $(STAMPS)/extra-test ## run the whole test suite
-	$(BIN)/pytest -n auto $(TESTS) $(ARGS)
+	$(BUILT_DIST) $(BIN)/pytest -n auto $(TESTS) $(ARGS)
 
 bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure; BENCH_EXTRAS=bench,peers installs the peers too
 	$(BIN)/python -m benchmarks.run --json $(REPORT)/run.json $(ARGS)
@@ -66,7 +70,7 @@ install: $(STAMPS)/package ## make the environment, with the package alone
 
 clean: ## remove what was built and cached here, but not the environment
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
-	rm -rf $(WHEELS) $(STAMPS)/wheel $(STAMPS)/sources pplconv-demo.png
+	rm -rf $(WHEELS) $(STAMPS)/wheel-of-* $(STAMPS)/sources pplconv-demo.png
 	rm -f pplconv/*.so
 	find asm pplconv tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -102,13 +106,18 @@ $(STAMPS)/venv:
 $(STAMPS)/sources: FORCE | $(STAMPS)/venv
 	@echo $(SOURCES) | cmp -s - $@ || echo $(SOURCES) > $@
 
-$(STAMPS)/wheel: $(SOURCES) $(STAMPS)/sources | $(STAMPS)/venv
+$(STAMPS)/wheel-of-$(WHEEL_OF): $(SOURCES) $(STAMPS)/sources | $(STAMPS)/venv
 	@# setuptools packs whatever lies in build/lib*, files of earlier days included.
-	rm -rf build/lib* $(WHEELS)
+	rm -rf build/lib* $(WHEELS) $(STAMPS)/wheel-of-*
+ifeq ($(WHEEL_OF),sdist)
+	$(BIN)/python -m pip install build
+	$(BIN)/python -m build --outdir $(WHEELS) .
+else
 	$(BIN)/python -m pip wheel --no-deps --wheel-dir $(WHEELS) .
+endif
 	@touch $@
 
-$(STAMPS)/package: $(STAMPS)/wheel
+$(STAMPS)/package: $(STAMPS)/wheel-of-$(WHEEL_OF)
 	@# Forced, for the version may be that of the one installed before; then what it depends on.
 	$(BIN)/python -m pip install --force-reinstall --no-deps $(WHEELS)/*.whl
 	$(BIN)/python -m pip install $(WHEELS)/*.whl

@@ -3,10 +3,10 @@
 # same numbers each time, so that only a change can turn it red.
 .PHONY: test-caps
 
-CAPS_ONE_IN ?= 5
+CAPS_ONE_IN ?= 8
 FIXED_SEEDS := --randomly-seed=1 --hypothesis-seed=1 --hypothesis-profile=quick
 
-test-caps: $(STAMPS)/extra-test ## one test in CAPS_ONE_IN=5 of each file, under each lower PPLCONV_MAX_ISA that this machine has
+test-caps: $(STAMPS)/extra-test ## one test in CAPS_ONE_IN=8 of each file, under each lower PPLCONV_MAX_ISA that this machine has
 	@caps=$$($(BIN)/python tests/lower_caps.py) || exit 1; for cap in $$caps; do \
 		echo "PPLCONV_MAX_ISA=$$cap"; \
 		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q -m 'not slow' --one-in=$(CAPS_ONE_IN) \

@@ -1,4 +1,8 @@
-"""Build the package once for the whole test run, however many workers there are."""
+"""Build the package once for the whole test run, however many workers there are.
+
+``PPLCONV_TEST_DIST`` names a folder with an sdist and the wheel that was made of it alone: then
+those are what is tested (``make test WHEEL_OF=sdist``), and nothing is built here.
+"""
 
 from __future__ import annotations
 
@@ -64,13 +68,20 @@ def build(folder: Path) -> Built:
     source, dist = folder / "clone", folder / "dist"
     shutil.copytree(ROOT, source, ignore=NOT_CLONED)
     run_command(sys.executable, "-m", "build", "--outdir", dist, source, cwd=folder)
-    (sdist,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
+    return dist_in(dist)
+
+
+def dist_in(folder: Path) -> Built:
+    """Give the two files that a folder holds."""
+    (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
     return Built(sdist, wheel)
 
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     """Give sdist and wheel, built by the first worker that asks."""
+    if dist := os.environ.get("PPLCONV_TEST_DIST"):
+        return dist_in(Path(dist))
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent  # what the workers of this run have in common
