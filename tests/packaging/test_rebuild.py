@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from build import ProjectBuilder
 
 from asm.registry import ISAS, kernels
-from build import ProjectBuilder
 from levels import MACHINE
 
 pytestmark = [
