@@ -80,7 +80,7 @@ def check_teams(problem: Problem, dtype: str) -> list[int]:
             "Conv2d": lambda conv=conv: results.append(conv(arrays["input"], arrays["residual"])),
         }
         for name, call in calls.items():
-            started = threads_started(call)
+            started = threads_started(call, team - 1)
             assert started in (None, team - 1), f"{name}: {team} planned, {started} started"
         output.assert_margins_intact()
         results.append(output.array)
@@ -103,19 +103,32 @@ def threads_here() -> set[int] | None:
     return {int(task.name) for task in THREADS.iterdir()} if THREADS.exists() else None
 
 
-def threads_started(call) -> int | None:
+def threads_of_python() -> set[int | None]:
+    """Threads that Python has started, or been called from."""
+    return {thread.native_id for thread in threading.enumerate()}
+
+
+def threads_started(call, most: int) -> int | None:
     """Make a call; give how many threads OpenMP started for it, None where that is not told.
 
     From a thread of its own: OpenMP keeps a team for each thread that calls, as long as it lives.
-    Threads that Python knows are not OpenMP's: one that an earlier test left may start another.
+    Threads that Python knows are not OpenMP's: one that an earlier test left may start another. It
+    does not know those that are ending, so what is more than `most` gets a while to be gone.
     """
     started: list[int | None] = []
 
     def work():
         before = threads_here()
         call()
-        pythons = {thread.native_id for thread in threading.enumerate()}
-        started.append(None if before is None else len(threads_here() - before - pythons))
+        if before is None:
+            started.append(None)
+            return
+        new = threads_here() - before - threads_of_python()
+        limit = time.monotonic() + 5
+        while len(new) > most and time.monotonic() < limit:
+            time.sleep(0.01)
+            new &= threads_here() - threads_of_python()
+        started.append(len(new))
 
     with ThreadPoolExecutor(1) as pool:
         pool.submit(work).result(timeout=240)
