@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection() -> Iterator[object]:
     """Keep the garbage collector from looking at tens of thousands of tests again and again.
 
-    Each time takes a third of a second, and several when emulated, and tests ask for it themselves.
+    Tests ask for collections themselves, and each would look at all of them.
     """
     gc.disable()
     try:
