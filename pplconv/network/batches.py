@@ -22,8 +22,8 @@ __all__ = ["batched_names", "for_images", "images_at_once"]
 
 # Nodes that compute images of their first input; what they add at the end is images, too.
 IMAGES = {
-    "AveragePool", "Conv", "ConvTranspose", "MaxPool", "Resize", "pplconv.Conv",
-    "pplconv.ConvTranspose",
+    "AveragePool", "Conv", "ConvTranspose", "DepthToSpace", "MaxPool", "Resize", "SpaceToDepth",
+    "pplconv.Conv", "pplconv.ConvTranspose",
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ CONVOLUTIONS = ("Conv", "pplconv.Conv")
 # Parts of images, and images in another type, which lie as the whole does.
 PARTS = ("Identity", "Slice", "Split", "pplconv.Reformat")
 # What reads images however they lie.
-INDIFFERENT = {*KINDS, "Transpose", "Expand", "Gather"}
+INDIFFERENT = {*KINDS, "DepthToSpace", "Expand", "Gather", "SpaceToDepth", "Transpose"}
 
 Prices = tuple[float, float]
 # Nodes of the cut that stand for the layouts themselves.

@@ -12,7 +12,7 @@ import pytest
 from graphs import Graph
 from pplconv.network.operators import OPERATORS
 from pplconv.network.operators.expressions import EXPRESSIONS
-from running import check
+from running import by_onnxruntime, check, needs_onnxruntime
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SHAPE = (2, 3, 4, 5)
@@ -297,6 +297,27 @@ def test_other_types_are_moved(kind):
     one(g, g.Concat(*parts, axis=2), host=host)
 
 
+BLOCKED = {
+    "DCR": ("DepthToSpace", (2, 24, 3, 5)), "CRD": ("DepthToSpace", (2, 24, 3, 5)),
+    "": ("SpaceToDepth", (2, 3, 6, 10)),
+}  # fmt: skip
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("mode", BLOCKED)
+def test_blocks_of_pixels(mode):
+    """Of images beside pixels, in planes, and of parts of either."""
+    op, whole = BLOCKED[mode]
+    attributes = {"blocksize": 2, **({"mode": mode} if mode else {})}
+    for shape in (whole, (1, *whole[1:]), (3, whole[1], 2, 2)):
+        g = Graph(27)
+        x = g.input(*shape)
+        wide = g.conv(x, shape[1], (shape[1], 1, 1))
+        flat = g.Transpose(g.input(*(shape[i] for i in (0, 2, 3, 1))), perm=[0, 3, 1, 2])
+        results = [getattr(g, op)(value, **attributes) for value in (x, wide, flat)]
+        one(g, *results, expected=by_onnxruntime)
+
+
 def test_every_operator_has_a_test():
     """A name that is added to the tables belongs into these modules."""
     elsewhere = {
@@ -305,8 +326,8 @@ def test_every_operator_has_a_test():
         "ReduceMean", "ReduceMin", "ReduceSum", "ReduceSumSquare", "Resize", "Softmax",
     }  # fmt: skip
     here = {
-        "Concat", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape", "Slice", "Split",
-        "Squeeze", "Transpose", "Unsqueeze",
+        "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Pad", "Reshape",
+        "Slice", "SpaceToDepth", "Split", "Squeeze", "Transpose", "Unsqueeze",
     }  # fmt: skip
     own = {"pplconv.Conv", "pplconv.ConvTranspose", "pplconv.Linear", "pplconv.Reformat"}
     quantized = {

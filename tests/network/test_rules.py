@@ -9,6 +9,8 @@ import pytest
 from onnx import TensorProto
 
 from graphs import Graph, operators, rewritten
+from pplconv.network.session import InferenceSession
+from running import on_host
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
@@ -254,6 +256,36 @@ def test_what_is_no_layer_normalization(change):
     result = operators(rewritten(g, g.Add(g.Mul(y, g.random(*scale)), g.random(*offset))))
     assert result["LayerNormalization"] == (offset != (8,))
     assert result["Add"] >= 1
+
+
+# InstanceNormalization
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 7), (2, 3, 5, 7), (1, 2, 3, 4, 5)])
+@pytest.mark.parametrize("free", BOTH)
+def test_instance_normalization(shape, free):
+    """As each channel's own mean and variance have it, in double precision."""
+    g = Graph(5)
+    x = g.input(*shape, free=free)
+    scale, offset = g.rng.standard_normal((2, shape[1])).astype(np.float32)
+    y = g.InstanceNormalization(x, g.constant(scale), g.constant(offset), epsilon=1e-2)
+    session = InferenceSession(g.model(y), threads=1)
+    (got,) = session.run(None, g.feed)
+    assert not on_host(session)
+    a = g.feed[x].astype(np.float64)
+    around = tuple(range(2, len(shape)))
+    centred = a - a.mean(around, keepdims=True)
+    normal = centred / np.sqrt((centred**2).mean(around, keepdims=True) + 1e-2)
+    column = (-1,) + (1,) * len(around)
+    expected = normal * scale.reshape(column) + offset.reshape(column)
+    np.testing.assert_allclose(got, expected, rtol=0, atol=2e-6 * np.abs(expected).max())
+
+
+def test_computed_factors_of_instances_stay():
+    g = Graph(6)
+    x = g.input(1, 3, 4, 4)
+    y = g.InstanceNormalization(x, g.input(3), g.random(3))
+    assert operators(rewritten(g, y)) == {"InstanceNormalization": 1}
 
 
 # Softmax

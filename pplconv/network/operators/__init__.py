@@ -98,6 +98,7 @@ OPERATORS: dict[str, Operator] = {
     "Conv": Operator(convolution.lower_conv, convolution.serves_conv),
     "ConvInteger": Operator(quantized.lower_conv_integer, quantized.serves_conv_integer),
     "ConvTranspose": Operator(transposed.lower_conv_transpose, transposed.serves_conv_transpose),
+    "DepthToSpace": Operator(movement.lower_depth_to_space, _plain_type),
     "DequantizeLinear": Operator(quantized.lower_dequantize, quantized.serves_dequantize),
     "DynamicQuantizeLinear": Operator(quantized.lower_dynamic, quantized.serves_dynamic),
     "Expand": Operator(movement.lower_expand, _always),
@@ -124,6 +125,7 @@ OPERATORS: dict[str, Operator] = {
         movement.lower_slice, lambda node, graph: movement.slices(node, graph) is not None
     ),
     "Softmax": _SOFTMAX,
+    "SpaceToDepth": Operator(movement.lower_space_to_depth, _plain_type),
     "Split": Operator(movement.lower_split, _always),
     "Squeeze": _VIEW,
     "Transpose": Operator(movement.lower_transpose, _always),

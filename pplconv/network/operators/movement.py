@@ -132,6 +132,44 @@ def serves_gather(node: Node, graph: Graph) -> bool:
     return -size <= int(graph.constants[node.inputs[1]]) < size
 
 
+def lower_depth_to_space(node: Node, builder: Builder, graph: Graph) -> None:
+    """DepthToSpace: one copy, as channels become pixels of a block."""
+    _lower_blocks(node, builder, graph, deep=node.inputs[0], wide=node.outputs[0])
+
+
+def lower_space_to_depth(node: Node, builder: Builder, graph: Graph) -> None:
+    """SpaceToDepth: one copy, as pixels of a block become channels."""
+    _lower_blocks(node, builder, graph, deep=node.outputs[0], wide=node.inputs[0])
+
+
+def _lower_blocks(node: Node, builder: Builder, graph: Graph, *, deep: str, wide: str) -> None:
+    """Copy between images with many channels and images with many pixels."""
+    name, size = node.outputs[0], int(node.attributes["blocksize"])
+    shape, dtype = graph.shapes[name], graph.dtypes[name]
+    x = builder.values[node.inputs[0]]
+    y = builder.target(name, shape, dtype, builder.order(name, len(shape)))
+    n, c, h, w = graph.shapes[wide][:2] + graph.shapes[deep][2:]
+    # The row and the column of a block come before the channel (DCR), or after it (CRD).
+    last = _text(node.attributes.get("mode", "DCR")) == "CRD"
+    row, column, channel = (size, 1, size**2) if last else (size * c, c, 1)
+
+    def blocks(value: Value) -> Value:
+        sn, sc, sh, sw = value.strides
+        strides = (
+            (sn, channel * sc, sh, row * sc, sw, column * sc)
+            if value.shape == graph.shapes[deep]
+            else (sn, sc, size * sh, sh, size * sw, sw)
+        )
+        return value.viewed((n, c, h, size, w, size), strides)
+
+    builder.copy(blocks(x), blocks(y), [name])
+    builder.deliver(name, y)
+
+
+def _text(word: str | bytes) -> str:
+    return word.decode() if isinstance(word, bytes) else word
+
+
 def parts(node: Node, graph: Graph, whole: Value) -> list[tuple[str, Value]]:
     """Where the inputs of a Concat lie in its output."""
     axis = int(node.attributes["axis"]) % len(whole.shape)

@@ -203,6 +203,8 @@ def lower_layer_norm(node: Node, builder: Builder, graph: Graph) -> None:
     axis = int(node.attributes.get("axis", -1)) % len(value.shape)
     columns = math.prod(value.shape[axis:])
     names = [*node.inputs, ""][:3]
+    if names[1] in graph.constants and (graph.constants[names[1]] == 1).all():
+        names[1] = ""
     factors = []
     for given in names[1:]:
         if not given:

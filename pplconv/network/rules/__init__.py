@@ -10,7 +10,7 @@ module                    what its rules do
 `gates`                   ``x + x * g`` as ``x * (g + 1)``
 `linear`                  MatMul and Gemm with constant weights as ``pplconv::Linear``
 `no_ops`                  operators that change nothing; sums of many as sums of two
-`normalization`           LayerNormalization from its pieces
+`normalization`           LayerNormalization from its pieces; InstanceNormalization as one
 `pads`                    Pad into the convolution or pool that follows
 `qoperators`              QLinearConv and its like in pieces; ConvInteger as ``pplconv``'s
 `quantized`               dequantized products, what follows and QuantizeLinear as one of integers
