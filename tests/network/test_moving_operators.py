@@ -12,7 +12,8 @@ import pytest
 from graphs import Graph
 from pplconv.network.operators import OPERATORS
 from pplconv.network.operators.expressions import EXPRESSIONS
-from running import by_onnxruntime, check, needs_onnxruntime
+from pplconv.network.session import InferenceSession
+from running import by_onnxruntime, check, needs_onnxruntime, on_host
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 SHAPE = (2, 3, 4, 5)
@@ -268,10 +269,9 @@ def test_pad_of_some_axes(axes):
     one(g, g.Pad(g.input(*SHAPE), amounts, g.constant(1.0), g.constant(axes, np.int64)))
 
 
-@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
-def test_pad_of_other_modes_runs_in_python(mode):
+def test_pads_of_many_lines_run_in_python():
     g = Graph(23)
-    y = g.Pad(g.input(*SHAPE), g.constant([0, 0, 1, 1, 0, 0, 1, 2], np.int64), mode=mode)
+    y = g.Pad(g.input(1, 1, 90), g.constant([0, 0, 60, 0, 0, 60], np.int64), mode="reflect")
     one(g, y, host=True)
 
 
@@ -295,6 +295,34 @@ def test_other_types_are_moved(kind):
     host = np.dtype(kind).itemsize not in (4, 8)
     parts = [g.Transpose(x, perm=[0, 2, 1]) for _ in range(2)]
     one(g, g.Concat(*parts, axis=2), host=host)
+
+
+@both_types
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
+@pytest.mark.parametrize(
+    "pads",
+    [
+        (0, 0, 1, 2, 0, 0, 3, 1), (0, 0, 0, 4, 0, 0, 0, 4), (1, 2, 0, 0, 1, 0, 0, 0),
+        (0, 0, -1, 2, 0, 0, 3, -2), (0, -1, 0, 0, 0, -1, -1, 0), (0, 0, 3, 4, 0, 0, 3, 4),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_pads_of_own_elements(mode, pads, dtype):
+    """NumPy's, of the part that negative pads leave."""
+    g = Graph(28, dtype=dtype)
+    x = g.input(*SHAPE)
+    pixels = g.conv(x, 3, (3, 1, 1))
+    padded = [g.Pad(value, g.constant(pads, np.int64), mode=mode) for value in (x, pixels)]
+    session = InferenceSession(g.model(pixels, *padded), threads=1)
+    beside, *got = session.run(None, g.feed)
+    assert not on_host(session)
+    before, after = pads[:4], pads[4:]
+    parts = tuple(
+        slice(max(-b, 0), n - max(-e, 0)) for n, b, e in zip(SHAPE, before, after, strict=True)
+    )
+    around = [(max(b, 0), max(e, 0)) for b, e in zip(before, after, strict=True)]
+    for array, result in zip((g.feed[x], beside), got, strict=True):
+        np.testing.assert_array_equal(result, np.pad(array[parts], around, mode=mode))
 
 
 BLOCKED = {

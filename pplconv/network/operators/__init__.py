@@ -8,7 +8,8 @@
 ``products``          products of two computed matrices
 ``elementwise``       programs for chains of element-wise operators
 ``expressions``       what each element-wise operator computes, and its registers
-``movement``          views, Concat, Pad, changes of type
+``movement``          views, Concat, Pad with a constant, changes of type, blocks of pixels
+``borders``           Pad with an image's own elements
 ``windows``           pooling and Resize
 ``quantized``         products of integers, and conversions from and to them
 ``integer_products``  convolutions of integers, as plans
@@ -30,6 +31,7 @@ from typing import NamedTuple
 from ..builder import Builder
 from ..nodes import Graph, Node
 from . import (
+    borders,
     convolution,
     integer_windows,
     linear,
@@ -113,7 +115,10 @@ OPERATORS: dict[str, Operator] = {
     "MatMul": Operator(_lower_matmul, products.serves_product),
     "MaxPool": _either(_POOL, Operator(integer_windows.lower_pool, integer_windows.serves_pool)),
     "MatMulInteger": Operator(quantized.lower_matmul_integer, quantized.serves_always),
-    "Pad": Operator(movement.lower_pad, movement.serves_pad),
+    "Pad": _either(
+        Operator(movement.lower_pad, movement.serves_pad),
+        Operator(borders.lower_pad, borders.serves_pad),
+    ),
     "QLinearMatMul": Operator(quantized.lower_qlinear_matmul, quantized.serves_qlinear_matmul),
     "QuantizeLinear": Operator(quantized.lower_quantize, quantized.serves_quantize),
     "Reshape": _VIEW,

@@ -150,7 +150,7 @@ def _lower_blocks(node: Node, builder: Builder, graph: Graph, *, deep: str, wide
     y = builder.target(name, shape, dtype, builder.order(name, len(shape)))
     n, c, h, w = graph.shapes[wide][:2] + graph.shapes[deep][2:]
     # The row and the column of a block come before the channel (DCR), or after it (CRD).
-    last = _text(node.attributes.get("mode", "DCR")) == "CRD"
+    last = node.attributes.get("mode", "DCR") == "CRD"
     row, column, channel = (size, 1, size**2) if last else (size * c, c, 1)
 
     def blocks(value: Value) -> Value:
@@ -164,10 +164,6 @@ def _lower_blocks(node: Node, builder: Builder, graph: Graph, *, deep: str, wide
 
     builder.copy(blocks(x), blocks(y), [name])
     builder.deliver(name, y)
-
-
-def _text(word: str | bytes) -> str:
-    return word.decode() if isinstance(word, bytes) else word
 
 
 def parts(node: Node, graph: Graph, whole: Value) -> list[tuple[str, Value]]:
