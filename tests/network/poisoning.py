@@ -1,4 +1,4 @@
-"""Arena and outputs of networks filled before each run, so that a byte that no step writes shows."""
+"""Memory of networks filled before each run, so that a byte that no step writes shows."""
 
 from __future__ import annotations
 
