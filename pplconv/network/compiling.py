@@ -31,6 +31,7 @@ from .operators.movement import plan_concats, plan_views
 from .operators.unfused import unfused
 from .opsets import OPSET
 from .progress import in_parts
+from .reference_operators import RIGHT
 from .refusals import check_lengths
 from .storage import Array, Buffer, Shape, Step, Value, place_of, strides_of
 from .team import with_team
@@ -228,7 +229,7 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
     try:
-        evaluator = ReferenceEvaluator(_proto(node))
+        evaluator = ReferenceEvaluator(_proto(node), new_ops=RIGHT)
     except Exception as error:
         raise ValueError(
             f"model has {node.op} of {written[0]!r}, which onnx.reference cannot run: {error}"

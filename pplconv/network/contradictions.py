@@ -1,28 +1,61 @@
-"""Shapes that contradict one another, where ONNX's own inference lets them pass."""
+"""Attributes and operands that contradict one another, where ONNX's inference lets them pass.
+
+Each operator has a check, which says what is wrong or gives None; what is not known yet is no
+contradiction. Shapes are inferred only of nodes that pass (`folding`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import onnx_ir as ir
 
-from .values import attribute_int, attribute_string, broadcasts_to, static_shape
+from .channel_contradictions import CHANNEL_CHECKS
+from .values import (
+    Shapes,
+    attribute_int,
+    attribute_ints,
+    axis_of,
+    broadcasts_to,
+    constant,
+    describe,
+    static_shape,
+)
+from .window_contradictions import WINDOW_CHECKS
 
-__all__ = ["contradiction"]
-
-# Matrices of weights that each direction has, in a row.
-_GATES = {"GRU": 3, "LSTM": 4, "RNN": 1}
-Shapes = Sequence[tuple[int, ...] | None]
+__all__ = ["ContradictionError", "check_node", "contradiction"]
 
 
-def contradiction(node: ir.Node) -> str | None:
-    """Say what is wrong with the shapes of a node.
+class ContradictionError(ValueError):
+    """A node whose attributes and operands contradict one another."""
+
+
+def check_node(node: ir.Node) -> None:
+    """Refuse a node that contradicts itself.
 
     Parameters
     ----------
     node : ir.Node
-        A node whose inputs and outputs have their shapes.
+        Any node; what is known of its operands and results counts.
+
+    Raises
+    ------
+    ContradictionError
+        Naming the node, and the attribute or the operand.
+    """
+    problem = contradiction(node)
+    if problem:
+        raise ContradictionError(f"model has shapes that contradict at {describe(node)}: {problem}")
+
+
+def contradiction(node: ir.Node) -> str | None:
+    """Say what is wrong with the attributes and the shapes of a node.
+
+    Parameters
+    ----------
+    node : ir.Node
+        Any node; what is known of its operands and results counts.
 
     Returns
     -------
@@ -32,86 +65,180 @@ def contradiction(node: ir.Node) -> str | None:
     if node.domain:
         return None
     shapes = [static_shape(value) for value in node.inputs]
-    problem = None
-    if node.op_type in ("Conv", "ConvTranspose"):
-        problem = _of_convolution(node, shapes)
-    elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-        problem = _of_scales(node, shapes)
-    elif node.op_type in _GATES:
-        problem = _of_sequence(node, shapes)
-    elif node.op_type == "PRelu" and len(shapes) == 2 and None not in shapes:
-        x, slope = shapes[0] or (), shapes[1] or ()
-        if not broadcasts_to(x, slope):
-            problem = f"the input has the shape {x}, the slope {slope}"
-    elif node.op_type in ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"):
-        before, after = shapes[0], static_shape(node.outputs[0])
-        if before is not None and after is not None and math.prod(before) != math.prod(after):
-            problem = f"{before} cannot become {after}"
+    check = _CHECKS.get(node.op_type)
+    problem = None if check is None else check(node, [*shapes, *[None] * 9])
+    if problem is None:
+        problem = _of_vectors(node, shapes)
+    if problem is None:
+        negative = [
+            shape for value in node.outputs if (shape := static_shape(value)) and min(shape) < 0
+        ]
+        problem = f"the output would have the shape {negative[0]}" if negative else None
+    return problem
+
+
+# Operands that list sizes, axes, beginnings and the like.
+_VECTORS = {
+    "Expand": (1,), "Reshape": (1,), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
+    "Tile": (1,), "Unsqueeze": (1,), "ReduceL1": (1,), "ReduceL2": (1,), "ReduceLogSum": (1,),
+    "ReduceLogSumExp": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,),
+    "ReduceProd": (1,), "ReduceSum": (1,), "ReduceSumSquare": (1,),
+}  # fmt: skip
+
+
+def _of_vectors(node: ir.Node, shapes: Shapes) -> str | None:
+    for place in _VECTORS.get(node.op_type, ()):
+        shape = shapes[place] if place < len(shapes) else None
+        if shape == () and node.op_type == "Unsqueeze":
+            continue  # onnxruntime takes a single axis there
+        if shape is not None and len(shape) != 1:
+            return f"the operand {node.inputs[place].name!r} has the shape {shape}, expected a list"
+    return None
+
+
+def _of_axis(node: ir.Node, shapes: Shapes) -> str | None:
+    return axis_of(node, shapes[0], {"LayerNormalization": -1, "Flatten": 1}.get(node.op_type, 0))[
+        1
+    ]
+
+
+def _of_flatten(node: ir.Node, shapes: Shapes) -> str | None:
+    x, axis = shapes[0], attribute_int(node, "axis", 1)
+    if x is not None and not -len(x) <= axis <= len(x):
+        return f"axis is {axis}, the input has the shape {x}"
+    return _of_sizes(node, shapes)
+
+
+def _of_one_hot(node: ir.Node, shapes: Shapes) -> str | None:
+    x, axis = shapes[0], attribute_int(node, "axis", -1)
+    if x is not None and not -len(x) - 1 <= axis <= len(x):
+        return f"axis is {axis}, the indices have the shape {x}"
+    return None
+
+
+def _of_concat(node: ir.Node, shapes: Shapes) -> str | None:
+    known = [shape for shape in shapes if shape is not None]
+    for shape in known:
+        axis, problem = axis_of(node, shape, 0)
+        if problem:
+            return problem
+        first = known[0]
+        if len(shape) != len(first) or any(
+            a != b for i, (a, b) in enumerate(zip(shape, first, strict=True)) if i != axis
+        ):
+            return f"axis is {axis}, the operands have the shapes {first} and {shape}"
+    return None
+
+
+def _of_elements(node: ir.Node, shapes: Shapes) -> str | None:
+    x, indices = shapes[:2]
+    if x is not None and indices is not None and len(x) != len(indices):
+        return f"the input has the shape {x}, the indices have {indices}"
+    return _of_axis(node, shapes)
+
+
+def _of_split(node: ir.Node, shapes: Shapes) -> str | None:
+    x = shapes[0]
+    axis, problem = axis_of(node, x, 0)
     if problem:
         return problem
-    negative = [
-        shape for value in node.outputs if (shape := static_shape(value)) and min(shape) < 0
-    ]
-    return f"the output would have the shape {negative[0]}" if negative else None
-
-
-def _of_convolution(node: ir.Node, shapes: Shapes) -> str | None:
-    if None in shapes[:2]:
+    count = attribute_int(node, "num_outputs", 0)
+    if "num_outputs" in node.attributes and count != len(node.outputs):
+        return f"num_outputs is {count}, the node has {len(node.outputs)} outputs"
+    sizes = constant(node.inputs[1]) if len(node.inputs) > 1 else None
+    if sizes is None or sizes.ndim != 1:
         return None
-    x, w = shapes[0] or (), shapes[1] or ()
-    group = attribute_int(node, "group", 1)
-    if len(x) != len(w) or len(x) < 3:
-        return f"the input has the shape {x}, the weights have {w}"
-    if group < 1 or x[1] % group or (node.op_type == "Conv" and w[0] % group):
-        return f"{group} groups do not divide the channels of {x} and {w}"
-    expected = x[1] // group if node.op_type == "Conv" else x[1]
-    if w[1 if node.op_type == "Conv" else 0] != expected:
-        return f"the input has the shape {x}, the weights have {w}, in {group} groups"
-    channels = w[0] if node.op_type == "Conv" else w[1] * group
-    if len(shapes) > 2 and node.inputs[2] is not None and shapes[2] != (channels,):
-        return f"the bias has the shape {shapes[2]}, expected {(channels,)}"
+    parts = sizes.tolist()
+    if len(parts) != len(node.outputs):
+        return f"split has {len(parts)} sizes, the node has {len(node.outputs)} outputs"
+    if min(parts, default=0) < 0 or (x is not None and sum(parts) != x[axis]):
+        return f"split has the sizes {parts} for the axis {axis} of {x}"
     return None
 
 
-def _of_sequence(node: ir.Node, shapes: Shapes) -> str | None:
-    """Compare the operands of a recurrent node; those that are left out are None."""
-    x, w, r, bias, lengths, hidden, cell, peepholes = [*shapes, *[None] * 8][:8]
-    if x is None or w is None or r is None or len(x) != 3 or len(r) != 3:
-        return f"the input has the shape {x}, the weights have {w} and {r}"
-    direction = attribute_string(node, "direction", "forward")
-    if direction not in ("forward", "reverse", "bidirectional"):
-        return f"the direction is {direction!r}"
-    directions = 2 if direction == "bidirectional" else 1
-    turned = attribute_int(node, "layout", 0) != 0
-    batch, width, gates = x[0 if turned else 1], r[2], _GATES[node.op_type]
-    state = (batch, directions, width) if turned else (directions, batch, width)
-    size = attribute_int(node, "hidden_size", width)
-    if size != width:
-        return f"hidden_size is {size}, the recurrent weights have the shape {r}"
-    for what, shape, expected in (
-        ("input weights", w, (directions, gates * width, x[2])),
-        ("recurrent weights", r, (directions, gates * width, width)),
-        ("bias", bias, (directions, 2 * gates * width)),
-        ("lengths", lengths, (batch,)),
-        ("initial state", hidden, state),
-        ("initial cell", cell, state),
-        ("peepholes", peepholes, (directions, 3 * width)),
-    ):
-        if shape is not None and shape != expected:
-            return f"the {what} should have the shape {expected}, not {shape}"
+def _of_slice(node: ir.Node, shapes: Shapes) -> str | None:
+    lists = [shape for shape in shapes[1:5] if shape is not None]
+    if any(shape != lists[0] for shape in lists):
+        return f"starts, ends, axes and steps have the shapes {lists}"
     return None
 
 
-def _of_scales(node: ir.Node, shapes: Shapes) -> str | None:
-    """Compare the scales of a QuantizeLinear or DequantizeLinear with the axis that they count."""
-    x, scale, zero = [*shapes, None][:3]
-    if x is None or scale is None:
-        return None
-    if zero is not None and zero != scale and math.prod(zero) * math.prod(scale) != 1:
-        return f"the scales have the shape {scale}, the zero points {zero}"
-    if scale in ((), (1,)) or attribute_int(node, "block_size", 0):
-        return None
-    axis = attribute_int(node, "axis", 1)
-    if len(scale) != 1 or not -len(x) <= axis < len(x) or x[axis] != scale[0]:
-        return f"the scales have the shape {scale} for the axis {axis} of {x}"
+def _of_transpose(node: ir.Node, shapes: Shapes) -> str | None:
+    x, order = shapes[0], attribute_ints(node, "perm", ())
+    axes = len(order) if x is None else len(x)
+    if order and sorted(order) != list(range(axes)):
+        return f"perm is {list(order)}, the input has {axes} axes"
+    return _of_sizes(node, shapes)
+
+
+def _of_sizes(node: ir.Node, shapes: Shapes) -> str | None:
+    before, after = shapes[0], static_shape(node.outputs[0])
+    if before is not None and after is not None and math.prod(before) != math.prod(after):
+        return f"{before} cannot become {after}"
     return None
+
+
+def _of_blocks(node: ir.Node, shapes: Shapes) -> str | None:
+    x, size = shapes[0], attribute_int(node, "blocksize", 0)
+    if size < 1:
+        return f"blocksize is {size}"
+    if x is None:
+        return None
+    deep = node.op_type == "DepthToSpace"
+    if len(x) != 4 or (x[1] % size**2 if deep else x[2] % size or x[3] % size):
+        return f"blocksize is {size}, the input has the shape {x}"
+    return None
+
+
+def _of_pads(node: ir.Node, shapes: Shapes) -> str | None:
+    x, pads = shapes[:2]
+    axes = shapes[3] if len(node.inputs) > 3 and node.inputs[3] is not None else None
+    if len(node.inputs) > 3 and node.inputs[3] is not None and axes is None:
+        return None
+    count = math.prod(axes) if axes is not None else None if x is None else len(x)
+    if pads is not None and count is not None and pads not in ((2 * count,), (1, 2 * count)):
+        return f"the pads have the shape {pads} for {count} axes"
+    return None
+
+
+def _of_bounds(node: ir.Node, shapes: Shapes) -> str | None:
+    for name, shape in zip(("min", "max"), shapes[1:3], strict=True):
+        if shape is not None and math.prod(shape) != 1:
+            return f"{name} has the shape {shape}, expected one number"
+    return None
+
+
+def _of_slope(node: ir.Node, shapes: Shapes) -> str | None:
+    x, slope = shapes[:2]
+    if x is not None and slope is not None and not broadcasts_to(x, slope):
+        return f"the input has the shape {x}, the slope {slope}"
+    return None
+
+
+def _of_norm(node: ir.Node, shapes: Shapes) -> str | None:
+    degree = attribute_int(node, "p", 2)
+    return _of_axis(node, shapes) if degree in (1, 2) else f"p is {degree}, expected 1 or 2"
+
+
+Check = Callable[[ir.Node, Shapes], "str | None"]
+_CHECKS: dict[str, Check] = {
+    **CHANNEL_CHECKS,
+    **WINDOW_CHECKS,
+    **dict.fromkeys(
+        ("ArgMax", "ArgMin", "Gather", "Hardmax", "LogSoftmax", "Softmax", "TopK"), _of_axis
+    ),
+    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze"), _of_sizes),
+    "Clip": _of_bounds,
+    "Concat": _of_concat,
+    "DepthToSpace": _of_blocks,
+    "Flatten": _of_flatten,
+    "GatherElements": _of_elements,
+    "LpNormalization": _of_norm,
+    "OneHot": _of_one_hot,
+    "PRelu": _of_slope,
+    "Pad": _of_pads,
+    "Slice": _of_slice,
+    "SpaceToDepth": _of_blocks,
+    "Split": _of_split,
+    "Transpose": _of_transpose,
+}

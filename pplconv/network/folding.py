@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
-from onnxscript import optimizer
+from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
+from .contradictions import ContradictionError, check_node
+from .padding import resolve_node
 from .values import is_constant
 
 __all__ = ["FOLD_BYTES", "fold"]
@@ -50,24 +53,39 @@ def fold(model: ir.Model) -> None:
     Raises
     ------
     ValueError
-        If a node cannot be computed.
+        If a node contradicts itself, or cannot be computed.
     """
     budget = _Budget()
     for _ in range(4):
         try:
-            optimizer.fold_constants(
-                model,
-                onnx_shape_inference=True,
+            _Fold(
+                shape_inference=True,
                 input_size_limit=1 << 40,
                 output_size_limit=1 << 40,
                 should_fold=budget.should_fold,
-            )
+            )(model)
+        except ContradictionError:
+            raise
         except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
             cause = error.__cause__ or error
             raise ValueError(f"model cannot be folded: {error}: {cause}") from error
         if not _repeat_values(model.graph):
             break
     passes.RemoveUnusedNodesPass()(model)
+
+
+class _Fold(FoldConstantsPass):
+    """The pass of onnxscript, which goes from node to node, after a look at each of them.
+
+    What a node claims is checked before its shapes are inferred or its results computed.
+    """
+
+    def process_node(self, node: ir.Node, is_function: bool) -> Any:
+        """See `FoldConstantsPass`."""
+        check_node(node)
+        if node.op_type == "ConvTranspose":
+            resolve_node(node)
+        return super().process_node(node, is_function)
 
 
 class _Budget:

@@ -174,6 +174,9 @@ def graph_of(model: ir.Model) -> Graph:
                 raise ValueError(f"the shape of {name!r} is not known before the network runs")
             shapes[name] = tuple(int(d) for d in value.shape)
             dtypes[name] = np.dtype(value.dtype.numpy())
+        if dtypes[name].hasobject:
+            # Pointers in memory that holds anything before it is written.
+            raise ValueError(f"{name!r} is text, which a network cannot compute")
         return name
 
     inputs = [learn(value) for value in graph.inputs]

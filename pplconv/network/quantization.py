@@ -14,8 +14,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from .integers import quantize
-from .shapes import describe
-from .values import attribute_int, constant, is_constant
+from .values import attribute_int, constant, describe, is_constant
 
 __all__ = [
     "Quantization",

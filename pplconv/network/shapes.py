@@ -9,8 +9,8 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from .contradictions import contradiction
-from .values import static_shape
+from .contradictions import check_node
+from .values import describe, static_shape
 
 __all__ = ["check_static", "forget_shapes", "make_constant", "set_input_shapes"]
 
@@ -141,26 +141,7 @@ def check_static(model: ir.Model) -> None:
                 continue
             if static_shape(value) is None or value.dtype is None:
                 raise ValueError(_why(model, node))
-        problem = contradiction(node)
-        if problem:
-            raise ValueError(f"model has shapes that contradict at {describe(node)}: {problem}")
-
-
-def describe(node: ir.Node) -> str:
-    """Name a node for a message.
-
-    Parameters
-    ----------
-    node : ir.Node
-        Any node.
-
-    Returns
-    -------
-    str
-        Its name, or that of its first output, and its operator.
-    """
-    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    return f"the node {node.name or node.outputs[0].name!r} ({operator})"
+        check_node(node)
 
 
 def _why(model: ir.Model, node: ir.Node) -> str:

@@ -14,14 +14,17 @@ from ..memory.mapping import blocks
 
 __all__ = [
     "FLOATS",
+    "Shapes",
     "all_finite",
     "attribute_floats",
     "attribute_int",
     "attribute_ints",
     "attribute_string",
+    "axis_of",
     "broadcasts_to",
     "close",
     "constant",
+    "describe",
     "is_constant",
     "per_channel",
     "rank",
@@ -34,6 +37,8 @@ FLOATS = frozenset((ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.DOUBLE))
 """Types in which convolutions and products are computed."""
 
 Array = npt.NDArray[np.generic]
+Shapes = Sequence["tuple[int, ...] | None"]
+"""Shapes of operands by their places; None where one is left out or not known."""
 
 
 def is_constant(value: ir.Value | None) -> bool:
@@ -265,3 +270,47 @@ def attribute_floats(node: ir.Node, name: str, default: Sequence[float]) -> tupl
 def attribute_string(node: ir.Node, name: str, default: str) -> str:
     """Give an attribute, or its default; see `attribute_int`."""
     return str(node.attributes.get_string(name, default))
+
+
+def axis_of(node: ir.Node, shape: tuple[int, ...] | None, default: int) -> tuple[int, str | None]:
+    """Give the attribute ``axis``, and what is wrong with it.
+
+    Parameters
+    ----------
+    node : ir.Node
+        Whose attribute is asked for.
+    shape : tuple of int or None
+        Of what has the axes, if it is known.
+    default : int
+        What an absent attribute means.
+
+    Returns
+    -------
+    axis : int
+        Counted from the front, if the shape is known.
+    problem : str or None
+        None if the axis is there, or the shape is not known.
+    """
+    axis = attribute_int(node, "axis", default)
+    if shape is None:
+        return axis, None
+    if not -len(shape) <= axis < len(shape):
+        return 0, f"axis is {axis}, the input has the shape {shape}"
+    return axis % len(shape), None
+
+
+def describe(node: ir.Node) -> str:
+    """Name a node for a message.
+
+    Parameters
+    ----------
+    node : ir.Node
+        Any node.
+
+    Returns
+    -------
+    str
+        Its name, or that of its first output, and its operator.
+    """
+    operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
+    return f"the node {node.name or node.outputs[0].name!r} ({operator})"

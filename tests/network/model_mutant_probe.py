@@ -87,7 +87,8 @@ def attempt(content: bytes, seed: int, folder: Path) -> str:
         if stage == "opened" and isinstance(error, MemoryError):
             raise
         assert str(error), f"{type(error).__name__} without a word"
-        return f"not {stage}: {type(error).__name__}"
+        kind = ValueError if isinstance(error, ValueError) else type(error)
+        return f"not {stage}: {kind.__name__}"
     return "run"
 
 

@@ -16,7 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
-from small_models import SMALL
+from small_models import SMALL, grouped
 
 NUMBERS = (
     0, 1, -1, 2, 3, 7, 8, 64, 255, 4097, (1 << 31) - 1, 1 << 31, 1 << 32, (1 << 40) + 1,
@@ -66,7 +66,7 @@ class Site(NamedTuple):
 @cache
 def originals() -> dict[str, bytes]:
     """The files that are mutated."""
-    models = {name: make().model for name, make in SMALL.items()}
+    models = {name: make().model for name, make in (*SMALL.items(), ("grouped", grouped))}
     return {name: model.SerializeToString(deterministic=True) for name, model in models.items()}
 
 
@@ -335,6 +335,31 @@ def change_attribute(rng: random.Random, model: onnx.ModelProto) -> str:
     return f"{node.op_type} with {name} = {value!r:.60}"
 
 
+def contradict(rng: random.Random, model: onnx.ModelProto) -> str:
+    """Change an attribute that its operands have to agree with."""
+    found = [
+        (node, attribute) for node in model.graph.node for attribute in node.attribute
+        if attribute.type in (onnx.AttributeProto.INT, onnx.AttributeProto.INTS)
+    ]  # fmt: skip
+    if not found:
+        return "nothing"
+    node, attribute = rng.choice(found)
+    if attribute.type == onnx.AttributeProto.INT:
+        attribute.i += rng.choice((-2, -1, 1, 2, attribute.i))
+        return f"{node.op_type} with {attribute.name} = {attribute.i}"
+    numbers = attribute.ints
+    kind = rng.randrange(4)
+    if kind == 0 and numbers:
+        numbers.pop()
+    elif kind == 1:
+        numbers.append(rng.randrange(3))
+    elif kind == 2:
+        numbers.extend(list(numbers))
+    elif numbers:
+        numbers[rng.randrange(len(numbers))] += rng.choice((-2, -1, 1, 2))
+    return f"{node.op_type} with {attribute.name} = {list(numbers)}"
+
+
 def change_opset(rng: random.Random, model: onnx.ModelProto) -> str:
     """Import another opset, or one more."""
     imports = model.opset_import
@@ -367,7 +392,8 @@ def change_storage(rng: random.Random, model: onnx.ModelProto) -> str:
 FIELDS: tuple[Callable[[random.Random, onnx.ModelProto], str], ...] = (
     change_field, change_field, change_message, change_size, change_size, change_type,
     change_constant, change_constant, change_weight, change_weight, change_edge, change_operator,
-    change_attribute, change_attribute, change_attribute, change_opset, change_storage,
+    change_attribute, change_attribute, change_attribute, contradict, contradict, change_opset,
+    change_storage,
 )  # fmt: skip
 OPERATORS = (
     "Relu", "Add", "MatMul", "Conv", "ConvTranspose", "Gemm", "Concat", "Split", "Slice", "Pad",

@@ -152,6 +152,27 @@ def functions() -> Small:
     return Small(model, {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)})
 
 
+def grouped() -> Small:
+    """Convolutions in groups and pools of one, two and three dimensions, and normalizations.
+
+    ONNX's reference, with which the others are compared, errs at groups of a ConvTranspose.
+    """
+    g = Graph(8, opset=17)
+    outputs = []
+    for axes in (1, 2, 3):
+        kernel = (3, 2, 2)[:axes]
+        how = {"group": 2, "kernel_shape": kernel, "dilations": [1] * axes}
+        x = g.conv(g.input(1, 4, *(6, 5, 4)[:axes]), 4, (2, *kernel), pads=[1] * 2 * axes, **how)
+        x = g.BatchNormalization(x, g.positive(4), g.random(4), g.random(4), g.positive(4))
+        w = g.random(4, 2, *kernel)
+        more = {"strides": [2] * axes, "output_padding": [1] * axes, "pads": [1, 0] * axes}
+        x = g.ConvTranspose(x, w, g.random(4), **how, **more)
+        x = g.InstanceNormalization(x, g.positive(4), g.random(4))
+        pool = {"kernel_shape": [2] * axes, "strides": [2] * axes, "pads": [0] * 2 * axes}
+        outputs.append(g.AveragePool(g.MaxPool(x, **pool), **pool))
+    return _small(g, *outputs)
+
+
 SMALL: dict[str, Callable[[], Small]] = {
     make.__name__: make
     for make in (detector, classifier, attention, recurrent, arithmetic, old, functions)

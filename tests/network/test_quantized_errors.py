@@ -152,9 +152,8 @@ def test_zero_points_of_int32():
 def test_scales_that_do_not_fit(count):
     g = Quantized()
     y = g.q(g.input(1, 8, 9, 7), np.ones(count), np.zeros(count))
-    session = InferenceSession(g.model(y))
-    with pytest.raises(ValueError, match=f"scales have the shape \\({count},\\).*{y!r}|{y!r}.*"):
-        session.run(None, g.feed)
+    with pytest.raises(ValueError, match=f"{y!r}.*scales have the shape \\({count},\\)"):
+        InferenceSession(g.model(y))
 
 
 @pytest.mark.parametrize("axis", [0, 2, 7])
@@ -162,9 +161,8 @@ def test_scales_that_do_not_fit_constants(axis):
     g = Quantized()
     how = (np.ones(3), np.zeros(3), S8)
     w = g.dq(g.q(g.random(4, 8), *how, axis=axis), *how, axis=axis)
-    session = InferenceSession(g.model(g.MatMul(g.input(2, 4), w)))
-    with pytest.raises(ValueError, match=r"quantizelinear.*scales have the shape"):
-        session.run(None, g.feed)
+    with pytest.raises(ValueError, match=r"quantizelinear.*(scales have the shape|axis is)"):
+        InferenceSession(g.model(g.MatMul(g.input(2, 4), w)))
 
 
 def test_scales_of_a_scalar():
@@ -178,9 +176,8 @@ def test_scales_of_a_scalar():
 def test_as_many_zero_points_as_scales():
     g = Quantized()
     y = g.q(g.input(1, 8, 9, 7), np.ones(8), np.zeros(4))
-    session = InferenceSession(g.model(y))
-    with pytest.raises(ValueError, match=f"{y!r}"):
-        session.run(None, g.feed)
+    with pytest.raises(ValueError, match=f"{y!r}.*zero points \\(4,\\)"):
+        InferenceSession(g.model(y))
 
 
 def test_unknown_operators_of_other_domains_are_refused():

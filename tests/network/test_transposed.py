@@ -1,4 +1,4 @@
-"""ConvTranspose in networks: what no tap leads to stays as it was."""
+"""ConvTranspose in networks: all ranks, groups and ways to say how large the output is."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import pplconv
+from running import agree, by_onnxruntime, needs_onnxruntime
 
 
 def model_of(weight, bias, shape, **attributes):
@@ -44,3 +45,93 @@ def test_an_infinite_input_reaches_what_its_taps_lead_to(kernel, attributes, rng
     reached = seen != bias.reshape(1, -1, 1, 1)
     assert reached.any() and not reached.all()
     np.testing.assert_array_equal(np.isfinite(y), ~reached)
+
+
+def drawn(rng, axes, kind):
+    """A model with random attributes; `kind` says what the weights are."""
+    groups = int(rng.choice([1, 1, 2, 3]))
+    sizes, kernel, strides, dilations = (rng.integers(1, n, axes).tolist() for n in (6, 4, 5, 3))
+    attributes = {"group": groups, "strides": strides, "dilations": dilations}
+    full = [
+        (n - 1) * s + (k - 1) * d + 1
+        for n, s, k, d in zip(sizes, strides, kernel, dilations, strict=True)
+    ]
+    if rng.random() < 0.5:
+        more = [int(rng.integers(0, s)) for s in strides]
+        attributes["output_padding"] = more
+        full = [n + m for n, m in zip(full, more, strict=True)]
+    how = rng.integers(5)
+    if how == 0:
+        attributes["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "VALID"]))
+    elif how == 1:
+        attributes["output_shape"] = [int(rng.integers(1, n + 1)) for n in full]
+        attributes["auto_pad"] = str(rng.choice(["SAME_UPPER", "SAME_LOWER", "NOTSET"]))
+    elif how < 4:
+        begins = [int(rng.integers(0, n)) for n in full]
+        ends = [int(rng.integers(0, n - b)) for n, b in zip(full, begins, strict=True)]
+        attributes["pads"] = begins + ends
+    if rng.random() < 0.5:
+        attributes["kernel_shape"] = kernel
+    arrays = {
+        "x": rng.standard_normal((int(rng.integers(1, 3)), 2 * groups, *sizes)),
+        "w": rng.standard_normal((2 * groups, int(rng.integers(1, 4)), *kernel)),
+    }
+    if rng.random() < 0.7:
+        arrays["b"] = rng.standard_normal(groups * arrays["w"].shape[1])
+    arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+    nodes = [helper.make_node("ConvTranspose", list(arrays), ["z"], **attributes)]
+    # What follows is fused, if something is.
+    nodes.append(helper.make_node(str(rng.choice(["Relu", "Identity", "Shape"])), ["z"], ["y"]))
+    fed = ["x", "w", "b"] if kind == "inputs" else ["x"]
+    feed = {name: array for name, array in arrays.items() if name in fed}
+    infos = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, array.shape)
+        for name, array in feed.items()
+    ]
+    weights = [numpy_helper.from_array(arrays[n], n) for n in arrays if n not in fed]
+    outputs = [helper.make_empty_tensor_value_info(name) for name in ("y", "z")]
+    graph = helper.make_graph(nodes, "drawn", infos, outputs, weights)
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10
+    ), feed
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("kind", ["constants", "inputs"])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_drawn_attributes_beside_onnxruntime(axes, kind, rng):
+    taken = 0
+    for _ in range(40):
+        model, feed = drawn(rng, axes, kind)
+        try:
+            expected = by_onnxruntime(model, feed)
+        except Exception as error:
+            # It refuses outputs from which a convolution would not lead back to the input.
+            assert "ConvTranspose" in str(error)
+            continue
+        taken += 1
+        got = pplconv.InferenceSession(model, threads=1).run(None, feed)
+        agree(got, expected)
+    assert taken >= 20
+
+
+@needs_onnxruntime
+def test_sizes_of_outputs(rng):
+    """Outputs by groups, smaller ones than the taps reach, and what `auto_pad` leaves."""
+    x = rng.standard_normal((1, 2, 7, 5)).astype(np.float32)
+    w = rng.standard_normal((2, 1, 3, 3)).astype(np.float32)
+    b = np.array([10, 20], np.float32)
+    for attributes, shape in (
+        ({"group": 2}, (9, 7)),
+        ({"group": 2, "output_shape": [6, 5]}, (6, 5)),
+        (
+            {"strides": [2, 2], "auto_pad": "SAME_UPPER", "output_padding": [1, 1], "group": 2},
+            (14, 10),
+        ),
+        # The taps reach no further: ONNX's text says input times stride.
+        ({"group": 2, "strides": [4, 4], "auto_pad": "SAME_LOWER"}, (27, 19)),
+    ):
+        model = model_of(w, b, x.shape, **attributes)
+        (got,) = pplconv.InferenceSession(model, threads=1).run(None, {"x": x})
+        assert got.shape == (1, 2, *shape)
+        agree([got], by_onnxruntime(model, {"x": x}))

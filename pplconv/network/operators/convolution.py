@@ -105,6 +105,9 @@ def emit_convolution(
     counted = math.isfinite(alpha)
     sparsity = builder.sparsity(key, weight, geometry["groups"]) if counted else None
     problem = problem_of(builder, x.shape, shape, x.dtype, geometry, layout, sparsity)
+    if (problem.batch, problem.oc, problem.oh, problem.ow) != y.shape:
+        # Else outputs would be left as they are, or written beyond.
+        raise ValueError(f"the convolution {problem} of {nodes} does not give {y.shape}")
     residual = epilogue.residual
     if residual is not None and not residual.lies_as(y.strides):
         residual = builder.contiguous(residual, order)

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from onnxscript.rewriter import RewriteRule, RewriteRuleClassBase
 
 from ...runtime.locks import ForkableLock
-from ..shapes import describe
+from ..values import describe
 
 __all__ = ["Rule", "Rules", "apply_rules"]
 
