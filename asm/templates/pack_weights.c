@@ -93,9 +93,21 @@ static void pack_piece(const struct pplconv_pack_weights_args *a, const char *sr
     }
 }
 
-/* Panels that are filled from the same rows of a matrix (k, oc): enough to read some lines of each
- * row at once, and few enough to follow their streams. */
-enum { PANELS = 4 };
+/* Rows of a matrix (k, oc) that are packed together, panel after panel: few enough for their pages
+ * to stay in the TLB and for their streams to be followed, as many as make whole lines of a panel.
+ * Each page and each line is then read once, in order, however far apart the rows are. */
+enum { ROWS = 16 };
+
+/* `rows` rows of a panel that is `vectors` vectors wide. */
+static inline void copy_vectors(element *dst, const char *src, int64_t src_step, int64_t rows,
+                                int vectors) {
+    for (int64_t i = 0; i < rows; i++, src += src_step, dst += vectors * LANES) {
+        UNROLL for (int v = 0; v < vectors; v++) {
+            *(unaligned_vector *)(dst + v * LANES) =
+                *(const unaligned_vector *)(src + v * (int64_t)sizeof(vector));
+        }
+    }
+}
 
 /* `channels` elements of one row into its place in a panel, and zeros behind them. Whole vectors
  * are stored wherever they fit: a store of some lanes costs many times as much. */
@@ -116,19 +128,41 @@ static inline void copy_row(element *dst, const element *src, int64_t channels, 
     if (i < width) clear(dst + i, width - i);
 }
 
+/* `rows` rows of one panel. The widths of most tiles have loops of their own. */
+static inline void copy_panel(element *dst, const char *src, int64_t src_step, int64_t rows,
+                              int64_t channels, int64_t width) {
+    if (channels == width) {
+        switch (width) {
+        case 1 * LANES:
+            copy_vectors(dst, src, src_step, rows, 1);
+            return;
+        case 2 * LANES:
+            copy_vectors(dst, src, src_step, rows, 2);
+            return;
+        case 3 * LANES:
+            copy_vectors(dst, src, src_step, rows, 3);
+            return;
+        case 4 * LANES:
+            copy_vectors(dst, src, src_step, rows, 4);
+            return;
+        default:
+            break;
+        }
+    }
+    for (int64_t i = 0; i < rows; i++, src += src_step, dst += width) {
+        copy_row(dst, (const element *)src, channels, width);
+    }
+}
+
 /* Rows of a matrix (k, oc): in a panel, each is the next row. */
 OUTLINE void copy_rows(const struct pplconv_pack_weights_args *a) {
-    const int64_t size = sizeof(element), width = a->panel_width, k = a->ic, step = k * width;
-    for (int64_t o = a->oc_begin; o < a->oc_end; o += PANELS * width) {
-        const int64_t end = least(a->oc_end, o + PANELS * width);
-        const char *src = AT_CONST(char, a->src, o *size);
-        element *row = (element *)a->dst + o * k;
-        for (int64_t i = 0; i < k; i++, src += a->src_ks, row += width) {
-            const element *from = (const element *)src;
-            element *to = row;
-            for (int64_t c = o; c < end; c += width, from += width, to += step) {
-                copy_row(to, from, least(end - c, width), width);
-            }
+    const int64_t size = sizeof(element), width = a->panel_width, k = a->ic;
+    for (int64_t i = 0; i < k; i += ROWS) {
+        const int64_t rows = least(k - i, ROWS);
+        const char *src = AT_CONST(char, a->src, i * a->src_ks);
+        for (int64_t o = a->oc_begin; o < a->oc_end; o += width) {
+            copy_panel((element *)a->dst + o * k + i * width, src + o * size, a->src_ks, rows,
+                       least(a->oc_end - o, width), width);
         }
     }
 }

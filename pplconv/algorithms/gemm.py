@@ -19,7 +19,7 @@ from .tiled import candidates as tiled_candidates
 
 NAME = "gemm"
 # To pack B: a vector that is copied, one that is transposed, and bytes a cycle beyond L2.
-COPIED_CYCLES = 7.0
+COPIED_CYCLES = 4.0
 TRANSPOSED_CYCLES = 8.0
 PACKED_BYTES = 20.0
 PACKING_CYCLES = 200.0  # beside: memory borrowed, a team counted in

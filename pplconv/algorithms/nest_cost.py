@@ -53,6 +53,13 @@ PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
 CALL_CYCLES = 48.0  # a microkernel with the loop around it
 HIDDEN = 0.6  # of the time of the FMAs, in which operands arrive unnoticed
+FETCHED = 0.9  # of a step of a product of matrices: tiles fetch the next panel meanwhile
+# A tile that begins with another row of a matrix that lies across its vectors: it has a page of its
+# own and no stream that foresees it; where rows share too few sets of L2, it comes from beyond.
+ROW_CYCLES = 5.0
+FAR_ROW_CYCLES = 24.0
+L2_WAY_BYTES = 1 << 17
+NEAR_BYTES = 1 << 18  # between the first and the last of rows whose pages the first TLB keeps
 
 
 def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, float]:
@@ -211,7 +218,8 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
         row = nest.panels.width * numerics.weight_bytes / core.l3_rate
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panels.width)
-        stalls = panels * p.k * max(0.0, row - 0.7 * step)
+        hidden = FETCHED if nest.problem is p else 0.7
+        stalls = panels * p.k * max(0.0, row - hidden * step)
     if nest.in_rows:
         # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB
         # apart also fall into one set of it.
@@ -223,6 +231,8 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     if not nest.packed and not nest.in_rows:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
         far = 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
+    if nest.problem is p:
+        stalls += _across(nest, core, calls) + _passes(nest, core)
     planes = nest.ic * nest.pixels * numerics.operand_bytes
     if by_pixels and nest.oc <= FEW_CHANNELS and planes > core.l2_bytes:
         # They pass but once, with little to hide behind: as a few long streams, or, cut by tiles,
@@ -232,6 +242,33 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         stalls += planes / core.l3_rate * (0.5 if streams else 1.0)
     arrive = near / core.l2_rate + far / core.l3_rate
     return max(arrive - HIDDEN * fma, 0.0) + stalls
+
+
+def _across(nest: NestBlocking, core: CoreModel, calls: int) -> float:
+    """Cycles that `calls` of tiles wait for rows of a matrix that is read where it lies.
+
+    Its rows lie across the tiles: each call reads a few elements of all rows of its block of K.
+    """
+    if nest.packed or nest.copied or nest.in_rows:
+        return 0.0
+    apart = nest.matrix.a.column * nest.numerics.operand_bytes
+    rows = min(nest.k_block, nest.matrix.k)
+    if rows * apart <= NEAR_BYTES:
+        return 0.0
+    full = 2 * rows * math.gcd(apart, L2_WAY_BYTES) > core.l2_bytes
+    far = apart >= PAGE_BYTES and full
+    row = FAR_ROW_CYCLES if far else ROW_CYCLES * min(apart / PAGE_BYTES, 1.0)
+    return calls * rows * row
+
+
+def _passes(nest: NestBlocking, core: CoreModel) -> float:
+    """Cycles for sums that leave L2 between blocks of K: they come, and go, tile by tile."""
+    p, size = nest.matrix, nest.numerics.sum_bytes
+    again = ceil_div(p.k, nest.k_block) - 1
+    segment = min(nest.hw_segment, nest.pixels) * min(nest.oc_segment, nest.oc) * size
+    if 4 * segment < core.l2_bytes:
+        return 0.0
+    return 2 * again * nest.pixels * nest.oc * size / core.memory_rate
 
 
 def _lines(nest: NestBlocking, pixels: int) -> float:
