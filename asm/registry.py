@@ -196,6 +196,8 @@ C_OPERATIONS = {
     "pack_sparse": ("portable", "fp16"),
     "zero_lanes": (*EVERY_LEVEL, "fp16", *ARM32),
     "round_sums": EVERY_LEVEL,
+    # Integers of any length, one after the other.
+    "exact_sums": ("portable",),
     "read_pixels": EVERY_LEVEL,
     "elementwise": (*EVERY_LEVEL, "fp16", *ARM32),
     "depthwise_pixels": (*EVERY_LEVEL, "fp16", *ARM32),
@@ -242,8 +244,6 @@ NARROW_OPERATIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "quantize": dict.fromkeys(("u8", "s8"), EVERY_LEVEL),
     "dequantize": dict.fromkeys(("u8", "s8", "s32"), EVERY_LEVEL),
     "lookup": {"u8": EVERY_LEVEL},
-    # Sums in double have nothing better to be compared with.
-    "settle_sums": {"f32": EVERY_LEVEL},
     "resample": {"u8": EVERY_LEVEL},
     "requantize": dict.fromkeys(("u8", "s8", "s32", "f32"), EVERY_LEVEL),
     **dict.fromkeys(

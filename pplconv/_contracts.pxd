@@ -74,6 +74,7 @@ cdef extern from "pplconv_kernels.h" nogil:
     enum:
         PPLCONV_HALF_CHAIN
         PPLCONV_MOST_REGISTERS
+        PPLCONV_EXACT_LIMBS
 
     struct pplconv_segment:
         int64_t a
@@ -404,19 +405,30 @@ cdef extern from "pplconv_kernels.h" nogil:
         const void *parameters
         void *open
         void *open_count
+        const void *pixels
+        int64_t pixels_rs
+        int64_t step
+        int64_t rows
+        int64_t columns
+        const void *again
 
-    struct pplconv_settle_sums_args:
+    struct pplconv_exact_sums_args:
         const void *src
         int64_t src_rs
         int64_t step
         int64_t rows
         int64_t columns
         const void *taps
+        int64_t separable
+        int64_t low
+        int64_t high
         void *dst
+        int64_t dst_rs
         int64_t size
-        const void *parameters
-        void *open
-        void *open_count
+        const void *open
+        int64_t count
+        int64_t pitch
+        void *scratch
 
     struct pplconv_read_pixels_args:
         const void *src

@@ -93,6 +93,9 @@ PIXELS = {
     "F64": 6,
 }
 
+# Digits of 24 bits that the exact sums of a row of pixels have at most.
+EXACT_LIMBS = 96
+
 # By name in C, one enumeration each.
 ENUMERATIONS = (
     {f"PPLCONV_{name}": value for name, value in FLAGS.items()},
@@ -101,5 +104,9 @@ ENUMERATIONS = (
     {f"PPLCONV_POOL_{name}": value for name, value in POOLINGS.items()},
     {f"PPLCONV_REDUCE_{name}": value for name, value in REDUCTIONS.items()},
     {f"PPLCONV_PIXELS_{name}": value for name, value in PIXELS.items()},
-    {"PPLCONV_HALF_CHAIN": HALF_CHAIN, "PPLCONV_MOST_REGISTERS": MOST_REGISTERS},
+    {
+        "PPLCONV_HALF_CHAIN": HALF_CHAIN,
+        "PPLCONV_MOST_REGISTERS": MOST_REGISTERS,
+        "PPLCONV_EXACT_LIMBS": EXACT_LIMBS,
+    },
 )

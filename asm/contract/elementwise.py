@@ -47,46 +47,65 @@ ZERO_LANES = Contract(
 
 ROUND_SUMS = Contract(
     "round_sums",
-    "sums with an error to integers: dst[i] is src[i] rounded, ties to even, at least low and at "
-    "most high, for 0 <= i < count; where what lies within the error of src[i] has several such "
-    "integers, or src[i] is NaN, i is listed as open and dst[i] is low",
+    "sums to integers, at least low and at most high, for 0 <= i < count. Without a divisor, dst[i] "
+    "is src[i] rounded, ties to even; it is open where what lies within the error of src[i] has "
+    "several such integers, or src[i] is NaN. With one, src[i] is an integer, exact, and dst[i] is "
+    "src[i] / divisor rounded; half way, it is away from zero for a direction above zero, towards "
+    "zero for one below, and open for none. If there are rows, what is open is computed once more: "
+    "the sum of the window of rows x columns elements that begins at pixels[i], times taps, in "
+    "double, with an error of its own. Without a divisor it is rounded as src[i] was, and i is "
+    "open where it has several integers again; with one it says by its sign which neighbour it is, "
+    "the even one if sum and error are zero, and i is open where it is within its error. What is "
+    "open in the end is listed, and dst[i] is low, or the lower neighbour",
     (
         Field("src", CONST_POINTER, "sums, one after the other"),
         Field("dst", POINTER, "integers, one after the other, apart from src"),
         Field("count", INT, "sums, >= 0"),
-        Field("size", INT, "bytes of an integer, 1 or 2: its lowest ones"),
+        Field("size", INT, "bytes of an integer, 1, 2 or 4: its lowest ones"),
         Field(
             "parameters",
             CONST_POINTER,
-            "three elements: error >= 0, low and high, integers of a magnitude of at most 65536",
+            "five elements: error >= 0; low and high, integers of a magnitude of at most 65536, in "
+            "double 2**31; an integer as divisor, or 0, that has a magnitude of less than 2**24 "
+            "when added to that of any sum, in double 2**53; the direction",
         ),
         Field("open", POINTER, "int64_t [count], of which as many are written as are open"),
         Field("open_count", POINTER, "one int64_t"),
-    ),
-)
-
-SETTLE_SUMS = Contract(
-    "settle_sums",
-    "what `round_sums` has left open: for each i of the list, the sum of the window of rows x "
-    "columns elements that begins at src[i], times taps, in double; where what lies within its "
-    "error is one integer as there, dst[i] is that, and i is taken off the list, which keeps its "
-    "order",
-    (
-        Field("src", CONST_POINTER, "first elements of windows, as far as the list names them"),
-        Field("src_rs", INT, "src: from one row of a window to the next"),
+        Field("pixels", CONST_POINTER, "first elements of windows; not read without rows"),
+        Field("pixels_rs", INT, "pixels: from one row of a window to the next"),
         Field("step", INT, "elements from one column of a window to the next"),
         Field("rows", INT, "of a window, >= 0"),
         Field("columns", INT, "of a window, >= 0"),
-        Field("taps", CONST_POINTER, "double [rows][columns]"),
-        Field("dst", POINTER, "integers, one after the other, apart from src"),
-        Field("size", INT, "bytes of an integer, 1 or 2: its lowest ones"),
+        Field("again", CONST_POINTER, "double: the error, then taps [rows][columns]"),
+    ),
+)
+
+EXACT_SUMS = Contract(
+    "exact_sums",
+    "for each result of a list, the exact sum of the window of rows x columns elements that begins "
+    "at its place in src, integers of a magnitude of at most 65536, times taps, rounded once, ties "
+    "to even, at least low and at most high",
+    (
+        Field("src", CONST_POINTER, "first elements of windows, as far as the list names them"),
+        Field("src_rs", INT, "src: from one row to the next"),
+        Field("step", INT, "elements from one column of a window to the next"),
+        Field("rows", INT, "of a window, >= 1"),
+        Field("columns", INT, "of a window, >= 1"),
+        Field("taps", CONST_POINTER, "finite double [rows][columns], or [rows] and [columns]"),
+        Field("separable", INT, "whether taps are products of a column and a row"),
+        Field("low", INT, "the least result, of a magnitude of at most 2**31"),
+        Field("high", INT, "the largest result"),
+        Field("dst", POINTER, "integers, apart from src"),
+        Field("dst_rs", INT, "dst: from one row to the next"),
+        Field("size", INT, "bytes of an integer, 1, 2 or 4: its lowest ones"),
         Field(
-            "parameters",
+            "open",
             CONST_POINTER,
-            "three of double: error >= 0, low and high, integers of a magnitude of at most 65536",
+            "int64_t [count]: column * pitch + row of each result; ascending, if separable",
         ),
-        Field("open", POINTER, "int64_t [open_count]"),
-        Field("open_count", POINTER, "one int64_t"),
+        Field("count", INT, "results, >= 0"),
+        Field("pitch", INT, "more than any row"),
+        Field("scratch", POINTER, "int64_t [rows * PPLCONV_EXACT_LIMBS], if separable"),
     ),
 )
 

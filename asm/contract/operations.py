@@ -15,9 +15,9 @@ from asm.contract.elementwise import (
     CONVERT_IN,
     CONVERT_OUT,
     ELEMENTWISE,
+    EXACT_SUMS,
     READ_PIXELS,
     ROUND_SUMS,
-    SETTLE_SUMS,
     ZERO_LANES,
 )
 from asm.contract.gemm import FMA_PEAK, GEMM, RELEASE_TILES
@@ -60,7 +60,7 @@ _ALL = (
     WINOGRAD_WEIGHTS,
     ZERO_LANES,
     ROUND_SUMS,
-    SETTLE_SUMS,
+    EXACT_SUMS,
     READ_PIXELS,
     CONVERT_IN,
     CONVERT_OUT,

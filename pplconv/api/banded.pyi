@@ -1,4 +1,4 @@
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,6 +6,12 @@ from numpy.typing import NDArray
 from .conv import Conv2d
 
 READ: dict[np.dtype[Any], frozenset[np.dtype[Any]]]
+
+class Rounding(NamedTuple):
+    limits: NDArray[Any]
+    taps: NDArray[np.float64]
+    again: NDArray[np.float64] | None
+    separable: bool
 
 def has_rows(array: NDArray[Any]) -> bool: ...
 def run_bands(
@@ -15,9 +21,8 @@ def run_bands(
     runs: NDArray[np.int64],
     value: NDArray[Any],
     results: NDArray[Any],
-    limits: NDArray[Any] | None,
-    fine: NDArray[np.float64] | None,
+    rounding: Rounding | None,
     extent: tuple[int, int],
     band: int,
     threads: int,
-) -> NDArray[np.int64]: ...
+) -> None: ...

@@ -10,6 +10,8 @@ from pplconv.schedules.bands cimport Bands
 from pplconv.schedules.execute cimport execute
 from pplconv.schedules.work cimport Tensors
 
+from typing import NamedTuple
+
 import numpy as np
 
 from pplconv import planner
@@ -47,6 +49,29 @@ cdef const char *place_of(object array) except NULL:
     return <const char *> <size_t> array.ctypes.data
 
 
+class Rounding(NamedTuple):
+    """How sums become integers, half to even and saturated.
+
+    Parameters
+    ----------
+    limits : ndarray, shape (n, 5)
+        Of the type of the sums, for each output channel: how far a sum may be from what it stands
+        for, the least result and the largest one, and a divisor and a direction, as the contract of
+        ``round_sums`` has them.
+    taps : ndarray of float64, shape (n, kh * kw) or (n, kh + kw)
+        The kernels; with `separable`, a column and a row of each.
+    again : ndarray of float64, shape (n, 1 + kh * kw), optional
+        For sums that are made once more in double: their error, and the taps that they are made of.
+    separable : bool
+        Whether `taps` are factors.
+    """
+
+    limits: np.ndarray
+    taps: np.ndarray
+    again: np.ndarray | None
+    separable: bool
+
+
 def has_rows(array):
     """Whether pixels of a row are neighbours, and elements lie as the loops read them.
 
@@ -62,8 +87,8 @@ def has_rows(array):
     return neighbours and array.dtype.isnative and array.flags.aligned
 
 
-def run_bands(image, tuple convs, rows, runs, value, results, limits, fine, tuple extent,
-              int64_t band, int threads):
+def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple extent, int64_t band,
+              int threads):
     """Convolve an image, channel by channel.
 
     Parameters
@@ -83,25 +108,15 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, fine, tupl
         What stands beyond the image, of the type of the convolutions.
     results : ndarray, shape (n, height, width, C)
         Written; the pixels of a row are neighbours. Of the type of the convolutions, or integers of
-        8 or 16 bits.
-    limits : ndarray, shape (n, 3), optional
-        For integers, of the type of the convolutions, for each output channel: how far a sum may be
-        from what it stands for, the least result and the largest one.
-    fine : ndarray of float64, shape (n, 3 + kh * kw), optional
-        For `limits` in float32: limits of sums in float64, and the taps that these are made of.
-        What the first error leaves open is computed with them.
+        8, 16 or, for convolutions in float64, 32 bits.
+    rounding : Rounding, optional
+        How sums become integers.
     extent : (int, int)
         Rows and columns of the kernels.
     band : int
         Rows of results that are computed at a time.
     threads : int
         How many compute, at most.
-
-    Returns
-    -------
-    ndarray of int64
-        Which integers the errors leave open: their places among all results, counted in C order.
-        They are the type's least number now.
 
     Raises
     ------
@@ -125,21 +140,24 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, fine, tupl
     for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
         if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
             raise ValueError("rows, runs and value are contiguous")
-    if limits is None:
+    taps, separable, again, low, high = (0, 0), False, None, 0, 0
+    if rounding is None:
         whole = 0
         if results.dtype != value.dtype:
             raise ValueError("results are of the type of the sums")
     else:
-        whole = results.itemsize
-        if results.dtype.kind not in "iu" or limits.dtype != value.dtype or (
-                limits.shape != (count, 3) or not limits.flags.c_contiguous):
-            raise ValueError("each output channel has its limits")
-    taps = (0, 0)
-    if fine is not None:
-        taps = extent
-        if fine.dtype != np.float64 or fine.shape != (count, 3 + extent[0] * extent[1]) or (
-                limits is None or not fine.flags.c_contiguous):
-            raise ValueError("each output channel has its taps")
+        whole, taps, separable, again = results.itemsize, extent, rounding.separable, rounding.again
+        wide = value.dtype == np.float64
+        if results.dtype.kind not in "iu" or whole > (4 if wide else 2) or results.dtype == np.uint32:
+            raise ValueError("results are integers that sums can be")
+        low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
+        area = extent[0] * extent[1]
+        for array, dtype, numbers in ((rounding.limits, value.dtype, 5),
+                                      (rounding.taps, np.float64, sum(extent) if separable else area),
+                                      (again, np.float64, 1 + area)):
+            if array is not None and (array.dtype != dtype or array.shape != (count, numbers)
+                                      or not array.flags.c_contiguous):
+                raise ValueError("each output channel has its limits and taps")
     band = min(max(band, 1), height)
     last = height - (height - 1) // band * band
     passes = [passes_of(convs, some + halo, columns * channels, kept) for some in (band, last)]
@@ -147,7 +165,8 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, fine, tupl
         "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
         "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
         "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
-        "count": count, "runs": len(runs), "taps": taps, "image_rs": image.strides[0],
+        "count": count, "runs": len(runs), "taps": taps, "separable": separable,
+        "again": again is not None, "low": low, "high": high, "image_rs": image.strides[0],
         "result_rs": results.strides[1], "result_ps": results.strides[0],
     }, passes, isa)
     if image.shape[2] != channels:
@@ -156,11 +175,10 @@ def run_bands(image, tuple convs, rows, runs, value, results, limits, fine, tupl
     arrays[2], arrays[3] = <char *> address_of(rows, &size), <char *> address_of(runs, &size)
     bands.check_input(<const int64_t *> arrays[2], <const int64_t *> arrays[3])
     arrays[4] = <char *> address_of(value, &size)
-    arrays[5] = NULL if limits is None else <char *> address_of(limits, &size)
-    arrays[6] = <char *> bands.found
-    arrays[7] = NULL if fine is None else <char *> address_of(fine, &size)
+    arrays[5] = NULL if rounding is None else <char *> address_of(rounding.limits, &size)
+    arrays[6] = NULL if rounding is None else <char *> address_of(rounding.taps, &size)
+    arrays[7] = NULL if again is None else <char *> address_of(again, &size)
     t.arrays = arrays
     # Scratch is for as many.
     bands.threads = max(min(threads, bands.tasks), 1)
     execute(bands, &t, bands.threads, planner.share(threads), 1, NULL)
-    return bands.open_results()

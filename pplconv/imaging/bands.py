@@ -2,8 +2,8 @@
 
 The rows of a band are read, with the pixels that stand beyond the border, as numbers of the type
 that sums have; so no padded copy of the image is made, and integers are converted on the way. A
-band, and its sums, stay in a core's cache: see `api.banded`. `Finish` turns sums into results where
-they are not of one type.
+band, and its sums, stay in a core's cache: see `api.banded`. Sums that are not results, and that no
+loop rounds, are made of a part of the image at a time, and stored from there.
 
 A small image that has zeros around it, and needs no conversion, is convolved where it lies.
 
@@ -13,20 +13,22 @@ filtered at once, as one plane.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..api.banded import READ, has_rows, run_bands
+from ..api.banded import READ, Rounding, has_rows, run_bands
 from ..api.edges import runs_of, source_index
 from .operators import Bank, Operator
-from .windows import Windows
 
-__all__ = ["Finish", "Region", "run"]
+__all__ = ["Region", "Store", "run"]
 
 Array = npt.NDArray[Any]
+# Makes results, the second, of sums, the first, which may be overwritten.
+Store = Callable[[Array, Array], None]
 
 # What a band and its sums take together: half of a small L2.
 BAND_BYTES = 1 << 19
@@ -41,31 +43,6 @@ PART_BYTES = 1 << 24
 # An image is convolved where it lies if it and its results take no more: a share of the last cache.
 # Beyond, rows that were just read by a band are nearer.
 WHOLE_BYTES = 1 << 24
-
-
-class Finish(Protocol):
-    """Turns sums into results of another type."""
-
-    @property
-    def limits(self) -> Array | None:
-        """How the loops round sums, shape (n, 3); then `settle` does what that leaves open.
-
-        For each kernel, how far they may be from what they stand for, and the least and the largest
-        result. None: sums are finished by `store`.
-        """
-
-    @property
-    def fine(self) -> Array | None:
-        """With what the loops compute again what `limits` of float32 leave open.
-
-        For each kernel, limits of sums in float64, and the taps, shape (n, 3 + kh * kw).
-        """
-
-    def settle(self, missing: npt.NDArray[np.int64], windows: Windows, results: Array) -> None:
-        """Compute some of the results, (n, rows, columns, C), counted in C order, from pixels."""
-
-    def store(self, sums: Array, windows: Windows, results: Array) -> None:
-        """Make results, (n, rows, columns, C), of sums, which may be overwritten."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +69,13 @@ class Region:
 
 
 def run(
-    image: Array, operator: Operator, region: Region, out: Array, finish: Finish | None, team: int
+    image: Array,
+    operator: Operator,
+    region: Region,
+    out: Array,
+    rounding: Rounding | None,
+    team: int,
+    store: Store | None = None,
 ) -> None:
     """Filter an image.
 
@@ -105,18 +88,47 @@ def run(
     region : Region
         What is computed.
     out : ndarray, shape (n, rows, columns, C)
-        Written.
-    finish : Finish, optional
-        Turns sums into results; without it, sums are results.
+        Written; integers with `rounding`.
+    rounding : Rounding, optional
+        How the loops round sums.
     team : int
         Threads, at most.
+    store : callable, optional
+        Makes results of sums. With neither, sums are results, of their type or another one.
     """
     if not out.size:
         return
-    if finish is None and _lies_in_zeros(image, operator, region, out):
+    if rounding is None and store is None and _lies_in_zeros(image, operator, region, out):
         _run_whole(image, operator, region, out, team)
-    else:
-        _run_bands(image, operator, region, out, finish, team)
+        return
+    image = _readable(image, operator.dtype)
+    count, height, width, channels = out.shape
+    if has_rows(out) and (rounding is not None or (store is None and out.dtype == operator.dtype)):
+        _run_bands(image, operator, region, out, rounding, team)
+        return
+    # In parts, whose sums or results are stored afterwards.
+    part_dtype = operator.dtype if rounding is None else out.dtype
+    most = max(PART_BYTES // (count * width * channels * part_dtype.itemsize), 1)
+    for first in range(0, height, most):
+        rows = slice(first, min(first + most, height))
+        origin = region.origin[0] + first, region.origin[1]
+        part = replace(region, origin=origin, shape=(rows.stop - first, width))
+        sums = np.empty((count, rows.stop - first, width, channels), part_dtype)
+        _run_bands(image, operator, part, sums, rounding, team)
+        if store is None:
+            with np.errstate(all="ignore"):
+                out[:, rows] = sums
+        else:
+            store(sums, out[:, rows])
+
+
+def _readable(image: Array, computed: np.dtype[Any]) -> Array:
+    """Give an image as the loops read it: once, whatever the parts that it is filtered in."""
+    if has_rows(image) and image.dtype in READ[computed]:
+        return image
+    native = image.dtype.newbyteorder("=")
+    with np.errstate(all="ignore"):
+        return np.ascontiguousarray(image, native if native in READ[computed] else computed)
 
 
 def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array) -> bool:
@@ -154,35 +166,20 @@ def _run_whole(image: Array, operator: Operator, region: Region, out: Array, tea
 
 
 def _run_bands(
-    image: Array, operator: Operator, region: Region, out: Array, finish: Finish | None, team: int
+    image: Array,
+    operator: Operator,
+    region: Region,
+    out: Array,
+    rounding: Rounding | None,
+    team: int,
 ) -> None:
     """Filter an image band by band."""
     count, height, width, channels = out.shape
     dtype = operator.dtype
-    limits = None if finish is None else finish.limits
-    direct = has_rows(out) and (limits is not None or (finish is None and out.dtype == dtype))
-    if not direct:
-        # In parts, whose sums or results are stored afterwards.
-        part_dtype = dtype if limits is None else out.dtype
-        most = max(PART_BYTES // (count * width * channels * part_dtype.itemsize), 1)
-        if height > most:
-            for first in range(0, height, most):
-                rows = slice(first, min(first + most, height))
-                origin = region.origin[0] + first, region.origin[1]
-                part = replace(region, origin=origin, shape=(rows.stop - first, width))
-                _run_bands(image, operator, part, out[:, rows], finish, team)
-            return
-    target = out if direct else np.empty(out.shape, part_dtype)
     (halo, beside), seen = (size - 1 for size in operator.extent), image.shape[:2]
     columns = width + beside
-    windows = Windows(
-        image,
-        source_index(region.border, region.origin[0], height + halo, seen[0]),
-        source_index(region.border, region.origin[1], columns, seen[1]),
-        region.value, operator.extent,
-    )  # fmt: skip
-    if not (has_rows(image) and image.dtype in READ[dtype]):
-        image = np.ascontiguousarray(image, dtype)
+    rows = source_index(region.border, region.origin[0], height + halo, seen[0])
+    runs = runs_of(source_index(region.border, region.origin[1], columns, seen[1]))
     row_bytes = dtype.itemsize * channels * (columns + count * width)
     # Rows that two bands see are read, and summed up along rows, twice.
     band = max(BAND_BYTES // row_bytes, HALOS * halo, LEAST_ROWS)
@@ -191,16 +188,6 @@ def _run_bands(
     band = -(-height // -(-height // band))
     with np.errstate(over="ignore"):
         value = np.array([region.value], dtype)
-    missing = run_bands(
-        image, operator.convolutions, windows.rows, runs_of(windows.columns), value, target,
-        limits, None if finish is None else finish.fine, operator.extent, band, team,
-    )  # fmt: skip
-    if finish is not None and limits is not None:
-        if len(missing):
-            finish.settle(missing, windows, target)
-    elif finish is not None:
-        finish.store(target, windows, out)
-        return
-    if target is not out:
-        with np.errstate(all="ignore"):
-            out[...] = target
+    run_bands(
+        image, operator.convolutions, rows, runs, value, out, rounding, operator.extent, band, team
+    )

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .. import planner
 from .._literals import Border
+from ..api.banded import Rounding
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
 from .arguments import (
@@ -22,11 +23,10 @@ from .arguments import (
     check_value,
     pixel_limit,
 )
-from .bands import Finish, Region, run
+from .bands import Region, run
 from .borders import check_border
 from .operators import Bank, Operator, Separable
-from .rounding import Exact
-from .saturating import Saturate
+from .rounding import Exact, saturated
 
 __all__ = ["filter2d", "sepfilter2d"]
 
@@ -121,14 +121,17 @@ def filter2d(
     bank = bank.reshape(-1, *extent)
     if flip:
         bank = bank[:, ::-1, ::-1]
-    finish: Finish | None = None
-    computed = call.computed
+    computed, rounding = call.computed, None
     if integers:
-        exact = [Exact.of(one, pixel_limit(pixels.dtype)) for one in bank]
-        computed, finish = call.exactly(exact)
+        exact = [Exact.of(one.ravel(), pixel_limit(pixels.dtype)) for one in bank]
+        if call.is_rounded:
+            computed, ways, rounding = saturated(exact, call.dtype)
+            bank = np.stack([way.factors[0].reshape(extent) for way in ways])
+        else:
+            computed = call.exactly(exact)
     with np.errstate(over="ignore"):
         bank = np.ascontiguousarray(bank, computed)
-    return as_given(image, call.run(Bank(bank, call.channels), finish), out)
+    return as_given(image, call.run(Bank(bank, call.channels), rounding), out)
 
 
 def sepfilter2d(
@@ -199,14 +202,17 @@ def sepfilter2d(
     )  # fmt: skip
     if flip:
         across, down = across[::-1], down[::-1]
-    finish: Finish | None = None
-    computed = call.computed
+    computed, rounding = call.computed, None
     if integers:
         exact = [Exact.product(down, across, pixel_limit(pixels.dtype))]
-        computed, finish = call.exactly(exact)
+        if call.is_rounded:
+            computed, (way,), rounding = saturated(exact, call.dtype)
+            down, across = way.factors
+        else:
+            computed = call.exactly(exact)
     with np.errstate(over="ignore"):
         down, across = (np.ascontiguousarray(each, computed) for each in (down, across))
-    return as_given(image, call.run(Separable(down, across, call.channels), finish), out)
+    return as_given(image, call.run(Separable(down, across, call.channels), rounding), out)
 
 
 def _vector(kernel: object, name: str, *, finite: bool) -> Array:
@@ -251,21 +257,20 @@ class _Call:
         wider: np.dtype[Any] = np.result_type(self.image.dtype, self.dtype, np.float32)
         return wider.newbyteorder("=")
 
-    def exactly(self, kernels: list[Exact]) -> tuple[np.dtype[Any], Finish | None]:
-        """Choose the type of sums of integers, and what is done with them."""
-        if self.dtype in INTEGERS or self.dtype == np.int32:
-            short = self.dtype in INTEGERS and all(k.dtype == "float32" for k in kernels)
-            computed = np.dtype(np.float32 if short else np.float64)
-            return computed, Saturate(kernels, computed, self.dtype)
-        return np.dtype(
-            np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64
-        ), None
+    @property
+    def is_rounded(self) -> bool:
+        """Whether results are integers."""
+        return self.dtype in INTEGERS or self.dtype == np.int32
 
-    def run(self, operator: Operator, finish: Finish | None) -> Array:
+    def exactly(self, kernels: list[Exact]) -> np.dtype[Any]:
+        """Choose the type of sums of integers that become floating point."""
+        return np.dtype(np.float32 if all(k.is_exact("float32") for k in kernels) else np.float64)
+
+    def run(self, operator: Operator, rounding: Rounding | None) -> Array:
         """Compute."""
         out: Any = self._out
         if out is None:
             out = empty_aligned(self._shape, self.dtype)
-        run(self.image, operator, self._region, out.reshape(-1, *self.image.shape), finish,
-            self._team)  # fmt: skip
+        planes = out.reshape(-1, *self.image.shape)
+        run(self.image, operator, self._region, planes, rounding, self._team)
         return out  # type: ignore[no-any-return]

@@ -1,180 +1,192 @@
-"""Sums of integers times a kernel, rounded as if they were exact.
+"""In which arithmetic sums of integers are made, so that they are rounded as if they were exact.
 
-Sums are first computed in floating point. Where all of them are multiples of one power of two, and
-few enough bits long, they are exact. Elsewhere their error has a bound, and the few pixels whose
-rounding it leaves open are computed again, from exact parts: see `rounded`.
+Sums are exact where all of them are multiples of one power of two, and few enough bits long; or
+where the kernel is nearly integers over a divisor, and these are summed up. Elsewhere their error
+has a bound. What that leaves open the loops compute once more, in float64 and then in integers.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Exact", "rounded"]
+from ..api.banded import Rounding
+from .ratios import MOST_AGAIN, Ratio, ratio_of
+
+__all__ = ["Exact", "saturated"]
 
 Array = npt.NDArray[Any]
 
-# Kernels that are kept, as filters are called with the same ones.
+# Kernels that are kept, as filters are called with the same ones, and bytes of each at most.
 KEPT = 64
-# Bits of a number, counted from its first one, and roundoff.
+KEPT_BYTES = 1 << 14
+# Bits of a number, counted from its first one.
 _BITS = {"float32": 24, "float64": 53}
 # Bound of the error in float32 beyond which float64 is taken. Twice the error is the share of
 # pixels that are computed again, each of which takes as long as some thirty pixels did.
 _LARGEST_ERROR = 0.01
-# Exponents of factors up to which no sum of a row is infinite, or lost, before the next factor.
-_SPREAD = {"float32": 40, "float64": 400}
-# What a product may lack that is so small that it is taken for zero.
-_TINY = {"float32": 2.0**-80, "float64": 2.0**-500}
-# Exponents of what floating point can add up: beyond, fractions do.
-_RANGE = 1000
+# Exponent of the largest value of a column, and what sums may lack because products are so small
+# that they are taken for zero: sums of a row of magnitudes below one lack less.
+_LARGEST = {"float32": 40, "float64": 400}
+_TINY = {"float32": 2.0**-60, "float64": 2.0**-500}
+# Sums are bounded in float64, with an error.
+_MARGIN = 1 + 1e-9
 
 
 @dataclass(frozen=True)
+class Way:
+    """How sums of one kernel are made and rounded, as `pplconv.api.banded.Rounding` has it.
+
+    Parameters
+    ----------
+    factors : tuple of ndarray
+        What is summed up: a kernel, or a column and a row.
+    error : float
+        Bound of the error of sums.
+    divisor, direction : int
+        Of sums of integers.
+    again : ndarray, optional
+        The error of sums that are made once more in float64, and their taps.
+    """
+
+    factors: tuple[Array, ...]
+    error: float = 0.0
+    divisor: int = 0
+    direction: int = 0
+    again: Array | None = None
+
+
 class Exact:
     """One kernel by its exact values, and how large the pixels are that it meets.
 
     Parameters
     ----------
-    values : tuple of Fraction
-        Of all taps.
+    factors : tuple of ndarray of float64
+        One flat kernel; or a column and a row, whose products are not rounded.
     largest : int
         Magnitude of the largest pixel.
-    roundings : float
-        How often each product is rounded on its way into the sum, in the mean of their magnitudes:
-        at most once for its weight, once for itself, and once for each addition.
-    share : float
-        Of the products of all taps, how many are computed: fewer by two vectors.
-    spread : int
-        Largest exponent, up or down, of the factors of values that are products.
     """
 
-    values: tuple[Fraction, ...]
-    largest: int
-    roundings: float
-    share: float = 1.0
-    spread: int = 0
-
-    @classmethod
-    @lru_cache(KEPT)
-    def _of(cls, kernel: bytes, largest: int) -> Exact:
-        taps = np.frombuffer(kernel)
-        return cls(tuple(map(Fraction, taps.tolist())), largest, 2 + _additions(taps))
+    def __init__(self, factors: tuple[Array, ...], largest: int) -> None:
+        self.factors, self.largest = factors, largest
+        self.count = math.prod(map(len, factors))
+        self._ways: dict[str, Way] = {}
+        # How often each product is rounded on its way into the sum, in the mean of their
+        # magnitudes: at most once for its weight, once for itself, and once for each addition.
+        if len(factors) == 1:
+            self._roundings = 2 + _additions(factors[0])
+            self._share = 1.0
+        else:
+            self._roundings = sum(map(len, factors)) + 2.0
+            # Of the products of all taps, how many are computed.
+            self._share = self._roundings / (self.count + 1)
 
     @classmethod
     def of(cls, kernel: Array, largest: int) -> Exact:
         """Take the kernel as float64 has it; it is finite."""
-        return cls._of(kernel.tobytes(), largest)
+        return _kept(largest, kernel)
 
     @classmethod
     def product(cls, down: Array, across: Array, largest: int) -> Exact:
         """Take the outer product of two vectors of float64, whose products are not rounded."""
-        return cls._product(down.tobytes(), across.tobytes(), largest)
-
-    @classmethod
-    @lru_cache(KEPT)
-    def _product(cls, column: bytes, row: bytes, largest: int) -> Exact:
-        down, across = np.frombuffer(column), np.frombuffer(row)
-        vertical, horizontal = (tuple(map(Fraction, each.tolist())) for each in (down, across))
-        values = tuple(a * b for a in vertical for b in horizontal)
-        factors = np.concatenate([down, across])
-        exponents = np.frexp(factors[factors != 0])[1]
-        spread = int(abs(exponents).max(initial=0))
-        roundings = len(down) + len(across) + 2
-        return cls(values, largest, roundings, roundings / (len(values) + 1), spread)
+        return _kept(largest, down, across)
 
     @cached_property
-    def total(self) -> Fraction:
-        """Largest magnitude that a sum can have."""
-        return sum((abs(value) for value in self.values), Fraction(0)) * self.largest
+    def _scaled(self) -> tuple[Array, ...]:
+        """The factors, of which a row has magnitudes below one."""
+        if len(self.factors) == 1:
+            return self.factors
+        down, across = self.factors
+        exponent = int(np.frexp(np.abs(across).max())[1])
+        with np.errstate(all="ignore"):
+            return np.ldexp(down, exponent), np.ldexp(across, -exponent)
+
+    @cached_property
+    def total(self) -> float:
+        """No less than the largest magnitude of a sum."""
+        with np.errstate(all="ignore"):
+            sums = [float(np.abs(factor).sum()) for factor in self._scaled]
+        total = math.prod(sums) * self.largest * _MARGIN
+        return total if math.isfinite(total) else math.inf
 
     @cached_property
     def unit(self) -> int:
         """Exponent of the largest power of two that divides all values."""
-        denominator = max((value.denominator for value in self.values), default=1)
-        if denominator > 1:
-            return 1 - denominator.bit_length()
-        divisor = math.gcd(*(value.numerator for value in self.values))
-        return (divisor & -divisor).bit_length() - 1 if divisor else 0
+        return sum(_unit(factor) for factor in self.factors)
 
     def is_exact(self, dtype: str) -> bool:
         """Whether sums in `dtype` are exact, in whatever order and with or without FMA."""
-        bits, unit = _BITS[dtype], self.unit
         # Beyond these exponents numbers are subnormal, or infinite.
-        small = self.spread < _SPREAD[dtype] and -100 < unit < 64
-        return small and self.total < Fraction(2) ** (unit + bits)
+        return -100 < self.unit < 64 and self.total < 2.0 ** (self.unit + _BITS[dtype])
 
     def error(self, dtype: str) -> float:
         """Bound of the error of sums in `dtype`, and of what is compared with them."""
+        return self._error(dtype, self._roundings + 4)
+
+    def _error(self, dtype: str, steps: float) -> float:
         if self.is_exact(dtype):
             return 0.0
-        if self.spread >= _SPREAD[dtype]:
+        if float(np.abs(self._scaled[0]).max()) > 2.0 ** _LARGEST[dtype]:
             return math.inf
-        steps = self.roundings + 4
         relative = 1.01 * steps * 2.0 ** -_BITS[dtype]
-        return relative * self._float_total + len(self.values) * _TINY[dtype]
+        return relative * self.total + self.count * _TINY[dtype]
 
     @cached_property
-    def _float_total(self) -> float:
-        try:
-            return math.nextafter(float(self.total), math.inf)
-        except OverflowError:
-            return math.inf
+    def _ratio(self) -> Ratio | None:
+        return ratio_of(self.factors, self.largest)
 
     @cached_property
     def dtype(self) -> str:
         """Type to sum in: float32 if few pixels at most need to be computed again."""
-        return "float32" if self.error("float32") <= _LARGEST_ERROR * self.share else "float64"
+        if self.is_exact("float32"):
+            return "float32"
+        ratio = self._ratio
+        if ratio is not None:
+            if ratio.fits(_BITS["float32"]):
+                return "float32"
+            # Many sums may lie half way.
+            if ratio.divisor % 2 == 0 and ratio.fits(_BITS["float64"]):
+                return "float64"
+        near = self.error("float32") <= _LARGEST_ERROR * self._share
+        return "float32" if near and self.count <= MOST_AGAIN else "float64"
 
-    @cached_property
-    def fine(self) -> npt.NDArray[np.float64]:
-        """How to compute a pixel again in float64: the error of its sum, and the taps."""
-        if self.is_extreme:  # nothing is decided by what float64 cannot have
-            return np.array([math.inf] + [0.0] * len(self.values))
-        relative = 1.01 * (len(self.values) + 6) * 2.0 ** -_BITS["float64"]
-        error = relative * self._float_total + len(self.values) * _TINY["float64"]
-        return np.array([error, *map(float, self.values)])
+    def way(self, dtype: str) -> Way:
+        """Say how sums are made in `dtype`, which has as many bits as `dtype` of this or more."""
+        found = self._ways.get(dtype)
+        if found is None:
+            found = self._ways[dtype] = self._way(dtype)
+        return found
 
-    @property
-    def is_extreme(self) -> bool:
-        """Whether the parts would be beyond the range of floating point."""
-        return self.unit < -_RANGE or self.total >= Fraction(2) ** _RANGE
+    def _way(self, dtype: str) -> Way:
+        if self.is_exact(dtype):
+            return Way(self._scaled)
+        ratio = self._ratio
+        if ratio is not None and ratio.fits(_BITS[dtype]):
+            return Way(ratio.numerators, 0.0, ratio.divisor, ratio.direction, ratio.again)
+        again = None
+        if dtype == "float32" and self.count <= MOST_AGAIN:
+            taps = self._scaled[0]
+            if len(self.factors) > 1:
+                taps = np.outer(*self._scaled)
+            again = np.append(self._error("float64", self.count + 6), taps)
+        return Way(self._scaled, self.error(dtype), again=again)
 
-    @cached_property
-    def parts(self) -> Array:
-        """The kernel as the sum of parts whose sums of pixels are exact, the largest first."""
-        if not any(self.values):
-            return np.zeros((1, len(self.values)))
-        scale = Fraction(2) ** -self.unit
-        left = [int(value * scale) for value in self.values]
-        exponent = self.unit
-        bits = _BITS["float64"] - (len(left) * max(self.largest, 1)).bit_length()
-        found = []
-        while any(left):
-            # The low bits of each, with its sign.
-            low = [math.copysign(abs(n) & ((1 << bits) - 1), n) for n in left]
-            found.append(np.ldexp(np.array(low, np.float64), exponent))
-            left = [(abs(n) >> bits) * (1 if n > 0 else -1) for n in left]
-            exponent += bits
-        return np.stack(found[::-1])
 
-    def sums(self, windows: Array) -> tuple[Array, Array]:
-        """Sum up windows of pixels: (m, taps) give the sums, and the sign of what they lack."""
-        terms = list(self.parts @ windows.astype(np.float64).T)
-        # Each pass hands the rounding errors down; after as many passes as there are terms, each
-        # is less than half a unit of the one before.
-        for _ in terms:
-            for i in range(len(terms) - 1, 0, -1):
-                terms[i - 1], terms[i] = _two_sum(terms[i - 1], terms[i])
-        lacking = np.zeros(len(windows))
-        for term in reversed(terms[1:]):
-            lacking = np.where(term != 0, np.sign(term), lacking)
-        return terms[0], lacking
+def _kept(largest: int, *factors: Array) -> Exact:
+    if sum(factor.nbytes for factor in factors) <= KEPT_BYTES:
+        return _made(largest, *(factor.tobytes() for factor in factors))
+    return Exact(tuple(factor.ravel() for factor in factors), largest)
+
+
+@lru_cache(KEPT)
+def _made(largest: int, *factors: bytes) -> Exact:
+    return Exact(tuple(map(np.frombuffer, factors)), largest)
 
 
 def _additions(taps: Array) -> float:
@@ -184,43 +196,66 @@ def _additions(taps: Array) -> float:
     if one is, others are part of fewer; most is lost if the largest ones come first.
     """
     sizes = np.sort(np.abs(taps))
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(all="ignore"):
         mean = float(sizes @ np.arange(1.0, len(sizes) + 1) / sizes.sum()) if sizes.any() else 0.0
     return mean if math.isfinite(mean) else float(len(sizes))
 
 
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    """Add numbers, and give the rounding errors as well (Knuth's TwoSum)."""
-    total = a + b
-    second = total - a
-    return total, (a - (total - second)) + (b - second)
+def _unit(values: Array) -> int:
+    """Exponent of the largest power of two that divides some values; 0 of zeros."""
+    numbers, exponents = np.frexp(values[values != 0])
+    if not len(numbers):
+        return 0
+    whole = np.ldexp(numbers, 53).astype(np.int64)
+    # The lowest bit of each is a power of two.
+    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1
+    return int((exponents + lowest).min()) - 53
 
 
-def rounded(exact: Exact, windows: Array) -> Array:
-    """Round sums half to even, as if they were exact.
+def saturated(
+    kernels: Sequence[Exact], dtype: np.dtype[Any]
+) -> tuple[np.dtype[Any], list[Way], Rounding]:
+    """Say how sums of kernels become integers of some type.
 
     Parameters
     ----------
-    exact : Exact
-        The kernel.
-    windows : ndarray of integers, shape (m, taps)
-        Pixels of each sum.
+    kernels : sequence of Exact
+        One for each plane of the sums, of one extent.
+    dtype : dtype
+        Of the results, of at most 32 bits.
 
     Returns
     -------
-    ndarray of float64, shape (m,)
+    computed : dtype
+        Of the sums.
+    ways : list of Way
+        What is summed up for each plane.
+    rounding : Rounding
+        How the loops round that.
     """
-    if exact.is_extreme:
-        return np.array([_rounded_fraction(exact, window) for window in windows.tolist()])
-    sums, lacking = exact.sums(windows)
-    found: Array = np.rint(sums)
-    # A sum is nearer to one side than it looks if something is lacking at half way.
-    half = (np.abs(sums - np.trunc(sums)) == 0.5) & (lacking != 0)
-    found[half] = sums[half] + 0.5 * lacking[half]
-    return found
+    info = np.iinfo(dtype)
+    # In float32 the largest int32 would be rounded up.
+    short = info.bits <= 16 and all(kernel.dtype == "float32" for kernel in kernels)
+    computed: np.dtype[Any] = np.dtype(np.float32 if short else np.float64)
+    ways = [kernel.way(computed.name) for kernel in kernels]
+    limits = np.array(
+        [
+            (_rounded_up(way.error, computed), info.min, info.max, way.divisor, way.direction)
+            for way in ways
+        ],
+        computed,
+    )
+    again = None
+    if any(way.again is not None for way in ways):
+        # Where a plane has none, nothing is decided.
+        none = np.append(math.inf, np.zeros(kernels[0].count))
+        again = np.stack([none if way.again is None else way.again for way in ways])
+    taps = np.stack([np.concatenate(kernel.factors) for kernel in kernels])
+    return computed, ways, Rounding(limits, taps, again, len(kernels[0].factors) > 1)
 
 
-def _rounded_fraction(exact: Exact, window: list[int]) -> float:
-    total = sum((v * int(p) for v, p in zip(exact.values, window, strict=True)), Fraction(0))
-    # No result type holds more; a float does.
-    return float(max(-(2**62), min(2**62, round(total))))
+def _rounded_up(error: float, computed: np.dtype[Any]) -> float:
+    """Give the error as a number of a type, no less than it is."""
+    with np.errstate(all="ignore"):
+        near = computed.type(error)
+        return float(near if near >= error else np.nextafter(near, computed.type(np.inf)))

@@ -14,9 +14,8 @@ from .._literals import SignalBoundary, SignalMode
 from ..memory.array_like import array_of, refuse_mask
 from ..memory.arrays import empty_aligned
 from ..memory.namespaces import as_given
-from .bands import Finish, Region, run
+from .bands import Region, Store, run
 from .operators import Bank
-from .windows import Windows
 
 __all__ = ["convolve2d", "correlate2d"]
 
@@ -157,15 +156,16 @@ def _computed(
         origin, shape = (0, 0), (ih - kh + 1, iw - kw + 1)
     if flip:
         kernel = kernel[::-1, ::-1]
-    finish: Finish | None = None
+    store: Store | None = None
     computed = np.result_type(dtype, np.float32)
     if dtype.kind in "ui":
         computed = _type_of_sums(image, kernel, value)
-        finish = _Wrapped()
+        store = _wrapped
     out = empty_aligned(shape, dtype)
     bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
     region = Region(origin, shape, BOUNDARIES[boundary], value)
-    run(image[:, :, None], bank, region, out[None, :, :, None], finish, planner.team_size(None))
+    planes = out[None, :, :, None]
+    run(image[:, :, None], bank, region, planes, None, planner.team_size(None), store)
     # The correlation of the second with the first is that of the first with the second, turned.
     return as_given(in1, np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out)
 
@@ -196,16 +196,6 @@ def _type_of_sums(image: Array, kernel: Array, value: float) -> np.dtype[Any]:
     )
 
 
-class _Wrapped:
-    """What becomes of exact sums in a type of integers: the low bits."""
-
-    limits: Array | None = None
-    fine: Array | None = None
-
-    def settle(self, missing: npt.NDArray[np.int64], windows: Windows, results: Array) -> None:
-        """Nothing is open where sums are exact."""
-        raise AssertionError
-
-    def store(self, sums: Array, windows: Windows, results: Array) -> None:
-        """Store the low bits."""
-        np.copyto(results, sums.astype(np.int64), casting="unsafe")
+def _wrapped(sums: Array, results: Array) -> None:
+    """Store the low bits of exact sums as integers of some type."""
+    np.copyto(results, sums.astype(np.int64), casting="unsafe")

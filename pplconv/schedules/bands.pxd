@@ -12,14 +12,6 @@ cdef enum:
     HEIGHTS = 2
 
 
-cdef struct Found:
-    # Which results of a task the error of their sums leaves open. `lost` says that memory for
-    # them could not be had.
-    int64_t *at
-    int64_t count, room
-    bint lost
-
-
 cdef struct Pass:
     # One convolution of a band, and the bytes of what it makes.
     const void *job
@@ -41,29 +33,33 @@ cdef struct BandJob:
     int64_t columns, width
     # Kernels, and bytes of a result.
     int64_t count, result
-    # Rows and columns of the kernels, where results are computed again in float64; else 0.
+    # Rows and columns of the kernels, if results are integers, and whether they are separable.
     int64_t tap_rows, tap_columns
+    bint separable
+    # The same rows where results are computed again in float64, else 0.
+    int64_t again_rows
+    # Numbers of all kernels' exact taps that one has, the least result and the largest one.
+    int64_t taps, low, high
+    # Numbers of results that a list has room for.
+    int64_t room
     # Bytes from row to row of the image, and from row to row and plane to plane of the results.
     int64_t image_rs, result_rs, result_ps
     int64_t run_count
     # Reads pixels of a kind, or of half precision if that is 0.
-    pplconv_kernel read, round, settle
+    pplconv_kernel read, round, exact
     int64_t kind
     # The last pass writes results.
     bint straight
-    # Where a thread's scratch has what the passes make, the numbers of open results of a row, and
+    # Where a thread's scratch has what the passes make, the list of open results, sums of rows, and
     # scratch of the passes.
     int64_t[MOST_PASSES + 1] places
-    int64_t open_place, own_place, shared_place
+    int64_t open_place, exact_place, own_place, shared_place
 
 
 cdef class Bands(Work):
     cdef BandJob own
     cdef object kept
-    # One for each task, freed with this object.
-    cdef Found *found
     cdef int64_t image_rows, image_columns
 
     cdef int take(self, passes, dict fields) except -1
     cdef int check_input(self, const int64_t *rows, const int64_t *runs) except -1
-    cdef object open_results(self)

@@ -7,17 +7,17 @@ results are. So neither a padded copy of an image is made nor sums of all of it.
 """
 
 from libc.stdint cimport int64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
 from pplconv._kernels cimport (
+    PPLCONV_EXACT_LIMBS,
     find,
     pplconv_convert_in_args,
+    pplconv_exact_sums_args,
     pplconv_read_pixels_args,
     pplconv_round_sums_args,
-    pplconv_settle_sums_args,
 )
-from pplconv.memory.arrays cimport address_of
 from pplconv.schedules.base cimport Schedule, ceil_div, least, most
 from pplconv.schedules.work cimport Tensors, Work
 
@@ -39,10 +39,13 @@ cdef enum:
     RUNS = 3
     VALUE = 4
     LIMITS = 5
-    FOUND = 6
-    FINE = 7
-    PARAMETERS = 3
-    FINE_BYTES = 8
+    EXACT = 6
+    AGAIN = 7
+    PARAMETERS = 5
+    DOUBLE = 8
+    # Open results that are computed together, of kernels whose sums of rows are kept, and of others.
+    MANY = 1 << 17
+    FEW = 1 << 12
 
 
 # Types of pixels by name, and those that are read as they are for each type of sums.
@@ -105,62 +108,67 @@ cdef inline void run_pass(const Pass *p, const char *src, char *dst, char *share
                 p.steps[k].task(p.job, &t, again * p.steps[k].tasks + task, scratch)
 
 
-cdef inline void note(Found *found, const int64_t *at, int64_t count,
-                      int64_t first) noexcept nogil:
-    """Add results to those that are open; the first one of their row is `first` of all."""
-    cdef int64_t room, i
-    cdef int64_t *larger
-    if found.lost:
-        return
-    if found.count + count > found.room:
-        room = 2 * (found.count + count)
-        larger = <int64_t *> realloc(found.at, room * INDEX)
-        if larger == NULL:
-            found.lost = True
-            return
-        found.at, found.room = larger, room
-    for i in range(count):
-        found.at[found.count + i] = first + at[i]
-    found.count += count
+cdef int by_number(const void *a, const void *b) noexcept nogil:
+    cdef int64_t first = (<const int64_t *> a)[0], second = (<const int64_t *> b)[0]
+    return (first > second) - (first < second)
 
 
-cdef inline int64_t settle(const BandJob *j, const Tensors *t, int64_t k, const char *seen,
-                           char *dst, int64_t *open, int64_t count) noexcept nogil:
-    """Compute open results of a row again; gives how many are open still, and lists them first."""
-    cdef pplconv_settle_sums_args a
-    a.src, a.src_rs, a.step = seen, j.columns * j.channels * j.element, j.channels
-    a.rows, a.columns = j.tap_rows, j.tap_columns
-    a.parameters = t.arrays[FINE] + k * (PARAMETERS + j.tap_rows * j.tap_columns) * FINE_BYTES
-    a.taps = <const char *> a.parameters + PARAMETERS * FINE_BYTES
-    a.dst, a.size, a.open, a.open_count = dst, j.result, open, &count
-    j.settle(&a)
-    return count
+cdef inline void settle(const BandJob *j, const Tensors *t, int64_t k, const char *band, char *dst,
+                        int64_t *open, int64_t count, char *sums) noexcept nogil:
+    """Compute open results of a band by exact integers."""
+    cdef pplconv_exact_sums_args a
+    if j.separable:
+        qsort(open, count, INDEX, by_number)
+    a.src, a.src_rs, a.step = band, j.columns * j.channels * j.element, j.channels
+    a.rows, a.columns, a.separable = j.tap_rows, j.tap_columns, j.separable
+    a.taps = t.arrays[EXACT] + k * j.taps * DOUBLE
+    a.low, a.high = j.low, j.high
+    a.dst, a.dst_rs, a.size = dst, j.result_rs, j.result
+    a.open, a.count, a.pitch, a.scratch = open, count, j.rows, sums
+    j.exact(&a)
+
+
+cdef inline void store_integers(const BandJob *j, const Tensors *t, int64_t k, int64_t rows,
+                                const char *band, const char *sums, char *dst, int64_t *open,
+                                char *exact) noexcept nogil:
+    """Round the sums of a band by one kernel."""
+    cdef pplconv_round_sums_args a
+    cdef int64_t count = 0, found, row, i
+    a.count, a.size = j.width, j.result
+    a.parameters = t.arrays[LIMITS] + k * PARAMETERS * j.element
+    a.open_count = &found
+    a.pixels_rs, a.step = j.columns * j.channels * j.element, j.channels
+    a.rows, a.columns = j.again_rows, j.tap_columns
+    a.again = NULL
+    if j.again_rows:
+        a.again = t.arrays[AGAIN] + k * (1 + j.again_rows * j.tap_columns) * DOUBLE
+    for row in range(rows):
+        a.src, a.dst = sums + row * j.width * j.element, dst + row * j.result_rs
+        a.pixels, a.open = band + row * a.pixels_rs, open + count
+        j.round(&a)
+        for i in range(count, count + found):
+            open[i] = open[i] * j.rows + row
+        count += found
+        if count > j.room - j.width or (count and row == rows - 1):
+            settle(j, t, k, band, dst, open, count, exact)
+            count = 0
 
 
 cdef inline void store(const BandJob *j, const Tensors *t, int64_t first, int64_t rows,
-                       const char *band, const char *sums, int64_t *open,
-                       Found *found) noexcept nogil:
+                       const char *band, const char *sums, char *scratch) noexcept nogil:
     """Store the sums of a band."""
-    cdef pplconv_round_sums_args a
-    cdef int64_t k, row, count
+    cdef int64_t k, row
     cdef char *dst
     for k in range(j.count):
-        for row in range(rows):
-            dst = t.arrays[RESULTS] + k * j.result_ps + (first + row) * j.result_rs
-            if j.round == NULL:
-                memcpy(dst, sums, j.width * j.element)
-            else:
-                a.src, a.dst, a.count, a.size, a.open = sums, dst, j.width, j.result, open
-                a.parameters = t.arrays[LIMITS] + k * PARAMETERS * j.element
-                count = 0
-                a.open_count = &count
-                j.round(&a)
-                if count and j.tap_rows:
-                    count = settle(j, t, k, band + row * j.columns * j.channels * j.element, dst,
-                                   open, count)
-                if count:
-                    note(found, open, count, (k * j.height + first + row) * j.width)
-            sums += j.width * j.element
+        dst = t.arrays[RESULTS] + k * j.result_ps + first * j.result_rs
+        if j.round == NULL:
+            for row in range(rows):
+                memcpy(dst + row * j.result_rs, sums + row * j.width * j.element,
+                       j.width * j.element)
+        else:
+            store_integers(j, t, k, rows, band, sums, dst, <int64_t *> (scratch + j.open_place),
+                           scratch + j.exact_place)
+        sums += rows * j.width * j.element
 
 
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
@@ -181,8 +189,7 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
             dst = scratch + j.places[p + 1]
         run_pass(&passes[p], src, dst, scratch + j.shared_place, scratch + j.own_place)
     if not j.straight:
-        store(j, t, first, rows, scratch + j.places[0], dst,
-              <int64_t *> (scratch + j.open_place), &(<Found *> t.arrays[FOUND])[task])
+        store(j, t, first, rows, scratch + j.places[0], dst, scratch)
 
 
 cdef class Bands(Work):
@@ -195,10 +202,11 @@ cdef class Bands(Work):
         they are integers, else 0; ``image_rows`` and ``image_columns``, of pixels of so many
         ``channels``; ``height`` and ``width`` of the results, in pixels; ``columns`` of a band,
         ``rows`` of its results and ``halo``, what it has beyond them; ``count``, of kernels;
-        ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels, if what
-        the error of float32 leaves open is computed again in float64, else (0, 0). ``image_rs``,
-        ``result_rs`` and ``result_ps`` are bytes from row to row, and from plane to plane of
-        results.
+        ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels if results
+        are integers, else (0, 0); ``separable``, whether exact ones are a column and a row;
+        ``again``, whether what is open is computed again in float64; ``low`` and ``high``, limits
+        of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes from row to row, and
+        from plane to plane of results.
     passes : sequence of sequences of (Schedule, packed, filters)
         For bands of the usual height, then for the last one: the convolutions, the addresses of
         their weights as they are packed, and 0 or those of the weights before that. The caller
@@ -220,7 +228,9 @@ cdef class Bands(Work):
         memset(j, 0, sizeof(BandJob))
         self.kept = passes
         strides = frozenset(("image_rs", "result_rs", "result_ps"))
-        check_numbers({n: v for n, v in fields.items() if n not in strides}, frozenset())
+        limits = ("low", "high")
+        check_numbers({n: v for n, v in fields.items() if n not in (*strides, *limits)},
+                      frozenset())
         for name in strides:
             if abs(fields[name]) >= SIZE:
                 raise MemoryError("an image is beyond what the loops can address")
@@ -231,7 +241,7 @@ cdef class Bands(Work):
         j.count, j.result, j.run_count = fields["count"], fields["result"], fields["runs"]
         self.image_rows, self.image_columns = fields["image_rows"], fields["image_columns"]
         if min(j.height, j.rows, j.channels, j.columns, j.count, j.run_count,
-               fields["width"]) < 1 or j.result > 2 or j.rows > j.height:
+               fields["width"]) < 1 or j.result not in (0, 1, 2, 4) or j.rows > j.height:
             raise ValueError("a filter has kernels, bands and pixels")
         j.image_rs = fields["image_rs"]
         j.result_rs, j.result_ps = fields["result_rs"], fields["result_ps"]
@@ -241,30 +251,24 @@ cdef class Bands(Work):
         j.kind = KINDS.get(pixel, 0)
         j.read = find("read_pixels" if j.kind else "convert_in", computed, isa)
         j.tap_rows, j.tap_columns = fields["taps"]
-        if j.tap_rows:
-            if computed != "f32" or not j.result or j.tap_rows != j.halo + 1 or (
-                    j.tap_columns != j.columns - fields["width"] + 1):
-                raise ValueError("integers of float32 are computed again from what was read")
-            j.settle = find("settle_sums", computed, isa)
+        j.separable, j.again_rows = fields["separable"], j.tap_rows if fields["again"] else 0
+        j.low, j.high = fields["low"], fields["high"]
         if j.result:
+            if j.tap_rows != j.halo + 1 or j.tap_columns != j.columns - fields["width"] + 1:
+                raise ValueError("integers are computed again from what was read")
+            if not -1 << 31 <= j.low <= j.high < 1 << 31:
+                raise ValueError("integers have limits")
+            j.taps = (j.tap_rows + j.tap_columns if j.separable else j.tap_rows * j.tap_columns)
+            j.room = most(least(j.rows * j.width, MANY if j.separable else FEW), j.width)
+            j.exact = find("exact_sums", computed, isa)
             j.round = find("round_sums", computed, isa)
         line = fields["width"] * fields["channels"] * j.element
         j.straight = not j.result and j.count == 1 and j.result_rs == line
         self.take(passes, fields)
         self.tasks = ceil_div(j.height, j.rows)
         self.threads = 1
-        self.found = <Found *> calloc(self.tasks, sizeof(Found))
-        if self.found == NULL:
-            raise MemoryError
         self.job = j
         self.one_phase(run_task)
-
-    def __dealloc__(self):
-        cdef int64_t i
-        if self.found != NULL:
-            for i in range(self.tasks):
-                free(self.found[i].at)
-        free(self.found)
 
     cdef int take(self, passes, dict fields) except -1:
         """Take the convolutions of both heights, and lay out a thread's scratch."""
@@ -301,7 +305,8 @@ cdef class Bands(Work):
                 raise ValueError("passes make other sums than there are results")
         if j.straight:
             sizes[j.pass_count] = 0
-        sizes += [fields["width"] * fields["channels"] * INDEX if j.result else 0, own, shared]
+        rows_kept = j.tap_rows * PPLCONV_EXACT_LIMBS * INDEX if j.separable else 0
+        sizes += [(j.room + j.width) * INDEX if j.result else 0, rows_kept, own, shared]
         offsets, end = [], 0
         for size in sizes:
             offsets.append(end)
@@ -310,8 +315,8 @@ cdef class Bands(Work):
             raise MemoryError("bands are beyond what the loops can address")
         for k in range(MOST_PASSES + 1):
             j.places[k] = offsets[k]
-        j.open_place, j.own_place = offsets[MOST_PASSES + 1], offsets[MOST_PASSES + 2]
-        j.shared_place = offsets[MOST_PASSES + 3]
+        j.open_place, j.exact_place = offsets[MOST_PASSES + 1], offsets[MOST_PASSES + 2]
+        j.own_place, j.shared_place = offsets[MOST_PASSES + 3], offsets[MOST_PASSES + 4]
         self.thread_scratch = end
         return 0
 
@@ -332,19 +337,3 @@ cdef class Bands(Work):
         if at != j.columns:
             raise ValueError("runs of pixels are not those of a band")
         return 0
-
-    cdef object open_results(self):
-        """Give the numbers of all results that are open; a run begins with none."""
-        cdef int64_t i, total = 0
-        cdef char *to
-        for i in range(self.tasks):
-            if self.found[i].lost:
-                raise MemoryError
-            total += self.found[i].count
-        result = np.empty(total, np.int64)
-        to = <char *> address_of(result, NULL)
-        for i in range(self.tasks):
-            if self.found[i].count:
-                memcpy(to, self.found[i].at, self.found[i].count * INDEX)
-                to += self.found[i].count * INDEX
-        return result

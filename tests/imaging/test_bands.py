@@ -7,7 +7,7 @@ import pytest
 
 from image_reference import BORDERS, exactly, padded
 from pplconv import imaging, runtime
-from pplconv.api.banded import READ, run_bands
+from pplconv.api.banded import READ, Rounding, run_bands
 from pplconv.api.conv import Conv2d
 from pplconv.api.edges import runs_of, source_index
 from pplconv.imaging import bands
@@ -90,6 +90,32 @@ def test_many_sums_that_are_open(dtype, extent, rng):
         np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("layout", ["columns first", "turned", "channels turned", "swapped"])
+def test_images_are_converted_once(layout, rng, monkeypatch):
+    """However many parts the results are made in."""
+    monkeypatch.setattr(bands, "PART_BYTES", 5000)
+    image = rng.integers(0, 256, (60, 40, 3), np.uint16)
+    laid = {
+        "columns first": np.asfortranarray(image), "turned": image[:, ::-1].copy()[:, ::-1],
+        "channels turned": image[:, :, ::-1].copy()[:, :, ::-1], "swapped": image.astype(">u2"),
+    }[layout]  # fmt: skip
+    converted = []
+
+    def readable(image, computed):
+        converted.append(made(image, computed))
+        return converted[-1]
+
+    made = bands._readable
+    monkeypatch.setattr(bands, "_readable", readable)
+    kernel = rng.integers(-9, 9, (5, 5)).astype(np.float64)
+    for result in ("int32", "float16", "uint8"):
+        got = imaging.filter2d(laid, kernel, border="reflect101", dtype=result)
+        expected = imaging.filter2d(image, kernel, border="reflect101", dtype=result)
+        np.testing.assert_array_equal(got, expected)
+    assert len(converted) == 6
+    assert all(one.dtype == np.uint16 and one.flags.c_contiguous for one in converted)
+
+
 def test_results_that_are_not_read_as_rows(rng, monkeypatch):
     """Other types of results are made of a few rows of sums at a time."""
     monkeypatch.setattr(bands, "PART_BYTES", 5000)
@@ -128,8 +154,19 @@ WRONG = {
     "channels": {"image": np.zeros((6, 6, 2), np.float32)},
     "results": {"results": np.empty((1, 4, 4, 1))},
     "more results": {"results": np.empty((2, 4, 4, 1), np.float32)},
-    "limits": {"results": np.empty((1, 4, 4, 1), np.uint8), "limits": np.zeros((1, 2), "f4")},
-    "taps": {"fine": np.zeros((1, 12))},
+    "limits": {"rounding": Rounding(np.zeros((1, 3), "f4"), np.zeros((1, 9)), None, False)},
+    "taps": {"rounding": Rounding(np.zeros((1, 5), "f4"), np.zeros((1, 6)), None, False)},
+    "factors": {"rounding": Rounding(np.zeros((1, 5), "f4"), np.zeros((1, 9)), None, True)},
+    "again": {
+        "rounding": Rounding(np.zeros((1, 5), "f4"), np.zeros((1, 9)), np.zeros((1, 9)), False)
+    },
+}
+for case in ("limits", "taps", "factors", "again"):
+    WRONG[case]["results"] = np.empty((1, 4, 4, 1), np.uint8)
+# What is right but for the type of the results.
+WRONG["integers"] = {
+    "rounding": Rounding(np.zeros((1, 5), "f4"), np.zeros((1, 9)), None, False),
+    "results": np.empty((1, 4, 4, 1), np.int32),
 }
 
 
@@ -140,7 +177,7 @@ def test_the_loops_refuse_what_does_not_go_together(case):
         "image": np.zeros((6, 6, 1), np.float32),
         "convs": (Conv2d(np.ones((1, 1, 3, 3), np.float32), tolerance=0, threads=1),),
         "rows": np.arange(6), "runs": np.array([[0, 0, 6]]), "value": np.zeros(1, np.float32),
-        "results": np.empty((1, 4, 4, 1), np.float32), "limits": None, "fine": None,
+        "results": np.empty((1, 4, 4, 1), np.float32), "rounding": None,
         "extent": (3, 3), "band": 2, "threads": 1,
     }  # fmt: skip
     run_bands(**call)

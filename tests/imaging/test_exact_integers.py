@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 
 from image_reference import BORDERS, INTEGERS, exactly, geometries, windows_of
 from pplconv.imaging import filter2d, sepfilter2d
-from pplconv.imaging.rounding import Exact, rounded
+from pplconv.imaging.rounding import Exact
 
 # Kernels whose sums lie at, or next to, half way between integers.
-KINDS = ("integers", "dyadic", "box", "normal", "tiny", "cancelling", "wide")
+KINDS = (
+    "integers", "dyadic", "box", "decimals", "thirds", "float32", "normal", "tiny", "subnormal",
+    "cancelling", "wide",
+)  # fmt: skip
 
 
 def kernel_of(kind, extent, rng):
@@ -24,6 +28,15 @@ def kernel_of(kind, extent, rng):
         return rng.integers(-64, 65, extent) / 128
     if kind == "box":
         return np.full(extent, 1 / np.prod(extent))
+    if kind == "decimals":
+        return rng.integers(-9, 10, extent) / 10
+    if kind == "thirds":
+        return rng.integers(-40, 80, extent) / rng.choice([6, 36, 120])
+    if kind == "float32":
+        return (rng.integers(0, 5, extent) / 12).astype(np.float32).astype(np.float64)
+    if kind == "subnormal":
+        halves = rng.integers(-3, 4, extent) / 2
+        return np.where(rng.random(extent) < 0.5, halves, rng.choice([5e-324, -1e-310, 2.0**-400]))
     if kind == "normal":
         return rng.standard_normal(extent)
     if kind == "tiny":
@@ -92,20 +105,91 @@ def test_sepfilter2d(geometry, dtype, down, across, seed):
     np.testing.assert_array_equal(found, expected)
 
 
-@given(st.sampled_from(KINDS), st.integers(0, 2**32 - 1))
-def test_rounding_alone(kind, seed):
-    """The last resort by itself, for windows that the error of float64 would not send there."""
+@given(
+    st.sampled_from(KINDS), st.sampled_from(KINDS), st.sampled_from(INTEGERS),
+    st.integers(0, 2**32 - 1),
+)  # fmt: skip
+def test_banks(first, second, dtype, seed):
+    """Kernels of one bank are summed up in one type, and rounded each in its way."""
     rng = np.random.default_rng(seed)
-    taps = rng.integers(1, 30)
-    kernel = kernel_of(kind, (taps,), rng)
-    windows = rng.integers(-(2**15), 2**15, (20, taps))
-    exact = [
-        round(sum(Fraction(t) * p for t, p in zip(kernel.tolist(), one, strict=True)))
-        for one in windows.tolist()
-    ]
-    found = rounded(Exact.of(kernel, 2**15), windows)
-    if max(map(abs, exact)) < 2**53:
-        assert found.tolist() == exact
+    extent = int(rng.integers(1, 4)), int(rng.integers(1, 5))
+    image = few_values((5, 19, 2), dtype, rng)
+    bank = np.stack([kernel_of(first, extent, rng), kernel_of(second, extent, rng)])
+    found = filter2d(image, bank, border="wrap")
+    anchor = extent[0] // 2, extent[1] // 2
+    for one, kernel in zip(found, bank, strict=True):
+        expected = exactly(image.astype(int), kernel, anchor, "wrap", 0, dtype)
+        np.testing.assert_array_equal(one, expected)
+
+
+def few_values(shape, dtype, rng):
+    """Draw an image that has sums half way in most places: three values, or stripes of two."""
+    start = int(rng.integers(0, 90))
+    stripes = np.broadcast_to(np.arange(shape[1]).reshape(-1, 1) % 2, shape)
+    return (start + (rng.integers(0, 3, shape) if rng.random() < 0.6 else stripes)).astype(dtype)
+
+
+# Sums of these lie half way, or nearly, in a tenth to all of the places.
+HALF_WAY = {
+    "box 2x3": np.full((2, 3), 1 / 6),
+    "box 4x6 of float32": np.full((4, 6), np.float32(1 / 24)).astype(np.float64),
+    "three tenths": np.array([[0.3, 0.4, 0.3]]),
+    "three tenths and something": np.array([[0.3, 0.4, 0.3, 2.0**-400, 5e-324]]),
+    "Prewitt": np.array([[-1.0, 0, 1]] * 3) / 6,
+    "cubic B-spline": np.outer([1 / 6, 4 / 6, 1 / 6], [1 / 6, 4 / 6, 1 / 6]),
+    "halves": np.array([[0.5, 0.5]]),
+    "halves and something": np.array([[0.5, 0.5 + 2.0**-50, 1e-300]]),
+    "more than halves": np.array([[0.5 + 2.0**-52, 0.5 - 2.0**-53]]),
+}
+
+
+@pytest.mark.parametrize("name", HALF_WAY)
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_sums_half_way(name, dtype, rng):
+    kernel = HALF_WAY[name]
+    anchor = kernel.shape[0] // 2, kernel.shape[1] // 2
+    for result in (dtype, "int32"):
+        for _ in range(3):
+            image = few_values((9, 37, 1), dtype, rng)
+            expected = exactly(image.astype(int), kernel, anchor, "reflect", 0, result)
+            found = filter2d(image, kernel, border="reflect", dtype=result)
+            np.testing.assert_array_equal(found, expected)
+
+
+VECTORS = {
+    "box": [1 / 6] * 6,
+    "tenths": [0.3, 0.4, 0.3],
+    "quintic B-spline": np.array([1, 26, 66, 26, 1]) / 120,
+    "narrow": np.exp(-((np.arange(31) - 15) ** 2) / 0.72),
+    "wide": np.exp(-((np.arange(21) - 10) ** 2) / 30),
+}
+
+
+@pytest.mark.parametrize("row", VECTORS)
+@pytest.mark.parametrize("column", VECTORS)
+def test_products_half_way(row, column, rng):
+    """Of columns and rows that are nearly integers over a divisor, and of others."""
+    x, y = (np.array(VECTORS[name]) / np.sum(VECTORS[name]) for name in (row, column))
+    taps = [Fraction(a) * Fraction(b) for a in y.tolist() for b in x.tolist()]
+    anchor = len(y) // 2, len(x) // 2
+    for dtype in ("uint8", "int16"):
+        image = few_values((3, 25, 1), dtype, rng)
+        windows = windows_of(image.astype(int), (len(y), len(x)), anchor, "reflect101", 0)
+        flat = windows.reshape(-1, len(taps)).tolist()
+        expected = [round(sum(map(Fraction.__mul__, taps, map(Fraction, one)))) for one in flat]
+        assert sepfilter2d(image, x, y).ravel().tolist() == expected
+
+
+def test_large_kernels_are_made_at_once():
+    """Their arithmetic is chosen without fractions, and hardly anything is kept."""
+    kernel = np.exp(-((np.arange(255) - 127) ** 2) / 3200)
+    tracemalloc.start()
+    try:
+        exact = Exact.product(kernel, kernel, 255)
+        assert not exact.way(exact.dtype).error > 1e-6
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("kernel", [[[1e308, -1e308, 0.5]], [[1e-310, 0.5]], [[0.0, 0.0]]])

@@ -20,10 +20,13 @@ def bounds(sums, error, low, high):
         return [np.rint(np.clip(x, low, high)) for x in (sums - error, sums + error)]
 
 
+NO_ROWS = {"pixels_rs": 0, "step": 1, "rows": 0, "columns": 0}
+
+
 def judge(checker, row, rng, sums, error, integer):
     """Round, and compare everything with NumPy."""
     limits, element = np.iinfo(integer), DTYPES[row["dtype"]]
-    parameters = np.array([error, limits.min, limits.max], element)
+    parameters = np.array([error, limits.min, limits.max, 0, 0], element)
     listed = np.full(max(sums.size, 1), UNTOUCHED, np.int64)
     call = Call(checker, row, rng)
     call.put("src", sums.reshape(1, -1), 0)
@@ -31,8 +34,8 @@ def judge(checker, row, rng, sums, error, integer):
     listed = call.put("open", listed.reshape(1, -1), 0, writable=True)
     count = call.put("open_count", np.full((1, 1), UNTOUCHED, np.int64), 0, writable=True)
     call.put("dst", np.full((1, sums.size), 0x55, integer), 0, writable=True)
-    got = call.run(count=sums.size, size=integer(0).itemsize)[0]
-    low, high = bounds(sums, *parameters)
+    got = call.run(count=sums.size, size=integer(0).itemsize, **NO_ROWS)[0]
+    low, high = bounds(sums, *parameters[:3])
     is_open = low != high
     expected = np.where(is_open, limits.min, low).astype(integer)
     np.testing.assert_array_equal(got, expected)
@@ -72,6 +75,100 @@ def test_an_infinite_error_leaves_everything_open(checker, row, rng):
     judge(checker, row, rng, sums, np.inf, np.int16)
 
 
+def halved(sums, divisor):
+    """Divide integers: the lower neighbour, and twice the rest less the divisor."""
+    below = np.floor_divide(sums, divisor)
+    return below, 2 * (sums - below * divisor) - divisor
+
+
+@every_kernel
+@every_integer
+@pytest.mark.parametrize("direction", [-1, 0, 1])
+def test_division(checker, row, integer, direction, rng):
+    """Sums half way go where the direction says, or are listed; all others to the nearest."""
+    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    for count in (*range(1, 2 * lanes + 2, 3), 16 * lanes + 3):
+        divisor = int(rng.choice([1, 2, 6, 9, 10, 36, 100]))
+        sums = rng.integers(divisor * (limits.min - 2), divisor * (limits.max + 3), count)
+        twice = rng.integers(limits.min - 1, limits.max + 1, count) * 2 + 1
+        sums = np.where(rng.random(count) < 0.5, twice * divisor // 2, sums)
+        below, side = halved(sums, divisor)
+        up = side > 0 if direction == 0 else (side > 0) | ((side == 0) & (direction * sums > 0))
+        is_open = (direction == 0) & (side == 0) & (below >= limits.min) & (below < limits.max)
+        expected = np.clip(below + up, limits.min, limits.max).astype(integer)
+        parameters = np.array([0, limits.min, limits.max, divisor, direction], element)
+        call = Call(checker, row, rng)
+        call.put("src", sums.astype(element).reshape(1, -1), 0)
+        call.put("parameters", parameters.reshape(1, -1), 0)
+        listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
+        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
+        got = call.run(count=count, size=integer(0).itemsize, **NO_ROWS)[0]
+        np.testing.assert_array_equal(got, expected)
+        assert found[0, 0] == is_open.sum()
+        np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+
+
+@every_kernel
+@every_integer
+@pytest.mark.parametrize("divided", [False, True])
+def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng):
+    """From windows of every extent, pixels side by side or apart; few of a vector, and many."""
+    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    for columns in range(1, 9):
+        step, rows = int(rng.choice([1, 3])), int(rng.integers(1, 4))
+        count = int(rng.integers(1, 3 * lanes + 2))
+        pixels = rng.integers(-2, 3, (rows, count + (columns - 1) * step))
+        taps = rng.integers(-3, 4, (rows, columns)) / 2
+        windows = np.stack(
+            [pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)]
+        )
+        # Sums of whole numbers and halves are exact in any order.
+        again = (windows * taps).sum((1, 2))
+        error = float(rng.choice([0.0, 0.25, 0.75]))
+        sums = rng.integers(max(limits.min, -99), 99, count)
+        tie = rng.random(count) < rng.choice([0.1, 0.8])
+        if divided:
+            sums = 2 * sums + tie
+            below, _ = halved(sums, 2)
+            even = (error == 0) & (again == 0)
+            is_open = tie & (np.abs(again) <= error) & ~even
+            up = np.where(even, below % 2 != 0, again > error)
+            expected = below + (tie & ~is_open & up)
+            parameters = 0, limits.min, limits.max, 2, 0
+        else:
+            low, high = bounds(again, error, limits.min, limits.max)
+            is_open = tie & (low != high)
+            expected = np.where(tie, np.where(is_open, limits.min, low), sums)
+            sums = np.where(tie, sums + 0.5, sums)
+            parameters = 0.125, limits.min, limits.max, 0, 0
+        call = Call(checker, row, rng)
+        call.put("src", sums.astype(element).reshape(1, -1), 0)
+        call.put("parameters", np.array([parameters], element), 0)
+        stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
+        call.put("pixels", pixels.astype(element), stride)
+        call.put("again", np.append(error, taps).reshape(1, -1), 0)
+        listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
+        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
+        size = integer(0).itemsize
+        got = call.run(count=count, size=size, step=step, rows=rows, columns=columns)[0]
+        np.testing.assert_array_equal(got, expected.astype(integer))
+        assert found[0, 0] == is_open.sum()
+        np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in every_row("round_sums") if row["dtype"] == "f64"], ids=symbol
+)
+def test_integers_of_32_bits(checker, row, rng):
+    """Of sums in double, which have the largest ones."""
+    edges = [2.0**31 - 0.5, 2.0**31, -(2.0**31) - 0.5, -(2.0**31) - 1, 2.0**31 - 1.5, 1e30, -1e30]
+    sums = np.concatenate([edges, rng.uniform(-(2.0**32), 2.0**32, 3 * row["lanes"])])
+    judge(checker, row, rng, sums, 0.0, np.int32)
+    judge(checker, row, rng, np.rint(sums) + 0.5, 0.01, np.int32)
+
+
 @every_kernel
 def test_no_sums(checker, row):
     values = dict.fromkeys(("src", "dst", "parameters", "open"), 8)
@@ -79,8 +176,8 @@ def test_no_sums(checker, row):
         checker.arena("open_count", writable=True).buffer(8, "start", 0).array((1,), np.int64, (8,))
     )
     count[0] = UNTOUCHED
-    parameters = checker.arena("parameters").buffer(24, "start", 0)
-    values |= {"count": 0, "size": 1, "open_count": count.ctypes.data}
+    parameters = checker.arena("parameters").buffer(40, "start", 0)
+    values |= NO_ROWS | {"count": 0, "size": 1, "open_count": count.ctypes.data}
     values["parameters"] = parameters.address
     checker.call(row, values, "no sums")
     assert count[0] == 0

@@ -1,0 +1,199 @@
+/* Sums of pixels times taps in integers of any length, rounded once: for the few results that sums
+ * in floating point leave open.
+ *
+ * Numbers are digits of 24 bits, the lowest first: a tap has up to four, a pixel at most 17 bits.
+ * So products are short, and millions of them are added before digits are carried. */
+#include "template.h"
+
+enum {
+    BITS = 24,
+    MASK = (1 << BITS) - 1,
+    /* The lowest exponent of double; taps without fractions are taken as if they had such. */
+    ONE = 1075,
+    TAP_DIGITS = 4,
+    /* What carries take beyond the highest tap. */
+    MORE = TAP_DIGITS + 3,
+    LIMBS = PPLCONV_EXACT_LIMBS,
+    /* Products between two carries: each adds less than 2^40, and 2^50 for a row of sums. */
+    MOST_PIXELS = 1 << 20,
+    MOST_ROWS = 1 << 11,
+};
+_Static_assert((2046 - 1) / BITS + MORE <= LIMBS, "all of double has a place");
+
+/* Exponents of taps, as double has them. */
+struct range {
+    int64_t lowest, digits;
+};
+
+struct tap {
+    int64_t at, digit[TAP_DIGITS];
+};
+
+static int64_t exponent_of(double tap) {
+    uint64_t bits;
+    memcpy(&bits, &tap, sizeof bits);
+    const int64_t exponent = (int64_t)(bits >> 52 & 0x7ff);
+    return exponent ? exponent : 1;
+}
+
+static struct range range_of(const double *taps, int64_t count) {
+    int64_t lowest = ONE, highest = 0;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits;
+        memcpy(&bits, &taps[i], sizeof bits);
+        if (!(bits << 1)) continue;
+        const int64_t exponent = exponent_of(taps[i]);
+        if (exponent < lowest) lowest = exponent;
+        if (exponent > highest) highest = exponent;
+    }
+    if (highest < lowest) highest = lowest;
+    const struct range r = {lowest, (highest - lowest) / BITS + MORE};
+    return r;
+}
+
+/* Comparisons are of bits: zeros would be subnormal numbers as well. */
+static struct tap digits_of(double tap, int64_t lowest) {
+    uint64_t bits;
+    memcpy(&bits, &tap, sizeof bits);
+    uint64_t number = bits & (((uint64_t)1 << 52) - 1);
+    if (bits >> 52 & 0x7ff) number |= (uint64_t)1 << 52;
+    const int64_t above = number ? exponent_of(tap) - lowest : 0;
+    const int by = (int)(above % BITS);
+    struct tap t = {above / BITS, {0}};
+    t.digit[0] = (int64_t)(number << by & MASK);
+    t.digit[1] = (int64_t)(number >> (BITS - by) & MASK);
+    t.digit[2] = (int64_t)(number >> (2 * BITS - by) & MASK);
+    t.digit[3] = by > 19 ? (int64_t)(number >> (3 * BITS - by)) : 0;
+    if (bits >> 63) {
+        for (int i = 0; i < TAP_DIGITS; i++) t.digit[i] = -t.digit[i];
+    }
+    return t;
+}
+
+/* Afterwards all digits but the highest are in 0 .. MASK. */
+static void carry(int64_t *sum, int64_t digits) {
+    int64_t carried = 0;
+    for (int64_t i = 0; i + 1 < digits; i++) {
+        const int64_t digit = sum[i] + carried;
+        carried = digit >> BITS;
+        sum[i] = digit & MASK;
+    }
+    sum[digits - 1] += carried;
+}
+
+/* Gives the products since digits were carried, of which `since` are before these. */
+static int64_t add_row(int64_t *sum, int64_t digits, const element *pixels, int64_t step,
+                       const double *taps, int64_t count, int64_t lowest, int64_t since) {
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t pixel = (int64_t)pixels[i * step];
+        if (!pixel) continue;
+        const struct tap t = digits_of(taps[i], lowest);
+        for (int k = 0; k < TAP_DIGITS; k++) sum[t.at + k] += pixel * t.digit[k];
+        if (++since < MOST_PIXELS) continue;
+        carry(sum, digits);
+        since = 0;
+    }
+    return since;
+}
+
+static inline int64_t digit_at(const int64_t *sum, int64_t digits, int64_t i) {
+    if (i < digits) return sum[i] & MASK;
+    return sum[digits - 1] < 0 ? MASK : 0;
+}
+
+/* Round half to even a number in units of 2^-point; digits are carried. */
+static int64_t rounded(const int64_t *sum, int64_t digits, int64_t point, int64_t low,
+                       int64_t high) {
+    const int64_t sign = sum[digits - 1] < 0 ? MASK : 0, first = point / BITS;
+    const int by = (int)(point % BITS);
+    const int64_t beyond = sign ? low : high;
+    for (int64_t i = first + 3; i < digits; i++) {
+        if (digit_at(sum, digits, i) != sign) return beyond;
+    }
+    const int64_t highest = digit_at(sum, digits, first + 2) - (sign ? MASK + 1 : 0);
+    if (highest < -(1 << 12) || highest >= 1 << 12) return beyond;
+    int64_t whole = digit_at(sum, digits, first) >> by;
+    whole += digit_at(sum, digits, first + 1) << (BITS - by);
+    whole += highest * ((int64_t)1 << (2 * BITS - by));
+    if (point) {
+        const int64_t at = (point - 1) / BITS, bit = (int64_t)1 << ((point - 1) % BITS);
+        const int64_t fraction = digit_at(sum, digits, at);
+        int more = (whole & 1) != 0 || (fraction & (bit - 1)) != 0;
+        for (int64_t i = 0; i < at && !more; i++) more = digit_at(sum, digits, i) != 0;
+        whole += (fraction & bit) != 0 && more;
+    }
+    return whole < low ? low : whole > high ? high : whole;
+}
+
+static void store(const struct pplconv_exact_sums_args *a, int64_t row, int64_t column,
+                  int64_t value) {
+    char *dst = (char *)a->dst + row * a->dst_rs + column * a->size;
+    if (a->size == 1) {
+        *(uint8_t *)dst = (uint8_t)value;
+    } else if (a->size == 2) {
+        *(uint16_t *)dst = (uint16_t)value;
+    } else {
+        *(uint32_t *)dst = (uint32_t)value;
+    }
+}
+
+static void whole_kernels(const struct pplconv_exact_sums_args *a) {
+    const double *taps = a->taps;
+    const int64_t *open = a->open;
+    const struct range range = range_of(taps, a->rows * a->columns);
+    int64_t sum[LIMBS];
+    for (int64_t k = 0; k < a->count; k++) {
+        const int64_t column = open[k] / a->pitch, row = open[k] % a->pitch;
+        const char *pixels = AT_CONST(char, a->src, row * a->src_rs);
+        int64_t since = 0;
+        memset(sum, 0, sizeof *sum * (size_t)range.digits);
+        for (int64_t r = 0; r < a->rows; r++) {
+            const element *from = AT_CONST(element, pixels, r * a->src_rs) + column;
+            since = add_row(sum, range.digits, from, a->step, taps + r * a->columns, a->columns,
+                            range.lowest, since);
+        }
+        carry(sum, range.digits);
+        store(a, row, column, rounded(sum, range.digits, ONE - range.lowest, a->low, a->high));
+    }
+}
+
+/* Sums of rows are kept while results of one column see them. */
+static void separable_kernels(const struct pplconv_exact_sums_args *a) {
+    const double *down = a->taps, *across = down + a->rows;
+    const int64_t *open = a->open;
+    const struct range vertical = range_of(down, a->rows);
+    const struct range horizontal = range_of(across, a->columns);
+    const int64_t digits = horizontal.digits, all = digits + vertical.digits;
+    const int64_t point = 2 * ONE - vertical.lowest - horizontal.lowest;
+    int64_t *kept = a->scratch, sum[2 * LIMBS], last = -1, next = 0;
+    for (int64_t k = 0; k < a->count; k++) {
+        const int64_t column = open[k] / a->pitch, row = open[k] % a->pitch;
+        if (column != last || row > next) next = row;
+        last = column;
+        for (; next < row + a->rows; next++) {
+            int64_t *to = kept + next % a->rows * digits;
+            const element *from = AT_CONST(element, a->src, next * a->src_rs) + column;
+            memset(to, 0, sizeof *to * (size_t)digits);
+            add_row(to, digits, from, a->step, across, a->columns, horizontal.lowest, 0);
+            carry(to, digits);
+        }
+        memset(sum, 0, sizeof *sum * (size_t)all);
+        for (int64_t r = 0; r < a->rows; r++) {
+            const struct tap t = digits_of(down[r], vertical.lowest);
+            const int64_t *from = kept + (row + r) % a->rows * digits;
+            for (int64_t i = 0; i < digits; i++) {
+                if (!from[i]) continue;
+                for (int j = 0; j < TAP_DIGITS; j++) sum[i + t.at + j] += from[i] * t.digit[j];
+            }
+            if (r % MOST_ROWS == MOST_ROWS - 1) carry(sum, all);
+        }
+        carry(sum, all);
+        store(a, row, column, rounded(sum, all, point, a->low, a->high));
+    }
+}
+
+PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
+    const struct pplconv_exact_sums_args *a = argument;
+    if (a->separable) separable_kernels(a);
+    else whole_kernels(a);
+}

@@ -1,0 +1,185 @@
+"""Kernels that are nearly integers over one divisor: 1/6, 0.3, B-splines.
+
+Float64 has such values with an error. Sums of the integers are exact, so they say by themselves
+which sums lie half way between two results: the small rest decides only there.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["MOST_AGAIN", "Ratio", "ratio_of"]
+
+Array = npt.NDArray[Any]
+
+# Taps up to which sums are made once more in float64: the array has 32 KiB.
+MOST_AGAIN = 1 << 12
+# Divisors that are looked for, and different values that are looked at.
+_MOST_DIVISOR = 1 << 12
+_MOST_VALUES = 64
+# How near a value is to its ratio: float32 has ratios as near as this.
+_NEAR = 2.0**-22
+# What is so small, compared with the largest value, counts as zero.
+_SMALL = 2.0**-30
+# The least unit of what is left: smaller ones may be flushed to zero.
+_LEAST_UNIT = -960
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A kernel as integers over a divisor, and what is left.
+
+    Parameters
+    ----------
+    numerators : tuple of ndarray
+        Integers in float64 in place of each factor of the kernel.
+    divisor : int
+        Of their product.
+    total : float
+        Largest magnitude of a sum of numerators.
+    direction : int
+        1 or -1 if all exact sums are farther from zero than the ratio, or nearer; else 0.
+    again : ndarray, optional
+        For ``direction=0``, the error of the sums of what is left, and its taps.
+    """
+
+    numerators: tuple[Array, ...]
+    divisor: int
+    total: float
+    direction: int
+    again: Array | None
+
+    def fits(self, bits: int) -> bool:
+        """Whether sums of numerators are exact in numbers of so many bits."""
+        return self.total * (1 + 1e-9) + self.divisor < 2.0**bits
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """One factor as integers over a divisor: values times divisor are numerators plus rests."""
+
+    numerators: Array
+    divisor: int
+    rests: Array
+    # Whether the rests are exact in float64, and what all values are of their ratio, if all alike.
+    is_exact: bool
+    share: Fraction | None
+
+    @property
+    def sizes(self) -> tuple[float, float]:
+        """Sums of the magnitudes of numerators, and of rests."""
+        return float(np.abs(self.numerators).sum()), float(np.abs(self.rests).sum())
+
+
+def ratio_of(factors: tuple[Array, ...], largest: int) -> Ratio | None:
+    """Find integers and a divisor for a kernel, or for a column and a row.
+
+    Parameters
+    ----------
+    factors : tuple of ndarray of float64
+        One flat kernel, or the factors of one.
+    largest : int
+        Magnitude of the largest pixel.
+
+    Returns
+    -------
+    Ratio, optional
+        Sums of what is left are less than half of one.
+    """
+    found = []
+    for factor in factors:
+        one = _factor_of(factor)
+        if one is None:
+            return None
+        found.append(one)
+    (whole, rest), *other = (one.sizes for one in found)
+    beside, left = other[0] if other else (1.0, 0.0)
+    if (whole * left + rest * beside + rest * left) * largest > 0.49:
+        return None
+    shares = [one.share for one in found]
+    share = None if None in shares else math.prod(shares, start=Fraction(1))  # type: ignore[arg-type]
+    direction = 0 if share is None else (share > 1) - (share < 1)
+    again = None
+    if not direction and math.prod(map(len, factors)) <= MOST_AGAIN:
+        again = _again(found, largest)
+    return Ratio(
+        tuple(one.numerators for one in found), math.prod(one.divisor for one in found),
+        whole * beside * largest, direction, again,
+    )  # fmt: skip
+
+
+def _factor_of(values: Array) -> _Factor | None:
+    sizes, place = np.unique(np.abs(values), return_inverse=True)
+    if len(sizes) > _MOST_VALUES or not sizes[-1]:
+        return None
+    near = []
+    # The largest first: they are found out the soonest not to be ratios.
+    for size in sizes[::-1].tolist():
+        ratio = (0, 1) if size <= _SMALL * sizes[-1] else _nearest(size)
+        if ratio is None:
+            return None
+        near.append(ratio)
+    divisor = math.lcm(*(below for _, below in near))
+    if divisor > _MOST_DIVISOR:
+        return None
+    numerators = [above * (divisor // below) for above, below in near[::-1]]
+    if max(numerators) >= 1 << 53:
+        return None
+    exact = [divisor * Fraction(s) - n for s, n in zip(sizes.tolist(), numerators, strict=True)]
+    rests = np.array([float(rest) for rest in exact])
+    signs = np.sign(values)
+    return _Factor(
+        signs * np.array(numerators, np.float64)[place.ravel()], divisor,
+        signs * rests[place.ravel()], [Fraction(rest) for rest in rests.tolist()] == exact, _common(exact, numerators),
+    )  # fmt: skip
+
+
+def _common(rests: list[Fraction], numerators: list[int]) -> Fraction | None:
+    """Give what values are of their ratios if it is the same for all."""
+    found = {rest / n for rest, n in zip(rests, numerators, strict=True) if n}
+    if len(found) != 1 or any(rest for rest, n in zip(rests, numerators, strict=True) if not n):
+        return None
+    return 1 + found.pop()
+
+
+def _nearest(size: float) -> tuple[int, int] | None:
+    """Find the first convergent of a number's continued fraction that is near."""
+    above, below = size.as_integer_ratio()
+    last, now = (0, 1), (1, 0)
+    while below:
+        whole, rest = divmod(above, below)
+        last, now = now, (whole * now[0] + last[0], whole * now[1] + last[1])
+        if now[1] > _MOST_DIVISOR or now[0] >= 1 << 53:
+            return None
+        if abs(now[0] / now[1] - size) <= _NEAR * size:
+            return now
+        above, below = below, rest
+    return None
+
+
+def _again(found: list[_Factor], largest: int) -> Array | None:
+    """Give taps whose sums are exact in float64, and how far these are from what is left."""
+    first, *other = found
+    if not other:
+        rests, lost = first.rests, 0.0 if first.is_exact else 2.0**-53 * first.sizes[1]
+    else:
+        second = other[0]
+        rests = np.outer(first.numerators, second.rests)
+        rests += np.outer(first.rests, second.numerators)
+        (whole, rest), (beside, left) = first.sizes, second.sizes
+        lost = 2.0**-51 * (whole * left + rest * beside) + rest * left
+    total = float(np.abs(rests).sum()) * largest
+    taps = rests
+    if total:
+        unit = math.frexp(total)[1] - 52
+        if unit < _LEAST_UNIT:
+            return None
+        taps = np.ldexp(np.rint(np.ldexp(rests, -unit)), unit)
+    lost += float(np.abs(rests - taps).sum())
+    return np.append(1.01 * lost * largest, taps)
