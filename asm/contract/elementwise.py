@@ -66,8 +66,8 @@ ROUND_SUMS = Contract(
             "parameters",
             CONST_POINTER,
             "five elements: error >= 0; low and high, integers of a magnitude of at most 65536, in "
-            "double 2**31; an integer as divisor, or 0, that has a magnitude of less than 2**24 "
-            "when added to that of any sum, in double 2**53; the direction",
+            "double 2**31; an integer below 2**18, in double 2**47, as divisor, or 0, whose magnitude is less "
+            "than 2**24, in double 2**53, when added to that of any sum; the direction",
         ),
         Field("open", POINTER, "int64_t [count], of which as many are written as are open"),
         Field("open_count", POINTER, "one int64_t"),

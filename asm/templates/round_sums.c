@@ -31,12 +31,16 @@ static const element TO_INTEGER = 6755399441055744.0;
 static const element TO_INTEGER = 12582912.0f;
 #endif
 
-/* Parameters in vectors. The least and the most are where quotients are beyond the limits. */
+/* Parameters in vectors. The least and the most are limits times the divisor. Quotients are moved
+ * by less than half of what one is from half way at least: for sums whose sign is looked at, by a
+ * number of that sign. */
 struct limits {
     vector error, low, high;
-    vector divisor, inverse, half, least, most;
-    vector_bits up, down, listed;
+    vector divisor, inverse, half, least, most, moved;
+    vector_bits sign;
 };
+
+enum mode { ROUND, DIVIDE, DIVIDE_AND_LIST };
 
 /* How sums are computed once more. */
 struct window {
@@ -66,21 +70,17 @@ static inline vector_bits round_vector(vector *sum, const struct limits *l) {
     return open;
 }
 
-/* Exact sums by a divisor; gives the lanes that are half way, which are the integer below now. All
- * products are exact, so it is the same whether they are fused. */
-static inline vector_bits divide_vector(vector *sum, const struct limits *l) {
-    const vector zero = {0}, one = zero + 1, x = at_most(at_least(*sum, l->least), l->most);
-    vector quotient = x * l->inverse + TO_INTEGER - TO_INTEGER;
-    vector rest = x - quotient * l->divisor;
-    /* It may be one off, and half way it is to be the one below. */
-    const vector_bits small = rest <= -l->half, large = rest > l->half;
-    quotient += select_lanes(large, one, zero) - select_lanes(small, one, zero);
-    rest += select_lanes(small, l->divisor, zero);
-    const vector_bits tie = rest == l->half;
-    const vector_bits up = tie & (((x > zero) & l->up) | ((x < zero) & l->down));
-    const vector_bits open = tie & l->listed & (quotient >= l->low) & (quotient < l->high);
-    *sum = at_most(at_least(quotient + select_lanes(up, one, zero), l->low), l->high);
-    return open;
+/* Exact sums by a divisor; gives the lanes that are half way, which are the integer below now.
+ * Rests are exact: a first quotient may be one off, the second one is small. */
+static inline vector_bits divide_vector(vector *sum, const struct limits *l, int listed) {
+    const vector x = at_most(at_least(*sum, l->least), l->most);
+    const vector moved = (vector)((vector_bits)l->moved ^ ((vector_bits)x & l->sign));
+    vector quotient = multiply_add(x, l->inverse, moved) + TO_INTEGER - TO_INTEGER;
+    const vector rest = multiply_add(-quotient, l->divisor, x);
+    quotient += multiply_add(rest, l->inverse, moved) + TO_INTEGER - TO_INTEGER;
+    *sum = quotient;
+    if (!listed) return (vector_bits){0};
+    return multiply_add(-quotient, l->divisor, x) == l->half;
 }
 
 /* n integers of which each is `size` bytes long. */
@@ -181,68 +181,95 @@ static __attribute__((noinline)) vector_bits settle_vector(const struct window *
     return open & (*(const unaligned_vector *)unsure != 0);
 }
 
+static inline __attribute__((always_inline)) vector_bits finish_vector(vector *sum,
+                                                                       const struct limits *l,
+                                                                       const enum mode mode) {
+    return mode == ROUND ? round_vector(sum, l) : divide_vector(sum, l, mode == DIVIDE_AND_LIST);
+}
+
+/* The open ones of n sums, which are stored again if they are computed again; gives how many are
+ * listed. */
+static inline __attribute__((always_inline)) int64_t look_closely(
+    const struct pplconv_round_sums_args *a, const struct limits *l, const struct window *w,
+    int64_t i, int64_t n, int64_t *list, const int64_t size, const enum mode mode) {
+    vector sum = load_lanes((const element *)a->src + i, n);
+    vector_bits open = finish_vector(&sum, l, mode);
+    int64_t found = 0;
+    element_bits some = 0;
+    for (int lane = 0; lane < LANES; lane++) {
+        /* Lanes that are no sums are none that are open. */
+        if (lane >= n) open[lane] = 0;
+        some |= open[lane];
+    }
+    if (!some) return 0;
+    if (w->rows) {
+        open = settle_vector(w, l, (const element *)a->pixels + i, n, open, &sum);
+        store_whole(sum, (char *)a->dst + i * size, n, size);
+    }
+    for (int lane = 0; lane < LANES; lane++) {
+        if (open[lane]) list[found++] = i + lane;
+    }
+    return found;
+}
+
 static inline __attribute__((always_inline)) int64_t
 round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, const struct window *w,
-           const int64_t size, const int divided) {
-    const element *src = a->src, *pixels = a->pixels;
+           const int64_t size, const enum mode mode) {
+    const element *src = a->src;
     char *dst = a->dst;
     int64_t *list = a->open, found = 0;
     for (int64_t begin = 0; begin < a->count; begin += TOGETHER * LANES) {
-        const int64_t left = a->count - begin;
-        vector_bits open[TOGETHER], any = {0};
-        vector whole[TOGETHER];
-        int64_t vectors = 0;
-        for (; vectors < TOGETHER && vectors * LANES < left; vectors++) {
-            const int64_t i = begin + vectors * LANES, n = left - vectors * LANES;
-            vector sum;
-            if (n >= LANES) sum = *(const unaligned_vector *)(src + i);
-            else sum = load_lanes(src + i, n);
-            open[vectors] = divided ? divide_vector(&sum, l) : round_vector(&sum, l);
-            any |= open[vectors];
-            whole[vectors] = sum;
-            store_whole(sum, dst + i * size, n < LANES ? n : LANES, size);
+        const int64_t end =
+            a->count - begin < TOGETHER * LANES ? a->count : begin + TOGETHER * LANES;
+        vector_bits any = {0};
+        int64_t i = begin;
+        for (; i + LANES <= end; i += LANES) {
+            vector sum = *(const unaligned_vector *)(src + i);
+            any |= finish_vector(&sum, l, mode);
+            store_whole(sum, dst + i * size, LANES, size);
         }
+        if (i < end) {
+            vector sum = load_lanes(src + i, end - i);
+            any |= finish_vector(&sum, l, mode);
+            store_whole(sum, dst + i * size, end - i, size);
+        }
+        if (mode == DIVIDE) continue;
         element_bits some = 0;
         for (int lane = 0; lane < LANES; lane++) some |= any[lane];
         if (!some) continue;
-        for (int64_t v = 0; v < vectors; v++) {
-            const int64_t i = begin + v * LANES, n = left - v * LANES;
-            some = 0;
-            for (int lane = 0; lane < LANES; lane++) {
-                /* Lanes that are no sums are none that are open. */
-                if (lane >= n) open[v][lane] = 0;
-                some |= open[v][lane];
-            }
-            if (!some) continue;
-            if (w->rows) {
-                open[v] = settle_vector(w, l, pixels + i, n, open[v], &whole[v]);
-                store_whole(whole[v], dst + i * size, n < LANES ? n : LANES, size);
-            }
-            for (int lane = 0; lane < LANES; lane++) {
-                if (open[v][lane]) list[found++] = i + lane;
-            }
+        for (i = begin; i < end; i += LANES) {
+            const int64_t n = end - i < LANES ? end - i : LANES;
+            found += look_closely(a, l, w, i, n, list + found, size, mode);
         }
     }
     return found;
 }
 
+static inline __attribute__((always_inline)) int64_t
+sized_sums(const struct pplconv_round_sums_args *a, const struct limits *l, const struct window *w,
+           const enum mode mode) {
+    return a->size == 1   ? round_sums(a, l, w, 1, mode)
+           : a->size == 2 ? round_sums(a, l, w, 2, mode)
+                          : round_sums(a, l, w, 4, mode);
+}
+
 PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     const struct pplconv_round_sums_args *a = argument;
     const element *p = a->parameters;
-    const vector zero = {0}, divisor = zero + p[3];
+    const element inverse = p[3] == 0 ? 0 : 1 / p[3];
+    const vector zero = {0}, signs = -zero;
     const vector_bits none = {0};
     const struct limits l = {
         .error = zero + p[0],
         .low = zero + p[1],
         .high = zero + p[2],
-        .divisor = divisor,
-        .inverse = zero + (p[3] == 0 ? 0 : 1 / p[3]),
-        .half = divisor * (element)0.5,
-        .least = (zero + p[1] - 1) * divisor,
-        .most = (zero + p[2] + 1) * divisor,
-        .up = none - (p[4] > 0),
-        .down = none - (p[4] < 0),
-        .listed = none - (p[4] == 0),
+        .divisor = zero + p[3],
+        .inverse = zero + inverse,
+        .half = zero + p[3] / 2,
+        .least = zero + p[1] * p[3],
+        .most = zero + p[2] * p[3],
+        .moved = zero + (p[4] > 0 ? inverse / 4 : -inverse / 4),
+        .sign = p[4] == 0 ? none : (vector_bits)signs,
     };
     const double *again = a->again;
     const struct window w = {
@@ -255,14 +282,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .divided = p[3] != 0,
     };
     int64_t *count = a->open_count;
-    if (p[3] == 0) {
-        *count = a->size == 1   ? round_sums(a, &l, &w, 1, 0)
-                 : a->size == 2 ? round_sums(a, &l, &w, 2, 0)
-                                : round_sums(a, &l, &w, 4, 0);
-    } else {
-        *count = a->size == 1   ? round_sums(a, &l, &w, 1, 1)
-                 : a->size == 2 ? round_sums(a, &l, &w, 2, 1)
-                                : round_sums(a, &l, &w, 4, 1);
-    }
+    *count = p[3] == 0   ? sized_sums(a, &l, &w, ROUND)
+             : p[4] == 0 ? sized_sums(a, &l, &w, DIVIDE_AND_LIST)
+                         : sized_sums(a, &l, &w, DIVIDE);
     clean_registers();
 }

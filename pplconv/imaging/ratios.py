@@ -44,7 +44,8 @@ class Ratio:
     total : float
         Largest magnitude of a sum of numerators.
     direction : int
-        1 or -1 if all exact sums are farther from zero than the ratio, or nearer; else 0.
+        1 or -1 if all exact sums are farther from zero than the ratio, or nearer; 1 as well if none
+        lies half way, as those of odd divisors; else 0.
     again : ndarray, optional
         For ``direction=0``, the error of the sums of what is left, and its taps.
     """
@@ -56,8 +57,10 @@ class Ratio:
     again: Array | None
 
     def fits(self, bits: int) -> bool:
-        """Whether sums of numerators are exact in numbers of so many bits."""
-        return self.total * (1 + 1e-9) + self.divisor < 2.0**bits
+        """Whether sums of numerators, and their quotients, are exact in numbers of so many bits."""
+        exact = self.total * (1 + 1e-9) + self.divisor < 2.0**bits
+        # Rests are told apart that differ by a fraction of the divisor.
+        return exact and self.divisor < 2.0 ** (bits - 6)
 
 
 @dataclass(frozen=True)
@@ -102,15 +105,21 @@ def ratio_of(factors: tuple[Array, ...], largest: int) -> Ratio | None:
     beside, left = other[0] if other else (1.0, 0.0)
     if (whole * left + rest * beside + rest * left) * largest > 0.49:
         return None
-    shares = [one.share for one in found]
-    share = None if None in shares else math.prod(shares, start=Fraction(1))  # type: ignore[arg-type]
-    direction = 0 if share is None else (share > 1) - (share < 1)
+    divisor = math.prod(one.divisor for one in found)
+    shares = [one.share for one in found if one.share is not None]
+    if divisor % 2:
+        direction = 1
+    elif len(shares) < len(found):
+        direction = 0
+    else:
+        share = math.prod(shares, start=Fraction(1))
+        direction = (share > 1) - (share < 1)
     again = None
     if not direction and math.prod(map(len, factors)) <= MOST_AGAIN:
         again = _again(found, largest)
     return Ratio(
-        tuple(one.numerators for one in found), math.prod(one.divisor for one in found),
-        whole * beside * largest, direction, again,
+        tuple(one.numerators for one in found), divisor, whole * beside * largest, direction,
+        again,
     )  # fmt: skip
 
 
