@@ -226,7 +226,7 @@ setup(
         extension("_kernels"),
         extension("schedules.base"),
         extension("schedules.team", openmp=True),
-        extension("schedules.team_loop", openmp=True),
+        extension("schedules.team_loop"),
         extension("schedules.execute"),
         extension("schedules.gemm"),
         extension("schedules.gemm_checks", small=True),

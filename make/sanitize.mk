@@ -39,9 +39,7 @@ leaks: build/asan/.installed ## rounds of calls, and what is lost in each, under
 # Portable kernels are all C, so that the tool sees each access to a tensor; assembly it does not.
 # Every call is to get the team it asks for, however many others run and however few the cores are.
 tsan: build/tsan/.installed ## CALLS=20000 calls from Python threads with teams, under ThreadSanitizer
-	$(CC) -std=gnu11 -O1 $(TSAN_FLAGS) -fPIC -shared -o build/tsan/openmp_on_pthreads.so \
-		tests/sanitizers/native/openmp_on_pthreads.c -lpthread
-	LD_PRELOAD="$(call runtime,libtsan.so) $(CURDIR)/build/tsan/openmp_on_pthreads.so" \
+	LD_PRELOAD="$(call runtime,libtsan.so)" \
 	TSAN_OPTIONS=history_size=7:second_deadlock_stack=1:suppressions=$(CURDIR)/tests/sanitizers/thread_sanitizer.supp \
 	PPLCONV_MAX_ISA=portable PPLCONV_NUM_THREADS=64 PPLCONV_TEAM_START_US=1 \
 	OPENBLAS_NUM_THREADS=1 PPLCONV_WISDOM=off \

@@ -4,9 +4,10 @@ from libc.stdint cimport uint64_t
 
 
 cdef struct Lead:
-    # Where the teams of a thread belong; `binding` is NULL where nothing was asked for.
+    # Where the teams of a thread belong; `binding` is NULL where nothing was asked for. No two
+    # bindings of a process have the same serial number.
     void *binding
-    uint64_t leader
+    uint64_t serial, leader
     int first
 
 

@@ -17,6 +17,7 @@ cdef extern from "pplconv_binding.h" nogil:
         unsigned long words[1]
     ctypedef struct pplconv_binding:
         pplconv_mask *place
+        uint64_t serial
         int places, node, failures, error
     ctypedef struct pplconv_lead:
         pplconv_binding *binding
@@ -31,6 +32,7 @@ cdef extern from "pplconv_binding.h" nogil:
     ctypedef void *pplconv_bind_memory
 
     int pplconv_count_pins(int change)
+    uint64_t pplconv_next_serial()
     int *pplconv_keep_older(int *older, int count)
     int pplconv_enter(pplconv_binding *b, uint64_t leader, int place)
     int pplconv_join(pplconv_binding *b, uint64_t leader, int place)
@@ -54,6 +56,7 @@ cdef Lead current_lead() noexcept nogil:
     cdef pplconv_lead found = pplconv_current_lead()
     cdef Lead lead
     lead.binding, lead.leader, lead.first = found.binding, found.leader, found.first
+    lead.serial = 0 if found.binding == NULL else found.binding.serial
     return lead
 
 
@@ -101,7 +104,7 @@ cdef class Binding:
     def __cinit__(self, tuple places):
         cdef Py_ssize_t i
         cdef int cpu
-        self.binding.node = -1
+        self.binding.node, self.binding.serial = -1, pplconv_next_serial()
         if not places or not all(places):
             raise ValueError(f"no CPUs to bind to: {places!r}")
         self.binding.place = <pplconv_mask *> calloc(len(places), sizeof(pplconv_mask))

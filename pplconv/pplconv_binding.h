@@ -16,6 +16,7 @@
 
 typedef struct {
     pplconv_mask *place;
+    uint64_t serial;
     int places;
     int node;  /* whose memory is preferred; -1 for none */
     int ended; /* read without the lock */
@@ -99,6 +100,11 @@ static void pplconv_set_up(void) {
 static inline int pplconv_count_pins(int change) {
     if (change) return __atomic_add_fetch(&pplconv_pins, change, __ATOMIC_RELAXED);
     return __atomic_load_n(&pplconv_pins, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t pplconv_next_serial(void) {
+    static uint64_t last;
+    return __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
 }
 
 static int pplconv_is_older(int tid) {

@@ -320,10 +320,14 @@ def test_no_module_has_typed_memoryviews(path):
 
 
 def test_one_loop_serves_all_teams():
-    schedules = sorted(PACKAGE.glob("schedules/*.p[yx][xd]"))
-    start = r"cython(\.|\s+cimport\s+)parallel"
-    teams = [path.name for path in schedules if re.search(start, code_of(path))]
-    assert teams == ["team_loop.pyx"]
+    found = sources(PACKAGE, ".pyx", ".pxd", ".h")
+    start = r"cython(\.|\s+cimport\s+)parallel|\bpthread_create\s*\("
+    teams = [path.name for path in found if re.search(start, code_of(path))]
+    # The second starts a thread to ask it for OpenMP's number.
+    assert teams == ["pplconv_crew.h", "pplconv_team.h"]
+    include = 'from "pplconv_crew.h"'
+    users = [path.name for path in found if include in path.read_text(encoding="utf-8")]
+    assert users == ["team_loop.pyx"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from .target import Target, here
 
 # One more thread pays if its share takes this many times as long as its start.
 STARTS_PER_SHARE = 2
-# The OpenMP runtime ends the process if it cannot start a thread, so no wish goes further.
+# No machine has more cores than that, and no system starts any number of threads.
 LARGEST_TEAM = 1024
 
 # Even the best loops are a little above their floor, so an algorithm whose floor is just below the

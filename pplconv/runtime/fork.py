@@ -1,9 +1,9 @@
 """Children forked after OpenMP was used run serially.
 
 A thread that has led a team keeps its workers waiting for the next one.  fork() copies that
-thread's memory, not the workers: a team in the child waits for threads that do not exist, and
-libgomp hangs.  The parent therefore notes that it used OpenMP before it does, and a child that
-finds the note runs everything on the calling thread.
+thread's memory, not the workers.  OpenMP libraries in the child wait for threads that do not
+exist, and hang.  pplconv asks such a library for its limits, so the parent notes that it leads
+teams before it does, and a child that finds the note runs everything on the calling thread.
 """
 
 from __future__ import annotations

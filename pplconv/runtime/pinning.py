@@ -185,10 +185,8 @@ def pin(
     it does runs on its core. Threads and processes that it starts meanwhile inherit its CPUs, as
     usual on Linux. Those that then lead or join a team of pplconv are bound and put back like
     others; all others are never touched, not even by `Pin.unpin`.  The other
-    threads of a team belong to the libgomp that this process has loaded, which keeps them for
-    the next team of the same Python thread.  A library that uses the same copy of libgomp and
-    is called from the same Python thread has the very same workers and finds them bound.  (Most
-    wheels, PyTorch's among them, bring a copy of their own, whose workers pplconv never meets.)
+    threads of a team are pplconv's own, and wait for the next team of the same Python thread.  No
+    other library has its work done by them.
 
     *Forked children* begin without pins, on the CPUs that the forking thread had before.
 

@@ -1,6 +1,12 @@
 /* Who takes which task of a phase. Each thread begins with a range of its own, the same one in
  * every call, so that what it wrote the last time lies in its own caches; when that is done it
- * takes from the ranges of others, so that slower cores do less. */
+ * takes from the ranges of others, so that slower cores do less.
+ *
+ * A thread may come late, with a phase in mind that others have finished. So a claim depends on
+ * nothing that the thread has read before: a range's word counts the tasks that are left and says
+ * how many threads may take them, and whoever lowers it by one owns a task of the phase that is
+ * open at this moment. That phase stays open until the task is reported as done; what the phase is
+ * may be read then, and not before. */
 #ifndef PPLCONV_CLAIMS_H
 #define PPLCONV_CLAIMS_H
 
@@ -9,57 +15,80 @@
 /* Ranges of a phase; larger teams share them. Fetched ahead, lines come in pairs. */
 enum { PPLCONV_RANGES = 64, PPLCONV_APART = 128 };
 
-/* Tasks that have been taken from the ranges of two phases in turn: while the threads are in one,
- * they clear what belongs to the next. */
-struct pplconv_claims {
+typedef struct {
     struct {
-        _Alignas(PPLCONV_APART) int64_t taken;
-    } range[2][PPLCONV_RANGES];
-    uint64_t drawn; /* of this team, for a tool that looks for races */
-};
+        /* The size of the team in the upper half, the tasks that are left in the lower one. */
+        _Alignas(PPLCONV_APART) uint64_t left;
+    } range[PPLCONV_RANGES];
+} pplconv_claims;
 
-/* What belongs to a phase, by a thread that is in the one before. */
-static inline void pplconv_open_claims(struct pplconv_claims *c, int turn, int range) {
-    __atomic_store_n(&c->range[turn & 1][range].taken, 0, __ATOMIC_RELAXED);
+/* A task that a thread has taken: the `left`-th from the end of a range. */
+typedef struct {
+    int range;
+    int64_t left;
+} pplconv_claimed;
+
+static inline int pplconv_ranges(int team) { return team < PPLCONV_RANGES ? team : PPLCONV_RANGES; }
+
+/* Offer `tasks` to the threads of a team. Nothing may be left of what was offered before. */
+static inline void pplconv_offer(pplconv_claims *c, int team, int64_t tasks) {
+    const int ranges = pplconv_ranges(team);
+    for (int at = 0; at < ranges; at++) {
+        const int64_t length = tasks * (at + 1) / ranges - tasks * at / ranges;
+        const uint64_t left = (uint64_t)team << 32 | (uint64_t)length;
+        __atomic_store_n(&c->range[at].left, left, __ATOMIC_RELEASE);
+    }
 }
 
-/* What belongs to the first phase, before there is a team of `threads`, or fewer. */
-static inline void pplconv_begin_claims(struct pplconv_claims *c, int threads) {
-#ifdef __SANITIZE_THREAD__
-    static uint64_t teams;
-    c->drawn = __atomic_fetch_add(&teams, 1, __ATOMIC_RELAXED);
+static inline int pplconv_claim_at(pplconv_claims *c, int member, int at,
+                                   pplconv_claimed *claimed) {
+    uint64_t *word = &c->range[at].left;
+    /* A look leaves the line with those who take. */
+    uint64_t seen = __atomic_load_n(word, __ATOMIC_RELAXED);
+    while ((uint32_t)seen != 0 && (uint64_t)member < seen >> 32) {
+        if (__atomic_compare_exchange_n(word, &seen, seen - 1, 1, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+            *claimed = (pplconv_claimed){at, (int64_t)(uint32_t)seen};
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Take a task that nobody has taken, of `ranges`; 0 if there is none. */
+static inline int pplconv_claim(pplconv_claims *c, int member, int ranges,
+                                pplconv_claimed *claimed) {
+    const int own = member % ranges;
+    if (pplconv_claim_at(c, member, own, claimed)) return 1;
+#ifndef __SANITIZE_THREAD__
+    for (int i = 1; i < ranges; i++)
+        if (pplconv_claim_at(c, member, own + i < ranges ? own + i : own + i - ranges, claimed))
+            return 1;
 #endif
-    for (int range = 0; range < threads && range < PPLCONV_RANGES; range++)
-        pplconv_open_claims(c, 0, range);
+    return 0;
 }
 
-/* A task that nobody has taken, or -1 if there is none. `own` is the thread's range, of `ranges`
- * that divide `tasks`. */
-static inline int64_t pplconv_claim(struct pplconv_claims *c, int turn, int own, int ranges,
-                                    int64_t tasks) {
+/* The number of a task, of `tasks` in the phase. */
+static inline int64_t pplconv_number(pplconv_claimed claimed, int ranges, int64_t tasks,
+                                     uint64_t drawn) {
+    const int64_t number = tasks * (claimed.range + 1) / ranges - claimed.left;
 #ifdef __SANITIZE_THREAD__
-    /* Whose a task is is drawn anew for each team, and nobody takes what is another's: tasks that
-     * touch the same byte race, whoever comes first. Any mixture of the bits will do. */
-    for (;;) {
-        const int64_t task =
-            __atomic_fetch_add(&c->range[turn & 1][own].taken, 1, __ATOMIC_RELAXED);
-        uint64_t mixed =
-            ((uint64_t)task + 1) * 0x9e3779b97f4a7c15u ^ c->drawn * 0xff51afd7ed558ccdu;
-        mixed = (mixed ^ mixed >> 33) * 0xc4ceb9fe1a85ec53u;
-        if (task >= tasks) return -1;
-        if ((int)((mixed >> 33) % (uint64_t)ranges) == own) return task;
+    /* Whose a task is is drawn anew for each phase, and nobody takes what is another's: tasks that
+     * touch the same byte race, whoever comes first. Any order of the tasks will do. */
+    uint64_t mixed = (drawn + 1) * 0x9e3779b97f4a7c15u, a, b;
+    int64_t step;
+    mixed = (mixed ^ mixed >> 33) * 0xc4ceb9fe1a85ec53u;
+    for (step = (int64_t)((mixed >> 33) % (uint64_t)tasks);; step = step % tasks + 1) {
+        for (a = (uint64_t)step, b = (uint64_t)tasks; a != 0;) {
+            const uint64_t rest = b % a;
+            b = a, a = rest;
+        }
+        if (b == 1) break;
     }
+    return (int64_t)(((uint64_t)number * (uint64_t)step + (mixed & 0xffff)) % (uint64_t)tasks);
 #else
-    for (int i = 0; i < ranges; i++) {
-        const int at = own + i < ranges ? own + i : own + i - ranges;
-        const int64_t begin = tasks * at / ranges, length = tasks * (at + 1) / ranges - begin;
-        int64_t *taken = &c->range[turn & 1][at].taken;
-        /* A look leaves the line with those who take. */
-        if (__atomic_load_n(taken, __ATOMIC_RELAXED) >= length) continue;
-        const int64_t task = __atomic_fetch_add(taken, 1, __ATOMIC_RELAXED);
-        if (task < length) return begin + task;
-    }
-    return -1;
+    (void)drawn;
+    return number;
 #endif
 }
 

@@ -1,13 +1,12 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
 """The one loop of a team: phases of tasks, each phase complete before the next begins. No GIL.
 
-Everything that pplconv does in parallel is a list of phases. So the duties of a team's thread
-before and after its work stand here once: to take its place under a pin, and to call the hooks.
+Everything that pplconv does in parallel is a list of phases. How threads share them and wait for
+each other stands in ``pplconv_crew.h``; here is what a team has from the package: places under a
+pin, and hooks.
 """
 
-from cython.parallel cimport parallel, threadid
 from libc.stdint cimport int64_t, uint64_t
-from openmp cimport omp_get_num_threads
 
 from pplconv._binding cimport Lead, current_lead, take_place
 
@@ -15,21 +14,15 @@ cdef extern from "pplconv_schedules.h" nogil:
     uint64_t pplconv_flush_denormals()
     void pplconv_restore_denormals(uint64_t saved)
 
-cdef extern from "pplconv_claims.h" nogil:
-    int PPLCONV_RANGES
-    struct pplconv_claims:
-        pass
-    void pplconv_begin_claims(pplconv_claims *c, int threads)
-    void pplconv_open_claims(pplconv_claims *c, int turn, int range)
-    int64_t pplconv_claim(pplconv_claims *c, int turn, int own, int ranges, int64_t tasks)
-
-cdef extern from *:
-    """
-    static void pplconv_wait_for_team(void) {
-    #pragma omp barrier
-    }
-    """
-    void pplconv_wait_for_team() nogil
+cdef extern from "pplconv_crew.h" nogil:
+    ctypedef struct pplconv_station:
+        void *binding
+        uint64_t serial, leader
+        int first
+    ctypedef void (*pplconv_take_place)(const pplconv_station *station, int member) noexcept nogil
+    void pplconv_run(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
+                     char *scratch, int64_t thread_scratch, int team,
+                     const pplconv_station *station, pplconv_take_place take_place)
 
 
 cdef uint64_t flush() noexcept nogil:
@@ -49,65 +42,28 @@ cdef const Hooks *flushed() noexcept nogil:
     return &FLUSHED
 
 
-cdef void run_alone(const Phase *phases, int count, int64_t rounds, char *scratch) noexcept nogil:
-    cdef int64_t task, again
-    cdef int p
-    for again in range(rounds):
-        for p in range(count):
-            for task in range(phases[p].tasks):
-                phases[p].run(phases[p].job, phases[p].first + again * phases[p].tasks + task,
-                              scratch)
-
-
-cdef void run_phase(const Phase *phase, int64_t again, int turn, pplconv_claims *claims,
-                    char *scratch) noexcept nogil:
-    """What one thread of a team does in a phase."""
-    # OpenMP may have given fewer threads than were asked for.
-    cdef int ranges = min(omp_get_num_threads(), PPLCONV_RANGES), own = threadid() % ranges
-    cdef int64_t task
-    # Nobody is in the phase before this one any more, nor in the one after it yet.
-    pplconv_open_claims(claims, turn + 1, own)
-    task = pplconv_claim(claims, turn, own, ranges, phase.tasks)
-    while task >= 0:
-        phase.run(phase.job, phase.first + again * phase.tasks + task, scratch)
-        task = pplconv_claim(claims, turn, own, ranges, phase.tasks)
+cdef void join(const pplconv_station *station, int member) noexcept nogil:
+    cdef Lead lead
+    lead.binding, lead.serial = station.binding, station.serial
+    lead.leader, lead.first = station.leader, station.first
+    take_place(lead, member)
 
 
 cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
                    char *scratch, int64_t thread_scratch, int team) noexcept nogil:
     """Run `phases` on `team` threads, each of which has `thread_scratch` bytes of `scratch`.
 
-    All phases are run `rounds` times, one round after the other.
+    All phases are run `rounds` times, one round after the other. There are fewer threads where the
+    system has no more; one means the caller's thread alone.
 
     Threads take tasks one by one, their own range first, so that slower cores take fewer. `hooks`
     are each thread's, the caller's included; NULL for none.
     """
-    cdef int64_t again
-    cdef uint64_t entered = 0
-    cdef int p = 0
-    cdef pplconv_claims claims
     cdef Lead lead
-    if team == 1:
-        # No parallel region: the caller's thread does all, and OpenMP is not touched.
-        if hooks != NULL:
-            entered = hooks.enter()
-        run_alone(phases, count, rounds, scratch)
-        if hooks != NULL:
-            hooks.leave(entered)
-        return
-    lead = current_lead()
-    pplconv_begin_claims(&claims, team)
-    with parallel(num_threads=team):
-        entered = 0
-        if hooks != NULL:
-            entered = hooks.enter()
-        if lead.binding != NULL:
-            take_place(lead, threadid())
-        for again in range(rounds):
-            for p in range(count):
-                if p > 0 or again > 0:
-                    pplconv_wait_for_team()
-                run_phase(&phases[p], again, <int>((again * count + p) & 1), &claims,
-                          scratch + threadid() * thread_scratch)
-        if hooks != NULL:
-            hooks.leave(entered)
+    cdef pplconv_station station
+    station.binding = NULL
+    if team > 1:
+        lead = current_lead()
+        station.binding, station.serial = lead.binding, lead.serial
+        station.leader, station.first = lead.leader, lead.first
+    pplconv_run(phases, count, rounds, hooks, scratch, thread_scratch, team, &station, join)

@@ -286,7 +286,7 @@ def test_threads_of_their_own_go_before_everyones(system: System, work: Work) ->
 
 
 def test_teams_that_grow_and_shrink_stay_bound(system: System) -> None:
-    """libgomp ends threads that a smaller team leaves over, and starts new ones."""
+    """A smaller team leaves threads over, which a larger one has again."""
     works = [Work(threads) for threads in (4, 2, 3, 4)]
     assert [each.team for each in works] == [4, 2, 3, 4]
     with pin(node=1) as held:

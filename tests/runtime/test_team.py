@@ -148,6 +148,43 @@ def test_inside_a_region_of_the_same_openmp_a_call_runs_alone() -> None:
     ) == [f"{[(1, True)] * 3} 4"]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="stops a thread of Linux")
+def test_a_call_does_not_wait_for_a_worker_that_does_not_run() -> None:
+    """A worker that is stopped between calls, and goes on later, as if nothing had happened.
+
+    A signal handler holds it: ``pause`` returns after another signal.
+    """
+    assert run(
+        "import ctypes\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "signal_of = libc.signal\n"
+        "signal_of.argtypes = [ctypes.c_int, ctypes.c_void_p]\n"
+        "signal_of(signal.SIGTRAP, ctypes.cast(libc.pause, ctypes.c_void_p))\n"
+        "signal_of(signal.SIGSYS, ctypes.cast(libc.getpid, ctypes.c_void_p))\n"
+        "def status(tid, key):\n"
+        "  for line in open(f'/proc/self/task/{tid}/status'):\n"
+        "    if line.startswith(key + ':'): return line.split()[1]\n"
+        "def held(tid): return int(status(tid, 'SigBlk'), 16) >> signal.SIGTRAP - 1 & 1\n"
+        "before = set(os.listdir('/proc/self/task'))\n"
+        "conv = pplconv.Conv2d(w, threads=2)\n"
+        "alone = pplconv.Conv2d(w, threads=1)(x)\n"
+        "same = [np.array_equal(conv(x), alone)]\n"
+        "(worker,) = map(int, set(os.listdir('/proc/self/task')) - before)\n"
+        "libc.tgkill(os.getpid(), worker, signal.SIGTRAP)\n"
+        "while not held(worker): time.sleep(0.001)\n"
+        "same += [np.array_equal(conv(x), alone) for _ in range(20)]\n"
+        "print(all(same), held(worker))\n"
+        "switches = int(status(worker, 'voluntary_ctxt_switches'))\n"
+        "libc.tgkill(os.getpid(), worker, signal.SIGSYS)\n"
+        "while held(worker): time.sleep(0.001)\n"
+        "while int(status(worker, 'voluntary_ctxt_switches')) < switches + 5:\n"
+        "  same.append(np.array_equal(conv(x), alone))\n"
+        "  time.sleep(0.001)\n"
+        "print(all(same), set(os.listdir('/proc/self/task')) - before == {str(worker)})",
+        PPLCONV_TEAM_START_US="1",
+    ) == ["True 1", "True True"]
+
+
 def test_calls_of_many_threads_stay_within_the_share() -> None:
     """Whoever has more than one thread has left the others theirs."""
     (line,) = run(

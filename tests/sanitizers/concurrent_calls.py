@@ -10,7 +10,6 @@ differed.
 from __future__ import annotations
 
 import argparse
-import ctypes
 import sys
 import threading
 import time
@@ -70,17 +69,6 @@ class Callers:
                     )
 
 
-def shim_counts() -> tuple[int, int] | None:
-    """Regions and threads that ``openmp_on_pthreads.c`` has counted, if it stands for OpenMP."""
-    try:
-        ask = ctypes.CDLL(None).openmp_on_pthreads_counts
-    except AttributeError:
-        return None
-    counts = (ctypes.c_int64 * 2)()
-    ask(counts)
-    return counts[0], counts[1]
-
-
 def main() -> int:
     """Run and report."""
     parser = argparse.ArgumentParser(
@@ -111,8 +99,6 @@ def main() -> int:
     for name in ("kind", "algorithm", "layout", "dtype", "team"):
         parts = [f"{what} {n}" for (of, what), n in sorted(callers.tried.items()) if of == name]
         print(f"  by {name}: {', '.join(parts)}")
-    if counts := shim_counts():
-        print(f"  OpenMP on pthreads: {counts[0]} regions, {counts[1]} threads started")
     print(f"{len(callers.wrong)} results wrong")
     for line in callers.wrong[:20]:
         print(f"  {line}")

@@ -1,0 +1,59 @@
+/* How a thread waits: it looks for some time, and then sleeps until another wakes it. */
+#ifndef PPLCONV_REST_H
+#define PPLCONV_REST_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdint.h>
+
+#if defined(__linux__)
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Sleep as long as the word has this value. `who` has a bit for each thread that may be woken
+ * alone. May return early. */
+static inline void pplconv_sleep(uint32_t *word, uint32_t value, uint32_t who) {
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, NULL, NULL, who);
+}
+
+static inline void pplconv_wake(uint32_t *word, uint32_t who) {
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, who);
+}
+
+/* The CPU that the calling thread runs on, below 0 if unknown. */
+static inline int pplconv_cpu(void) { return sched_getcpu(); }
+#else
+/* One bed for all: whoever is woken looks at its word and sleeps on. */
+static pthread_mutex_t pplconv_bed = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t pplconv_bell = PTHREAD_COND_INITIALIZER;
+
+static inline void pplconv_sleep(uint32_t *word, uint32_t value, uint32_t who) {
+    (void)who;
+    pthread_mutex_lock(&pplconv_bed);
+    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value)
+        pthread_cond_wait(&pplconv_bell, &pplconv_bed);
+    pthread_mutex_unlock(&pplconv_bed);
+}
+
+static inline void pplconv_wake(uint32_t *word, uint32_t who) {
+    (void)word, (void)who;
+    pthread_mutex_lock(&pplconv_bed);
+    pthread_cond_broadcast(&pplconv_bell);
+    pthread_mutex_unlock(&pplconv_bed);
+}
+
+static inline int pplconv_cpu(void) { return -1; }
+#endif
+
+/* Some tens of cycles in which a sibling thread has the core. */
+static inline void pplconv_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__) || defined(__ARM_ARCH_7A__)
+    __asm__ volatile("yield");
+#endif
+}
+
+#endif
