@@ -60,6 +60,8 @@ class Settings:
         Bytes of scratch.
     sparse : bool or str
         ``"auto"``, or False: weights that are zero are multiplied like all others.
+    max_memory : int or None
+        Bytes that a run may take.
     """
 
     threads: int | None = None
@@ -68,11 +70,12 @@ class Settings:
     search: str = "estimate"
     max_workspace: int | None = None
     sparse: bool | str = "auto"
+    max_memory: int | None = None
 
     @classmethod
     def checked(
         cls, threads: object, tolerance: object, precision: str, search: object,
-        max_workspace: object, sparse: object,
+        max_workspace: object, sparse: object, max_memory: object = None,
     ) -> Settings:  # fmt: skip
         """Check what a session was given.
 
@@ -91,7 +94,7 @@ class Settings:
             arguments.check_threads(threads),
             planner.default_tolerance() if error is None else error,
             precision, planner.check_search(search), arguments.check_max_workspace(max_workspace),
-            chosen,
+            chosen, None if max_memory is None else arguments.integer("max_memory", max_memory, 1),
         )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +68,34 @@ def check_shape(name: str, value: ir.Value, shape: tuple[int, ...]) -> None:
     )
     if not fits:
         raise ValueError(f"feed: input {name!r} must have shape {list(declared)}, got {shape}")
+
+
+def shaped(
+    values: Sequence[ir.Value], inputs: Mapping[str, Any], shape_inputs: Collection[str]
+) -> list[Array]:
+    """Give arrays of the shapes that somebody asks about: shapes, or arrays of them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the network does not declare them.
+    """
+    names = [value.name or "" for value in values]
+    if set(inputs) != set(names):
+        raise ValueError(f"inputs: a shape for each of {names}, got {inputs!r}")
+    arrays = []
+    for value in values:
+        given = inputs[value.name or ""]
+        is_shape = isinstance(given, (tuple, list)) and all(
+            isinstance(n, (int, np.integer)) for n in given
+        )
+        if is_shape and value.name not in shape_inputs:
+            # Of an array whose elements nobody reads, the shape is all there is.
+            given = np.broadcast_to(np.zeros((), dtype_of(value)), tuple(map(int, given)))
+        array = np.asarray(given, dtype_of(value))
+        check_shape(value.name or "", value, array.shape)
+        arrays.append(array)
+    return arrays
 
 
 def checked_out(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,13 +23,14 @@ from .._literals import Precision, Search, Sparse
 from ..api import arguments
 from ..memory.array_like import array_of
 from ..memory.arrays import empty_aligned
-from ..runtime import ForkableLock, scoped_team
+from ..runtime import scoped_team
 from .builder import Kept, Settings
 from .compiling import Compiled, compile_model
-from .interface import NodeArg, check_shape, checked_out, dtype_of, shape_inputs, told
+from .interface import NodeArg, check_shape, checked_out, dtype_of, shape_inputs, shaped, told
 from .loading import load
 from .preparing import Prepared, prepare, specialize
 from .profile import NetworkProfile, profiled
+from .programs import Programs, check_memory, key_of
 from .refusals import check_operators
 from .report import NetworkPlan, plan_of
 from .travelling import (
@@ -46,9 +46,6 @@ from .travelling import (
 Array = npt.NDArray[Any]
 # Sets of input shapes whose programs are kept.
 PROGRAMS_KEPT = 8
-# Inputs that shapes follow from become constants of a program, unless they have more elements than
-# any shape.
-_MOST_SHAPE_ELEMENTS = 64
 
 
 class InferenceSession:
@@ -74,6 +71,9 @@ class InferenceSession:
     max_workspace : int, optional
         Bytes of scratch, the whole team's together, beside the arena of a run. Where it is tight,
         the team is smaller.
+    max_memory : int, optional
+        Bytes of arena, scratch and outputs that a run may take: inputs of shapes that need more are
+        refused. By default there is no limit.
     sparse : {"auto", False}, optional
         Whether convolutions and products by known matrices may leave out weights that are zero, as
         for `Conv2d`.
@@ -105,6 +105,7 @@ class InferenceSession:
         precision: Precision = "auto",
         search: Search = "estimate",
         max_workspace: int | None = None,
+        max_memory: int | None = None,
         sparse: Sparse = "auto",
         fallback: bool = False,
         progress: Callable[[float, str], None] | None = None,
@@ -112,7 +113,7 @@ class InferenceSession:
         if progress is not None and not callable(progress):
             raise TypeError(f"progress must be callable, got {type(progress).__name__}")
         self._settings = Settings.checked(
-            threads, tolerance, precision, search, max_workspace, sparse
+            threads, tolerance, precision, search, max_workspace, sparse, max_memory
         )
         prepared = prepare(load(model))
         check_operators(prepared.model.graph, fallback)
@@ -129,9 +130,8 @@ class InferenceSession:
         self._model = prepared.model
         self._name = prepared.model.graph.name or "network"
         self._fired = prepared.fired
-        self._lock = ForkableLock()
         self._shape_inputs = shape_inputs(self._model.graph)
-        self._programs: OrderedDict[Any, tuple[Compiled, dict[str, list[str]]]] = OrderedDict()
+        self._programs = Programs(PROGRAMS_KEPT)
         self._packed: dict[Any, Kept] = {}
 
     def get_inputs(self) -> list[NodeArg]:
@@ -235,37 +235,34 @@ class InferenceSession:
 
         Inputs that are shapes are constants of a program; the others are given back.
         """
-        names = [value.name or "" for value in self._model.graph.inputs]
-        shapes: dict[str, tuple[int, ...]] = {}
-        constants: dict[str, Array] = {}
-        rest = []
-        for name, array in zip(names, inputs, strict=True):
-            if name in self._shape_inputs and array.size <= _MOST_SHAPE_ELEMENTS:
-                constants[name] = array
-            else:
-                shapes[name] = array.shape
-                rest.append(array)
-        key = (
-            tuple(array.shape for array in inputs),
-            tuple(array.tobytes() for array in constants.values()),
-            self._team(),
-        )
-        with self._lock:
-            found = self._programs.get(key)
-            if found is None:
-                special = specialize(self._model, shapes, constants)
-                compiled = compile_model(
-                    special.model, self._settings, self._packed, progress=self._progress
-                )
-                fired = {**self._fired}
-                for rule, outputs in special.fired.items():
-                    fired[rule] = [*fired.get(rule, []), *outputs]
-                found = self._programs[key] = compiled, fired
-            self._programs.move_to_end(key)
-            while len(self._programs) > PROGRAMS_KEPT:
-                self._programs.popitem(last=False)
-                self._forget()
-            return *found, rest
+        key, shapes, constants, rest = self._key(inputs)
+        found = self._programs.find(key)
+        if found is None:
+            with self._programs.making:
+                found = self._programs.find(key) or self._made(key, shapes, constants)
+        return *found, rest
+
+    def _made(
+        self, key: Any, shapes: dict[str, tuple[int, ...]], constants: dict[str, Array]
+    ) -> tuple[Compiled, dict[str, list[str]]]:
+        special = specialize(self._model, shapes, constants)
+        try:
+            compiled = compile_model(
+                special.model, self._settings, self._packed, progress=self._progress
+            )
+            check_memory(compiled, self._settings.max_memory)
+            fired = {**self._fired}
+            for rule, outputs in special.fired.items():
+                fired[rule] = [*fired.get(rule, []), *outputs]
+            self._programs.add(key, (compiled, fired))
+        finally:
+            self._forget()
+        return compiled, fired
+
+    def _key(
+        self, inputs: Sequence[Array]
+    ) -> tuple[Any, dict[str, tuple[int, ...]], dict[str, Array], list[Array]]:
+        return key_of(self._model.graph.inputs, inputs, self._shape_inputs, self._team())
 
     def _team(self) -> int | None:
         """Team of the code around, which has programs of its own; None if it has no say."""
@@ -273,7 +270,7 @@ class InferenceSession:
 
     def _forget(self) -> None:
         """Drop packed weights that no program uses."""
-        used = {key for compiled, _ in self._programs.values() for key in compiled.packed}
+        used = {key for _, (compiled, _) in self._programs.all() for key in compiled.packed}
         self._packed = {key: self._packed[key] for key in used}
 
     def plan_for(self, inputs: Mapping[str, Any]) -> NetworkPlan:
@@ -294,24 +291,26 @@ class InferenceSession:
         TypeError, ValueError
             If inputs of these shapes could not be computed.
         """
-        values = self._model.graph.inputs
-        names = [value.name or "" for value in values]
-        if set(inputs) != set(names):
-            raise ValueError(f"inputs: a shape for each of {names}, got {inputs!r}")
-        arrays = []
-        for value in values:
-            given = inputs[value.name or ""]
-            is_shape = isinstance(given, (tuple, list)) and all(
-                isinstance(n, (int, np.integer)) for n in given
-            )
-            if is_shape and value.name not in self._shape_inputs:
-                # Of an array whose elements nobody reads, the shape is all there is.
-                given = np.broadcast_to(np.zeros((), dtype_of(value)), tuple(map(int, given)))
-            array = np.asarray(given, dtype_of(value))
-            check_shape(value.name or "", value, array.shape)
-            arrays.append(array)
-        compiled, fired, _ = self._compiled(arrays)
+        compiled, fired, _ = self._compiled(
+            shaped(self._model.graph.inputs, inputs, self._shape_inputs)
+        )
         return plan_of(compiled, fired)
+
+    def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether the program for inputs of certain shapes is kept, or has yet to be made.
+
+        Parameters
+        ----------
+        inputs : mapping of str to tuple of int or array_like
+            As for `plan_for`.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the network does not take inputs of these shapes.
+        """
+        arrays = shaped(self._model.graph.inputs, inputs, self._shape_inputs)
+        return self._key(arrays)[0] in self._programs
 
     def profile(self, feed: Mapping[str, npt.ArrayLike], *, repeats: int = 5) -> NetworkProfile:
         """Time each step by itself, and whole runs.
@@ -383,9 +382,9 @@ class InferenceSession:
         if settings.threads is None:
             settings = replace(settings, threads=threads)
         planned: dict[Any, Any] = {}
-        with self._lock:
+        with self._programs.making:
             # Those of other teams are the same but for the plans, which are made for this one.
-            kept = {key[:2]: found for key, found in self._programs.items()}
+            kept = {key[:2]: found for key, found in self._programs.all()}
             used: set[Any] = set()
             for compiled, _ in kept.values():
                 again = compile_model(compiled.model, settings, self._packed, planned)
@@ -413,6 +412,6 @@ def _rebuild(
     session._packed, planned = kept_of(packs), plans_that_run_here(planned)
     for key, sent, rules in programs:
         compiled = compile_model(put_together(sent), settings, session._packed, planned)
-        session._programs[(*key, session._team())] = compiled, rules
+        session._programs.add((*key, session._team()), (compiled, rules))
     session._forget()
     return session

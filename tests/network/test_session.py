@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import onnx
 import pytest
 
 from graphs import Graph
@@ -311,3 +313,65 @@ def test_calls_at_once_give_the_same_bits(threads):
                 for x, y in zip(got, expected[which], strict=True):
                     assert x.tobytes() == y.tobytes()
     assert len(session._programs) == 3
+
+
+def test_known_programs_are_found_while_another_is_made(monkeypatch):
+    """A client's new shape must not hold up all others: making takes up to seconds."""
+    from pplconv.network import session as module
+
+    session = InferenceSession(_conv_of_any_size(), threads=1)
+    x = np.ones((1, 1, 8, 8), np.float32)
+    right = session.run(None, {"x": x})[0]
+    begun, go_on, real = threading.Event(), threading.Event(), module.compile_model
+
+    def slowly(*args, **kwargs):
+        begun.set()
+        assert go_on.wait(60)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(module, "compile_model", slowly)
+    made = []
+    maker = threading.Thread(target=lambda: made.append(session.run(None, {"x": x[:, :, :5]})))
+    maker.start()
+    assert begun.wait(60)
+    results = []
+    other = threading.Thread(target=lambda: results.append(session.run(None, {"x": x})[0]))
+    other.start()
+    other.join(60)
+    waited = not results
+    ready = [session.is_ready_for({"x": shape}) for shape in ((1, 1, 8, 8), (1, 1, 5, 8))]
+    go_on.set()
+    maker.join(60)
+    other.join(60)
+    assert not waited, "a known program waits for nobody"
+    assert (results[0] == right).all() and ready == [True, False]
+    assert session.is_ready_for({"x": x[:, :, :5]})
+    assert (made[0][0] == 9 * x[:, :, :5]).any()
+
+
+def test_a_run_takes_no_more_than_its_bound():
+    """One channel of float32: the output alone is four bytes a pixel."""
+    session = InferenceSession(_conv_of_any_size(), threads=1, max_memory=200_000)
+    small, large = np.ones((1, 1, 32, 32), np.float32), np.ones((1, 1, 224, 224), np.float32)
+    assert session.run(None, {"x": small})[0].shape == small.shape
+    for _ in range(2):
+        with pytest.raises(ValueError, match="max_memory=200000"):
+            session.run(None, {"x": large})
+    assert len(session._programs) == 1 and not session.is_ready_for({"x": large})
+    again = pickle.loads(pickle.dumps(session))
+    with pytest.raises(ValueError, match="max_memory"):
+        again.plan_for({"x": large.shape})
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises((TypeError, ValueError), match="max_memory"):
+            InferenceSession(_conv_of_any_size(), max_memory=wrong)
+
+
+def _conv_of_any_size() -> bytes:
+    info, float32 = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], "conv",
+        [info("x", float32, [1, 1, "H", "W"])], [info("y", float32, None)],
+        [onnx.numpy_helper.from_array(np.ones((1, 1, 3, 3), np.float32), "w")],
+    )  # fmt: skip
+    opsets = [onnx.helper.make_opsetid("", 20)]
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()

@@ -1,0 +1,124 @@
+"""Programs that a session keeps, found while another one is made."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import onnx_ir as ir
+
+from ..runtime import ForkableLock
+from .compiling import Compiled
+from .storage import Array, Shape
+
+__all__ = ["Programs", "check_memory", "key_of"]
+
+# Inputs that shapes follow from become constants of a program, unless they have more elements than
+# any shape.
+_MOST_SHAPE_ELEMENTS = 64
+
+Found = tuple[Compiled, dict[str, list[str]]]
+
+
+class Programs(OrderedDict[Any, Found]):
+    """Programs by input shapes, the last used at the end; some are kept.
+
+    A program takes up to seconds to make, and whoever asks for a known one must not wait so long:
+    `find` and `add` take a lock of their own for an instant. Who makes a program holds `making`.
+
+    Parameters
+    ----------
+    most : int
+        How many are kept.
+    """
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.making = ForkableLock()
+        self._lock = ForkableLock()
+        self._most = most
+
+    def find(self, key: Any) -> Found | None:
+        """Give a known program, as the last used."""
+        with self._lock:
+            found = self.get(key)
+            if found is not None:
+                self.move_to_end(key)
+            return found
+
+    def add(self, key: Any, found: Found) -> None:
+        """Keep a program, and drop what was used longest ago."""
+        with self._lock:
+            self[key] = found
+            self.move_to_end(key)
+            while len(self) > self._most:
+                self.popitem(last=False)
+
+    def all(self) -> list[tuple[Any, Found]]:
+        """List all, as they are now."""
+        with self._lock:
+            return list(self.items())
+
+
+def key_of(
+    values: Sequence[ir.Value], inputs: Sequence[Array], shape_inputs: Collection[str],
+    team: int | None,
+) -> tuple[Any, dict[str, Shape], dict[str, Array], list[Array]]:  # fmt: skip
+    """Say what a program depends on, and which inputs it reads.
+
+    Parameters
+    ----------
+    values : sequence of Value
+        Inputs of the graph.
+    inputs : sequence of ndarray
+        Arrays for them.
+    shape_inputs : collection of str
+        Those that shapes follow from: constants of a program.
+    team : int or None
+        Of the code around.
+
+    Returns
+    -------
+    key : hashable
+    shapes : dict
+        Of the inputs that a program reads, by name.
+    constants : dict
+        The others.
+    rest : list of ndarray
+        Inputs that it reads.
+    """
+    shapes: dict[str, Shape] = {}
+    constants: dict[str, Array] = {}
+    rest = []
+    for value, array in zip(values, inputs, strict=True):
+        name = value.name or ""
+        if name in shape_inputs and array.size <= _MOST_SHAPE_ELEMENTS:
+            constants[name] = array
+        else:
+            shapes[name] = array.shape
+            rest.append(array)
+    shown = tuple(array.shape for array in inputs)
+    told = tuple(array.tobytes() for array in constants.values())
+    return (shown, told, team), shapes, constants, rest
+
+
+def check_memory(compiled: Compiled, most: int | None) -> None:
+    """Refuse a program whose runs would take more than `most` bytes.
+
+    Raises
+    ------
+    ValueError
+        If its arena, scratch and outputs are larger.
+    """
+    if most is None:
+        return
+    size = compiled.program.arena_bytes + compiled.program.scratch_bytes
+    size += sum(math.prod(shape) * dtype.itemsize for _, shape, dtype in compiled.outputs)
+    if size > most:
+        shapes = {name: list(shape) for name, shape, _ in compiled.inputs}
+        raise ValueError(
+            f"feed: to compute inputs of shapes {shapes} takes {size} bytes, more than "
+            f"max_memory={most}"
+        )
