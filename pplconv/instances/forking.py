@@ -27,6 +27,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from ..runtime import openmp_used
+from . import lifetime
 from .child import Handle, Order, Watched, serve
 
 __all__ = ["CAN_FORK", "ForkServer", "Forked", "NotForked"]
@@ -85,6 +86,8 @@ class Forked:
 
     def kill(self) -> None:
         """End it at once."""
+        if not self._close.alive:
+            return
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.sentinel, signal.SIGKILL)
 
@@ -92,7 +95,13 @@ class Forked:
         """Wait for its end, but no longer than so many seconds."""
         self._ended(timeout)
 
+    def close(self) -> None:
+        """Let go of it: it ends, and nobody is told when."""
+        self._close()
+
     def _ended(self, timeout: float) -> bool:
+        if not self._close.alive:
+            return True
         waiting = select.poll()
         waiting.register(self.sentinel, select.POLLIN)
         return bool(waiting.poll(1000 * timeout))
@@ -135,12 +144,13 @@ class ForkServer:
         finally:
             theirs.close()
             signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+        lifetime.own(self._process)
         said = self._first_word()
         if said != _READY:
-            self.close()
+            code = self.close()
             if said == _UNFIT:
                 raise NotForked("it uses threads that a fork would lose")
-            raise ChildProcessError(self._process.exitcode)
+            raise ChildProcessError(code)
 
     def _first_word(self) -> bytes:
         waiting = select.poll()
@@ -191,13 +201,17 @@ class ForkServer:
         said, fds, *_ = socket.recv_fds(self._sock, 64, 1, socket.MSG_DONTWAIT)
         return said, fds
 
-    def close(self) -> None:
-        """End the process; the workers that it forked go on."""
-        if os.getpid() != self._owner:
-            return
+    def close(self) -> int | None:
+        """End the process, and give its exit code; the workers that it forked go on."""
+        if os.getpid() != self._owner or self._sock.fileno() < 0:
+            return None
         self._sock.close()
         self._process.kill()
         self._process.join()
+        code: int | None = self._process.exitcode
+        with suppress(ValueError):  # a program that ignores SIGCHLD is not told of its end
+            self._process.close()
+        return code
 
 
 def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 import weakref
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class _Pool(Protocol):
@@ -17,12 +18,23 @@ class _Pool(Protocol):
 
 _lock = threading.Lock()
 _pools: weakref.WeakSet[_Pool] = weakref.WeakSet()
+_processes: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def watch(pool: _Pool) -> None:
     """Tell `pool` when the interpreter ends, and in forked children."""
     with _lock:
         _pools.add(pool)
+
+
+def own(process: Any) -> None:
+    """Note a process that `multiprocessing` started, which forked children must not end.
+
+    At its end a child that `os.fork` made, and that leaves by `sys.exit`, would terminate all that
+    `multiprocessing` has started: it takes those of its parent for its own.
+    """
+    with _lock:
+        _processes.add(process)
 
 
 def _at_exit() -> None:
@@ -38,6 +50,9 @@ def _in_child() -> None:
     _lock = threading.Lock()
     for pool in list(_pools):
         pool._in_child()
+    # It has no other way to be told.
+    children: set[Any] = getattr(sys.modules.get("multiprocessing.process"), "_children", set())
+    children.difference_update(list(_processes))
 
 
 atexit.register(_at_exit)

@@ -176,7 +176,12 @@ class InstancePool(Generic[_Result]):
         # Their threads hold no reference to the pool, so it can be dropped while they run.
         self._dropped = weakref.finalize(self, self._queue.stop_unlocked, count)
         self._dropped.atexit = False
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            # The exception's traceback may keep all of this for long; not its memory and processes.
+            getattr(make_worker, "close", lambda: None)()
+            raise
 
     def _start(self) -> None:
         """Let all instances make their workers at the same time, and wait for all of them."""

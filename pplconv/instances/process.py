@@ -29,6 +29,7 @@ from multiprocessing.context import SpawnProcess
 from .. import config
 from ..machine import current as current_machine
 from ..runtime import process_threads, scoped_tolerance
+from . import lifetime
 from .arguments import make_model
 from .child import Failure, Handle, Order, Ready, serve
 from .errors import raised
@@ -112,9 +113,13 @@ class ProcessWorkers:
         self._size = parcel.size
         self._held = _Held(parcel.modules("pplconv"))
         self._finalizer = weakref.finalize(self, self._held.release)
-        for placement in self._placements:
-            if placement.node not in self._held.segments:
-                self._held.segments[placement.node] = _segment_near(parcel, placement.cores)
+        try:
+            for placement in self._placements:
+                if placement.node not in self._held.segments:
+                    self._held.segments[placement.node] = _segment_near(parcel, placement.cores)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def shares(self) -> bool:
@@ -255,6 +260,8 @@ class _Held:
             process.kill()
         for process in self._processes:
             process.join(_KILL_SECONDS)
+            with suppress(ValueError):  # it lives on
+                process.close()
         if self._server is not None:
             self._server.close()
         while self.segments:
@@ -271,6 +278,7 @@ def _spawned(sock: socket.socket, order: Order) -> SpawnProcess:
         process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+    lifetime.own(process)
     return process
 
 

@@ -306,3 +306,6 @@ class Channel:
         while self._arrived:
             os.close(self._arrived.pop())
         self._sock.close()
+        # Nobody sends or receives any more; whoever keeps this object keeps no memory by it.
+        with suppress(AttributeError):  # closed before
+            del self._outbox, self._inbox

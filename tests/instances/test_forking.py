@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 import pplconv
 import process_models as models
 from pplconv.instances import forking, process
-from process_case import PATIENCE, lives, wait_until, workers
+from process_case import PATIENCE, lives, own_resources, wait_until, workers
 
 pytestmark = [
     pytest.mark.skipif(not forking.CAN_FORK, reason="Linux with pidfds"),
@@ -225,3 +226,66 @@ def test_a_program_with_threads_has_its_workers_spawned(what, tmp_path):
     for parent, serial, _, own in lines:
         assert serial == "False"
         assert (parent == own) == (what != "pass")
+
+
+FORKS = """
+import glob, json, os, sys
+import pplconv
+from process_models import servant
+
+def main():
+    with pplconv.InstancePool(servant, mode="process", instances=1, threads=1) as pool:
+        first = pool.submit("pid").result()
+        threads = glob.glob("/proc/self/task/*/children")
+        started = [pid for path in threads for pid in open(path).read().split()]
+        if os.fork() == 0:
+            sys.exit(0)
+        os.wait()
+        states = [open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] for pid in started]
+        print(json.dumps([states, first == pool.submit("pid").result()]))
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_a_child_that_exits_ends_nothing_of_its_parent(tmp_path):
+    """`multiprocessing` has a child of `os.fork` terminate what its parent started."""
+    script = tmp_path / "forks.py"
+    script.write_text(FORKS)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=PATIENCE,
+        env={**os.environ, "PYTHONPATH": os.path.dirname(models.__file__)}, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    states, same = json.loads(done.stdout)
+    assert states and not {"Z", "X"} & set(states), "the process that forks was terminated"
+    assert same
+
+
+class Unfit:
+    """A model that no worker can take over."""
+
+    def __init__(self, ends: bool) -> None:
+        self.ends = ends
+        self.weights = np.zeros(1000)
+
+    def __call__(self, x):
+        return x
+
+    def __setstate__(self, state):
+        if state["ends"]:
+            os._exit(3)
+        raise RuntimeError("no")
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_pools_that_cannot_be_made_keep_nothing(ends):
+    """Not even while somebody keeps the exception, and with it the frames of its traceback."""
+    kept, counts = [], []
+    for _ in range(3):
+        with pytest.raises(RuntimeError) as caught:
+            pplconv.InstancePool(lambda: Unfit(ends), mode="process", instances=2, threads=1)
+        kept.append(caught)
+        counts.append(own_resources()[0])
+    assert counts[0] == counts[1] == counts[2]
