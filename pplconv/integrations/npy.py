@@ -9,9 +9,10 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-__all__ = ["MEDIA_TYPE", "read", "write"]
+__all__ = ["MEDIA_TYPE", "parts", "read", "write"]
 
 MEDIA_TYPE = "application/x-npy"
+_MOST = 1 << 62
 
 
 def read(body: bytes | bytearray | memoryview) -> NDArray[np.generic]:
@@ -45,20 +46,46 @@ def read(body: bytes | bytearray | memoryview) -> NDArray[np.generic]:
         raise ValueError(f"not a .npy file: {error}") from None
     if dtype.hasobject:
         raise ValueError(f"the .npy file holds Python objects ({dtype}), which are refused")
-    if any(size < 0 for size in shape):
-        raise ValueError(f"not a .npy file: its shape is {shape}")
+    # Python takes True for 1, and has integers that no array's dimension can be.
+    if any(type(size) is not int or not 0 <= size < _MOST for size in shape):
+        raise ValueError("not a .npy file: its shape is none")
     size, begin = math.prod(shape) * dtype.itemsize, stream.tell()
     if len(body) - begin != size:
         raise ValueError(
             f"the .npy file is of {shape} {dtype}, {size} bytes, and has {len(body) - begin}"
         )
     flat = np.frombuffer(body, dtype, math.prod(shape), begin) if size else np.empty(0, dtype)
-    array = flat.reshape(shape, order="F" if in_columns else "C")
+    try:
+        array = flat.reshape(shape, order="F" if in_columns else "C")
+    except ValueError as error:  # NumPy has bounds even where there is no element
+        raise ValueError(f"not a .npy file: {error}") from None
     return array if array.flags.aligned else array.copy()
 
 
 def write(array: NDArray[np.generic]) -> bytes:
     """Give the file of an array."""
+    return b"".join(parts(array))
+
+
+def parts(array: NDArray[np.generic]) -> tuple[bytes, memoryview]:
+    """Give the file of an array in two parts, the second of them where the array lies.
+
+    Parameters
+    ----------
+    array : ndarray
+        Of numbers; copied if it is not contiguous.
+
+    Raises
+    ------
+    ValueError
+        If it holds Python objects.
+    """
+    kept = np.asarray(array)
+    if kept.dtype.hasobject:
+        raise ValueError("Object arrays are not written")
+    if not (kept.flags.c_contiguous or kept.flags.f_contiguous):
+        kept = np.ascontiguousarray(kept)
     stream = io.BytesIO()
-    npy_format.write_array(stream, np.asarray(array), allow_pickle=False)
-    return stream.getvalue()
+    npy_format.write_array_header_1_0(stream, npy_format.header_data_from_array_1_0(kept))
+    flat = kept.reshape(-1, order="C" if kept.flags.c_contiguous else "F")
+    return stream.getvalue(), flat.view(np.uint8).data

@@ -67,7 +67,11 @@ def test_a_damaged_file_is_an_array_or_an_error(changes, end):
 @pytest.mark.parametrize(
     ("descr", "shape", "text"),
     [
-        ("<f4", (1 << 62, 1 << 62), "has 12"),
+        ("<f4", (1 << 61, 1 << 61), "has 12"),
+        ("<f4", (1 << 62, 1), "its shape is"),
+        ("<f4", (int("9" * 4300), 1), "its shape is"),
+        ("<f4", (True, 3), "its shape is"),
+        ("<f4", (1 << 61, 0, 1 << 61), r"not a \.npy file"),
         ("<f4", (-3,), "its shape is"),
         ("<f4", (-1, -3), "its shape is"),
         ("<f4", (4,), "16 bytes, and has 12"),
@@ -77,7 +81,12 @@ def test_a_damaged_file_is_an_array_or_an_error(changes, end):
 )
 def test_headers_that_lie_are_refused(descr, shape, text):
     header = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode() + b"\n"
-    body = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(12)
+    body = (
+        b"\x93NUMPY\x01\x00"
+        + struct.pack("<H", len(header))
+        + header
+        + bytes(12 if 0 not in shape else 0)
+    )
     with pytest.raises(ValueError, match=text):
         npy.read(body)
 
@@ -86,6 +95,16 @@ def test_headers_that_lie_are_refused(descr, shape, text):
 def test_what_is_no_such_file_is_refused(body):
     with pytest.raises(ValueError, match=r"not a \.npy file"):
         npy.read(body)
+
+
+def test_parts_are_the_file_and_copy_nothing():
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for given_array in (array, array.T, array[:, ::2], array[0, 0, 0], array[:0]):
+        head, rest = npy.parts(given_array)
+        stream = io.BytesIO()
+        np.save(stream, given_array)
+        assert head + rest.tobytes() == stream.getvalue()
+    assert np.may_share_memory(np.frombuffer(npy.parts(array)[1], np.uint8), array)
 
 
 def test_objects_are_not_written():

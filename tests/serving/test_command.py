@@ -15,7 +15,7 @@ import sys
 import termios
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ import pytest
 
 import pplconv
 from pplconv.__main__ import main
+from process import server, text_of
 from served import PATIENCE, as_binary, as_json, as_npy, small_model, tensor
 
 NPY = {"content-type": "application/x-npy"}
@@ -34,35 +35,6 @@ def model(tmp_path_factory):
     path = tmp_path_factory.mktemp("served") / "small.onnx"
     path.write_bytes(small_model())
     return path
-
-
-@contextmanager
-def server(model: Path, *options: str, **settings):
-    """The process of a server, and its port."""
-    command = [sys.executable, "-m", "pplconv", "serve", str(model), "--port", "0", *options]
-    # Elsewhere than among the sources, which would be imported in place of what was built.
-    process = subprocess.Popen(
-        command, stderr=subprocess.PIPE, text=True, cwd=model.parent, **settings
-    )
-    lines: list[str] = []
-    drain = None
-    try:
-        port = None
-        for line in process.stderr:
-            lines.append(line)
-            if found := re.search(r"running on http://127\.0\.0\.1:(\d+)", line):
-                port = int(found[1])
-                break
-        assert port is not None, "".join(lines)
-        drain = threading.Thread(target=lambda: lines.extend(process.stderr), daemon=True)
-        drain.start()
-        yield process, port, lines
-    finally:
-        process.kill()
-        process.wait(PATIENCE)
-        if drain is not None:
-            drain.join(PATIENCE)
-        process.stderr.close()
 
 
 def end_of(process: subprocess.Popen) -> int | None:
@@ -78,15 +50,6 @@ def ask(port: int, body: bytes, headers=NPY, path=PATH):
         connection.request("POST", path, body, headers)
         answer = connection.getresponse()
         return answer.status, answer.read()
-    finally:
-        connection.close()
-
-
-def text_of(port: int, path: str) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-    try:
-        connection.request("GET", path)
-        return connection.getresponse().read().decode()
     finally:
         connection.close()
 

@@ -91,7 +91,24 @@ BAD_JSON = {
     "too many dimensions": (with_(shape=[1] * 100), "inputs[0].shape"),
     "another rank": (with_(shape=[3, 6, 5]), "inputs[0].shape", "[-1, 3, -1, -1]"),
     "other channels": (with_(shape=[1, 6, 3, 5]), "inputs[0].shape"),
-    "a huge product": (with_(shape=[2**62, 3, 2**62, 2**62]), "inputs[0].data"),
+    "a huge product": (with_(shape=[2**61, 3, 2**61, 2**61]), "inputs[0].data"),
+    "a dimension that no array has": (with_(shape=[2**62, 3, 6, 5]), "inputs[0].shape"),
+    "a dimension of 4300 digits": (
+        with_(shape=[1, 3, 6, "N"]).replace(b'"N"', b"9" * 4300), "inputs[0].shape", "bits",
+    ),
+    "half a character": (with_(datatype="\ud800"), "inputs[0].datatype", r"\ud800"),
+    "a zero beside 2**61": (with_(shape=[0, 3, 2**61, 5], data=[]), "inputs[0].shape"),
+    "a zero beside many": (with_(shape=[1, 3, 0, 30_000], data=[]), "inputs[0].shape", "beside"),
+    "no model has texts": (with_(datatype="BYTES", data=["a"] * 90), "inputs[0].datatype"),
+    "a text beside numbers": (with_(data=[1.0] * 89 + ["1"]), "inputs[0].data", "FP32"),
+    "true beside numbers": (with_(data=[1.0] * 89 + [True]), "inputs[0].data", "FP32"),
+    "null beside numbers": (with_(data=[1.0] * 89 + [None]), "inputs[0].data", "FP32"),
+    "an object beside numbers": (with_(data=[1.0] * 89 + [{}]), "inputs[0].data", "FP32"),
+    "a long number": (with_(data=[1.0] * 89 + [10**400]), "inputs[0].data", "FP32"),
+    "a large exponent": (
+        with_(data=[1.0] * 89 + ["N"]).replace(b'"N"', b"1e400"), "inputs[0].data", "FP32",
+    ),
+    "many objects": (with_(data=[{}] * 5_000), "the request", "flat"),
     "a product that wraps to 90": (with_(shape=[2**32 + 1, 3, 2**32, 30]), "inputs[0].data"),
     "too few": (with_(data=[1.0] * 89), "inputs[0].data", "[89]"),
     "too many": (with_(data=[1.0] * 91), "inputs[0].data", "[91]"),
@@ -379,7 +396,9 @@ def test_a_model_that_fails_is_the_servers_fault(caplog):
         answer = client.post(as_json(tensor(X)))
         error = refused(answer, status=500)
         assert "secret" not in error and "secret" in caplog.text
-        assert b'pplconv_instance_errors_total{instance="0"} 1' in client.get("/metrics").body
+        metrics = client.get("/metrics").body
+        assert b'pplconv_instance_errors_total{instance="0"} 1' in metrics
+        assert b'pplconv_requests_total{code="500"} 1' in metrics
 
 
 def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
@@ -401,3 +420,72 @@ def test_shapes_that_contradict_inside_the_model_are_the_clients(client):
         refused(other.post(as_json(a, b)), "inputs")
         refused(other.post(as_json(a)), "'b' is missing")
         assert json.loads(other.post(as_json({**b, "name": "a"}, b)).body)["outputs"]
+
+
+class Making(Gated):
+    """A session whose programs of other shapes take as long as it is told."""
+
+    def is_ready_for(self, feed):
+        return self.inner.is_ready_for(feed)
+
+    def plan_for(self, feed):
+        self.entered.release()
+        assert self.opened.wait(PATIENCE)
+        return self.inner.plan_for(feed)
+
+    def __call__(self, feed):
+        return self.inner(feed)
+
+
+def test_known_shapes_are_answered_while_programs_of_others_are_made():
+    making = Making(session(threads=1))
+    making.inner.run(None, {"x": X})
+    with Client(
+        asgi.app(lambda: making, instances=1, threads=1, queue_size=9, max_making=2)
+    ) as client:
+        first = client.start("POST", INFER, as_json(tensor(X[:, :, :3])))
+        again = client.start("POST", INFER, as_json(tensor(X[:, :, :3])))
+        assert making.entered.acquire(timeout=PATIENCE)
+        second = client.start("POST", INFER, as_json(tensor(X[:, :, :4])))
+        while b"pplconv_in_flight 3" not in client.get("/metrics").body:
+            time.sleep(0.01)
+        for _ in range(3):
+            still_serves(client)
+            refused(client.post(as_json(tensor(X[:, :, :5]))), "shapes", status=503)
+        making.opened.set()
+        assert [f.result(PATIENCE).status for f in (first, again, second)] == [200] * 3
+        assert client.post(as_json(tensor(X[:, :, :5]))).status == 200
+        # What does not fit the model is the client's, also where a program would be made for it.
+        refused(client.post(as_json(tensor(X[:, :2]))), "shape")
+
+
+@pytest.mark.parametrize("max_batch", [1, 4])
+def test_only_some_shapes_are_served(max_batch):
+    one = session(threads=1)
+    with Client(asgi.app(
+        lambda: one, instances=1, threads=1, shapes=[{"x": (1, 3, 6, 5)}], shapes_only=True,
+        max_batch=max_batch,
+    )) as client:  # fmt: skip
+        still_serves(client)
+        rows = np.concatenate([X] * max_batch)
+        assert client.post(as_json(tensor(rows))).status == 200
+        for other in (X[:, :, :5], np.concatenate([rows, X])):
+            refused(client.post(as_json(tensor(other))), "none of those that are served")
+    with pytest.raises(ValueError, match="shapes_only"):
+        asgi.app(session, shapes_only=True)
+
+
+def test_outputs_count_until_they_are_read():
+    """One answer is 30,720 numbers, and what all hold two of them."""
+    x = np.ones((1, 3, 64, 60), np.float32)
+    one = session(threads=1)
+    with Client(asgi.app(
+        lambda: one, instances=1, threads=1, max_body=100_000, max_held=150_000,
+        max_json_answer=1 << 20,
+    )) as client:  # fmt: skip
+        body, headers = as_binary(x, parameters={"binary_data_output": True})
+        for _ in range(5):  # what was read is given back
+            assert outputs_of(client.post(body, headers))["y"].size == 30_720
+        rows = as_binary(np.concatenate([x, x]), parameters={"binary_data_output": True})
+        refused(client.post(*rows), "max_held")
+        still_serves(client)

@@ -156,7 +156,7 @@ def test_a_request_keeps_the_model_that_it_came_to():
         reload.result(PATIENCE)
 
 
-def test_a_stop_waits_for_a_reload():
+def test_a_stop_does_not_wait_for_a_model_that_is_made():
     begun, go_on = threading.Event(), threading.Event()
 
     def slow():
@@ -164,17 +164,22 @@ def test_a_stop_waits_for_a_reload():
         assert go_on.wait(PATIENCE)
         return model(1)
 
+    def instances():
+        return [t for t in threading.enumerate() if t.name.startswith("pplconv-instance")]
+
     application = asgi.app(lambda: model(0), instances=1, threads=1)
     with Client(application) as client:
         reload = client.do(application.state.reload(slow))
         assert begun.wait(PATIENCE)
-        stopping = threading.Thread(target=client.stop)
-        stopping.start()
-        while client.get("/healthz").status == 200:
-            time.sleep(0.01)
-        go_on.set()
-        reload.result(PATIENCE)
-        stopping.join(PATIENCE)
+        client.stop()
+        with pytest.raises(RuntimeError, match="does not wait"):
+            reload.result(PATIENCE)
         with pytest.raises(RuntimeError, match="does not serve"):
             client.do(application.state.reload()).result(PATIENCE)
-    assert not [t for t in threading.enumerate() if t.name.startswith("pplconv-instance")]
+        assert not instances()
+    go_on.set()
+    end = time.monotonic() + PATIENCE
+    makers = [t for t in threading.enumerate() if t.name == "pplconv-serve-makes"]
+    for thread in makers:
+        thread.join(end - time.monotonic())
+    assert not instances(), "what comes too late ends at once"

@@ -1,14 +1,18 @@
 """Sessions behind HTTP, as an ASGI application on Starlette (extra ``serve``).
 
-===============  =================================================================================
-``server.py``    one model: who is let in, the endpoints, its change for another
-``serving.py``   the model that answers now: its pool, its inputs and outputs, who wants it
-``messages.py``  the Open Inference Protocol: requests read and checked, answers written
-``tensors.py``   JSON numbers, bytes and ``.npy`` files as arrays, and back
-``bodies.py``    bodies, counted while they arrive; ``errors.py``: `Refused`, what a client gets
-``metrics.py``   Prometheus' text
-``command.py``   ``python -m pplconv serve``
-===============  =================================================================================
+==================  ==============================================================================
+``server.py``       one model: its life, its change for another, the small endpoints
+``inference.py``    requests for inference: who is let in, what is computed for them
+``serving.py``      the model that answers now: its pool, its inputs and outputs, who wants it
+``messages.py``     the Open Inference Protocol: requests read and checked, answers written
+``tensors.py``      JSON numbers, bytes and ``.npy`` files as arrays, and back
+``bodies.py``       bodies, counted while they arrive; ``answers.py``: answers, as they are read
+``budget.py``       memory that requests hold; ``errors.py``: `Refused`, what a client gets
+``metrics.py``      Prometheus' text
+``threads.py``      threads that nobody waits for
+``connections.py``  connections that keep a server waiting; ``logs.py``: logs that do not grow by it
+``command.py``      ``python -m pplconv serve``
+==================  ==============================================================================
 
 ::
 
@@ -35,7 +39,8 @@ except ImportError as error:  # pragma: no cover - tests have it
         name=error.name,
     ) from error
 
-from .server import Options, Server
+from .inference import Options
+from .server import Server
 
 __all__ = ["app"]
 
@@ -47,7 +52,10 @@ def app(
     version: str = "1",
     max_body: int = 64 << 20,
     max_json: int = 4 << 20,
+    max_json_answer: int = 32 << 20,
+    max_held: int | None = None,
     body_timeout: float = 30.0,
+    answer_timeout: float = 60.0,
     queue_size: int = 64,
     instances: int | Literal["auto"] = "auto",
     threads: int | Literal["auto"] = "auto",
@@ -57,6 +65,8 @@ def app(
     retries: int = 1,
     shutdown_timeout: float = 30.0,
     shapes: Sequence[Mapping[str, Sequence[int]]] = (),
+    shapes_only: bool = False,
+    max_making: int = 8,
 ) -> Starlette:
     """Serve a model by the Open Inference Protocol, version 2.
 
@@ -71,16 +81,31 @@ def app(
     max_json : int, optional
         Bytes of JSON among them, also of requests without binary data: Python reads JSON in one
         step in which nothing else of the process runs, some 10 ms a MiB.
+    max_json_answer : int, optional
+        Bytes of JSON that an answer may have, at 24 a number: larger outputs are refused (422)
+        where the request does not ask for binary data, or is a ``.npy`` file.
+    max_held : int, optional
+        Bytes of bodies and outputs that all requests together hold, from their arrival until they
+        are sent: what comes beyond is refused (503, with Retry-After). By default 1 GiB, or four
+        times `max_body` if that is more.
     body_timeout : float, optional
         Seconds within which a body has to arrive (408).
+    answer_timeout : float, optional
+        Seconds within which a client has to read its answer.
     queue_size : int, optional
-        Requests that may wait, beside those that run. What comes beyond is refused before its body
-        is kept (503, with Retry-After). No more bodies than these lie in memory.
+        Requests that may wait, beside those that run: one has a place from the end of its body to
+        its outputs. What comes beyond is refused (503, with Retry-After).
     instances, threads, mode, max_batch, max_delay, retries, shutdown_timeout
         See `pplconv.InstancePool`.
     shapes : sequence of mapping, optional
         Sets of input shapes, by name, to be ready for before the first request; where requests are
         joined, each in all sizes of batches. A session keeps a few.
+    shapes_only : bool, optional
+        Whether inputs of all other shapes are refused (422).
+    max_making : int, optional
+        Sets of other shapes whose programs may be made or waited for at once; requests of further
+        ones are refused (503, with Retry-After). While a program is made, an instance is free for
+        known shapes: it is made beside them, or by half of the instances at most.
 
     Returns
     -------
@@ -109,19 +134,25 @@ def app(
     """
     texts: dict[str, object] = {"name": name, "version": version}
     for argument, value in texts.items():
-        if not isinstance(value, str) or not value or "/" in value:
+        if not isinstance(value, str) or not value or "/" in value or not _is_utf8(value):
             raise ValueError(f"{argument} must be a text without slashes, got {value!r}")
     numbers: dict[str, object] = {
         "max_body": max_body, "max_json": max_json, "queue_size": queue_size,
-        "max_batch": max_batch,
+        "max_batch": max_batch, "max_json_answer": max_json_answer, "max_making": max_making,
+        "max_held": 1 << 30 if max_held is None else max_held,
     }  # fmt: skip
     for argument, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int) or number < 1:
             raise ValueError(f"{argument} must be an integer of 1 or more, got {number!r}")
-    if not 0 < body_timeout < math.inf:
-        raise ValueError(f"body_timeout must be seconds above 0, got {body_timeout!r}")
+    for argument, time in {"body_timeout": body_timeout, "answer_timeout": answer_timeout}.items():
+        if not 0 < time < math.inf:
+            raise ValueError(f"{argument} must be seconds above 0, got {time!r}")
+    if shapes_only and not shapes:
+        raise ValueError("shapes_only needs shapes to serve")
     server = Server(make_model, Options(
-        name, version, max_body, min(max_json, max_body), float(body_timeout), queue_size,
+        name, version, max_body, min(max_json, max_body), max_json_answer,
+        max(1 << 30, 4 * max_body) if max_held is None else max_held,
+        float(body_timeout), float(answer_timeout), queue_size, max_making, bool(shapes_only),
         tuple(shapes),
         {
             "instances": instances, "threads": threads, "mode": mode, "max_batch": max_batch,
@@ -150,8 +181,18 @@ def app(
             Route(f"{path}/ready", server.model_ready),
             Route(f"{path}/infer", server.infer, methods=["POST"]),
         ]
-    application = Starlette(routes=routes, lifespan=lifespan)
+    application = Starlette(
+        routes=routes, lifespan=lifespan, exception_handlers={Exception: server.failed}
+    )
     application.state.server = server
     application.state.reload = server.reload
     application.state.reload_soon = server.reload_soon
     return application
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half a character, as names of files can have it
+        return False
+    return True

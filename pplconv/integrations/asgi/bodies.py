@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+import numpy as np
 from starlette.requests import ClientDisconnect, Request
 
+from .budget import Lease
 from .errors import Refused
 
 __all__ = ["discard", "read_body"]
 
 
-async def read_body(request: Request, most: int, seconds: float) -> bytes:
+async def read_body(request: Request, most: int, seconds: float, lease: Lease) -> memoryview:
     """Read a body.
 
     Parameters
@@ -23,30 +25,44 @@ async def read_body(request: Request, most: int, seconds: float) -> bytes:
         Bytes that it may have: no more are kept, whatever its header says.
     seconds : float
         How long it may take to arrive.
+    lease : Lease
+        Holds the bytes that have arrived.
 
     Raises
     ------
     Refused
-        413 if it is too large, 408 if it takes too long.
+        413 if it is too large, 408 if it takes too long, 503 if requests hold too much memory.
     """
     told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told[:20]) > most:
+    known = int(told[:20]) if told.isdecimal() else None
+    if known is not None and known > most:
         raise _too_large(most)
+    # Pages that nothing is written to are not there: who promises much and sends little holds
+    # little.
+    whole = None if known is None else np.empty(known, np.uint8)
     chunks: list[bytes] = []
 
-    async def read() -> None:
+    async def read() -> int:
         size = 0
         async for chunk in request.stream():
-            size += len(chunk)
+            begin, size = size, size + len(chunk)
             if size > most:
                 raise _too_large(most)
-            chunks.append(chunk)
+            lease.add(len(chunk))
+            if whole is not None and size <= whole.size:
+                whole[begin:size] = np.frombuffer(chunk, np.uint8)
+            else:
+                chunks.append(chunk)
+        return size
 
     try:
-        await asyncio.wait_for(read(), seconds)
+        size = await asyncio.wait_for(read(), seconds)
     except asyncio.TimeoutError:
         raise Refused(408, f"the body did not arrive within {seconds:g} s") from None
-    return b"".join(chunks) if len(chunks) != 1 else chunks[0]
+    if whole is not None and size <= whole.size:
+        return memoryview(whole.data)[:size]
+    parts = chunks if whole is None else [whole.tobytes(), *chunks]
+    return memoryview(b"".join(parts) if len(parts) != 1 else parts[0])
 
 
 def _too_large(most: int) -> Refused:

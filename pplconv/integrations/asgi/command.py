@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import logging
 import os
 import signal
 import sys
@@ -37,14 +38,26 @@ def main(argv: Sequence[str]) -> int:
     import pplconv
 
     from . import app
+    from .connections import BACKLOG, guarded, most_connections
+    from .logs import Rarely
 
     if not Path(options.model).is_file():
         print(f"pplconv serve: there is no file {options.model!r}", file=sys.stderr)
         return 2
     name = options.name or Path(options.model).stem
+
+    def make() -> Any:
+        if not Path(options.model).is_file():  # a pipe would be waited for
+            raise FileNotFoundError(f"there is no file {options.model!r}")
+        return pplconv.InferenceSession(
+            options.model, tolerance=options.tolerance, max_memory=options.max_memory
+        )
+
     try:
         application = app(
-            lambda: pplconv.InferenceSession(options.model, tolerance=options.tolerance),
+            make, max_json_answer=options.max_json_answer, max_held=options.max_held,
+            body_timeout=options.body_timeout, answer_timeout=options.answer_timeout,
+            shapes_only=options.shapes_only, max_making=options.max_making,
             name=name, max_body=options.max_body, max_json=options.max_json,
             queue_size=options.queue_size, instances=options.instances, threads=options.threads,
             mode=options.mode, max_batch=options.max_batch, max_delay=options.max_delay / 1e3,
@@ -54,10 +67,15 @@ def main(argv: Sequence[str]) -> int:
     except (TypeError, ValueError) as error:
         print(f"pplconv serve: {error}", file=sys.stderr)
         return 2
+    open_at_once = most_connections(options.max_connections)
     server = uvicorn.Server(uvicorn.Config(
         application, host=options.host, port=options.port, lifespan="on", access_log=False,
+        http=guarded(open_at_once, options.head_timeout, options.answer_timeout), ws="none",
+        backlog=BACKLOG,
         timeout_graceful_shutdown=max(1, round(options.shutdown_timeout)),
     ))  # fmt: skip
+    for name in ("asyncio", "pplconv.serve", "uvicorn.error"):
+        logging.getLogger(name).addFilter(Rarely())
     # The event loop and the instances hand the GIL on: the 5 ms that Python waits by default before
     # it asks for it are longer than what small networks compute.
     sys.setswitchinterval(_SWITCH_SECONDS)
@@ -113,6 +131,34 @@ def _parser() -> argparse.ArgumentParser:
     add("--queue-size", type=int, default=64, help="requests that may wait (default: %(default)s)")
     add("--max-body", type=int, default=64 << 20, metavar="BYTES", help="default: %(default)s")
     add("--max-json", type=int, default=4 << 20, metavar="BYTES", help="default: %(default)s")
+    add(
+        "--max-json-answer", type=int, default=32 << 20, metavar="BYTES",
+        help="JSON of an answer, 24 bytes a number (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--max-held", type=int, metavar="BYTES",
+        help="bodies and outputs of all requests (default: 1 GiB, or four times --max-body)",
+    )  # fmt: skip
+    add(
+        "--max-memory", type=int, default=1 << 30, metavar="BYTES",
+        help="arena, scratch and outputs of a run (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--max-connections", type=int, default=1024, metavar="N",
+        help="open at once, fewer if descriptors do not suffice (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--head-timeout", type=_seconds, default=10.0, metavar="S",
+        help="for the head of a request to come (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--body-timeout", type=_seconds, default=30.0, metavar="S",
+        help="for the body of a request to come (default: %(default)s)",
+    )  # fmt: skip
+    add(
+        "--answer-timeout", type=_seconds, default=60.0, metavar="S",
+        help="for a client to read its answer (default: %(default)s)",
+    )  # fmt: skip
     add("--retries", type=int, default=1, help="runs again if a worker dies (default: %(default)s)")
     add("--shutdown-timeout", type=float, default=30.0, metavar="S", help="default: %(default)s")
     add("--tolerance", type=float, default=1e-5, help="error to spend (default: %(default)s)")
@@ -120,11 +166,23 @@ def _parser() -> argparse.ArgumentParser:
         "--shape", type=_shapes, action="append", default=[], metavar="NAME=1x3x48x192[,...]",
         help="be ready for inputs of these shapes at the start; may be repeated",
     )  # fmt: skip
+    add("--shapes-only", action="store_true", help="refuse all other shapes")
+    add(
+        "--max-making", type=int, default=8, metavar="N",
+        help="other shapes that may wait for their programs (default: %(default)s)",
+    )  # fmt: skip
     return parser
 
 
 def _number_or_auto(text: str) -> Any:
     return text if text == "auto" else int(text)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
 
 
 def _shapes(text: str) -> dict[str, tuple[int, ...]]:

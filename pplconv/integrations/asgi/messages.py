@@ -9,9 +9,25 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import Refused
-from .tensors import DATATYPES, Array, Tensor, from_bytes, from_json, from_npy, shape_of, to_json
+from .tensors import (
+    DATATYPES,
+    Array,
+    Tensor,
+    from_bytes,
+    from_json,
+    from_npy,
+    shape_of,
+    shown,
+    to_json,
+)
 
 __all__ = ["Wanted", "read", "read_npy", "write"]
+
+# What is not numbers takes up to thirty times its text as Python's objects. A message has few lists
+# and objects, unless each number lies in a list of its own.
+_MOST_OF = {b"[": 1 << 18, b"{": 1 << 12, b'"': 1 << 16}
+# Bytes of a number in an answer: digits, sign, exponent, comma.
+_NUMBER = 24
 
 
 class Wanted(NamedTuple):
@@ -33,13 +49,13 @@ class Wanted(NamedTuple):
 
 
 def read(
-    body: bytes, header: int | None, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+    body: memoryview, header: int | None, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Wanted:
     """Read a request.
 
     Parameters
     ----------
-    body : bytes
+    body : memoryview
         All of it.
     header : int or None
         How many of its bytes are JSON; None: all. Bytes of inputs follow.
@@ -51,9 +67,9 @@ def read(
     Refused
         If it is not as it should be; the message names the argument.
     """
-    view = memoryview(body)
-    told = _object(body if header is None else bytes(view[:header]), "the request")
-    rest = view[len(view) if header is None else header :]
+    header = len(body) if header is None else header
+    told = _object(bytes(body[:header]), "the request")
+    rest = body[header:]
     listed = told.get("inputs")
     if not isinstance(listed, list) or not listed:
         raise Refused(422, "inputs must be a list of tensors")
@@ -89,6 +105,12 @@ def read(
 
 
 def _object(text: bytes, where: str) -> dict[str, Any]:
+    for mark, most in _MOST_OF.items():
+        if text.count(mark) > most:
+            raise Refused(
+                422, f"{where} has more than {most} times {mark.decode()}: send numbers as a flat "
+                "list, or as binary data",
+            )  # fmt: skip
     try:
         told = json.loads(text, parse_constant=_no_number)
     except RecursionError:
@@ -109,7 +131,7 @@ def _named(item: object, known: dict[str, Tensor], seen: Any, where: str) -> str
         raise Refused(422, f"{where} must be an object")
     name = item.get("name")
     if not isinstance(name, str) or name not in known:
-        raise Refused(422, f"{where}.name: the model has {sorted(known)}, got {str(name)[:80]!r}")
+        raise Refused(422, f"{where}.name: the model has {sorted(known)}, got {shown(name)!r}")
     if name in seen:
         raise Refused(422, f"{where}.name: {name!r} comes twice")
     return name
@@ -146,7 +168,7 @@ def _outputs(told: dict[str, Any], outputs: Sequence[Tensor]) -> list[tuple[int,
     return [(names[name], flag) for name, flag in found.items()]
 
 
-def read_npy(body: bytes, inputs: Sequence[Tensor]) -> dict[str, Array]:
+def read_npy(body: memoryview, inputs: Sequence[Tensor]) -> dict[str, Array]:
     """Read the only input of a model from a ``.npy`` file."""
     if len(inputs) != 1:
         names = [tensor.name for tensor in inputs]
@@ -159,8 +181,12 @@ def read_npy(body: bytes, inputs: Sequence[Tensor]) -> dict[str, Array]:
 
 
 def write(
-    wanted: Wanted, results: Sequence[Any], outputs: Sequence[Tensor], model: dict[str, str]
-) -> tuple[bytes, int | None]:
+    wanted: Wanted,
+    results: Sequence[Any],
+    outputs: Sequence[Tensor],
+    model: dict[str, str],
+    most: int,
+) -> tuple[list[bytes | memoryview], int | None]:
     """Write an answer.
 
     Parameters
@@ -173,20 +199,30 @@ def write(
         What they are.
     model : dict
         Name and version.
+    most : int
+        Bytes of JSON that it may have.
 
     Returns
     -------
-    body : bytes
+    parts : list of bytes-like
+        Bytes of outputs are where the outputs are.
     header : int or None
-        How many of them are JSON; None if all are.
+        How many bytes are JSON; None if all are.
 
     Raises
     ------
     Refused
-        If an output that is to be JSON has NaN or infinities.
+        If an output that is to be JSON has NaN or infinities, or is too large for it.
     """
-    listed, tail = [], []
-    for index, binary in wanted.outputs:
+    numbers = sum(results[index].size for index, binary in wanted.outputs if not binary)
+    if numbers * _NUMBER > most:
+        raise Refused(
+            422, f"outputs: {numbers} numbers are too many for {most} bytes of JSON: ask for "
+            "binary data, or .npy",
+        )  # fmt: skip
+    text: list[bytes] = [_dumps(model)[:-1], b',"outputs":[']
+    tail: list[bytes | memoryview] = []
+    for count, (index, binary) in enumerate(wanted.outputs):
         array = np.asarray(results[index])
         tensor = outputs[index]
         item: dict[str, Any] = {
@@ -196,11 +232,16 @@ def write(
             data = np.ascontiguousarray(array, DATATYPES[tensor.datatype]).reshape(-1).view("u1")
             item["parameters"] = {"binary_data_size": data.nbytes}
             tail.append(data.data)
-        else:
-            item["data"] = to_json(array, f"output {tensor.name!r}")
-        listed.append(item)
-    told: dict[str, Any] = {**model, "outputs": listed}
-    if wanted.id is not None:
-        told["id"] = wanted.id
-    head = json.dumps(told, separators=(",", ":")).encode()
-    return (b"".join([head, *tail]), len(head)) if tail else (head, None)
+        text += [b"," if count else b"", _dumps(item)]
+        if not binary:
+            text[-1] = text[-1][:-1] + b',"data":'
+            text += to_json(array, f"output {tensor.name!r}")
+            text.append(b"}")
+    own = {} if wanted.id is None else {"id": wanted.id}
+    text.append(b"]" + (b"," + _dumps(own)[1:] if own else b"}"))
+    head = b"".join(text)
+    return ([head, *tail], len(head)) if tail else ([head], None)
+
+
+def _dumps(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,50 +1,29 @@
-"""One model behind HTTP: its pool, who is let in, and the answers."""
+"""One model behind HTTP: its life, and the small endpoints."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import math
-import re
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+import threading
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from pplconv import PoolClosed, QueueFull, __version__
+from pplconv import __version__
 
-from .. import npy
-from .bodies import discard, read_body
-from .errors import Refused
-from .messages import Wanted, read, read_npy, write
+from .answers import error
+from .inference import Inference, Options
 from .metrics import CONTENT_TYPE, Metrics
 from .serving import Serving
+from .tensors import shown
+from .threads import in_thread
 
-__all__ = ["Options", "Server"]
+__all__ = ["Server"]
 
 _LOGGER = logging.getLogger("pplconv.serve")
-_HEADER_LENGTH = "inference-header-content-length"
-# Smaller messages are read and written sooner than a thread is woken for them.
-_IN_PLACE = 32 << 10
-_RETRY_AFTER = 1
-
-
-class Options(NamedTuple):
-    """What `app` was asked for, checked."""
-
-    name: str
-    version: str
-    max_body: int
-    max_json: int
-    body_timeout: float
-    queue_size: int
-    shapes: Sequence[Mapping[str, Sequence[int]]]
-    pool: dict[str, Any]
 
 
 class Server:
@@ -66,10 +45,11 @@ class Server:
         self._changing = asyncio.Lock()
         self._reloads: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._stops = asyncio.Event()
         self.when_made: Callable[[], None] = lambda: None
         """Called when a model has begun to serve, and the one before has ended."""
         self._metrics = Metrics()
-        self._codec = ThreadPoolExecutor(2, thread_name_prefix="pplconv-serve")
+        self._inference = Inference(options, self._metrics)
 
     # Life
 
@@ -81,9 +61,29 @@ class Server:
 
     async def _made(self, make_model: Callable[[], Any], version: str) -> Serving:
         options = self._options
-        return await asyncio.to_thread(
-            Serving, make_model, version, options.queue_size, options.shapes, options.pool
-        )
+        dropped = threading.Event()
+
+        def make() -> Serving:
+            made = Serving(
+                make_model, version, options.queue_size, options.shapes, options.pool,
+                options.max_making, options.shapes_only,
+            )  # fmt: skip
+            if dropped.is_set():
+                made.pool.close()
+            return made
+
+        making = in_thread(make)
+        stops = asyncio.ensure_future(self._stops.wait())
+        try:
+            await asyncio.wait({making, stops}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stops.cancel()
+        if making.done():
+            made: Serving = making.result()
+            return made
+        dropped.set()
+        making.add_done_callback(_close_late)
+        raise RuntimeError("the server stops, and does not wait for a model that is being made")
 
     async def reload(
         self, make_model: Callable[[], Any] | None = None, version: str | None = None
@@ -149,10 +149,11 @@ class Server:
     async def stop(self) -> None:
         """Answer what was let in, and end the instances."""
         self._stopping = True
+        self._stops.set()
         async with self._changing:
             if self._serving is not None:
                 await asyncio.to_thread(self._serving.pool.close)
-        self._codec.shutdown(wait=False)
+        self._inference.close()
 
     @property
     def _ready(self) -> bool:
@@ -200,152 +201,24 @@ class Server:
     def _not_found(self, request: Request) -> Response | None:
         name, version = request.path_params["name"], request.path_params.get("version")
         if name != self._options.name:
-            return _error(404, f"there is no model {name[:80]!r}, only {self._options.name!r}")
+            return error(404, f"there is no model {shown(name)!r}, only {self._options.name!r}")
         if self._serving is not None and version not in (None, self._serving.version):
-            return _error(404, f"there is no version {version[:80]!r} of the model")
+            return error(404, f"there is no version {shown(version)!r} of the model")
         return None
-
-    # Inference
 
     async def infer(self, request: Request) -> Response:
         """``/v2/models/NAME/infer``."""
-        begin = time.perf_counter()
-        received = 0
+        refusal = self._not_found(request)
+        serving = None if self._stopping else self._serving
+        return await self._inference.answer(request, serving, refusal)
 
-        def note(size: int) -> None:
-            nonlocal received
-            received = size
-
-        try:
-            response = self._not_found(request) or await self._admitted(request, note)
-        except Refused as refused:
-            response = _error(refused.status, str(refused), refused.retry_after)
-        except ClientDisconnect:
-            response = _error(499, "the client has gone")
-        except Exception:
-            _LOGGER.exception("a request for inference failed")
-            response = _error(500, "the server failed; its log says why")
-        if response.status_code in (404, 413, 503) and "expect" not in request.headers:
-            await discard(request, self._options.max_body, self._options.body_timeout)
-        self._metrics.add(
-            response.status_code, time.perf_counter() - begin, received, len(response.body)
-        )
-        return response
-
-    async def _admitted(self, request: Request, note: Callable[[int], None]) -> Response:
-        serving = self._serving
-        if serving is None or self._stopping or self._metrics.in_flight >= serving.places:
-            why = "all places are taken" if self._ready else "the server is stopping"
-            raise Refused(503, f"{why}: try again", _RETRY_AFTER)
-        self._metrics.in_flight += 1
-        try:
-            with serving.wanted():
-                return await self._infer(request, serving, note)
-        finally:
-            self._metrics.in_flight -= 1
-
-    async def _infer(
-        self, request: Request, serving: Serving, note: Callable[[int], None]
-    ) -> Response:
-        options = self._options
-        header = _header_length(request.headers.get(_HEADER_LENGTH))
-        as_npy = request.headers.get("content-type", "").partition(";")[0].strip() == npy.MEDIA_TYPE
-        most = options.max_body if as_npy or header is not None else options.max_json
-        if header is not None and header > options.max_json:
-            raise Refused(413, f"{_HEADER_LENGTH}: JSON has at most {options.max_json} bytes")
-        body = await read_body(request, most, options.body_timeout)
-        note(len(body))
-        if header is not None and header > len(body):
-            raise Refused(422, f"{_HEADER_LENGTH} is {header}, and the body has {len(body)} bytes")
-        if as_npy:
-            output = _output(request, serving)
-            feed = read_npy(body, serving.inputs)
-            wanted = Wanted(feed, None, [(output, True)])
-        else:
-            json_bytes = len(body) if header is None else header
-            wanted = await self._coded(
-                json_bytes, read, body, header, serving.inputs, serving.outputs
-            )
-        results = await self._computed(request, serving, wanted.feed)
-        if as_npy:
-            return Response(npy.write(results[output]), media_type=npy.MEDIA_TYPE)
-        size = sum(results[i].size * 8 for i, binary in wanted.outputs if not binary)
-        told = {"model_name": self._options.name, "model_version": serving.version}
-        content, header = await self._coded(size, write, wanted, results, serving.outputs, told)
-        if header is None:
-            return Response(content, media_type="application/json")
-        return Response(
-            content, media_type="application/octet-stream", headers={_HEADER_LENGTH: str(header)}
-        )
-
-    async def _coded(self, size: int, function: Callable[..., Any], *args: Any) -> Any:
-        """Read or write a message, in another thread if it is large."""
-        if size < _IN_PLACE:
-            return function(*args)
-        return await asyncio.get_running_loop().run_in_executor(
-            self._codec, partial(function, *args)
-        )
-
-    async def _computed(self, request: Request, serving: Serving, feed: dict[str, Any]) -> Any:
-        try:
-            future = serving.pool.submit_within(0, feed)
-        except QueueFull:
-            raise Refused(503, "the queue is full: try again", _RETRY_AFTER) from None
-        except PoolClosed:
-            raise Refused(503, "the server is stopping: try again", _RETRY_AFTER) from None
-        waited: Awaitable[Any] = asyncio.wrap_future(future)
-        # The body has been read: what comes next is that the client goes.
-        gone = asyncio.ensure_future(request.receive())
-        gone.add_done_callback(partial(_give_up, future))
-        try:
-            return await waited
-        except PoolClosed:
-            raise Refused(503, "the server is stopping: try again", _RETRY_AFTER) from None
-        except (TypeError, ValueError) as error:  # what the session says of its arguments
-            raise Refused(422, f"inputs: {error}") from error
-        except asyncio.CancelledError:
-            if not _has_gone(gone):
-                raise
-            raise ClientDisconnect from None
-        finally:
-            gone.cancel()
+    async def failed(self, request: Request, reason: Exception) -> Response:
+        """What nobody expected; Starlette has it logged."""
+        self._metrics.add(500, 0.0, 0, 0)
+        return error(500, "the server failed; its log says why")
 
 
-def _has_gone(message: asyncio.Future[Any]) -> bool:
-    """Whether what was received is that the client has gone."""
-    return (
-        message.done()
-        and not message.cancelled()
-        and message.exception() is None
-        and message.result()["type"] == "http.disconnect"
-    )
-
-
-def _give_up(future: Future[Any], message: asyncio.Future[Any]) -> None:
-    """Cancel a request whose client has gone, if no instance has begun with it."""
-    if _has_gone(message):
-        future.cancel()
-
-
-def _output(request: Request, serving: Serving) -> int:
-    """Which output a ``.npy`` answer has."""
-    names = [tensor.name for tensor in serving.outputs]
-    name = request.query_params.get("output", names[0] if len(names) == 1 else None)
-    if name not in names:
-        raise Refused(422, f"output: name one of {names} in the query of a .npy request")
-    return names.index(name)
-
-
-def _header_length(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not re.fullmatch("[0-9]{1,18}", text):
-        raise Refused(422, f"{_HEADER_LENGTH} must be a number of bytes, got {text[:40]!r}")
-    return int(text)
-
-
-def _error(status: int, message: str, retry_after: float | None = None) -> Response:
-    headers = {} if retry_after is None else {"retry-after": str(math.ceil(retry_after))}
-    if status in (408, 413):  # what is still to come is not read
-        headers["connection"] = "close"
-    return JSONResponse({"error": message}, status, headers)
+def _close_late(making: asyncio.Future[Any]) -> None:
+    """End the instances of a model that was made just when nobody waited for it any more."""
+    if not making.cancelled() and making.exception() is None:
+        in_thread(making.result().pool.close)

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import numpy as np
 
-from pplconv import InstancePool
+from pplconv import InstancePool, runtime
 
-from .tensors import DATATYPES, Tensor
+from .errors import Refused
+from .tensors import DATATYPES, Tensor, shown
 
 __all__ = ["Serving"]
 
 _LONGEST_QUEUE = 1 << 16
+# Programs that a session keeps.
+_KEPT = 8
+# Inputs of fewer elements may be shapes themselves, for each of which there is a program.
+_MOST_SHAPE_ELEMENTS = 64
+_RETRY_AFTER = 1
 
 
 class Serving:
@@ -33,6 +40,10 @@ class Serving:
         To be ready for before the first request.
     settings : dict
         For the pool.
+    max_making : int
+        Sets of new shapes whose programs may be made or waited for.
+    shapes_only : bool
+        Whether all other shapes are refused.
 
     Attributes
     ----------
@@ -54,6 +65,8 @@ class Serving:
         queue_size: int,
         shapes: Sequence[Mapping[str, Sequence[int]]],
         settings: Mapping[str, Any],
+        max_making: int,
+        shapes_only: bool,
     ) -> None:
         session = make_model()
         if not (callable(session) and hasattr(session, "get_inputs")):
@@ -61,9 +74,12 @@ class Serving:
                 f"make_model must make a pplconv.InferenceSession, got {type(session).__name__}"
             )
         self.version = version
+        self._session = session
+        self._joins = settings["max_batch"] > 1
         self.inputs = [Tensor.of(value) for value in session.get_inputs()]
         self.outputs = [Tensor.of(value) for value in session.get_outputs()]
         feeds = list(self._feeds(shapes, settings["max_batch"]))
+        self._only = {self._shapes_of(given) for given in shapes} if shapes_only else None
         if settings["mode"] == "process":  # what is ready now goes to all workers at once
             for feed in feeds:
                 session.plan_for(feed)
@@ -78,9 +94,116 @@ class Serving:
         except BaseException:
             self.pool.close(cancel_pending=True)
             raise
+        self._takes = settings["max_batch"]
+        self.makes_apart = (
+            settings["mode"] == "thread" and not self._joins and hasattr(session, "is_ready_for")
+        )
+        """Whether a program is made before an instance is asked, and not by the instance."""
+        # Of programs that instances make themselves, what they have answered tells.
+        self._answered: OrderedDict[Any, None] = OrderedDict()
+        self._kept = max(1, _KEPT // settings["max_batch"].bit_length())
+        for feed in feeds:
+            self.note(feed)
+        self._makers = asyncio.Semaphore(1 if self.makes_apart else max(1, len(self.pool) // 2))
+        self._max_making = max_making
+        self._making: Counter[Any] = Counter()  # requests by their shapes
+        self._waiting: Counter[asyncio.Future[Any]] = Counter()  # and by their turns
+        self._turns: dict[Any, asyncio.Future[Any]] = {}
         self._users = 0
         self.unused = asyncio.Event()
         self.unused.set()
+
+    def _shapes_of(self, feed: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+        """The shapes of a feed, or of shapes; without rows where they are joined."""
+        first = 1 if self._joins else 0
+        return tuple(
+            tuple(getattr(feed[tensor.name], "shape", feed[tensor.name]))[first:]
+            for tensor in self.inputs
+        )
+
+    def check(self, feed: Mapping[str, Any]) -> None:
+        """Refuse shapes that are none of those that are served.
+
+        Raises
+        ------
+        Refused
+            If only some are, and these are others.
+        """
+        if self._only is None:
+            return
+        rows = max((len(array) for array in feed.values() if array.ndim), default=0)
+        if self._shapes_of(feed) not in self._only or (self._joins and rows > self._takes):
+            got = {name: list(array.shape) for name, array in feed.items()}
+            raise Refused(422, f"inputs: shapes {shown(got)} are none of those that are served")
+
+    def knows(self, feed: Mapping[str, Any]) -> bool:
+        """Whether there is a program for a request, as far as that can be told."""
+        if self.makes_apart:
+            try:
+                with runtime.team(self.pool.threads):
+                    return bool(self._session.is_ready_for(feed))
+            except (TypeError, ValueError):  # an instance will say what is wrong
+                return True
+        return not hasattr(self._session, "is_ready_for") or self._key(feed) in self._answered
+
+    def make(self, feed: Mapping[str, Any]) -> None:
+        """Make the program for a request, where `makes_apart`."""
+        with runtime.team(self.pool.threads):
+            self._session.plan_for(feed)
+
+    def note(self, feed: Mapping[str, Any]) -> None:
+        """Note that an instance has answered a request."""
+        key = self._key(feed)
+        self._answered[key] = None
+        self._answered.move_to_end(key)
+        while len(self._answered) > self._kept:
+            self._answered.popitem(last=False)
+
+    def _key(self, feed: Mapping[str, Any]) -> Any:
+        small = tuple(
+            array.tobytes() for array in feed.values()
+            if array.dtype.kind in "iu" and array.size <= _MOST_SHAPE_ELEMENTS
+        )  # fmt: skip
+        return self._shapes_of(feed), small
+
+    @asynccontextmanager
+    async def makes(self, feed: Mapping[str, Any]) -> AsyncIterator[None]:
+        """Wait to be the one whose program is made; in the event loop only.
+
+        Raises
+        ------
+        Refused
+            503 if programs of too many other shapes are waited for.
+        """
+        key = self._key(feed)
+        if key not in self._making and len(self._making) >= self._max_making:
+            raise Refused(503, "programs of other shapes are made: try again", _RETRY_AFTER)
+        # Those that may be joined go together.
+        turn = self._turns.get(key) if self._joins else None
+        if turn is None:
+            turn = self._turns[key] = asyncio.ensure_future(self._makers.acquire())
+        self._making[key] += 1
+        self._waiting[turn] += 1
+        try:
+            await asyncio.shield(turn)
+            yield
+        finally:
+            self._leave(key, turn)
+
+    def _leave(self, key: Any, turn: asyncio.Future[Any]) -> None:
+        """Let the next one make its program, if all that went together have theirs."""
+        for counter, item in ((self._making, key), (self._waiting, turn)):
+            counter[item] -= 1
+            if not counter[item]:
+                del counter[item]
+        if turn in self._waiting:
+            return
+        if self._turns.get(key) is turn:
+            del self._turns[key]
+        if not turn.done():
+            turn.cancel()
+        elif not turn.cancelled():
+            self._makers.release()
 
     def _feeds(
         self, shapes: Sequence[Mapping[str, Sequence[int]]], max_batch: int

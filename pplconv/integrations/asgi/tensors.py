@@ -1,12 +1,17 @@
 """Tensors in messages: JSON numbers, little-endian bytes, ``.npy`` files.
 
 Nothing that a message says of sizes is believed: bytes are counted before an array is made of them,
-and products of dimensions are Python's integers, which do not overflow.
+and products of dimensions are Python's integers, which do not overflow. Nor is an array made of
+what may not be numbers: of texts, NumPy makes as many times the longest.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import reprlib
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +27,7 @@ __all__ = [
     "from_json",
     "from_npy",
     "shape_of",
+    "shown",
     "to_json",
 ]
 
@@ -44,6 +50,13 @@ _ONNX_TYPES = {
     "tensor(float16)": "FP16", "tensor(float)": "FP32", "tensor(double)": "FP64",
 }  # fmt: skip
 _MOST_DIMENSIONS = 32
+_MOST = 1 << 62
+# Elements that the other dimensions may make where one is 0. A network may pad what has none, and
+# would then allocate by them.
+_MOST_BESIDE_ZERO = 1 << 16
+# Numbers between two moments at which other threads of Python run: some milliseconds.
+_AT_ONCE = 1 << 14
+_PYTHON: dict[str, set[type]] = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}}
 
 
 class Tensor(NamedTuple):
@@ -82,7 +95,7 @@ class Tensor(NamedTuple):
         if datatype != self.datatype:
             raise Refused(
                 422,
-                f"{where}.datatype: input {self.name!r} is {self.datatype}, got {_shown(datatype)}",
+                f"{where}.datatype: input {self.name!r} is {self.datatype}, got {shown(datatype)}",
             )
         fits = len(shape) == len(self.shape) and all(
             wanted in (-1, got) for wanted, got in zip(self.shape, shape, strict=True)
@@ -90,17 +103,22 @@ class Tensor(NamedTuple):
         if not fits:
             raise Refused(
                 422,
-                f"{where}.shape: input {self.name!r} has shape {self.shape}, got {_shown(shape)}",
+                f"{where}.shape: input {self.name!r} has shape {self.shape}, got {shown(shape)}",
             )
 
 
 def shape_of(given: object, where: str) -> tuple[int, ...]:
     """Check the shape of a message."""
     if not isinstance(given, (list, tuple)) or len(given) > _MOST_DIMENSIONS:
-        raise Refused(422, f"{where}.shape must be a list of dimensions, got {_shown(given)}")
+        raise Refused(422, f"{where}.shape must be a list of dimensions, got {shown(given)}")
     for n in given:
-        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise Refused(422, f"{where}.shape must have integers of 0 or more, got {_shown(n)}")
+        if isinstance(n, bool) or not isinstance(n, int) or not 0 <= n < _MOST:
+            raise Refused(422, f"{where}.shape must have integers of 0 or more, got {shown(n)}")
+    if 0 in given and math.prod(n for n in given if n) > _MOST_BESIDE_ZERO:
+        raise Refused(
+            422, f"{where}.shape: beside a 0 other dimensions may make {_MOST_BESIDE_ZERO}, "
+            f"got {shown(given)}",
+        )  # fmt: skip
     return tuple(given)
 
 
@@ -119,67 +137,116 @@ def _check_size(
 ) -> None:
     wanted = math.prod(shape) * dtype.itemsize
     if data.nbytes != wanted:
-        told = f"{name} of shape {_shown(shape)} is {wanted} bytes"
+        told = f"{name} of shape {shown(shape)} is {wanted} bytes"
         raise Refused(422, f"{where}: {told}, got {data.nbytes}")
 
 
 def from_json(data: object, datatype: str, shape: tuple[int, ...], where: str) -> Array:
     """Make an array of JSON numbers, flat or nested like the shape."""
     if not isinstance(data, list):
-        raise Refused(422, f"{where}.data must be a list of numbers, got {_shown(data)}")
+        raise Refused(422, f"{where}.data must be a list of numbers, got {shown(data)}")
+    if data and isinstance(data[0], list):
+        data = _unnested(data, shape, where)
+    if len(data) != math.prod(shape):
+        raise Refused(422, f"{where}.data has shape [{len(data)}], where shape says {shown(shape)}")
     dtype = DATATYPES[datatype].newbyteorder("=")
+    array = np.empty(len(data), dtype)
+    for begin in range(0, len(data), _AT_ONCE):
+        part = data[begin : begin + _AT_ONCE]
+        array[begin : begin + len(part)] = _numbers(part, datatype, dtype, where)
+    return array.reshape(shape)
+
+
+def _unnested(data: list[Any], shape: tuple[int, ...], where: str) -> list[Any]:
+    """Give the elements of nested lists, which must be nested like the shape."""
+    flat: list[Any] = [data]
+    for depth, n in enumerate(shape):
+        for item in flat:
+            if not isinstance(item, list) or len(item) != n:
+                got = f"{len(item)} elements" if isinstance(item, list) else shown(item)
+                raise Refused(
+                    422, f"{where}.data is not nested as shape says, {shown(shape)}: {got} "
+                    f"at depth {depth}",
+                )  # fmt: skip
+        flat = list(chain.from_iterable(flat))
+    return flat
+
+
+def _numbers(part: list[Any], datatype: str, dtype: np.dtype[Any], where: str) -> Array:
+    """Make an array of a part of the numbers."""
+    wrong = Refused(422, f"{where}.data: not all of its elements are {datatype}")
+    if not set(map(type, part)) <= _PYTHON[dtype.kind]:
+        raise wrong
     try:
-        array = np.array(data)
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
-        raise Refused(422, f"{where}.data: no array can be made of it: {error}") from None
-    if array.size == 0:
-        array = array.astype(dtype)
-    elif array.dtype.kind not in {"b": "b", "f": "iuf"}.get(dtype.kind, "iu"):
-        raise Refused(422, f"{where}.data: not all of its elements are {datatype}")
-    if array.size != math.prod(shape) or (array.ndim != 1 and array.shape != shape):
-        raise Refused(
-            422, f"{where}.data has shape {list(array.shape)}, where shape says {_shown(shape)}"
-        )
-    if dtype.kind in "iu" and array.size:
+        array = np.array(part)
+    except (ValueError, TypeError, OverflowError):
+        raise wrong from None
+    # Integers that no type holds make an array of objects, or of floats.
+    if array.dtype.kind not in {"b": "b", "f": "iuf"}.get(dtype.kind, "iu"):
+        raise wrong
+    if dtype.kind in "iu":
         bounds: Any = np.iinfo(dtype.name)
         if int(array.min()) < bounds.min or int(array.max()) > bounds.max:
-            raise Refused(422, f"{where}.data: not all of its elements are {datatype}")
+            raise wrong
     with np.errstate(over="ignore"):
-        array = array.astype(dtype).reshape(shape)
+        array = array.astype(dtype)
     if dtype.kind == "f" and not np.isfinite(array).all():
         raise Refused(422, f"{where}.data has numbers beyond {datatype}")
     return array
 
 
-def to_json(array: Array, where: str) -> list[Any]:
-    """Give the elements as a flat list.
+def to_json(array: Array, where: str) -> Iterator[bytes]:
+    """Write the elements as a flat list, in parts.
 
     Raises
     ------
     Refused
         If some are NaN or infinite, for which JSON has no words.
     """
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise Refused(
-            422, f"{where} has NaN or infinities, which JSON has not: ask for binary data, or .npy"
-        )
-    flat: list[Any] = array.reshape(-1).tolist()
-    return flat
+    flat = array.reshape(-1)
+    yield b"["
+    for begin in range(0, flat.size, _AT_ONCE):
+        part = flat[begin : begin + _AT_ONCE]
+        if part.dtype.kind == "f" and not np.isfinite(part).all():
+            raise Refused(
+                422,
+                f"{where} has NaN or infinities, which JSON has not: ask for binary data, or .npy",
+            )
+        text = json.dumps(part.tolist(), separators=(",", ":"))[1:-1]
+        yield (f",{text}" if begin else text).encode()
+    yield b"]"
 
 
-def from_npy(body: bytes, where: str) -> Array:
+def from_npy(body: memoryview, where: str) -> Array:
     """Read a ``.npy`` file of numbers."""
     try:
         array = npy.read(body)
     except ValueError as error:
-        raise Refused(422, f"{where}: {_shown(error)}") from None
+        raise Refused(422, f"{where}: {shown(error)}") from None
     if array.dtype.kind not in "biuf" or array.dtype.itemsize not in (1, 2, 4, 8):
-        raise Refused(422, f"{where}: no tensor is of {_shown(array.dtype)}")
+        raise Refused(422, f"{where}: no tensor is of {shown(array.dtype)}")
     shape_of(array.shape, where)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value in a message: not all of what a client may have sent."""
-    text = repr(list(value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, tuple):
+        value = list(value)
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length()} bits"
+    # It looks at the first few elements, however many there are.
+    text = value[:80] if isinstance(value, str) else _SHORT.repr(value)
     return text if len(text) < 80 else text[:77] + "..."
+
+
+class _Short(reprlib.Repr):
+    """Short forms of what JSON and headers of files may hold."""
+
+    def repr_int(self, value: int, level: int) -> str:
+        """Without the digits of a long one, of which Python refuses to write too many."""
+        return repr(value) if value.bit_length() <= 256 else f"<{value.bit_length()} bits>"
+
+
+_SHORT = _Short()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _MOST_DIMENSIONS

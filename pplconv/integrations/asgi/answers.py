@@ -1,0 +1,100 @@
+"""Answers: sent in pieces, as fast as the client reads, and held no longer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Sequence
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+__all__ = ["Answer", "error", "failed"]
+
+_LOGGER = logging.getLogger("pplconv.serve")
+_CHUNK = 1 << 18
+# Smaller ones lie in buffers of the connection at once.
+_SMALL = 1 << 14
+
+
+class Answer(Response):
+    """Results for a client.
+
+    Parameters
+    ----------
+    parts : sequence of bytes-like
+        The body; nothing of it is copied before it goes out.
+    media_type : str
+        Of the body.
+    headers : dict
+        Further ones.
+    seconds : float
+        How long it may take the client to read it.
+    when_sent : callable
+        Called when it is sent, or given up.
+
+    Attributes
+    ----------
+    size : int
+        Bytes of the body.
+    """
+
+    def __init__(
+        self,
+        parts: Sequence[bytes | memoryview],
+        media_type: str,
+        headers: dict[str, str],
+        seconds: float,
+        when_sent: Callable[[], None],
+    ) -> None:
+        self.size = sum(memoryview(part).nbytes for part in parts)
+        super().__init__(
+            None, headers={**headers, "content-length": str(self.size)}, media_type=media_type
+        )
+        self._parts = list(parts)
+        self._seconds = seconds
+        self._when_sent = when_sent
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        head = {
+            "type": "http.response.start", "status": self.status_code, "headers": self.raw_headers,
+        }  # fmt: skip
+        try:
+            if self.size <= _SMALL:
+                await send(head)
+                await send({"type": "http.response.body", "body": b"".join(self._parts)})
+            else:
+                await asyncio.wait_for(self._send(head, send), self._seconds)
+        except asyncio.TimeoutError:
+            _LOGGER.warning("an answer was given up: its client does not read it")
+        finally:
+            self._parts.clear()
+            self._when_sent()
+
+    async def _send(self, head: dict[str, object], send: Send) -> None:
+        await send(head)
+        for part in self._parts:
+            view = memoryview(part).cast("B")
+            for begin in range(0, view.nbytes, _CHUNK):
+                body = bytes(view[begin : begin + _CHUNK])
+                await send({"type": "http.response.body", "body": body, "more_body": True})
+        # A server takes a message when the client has read most of those before.
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def error(status: int, message: str, retry_after: float | None = None) -> Response:
+    """Answer with an error."""
+    headers = {} if retry_after is None else {"retry-after": str(math.ceil(retry_after))}
+    if status in (408, 413):  # what is still to come is not read
+        headers["connection"] = "close"
+    # Half a character, as JSON can have it, is none of UTF-8.
+    text = message.encode("utf-8", "backslashreplace").decode()
+    return JSONResponse({"error": text}, status, headers)
+
+
+def failed(request: Request | None = None, reason: Exception | None = None) -> Response:
+    """Answer that the server is at fault."""
+    return error(500, "the server failed; its log says why")

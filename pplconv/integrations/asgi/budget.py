@@ -1,0 +1,69 @@
+"""Memory that requests hold: bodies while they arrive, answers until they are sent."""
+
+from __future__ import annotations
+
+from .errors import Refused
+
+__all__ = ["Budget", "Lease"]
+
+_RETRY_AFTER = 1
+
+
+class Budget:
+    """Bytes that all requests together may hold; used by the thread of an event loop only.
+
+    Parameters
+    ----------
+    most : int
+        How many.
+
+    Attributes
+    ----------
+    held : int
+        How many are held now.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.held = 0
+
+
+class Lease:
+    """What one request holds.
+
+    Parameters
+    ----------
+    budget : Budget
+        Shared with all others.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._held = 0
+
+    def add(self, size: int) -> None:
+        """Hold more bytes.
+
+        Raises
+        ------
+        Refused
+            503 if requests hold too many, 422 if this one alone needs more than all may hold.
+        """
+        budget = self._budget
+        if self._held + size > budget.most:
+            raise Refused(
+                422, f"request and answer have more than max_held={budget.most} bytes: ask for less"
+            )
+        if budget.held + size > budget.most:
+            raise Refused(503, "the memory for requests is full: try again", _RETRY_AFTER)
+        budget.held += size
+        self._held += size
+
+    def give_back(self, size: int) -> None:
+        """Hold so many bytes less."""
+        self._budget.held -= size
+        self._held -= size
+
+    def close(self) -> None:
+        """Hold nothing any more."""
+        self.give_back(self._held)
