@@ -23,8 +23,8 @@ import pytest
 
 import pplconv
 from pplconv.__main__ import main
-from process import server, text_of
 from served import PATIENCE, as_binary, as_json, as_npy, small_model, tensor
+from server_process import server, text_of
 
 NPY = {"content-type": "application/x-npy"}
 PATH = "/v2/models/small/infer?output=z"

@@ -7,11 +7,10 @@ import logging
 import math
 from collections.abc import Callable, Sequence
 
-from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
-__all__ = ["Answer", "error", "failed"]
+__all__ = ["Answer", "error"]
 
 _LOGGER = logging.getLogger("pplconv.serve")
 _CHUNK = 1 << 18
@@ -93,8 +92,3 @@ def error(status: int, message: str, retry_after: float | None = None) -> Respon
     # Half a character, as JSON can have it, is none of UTF-8.
     text = message.encode("utf-8", "backslashreplace").decode()
     return JSONResponse({"error": text}, status, headers)
-
-
-def failed(request: Request | None = None, reason: Exception | None = None) -> Response:
-    """Answer that the server is at fault."""
-    return error(500, "the server failed; its log says why")

@@ -45,6 +45,8 @@ async def read_body(request: Request, most: int, seconds: float, lease: Lease) -
     async def read() -> int:
         size = 0
         async for chunk in request.stream():
+            if not chunk:
+                continue
             begin, size = size, size + len(chunk)
             if size > most:
                 raise _too_large(most)

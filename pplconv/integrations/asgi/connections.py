@@ -23,8 +23,9 @@ _LOGGER = logging.getLogger("pplconv.serve")
 BACKLOG = 128
 """Connections that the system may hand over at once, before any of them is counted."""
 
-# For models, sockets of workers, and what libraries open.
-_OTHER_DESCRIPTORS = 64
+# For files, and what libraries open; for the workers of each core, of two models while one replaces
+# the other.
+_OTHER_DESCRIPTORS, _DESCRIPTORS_OF_A_CORE = 64, 32
 
 
 def most_connections(wanted: int) -> int:
@@ -38,7 +39,8 @@ def most_connections(wanted: int) -> int:
         return wanted
     if limit == resource.RLIM_INFINITY:
         return wanted
-    return max(1, min(wanted, limit - used - BACKLOG - _OTHER_DESCRIPTORS))
+    workers = min(_DESCRIPTORS_OF_A_CORE * (os.cpu_count() or 1), limit // 4)
+    return max(1, min(wanted, limit - used - BACKLOG - _OTHER_DESCRIPTORS - workers))
 
 
 def guarded(most: int, head_timeout: float, read_timeout: float) -> type[asyncio.Protocol]:
