@@ -76,6 +76,19 @@ def _human(size: str) -> str:
     return size
 
 
+def blas() -> str:
+    """Name the BLAS libraries that are loaded, each with the kernels that it has chosen."""
+    import threadpoolctl
+
+    pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+    named = [
+        f"{pool['internal_api']} {pool['version']}, kernels for "
+        f"{pool.get('architecture') or 'an unknown CPU'}"
+        for pool in pools
+    ]
+    return "; ".join(named) or "unknown BLAS"
+
+
 def usable_cores() -> int:
     """Cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):

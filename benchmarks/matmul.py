@@ -31,7 +31,7 @@ Shape = tuple[int, int, int]
 Call = Callable[[], Any]
 Array = NDArray[Any]
 
-SQUARES = (256, 384, 512, 768, 1024, 1536, 2048)
+SQUARES = (64, 96, 128, 256, 384, 512, 768, 1000, 1024, 1536, 2000, 2048)
 FEW_ROWS = (1, 2, 4, 8, 16)
 WEIGHTS = (512, 1024, 2048, 4096)
 RANDOM = 200
@@ -42,10 +42,10 @@ KINDS = ("squares", "few_rows", "random")
 LINEAR, MATMUL = "Linear", "matmul"
 
 
-def shapes_of(kind: str, count: int, seed: int) -> list[Shape]:
+def shapes_of(kind: str, count: int, seed: int, sizes: Sequence[int] = SQUARES) -> list[Shape]:
     """The (m, n, k) of one kind."""
     if kind == "squares":
-        return [(size, size, size) for size in SQUARES]
+        return [(size, size, size) for size in sizes]
     if kind == "few_rows":
         return [(m, n, k) for n in WEIGHTS for k in WEIGHTS for m in FEW_ROWS]
     rng = np.random.default_rng(seed)
@@ -135,7 +135,7 @@ def time_kind(
 ) -> tuple[Table, list[dict[str, Any]]]:
     """Time all shapes of one kind for one team."""
     rows: list[dict[str, Any]] = []
-    shapes = shapes_of(kind, chosen.count, chosen.seed)
+    shapes = shapes_of(kind, chosen.count, chosen.seed, chosen.sizes)
     for index, (m, n, k) in enumerate(shapes):
         progress.say(f"{index + 1}/{len(shapes)} m{m}n{n}k{k}")
         with team(threads):
@@ -202,6 +202,9 @@ def _parser() -> argparse.ArgumentParser:
         "--dtypes", type=options.words, default=["float32", "float64"], help="default both"
     )
     parser.add_argument("--threads", type=options.counts, default=[1, 2], help="default 1,2")
+    parser.add_argument(
+        "--sizes", type=options.counts, default=list(SQUARES), help="of the squares, such as 64,96"
+    )
     parser.add_argument("--count", type=options.positive, default=RANDOM, help="random shapes")
     parser.add_argument("--seed", type=int, default=15, help="of the random shapes")
     parser.add_argument("--search", choices=options.SEARCHES, default="estimate", help="of Linear")
@@ -216,7 +219,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if not set(chosen.kinds) <= set(KINDS):
         parser.error(f"--kinds: expected some of {','.join(KINDS)}")
-    notes = [f"NumPy {np.__version__}"]
+    notes = [f"NumPy {np.__version__} ({machine.blas()})"]
     try:
         import torch
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
+from benchmarks import machine
 from benchmarks.engines.base import Array32, Availability, Engine, Prepared
 from benchmarks.problems import Problem
 
@@ -22,11 +23,7 @@ class Numpy(Engine):
         """Tell whether NumPy's BLAS can be held to a number of threads."""
         found = super().available()
         if found.ok:
-            import threadpoolctl
-
-            pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
-            blas = ", ".join(f"{pool['internal_api']} {pool['version']}" for pool in pools)
-            return Availability(ok=True, version=f"{found.version} ({blas or 'unknown BLAS'})")
+            return Availability(ok=True, version=f"{found.version} ({machine.blas()})")
         return found
 
     def prepare(self, problem: Problem, x: Array32, w: Array32, threads: int) -> Prepared:
