@@ -193,10 +193,10 @@ def test_constants_that_are_no_scalars_are_no_bounds():
     assert operators(rewritten(g, y)) == {"Max": 1, "Min": 1}
 
 
-def test_crossed_bounds_stay():
+def test_of_crossed_bounds_the_last_one_decides():
     g = Graph()
     y = g.Clip(g.input(3, 4), g.constant(1), g.constant(-1))
-    assert operators(rewritten(g, g.Clip(y, g.constant(0), g.constant(2)))) == {"Clip": 2}
+    assert operators(rewritten(g, g.Clip(y, g.constant(0), g.constant(2)))) == {"Clip": 1}
 
 
 def test_clips_that_do_not_overlap():

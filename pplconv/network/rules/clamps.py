@@ -24,7 +24,7 @@ def bounds(node: ir.Node) -> tuple[float, float] | None:
     Returns
     -------
     tuple of 2 float, or None
-        Infinite where there is no bound.
+        In order; infinite where there is no bound.
     """
     found = []
     for index, none in ((1, -np.inf), (2, np.inf)):
@@ -33,11 +33,12 @@ def bounds(node: ir.Node) -> tuple[float, float] | None:
         if bound is None or np.isnan(bound):
             return None
         found.append(bound)
-    return found[0], found[1]
+    # Where they cross, the last one to be applied decides.
+    return min(found), found[1]
 
 
-def _bound(op: Any, value: float, like: ir.Value, name: str) -> Any:
-    if np.isinf(value):
+def _bound(op: Any, value: float, none: float, like: ir.Value, name: str) -> Any:
+    if value == none:
         return None
     return op.initializer(ir.tensor(np.asarray(value, dtype=like.dtype.numpy())), name=name)
 
@@ -65,7 +66,7 @@ class ToClip(Rule):
 
     def rewrite(self, op: Any, x: ir.Value, c: ir.Value) -> Any:
         """See `Rule`."""
-        bound = _bound(op, scalar(c, rank(x) or 0) or 0.0, x, f"{c.name}_bound")
+        bound = _bound(op, scalar(c, rank(x) or 0) or 0.0, np.nan, x, f"{c.name}_bound")
         return op.Clip(x, bound, None) if self.operator == "Max" else op.Clip(x, None, bound)
 
 
@@ -89,15 +90,14 @@ class ClipOfClip(Rule):
         """See `Rule`."""
         merged = self._merged(y, z)
         assert merged is not None
-        low = _bound(op, merged[0], x, f"{z.name}_low")
-        high = _bound(op, merged[1], x, f"{z.name}_high")
+        low = _bound(op, merged[0], -np.inf, x, f"{z.name}_low")
+        high = _bound(op, merged[1], np.inf, x, f"{z.name}_high")
         return op.Clip(x, low, high)
 
     def _merged(self, y: ir.Value, z: ir.Value) -> tuple[float, float] | None:
         inner = (0.0, np.inf) if self.inner == "Relu" else bounds(y.producer())
         outer = (0.0, np.inf) if self.outer == "Relu" else bounds(z.producer())
-        # Where bounds cross, the last one to be applied decides, and the two do not commute.
-        if inner is None or outer is None or inner[0] > inner[1] or outer[0] > outer[1]:
+        if inner is None or outer is None:
             return None
         low = min(max(inner[0], outer[0]), outer[1])
         high = max(min(inner[1], outer[1]), outer[0])

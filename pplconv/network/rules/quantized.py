@@ -266,12 +266,12 @@ class Clamp(Rule):
 
 
 def bounds_of(node: ir.Node) -> tuple[float, float] | None:
-    """Give the bounds that a Relu or a Clip keeps to; None if it is none, or they cross."""
+    """Give the bounds that a Relu or a Clip keeps to; None if it is none."""
     found = found_activation(node)
     if found is None or found[0] not in ("relu", "clip"):
         return None
     low, high = (0.0, float("inf")) if found[0] == "relu" else found[1]
-    return (low, high) if low <= high else None
+    return low, high
 
 
 def stored_as(value: ir.Value) -> Quantization | None:
