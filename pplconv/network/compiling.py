@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from .fusion import Chain, chains, written
 from .host import host_step, run_host
 from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
+from .numpy_operators import COMPUTED
 from .operators import OPERATORS
 from .operators.convolution import prices
 from .operators.elementwise import Stream, emit_outputs, emit_program
@@ -89,6 +90,8 @@ class Compiled:
         seconds : ndarray, optional
             The time of each step is added to it.
         """
+        # Arrays of bfloat16 export no memory; their bits do.
+        arrays = [array.view(np.uint16) if array.dtype.kind == "V" else array for array in arrays]
         frame = self.program.frame()
         try:
             for turn in range(self.times):
@@ -228,6 +231,33 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         for name in written:
             builder.deliver(name, builder.new(graph.shapes[name], graph.dtypes[name]))
         return
+    call = _in_numpy(node, graph) or _in_reference(node)
+    values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]
+    reads = [builder.values[name] for name in names]
+    builder.emit(host_step(node.op, call, reads, values, written))
+    for name, value in zip(written, values, strict=True):
+        builder.deliver(name, value)
+
+
+def _in_numpy(node: Node, graph: Graph) -> Callable[..., Sequence[Any]] | None:
+    """Give the function of a node's arrays that computes it here; None if there is none."""
+    compute = COMPUTED.get(node.op)
+    if compute is None:
+        return None
+    names = list(dict.fromkeys(name for name in node.inputs if name))
+    shapes = [graph.shapes[name] for name in node.outputs if name]
+
+    def call(*arrays: Array) -> Sequence[Any]:
+        given = dict(zip(names, arrays, strict=True))
+        return compute(node.attributes, [given.get(name) for name in node.inputs], shapes)
+
+    return call
+
+
+def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
+    """Give the function of a node's arrays by which ONNX's reference computes it."""
+    names = list(dict.fromkeys(name for name in node.inputs if name))
+    written = [name for name in node.outputs if name]
     try:
         evaluator = ReferenceEvaluator(_proto(node), new_ops=RIGHT)
     except Exception as error:
@@ -240,11 +270,7 @@ def _lower(node: Node, builder: Builder, graph: Graph) -> None:
         check_lengths(node, [given[name] for name in node.inputs if name])
         return evaluator.run(written, given)  # type: ignore[no-any-return]
 
-    values = [builder.new(graph.shapes[name], graph.dtypes[name]) for name in written]
-    reads = [builder.values[name] for name in names]
-    builder.emit(host_step(node.op, call, reads, values, written))
-    for name, value in zip(written, values, strict=True):
-        builder.deliver(name, value)
+    return call
 
 
 def _proto(node: Node) -> onnx.ModelProto:

@@ -11,8 +11,10 @@ import onnx_ir.passes.common as passes
 from onnxscript.optimizer._constant_folding import FoldConstantsPass
 
 from .contradictions import ContradictionError, check_node
+from .nodes import attributes_of
+from .numpy_operators import COMPUTED
 from .padding import resolve_node
-from .values import is_constant
+from .values import constant, is_constant, static_shape
 
 __all__ = ["FOLD_BYTES", "fold"]
 
@@ -69,7 +71,7 @@ def fold(model: ir.Model) -> None:
         except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
             cause = error.__cause__ or error
             raise ValueError(f"model cannot be folded: {error}: {cause}") from error
-        if not _repeat_values(model.graph):
+        if not _repeat_values(model.graph) + _compute(model.graph, budget):
             break
     passes.RemoveUnusedNodesPass()(model)
 
@@ -96,8 +98,12 @@ class _Budget:
 
     def should_fold(self, node: ir.Node) -> bool | None:
         """Say whether a node is computed; asked for nodes with constant inputs only."""
-        if node.domain or node.op_type in _SLOW:
+        if node.domain or node.op_type in _SLOW or _is_ours(node):
             return False
+        return self.allows(node)
+
+    def allows(self, node: ir.Node) -> bool | None:
+        """Say whether there is memory and time for the outputs of a node, and take it."""
         total = _output_bytes(node)
         if total is None or total > min(FOLD_BYTES, self.left):
             return False
@@ -138,6 +144,50 @@ def _size(value: ir.Value) -> int | None:
         width = value.dtype.itemsize
     size: int = math.ceil(math.prod(value.shape.numpy()) * width)
     return size
+
+
+def _is_ours(node: ir.Node) -> bool:
+    """Tell whether a node is computed here, where ONNX's reference errs."""
+    if node.op_type == "Slice" and not node.domain:
+        # It errs backwards; shapes take it forwards, and need it in the same pass.
+        steps = constant(node.inputs[4]) if len(node.inputs) > 4 else None
+        return steps is not None and int(steps.min(initial=1)) < 0
+    return node.op_type in COMPUTED and not node.domain
+
+
+def _compute(graph: ir.Graph, budget: _Budget) -> int:
+    """Make constants of what operators in NumPy give of constants; how many."""
+    count = 0
+    for node in list(graph):
+        compute = COMPUTED.get(node.op_type) if _is_ours(node) else None
+        shapes = [static_shape(value) for value in node.outputs]
+        known = all(value is None or is_constant(value) for value in node.inputs)
+        if compute is None or None in shapes or not known:
+            continue
+        if any(value.is_graph_output() for value in node.outputs) or budget.allows(node) is False:
+            continue
+        if "kernel_shape" in node.attributes:
+            resolve_node(node)
+        operands = [constant(value) for value in node.inputs]
+        with np.errstate(all="ignore"):
+            results = compute(dict(attributes_of(node)), operands, [s or () for s in shapes])
+        for value, array in zip(node.outputs, results, strict=True):
+            _replace(graph, value, array)
+        graph.remove(node, safe=True)
+        count += 1
+    return count
+
+
+def _replace(graph: ir.Graph, value: ir.Value, array: np.ndarray) -> None:
+    """Have a constant of the same name read where a value was."""
+    tensor = ir.Tensor(array, name=value.name)
+    known = ir.Value(
+        name=value.name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype),
+        const_value=tensor,
+    )  # fmt: skip
+    value.replace_all_uses_with(known)
+    value.name = None
+    graph.register_initializer(known)
 
 
 def _repeat_values(graph: ir.Graph) -> int:

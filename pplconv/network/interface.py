@@ -17,11 +17,11 @@ _TYPES = {
     "uint16": "tensor(uint16)", "uint32": "tensor(uint32)", "uint64": "tensor(uint64)",
 }  # fmt: skip
 
-# Operands that shapes follow from.
+# Operands that shapes follow from, or which nodes there are.
 _SHAPE_OPERANDS = {
-    "ConstantOfShape": (0,), "Expand": (1,), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2),
-    "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
-    "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,),
+    "ConstantOfShape": (0,), "Expand": (1,), "If": (0,), "OneHot": (1,), "Pad": (1, 3),
+    "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,),
+    "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from .scaling import ScaledTensor
 from .storage import Array, Shape
+from .values import is_constant
 
 
 @dataclass(eq=False)
@@ -135,7 +136,8 @@ class Graph:
                 self.users.setdefault(name, []).append(node)
 
 
-def _attributes(node: ir.Node) -> Iterator[tuple[str, Any]]:
+def attributes_of(node: ir.Node) -> Iterator[tuple[str, Any]]:
+    """Give the attributes of a node as Python's own values and arrays."""
     for name, attribute in node.attributes.items():
         value = attribute.value
         if attribute.type == ir.AttributeType.TENSOR:
@@ -182,12 +184,15 @@ def graph_of(model: ir.Model) -> Graph:
     inputs = [learn(value) for value in graph.inputs]
     nodes = []
     for node in graph:
+        if node.op_type == "Constant" and not node.domain and is_constant(node.outputs[0]):
+            learn(node.outputs[0])
+            continue
         prefix = f"{node.domain}." if node.domain else ""
         nodes.append(Node(
             prefix + node.op_type,
             [learn(value) if value is not None else "" for value in node.inputs],
             [learn(value) if value.name else "" for value in node.outputs],
-            dict(_attributes(node)), node,
+            dict(attributes_of(node)), node,
         ))  # fmt: skip
     outputs = [learn(value) for value in graph.outputs]
     return Graph(nodes, shapes, dtypes, constants, inputs, outputs)

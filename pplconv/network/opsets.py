@@ -6,10 +6,12 @@ import onnx
 import onnx.version_converter
 import onnx_ir as ir
 
-__all__ = ["OPSET", "convert_opset"]
+__all__ = ["OPSET", "PER_GROUP", "convert_opset"]
 
 OPSET = 24
 """Opset of prepared models; the first with ``Swish``."""
+PER_GROUP = "per_group"
+"""Attribute of a GroupNormalization that has a scale for each group, as before opset 21."""
 
 # What the converter reads of weights are shapes, scales, axes and the like.
 _SMALL_BYTES = 4096
@@ -40,6 +42,12 @@ def convert_opset(model: ir.Model) -> ir.Model:
     if version >= OPSET:
         return model
     inputs = len(model.graph.inputs)
+    # The converter takes such a node for one of today's.
+    grouped = {
+        node.outputs[0].name
+        for node in model.graph.all_nodes()
+        if node.op_type == "GroupNormalization" and not node.domain and version < 21
+    }
     weights = {name: value.const_value for name, value in model.graph.initializers.items()}
     try:
         proto = _without_large_weights(model)
@@ -58,6 +66,9 @@ def convert_opset(model: ir.Model) -> ir.Model:
     for value in values[inputs:]:
         value.const_value = weights[value.name]
         graph.register_initializer(value)
+    for node in graph.all_nodes() if grouped else ():
+        if node.outputs[0].name in grouped:
+            node.attributes[PER_GROUP] = ir.AttrInt64(PER_GROUP, 1)
     for name, value in graph.initializers.items():
         if weights.get(name) is not None:
             value.const_value = weights[name]

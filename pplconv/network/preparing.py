@@ -10,6 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 import onnx_ir.passes.common as passes
 
+from .brain_floats import compute_in_float32
 from .folding import fold
 from .opsets import convert_opset
 from .padding import resolve_padding
@@ -69,6 +70,7 @@ def prepare(model: ir.Model) -> Prepared:
     _make_initializers_constant(model.graph)
     lift(model)
     own_tensors(model)
+    compute_in_float32(model)
     passes.AddDefaultAttributesPass()(model)
     forget_shapes(model.graph, inputs=False)
     fold(model)
@@ -121,13 +123,21 @@ def specialize(
         make_constant(model.graph, name, array)
     set_input_shapes(model.graph, shapes)
     forget_shapes(model.graph, inputs=False)
+    fired: dict[str, list[str]] = {}
+    branches = any(node.op_type == "If" for node in model.graph)
     fold(model)
+    if branches:
+        check_quantization(model.graph)
+        apply_rules(model, PIECES_RULES, fired)
+        fold(model)
     resolve_padding(model.graph)
     check_static(model)
-    fired: dict[str, list[str]] = {}
     # Some are constant only now: shapes, and what was an input.
     quantize_constants(model.graph)
     apply_rules(model, SIMPLIFYING_RULES, fired)
+    if any(value.shape is None for node in model.graph for value in node.outputs):
+        # A rule has put several nodes in the place of one.
+        fold(model)
     _quantize(model, fired)
     apply_rules(model, FUSING_RULES, fired)
     passes.RemoveUnusedNodesPass()(model)

@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from .nodes import Node
+from .numpy_operators import COMPUTED
 from .operators import OPERATORS
 from .operators.expressions import EXPRESSIONS
+from .rules.fused import DOMAIN
 from .storage import Array
 from .values import attribute_int, attribute_string
 
@@ -48,16 +50,27 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
         Naming each operator, how often it occurs, and its nodes.
     """
     found: dict[str, list[str]] = defaultdict(list)
+    helped = False
     for node in graph:
+        if node.domain == DOMAIN or _is_open_branch(node):
+            continue
         unserved = _unserved(node) if node.domain == "" else ""
         if unserved:
             found[f"{node.op_type} with {unserved}"].append(node.name or "?")
             continue
         if node.domain == "" and (
-            node.op_type in OPERATORS or node.op_type in EXPRESSIONS or node.op_type in IN_PYTHON
+            node.op_type in OPERATORS
+            or node.op_type in EXPRESSIONS
+            or node.op_type in IN_PYTHON
+            or node.op_type in COMPUTED
         ):
             continue
-        if fallback and node.domain == "" and node.op_type not in CONTROL_FLOW:
+        if node.domain == "" and node.op_type not in CONTROL_FLOW:
+            if fallback:
+                continue
+            helped = True
+        if node.domain == "" and node.op_type == "If":
+            found["If with a condition that depends on data"].append(node.name or "?")
             continue
         kind = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
         found[kind].append(node.name or node.outputs[0].name or "?")
@@ -66,11 +79,33 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
     lines = [
         f"{kind}, {len(names)} of them: {', '.join(names)}" for kind, names in sorted(found.items())
     ]
-    # No option lets run what the reference would compute wrongly.
-    hint = "; fallback=True runs ONNX's own operators in onnx.reference"
-    if fallback or all(" with " in kind for kind in found):
-        hint = ""
+    # No option lets run what the reference would compute wrongly, or branches that data choose.
+    hint = "; fallback=True runs ONNX's own operators in onnx.reference" if helped else ""
     raise ValueError(f"model has operators that cannot run ({'; '.join(lines)}){hint}")
+
+
+def _is_open_branch(node: ir.Node) -> bool:
+    """Tell whether a node is an If whose condition is known as soon as shapes are.
+
+    It follows from shapes, from constants, or is an input, which is a constant of a program.
+    """
+    if node.domain or node.op_type != "If":
+        return False
+    waiting = [value for value in node.inputs if value is not None]
+    if any(value.is_graph_input() for value in waiting):
+        return True
+    seen = set()
+    while waiting:
+        value = waiting.pop()
+        if value in seen or value.const_value is not None:
+            continue
+        seen.add(value)
+        maker = value.producer()
+        if maker is None or maker.domain or maker.op_type in CONTROL_FLOW:
+            return False
+        if maker.op_type not in ("Shape", "Size"):
+            waiting.extend(value for value in maker.inputs if value is not None)
+    return True
 
 
 def _unserved(node: ir.Node) -> str:

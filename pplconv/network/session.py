@@ -247,6 +247,8 @@ class InferenceSession:
     ) -> tuple[Compiled, dict[str, list[str]]]:
         special = specialize(self._model, shapes, constants)
         try:
+            # Branches are known by now.
+            check_operators(special.model.graph, self._fallback)
             compiled = compile_model(
                 special.model, self._settings, self._packed, progress=self._progress
             )

@@ -9,6 +9,7 @@ module                    what its rules do
 `fusing`                  activation, scale, offset and residuals into ``pplconv``'s convolutions
 `gates`                   ``x + x * g`` as ``x * (g + 1)``
 `linear`                  MatMul and Gemm with constant weights as ``pplconv::Linear``
+`means`                   GroupNormalization and its like in pieces: means and sums
 `no_ops`                  operators that change nothing; sums of many as sums of two
 `normalization`           LayerNormalization from its pieces; InstanceNormalization as one
 `pads`                    Pad into the convolution or pool that follows
@@ -31,6 +32,7 @@ from . import (
     fusing,
     gates,
     linear,
+    means,
     no_ops,
     normalization,
     pads,
@@ -45,8 +47,8 @@ from .driver import Rules
 
 __all__ = ["FUSING_RULES", "PIECES_RULES", "QUANTIZING_RULES", "SIMPLIFYING_RULES"]
 
-PIECES_RULES = Rules(qoperators.RULES)
-"""Rules that take operators of quantized arrays apart; applied once, before all others."""
+PIECES_RULES = Rules((*qoperators.RULES, *means.RULES))
+"""Rules that take operators apart; applied once, before all others."""
 
 SIMPLIFYING_RULES = Rules(
     (

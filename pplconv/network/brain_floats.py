@@ -1,0 +1,118 @@
+"""Networks of bfloat16 as networks of float32 between inputs and outputs of bfloat16.
+
+Each number of bfloat16 is one of float32. So what is computed of them is at least as accurate as
+arithmetic of bfloat16, one operator at a time, and is rounded where it leaves the network, and at
+a Cast to bfloat16 that the model has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import onnx_ir.passes.common as passes
+
+__all__ = ["compute_in_float32"]
+
+_NARROW, _WIDE = ir.DataType.BFLOAT16, ir.DataType.FLOAT
+# Attributes that name a type.
+_TYPES = ("dtype", "output_dtype", "softmax_precision", "stash_type", "to")
+
+
+def compute_in_float32(model: ir.Model) -> None:
+    """Make the values of a model that are bfloat16 float32.
+
+    Parameters
+    ----------
+    model : ir.Model
+        Changed in place; inputs and outputs keep their types.
+    """
+    if not _has_bfloat16(model):
+        return
+    passes.ShapeInferencePass()(model)
+    results = [value for value in model.graph.outputs if value.dtype == _NARROW]
+    casts = [
+        node
+        for node in model.graph.all_nodes()
+        if node.op_type in ("Cast", "CastLike") and node.outputs[0].dtype == _NARROW
+    ]
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            _widen_constant(value)
+    for node in model.graph.all_nodes():
+        for value in node.outputs:
+            if value.dtype == _NARROW:
+                value.type = ir.TensorType(_WIDE)
+        for name, attribute in list(node.attributes.items()):
+            if name in _TYPES and attribute.value == _NARROW:
+                node.attributes[name] = ir.AttrInt64(name, _WIDE)
+            elif attribute.type == ir.AttributeType.TENSOR and attribute.value.dtype == _NARROW:
+                node.attributes[name] = ir.AttrTensor(name, _widened(attribute.value))
+    for node in casts:
+        _round(node)
+    for value in list(model.graph.inputs):
+        if value.dtype == _NARROW and value.name not in model.graph.initializers:
+            _cast_behind(model.graph, value)
+    for value in results:
+        _cast_to_output(model.graph, value)
+
+
+def _has_bfloat16(model: ir.Model) -> bool:
+    # What is computed as bfloat16 follows from one of these.
+    values = list(model.graph.inputs)
+    for graph in model.graphs():
+        values += graph.initializers.values()
+    return any(value.dtype == _NARROW for value in values) or any(
+        (name in _TYPES and attribute.value == _NARROW)
+        or (attribute.type == ir.AttributeType.TENSOR and attribute.value.dtype == _NARROW)
+        for node in model.graph.all_nodes()
+        for name, attribute in node.attributes.items()
+    )
+
+
+def _widened(tensor: ir.TensorProtocol) -> ir.Tensor:
+    return ir.Tensor(tensor.numpy().astype(np.float32), name=tensor.name)
+
+
+def _widen_constant(value: ir.Value) -> None:
+    if value.const_value is not None and value.const_value.dtype == _NARROW:
+        value.const_value = _widened(value.const_value)
+        value.type = ir.TensorType(_WIDE)
+
+
+def _cast(source: ir.Value, dtype: ir.DataType, name: str) -> ir.Node:
+    node = ir.node("Cast", [source], attributes={"to": ir.AttrInt64("to", dtype)})
+    node.outputs[0].name, node.outputs[0].type = name, ir.TensorType(dtype)
+    return node
+
+
+def _round(node: ir.Node) -> None:
+    """Have a Cast round to bfloat16 before what reads float32."""
+    result = node.outputs[0]
+    source = node.inputs[0]
+    assert source is not None and node.graph is not None
+    rounded = _cast(source, _NARROW, f"{result.name}_bfloat16")
+    node.graph.insert_before(node, rounded)
+    node.replace_input_with(0, rounded.outputs[0])
+
+
+def _cast_behind(graph: ir.Graph, value: ir.Value) -> None:
+    """Have all that read an input read it as float32."""
+    node = _cast(value, _WIDE, f"{value.name}_float32")
+    uses = [use for use in value.uses() if use.node is not node]
+    for user, index in uses:
+        user.replace_input_with(index, node.outputs[0])
+    if len(graph):
+        graph.insert_before(graph[0], node)
+    else:
+        graph.append(node)
+
+
+def _cast_to_output(graph: ir.Graph, value: ir.Value) -> None:
+    """Round what leaves the network."""
+    if value.is_graph_input():
+        return
+    name, at = value.name, list(graph.outputs).index(value)
+    value.name = f"{name}_float32"
+    node = _cast(value, _NARROW, name or "")
+    graph.append(node)
+    graph.outputs[at] = node.outputs[0]

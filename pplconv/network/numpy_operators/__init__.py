@@ -1,0 +1,36 @@
+"""Operators in NumPy, where ONNX's reference errs or is missing.
+
+=================  ==============================================================
+``windows``        MaxPool, AveragePool, LpPool, GlobalLpPool
+``normalization``  LRN, LpNormalization
+``reductions``     ReduceLogSum, ReduceLogSumExp
+``sampling``       GridSample
+``moves``          GatherElements, Pad, Slice
+=================  ==============================================================
+
+To add an operator, write a function of its attributes and operands, and name it in `COMPUTED`.
+`tests/network/test_drawn_operators.py` compares all that runs in Python with onnxruntime.
+"""
+
+from __future__ import annotations
+
+from . import moves, normalization, reductions, sampling, windows
+from .types import Compute
+
+__all__ = ["COMPUTED"]
+
+COMPUTED: dict[str, Compute] = {
+    "AveragePool": windows.average_pool,
+    "GatherElements": moves.gather_elements,
+    "GlobalLpPool": windows.global_lp_pool,
+    "GridSample": sampling.grid_sample,
+    "LRN": normalization.local_response,
+    "LpNormalization": normalization.by_length,
+    "LpPool": windows.lp_pool,
+    "MaxPool": windows.max_pool,
+    "Pad": moves.pad,
+    "ReduceLogSum": reductions.log_sum,
+    "ReduceLogSumExp": reductions.log_sum_exp,
+    "Slice": moves.slices,
+}
+"""Operators of `OPSET`, by name."""

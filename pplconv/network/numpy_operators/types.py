@@ -1,0 +1,17 @@
+"""What operators in NumPy take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..storage import Array, Shape
+
+__all__ = ["Attributes", "Compute", "Operands"]
+
+Attributes = Mapping[str, Any]
+"""By name: numbers, texts, lists of them."""
+Operands = Sequence[Array | None]
+"""Arrays; None for those that are left out."""
+Compute = Callable[[Attributes, Operands, Sequence[Shape]], Sequence[Array]]
+"""Takes attributes, operands and the shapes of the results; gives the results."""

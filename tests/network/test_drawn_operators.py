@@ -1,0 +1,204 @@
+"""Operators with random attributes beside onnxruntime: above all those that run in Python."""
+
+from __future__ import annotations
+
+import zlib
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+
+from drawing_cases import Case
+from drawn_operators import DRAWERS
+from pplconv.network.numpy_operators import COMPUTED
+from pplconv.network.refusals import IN_PYTHON
+from pplconv.network.session import InferenceSession
+from running import by_onnxruntime, needs_onnxruntime, on_host
+
+# Its result has a size that data say; a session refuses it.
+UNSIZED = {"NonMaxSuppression"}
+# Made of nothing or of what has gone before it runs.
+CONSTANTS = {"Constant"}
+DRAWS = 3
+
+
+def drawn(op: str, seed: int) -> Case:
+    """An operator's case."""
+    return DRAWERS[op](np.random.default_rng([seed, zlib.crc32(op.encode())]))
+
+
+def compare(case: Case, op: str) -> InferenceSession:
+    """Run a case by a session and by onnxruntime, and compare all results."""
+    return compare_models(case.model(op), case.feed())
+
+
+def compare_models(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> InferenceSession:
+    """Run a model by a session and by onnxruntime, and compare all results."""
+    session = InferenceSession(model, threads=1, fallback=True)
+    expected = by_onnxruntime(model, feed)
+    for got, want in zip(session.run(None, feed), expected, strict=True):
+        want = np.asarray(want)
+        assert got.shape == want.shape and got.dtype == want.dtype
+        if want.dtype.kind != "f":
+            np.testing.assert_array_equal(got, want)
+            continue
+        finite = np.isfinite(want)
+        np.testing.assert_array_equal(got[~finite], want[~finite])
+        scale = max(1.0, float(np.abs(want[finite]).max(initial=0)))
+        np.testing.assert_allclose(got[finite], want[finite], rtol=1e-4, atol=2e-5 * scale)
+    return session
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("op", sorted(DRAWERS))
+def test_operators(op, rng):
+    for seed in rng.integers(0, 1 << 32, DRAWS).tolist():
+        compare(drawn(op, seed), op)
+
+
+def test_all_that_runs_in_python_is_drawn():
+    assert (IN_PYTHON | COMPUTED.keys()) - UNSIZED - CONSTANTS <= DRAWERS.keys()
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("op", sorted(COMPUTED))
+def test_constants_are_computed_in_the_same_way(op, rng):
+    for seed in rng.integers(0, 1 << 32, DRAWS).tolist():
+        case = drawn(op, seed)
+        case.known = tuple(i for i, x in enumerate(case.inputs) if x is not None)
+        model = case.model(op)
+        # Outputs of the network are not folded.
+        (node,) = model.graph.node
+        for i, name in enumerate(list(node.output)):
+            node.output[i] = f"{name}_inside"
+            model.graph.node.append(
+                onnx.helper.make_node("Reshape", [node.output[i], "row"], [name])
+            )
+            model.graph.output[i].type.tensor_type.ClearField("shape")
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([-1]), "row"))
+        session = compare_models(model, {})
+        programs = [compiled for compiled, _ in session._programs.values()]
+        assert not any(step.kind == op for compiled in programs for step in compiled.steps)
+
+
+SEEN_BY_NONE = {
+    "kernel_shape": [2, 2], "dilations": [3, 1], "strides": [2, 1], "pads": [1, 0, 1, 0],
+}  # fmt: skip
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16, np.int8, np.uint8])
+def test_a_maximum_of_padding_alone_is_the_lowest_number(dtype, rng):
+    case = Case([(rng.standard_normal((1, 3, 2, 3)) * 9).astype(dtype)], SEEN_BY_NONE, opset=22)
+    compare(case, "MaxPool")
+
+
+def test_a_maximum_of_infinities_is_infinite():
+    """Which onnxruntime has as the lowest number."""
+    for sizes in ((4,), (4, 4)):
+        kernel = [2] * len(sizes)
+        case = Case([np.full((1, 1, *sizes), -np.inf, np.float32)], {"kernel_shape": kernel})
+        (y,) = InferenceSession(case.model("MaxPool"), threads=1).run(None, case.feed())
+        assert (y == -np.inf).all()
+
+
+def test_padding_to_the_same_size_counts_dilated_windows(rng):
+    """onnxruntime does not, and gives fewer outputs than ONNX's text."""
+    x = rng.standard_normal((1, 2, 9)).astype(np.float32)
+    given = {"kernel_shape": [3], "dilations": [2], "strides": [2], "auto_pad": "SAME_UPPER"}
+    case = Case([x], given, opset=22)
+    (y,) = InferenceSession(case.model("MaxPool"), threads=1).run(None, case.feed())
+    padded = np.pad(x, [(0, 0), (0, 0), (2, 2)], constant_values=-np.inf)
+    want = np.stack([padded[..., o * 2 : o * 2 + 5 : 2].max(-1) for o in range(5)], -1)
+    np.testing.assert_array_equal(y, want)
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("opset", [18, 20, 21])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_groups_have_a_scale_each_before_opset_21(opset, dtype, rng):
+    x = rng.standard_normal((2, 6, 5, 4)).astype(dtype)
+    scale, offset = rng.standard_normal((2, 6 if opset == 21 else 2)).astype(dtype)
+    case = Case([x, scale, offset], {"num_groups": 2}, opset=opset)
+    model = case.model("GroupNormalization")
+    session = InferenceSession(model, threads=1)
+    (y,), (want,) = session.run(None, case.feed()), by_onnxruntime(model, case.feed())
+    assert y.dtype == dtype and on_host(session) == []
+    allowed = 2e-5 if dtype == np.float32 else 4e-3
+    np.testing.assert_allclose(y, want, rtol=allowed, atol=allowed)
+    wrong = Case([x, np.ones(3, dtype), np.ones(3, dtype)], {"num_groups": 2}, opset=opset)
+    with pytest.raises(ValueError, match="contradict"):
+        InferenceSession(wrong.model("GroupNormalization"), threads=1).run(None, wrong.feed())
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("op", ["GroupNormalization", "MeanVarianceNormalization"])
+def test_loops_of_ours(op, rng):
+    for seed in rng.integers(0, 1 << 32, DRAWS).tolist():
+        case = drawn(op, seed)
+        # Of few numbers onnxruntime's own error is large.
+        case.inputs[0] = rng.standard_normal((2, case.inputs[0].shape[1], 6, 7), np.float32)
+        assert on_host(compare(case, op)) == []
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("op", [
+    "Add", "AveragePool", "Conv", "Gather", "GatherElements", "Gelu", "Gemm", "GlobalAveragePool",
+    "InstanceNormalization", "LSTM", "LayerNormalization", "LpNormalization", "MatMul", "MaxPool",
+    "Pad", "PRelu", "ReduceMax", "Resize", "Sigmoid", "Softmax", "Sum", "Where",
+])  # fmt: skip
+def test_bfloat16(op, rng):
+    """Rounded to bfloat16 at the end: onnxruntime's answer to the same numbers as float32."""
+    for seed in rng.integers(0, 1 << 32, DRAWS).tolist():
+        narrow, wide = drawn(op, seed), drawn(op, seed)
+        narrow.opset = wide.opset = 22
+        narrow.outputs = wide.outputs = 3 if op == "LSTM" else 1
+        narrow.inputs = [as_bfloat16(x) for x in narrow.inputs]
+        wide.inputs = [as_float32(x) for x in narrow.inputs]
+        session = InferenceSession(narrow.model(op), threads=1)
+        expected = by_onnxruntime(wide.model(op), wide.feed())
+        for y, want in zip(session.run(None, narrow.feed()), expected, strict=True):
+            if want.dtype != np.float32:
+                np.testing.assert_array_equal(y, want)
+                continue
+            assert y.dtype == ml_dtypes.bfloat16 and y.shape == want.shape
+            finite = np.isfinite(want)
+            scale = float(np.abs(want[finite]).max(initial=0))
+            np.testing.assert_array_equal(y[~finite].astype(np.float32), want[~finite])
+            # Half a unit of eight bits, and float32's own error.
+            np.testing.assert_allclose(
+                y[finite].astype(np.float32), want[finite], rtol=2**-8, atol=1e-4 * scale
+            )
+
+
+def as_bfloat16(x: np.ndarray | None) -> np.ndarray | None:
+    """Floats as bfloat16."""
+    return x.astype(ml_dtypes.bfloat16) if x is not None and x.dtype == np.float32 else x
+
+
+def as_float32(x: np.ndarray | None) -> np.ndarray | None:
+    """Numbers of bfloat16 as float32."""
+    return x.astype(np.float32) if x is not None and x.dtype == ml_dtypes.bfloat16 else x
+
+
+def test_a_cast_to_bfloat16_rounds(rng):
+    x = rng.standard_normal((3, 40)).astype(np.float32)
+    kinds = onnx.TensorProto.BFLOAT16, onnx.TensorProto.FLOAT
+    nodes = [
+        onnx.helper.make_node("Mul", ["x", "x"], ["square"]),
+        onnx.helper.make_node("Cast", ["square"], ["narrow"], to=kinds[0]),
+        onnx.helper.make_node("Cast", ["narrow"], ["wide"], to=kinds[1]),
+        onnx.helper.make_node("Neg", ["narrow"], ["y"]),
+    ]
+    values = [("x", kinds[1], x.shape), ("y", kinds[0], None), ("wide", kinds[1], None)]
+    told = [onnx.helper.make_tensor_value_info(*value) for value in values]
+    graph = onnx.helper.make_graph(nodes, "casts", told[:1], told[1:])
+    opsets = [onnx.helper.make_opsetid("", 22)]
+    session = InferenceSession(onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    y, wide = session.run(None, {"x": x})
+    rounded = (x * x).astype(ml_dtypes.bfloat16)
+    assert y.dtype == ml_dtypes.bfloat16 and wide.dtype == np.float32
+    np.testing.assert_array_equal(wide, rounded.astype(np.float32))
+    np.testing.assert_array_equal(y.astype(np.float32), -rounded.astype(np.float32))
+    assert [value.type for value in session.get_outputs()] == ["tensor(bfloat16)", "tensor(float)"]
