@@ -11,8 +11,12 @@ from .placement import Placement
 
 
 def bound(placement: Placement) -> AbstractContextManager[Any]:
-    """Bind the calling thread, and the teams it leads, to the placement's cores if it names any."""
+    """Bind the calling thread, and the teams it leads, to the placement's cores if it names any.
+
+    It is the instance's own, and gets the process's CPUs otherwise.
+    """
     if not placement.cores:
+        runtime.spread()
         return nullcontext()
     return runtime.pin(node=placement.node, cores=placement.cores, everyone=False)
 

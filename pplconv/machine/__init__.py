@@ -12,8 +12,9 @@
 ``midr.py``          which core each CPU of an Arm machine is
 ``hwcap.py``         vector features that an AArch64 system announces
 ``caches.py``        cache sizes and who shares them: sysfs, else CPUID, sysctl, defaults
-``topology.py``      CPUs and memory, put together from the five below
+``topology.py``      CPUs and memory, put together from the six below
 ``affinity.py``      CPUs that this process may run on: affinity mask and cpuset
+``openmp_places.py``  CPUs that OpenMP keeps from a thread that it has bound
 ``cores.py``         which CPUs are one core, one package
 ``hybrid.py``        which cores are efficiency cores
 ``nodes.py``         NUMA nodes and their memory
@@ -35,10 +36,20 @@ auxiliary vector and MIDR, and for the names of architectures.
 
 from __future__ import annotations
 
+from .affinity import bound_by_openmp
 from .arm_cores import core_name
 from .detection import current, detect
 from .machine import CacheLevel, Machine
 from .neighbours import bound_cpus
 from .x86_identity import x86_core
 
-__all__ = ["CacheLevel", "Machine", "bound_cpus", "core_name", "current", "detect", "x86_core"]
+__all__ = [
+    "CacheLevel",
+    "Machine",
+    "bound_by_openmp",
+    "bound_cpus",
+    "core_name",
+    "current",
+    "detect",
+    "x86_core",
+]

@@ -1,7 +1,7 @@
 """Which CPUs this process may run on: its affinity mask, and the cpuset around it.
 
-The kernel keeps a mask inside the cpuset, so the mask alone is the answer.  The cpuset answers
-where a sandbox forbids the call.
+The kernel keeps a mask inside the cpuset, so the mask alone is the answer, unless OpenMP has bound
+the thread that asks.  The cpuset answers where a sandbox forbids the call.
 
 Source: Linux documentation, admin-guide/cgroup-v2 and admin-guide/cgroup-v1/cpusets;
 sched_setaffinity(2); proc(5) for ``Cpus_allowed_list``.
@@ -14,6 +14,7 @@ import os
 from . import host
 from .cgroups import chains
 from .files import parse_list, read_list, read_text, under
+from .openmp_places import widened
 
 # The CPUs that a group really has, then those that were asked for it.
 _CPUSET_FILES = {
@@ -62,9 +63,19 @@ def mask(root: str) -> tuple[int, ...]:
     if ask is None:
         return tuple(sorted(set(host.affinity()))) or cpuset(root)
     try:
-        return tuple(sorted(ask(0)))
+        return widened(ask(0), root)
     except OSError:  # sandboxes may forbid the call
         return _from_status(root) or cpuset(root)
+
+
+def bound_by_openmp() -> tuple[int, ...]:
+    """CPU ids that OpenMP has left the calling thread; () if it has all that the process has."""
+    ask = getattr(os, "sched_getaffinity", None)
+    try:
+        own = tuple(sorted(ask(0))) if ask is not None else ()
+    except OSError:
+        return ()
+    return own if len(own) < len(widened(own)) else ()
 
 
 def _from_status(root: str) -> tuple[int, ...]:

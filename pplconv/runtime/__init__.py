@@ -7,10 +7,12 @@
 ``locks.py``         `ForkableLock`: found open by a child forked while another thread held it
 ``places.py``        `choose_places`: which cores and whose memory a pin can have
 ``pinning.py``       `pin`: threads bound to cores and put back, only where asked for
+``spreading.py``     `team_cpus`: CPUs of started threads, where OpenMP binds their starter
 ``openmp.py``        `openmp_runtimes`: which OpenMP libraries this process has loaded
 ===================  ===========================================================================
 
 This room changes no setting of other libraries, and no thread's CPUs unless `pin` asks for it.
+Threads of its own may leave a CPU to which OpenMP has bound the one that starts them.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from .scope import (
     team,
     tolerance,
 )
+from .spreading import spread, team_cpus
 from .threads import default_threads, explain_default_threads, process_threads
 
 __all__ = [
@@ -50,6 +53,8 @@ __all__ = [
     "safe_team",
     "scoped_team",
     "scoped_tolerance",
+    "spread",
     "team",
+    "team_cpus",
     "tolerance",
 ]

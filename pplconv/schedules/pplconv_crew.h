@@ -82,6 +82,19 @@ typedef struct {
     uint64_t entered;
 } pplconv_member;
 
+/* CPUs of workers, where they should not inherit those of their leader; see sched_setaffinity. */
+enum { PPLCONV_CREW_WORDS = 4096 / (8 * sizeof(unsigned long)) };
+static unsigned long pplconv_crew_cpus[PPLCONV_CREW_WORDS];
+static int pplconv_crew_spreads;
+
+/* Add a CPU to those of workers that start from now on. */
+static inline void pplconv_spread_to(int cpu) {
+    const int bits = 8 * sizeof(unsigned long);
+    if (cpu < 0 || cpu >= PPLCONV_CREW_WORDS * bits) return;
+    __atomic_fetch_or(&pplconv_crew_cpus[cpu / bits], 1ul << cpu % bits, __ATOMIC_RELAXED);
+    __atomic_store_n(&pplconv_crew_spreads, 1, __ATOMIC_RELEASE);
+}
+
 static pthread_once_t pplconv_crew_once = PTHREAD_ONCE_INIT;
 static pthread_key_t pplconv_crew_key;
 static int pplconv_crew_error;
@@ -227,6 +240,8 @@ static void *pplconv_worker(void *pointer) {
     const pplconv_seat *seat = (const pplconv_seat *)pointer;
     pplconv_crew *crew = seat->crew;
     pplconv_member me = {crew, seat->number, seat->stations, NULL, 0};
+    if (__atomic_load_n(&pplconv_crew_spreads, __ATOMIC_ACQUIRE))
+        pplconv_move_to(pplconv_crew_cpus, sizeof pplconv_crew_cpus);
     for (;;) {
         const uint32_t epoch = __atomic_load_n(&crew->epoch, __ATOMIC_ACQUIRE);
         if (__atomic_load_n(&crew->dismissed, __ATOMIC_ACQUIRE)) break;

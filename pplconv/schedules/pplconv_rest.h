@@ -24,6 +24,12 @@ static inline void pplconv_wake(uint32_t *word, uint32_t who) {
 
 /* The CPU that the calling thread runs on, below 0 if unknown. */
 static inline int pplconv_cpu(void) { return sched_getcpu(); }
+
+/* Have the calling thread run on these CPUs, a bit each; it stays where it is if the system
+ * refuses. */
+static inline void pplconv_move_to(const unsigned long *cpus, size_t bytes) {
+    (void)syscall(SYS_sched_setaffinity, 0, bytes, cpus);
+}
 #else
 /* One bed for all: whoever is woken looks at its word and sleeps on. */
 static pthread_mutex_t pplconv_bed = PTHREAD_MUTEX_INITIALIZER;
@@ -45,6 +51,10 @@ static inline void pplconv_wake(uint32_t *word, uint32_t who) {
 }
 
 static inline int pplconv_cpu(void) { return -1; }
+
+static inline void pplconv_move_to(const unsigned long *cpus, size_t bytes) {
+    (void)cpus, (void)bytes;
+}
 #endif
 
 /* Some tens of cycles in which a sibling thread has the core. */

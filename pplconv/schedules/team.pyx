@@ -19,10 +19,11 @@ region of another OpenMP library is not seen, nor are another library's threads 
 """
 
 from pplconv._binding cimport pinned
+from pplconv.schedules.team_loop cimport spread_workers_to
 
 import os
 
-from pplconv.runtime import note_openmp_used, pinned_team, safe_team
+from pplconv.runtime import note_openmp_used, pinned_team, safe_team, team_cpus
 
 cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_take(int wanted, int most)
@@ -47,6 +48,19 @@ cdef int allowed(int wanted) except -1:
     return safe_team(wanted)
 
 
+cdef bint spread = False
+
+
+cdef int spread_once() except -1:
+    """Give workers CPUs, before the first of them starts, where OpenMP has bound their leader."""
+    global spread
+    if not spread:
+        for cpu in team_cpus():
+            spread_workers_to(cpu)
+        spread = True
+    return 0
+
+
 cdef int take_team(int wanted, int most) except -1:
     """Count in the threads of a call, at most `wanted`; `leave_team` counts them out.
 
@@ -55,6 +69,7 @@ cdef int take_team(int wanted, int most) except -1:
     cdef int team = pplconv_team_take(allowed(wanted), most)
     if team > 1:
         note_openmp_used()
+        spread_once()
     return team
 
 

@@ -22,5 +22,8 @@ cdef extern from "pplconv_phases.h" nogil:
 # set it.
 cdef const Hooks *flushed() noexcept nogil
 
+# Have workers that start from now on run on a CPU as well, and not where their leader does.
+cdef void spread_workers_to(int cpu) noexcept nogil
+
 cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
                    char *scratch, int64_t thread_scratch, int team) noexcept nogil

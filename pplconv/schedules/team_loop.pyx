@@ -20,6 +20,7 @@ cdef extern from "pplconv_crew.h" nogil:
         uint64_t serial, leader
         int first
     ctypedef void (*pplconv_take_place)(const pplconv_station *station, int member) noexcept nogil
+    void pplconv_spread_to(int cpu)
     void pplconv_run(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
                      char *scratch, int64_t thread_scratch, int team,
                      const pplconv_station *station, pplconv_take_place take_place)
@@ -40,6 +41,10 @@ FLUSHED.leave = restore
 
 cdef const Hooks *flushed() noexcept nogil:
     return &FLUSHED
+
+
+cdef void spread_workers_to(int cpu) noexcept nogil:
+    pplconv_spread_to(cpu)
 
 
 cdef void join(const pplconv_station *station, int member) noexcept nogil:

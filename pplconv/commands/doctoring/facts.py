@@ -9,7 +9,7 @@ from typing import Any
 from ... import _kernels, wisdom
 from ...config import Settings
 from ...config import current as current_settings
-from ...machine import Machine, bound_cpus
+from ...machine import Machine, bound_by_openmp, bound_cpus
 from ...machine import condition as conditions
 from ...machine import current as current_machine
 from ...machine.condition import Condition, Times
@@ -57,6 +57,8 @@ class Facts:
         As `wisdom.describe` tells.
     known : int
         Entries of it for this CPU.
+    bound : tuple of int
+        CPUs that OpenMP has left the calling thread; () if it has all of the process's.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -73,6 +75,7 @@ class Facts:
     loop: Loop | None = None
     wisdom: Row = field(default_factory=dict)
     known: int = 0
+    bound: tuple[int, ...] = ()
 
 
 def gather(
@@ -128,7 +131,7 @@ def gather(
         settings, machine, isas, tuple(isa for isa in machine.isas if isa not in built), kept_back,
         threads, why, tuple((pools or _pools)()), condition, conditions.times(root).since(before),
         bound_cpus(machine.affinity, root), loop, wisdom.describe(),
-        sum(entry["cpu"] == cpu for entry in entries),
+        sum(entry["cpu"] == cpu for entry in entries), bound_by_openmp(),
     )  # fmt: skip
 
 

@@ -94,6 +94,9 @@ def _cores(f: Facts) -> _Found:
         text += f", {len(f.machine.affinity)} of {cpus} CPUs in the affinity mask"
     if usable < every:
         return NOTE, text, "if not meant so, widen the mask (taskset, cpuset, numactl, Slurm)"
+    if f.bound:
+        text += f"; OpenMP has bound the calling thread to {', '.join(map(str, f.bound))}"
+        return NOTE, text, "unset OMP_PROC_BIND and GOMP_CPU_AFFINITY; teams use all cores anyway"
     small = sum(core[0] in f.machine.efficiency_cores for core in f.machine.cores)
     return OK, f"{text}, {small} of them efficiency cores" if small else text, ""
 

@@ -1,0 +1,82 @@
+"""OpenMP binds the thread that loads it where its environment says so: teams use all CPUs yet."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from processes import run
+
+CPUS = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+
+pytestmark = [
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="libgomp binds on Linux"),
+    pytest.mark.skipif(len(CPUS) < 2, reason="needs two CPUs"),
+]
+
+# What the machine is taken for, where the calling thread and the worker of a team may run; a worker
+# moves by itself once it runs.
+LOOK = """
+import json
+from pplconv.machine import bound_by_openmp, current
+before = set(os.listdir("/proc/self/task"))
+conv = pplconv.Conv2d(w, threads=2)
+alone = pplconv.Conv2d(w, threads=1)(x)
+same = np.array_equal(conv(x), alone)
+found = current().affinity
+limit = time.monotonic() + 20
+while True:
+    workers = set(os.listdir("/proc/self/task")) - before
+    masks = [sorted(os.sched_getaffinity(int(tid))) for tid in workers]
+    if masks == [list(found)] or time.monotonic() > limit:
+        break
+    conv(x)
+    time.sleep(0.001)
+with pplconv.InstancePool(lambda: lambda: os.sched_getaffinity(0), instances=1, threads=1) as pool:
+    instance = sorted(pool.submit().result())
+from pplconv.commands.doctoring.facts import gather
+from pplconv.commands.doctoring.findings import examine
+cores = next(f for f in examine(gather(run=None)) if f.what == "cores")
+print(json.dumps([found, sorted(os.sched_getaffinity(0)), masks, instance, bound_by_openmp(), same,
+                  cores.advice, cores.text]))
+"""
+BINDING = [
+    {"OMP_PROC_BIND": "true"},
+    {"OMP_PLACES": "threads"},
+]
+
+
+def look(**environment: str) -> list[object]:
+    (line,) = run(LOOK, PPLCONV_TEAM_START_US="1", **environment)
+    found: list[object] = json.loads(line)
+    return found
+
+
+@pytest.mark.parametrize("environment", BINDING, ids=str)
+def test_teams_use_the_cpus_that_the_process_has(environment: dict[str, str]) -> None:
+    found, own, masks, instance, bound, same, advice, text = look(**environment)
+    assert (found, masks, instance, same) == (CPUS, [CPUS], CPUS, True)
+    # The binding of the caller stays as its user asked for.
+    assert bound == own
+    assert set(own) < set(CPUS)
+    assert f"OpenMP has bound the calling thread to {', '.join(map(str, own))}" in text
+    assert advice.startswith("unset OMP_PROC_BIND")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"GOMP_CPU_AFFINITY": " ".join(map(str, CPUS[:2]))}, CPUS[:2]),
+        ({"GOMP_CPU_AFFINITY": str(CPUS[-1])}, CPUS[-1:]),
+        ({"OMP_PROC_BIND": "false", "OMP_PLACES": "threads"}, CPUS),
+    ],
+    ids=str,
+)
+def test_places_that_somebody_has_named_are_the_cpus(
+    environment: dict[str, str], expected: list[int]
+) -> None:
+    found, _, masks, instance, *_ = look(**environment)
+    assert (found, masks, instance) == (expected, [expected], expected)
