@@ -141,7 +141,14 @@ CASES = {
     ),
     "no clocks": (replace(FINE, condition=Condition()), "clock", OK, "not told"),
     "a loop that waits": (
-        replace(FINE, loop=Loop(1e11, 0.9, 0.6, 4, 0.9)), "FMA loop", SLOW, "for 60 % of the time",
+        replace(FINE, loop=Loop(1e11, 0.9, 0.6, 1, 1.0)), "FMA loop", SLOW, "for 60 % of the time",
+    ),
+    "a team that waits": (
+        replace(FINE, loop=Loop(1e11, 0.9, 0.6, 4, 0.9)),
+        "FMA loop", SLOW, "60 % of the time, for which its team waits",
+    ),
+    "a thread that OpenMP has bound": (
+        replace(FINE, bound=(3, 4)), "cores", NOTE, "OpenMP has bound the calling thread to 3, 4",
     ),
     "a loop that does not scale": (
         replace(FINE, loop=Loop(1e11, 0.9, 1.0, 4, 0.5)), "FMA loop", SLOW, "4 threads 2.00 times",

@@ -206,7 +206,12 @@ def _loop(f: Facts) -> _Found:
         text += f"; {loop.threads} threads {loop.scaling * loop.threads:.2f} times as much"
     if loop.given < _GIVEN:
         text += f"; a CPU for {100 * loop.given:.0f} % of the time"
-        return SLOW, text, "others have this process's CPUs (see neighbours, quota)"
+        advice = "others have this process's CPUs (see neighbours, quota)"
+        if loop.threads > 1:
+            # Only there does anybody wait: who is not in a task is not missed.
+            text += ", for which its team waits when it stops inside a task"
+            advice += ": instances of one thread each wait for nobody"
+        return SLOW, text, advice
     if loop.threads > 1 and loop.scaling < _SCALING:
         return SLOW, text, "threads share cores, or wait for them: fewer threads may be as fast"
     if loop.steadiness < _STEADY:
