@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._checks import integer, shown
-from .memory.array_like import array_of, is_bfloat16
+from .memory.array_like import array_of, is_bfloat16, renewed
 from .sparsity import checked_block
 
 __all__ = ["magnitude"]
@@ -69,11 +69,12 @@ def magnitude(
     array = array_of(weight, "weight")
     if array.dtype.kind != "f" and not is_bfloat16(array):
         raise TypeError(f"weight must be of floating point, got dtype {array.dtype}")
-    if array.ndim < 2 or not array.size:
-        raise ValueError(f"weight must be (oc, ...) and not empty, got shape {array.shape}")
     share = _share(density)
     _, width = checked_block(block)
     groups = integer("groups", groups, 1)
+    array = renewed(weight, array)
+    if array.ndim < 2 or not array.size:
+        raise ValueError(f"weight must be (oc, ...) and not empty, got shape {array.shape}")
     if array.shape[0] % groups:
         raise ValueError(f"groups must divide the {array.shape[0]} output channels, got {groups}")
     pruned = np.array(array, array.dtype.newbyteorder("="), order="C")

@@ -130,6 +130,22 @@ def activation_of(activation: object, oc: int) -> Activation:
     )
 
 
+def settled(activation: object) -> object:
+    """Replace objects that stand for numbers by these, which run no code when they are read.
+
+    Raises
+    ------
+    TypeError
+        If a part of an activation is no number, or no array of slopes.
+    """
+    if not isinstance(activation, (tuple, list)) or len(activation) < 2:
+        return activation
+    name, *rest = activation
+    if name == "prelu":
+        return name, *(array_of(slope, "activation: slope") for slope in rest)
+    return name, *(_number("bounds and slopes", value, activation) for value in rest)
+
+
 def kept_activation(activation: object, oc: int) -> object:
     """Copy the argument so that an object can keep it: the caller may change an array later."""
     found = activation_of(activation, oc)

@@ -123,11 +123,14 @@ def to_blocked(x, block=None):
     """
     cdef Planes planes
     cdef object given = x
+    if block is not None:
+        block = arguments.check_block(block)
     x = as_array(x, "x")
     cdef str dtype = dtype_name(x, "x")
     n, c, h, w = batched_shape(x, "x", 4)
     around = planner.default_context(dtype)
-    block = around.lanes if block is None else arguments.check_block(block)
+    if block is None:
+        block = around.lanes
     shape = (n, -(-c // block), h, w, block)
     planes.images, planes.channels, planes.pixels, planes.block = n, c, h * w, block
     y = relayout(x, dtype, shape if x.ndim == 4 else shape[1:], &planes, around, True)
@@ -171,6 +174,8 @@ def from_blocked(x, channels=None):
     """
     cdef Planes planes
     cdef object given = x
+    if channels is not None:
+        channels = arguments.integer("channels", channels, 0)
     x = as_array(x, "x")
     cdef str dtype = dtype_name(x, "x")
     n, blocks, h, w, block = batched_shape(x, "x", 5)
@@ -181,13 +186,11 @@ def from_blocked(x, channels=None):
         )
     if channels is None:
         channels = blocks * block
-    else:
-        channels = arguments.integer("channels", channels, 0)
-        if -(-channels // block) != blocks:
-            raise ValueError(
-                f"channels must lie in the last of {blocks} blocks of {block}, more than "
-                f"{(blocks - 1) * block} and at most {blocks * block}, got {channels}"
-            )
+    elif -(-channels // block) != blocks:
+        raise ValueError(
+            f"channels must lie in the last of {blocks} blocks of {block}, more than "
+            f"{(blocks - 1) * block} and at most {blocks * block}, got {channels}"
+        )
     shape = (n, channels, h, w)
     planes.images, planes.channels, planes.pixels, planes.block = n, channels, h * w, block
     y = relayout(x, dtype, shape if x.ndim == 5 else shape[1:], &planes,

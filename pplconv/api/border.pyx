@@ -18,7 +18,7 @@ from pplconv.api.prepared cimport (
     release_all,
     run,
 )
-from pplconv.memory.arrays cimport as_array, hold
+from pplconv.memory.arrays cimport hold
 from cpython.buffer cimport PyBUF_ND
 
 from dataclasses import replace
@@ -103,7 +103,7 @@ cdef int compute_border(Prepared prepared, object x, object weight, object bias,
     y = np.asarray(out).reshape(problem.output_shape)
     x = np.asarray(x).reshape(problem.input_shape)
     if residual is not None:
-        residual = as_array(residual, "residual", prepared.dtype).reshape(problem.output_shape)
+        residual = residual.reshape(problem.output_shape)
     odd = ~np.isfinite(weight).all(axis=(1, 2, 3))
     if prepared.narrows_weights:
         largest = 2.0**15 if prepared.half_weights else 2.0**127

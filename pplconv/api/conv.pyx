@@ -9,7 +9,7 @@ from libc.stdint cimport int64_t
 
 from pplconv.memory.arrays cimport as_given, batched_shape, float_name, has_dims, hold_plain
 from pplconv.api.prepared cimport Operands, hold_nothing, release_all
-from pplconv.api.layer cimport Layer
+from pplconv.api.layer cimport Layer, own_copy
 from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
 
 from functools import partial
@@ -22,6 +22,7 @@ from pplconv.api.layer import rebuild
 from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.api.sparse_matrices import weight_array
 from pplconv.api.sparse_weights import SparseWeights, checked_sparse
+from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import array_dtype
 from pplconv.problem import dimensions
 
@@ -166,8 +167,8 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                  precision=None, input_shape=None, search="estimate", search_seconds=0.5,
                  max_workspace=None, threads=None, search_context="hot", sparse="auto", block=None,
                  weight_shape=None, padding_mode="zeros"):
-        self.describe(weight_array(weight, weight_shape), bias, stride, padding, dilation, groups,
-                      activation, layout, {
+        self.describe(own_copy(weight_array(weight, weight_shape)), bias, stride, padding,
+                      dilation, groups, activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
                           "search_seconds": search_seconds, "max_workspace": max_workspace,
                           "threads": threads, "precision": precision,
@@ -362,9 +363,12 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         cdef object x, given = input, scope = plans.scope()
         cdef Ready ready = plans.latest(scope)
         cdef Operands o
+        cdef object extra = self.added(residual)
         hold_nothing(&o)
         try:
             input = self.taken(input, &o.x)
+            if extra is not residual:
+                extra = renewed(residual, extra)
             x = input if o.x.held else None
             if self.blocked and input.ndim == 4:
                 shapes.check_is_blocked("input", input.shape, self.in_channels)
@@ -375,8 +379,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                 ready = plans.of_shape(shape, scope)
                 if x is None:
                     x = hold_plain(input, self.dtype, &o.x)
-            x = ready.compute(&o, input, x, residual, out,
-                              o.x.buffer.ndim == ready.prepared.ndim)
+            x = ready.compute(&o, input, x, extra, out, o.x.buffer.ndim == ready.prepared.ndim)
             return as_given(given, x, out)
         finally:
             release_all(&o)

@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from .._checks import one_of, shown
 from .._literals import Algorithm, Layout, PaddingMode, PaddingWord, Precision, SignalLayout
-from ..memory.array_like import array_of
+from ..memory.array_like import array_of, renewed
 from ..memory.namespaces import as_given
 from . import arguments
+from .activation import settled
 from .function import conv2d
 
 __all__ = ["LAYOUTS", "conv1d"]
@@ -90,12 +91,23 @@ def conv1d(
     array([[1., 3., 6., 9., 7.]], dtype=float32)
     """
     rows, samples, row = _row_of(layout)
+    # What may run code of the caller's is read before there are views of arrays.
+    across, apart = _one("stride", stride), _one("dilation", dilation)
+    around, groups = _padding(padding), arguments.integer("groups", groups, 1)
+    threads, activation = arguments.check_threads(threads), settled(activation)
+    tolerance = arguments.check_tolerance(tolerance)
+    max_workspace = arguments.check_max_workspace(max_workspace)
     if isinstance(input, (list, tuple)):  # Python numbers have the type of the other array
         taps = array_of(weight, "weight")
         x = array_of(input, "input", taps.dtype)
     else:
         x = array_of(input, "input")
         taps = array_of(weight, "weight", x.dtype)
+    if bias is not None:
+        bias = array_of(bias, "bias", x.dtype)
+    if residual is not None:
+        residual = array_of(residual, "residual", x.dtype)
+    x, taps = renewed(input, x), renewed(weight, taps)
     if taps.ndim != 3:
         raise ValueError(
             f"weight must have the 3 dimensions (oc, ic / groups, kw), got shape {taps.shape}"
@@ -103,8 +115,6 @@ def conv1d(
     if x.ndim not in (2, 3):
         wanted = "(N, C, W) or (C, W)" if layout == "NCW" else "(N, W, C) or (W, C)"
         raise ValueError(f"input must have shape {wanted} with layout {layout}, got {x.shape}")
-    across, apart = _one("stride", stride), _one("dilation", dilation)
-    around = _padding(padding)
     sides = arguments.explicit_padding(
         around, (1, x.shape[samples]), (1, taps.shape[2]), (1, across), (1, apart)
     )
@@ -117,12 +127,12 @@ def conv1d(
         """Give what has the shape of the output a row; other shapes are refused in our terms."""
         if value is None:
             return None
-        array = value if name == "out" else array_of(value, name, x.dtype)
-        if isinstance(array, np.ndarray):
-            if array.shape != tuple(shape) and min(shape) > 0:
-                raise ValueError(f"{name} must have shape {tuple(shape)}, got {array.shape}")
-            return np.expand_dims(array, row)
-        return array
+        if not issubclass(type(value), np.ndarray):
+            return value  # it is refused
+        array = array_of(value, name)
+        if array.shape != tuple(shape) and min(shape) > 0:
+            raise ValueError(f"{name} must have shape {tuple(shape)}, got {array.shape}")
+        return np.expand_dims(array, row)
 
     result = conv2d(
         np.expand_dims(x, row), taps[:, :, None], bias, (1, across), around, (1, apart), groups,

@@ -12,7 +12,9 @@ from pplconv.memory.arrays cimport (
     batched_shape,
     conversion,
     float_name,
+    has_dims,
     hold_plain,
+    refuse_change,
 )
 from pplconv.api.border cimport compute_border, stay_finite
 from pplconv.api.keys cimport PLANS, is_plain, is_plain_activation, is_prelu, keep_plan
@@ -40,6 +42,7 @@ from pplconv.api import arguments, shapes
 from pplconv.api.activation import activation_of
 from pplconv.api.extension import Strips, check_padding_mode, extension_of
 from pplconv.api.settings import checked
+from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock
@@ -265,14 +268,18 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     cdef Schedule schedule
     cdef int team
     cdef bint batched
-    cdef object x, w, b = None, plain_x, plain_w, plain_b = None, y
-    cdef object extended_by, seen, strips = None
+    cdef object x, w, b = None, r = None, plain_x, plain_w, plain_b = None, y
+    cdef object extended_by, seen, described = None, strips = None
     if type(input) is list or type(input) is tuple:
         w = as_array(weight, "weight")
         x = as_array(input, "input", w.dtype)
     else:
         x = as_array(input, "input")
         w = as_array(weight, "weight", x.dtype)
+    if bias is not None:
+        b = as_array(bias, "bias", x.dtype)
+    if residual is not None:
+        r = as_array(residual, "residual", x.dtype)
     float_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
@@ -280,14 +287,23 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
     prepared, activated, extended_by = conv2d_prepared(
         x, w, stride, padding, dilation, groups, activation, layout, algorithm, tolerance, threads,
         max_workspace, precision, padding_mode)
+    if extended_by is not None and (<tuple> extended_by)[0].whole is None:
+        described = activation_of(activation, prepared.problem.oc)
+    # The arguments that were just read may have changed arrays.
+    if x is not input or w is not weight or b is not bias or r is not residual:
+        x, w, b, r = renewed(input, x), renewed(weight, w), renewed(bias, b), renewed(residual, r)
     batched = x.ndim == prepared.ndim
-    if bias is not None:
-        b = plain_bias(bias, w.shape[0], prepared.dtype)
+    if b is not None:
+        b = plain_bias(b, prepared.channels, prepared.dtype)
     schedule = prepared.schedule
     hold_nothing(&o)
     try:
         plain_x = hold_plain(x, prepared.dtype, &o.x)
         plain_w = hold_plain(w, prepared.dtype, &o.weight)
+        if o.weight.buffer.len != prepared.filter_bytes:
+            refuse_change("weight")
+        if not has_dims(&o.x, prepared.input_dims, prepared.ndim) and extended_by is None:
+            refuse_change("input")
         if b is not None:
             wanted = DTYPES[prepared.bias_type]
             plain_b = hold_plain(computed_bias(b, wanted), wanted, &o.bias)
@@ -296,7 +312,7 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
             if (<tuple> extended_by)[0].whole is not None:
                 seen = extended((<tuple> extended_by)[0], plain_x, &o.x)
             else:
-                strips = Strips(*extended_by, plain_w, b, activation_of(activation, w.shape[0]))
+                strips = Strips(*extended_by, plain_w, b, described)
         packed = borrow(schedule.packed_bytes())
         try:
             team = take_team(prepared.threads, prepared.most)
@@ -305,15 +321,15 @@ def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1, 
             finally:
                 leave_team(team)
             y = run(prepared, &o, x, seen, packed.data,
-                    <const char *> o.weight.buffer.buf, w, b, residual, activated, out, batched)
+                    <const char *> o.weight.buffer.buf, w, b, r, activated, out, batched)
         finally:
             give_back(packed)
         if strips is not None:
-            compute_strips(strips, prepared, plain_x, residual, y)
+            compute_strips(strips, prepared, plain_x, r, y)
         elif prepared.multiplies_padding and not stay_finite(
                 prepared, <const char *> o.weight.buffer.buf, o.weight.buffer.len,
                 prepared.dtype.itemsize):
-            compute_border(prepared, plain_x, plain_w, plain_b, activated, residual, y)
+            compute_border(prepared, plain_x, plain_w, plain_b, activated, r, y)
         return as_given(input, y, out)
     finally:
         release_all(&o)

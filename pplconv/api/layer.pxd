@@ -1,7 +1,10 @@
 """What prepared operators have in common; see ``layer.pyx``."""
 
 from pplconv.api.ready cimport ReadyPlans
-from pplconv.memory.arrays cimport View, lies_plain
+from pplconv.memory.arrays cimport View, as_array, lies_plain
+
+
+cdef object own_copy(object array)
 
 
 cdef class Layer:
@@ -15,6 +18,10 @@ cdef class Layer:
         if self.plans is None:  # C would follow the pointer
             raise TypeError(f"{type(self).__name__} was made without its __init__")
         return self.plans
+
+    cdef inline object added(self, object residual):
+        """The residual as an array, before any array is held."""
+        return None if residual is None else as_array(residual, "residual", self.dtype)
 
     cdef inline object taken(self, object input, View *view):
         """The input as an array, which is held already if kernels read it as it lies."""

@@ -12,6 +12,11 @@ from pplconv.api.settings import state_of
 from pplconv.runtime import pinned_cores
 
 
+cdef object own_copy(object array):
+    """Weights of our own, made first: other arguments may change the caller's as they are read."""
+    return np.array(array, order="C", copy=True)
+
+
 cdef class Layer:
     """An operator with its weights packed once; safe to call from many threads at once.
 
@@ -30,11 +35,11 @@ cdef class Layer:
         return input
 
     cdef int keep_copies(self) except -1:
-        """Copy the arrays before the first plan is made."""
+        """Copy the bias before the first plan is made; the weights are of `own_copy`."""
         if self.bias is not None:
             self.bias = read_only(np.array(self.bias, self.dtype, order="C"))
         # Calls compute with packed copies, so writing to the array that is shown would do nothing.
-        self.weight = read_only(np.array(self.weight, self.dtype, order="C", copy=True))
+        self.weight = read_only(np.ascontiguousarray(self.weight, self.dtype))
         if self.zeros is not None:
             self.zeros.weight = self.weight
         if self.plans is not None:

@@ -2,14 +2,14 @@
 """`Linear`: a product with a matrix of weights that is packed once."""
 
 from pplconv.memory.arrays cimport (
-    as_array,
     as_given,
     check_operand,
     float_name,
     hold_plain,
+    plain_out,
     refuse_out,
 )
-from pplconv.api.layer cimport Layer
+from pplconv.api.layer cimport Layer, own_copy
 from pplconv.api.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.ready cimport Ready, ReadyPlans, plain_bias
 
@@ -22,6 +22,7 @@ from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import checked
 from pplconv.api.sparse_matrices import weight_array
 from pplconv.api.sparse_weights import SparseWeights, checked_sparse
+from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import array_dtype
 
 # Order of the pickles.
@@ -112,7 +113,7 @@ sparse, block
     def __init__(self, weight, bias=None, *, activation=None, precision=None, input_shape=None,
                  search="estimate", search_seconds=0.5, max_workspace=None, threads=None,
                  search_context="hot", sparse="auto", block=None):
-        self.describe(weight_array(weight, dimensions=2), bias, activation, precision, {
+        self.describe(own_copy(weight_array(weight, dimensions=2)), bias, activation, precision, {
             "search": search, "search_seconds": search_seconds, "max_workspace": max_workspace,
             "threads": threads, "search_context": search_context, "sparse": sparse,
             "block": block})
@@ -223,9 +224,12 @@ sparse, block
         cdef Ready ready = plans.latest(scope)
         cdef Operands o
         cdef bint is_matrix
+        cdef object extra = self.added(residual)
         hold_nothing(&o)
         try:
             input = self.taken(input, &o.x)
+            if extra is not residual:
+                extra = renewed(residual, extra)
             x = input if o.x.held else None
             is_matrix = x is not None and o.x.buffer.ndim == 2
             if (not is_matrix or ready is None
@@ -236,18 +240,18 @@ sparse, block
                     x = hold_plain(input, self.dtype, &o.x)
             if o.x.buffer.ndim != 2:
                 shape = (*input.shape[:-1], self.weight.shape[0])
-                if residual is not None:
-                    residual = as_array(residual, "residual", self.dtype)
-                    check_operand(residual, "residual", shape, self.dtype)
-                    residual = residual.reshape(ready.prepared.output_shape)
+                if extra is not None:
+                    check_operand(extra, "residual", shape, self.dtype)
+                    extra = extra.reshape(ready.prepared.output_shape)
                 if out is not None:
-                    refuse_out(out, shape, self.dtype)
-                    y = out.reshape(ready.prepared.output_shape)
+                    y = plain_out(out)
+                    refuse_out(y, shape, self.dtype)
+                    y = y.reshape(ready.prepared.output_shape)
                 else:
                     y = None
             else:
                 y = out
-            y = ready.compute(&o, input, x, residual, y, True)
+            y = ready.compute(&o, input, x, extra, y, True)
             if out is not None:
                 return out
             return as_given(given, y if shape is None else y.reshape(shape), None)

@@ -9,7 +9,6 @@ from pplconv.memory.arrays cimport (
     View,
     as_array,
     as_given,
-    check_overlap,
     float_name,
     hold,
     hold_plain,
@@ -34,7 +33,9 @@ import numpy as np
 
 from pplconv import planner
 from pplconv.api import arguments, matrices
-from pplconv.api.activation import activation_of
+from pplconv.api.activation import activation_of, settled
+from pplconv.memory.array_like import renewed
+from pplconv.memory.arrays import refuse_overlap
 from pplconv.memory.dtypes import DTYPES, array_dtype
 from pplconv.runtime import ForkableLock
 
@@ -64,6 +65,7 @@ cdef class Multiplication:
             self.dims[i] = shape[i]
 
 
+cdef object ndarray = np.ndarray
 cdef dict known = {}
 # The types whose arrays are read where they lie. (Each is one object, however an array came by it,
 # but for rare ones, which are copied.)
@@ -247,6 +249,7 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
     cdef Multiplication found = None
     cdef Activation activated
     cdef object x, y, key = None, form, scope, original_a, original_b, x_dtype, y_dtype, layout
+    cdef object added = None, extra = None
     cdef str dtype
     if type(a) is list or type(a) is tuple:
         y = as_array(b, "b")
@@ -254,9 +257,19 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
     else:
         x = as_array(a, "a")
         y = as_array(b, "b", x.dtype)
+    if bias is not None:
+        added = taken(bias, "bias", x, y)
+    if residual is not None:
+        extra = taken(residual, "residual", x, y)
     scope = scope_around(True, False)
     if scope is not None and threads is None:
         threads = (<tuple> scope)[0]
+    if activation is not None and not is_plain_activation(activation) or not is_plain(threads):
+        # Their objects may change arrays, which are not held yet.
+        threads, activation = arguments.check_threads(threads), settled(activation)
+    if x is not a or y is not b or added is not bias or extra is not residual:
+        x, y = renewed(a, x), renewed(b, y)
+        bias, residual = renewed(bias, added), renewed(residual, extra)
     # No key holds slopes: each call reads them anew, and plans do not depend on them.
     if is_prelu(activation):
         form = PRELU
@@ -299,11 +312,23 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
             activated = Activation(described, found.prepared.bias_type)
     if hold_aligned(x, &o.x) and hold_aligned(y, &o.weight):
         return run(found, o, x, y, original_a, original_b, bias, residual, activated, out)
-    if isinstance(out, np.ndarray):  # below, the operands are copies
-        check_overlap(out, NULL, original_a, NULL, "a")
-        check_overlap(out, NULL, original_b, NULL, "b")
+    if issubclass(type(out), ndarray):  # below, the operands are copies
+        refuse_overlap(out, a=original_a, b=original_b)
     return matmul(np.require(x, requirements=("A", "C")), np.require(y, requirements=("A", "C")),
                   bias=bias, residual=residual, activation=activation, out=out, threads=threads)
+
+
+cdef object taken(object value, str name, object x, object y):
+    """Bias or residual as an array, before any is held; Python numbers get the result's type."""
+    if type(value) is ndarray:
+        return value
+    dtype = x.dtype
+    if y.dtype is not dtype:
+        try:
+            dtype = np.promote_types(dtype, y.dtype)
+        except TypeError:  # refused later, by name
+            pass
+    return as_array(value, name, dtype)
 
 
 cdef str common_name(object a_dtype, object b_dtype):

@@ -20,6 +20,10 @@ cdef class Prepared:
     cdef int ndim
     cdef int64_t input_dims[5]
     cdef int64_t output_dims[5]
+    # Channels of the output.
+    cdef int64_t channels
+    # Bytes of the input, and of the weights before packing.
+    cdef int64_t input_bytes, filter_bytes
     # Threads of the plan's team; and the most that may compute at once when this runs.
     cdef int threads, most
     cdef str packing

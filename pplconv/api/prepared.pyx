@@ -8,13 +8,14 @@ from cpython.buffer cimport PyBUF_ND, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Fil
 
 from pplconv.memory.arrays cimport (
     View,
-    as_array,
     check_operand,
     check_overlap,
     hold,
     hold_out,
     hold_plain,
     new_array,
+    plain_out,
+    refuse_change,
     release,
 )
 from libc.string cimport memcpy
@@ -22,6 +23,8 @@ from pplconv.schedules.base cimport Schedule, Tensors
 from pplconv.schedules.execute cimport execute
 from pplconv.schedules.team cimport leave_team, take_team
 from pplconv.memory.workspace cimport Buffer
+
+import math
 
 import numpy as np
 
@@ -65,6 +68,9 @@ cdef class Prepared:
         for i in range(self.ndim):
             self.input_dims[i] = problem.input_shape[i]
             self.output_dims[i] = self.output_shape[i]
+        self.channels = problem.oc
+        self.input_bytes = math.prod(problem.input_shape) * numerics.source_bytes
+        self.filter_bytes = math.prod(problem.weight_shape) * numerics.filter_bytes
 
     @property
     def packed_bytes(self):
@@ -166,6 +172,8 @@ cdef class PackedWeights:
         # The memory stays where it is while the array lives.
         filters, bytes = <const char *> view.buffer.buf, view.buffer.len
         release(&view)
+        if bytes != prepared.filter_bytes:
+            refuse_change("weight")
         if keep is None:
             consume = False
             self.weight, self.filters = weight, filters
@@ -225,18 +233,19 @@ cdef object hold_results(Operands *o, object residual, object out, tuple shape,
                          const View *second_view, str second_name, object bias):
     """Check residual and `out`, and hold their memory; gives `out`, or a new array in its place.
 
-    `out` may overlap neither the residual nor `first`, `second` and `bias`, the last two of which
-    may be None; their views are as in `check_overlap`.
+    `residual` is None or of `as_array`: nothing here calls what others have defined, which could
+    change the arrays that are held. `out` may overlap neither the residual nor `first`, `second`
+    and `bias`. The last two may be None; their views are as in `check_overlap`.
     """
     cdef object plain = None
     if residual is not None:
-        residual = as_array(residual, "residual", dtype)
         check_operand(residual, "residual", shape, dtype)
         plain = hold_plain(residual, dtype, &o.residual)
     if out is None:
         out = new_array(shape, dtype)
         hold(out, &o.y, PyBUF_ND | PyBUF_WRITABLE)
         return out
+    out = plain_out(out)
     hold_out(out, shape, dims, ndim, dtype, &o.y)
     check_overlap(out, &o.y, first, first_view, first_name)
     if second is not None:
@@ -253,10 +262,13 @@ cdef object run(Prepared prepared, Operands *o, object input, object x, const ch
                 Activation activation, object out, bint batched):
     """Check residual and `out`, then compute. `o.x` (and `o.bias`) are held already.
 
+    The output is `out` as a plain array, or a new one. `residual` is as in `hold_results`.
     `input`, `weight` and `bias` are the caller's arrays, for the check of overlaps; `x` is the
     array behind `o.x`: `input`, or a copy of it if one was needed.
     """
     cdef Tensors t
+    if o.x.buffer.len != prepared.input_bytes:
+        refuse_change("input")
     out = hold_results(o, residual, out,
                        prepared.output_shape if batched else prepared.output_shape[1:],
                        prepared.output_dims, prepared.ndim, prepared.out_dtype,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from ..memory.array_like import array_of
+from ..memory.array_like import array_of, run_no_code
 from ..memory.arrays import refuse_overlap
 from ..memory.namespaces import as_given
 from . import arguments, quantization
@@ -132,7 +132,7 @@ def qconv2d(
     )  # fmt: skip
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     settings = {"algorithm": algorithm, "threads": threads, "max_workspace": max_workspace}
-    y = _convolved(x, w, bias, scales, geometry, layout, settings, residual, out)
+    y = _convolved(given, x, w, bias, scales, geometry, layout, settings, residual, out)
     return as_given(given, y, out)
 
 
@@ -211,7 +211,7 @@ def conv2d_integer(
     )
     geometry = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     settings = {"algorithm": algorithm, "threads": threads, "max_workspace": max_workspace}
-    y = _convolved(x, w, None, scales, geometry, layout, settings, None, out)
+    y = _convolved(given, x, w, None, scales, geometry, layout, settings, None, out)
     return as_given(given, y, out)
 
 
@@ -220,6 +220,7 @@ def _input_type(x: Array) -> np.dtype[Any]:
 
 
 def _convolved(
+    given: Any,
     x: Array,
     w: Any,
     bias: Any,
@@ -231,7 +232,10 @@ def _convolved(
     out: Array | None,
 ) -> Array:
     """One convolution, with the names of arguments that both functions have."""
-    w = array_of(w, "w")
+    w = given_w = array_of(w, "w")
+    # Other objects may change it while they are read, and a view does not see that.
+    if not run_no_code(bias, *vars(scales).values(), *geometry.values(), *settings.values()):
+        w = w.copy()
     groups = arguments.integer("groups", geometry["groups"], 1)
     layout = check_conv_layout(layout)
     with named(input="x", weight="w"):
@@ -243,6 +247,7 @@ def _convolved(
         if residual is not None and output.residual_scale is None and output.dtype != "f32":
             refuse_residual(DTYPES[output.dtype])
         if out is not None:
-            refuse_overlap(out, w=w, bias=bias)
-        y: Array = kernel(x, residual, out)
+            refuse_overlap(out, w=given_w, bias=bias)
+        # An instance of a subclass is looked at again there, after the geometry was read.
+        y: Array = kernel(given if issubclass(type(given), np.ndarray) else x, residual, out)
     return y

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from ..memory.array_like import array_of
+from ..memory.array_like import array_of, renewed, run_no_code
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
 from . import arguments, matrices, quantization, quantized_matrices, quantized_output
@@ -81,7 +81,7 @@ def matmul_integer(
     array([[ 2, -2],
            [ 8, -8]], dtype=int32)
     """
-    product = _Product.of(a, b, a_zero_point, b_zero_point)
+    product = _Product.of(a, b, a_zero_point, b_zero_point, others=(threads,))
     return as_given(a, product.finished(None, "s32", None, None, threads, out), out)
 
 
@@ -169,7 +169,8 @@ def qmatmul(
     array([[ 5,  1],
            [ 9, -3]], dtype=int8)
     """
-    product = _Product.of(a, b, a_zero_point, b_zero_point, a_scale, b_scale)
+    others = a_scale, b_scale, y_scale, y_zero_point, bias, activation, out_dtype, threads
+    product = _Product.of(a, b, a_zero_point, b_zero_point, a_scale, b_scale, others)
     if out_dtype is not None:
         kind = quantization.dtype_named("out_dtype", out_dtype, OUTPUTS)
     else:
@@ -213,10 +214,21 @@ class _Product:
 
     @classmethod
     def of(
-        cls, a: Any, b: Any, a_zero: Any, b_zero: Any, a_scale: Any = ..., b_scale: Any = ...
+        cls,
+        a: Any,
+        b: Any,
+        a_zero: Any,
+        b_zero: Any,
+        a_scale: Any = ...,
+        b_scale: Any = ...,
+        others: tuple[object, ...] = (),
     ) -> _Product:
         """Check operands and what belongs to them; a scale of ``...`` is one that there is not."""
-        a, b = array_of(a, "a"), array_of(b, "b")
+        a, b = array_of(first := a, "a"), array_of(b, "b")
+        given = a, b = renewed(first, a), b
+        # Other arguments (`others` too) may change them while they are read.
+        if not run_no_code(a_zero, b_zero, *others):
+            a, b = a.copy(), b.copy()
         a_kind, b_kind = quantization.integer_name(a, "a"), quantization.integer_name(b, "b")
         wide, tall = matrices.matrix_shapes(a.shape, b.shape)
         try:
@@ -231,7 +243,7 @@ class _Product:
         b_side = quantized_matrices.side("b", b_kind, b_zero, b_scale, columns, rows=False)
         moved = quantization.centered(b.reshape(tall), b_side.zeros)
         shape = batch + ((wide[-2],) if a.ndim > 1 else ()) + ((tall[-1],) if b.ndim > 1 else ())
-        return cls(a.reshape(wide), moved, a_side, b_side, a_kind, shape, (a, b))
+        return cls(a.reshape(wide), moved, a_side, b_side, a_kind, shape, given)
 
     @property
     def batch(self) -> Shape:
@@ -265,8 +277,8 @@ class _Product:
         if out is None:
             result = empty_aligned(self.shape, DTYPES[kind])
         else:
-            check_out(out, self.shape, DTYPES[kind], a=self.given[0], b=self.given[1], bias=bias)
-            result = out
+            operands = {"a": self.given[0], "b": self.given[1], "bias": bias}
+            result = check_out(out, self.shape, DTYPES[kind], **operands)
         stored = result.reshape(self.full)
         if self.a_side.single and (y is None or y.single) and stored.size and self.a.size:
             with named(input="a", weight="b"):

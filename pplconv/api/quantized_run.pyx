@@ -20,7 +20,13 @@ from pplconv.api.prepared cimport (
 )
 from pplconv.api.ready cimport scope_around
 from pplconv.api.rescaling cimport Rescaling
-from pplconv.memory.arrays cimport as_array, batched_shape, hold_plain
+from pplconv.memory.arrays cimport (
+    as_array,
+    batched_shape,
+    has_dims,
+    hold_plain,
+    refuse_change,
+)
 from pplconv.schedules.base cimport Tensors
 from pplconv.schedules.execute cimport execute
 
@@ -32,6 +38,7 @@ from pplconv.api import arguments, shapes
 from pplconv.api.pairs import product_permission
 from pplconv.api.settings import checked
 from pplconv.api.sparse_weights import SparseWeights
+from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
 from pplconv.runtime import ForkableLock, pinned_cores
 
@@ -265,6 +272,9 @@ search_seconds, search_context
         cdef Prepared p
         cdef tuple shape
         cdef object x
+        cdef object extra = None, given = input
+        if residual is not None:
+            extra = as_array(residual, "residual", self.out_type)
         input = as_array(input, "input", self.dtype)
         if input.dtype != self.dtype:
             raise TypeError(f"input must be {self.dtype}, got {input.dtype}")
@@ -276,12 +286,16 @@ search_seconds, search_context
         if scaled is None:
             scaled = self.made(shape, scope)
         p = scaled.prepared
+        if input is not given or extra is not residual:
+            input, extra = renewed(given, input), renewed(residual, extra)
         hold_nothing(&o)
         try:
             x = hold_plain(input, self.dtype, &o.x)
+            if not has_dims(&o.x, p.input_dims, p.ndim):
+                refuse_change("input")
             batched = input.ndim == 4
             out = hold_results(
-                &o, residual, out, p.output_shape if batched else p.output_shape[1:],
+                &o, extra, out, p.output_shape if batched else p.output_shape[1:],
                 p.output_dims, p.ndim, p.out_dtype, input, &o.x if x is input else NULL,
                 "input", None, NULL, "weight", None)
             if p.input_dims[0] == 0:

@@ -111,8 +111,6 @@ cdef object extended(object extension, object x, View *view):
 cdef int compute_strips(object strips, Prepared prepared, object x, object residual,
                         object out) except -1:
     """Compute what sees padding again, once residual and `out` were checked."""
-    if residual is not None:
-        residual = as_array(residual, "residual", prepared.out_dtype)
     strips.compute(x, residual, out)
     return 0
 

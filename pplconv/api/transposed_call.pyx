@@ -5,7 +5,7 @@ from libc.stdint cimport int64_t
 
 from pplconv.api.border cimport are_finite
 from pplconv.api.prepared cimport Operands, hold_nothing, hold_results, release_all
-from pplconv.memory.arrays cimport as_array, hold_plain
+from pplconv.memory.arrays cimport hold_plain
 
 from pplconv.memory.dtypes import DTYPES
 
@@ -14,7 +14,8 @@ cdef object computed(object transposed, Operands *o, object input, object x, obj
                      object bias, object residual, object out, bint batched):
     """Check residual and `out`, then compute. `o.x` is held already; `x` is the array behind it.
 
-    `weight` and `bias` are the caller's arrays, for the check of overlaps, or None.
+    `weight` and `bias` are the caller's arrays, for the check of overlaps, or None; `residual` is
+    as in `hold_results`.
     """
     cdef int64_t[5] dims
     cdef object dtype = DTYPES[transposed.problem.dtype]
@@ -26,7 +27,7 @@ cdef object computed(object transposed, Operands *o, object input, object x, obj
     out = hold_results(o, residual, out, shape if batched else shape[1:], dims, ndim, dtype, input,
                        &o.x if x is input else NULL, "input", weight, NULL, "weight", bias)
     if residual is not None:
-        plain = plain_array(as_array(residual, "residual", dtype), dtype)
+        plain = plain_array(residual, dtype)
     transposed.run(x, out, plain)
     return out
 

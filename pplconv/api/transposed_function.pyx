@@ -17,6 +17,7 @@ from pplconv.memory.arrays cimport (
     conversion,
     dtype_name,
     hold_plain,
+    refuse_change,
 )
 
 from pplconv.api import arguments, shapes
@@ -25,6 +26,7 @@ from pplconv.api.settings import checked
 from pplconv.api.transposed import Transposed
 from pplconv.api.transposed_problem import make_transposed
 from pplconv.api.transposing import decompose
+from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock
@@ -131,7 +133,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     (1, 4, 16, 16)
     """
     cdef Operands o
-    cdef object x, w, b = None, plain_x, plain_w, decomposed, key = None, y
+    cdef object x, w, b = None, r = None, plain_x, plain_w, decomposed, key = None, y
     cdef bint finite
     if type(input) is list or type(input) is tuple:
         w = as_array(weight, "weight")
@@ -139,6 +141,11 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     else:
         x = as_array(input, "input")
         w = as_array(weight, "weight", x.dtype)
+    if bias is not None:
+        b = as_array(bias, "bias", x.dtype)
+    if residual is not None:
+        r = as_array(residual, "residual", x.dtype)
+    cdef tuple x_shape = x.shape, w_shape = w.shape
     cdef str dtype = dtype_name(x, "input")
     if w.dtype is not x.dtype and w.dtype.newbyteorder("=") != x.dtype.newbyteorder("="):
         raise TypeError(f"weight must be {x.dtype} like input, got {w.dtype}"
@@ -154,7 +161,7 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
     described = None
     if (is_plain(plain) and is_plain_activation(activation)
             and (type(tolerance) is float or is_plain(tolerance))):
-        key = (x.shape, w.shape, x.dtype.char, activation, tolerance, finite, *plain)
+        key = (x_shape, w_shape, x.dtype.char, activation, tolerance, finite, *plain)
     decomposed, described = (None, None) if key is None else transposed_plans.get(
         key, (None, None))
     if decomposed is None:
@@ -176,15 +183,24 @@ def conv_transpose2d(input, weight, bias=None, stride=1, padding=0, output_paddi
         if key is not None:
             with plans_lock:
                 keep_plan(transposed_plans, key, (decomposed, described), PLANS)
-    if bias is not None:
-        b = plain_bias(bias, decomposed.asked.oc, DTYPES[dtype])
+    # The arguments that were just read may have changed arrays.
+    x, b, r = renewed(input, x), renewed(bias, b), renewed(residual, r)
+    if plain_w is w:
+        w = renewed(weight, w)
+        plain_w = plain_array(w, DTYPES[dtype])
+    if plain_w.shape != w_shape:
+        refuse_change("weight")
+    if b is not None:
+        b = plain_bias(b, decomposed.asked.oc, DTYPES[dtype])
     hold_nothing(&o)
     try:
         plain_x = hold_plain(x, DTYPES[dtype], &o.x)
+        if plain_x.shape != x_shape:
+            refuse_change("input")
         transposed = Transposed(
             decomposed, plain_w, None if b is None else plain_array(b, DTYPES[dtype]), described,
             {})
-        y = computed(transposed, &o, x, plain_x, w, b, residual, out,
+        y = computed(transposed, &o, x, plain_x, w, b, r, out,
                      x.ndim == len(decomposed.asked.input_shape))
         return as_given(input, y, out)
     finally:

@@ -4,7 +4,7 @@
 from libc.stdint cimport int64_t
 
 from pplconv.api.keys cimport keep_plan
-from pplconv.api.layer cimport Layer
+from pplconv.api.layer cimport Layer, own_copy
 from pplconv.api.prepared cimport Operands, hold_nothing, release_all
 from pplconv.api.ready cimport plain_bias, scope_around
 from pplconv.api.transposed_call cimport all_finite, computed
@@ -19,6 +19,7 @@ from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.api.transposed import Transposed
 from pplconv.api.transposed_problem import make_transposed
 from pplconv.api.transposing import decompose
+from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
 from pplconv.runtime import ForkableLock, pinned_cores
@@ -116,8 +117,8 @@ precision, search, search_seconds, search_context, max_workspace, threads
                  max_workspace=None, threads=None, search_context="hot"):
         shapes.check_weight_is_no_size(
             weight, "(ic, oc / groups, kh, kw)", "ConvTranspose2d", "numbers of channels")
-        self.describe(as_array(weight, "weight"), bias, stride, padding, output_padding, groups,
-                      dilation, activation, layout, {
+        self.describe(own_copy(as_array(weight, "weight")), bias, stride, padding,
+                      output_padding, groups, dilation, activation, layout, {
                           "algorithm": algorithm, "tolerance": tolerance, "search": search,
                           "search_seconds": search_seconds, "max_workspace": max_workspace,
                           "threads": threads, "precision": precision,
@@ -269,9 +270,14 @@ precision, search, search_seconds, search_context, max_workspace, threads
         cdef Operands o
         if self.ready is None:
             raise TypeError(f"{type(self).__name__} was made without its __init__")
+        cdef object extra = self.added(residual)
+        if output_size is not None:
+            output_size = arguments.pair("output_size", output_size, 1)
         hold_nothing(&o)
         try:
             input = self.taken(input, &o.x)
+            if extra is not residual:
+                extra = renewed(residual, extra)
             x = input if o.x.held else None
             if self.layout == "NCHWc" and input.ndim == 4:
                 shapes.check_is_blocked("input", input.shape, self.in_channels)
@@ -279,7 +285,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
             transposed = self.find(shape, output_size)
             if x is None:
                 x = hold_plain(input, self.dtype, &o.x)
-            x = computed(transposed, &o, input, x, None, None, residual, out,
+            x = computed(transposed, &o, input, x, None, None, extra, out,
                          input.ndim == len(shape))
             return as_given(given, x, out)
         finally:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from .. import planner
 from .._literals import Border
 from ..api.banded import Rounding
+from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
 from ..memory.namespaces import as_given
 from .arguments import (
@@ -117,7 +118,9 @@ def filter2d(
     extent = bank.shape[-2:]
     above, left = check_anchor(anchor, (extent[0], extent[1]), flip=flip)
     shape = pixels.shape if bank.ndim == 2 else (len(bank), *pixels.shape)
-    call = _Call(pixels, above, left, border, value, dtype, out, threads, shape, kernel=kernel)
+    call = _Call(
+        image, pixels, above, left, border, value, dtype, out, threads, shape, kernel=kernel
+    )
     bank = bank.reshape(-1, *extent)
     if flip:
         bank = bank[:, ::-1, ::-1]
@@ -197,7 +200,7 @@ def sepfilter2d(
     extent = len(down), len(across)
     above, left = check_anchor(anchor, extent, flip=flip)
     call = _Call(
-        pixels, above, left, border, value, dtype, out, threads, pixels.shape,
+        image, pixels, above, left, border, value, dtype, out, threads, pixels.shape,
         kernel_x=kernel_x, kernel_y=kernel_y,
     )  # fmt: skip
     if flip:
@@ -228,6 +231,7 @@ class _Call:
 
     def __init__(
         self,
+        given: object,
         pixels: Array,
         above: int,
         left: int,
@@ -239,16 +243,18 @@ class _Call:
         shape: tuple[int, ...],
         **operands: object,
     ) -> None:
-        self.image = pixels.reshape(*pixels.shape[:2], -1)
-        self.channels = self.image.shape[2]
         border = check_border(border)
         number = check_value(value, pixels.dtype)
         self.dtype = check_dtype(dtype, pixels.dtype)
         self._team = planner.team_size(check_threads(threads))
+        # Other arguments were read before: their objects may have changed the image.
+        pixels = renewed(given, pixels)
+        self.image = pixels.reshape(*pixels.shape[:2], -1)
+        self.channels = self.image.shape[2]
         height, width = pixels.shape[:2]
         self._region = Region((-above, -left), (height, width), border, number)
         if out is not None:
-            check_out(out, shape, self.dtype, image=pixels, **operands)
+            out = check_out(out, shape, self.dtype, image=pixels, **operands)
         self._shape, self._out = shape, out
 
     @property

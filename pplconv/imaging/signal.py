@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .. import planner
 from .._checks import one_of, shown
 from .._literals import SignalBoundary, SignalMode
-from ..memory.array_like import array_of, refuse_mask
+from ..memory.array_like import array_of, refuse_mask, renewed
 from ..memory.arrays import empty_aligned
 from ..memory.namespaces import as_given
 from .bands import Region, Store, run
@@ -142,6 +142,7 @@ def _computed(
         value = float(fill.astype(dtype))
     except (TypeError, ValueError):
         raise TypeError(f"fillvalue must be a number, got {shown(fillvalue)}") from None
+    image, kernel = renewed(in1, image), renewed(in2, kernel)
     swapped = mode == "valid" and _is_swapped(image.shape, kernel.shape)
     if swapped:
         image, kernel = kernel, image

@@ -14,6 +14,8 @@ from .dlpack import Bits
 
 # Errors by which objects say that they are no arrays; any other error is passed on.
 _REFUSALS = (AttributeError, BufferError, RuntimeError, TypeError, ValueError)
+# Types whose objects call nothing that others have defined.
+_QUIET = {type(None), bool, int, float, str, type, np.ndarray, *np.sctypeDict.values()}
 _CPU = 1  # DLPack's number for it
 
 
@@ -35,16 +37,17 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     Returns
     -------
     ndarray
-        Of any dtype and shape; it shares the memory of `value` where that is possible.
+        Of any dtype and shape, never of a subclass, whose attributes could say something else than
+        the array has; it shares the memory of `value` where that is possible.
 
     Raises
     ------
     TypeError, ValueError
         If it cannot be an array, or would lose a mask.
     """
-    if isinstance(value, np.ndarray):
+    if issubclass(type(value), np.ndarray):  # an object may lie about its class, too
         refuse_mask(value, name)
-        return value
+        return value if type(value) is np.ndarray else np.ndarray.view(value, np.ndarray)
     detach = getattr(value, "detach", None)
     if getattr(value, "requires_grad", False) and callable(detach):
         value = detach()
@@ -119,18 +122,45 @@ def as_bfloat16_bits(value: Any, name: str = "input") -> np.ndarray[Any, Any]:
     TypeError
         If it is neither, or would lose a mask.
     """
-    if not isinstance(value, np.ndarray):
+    if not issubclass(type(value), np.ndarray):
         detach = getattr(value, "detach", None)
         if getattr(value, "requires_grad", False) and callable(detach):
             value = detach()
         if hasattr(value, "__dlpack__"):
             return _through_dlpack(Bits(value), name)
-        value = array_of(value, name)
-    refuse_mask(value, name)
+    value = array_of(value, name)
     if not is_bfloat16(value):
         raise TypeError(f"{name} must be bfloat16, got dtype {value.dtype}")
     bits: np.ndarray[Any, Any] = value.view(np.uint16)
     return bits
+
+
+def run_no_code(*values: object) -> bool:
+    """Whether arguments can be read without a call of methods that others have defined.
+
+    Other objects may change the arrays of the same call while they are read: what was looked at
+    before, and what shares memory with them, has to be copied then.
+    """
+    return all(
+        type(value) in _QUIET
+        or issubclass(type(value), np.dtype)
+        or (type(value) in (list, tuple) and run_no_code(*value))
+        for value in values
+    )
+
+
+def renewed(given: object, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Take an argument once more, after others were read whose objects may have changed it.
+
+    Parameters
+    ----------
+    given : object
+        What the caller gave.
+    array : ndarray
+        What `array_of` made of it before. A view of an instance of a subclass does not see when
+        that gets other memory.
+    """
+    return array_of(given, "input") if issubclass(type(given), np.ndarray) else array
 
 
 def refuse_mask(array: np.ndarray[Any, Any], name: str) -> None:
@@ -141,7 +171,7 @@ def refuse_mask(array: np.ndarray[Any, Any], name: str) -> None:
     TypeError
         If it is one.
     """
-    if type(array) is not np.ndarray and isinstance(array, np.ma.MaskedArray):
+    if type(array) is not np.ndarray and issubclass(type(array), np.ma.MaskedArray):
         raise TypeError(
             f"{name} must not be a masked array, as its mask would be lost: use .filled(value)"
         )

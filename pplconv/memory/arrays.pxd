@@ -43,6 +43,8 @@ cdef inline bint has_dims(const View *view, const int64_t *dims, int ndim) noexc
 
 
 cdef object as_array(object value, str name, object dtype=*)
+cdef object plain_out(object out)
+cdef int refuse_change(str name) except -1
 cdef object as_given(object given, object result, object out)
 cdef bint is_brain(object dtype)
 cdef str dtype_name(object array, str name)

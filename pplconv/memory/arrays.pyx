@@ -15,7 +15,7 @@ import operator
 
 import numpy as np
 
-from pplconv.memory.array_like import array_of, bfloat16_dtype, refuse_mask
+from pplconv.memory.array_like import array_of, bfloat16_dtype
 from pplconv.memory.dtypes import NAMES
 from pplconv.memory.namespaces import as_given as in_namespace
 
@@ -34,13 +34,33 @@ cdef dict DTYPE_NAMES = NAMES
 
 
 cdef object as_array(object value, str name, object dtype=None):
-    """An ndarray from anything that `array_of` takes; Python numbers become `dtype`."""
+    """An ndarray from anything that `array_of` takes; Python numbers become `dtype`.
+
+    It may call methods of the caller's objects, which may change arrays: every argument is taken
+    before the first array is held.
+    """
     return value if type(value) is ndarray else array_of(value, name, dtype)
+
+
+cdef object plain_out(object out):
+    """The caller's `out` as a plain ndarray on its memory."""
+    if type(out) is ndarray:
+        return out
+    if not issubclass(type(out), ndarray):
+        raise TypeError(f"out must be a numpy.ndarray, got {type(out).__name__}")
+    return array_of(out, "out")
+
+
+cdef int refuse_change(str name) except -1:
+    """Say that an array is no longer what it was when its shape was asked for."""
+    raise ValueError(f"{name} has changed while the other arguments were read")
 
 
 cdef object as_given(object given, object result, object out):
     """A result in the namespace of `given`; `out`, the caller's own, stays what it is."""
-    if type(given) is ndarray or out is not None:
+    if out is not None:
+        return out
+    if type(given) is ndarray:
         return result
     return in_namespace(given, result)
 
@@ -59,7 +79,7 @@ cdef int hold_bits(object array, Py_buffer *buffer, int flags) except -1:
     What was refused for another reason is so again, and the error passed on.
     """
     PyErr_Clear()
-    if isinstance(array, ndarray) and is_brain(array.dtype):
+    if type(array) is ndarray and is_brain(array.dtype):
         array = array.view(uint16)  # the buffer keeps it, and it keeps the array
     get_buffer(array, buffer, flags)
     return 0
@@ -150,9 +170,6 @@ cdef object hold_plain(object array, object dtype, View *view):
 
 cdef int refuse_out(object out, tuple shape, object dtype) except -1:
     """Say what is wrong with an `out` that cannot be written as it lies."""
-    if not isinstance(out, ndarray):
-        raise TypeError(f"out must be a numpy.ndarray, got {type(out).__name__}")
-    refuse_mask(out, "out")
     if out.dtype != dtype:
         raise TypeError(f"out must be {dtype} in native byte order, got {out.dtype}")
     if out.shape != shape:
@@ -166,10 +183,8 @@ cdef int refuse_out(object out, tuple shape, object dtype) except -1:
 
 cdef int hold_out(object out, tuple shape, const int64_t *dims, int ndim, object dtype,
                   View *view) except -1:
-    """Hold the memory of the caller's `out`, or say why it cannot be written."""
-    if isinstance(out, ndarray) and out.dtype == dtype and out.ndim == len(shape):
-        if type(out) is not ndarray:
-            refuse_mask(out, "out")
+    """Hold the memory of an `out` of `plain_out`, or say why it cannot be written."""
+    if out.dtype == dtype and out.ndim == len(shape):
         try:
             hold(out, view, PyBUF_ND | PyBUF_WRITABLE)
         except (BufferError, ValueError):
@@ -205,12 +220,16 @@ cdef int check_overlap(object out, const View *out_view, object other, const Vie
                        str name) except -1:
     """Refuse an `out` that shares memory with an operand (`other_view`: its memory, if held)."""
     cdef uintptr_t out_begin, out_end, begin, end
-    if other_view != NULL and other_view.held and type(other) is ndarray:
+    if type(other) is not ndarray:
+        if not issubclass(type(other), ndarray):
+            return 0
+        other = array_of(other, name)
+    if other_view != NULL and other_view.held:
         find_extent(out_view, &out_begin, &out_end)
         find_extent(other_view, &begin, &end)
         if out_end <= begin or end <= out_begin:
             return 0
-    if isinstance(other, ndarray) and np.may_share_memory(out, other):
+    if np.may_share_memory(out, other):
         try:
             shared = np.shares_memory(out, other, max_work=10_000)
         except np.exceptions.TooHardError:
@@ -235,7 +254,8 @@ def refuse_overlap(out, **operands):
     ValueError
         If it does.
     """
-    if isinstance(out, ndarray):
+    if issubclass(type(out), ndarray):
+        out = plain_out(out)
         for name, other in operands.items():
             check_overlap(out, NULL, other, NULL, name)
 
@@ -254,13 +274,20 @@ def check_out(out, tuple shape, dtype, **operands):
     **operands : object
         As in `refuse_overlap`.
 
+    Returns
+    -------
+    ndarray
+        The same memory as a plain array, to be written.
+
     Raises
     ------
     TypeError, ValueError
         If it cannot be written as it lies.
     """
+    out = plain_out(out)
     refuse_out(out, shape, dtype)
     refuse_overlap(out, **operands)
+    return out
 
 
 cdef object aligned(tuple shape, object dtype, object nbytes):

@@ -25,7 +25,7 @@ def as_given(given: Any, result: _Result, out: Any = None) -> _Result:
     given : object
         What the caller gave as input.
     result : ndarray
-        What was computed: memory of its own, to which nobody else refers, or `out`.
+        What was computed: memory of its own, to which nobody else refers, or that of `out`.
     out : object, optional
         The caller's own array, if the result was written to one: that is what is returned.
 
@@ -36,7 +36,9 @@ def as_given(given: Any, result: _Result, out: Any = None) -> _Result:
         `result` where that library permits it. `result` itself if `given` is of NumPy, a list or a
         number, or of a library that is neither PyTorch nor knows ``__array_namespace__``.
     """
-    if out is not None or isinstance(given, (np.ndarray, list, tuple)):
+    if out is not None:
+        return out  # type: ignore[no-any-return]
+    if isinstance(given, (np.ndarray, list, tuple)):
         return result
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(given, getattr(torch, "Tensor", ())):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import integer
-from ..memory.array_like import array_of
+from ..memory.array_like import array_of, renewed
 from .ranges import range_of
 
 Array = np.ndarray[Any, Any]
@@ -109,7 +109,7 @@ def dequantize(q: Any, scale: Any, zero_point: Any = 0, *, axis: int | None = No
     if array.dtype not in (*RANGED, np.dtype(np.int32)):
         raise TypeError(f"q must be uint8, int8 or int32, got dtype {array.dtype}")
     scales, zeros = _spread("q", array.shape, scale, zero_point, axis, np.int32)
-    moved = array.astype(np.int64) - zeros
+    moved = renewed(q, array).astype(np.int64) - zeros
     return np.asarray(moved.astype(np.float32) * scales)
 
 
