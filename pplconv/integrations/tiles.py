@@ -3,7 +3,7 @@
 Along one axis, a stack of layers is a window: output `o` sees the inputs from ``o * step - pad``
 to ``o * step - pad + window - 1``, where `step` is the product of the strides. A tile that begins
 at a multiple of `step` is computed by the layers as the whole picture is, but for outputs near its
-edges: there each layer pads with zeros what has pixels in the picture. So a tile takes a *halo*
+edges: there each layer pads what has pixels in the picture. So a tile takes a *halo*
 along, and such outputs are left out of its result. At the picture's own border a tile has no halo,
 and the layers' own padding is right.
 """
@@ -35,6 +35,8 @@ class Layer:
         As of `pplconv.Conv2d`.
     out_channels : int, optional
         Channels of the output; None for as many as the input has.
+    padding_mode : {"zeros", "reflect", "replicate", "circular"}, optional
+        As of `pplconv.Conv2d`. With ``"circular"`` the axes that it pads must be one chunk.
     """
 
     kernel_size: Any
@@ -42,6 +44,7 @@ class Layer:
     padding: Any = 0
     dilation: Any = 1
     out_channels: int | None = None
+    padding_mode: str = "zeros"
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class _Window:
     stride: int
     before: int  # padding
     after: int
+    mode: str = "zeros"
 
     def size(self, pixels: int) -> int:
         return (pixels + self.before + self.after - self.reach - 1) // self.stride + 1
@@ -73,6 +77,10 @@ class Axis:
         Pixels before the picture that the first output sees.
     window : int
         Pixels that an output sees.
+    least : int
+        Pixels of the smallest tile.
+    circular : int or None
+        The first layer whose padding is the other side of the picture.
     """
 
     name: str
@@ -80,15 +88,27 @@ class Axis:
     step: int = field(init=False)
     pad: int = field(init=False)
     window: int = field(init=False)
+    least: int = field(init=False)
+    circular: int | None = field(init=False)
 
     def __post_init__(self) -> None:
-        step, pad, window = 1, 0, 1
+        step, pad, behind, window = 1, 0, 0, 1
         for layer in self.windows:
             pad += layer.before * step
+            behind += layer.after * step
             window += layer.reach * step
             step *= layer.stride
         for name, value in (("step", step), ("pad", pad), ("window", window)):
             object.__setattr__(self, name, value)
+        padded = [(at, w.mode) for at, w in enumerate(self.windows) if w.before or w.after]
+        least = max(self.before, self.after, 1)
+        if any(mode == "reflect" for _, mode in padded):
+            # A mirror image shows as many pixels of the tile as it is wide. They are right only
+            # if they see nothing of the padding at the tile's other end.
+            least = max(least, max(pad, behind) + window)
+        object.__setattr__(self, "least", least)
+        wrapped = [at for at, mode in padded if mode == "circular"]
+        object.__setattr__(self, "circular", wrapped[0] if wrapped else None)
 
     @property
     def before(self) -> int:
@@ -106,7 +126,7 @@ class Axis:
         Each gives the other one its halo, and no layer is left with less than it needs: outputs
         that see padding alone have no pixel in their tile.
         """
-        if min(first, rest) < max(self.before, self.after, 1):
+        if min(first, rest) < self.least:
             return False
         try:
             # There may be a halo before the first one too; it fits without.
@@ -173,8 +193,16 @@ def cut(axis: Axis, chunks: Sequence[int]) -> Cut:
     Raises
     ------
     ValueError
-        If the whole axis is too small for the layers.
+        If the whole axis is too small for the layers, or is in pieces where a layer pads it with
+        its other end.
     """
+    if axis.circular is not None and len(chunks) > 1:
+        raise ValueError(
+            f"layers[{axis.circular}] has padding_mode='circular', which takes the other side of "
+            f"the picture: its {axis.name} cannot be cut into tiles. Make one chunk of that axis "
+            "with x.rechunk, or pad x before with dask.array.pad(x, ..., mode='wrap') and use no "
+            "padding in the layer"
+        )
     pixels = sum(chunks)
     outputs = axis.size(pixels)
     step = axis.step
@@ -222,8 +250,8 @@ def _windows(at: int, layer: Layer | Conv2d) -> tuple[_Window, _Window]:
     reach = [(k - 1) * d for k, d in zip(conv.kernel_size, conv.dilation, strict=True)]
     pads = _numbers(at, conv.padding, reach, conv.stride)
     return (
-        _Window(reach[0], conv.stride[0], *pads[0]),
-        _Window(reach[1], conv.stride[1], *pads[1]),
+        _Window(reach[0], conv.stride[0], *pads[0], conv.padding_mode),
+        _Window(reach[1], conv.stride[1], *pads[1], conv.padding_mode),
     )
 
 
@@ -236,7 +264,10 @@ def _checked(at: int, layer: Layer | Conv2d) -> Conv2d:
     size = layer.kernel_size
     try:
         kernel = np.zeros((1, 1, *(size if isinstance(size, Sequence) else (size, size))))
-        return Conv2d(kernel, stride=layer.stride, padding=layer.padding, dilation=layer.dilation)
+        return Conv2d(
+            kernel, stride=layer.stride, padding=layer.padding, dilation=layer.dilation,
+            padding_mode=layer.padding_mode,
+        )  # type: ignore[call-overload]  # fmt: skip
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"layers[{at}] is {layer}: {error}") from None
