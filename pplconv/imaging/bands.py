@@ -128,7 +128,8 @@ def _readable(image: Array, computed: np.dtype[Any]) -> Array:
         return image
     native = image.dtype.newbyteorder("=")
     with np.errstate(all="ignore"):
-        return np.ascontiguousarray(image, native if native in READ[computed] else computed)
+        read = native if native in READ[computed] else computed
+        return np.require(image, read, ("C", "A"))
 
 
 def _lies_in_zeros(image: Array, operator: Operator, region: Region, out: Array) -> bool:

@@ -139,9 +139,9 @@ def _computed(
         fill = np.asarray(fillvalue)
         if fill.ndim or fill.dtype.kind not in "buif":
             raise TypeError
-        value = float(fill.astype(dtype))
     except (TypeError, ValueError):
         raise TypeError(f"fillvalue must be a number, got {shown(fillvalue)}") from None
+    value = _fill(fill, dtype)
     image, kernel = renewed(in1, image), renewed(in2, kernel)
     swapped = mode == "valid" and _is_swapped(image.shape, kernel.shape)
     if swapped:
@@ -169,6 +169,17 @@ def _computed(
     run(image[:, :, None], bank, region, planes, None, planner.team_size(None), store)
     # The correlation of the second with the first is that of the first with the second, turned.
     return as_given(in1, np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out)
+
+
+def _fill(value: Array, dtype: np.dtype[Any]) -> float:
+    """Return what lies around arrays of a type: for integers without the fraction, as in SciPy."""
+    if dtype.kind in "ui":
+        limits = np.iinfo(dtype)
+        if not np.isfinite(value) or not limits.min <= int(value) <= limits.max:
+            raise ValueError(f"fillvalue must be a number that {dtype} holds, got {value}")
+        return float(int(value))
+    with np.errstate(all="ignore"):
+        return float(value.astype(dtype))
 
 
 def _is_swapped(first: tuple[int, ...], second: tuple[int, ...]) -> bool:

@@ -140,13 +140,34 @@ def test_signal_refuses_sums_that_it_could_not_hold():
         ({"mode": "all"}, ValueError, "mode must be one of full, valid, same"),
         ({"boundary": "reflect"}, ValueError, "boundary must be one of fill, wrap, symm"),
         ({"fillvalue": [1, 2]}, TypeError, "fillvalue"),
+        ({"fillvalue": 1j}, TypeError, "fillvalue"),
         ({"in1": np.ones(3)}, ValueError, "in1 must have 2 dimensions"),
         ({"in2": np.ones((0, 3))}, ValueError, "in2 must not be empty"),
         ({"in1": np.ma.ones((3, 3))}, TypeError, "in1 must not be a masked array"),
     ],
-    ids=["mode", "boundary", "fillvalue", "in1", "in2", "mask"],
+    ids=["mode", "boundary", "fillvalue", "complex", "in1", "in2", "mask"],
 )
 def test_signal_names_what_is_wrong(arguments, error, match):
     given_ = {"in1": np.ones((3, 3)), "in2": np.ones((2, 2)), **arguments}
     with pytest.raises(error, match=match):
         correlate2d(**given_)
+
+
+@pytest.mark.parametrize("call", [correlate2d, convolve2d])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int32])
+def test_what_lies_around_integers_is_one_of_them(call, dtype, rng):
+    """SciPy refuses Python's integers that the type does not hold; others wrap around there."""
+    a, b = (rng.integers(0, 5, shape).astype(dtype) for shape in ((5, 6), (3, 3)))
+    limits = np.iinfo(dtype)
+    for wrong in (limits.min - 1, limits.max + 1):
+        with pytest.raises(ValueError, match="could not cast"):
+            getattr(signal, call.__name__)(a, b, fillvalue=wrong)
+        for value in (wrong, np.int64(wrong), float(wrong)):
+            with pytest.raises(ValueError, match=f"fillvalue must be .* {np.dtype(dtype)} holds"):
+                call(a, b, fillvalue=value)
+    for wrong in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="fillvalue must be"):
+            call(a, b, fillvalue=wrong)
+    for value in (limits.min, limits.max, 1.5, True, np.float32(3)):
+        expected = getattr(signal, call.__name__)(a, b, fillvalue=value)
+        np.testing.assert_array_equal(call(a, b, fillvalue=value), expected)
