@@ -234,7 +234,7 @@ class Strips:
                 kept[packing] = PackedWeights(one, weight)
             own = bias
             if bias is not None:
-                with np.errstate(over="ignore"):
+                with np.errstate(all="ignore"):
                     own = np.ascontiguousarray(bias, DTYPES[numerics.bias])
             constants = {
                 "weights": kept[packing], "bias": own,

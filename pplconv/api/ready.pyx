@@ -43,7 +43,7 @@ cdef object computed_bias(object bias, object dtype):
     """The bias in the type that a plan wants; what overflows there becomes infinite."""
     if bias is None or bias.dtype == dtype:
         return bias
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return bias.astype(dtype, order="C")
 
 

@@ -156,7 +156,7 @@ class Transposed:
 
         bias = self._bias
         if bias is not None:
-            with np.errstate(over="ignore"):
+            with np.errstate(all="ignore"):
                 bias = np.ascontiguousarray(repeated(bias), DTYPES[numerics.bias])
         if described.kind == "prelu":
             described = replace(described, slope=repeated(described.slope))

@@ -187,7 +187,7 @@ def _run_bands(
     band = min(band, max(-(-height // (BANDS_EACH * team)), LEAST_ROWS))
     # Bands of one height, so that no thread waits for the last one.
     band = -(-height // -(-height // band))
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         value = np.array([region.value], dtype)
     run_bands(
         image, operator.convolutions, rows, runs, value, out, rounding, operator.extent, band, team

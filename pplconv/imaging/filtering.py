@@ -132,7 +132,7 @@ def filter2d(
             bank = np.stack([way.factors[0].reshape(extent) for way in ways])
         else:
             computed = call.exactly(exact)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         bank = np.ascontiguousarray(bank, computed)
     return as_given(image, call.run(Bank(bank, call.channels), rounding), out)
 
@@ -213,7 +213,7 @@ def sepfilter2d(
             down, across = way.factors
         else:
             computed = call.exactly(exact)
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         down, across = (np.ascontiguousarray(each, computed) for each in (down, across))
     return as_given(image, call.run(Separable(down, across, call.channels), rounding), out)
 

@@ -101,7 +101,7 @@ def plain_name(name: str) -> str:
 
 def as_type(array: Array, dtype: np.dtype[Any]) -> Array:
     """Give an array in a type; what is too large for it becomes infinite."""
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return array.astype(dtype, copy=False)
 
 

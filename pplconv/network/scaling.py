@@ -102,7 +102,7 @@ def _products(source: Array, factors: Numbers) -> Iterator[tuple[slice, Array]]:
     for rows in blocks(source):
         groups = np.arange(rows.start, rows.stop) // of_a_group
         factor = factors[groups].reshape(len(groups), -1, *tail)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             product = (wide(source[rows]) * factor).astype(source.dtype)
         release(source[rows])
         yield rows, product

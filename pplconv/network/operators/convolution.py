@@ -144,7 +144,7 @@ def emit_convolution(
     )  # fmt: skip
     bias = epilogue.bias
     if bias is not None:
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             bias = np.require(bias, DTYPES[plan.numerics.bias], ("A", "C"))
     # The loops have added the residual.
     rest = replace(epilogue, residual=None)

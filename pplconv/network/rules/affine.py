@@ -105,7 +105,7 @@ class BatchNormalizationAlone(Rule):
             return False
         shape = (affine.scale.size, *(1,) * (axes - 2))
         dtype = x.dtype.numpy()
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             self.scale = affine.scale.astype(dtype).reshape(shape)
             self.offset = affine.offset.astype(dtype).reshape(shape)
         return finite(self.scale, self.offset)

@@ -185,7 +185,7 @@ def finite(*arrays: npt.NDArray[Any]) -> bool:
 
 
 def _rounded(array: Numbers, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return np.ascontiguousarray(array).astype(dtype)
 
 

@@ -61,7 +61,7 @@ class ConstantsInARow(Rule):
         if self.inner != self.outer and first.size < second.size:
             return None  # the product would have another shape than the sum
         a64, b64 = wide(first), wide(second)
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             merged = a64 + b64 if self.outer == "Add" else a64 * b64
             return merged.astype(first.dtype)
 

@@ -155,7 +155,7 @@ class ScaleAndOffset(Rule):
             before = 0.0 if old_offset is None else wide(old_offset) * affine.scale
             offset = before + affine.offset
         dtype = y.dtype.numpy()
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             stored = [None if array is None else array.astype(dtype) for array in (scale, offset)]
         finite = all(array is None or np.isfinite(array).all() for array in stored)
         return (stored[0], stored[1]) if finite else None

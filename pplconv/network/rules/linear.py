@@ -113,7 +113,7 @@ class Offset(Rule):
         numbers = per_channel(c, w.shape[1], axes, axis=-1)
         if numbers is None:
             return None
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             return (numbers + (0.0 if old is None else wide(old))).astype(w.dtype)
 
 
@@ -124,7 +124,7 @@ def _gemm_constants(node: ir.Node) -> tuple[npt.NDArray[Any], npt.NDArray[Any] |
     alpha = float(node.attributes.get_float("alpha", 1.0))
     beta = float(node.attributes.get_float("beta", 1.0))
     rows = w.T if attribute_int(node, "transB", 0) else w
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         if alpha != 1:
             rows = (wide(rows) * alpha).astype(w.dtype)
         offset = node.inputs[2] if len(node.inputs) > 2 else None
