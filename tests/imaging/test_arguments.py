@@ -158,3 +158,62 @@ def test_the_package_has_the_room():
     assert "imaging" in dir(pplconv)
     for function in (filter2d, sepfilter2d, correlate2d, convolve2d):
         assert inspect.getdoc(function).count("Examples") == 1
+
+
+def misaligned(array: np.ndarray) -> np.ndarray:
+    """Give the same numbers at an odd address."""
+    memory = bytearray(array.nbytes + 1)
+    odd = np.frombuffer(memory, array.dtype, offset=1).reshape(array.shape)
+    odd[...] = array
+    return odd
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("kind", [misaligned, np.matrix], ids=["misaligned", "matrix"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float16, np.float32, np.float64])
+def test_images_of_any_kind_of_array_are_filtered(kind, dtype):
+    """A np.matrix is an array of two dimensions; results are arrays."""
+    rng = np.random.default_rng()
+    image, kernel = rng.integers(0, 5, (6, 7)).astype(dtype), rng.integers(-2, 3, (3, 3))
+    tall = rng.integers(0, 3, 3).astype(np.float64)
+    square = np.lib.stride_tricks.sliding_window_view(np.pad(image.astype(int), 1), (3, 3))
+    whole = np.lib.stride_tricks.sliding_window_view(np.pad(image.astype(int), 2), (3, 3))
+    limits = np.iinfo(dtype) if np.dtype(dtype).kind in "ui" else np.finfo(dtype)
+    for found, expected in (
+        (
+            filter2d(kind(image), kind(kernel.astype(float)), border="constant"),
+            np.clip((square * kernel).sum((2, 3)), limits.min, limits.max),
+        ),
+        (
+            sepfilter2d(kind(image), kind(tall[None]), kind(tall[None]), border="constant"),
+            np.clip((square * np.outer(tall, tall)).sum((2, 3)), limits.min, limits.max),
+        ),
+        (
+            correlate2d(kind(image), kind(kernel.astype(np.int8).astype(dtype))),
+            (whole * kernel.astype(dtype).astype(int)).sum((2, 3)).astype(dtype),
+        ),
+    ):
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
+def test_what_callers_raise_for_is_theirs(dtype):
+    """Taps that a type does not hold are rounded to zero, whatever numpy.errstate says."""
+    rng = np.random.default_rng()
+    image = rng.integers(0, 9, (9, 8)).astype(dtype)
+    at = np.arange(31) - 15
+    taps = np.exp(-(at**2) / 2 / 0.6**2)
+    taps /= taps.sum()
+    square = np.lib.stride_tricks.sliding_window_view(
+        np.pad(image.astype(float), 15, "wrap"), (31, 31)
+    )
+    expected = np.einsum("hwij,i,j->hw", square, taps, taps)
+    with np.errstate(all="raise"):
+        for found in (
+            sepfilter2d(image, taps, taps, border="wrap"),
+            filter2d(image, np.outer(taps, taps), border="wrap"),
+        ):
+            assert abs(found.astype(float) - expected).max() <= (
+                0.501 if dtype is np.uint8 else 0.01
+            )
