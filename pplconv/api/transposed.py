@@ -16,6 +16,7 @@ from .blocked import from_blocked, to_blocked
 from .phases import joined_kernel, phase_kernel
 from .prepared import Activation, PackedWeights, Prepared
 from .program import Frame, Program
+from .tap_runs import run_kernel
 from .transposed_plan import TransposedPlan
 from .transposed_problem import TransposedProblem
 from .transposed_ways import Copy, Lying, Piece, Way
@@ -34,6 +35,8 @@ def _kernel(weight: Array, groups: int, piece: Piece) -> Array:
         return np.zeros(piece.problem.weight_shape, weight.dtype)
     if kind == "phase":
         return np.ascontiguousarray(phase_kernel(weight, groups, *which))
+    if kind == "taps":
+        return np.ascontiguousarray(run_kernel(weight, groups, *which))
     if kind == "row":
         taps, across = which
         part = weight[:, :, taps.start : taps.stop : taps.step]
@@ -132,8 +135,7 @@ class Transposed:
         for turn in range(d.rounds):
             at = {name: turn * d.images * (size // max(p.batch, 1)) for name, size in sizes.items()}
             for index, piece in enumerate(d.way.pieces):
-                moved = piece.y.base == "arena"
-                if added and moved:
+                if added:
                     for copy in d.way.copies:
                         if _first_of(d.way, copy, index):
                             compiled.copy(copy, at, isa, back=True)

@@ -26,7 +26,7 @@ class TransposedPlan:
         How it is divided into ordinary convolutions: ``"phases"`` writes each to its places in the
         output, ``"rows"`` computes neighbours in a row at once, ``"joined"`` computes all at once
         and then moves them, ``"phases, moved"`` and ``"phases, spared"`` compute them one by one
-        and move them.
+        and move them, ``"taps"`` serves large strides by products of many taps each.
     parts : tuple of Plan
         The plans of these convolutions.
     isa : str

@@ -8,6 +8,8 @@
 ``"joined"``          all phases are one convolution, whose outputs are then put in their places
 ``"phases, moved"``   the same for phases that are computed one by one
 ``"phases, spared"``  the same with one phase in memory at a time
+``"taps"``            strides of many phases: products by runs of taps, put in their places among
+                      outputs to which no tap leads (`tap_runs`)
 ====================  =============================================================================
 
 Whatever the layout, arrays have five dimensions here: images, blocks of channels, rows, pixels, and
@@ -25,9 +27,10 @@ from ..memory.dtypes import DTYPES
 from ..problem import ConvProblem
 from .copying import copy_fields
 from .phases import Phase, Span, block_phases, joined, phases, spans
+from .tap_runs import TapRun, covers, tap_runs
 from .transposed_problem import TransposedProblem
 
-__all__ = ["LINE", "Copy", "Lying", "Piece", "Way", "ways"]
+__all__ = ["LINE", "Copy", "Lying", "Piece", "Way", "by_taps", "ways"]
 
 LINE = 64
 
@@ -72,7 +75,7 @@ class Piece:
         What is computed.
     kernel : tuple
         Which weights: ``("phase", taps, taps)``, ``("joined", sh, sw)``, ``("row", taps, sw)``, or
-        ``("nothing",)`` where no tap is seen.
+        ``("taps", run, run)``, or ``("nothing",)`` where no tap is seen.
     times : int
         How many output channels follow from one of the transposed convolution.
     x, y : Lying
@@ -329,3 +332,67 @@ def _copy(
         + columns.place * strides[6]
     )  # fmt: skip
     return Copy(after, outer, Lying("arena", offset, shape, strides))
+
+
+def by_taps(p: TransposedProblem, images: int, most: tuple[int, int] | None) -> Way:
+    """Give the way of strides with many phases, for `images` of the images.
+
+    Blocks of channels have to be of one group each. A run has `most` first taps in each dimension.
+    """
+    p = replace(p, batch=images)
+    whole = p.convolution()
+    x, y = _whole(whole, "x", p.ic, p.ih, p.iw), _whole(whole, "y", p.oc, p.oh, p.ow)
+    way = Way("taps")
+    downs, acrosses = (
+        tap_runs(axis, limit) for axis, limit in zip(p.axes, most or (None, None), strict=True)
+    )
+    if not (covers(p.axes[0], downs) and covers(p.axes[1], acrosses)):
+        way.pieces.append(_nothing(p, y))
+    for down, across in product(downs, acrosses):
+        times = down.count * across.count
+        problem = p.convolution(
+            oc=p.oc * times, oh=down.computed, ow=across.computed, kh=down.depth, kw=across.depth,
+            padding=(down.padding, across.padding), dilation=(down.dilation, across.dilation),
+        )  # fmt: skip
+        inner = _whole(problem, "arena", problem.oc, problem.oh, problem.ow)
+        way.arena = max(way.arena, -(-inner.strides[0] * p.batch // LINE) * LINE)
+        for rows, columns in product(down.spans, across.spans):
+            copy = _from_taps(p, len(way.pieces), y, inner, (down, rows), (across, columns))
+            way.copies.append(copy)
+        way.pieces.append(Piece(problem, ("taps", down, across), times, x, inner))
+    return way
+
+
+def _from_taps(
+    p: TransposedProblem, after: int, y: Lying, inner: Lying, down: tuple[TapRun, Span],
+    across: tuple[TapRun, Span],
+) -> Copy:  # fmt: skip
+    """Describe how the outputs of some first taps come from the arena."""
+    image, block, row, pixel, one = y.strides
+    (_, rows), (run, columns) = down, across
+    # Channels of a group, which a first tap has for its own.
+    blocks, width = (1, p.oc // p.groups) if p.layout == "NHWC" else (
+        p.oc // p.groups // y.shape[4], y.shape[4]
+    )  # fmt: skip
+    group = width * one if p.layout == "NHWC" else blocks * block
+    own_image, own_block, own_row, own_pixel, own_one = inner.strides
+    place = width * own_one if p.layout == "NHWC" else blocks * own_block
+    line = run.count * place
+    shape = (
+        y.shape[0], p.groups, blocks, rows.count, rows.places, columns.count, columns.places, width,
+    )  # fmt: skip
+    outer = Lying(
+        "y", y.offset + rows.output * row + columns.output * pixel, shape,
+        (
+            image, group, block, p.stride[0] * row, p.dilation[0] * row, p.stride[1] * pixel,
+            p.dilation[1] * pixel, one,
+        ),
+    )  # fmt: skip
+    offset = (
+        rows.first * own_row + rows.place * line + columns.first * own_pixel
+        + columns.place * place
+    )  # fmt: skip
+    strides = (
+        own_image, down[0].count * line, own_block, own_row, line, own_pixel, place, own_one,
+    )  # fmt: skip
+    return Copy(after, outer, Lying("arena", inner.offset + offset, shape, strides))

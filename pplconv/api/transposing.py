@@ -16,9 +16,10 @@ from ..memory.dtypes import DTYPES
 from ..problem import ConvProblem
 from .placing import with_blocks, with_places
 from .prepared import Prepared
+from .tap_runs import first_taps, has_many_phases
 from .transposed_plan import TransposedPlan
 from .transposed_problem import TransposedProblem
-from .transposed_ways import Lying, Piece, Way, ways
+from .transposed_ways import Lying, Piece, Way, by_taps, ways
 
 __all__ = ["Decomposed", "decompose"]
 
@@ -197,6 +198,8 @@ def decompose(
     if not finite and _ragged(problem):
         # No method there leaves padding out of a sum, where an infinite weight makes NaN of it.
         problem = replace(problem, layout="NCHW", block=0)
+    if has_many_phases(*problem.axes) and _shares_blocks(problem):
+        problem = replace(problem, layout="NCHW", block=0)
     plans = _Planner({"algorithm": "auto", **settings}, finite)
     limit = settings.get("max_workspace")
     best: tuple[float, Way, int] | None = None
@@ -248,19 +251,39 @@ def _ragged(p: TransposedProblem) -> bool:
     return p.layout == "NCHWc" and p.groups > 1 and any(n % p.block for n in channels)
 
 
+def _shares_blocks(p: TransposedProblem) -> bool:
+    """Whether a block of output channels is not of one group, or not full."""
+    return p.layout == "NCHWc" and bool(p.oc // p.groups % p.block)
+
+
 def _candidates(problem: TransposedProblem, limit: int | None) -> list[tuple[Way, int]]:
     """The ways, and how many images each takes at a time."""
     batch = max(problem.batch, 1)
     budget = TOGETHER if limit is None else min(TOGETHER, limit // 4)
-    found = []
-    for way in ways(problem, batch):
-        together = batch
-        if way.arena:
-            one = way.arena // batch
-            together = max(
-                (n for n in range(1, batch + 1) if batch % n == 0 and n * one <= budget),
-                default=1,
-            )
-        found.append((way, together))
+
+    def together(way: Way) -> int:
+        """Images whose arena is small enough."""
+        one = way.arena // batch
+        counts = (n for n in range(1, batch + 1) if batch % n == 0 and n * one <= budget)
+        return max(counts, default=1) if way.arena else batch
+
+    if has_many_phases(*problem.axes):
+        most = _most_taps(problem, limit)
+        images = together(by_taps(problem, batch, most))
+        return [(by_taps(problem, images, most), images)]
+    found = [(way, together(way)) for way in ways(problem, batch)]
     again = {n: {way.name: way for way in ways(problem, n)} for _, n in found if n != batch}
     return [(way if n == batch else again[n][way.name], n) for way, n in found]
+
+
+def _most_taps(problem: TransposedProblem, limit: int | None) -> tuple[int, int] | None:
+    """How many first taps a run may have, so that an image leaves half of the scratch."""
+    most = None
+    down, across = (first_taps(axis)[0] for axis in problem.axes)
+    while limit is not None and 4 * by_taps(problem, 1, most).arena > limit:
+        if (down, across) == (1, 1):
+            break
+        # Products of one row each are as large as they were, and fewer than those of one column.
+        down, across = (-(-down // 2), across) if down > 1 else (1, -(-across // 2))
+        most = down, across
+    return most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,27 +38,29 @@ class ConvTranspose(OpRun):
         more = output_padding or zeros[:axes]
         # Halves are summed as onnxruntime sums them, in float32.
         wide = np.float32 if x.dtype == np.float16 else x.dtype
-        pixels = x.reshape(x.shape[0], group, x.shape[1] // group, -1).astype(wide, copy=False)
+        pixels = x.reshape(x.shape[0], group, x.shape[1] // group, math.prod(sizes)).astype(
+            wide, copy=False
+        )
         grouped = w.reshape(group, w.shape[0] // group, w.shape[1], *kernel)
         grouped = grouped.astype(wide, copy=False).swapaxes(1, 2)
         full = [
             (n - 1) * s + (k - 1) * d + 1 + m
             for n, s, k, d, m in zip(sizes, steps, kernel, apart, more, strict=True)
         ]
+        channels = (slice(None),) * 3
         sums = np.zeros((x.shape[0], group, w.shape[1], *full), wide)
         for tap in np.ndindex(*kernel):
             part = np.matmul(np.ascontiguousarray(grouped[(..., *tap)]), pixels)
-            place = tuple(
+            place = [
                 slice(t * d, t * d + (n - 1) * s + 1, s)
                 for t, d, n, s in zip(tap, apart, sizes, steps, strict=True)
-            )
-            sums[(..., *place)] += part.reshape(*part.shape[:3], *sizes)
-        kept = tuple(
+            ]
+            sums[(*channels, *place)] += part.reshape(*part.shape[:3], *sizes)
+        kept = [
             slice(begin, size - end) for begin, end, size in zip(begins, ends, full, strict=True)
-        )
-        y = sums[(..., *kept)].reshape(x.shape[0], group * w.shape[1], *(
-            size - begin - end for begin, end, size in zip(begins, ends, full, strict=True)
-        ))  # fmt: skip
+        ]
+        y = sums[(*channels, *kept)]
+        y = y.reshape(y.shape[0], group * w.shape[1], *y.shape[3:])
         if b is not None:
             y = y + b.reshape(-1, *ones).astype(wide, copy=False)
         return (y.astype(x.dtype, copy=False),)

@@ -135,3 +135,36 @@ def test_sizes_of_outputs(rng):
         (got,) = pplconv.InferenceSession(model, threads=1).run(None, {"x": x})
         assert got.shape == (1, 2, *shape)
         agree([got], by_onnxruntime(model, {"x": x}))
+
+
+@needs_onnxruntime
+@pytest.mark.parametrize("follows", ["Relu", "PRelu", "Add"])
+@pytest.mark.parametrize(
+    "kernel, attributes",
+    [
+        ((3, 2), {"strides": [40, 17], "pads": [5, 0, 3, 9], "group": 2}),
+        ((12, 20), {"strides": [11, 9], "pads": [4, 7, 0, 8]}),
+        ((4, 3), {"strides": [12, 8], "dilations": [5, 6], "group": 2}),
+        ((1, 2), {"strides": [1, 3000]}),
+    ],
+    ids=str,
+)
+def test_large_strides(kernel, attributes, follows, rng):
+    """A product by runs of taps, in few steps."""
+    groups = attributes.get("group", 1)
+    x = rng.standard_normal((2, 2 * groups, 2, 3)).astype(np.float32)
+    w = rng.standard_normal((2 * groups, 5, *kernel)).astype(np.float32)
+    b = rng.standard_normal(5 * groups).astype(np.float32)
+    model = model_of(w, b, x.shape, **attributes)
+    node = model.graph.node[0]
+    node.output[0] = "z"
+    others = {"Relu": [], "PRelu": ["slope"], "Add": ["tanh"]}[follows]
+    if follows == "PRelu":
+        slope = rng.standard_normal((5 * groups, 1, 1)).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(slope, "slope"))
+    if follows == "Add":
+        model.graph.node.append(helper.make_node("Tanh", ["z"], ["tanh"]))
+    model.graph.node.append(helper.make_node(follows, ["z", *others], ["y"]))
+    session = pplconv.InferenceSession(model, threads=1)
+    agree(session.run(None, {"x": x}), by_onnxruntime(model, {"x": x}))
+    assert len(session.plan_for({"x": x.shape}).steps) < 24

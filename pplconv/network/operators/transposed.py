@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from ...api.phases import Axis, joined_kernel, phase_kernel, phases
+from ...api.tap_runs import covers, has_many_phases, run_kernel, tap_runs
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..storage import Array, Value, channels_last, constant_value
@@ -53,6 +55,11 @@ def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
         emit_rest(builder, y, epilogue, True, [name])
         builder.deliver(name, y)
         return
+    if has_many_phases(down, across):
+        _by_taps(builder, x, weight, y, before, (down, across), groups, origin, name)
+        emit_rest(builder, y, epilogue, True, [name])
+        builder.deliver(name, y)
+        return
     for rows in phases(down):
         for columns in phases(across):
             part = Value(
@@ -62,10 +69,7 @@ def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
             )  # fmt: skip
             if rows.is_empty or columns.is_empty:
                 # No tap: what the epilogue makes of zeros.
-                nothing = constant_value(np.zeros((shape[0], 1, rows.count, columns.count), dtype))
-                kernel = np.zeros((oc, 1, 1, 1), dtype)
-                key: tuple[Any, ...] = (origin, "nothing", oc)
-                emit_convolution(builder, nothing, kernel, part, before, PLAIN, key, [name])
+                _nothing(builder, part, before, origin, name)
                 continue
             kernel = phase_kernel(weight, groups, rows.taps, columns.taps)
             seen = (rows.seen, columns.seen)
@@ -78,10 +82,73 @@ def lower_conv_transpose(node: Node, builder: Builder, graph: Graph) -> None:
                 "dilation": (rows.dilation, columns.dilation), "groups": groups,
             }  # fmt: skip
             # Other nodes may have the same weights, and another stride or dilation.
-            key = (origin, rows.taps, columns.taps)
+            key: tuple[Any, ...] = (origin, rows.taps, columns.taps)
             emit_convolution(builder, source, kernel, part, before, geometry, key, [name])
     emit_rest(builder, y, epilogue, True, [name])
     builder.deliver(name, y)
+
+
+def _nothing(builder: Builder, y: Value, epilogue: Epilogue, origin: Any, name: str) -> None:
+    """Outputs that no tap leads to: what the epilogue makes of zeros."""
+    n, oc, h, w = y.shape
+    zeros = constant_value(np.zeros((n, 1, h, w), y.dtype))
+    kernel, key = np.zeros((oc, 1, 1, 1), y.dtype), (origin, "nothing", oc)
+    emit_convolution(builder, zeros, kernel, y, epilogue, PLAIN, key, [name])
+
+
+def _by_taps(
+    builder: Builder,
+    x: Value,
+    weight: Array,
+    y: Value,
+    epilogue: Epilogue,
+    dimensions: tuple[Axis, Axis],
+    groups: int,
+    origin: Any,
+    name: str,
+) -> None:
+    """Products by runs of taps (`pplconv.api.tap_runs`), and copies of them to their places."""
+    downs, acrosses = (tap_runs(axis) for axis in dimensions)
+    if not all(map(covers, dimensions, (downs, acrosses))):
+        _nothing(builder, y, epilogue, origin, name)
+    n, own, e = x.shape[0], weight.shape[1], y.dtype.itemsize
+    for down, across in product(downs, acrosses):
+        kernel = run_kernel(weight, groups, down, across)
+        times = down.count * across.count
+
+        def repeated(array: Array | None, times: int = times) -> Array | None:
+            by_group = None if array is None else array.reshape(groups, 1, -1)
+            return None if by_group is None else np.repeat(by_group, times, axis=1).reshape(-1)
+
+        after = replace(epilogue, bias=repeated(epilogue.bias), slope=repeated(epilogue.slope))
+        shape = (n, kernel.shape[0], down.computed, across.computed)
+        joined = builder.new(shape, y.dtype, channels_last(4))
+        geometry = {
+            **PLAIN, "padding": (down.padding, across.padding),
+            "dilation": (down.dilation, across.dilation), "groups": groups,
+        }  # fmt: skip
+        # Other nodes may have the same weights, and another stride or dilation.
+        key = (origin, *((run.first, run.count, run.taps.tobytes()) for run in (down, across)))
+        emit_convolution(builder, x, kernel, joined, after, geometry, key, [name])
+        sn, _, sh, sw = joined.strides
+        line, place = across.count * own * e, own * e
+        tn, tc, th, tw = y.strides
+        for rows, columns in product(down.spans, across.spans):
+            sizes = (n, groups, rows.count, rows.places, columns.count, columns.places, own)
+            begin = rows.first * sh + rows.place * line + columns.first * sw + columns.place * place
+            source = Value(
+                sizes, y.dtype, (sn, down.count * line, sh, line, sw, place, e), joined.buffer,
+                joined.offset + begin,
+            )  # fmt: skip
+            to = Value(
+                sizes, y.dtype,
+                (
+                    tn, own * tc, th * down.axis.stride, th * down.axis.dilation,
+                    tw * across.axis.stride, tw * across.axis.dilation, tc,
+                ),
+                y.buffer, y.offset + rows.output * th + columns.output * tw,
+            )  # fmt: skip
+            builder.copy(source, to, [name])
 
 
 def _at_once(
