@@ -14,6 +14,7 @@ from .contradictions import ContradictionError, check_node
 from .nodes import attributes_of
 from .numpy_operators import COMPUTED
 from .padding import resolve_node
+from .resizing import infer_resize
 from .values import constant, is_constant, static_shape
 
 __all__ = ["FOLD_BYTES", "fold"]
@@ -79,7 +80,8 @@ def fold(model: ir.Model) -> None:
 class _Fold(FoldConstantsPass):
     """The pass of onnxscript, which goes from node to node, after a look at each of them.
 
-    What a node claims is checked before its shapes are inferred or its results computed.
+    What a node claims is checked before its shapes are inferred or its results computed; shapes
+    are ours where ONNX infers others than onnxruntime computes.
     """
 
     def process_node(self, node: ir.Node, is_function: bool) -> Any:
@@ -87,7 +89,16 @@ class _Fold(FoldConstantsPass):
         check_node(node)
         if node.op_type == "ConvTranspose":
             resolve_node(node)
-        return super().process_node(node, is_function)
+        replacement = super().process_node(node, is_function)
+        if node.op_type == "Resize" and not node.domain and replacement is None:
+            try:
+                shape = infer_resize(node)
+            except ValueError:
+                # `check_static` says why.
+                node.outputs[0].shape = None
+            else:
+                node.outputs[0].shape = shape or node.outputs[0].shape
+        return replacement
 
 
 class _Budget:

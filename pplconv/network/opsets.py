@@ -6,6 +6,8 @@ import onnx
 import onnx.version_converter
 import onnx_ir as ir
 
+from .resizing import OLD_ROUNDING
+
 __all__ = ["OPSET", "PER_GROUP", "convert_opset"]
 
 OPSET = 24
@@ -15,6 +17,8 @@ PER_GROUP = "per_group"
 
 # What the converter reads of weights are shapes, scales, axes and the like.
 _SMALL_BYTES = 4096
+# The newest opset whose Upsample and Resize have no modes of coordinates.
+_NO_COORDINATES = 10
 # The converter knows no file formats before 3, and the fields of the newest do no harm.
 _IR_VERSION = 10
 
@@ -59,6 +63,8 @@ def convert_opset(model: ir.Model) -> ir.Model:
     graph = converted.graph
     if converted.opset_imports.get("") != OPSET:
         raise ValueError(f"model could not be converted from opset {version} to {OPSET}")
+    if version <= _NO_COORDINATES:
+        _place_pixels(graph)
     values = list(graph.inputs)
     # The list forgets its values when it is emptied, and not when a part is deleted.
     graph.inputs.clear()
@@ -73,6 +79,16 @@ def convert_opset(model: ir.Model) -> ir.Model:
         if weights.get(name) is not None:
             value.const_value = weights[name]
     return converted
+
+
+def _place_pixels(graph: ir.Graph) -> None:
+    """Say where the pixels of resized images lie, which the converter leaves to new defaults."""
+    for node in graph.all_nodes():
+        if node.op_type == "Resize" and not node.domain:
+            node.attributes["coordinate_transformation_mode"] = ir.AttrString(
+                "coordinate_transformation_mode", "asymmetric"
+            )
+            node.attributes[OLD_ROUNDING] = ir.AttrInt64(OLD_ROUNDING, 1)
 
 
 def _without_large_weights(model: ir.Model) -> onnx.ModelProto:

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from .contradictions import check_node
+from .resizing import infer_resize
 from .values import describe, static_shape
 
 __all__ = ["check_static", "forget_shapes", "make_constant", "set_input_shapes"]
@@ -162,6 +163,8 @@ def _why(model: ir.Model, node: ir.Node) -> str:
             if value.const_value is not None and value.const_value.size <= 64:
                 data[value.name] = ir.serde.serialize_tensor(value.const_value)
         onnx.shape_inference.infer_node_outputs(schema, ir.serde.serialize_node(node), types, data)
+        if node.op_type == "Resize" and not domain:
+            infer_resize(node)
     except Exception as error:
         text = str(error).strip().splitlines()
         return f"model has shapes that contradict at {describe(node)}: {text[0] if text else ''}"

@@ -11,6 +11,7 @@
 ``movement``          views, Concat, Pad with a constant, changes of type, blocks of pixels
 ``borders``           Pad with an image's own elements
 ``windows``           pooling and Resize
+``resampling``        Resize in Python
 ``quantized``         products of integers, and conversions from and to them
 ``integer_products``  convolutions of integers, as plans
 ``integer_windows``   pools and Resize of integers
@@ -39,6 +40,7 @@ from . import (
     products,
     quantized,
     recurrent,
+    resampling,
     rows,
     transposed,
     windows,
@@ -123,8 +125,11 @@ OPERATORS: dict[str, Operator] = {
     "QuantizeLinear": Operator(quantized.lower_quantize, quantized.serves_quantize),
     "Reshape": _VIEW,
     "Resize": _either(
-        Operator(windows.lower_resize, windows.serves_resize),
-        Operator(integer_windows.lower_resize, integer_windows.serves_resize),
+        _either(
+            Operator(windows.lower_resize, windows.serves_resize),
+            Operator(integer_windows.lower_resize, integer_windows.serves_resize),
+        ),
+        Operator(resampling.lower_resize, resampling.serves_resize),
     ),
     "Slice": Operator(
         movement.lower_slice, lambda node, graph: movement.slices(node, graph) is not None

@@ -14,7 +14,8 @@ from ...memory.dtypes import NAMES
 from ...schedules.windows import Pool, Resample
 from ..builder import Builder
 from ..nodes import Graph, Node
-from ..storage import Array, Step, Value, channels_last, constant_value
+from ..resizing import Axis, Taps, axes_resized, taps
+from ..storage import Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
 from .elementwise import NATIVE
 
@@ -142,92 +143,30 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
     builder.deliver(name, y)
 
 
-def coordinates(outputs: int, inputs: int, scale: float, mode: str) -> Array | None:
-    """Where the outputs of a Resize lie among its inputs, in one dimension; None if unknown."""
-    o = np.arange(outputs, dtype=np.float64)
-    if mode == "pytorch_half_pixel" and outputs == 1:
-        return np.zeros(1)
-    if mode in ("half_pixel", "pytorch_half_pixel"):
-        return (o + 0.5) / scale - 0.5
-    if mode == "half_pixel_symmetric":
-        centre = inputs / 2
-        return centre * (1 - outputs / (scale * inputs)) + (o + 0.5) / scale - 0.5
-    if mode == "asymmetric":
-        return o / scale
-    if mode == "align_corners":
-        return o * ((inputs - 1) / (outputs - 1)) if outputs > 1 else np.zeros(1)
-    return None
-
-
-def _nearest(x: Array, mode: str) -> Array:
-    if mode == "round_prefer_floor":
-        return np.ceil(x - 0.5)
-    if mode == "round_prefer_ceil":
-        return np.floor(x + 0.5)
-    return np.floor(x) if mode == "floor" else np.ceil(x)
-
-
-def taps(node: Node, outputs: int, inputs: int, scale: float) -> tuple[Array, Array] | None:
-    """Inputs and weights of each output of a Resize, in one dimension; None if not served."""
-    attributes = node.attributes
-    x = coordinates(
-        outputs, inputs, scale, attributes.get("coordinate_transformation_mode", "half_pixel")
-    )
-    if x is None:
+def axes_of_resize(node: Node, graph: Graph) -> list[Axis] | None:
+    """What becomes of the dimensions of a Resize; None if scales or sizes come at run time."""
+    names = [*node.inputs, "", "", ""][:4]
+    if any(name and name not in graph.constants for name in names[2:]):
         return None
-    mode = attributes.get("mode", "nearest")
-    if mode == "nearest":
-        at = _nearest(x, attributes.get("nearest_mode", "round_prefer_floor"))[:, None]
-        return np.clip(at, 0, inputs - 1).astype(np.int64), np.ones_like(at)
-    if outputs == inputs and scale == 1:
-        at = np.arange(outputs)[:, None]
-        return at, np.ones(at.shape)
-    first = np.floor(x)
-    r = x - first
-    if mode == "linear":
-        at = first[:, None] + np.arange(2)
-        weights = np.stack([1 - r, r], 1)
-    else:
-        a = attributes.get("cubic_coeff_a", -0.75)
-        at = first[:, None] + np.arange(-1, 3)
-        d = np.abs(at - x[:, None])
-        near = ((a + 2) * d - (a + 3)) * d * d + 1
-        far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-        weights = np.where(d <= 1, near, np.where(d < 2, far, 0.0))
-    if attributes.get("exclude_outside", 0):
-        weights = np.where((at < 0) | (at >= inputs), 0.0, weights)
-        weights = weights / weights.sum(1, keepdims=True)
-    return np.clip(at, 0, inputs - 1).astype(np.int64), weights
+    scales, sizes = (graph.constants[name] if name else None for name in names[2:])
+    return axes_resized(graph.shapes[node.inputs[0]], scales, sizes, node.attributes)
 
 
-def resize_taps(node: Node, graph: Graph) -> list[tuple[Array, Array]] | None:
+def resize_taps(node: Node, graph: Graph) -> list[Taps] | None:
     """Taps of height and width; None if the node is not served."""
     x, y = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
     attributes = node.attributes
-    names = [*node.inputs, "", "", ""][:4]
-    policy = attributes.get("keep_aspect_ratio_policy", "stretch")
     if (
         len(x) != 4
-        or x[:2] != y[:2]
         or math.prod(y) == 0
         or attributes.get("antialias", 0)
-        or policy not in ("stretch", "")
-        or any(name and name not in graph.constants for name in names[2:])
+        or attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     ):
         return None
-    scales = [n / m for n, m in zip(y, x, strict=True)]
-    if names[2] and graph.constants[names[2]].size:
-        axes = [int(axis) % 4 for axis in attributes.get("axes") or range(4)]
-        given = graph.constants[names[2]].reshape(-1)
-        for axis, scale in zip(axes, given, strict=True):
-            scales[axis] = float(scale)
-    found = []
-    for d in (2, 3):
-        one = taps(node, y[d], x[d], scales[d])
-        if one is None:
-            return None
-        found.append(one)
-    return found
+    axes = axes_of_resize(node, graph)
+    if axes is None or any(axis.scale != 1 for axis in axes[:2]):
+        return None
+    return [taps(axis, attributes) for axis in axes[2:]]
 
 
 def serves_resize(node: Node, graph: Graph) -> bool:
@@ -239,7 +178,7 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
     """Resize: each output is a weighted sum of some inputs."""
     both = resize_taps(node, graph)
     assert both is not None
-    (rows, weights_y), (columns, weights_x) = both
+    down, across = both
     x = builder.pixels(builder.values[node.inputs[0]])
     name = node.outputs[0]
     shape, dtype = graph.shapes[name], graph.dtypes[name]
@@ -249,12 +188,12 @@ def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
         "dtype": "u8" if dtype.itemsize == 1 else NAMES[dtype], "batch": shape[0],
         "channels": shape[1], "ih": x.shape[2], "iw": x.shape[3],
         "x": (x.strides[0], row, pixel if x.shape[3] > 1 else pixel_bytes(x)),
-        "y": images(y), "rows": rows, "columns": columns, "weights_y": weights_y,
-        "weights_x": weights_x, "row_segment": rows_of_a_task(y),
+        "y": images(y), "rows": down.at, "columns": across.at,
+        "weights_y": down.weights, "weights_x": across.weights, "row_segment": rows_of_a_task(y),
     }  # fmt: skip
     builder.emit(Step(
         Resample(fields, builder.isa), [x], [y], {"arrays": [y, x]}, "Resize", [name],
         f"{x.shape[2:]} to {shape[2:]} of {shape[1]} channels, "
-        f"{rows.shape[1]}x{columns.shape[1]} taps",
+        f"{down.at.shape[1]}x{across.at.shape[1]} taps",
     ))  # fmt: skip
     builder.deliver(name, y)

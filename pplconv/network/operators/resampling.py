@@ -1,0 +1,116 @@
+"""Resize in Python, of any type and number of dimensions, and of regions that are cut out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..builder import Builder
+from ..host import host_step
+from ..nodes import Graph, Node
+from ..resizing import Axis, Taps, axes_of, taps, word
+from ..storage import Array
+from .windows import axes_of_resize
+
+
+def serves_resize(node: Node, graph: Graph) -> bool:
+    """Whether it is a Resize that needs no more than known scales."""
+    return not node.attributes.get("antialias", 0) and axes_of_resize(node, graph) is not None
+
+
+def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
+    """Resize in Python: of any type and dimensions, and parts that are cut out."""
+    axes = axes_of_resize(node, graph)
+    assert axes is not None
+    name = node.outputs[0]
+    roi = [*node.inputs, ""][1]
+    names = [node.inputs[0], *([roi] if roi else [])]
+
+    def function(x: Array, region: Array = np.zeros(0)) -> list[Array]:  # noqa: B008
+        return [_resize(x, axes, node.attributes, region)]
+
+    y = builder.new(graph.shapes[name], graph.dtypes[name])
+    reads = [builder.values[each] for each in names]
+    builder.emit(host_step("Resize", function, reads, [y], [name]))
+    builder.deliver(name, y)
+
+
+def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: Array) -> Array:
+    """Resize an array of any type and number of dimensions.
+
+    Parameters
+    ----------
+    x : ndarray
+        The array.
+    axes : sequence of Axis
+        What becomes of each of its dimensions.
+    attributes : mapping
+        Of the node.
+    roi : ndarray
+        The region that ``tf_crop_and_resize`` cuts out, as the node has it.
+
+    Returns
+    -------
+    ndarray
+        Sums are made in single precision, and in double precision of such numbers; those of
+        integers are rounded toward zero, as onnxruntime does.
+    """
+    regions = _regions(attributes, len(axes), roi)
+    crops = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    changed = {
+        d: taps(axis, attributes, regions[d])
+        for d, axis in enumerate(axes)
+        if axis.scale != 1 or axis.inputs != axis.outputs or crops
+    }
+    mode = word(attributes, "mode")
+    if changed and mode == "linear" and x.dtype.kind in "iu":
+        # The order of the sum decides what is a little less than an integer.
+        for d in range(len(axes) - (2 if len(axes) % 2 == 0 else 3), len(axes)):
+            if d >= 0 and d not in changed:
+                changed[d] = _pairs(axes[d].outputs)
+        changed = dict(sorted(changed.items()))
+    if mode == "nearest":
+        y = x
+        for d, found in changed.items():
+            y = y.take(found.at[:, 0], d)
+    else:
+        y = _weighted(x, [axis.outputs for axis in axes], changed)
+    if any(found.outside.any() for found in changed.values()):
+        y = y.copy()
+        for d, found in changed.items():
+            y[(slice(None),) * d + (found.outside,)] = attributes.get("extrapolation_value", 0.0)
+    return y
+
+
+def _weighted(x: Array, shape: list[int], changed: Mapping[int, Taps]) -> Array:
+    work = np.dtype(np.float64) if x.dtype == np.float64 else np.dtype(np.float32)
+    sums = np.zeros(shape, work)
+    for chosen in itertools.product(*(range(t.at.shape[1]) for t in changed.values())):
+        part = x.astype(work, copy=False)
+        weight: Array = np.ones((), work)
+        for (d, found), tap in reversed(list(zip(changed.items(), chosen, strict=True))):
+            part = part.take(found.at[:, tap], d)
+            own = found.weights[:, tap].astype(work)
+            weight = weight * own.reshape(-1, *(1,) * (len(shape) - 1 - d))
+        sums += weight * part
+    return sums.astype(x.dtype)
+
+
+def _pairs(size: int) -> Taps:
+    """Give an axis that is not resized two taps a pixel, as onnxruntime does beside one that is."""
+    at = np.arange(size)[:, None] + np.arange(2)
+    weights = np.where(at[:, 1:] < size, (1.0, 0.0), 0.5)
+    return Taps(np.minimum(at, size - 1), weights, np.zeros(size, bool))
+
+
+def _regions(attributes: Mapping[str, Any], rank: int, roi: Array) -> list[tuple[Any, Any]]:
+    found: list[tuple[Any, Any]] = [(0.0, 1.0)] * rank
+    if roi.size:
+        axes = axes_of(attributes, rank)
+        flat = roi.reshape(2, -1)
+        for axis, begin, end in zip(axes, *flat, strict=True):
+            found[axis] = (begin, end)
+    return found
