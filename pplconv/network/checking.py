@@ -192,7 +192,8 @@ def _check_body(
         used = set(filter(None, node.input))
         for graph in subgraphs(node):
             used |= _free_names(graph)
-        missing = used - known - producers.keys()
+        # A difference from all producers would go through all of them, for each node.
+        missing = {name for name in used if name not in known and name not in producers}
         if missing:
             raise ValueError(
                 f"model never defines the value {min(missing)!r} of {describe_node(node)}"
