@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 import onnx
 
 from .tensor_checking import check_tensor, describe_node, iterate_tensors, subgraphs
+from .texts import printable
 
 __all__ = ["MAX_DEPTH", "MAX_NODES", "OLDEST_OPSET", "check_model"]
 
@@ -214,7 +215,7 @@ def _check_body(
             try:
                 onnx.checker.check_node(_short(node), _definition(node, context))
             except onnx.checker.ValidationError as error:
-                reason = str(error).strip().splitlines()[0]
+                reason = printable(str(error).strip().splitlines()[0])
                 raise ValueError(f"model is wrong at {describe_node(node)}: {reason}") from error
 
 

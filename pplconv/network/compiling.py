@@ -37,6 +37,7 @@ from .refusals import check_lengths
 from .storage import Array, Buffer, Shape, Step, Value, place_of, strides_of
 from .team import with_team
 from .tensors import release_files
+from .texts import printable
 
 if TYPE_CHECKING:
     from ..planner.racing import Progress
@@ -262,7 +263,8 @@ def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
         evaluator = ReferenceEvaluator(_proto(node), new_ops=RIGHT)
     except Exception as error:
         raise ValueError(
-            f"model has {node.op} of {written[0]!r}, which onnx.reference cannot run: {error}"
+            f"model has {printable(node.op)} of {written[0]!r}, which onnx.reference cannot run: "
+            f"{printable(error)}"
         ) from error
 
     def call(*arrays: Array) -> list[Any]:

@@ -52,8 +52,8 @@ def check_external_data(tensor: onnx.TensorProto, folder: Path | None) -> None:
     size = path.stat().st_size
     if offset + length > size:
         raise ValueError(
-            f"model keeps {name} at bytes {offset} to {offset + length} of {path.name}, which has "
-            f"only {size}"
+            f"model keeps {name} at bytes {offset} to {offset + length} of {path.name!r}, "
+            f"which has only {size}"
         )
 
 

@@ -15,6 +15,7 @@ from .nodes import attributes_of
 from .numpy_operators import COMPUTED
 from .padding import resolve_node
 from .resizing import infer_resize
+from .texts import printable
 from .values import constant, is_constant, static_shape
 
 __all__ = ["FOLD_BYTES", "fold"]
@@ -71,7 +72,9 @@ def fold(model: ir.Model) -> None:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
             cause = error.__cause__ or error
-            raise ValueError(f"model cannot be folded: {error}: {cause}") from error
+            raise ValueError(
+                f"model cannot be folded: {printable(error)}: {printable(cause)}"
+            ) from error
         if not _repeat_values(model.graph) + _compute(model.graph, budget):
             break
     passes.RemoveUnusedNodesPass()(model)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .storage import Array, Step, Value
+from .texts import printable
 
 
 def host_step(
@@ -58,6 +59,6 @@ def run_host(step: Step, views: Callable[[Value], Array]) -> None:
             raise
         except Exception as error:
             raise ValueError(
-                f"the network cannot run {step.kind} of {', '.join(map(repr, step.nodes))}: "
-                f"{type(error).__name__}: {error}"
+                f"the network cannot run {printable(step.kind)} of "
+                f"{', '.join(map(repr, step.nodes))}: {type(error).__name__}: {printable(error)}"
             ) from error

@@ -18,6 +18,7 @@ from .external_data import check_external_data
 from .lifting import Lifted, lift_data, put_back
 from .tensor_checking import iterate_tensors
 from .tensors import map_tensors, own_tensors
+from .texts import printable
 
 __all__ = ["load"]
 
@@ -55,7 +56,7 @@ def load(source: Any) -> ir.Model:
         for tensor in iterate_tensors(proto):
             check_external_data(tensor, folder)
     except UnicodeDecodeError as error:
-        raise ValueError(f"model has a name that is not UTF-8: {error}") from error
+        raise ValueError(f"model has a name that is not UTF-8: {printable(error)}") from error
     try:
         model = ir.from_proto(proto)
         put_back(model, lifted)
@@ -63,12 +64,11 @@ def load(source: Any) -> ir.Model:
             if "ai.onnx" in owner.opset_imports:
                 owner.opset_imports[""] = owner.opset_imports.pop("ai.onnx")
         if folder is not None:
-            ir.external_data.set_base_dir(model.graph, folder)
+            map_tensors(model, folder)
         if model.functions:
             model = passes.InlinePass()(model).model
         model.graph.sort()
         own_tensors(model)
-        map_tensors(model)
         passes.NameFixPass()(model)
     except MemoryError:
         raise
@@ -84,11 +84,11 @@ def _read(source: Any) -> tuple[Lifted, Path | None]:
     if isinstance(source, (str, os.PathLike)):
         path = Path(os.fsdecode(source))
         if path.is_dir():
-            raise IsADirectoryError(f"model is a folder, not a file: {path}")
+            raise IsADirectoryError(f"model is a folder, not a file: {printable(path)}")
         try:
             content = map_file(path)
         except FileNotFoundError:
-            raise FileNotFoundError(f"model does not exist: {path}") from None
+            raise FileNotFoundError(f"model does not exist: {printable(path)}") from None
         folder = path.resolve().parent
     else:
         try:
@@ -103,7 +103,9 @@ def _read(source: Any) -> tuple[Lifted, Path | None]:
     try:
         lifted = lift_data(content)
     except DecodeError as error:
-        raise ValueError(f"model is not an ONNX file, or not a whole one: {error}") from error
+        raise ValueError(
+            f"model is not an ONNX file, or not a whole one: {printable(error)}"
+        ) from error
     release(content)
     return lifted, folder
 
@@ -124,4 +126,4 @@ def _check_types(proto: onnx.ModelProto) -> None:
 
 def _reason(error: BaseException) -> str:
     text = str(error).strip().splitlines()
-    return text[0] if text else type(error).__name__
+    return printable(text[0]) if text else type(error).__name__

@@ -7,6 +7,7 @@ import onnx.version_converter
 import onnx_ir as ir
 
 from .resizing import OLD_ROUNDING
+from .texts import printable
 
 __all__ = ["OPSET", "PER_GROUP", "convert_opset"]
 
@@ -58,7 +59,7 @@ def convert_opset(model: ir.Model) -> ir.Model:
         converted = ir.from_proto(onnx.version_converter.convert_version(proto, OPSET))
     except Exception as error:
         raise ValueError(
-            f"model could not be converted from opset {version} to {OPSET}: {error}"
+            f"model could not be converted from opset {version} to {OPSET}: {printable(error)}"
         ) from error
     graph = converted.graph
     if converted.opset_imports.get("") != OPSET:

@@ -13,6 +13,7 @@ from .operators import OPERATORS
 from .operators.expressions import EXPRESSIONS
 from .rules.fused import DOMAIN
 from .storage import Array
+from .texts import printable
 from .values import attribute_int, attribute_string
 
 # Operators that no loop of ours computes, or not for all types and attributes: ONNX's reference
@@ -77,7 +78,8 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
     if not found:
         return
     lines = [
-        f"{kind}, {len(names)} of them: {', '.join(names)}" for kind, names in sorted(found.items())
+        printable(f"{kind}, {len(names)} of them: {', '.join(names)}")
+        for kind, names in sorted(found.items())
     ]
     # No option lets run what the reference would compute wrongly, or branches that data choose.
     hint = "; fallback=True runs ONNX's own operators in onnx.reference" if helped else ""

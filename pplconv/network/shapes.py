@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from .contradictions import check_node
 from .resizing import infer_resize
+from .texts import printable
 from .values import describe, static_shape
 
 __all__ = ["check_static", "forget_shapes", "make_constant", "set_input_shapes"]
@@ -166,6 +167,6 @@ def _why(model: ir.Model, node: ir.Node) -> str:
         if node.op_type == "Resize" and not domain:
             infer_resize(node)
     except Exception as error:
-        text = str(error).strip().splitlines()
-        return f"model has shapes that contradict at {describe(node)}: {text[0] if text else ''}"
+        text = [*str(error).strip().splitlines(), ""][0]
+        return f"model has shapes that contradict at {describe(node)}: {printable(text)}"
     return f"model has a shape that is not known before it runs, at {describe(node)}: not supported"

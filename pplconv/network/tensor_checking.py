@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 import onnx
 import onnx_ir as ir
 
+from .texts import printable
+
 __all__ = ["check_tensor", "describe_node", "iterate_tensors", "subgraphs"]
 
 
@@ -26,6 +28,8 @@ def iterate_tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
     yield from _graph_tensors(model.graph)
     for function in model.functions:
         yield from _node_tensors(function.node)
+        for attribute in function.attribute_proto:
+            yield from _attribute_tensors(attribute, f"the local function {function.name!r}")
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -59,7 +63,7 @@ def describe_node(node: onnx.NodeProto) -> str:
     str
         Its name, or that of its first output, and its operator.
     """
-    return f"the node {node.name or next(iter(node.output), '')!r} ({node.op_type})"
+    return f"the node {node.name or next(iter(node.output), '')!r} ({printable(node.op_type)})"
 
 
 def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
@@ -72,15 +76,19 @@ def _graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
 def _node_tensors(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
     for node in nodes:
         for attribute in node.attribute:
-            if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
-                raise ValueError(
-                    f"model has a sparse tensor at {describe_node(node)}: not supported"
-                )
-            if attribute.HasField("t"):
-                yield attribute.t
-            yield from attribute.tensors
-        for graph in subgraphs(node):
-            yield from _graph_tensors(graph)
+            yield from _attribute_tensors(attribute, describe_node(node))
+
+
+def _attribute_tensors(attribute: onnx.AttributeProto, where: str) -> Iterator[onnx.TensorProto]:
+    if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+        raise ValueError(f"model has a sparse tensor at {where}: not supported")
+    if attribute.HasField("t"):
+        yield attribute.t
+    yield from attribute.tensors
+    if attribute.HasField("g"):
+        yield from _graph_tensors(attribute.g)
+    for graph in attribute.graphs:
+        yield from _graph_tensors(graph)
 
 
 def check_tensor(tensor: onnx.TensorProto) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,28 +36,50 @@ def own_tensors(model: ir.Model) -> None:
             value.const_value = ir.Tensor(array, dtype=tensor.dtype, name=tensor.name)
 
 
-def map_tensors(model: ir.Model) -> None:
-    """Make arrays of the initializers that lie in files beside the model: one mapping a file.
+def map_tensors(model: ir.Model, folder: Path) -> None:
+    """Make arrays of the tensors that lie in files beside the model: one mapping a file.
 
     Parameters
     ----------
     model : ir.Model
-        A checked model that knows its folder; changed in place.
+        A checked model; changed in place.  Tensors of subgraphs, local functions and attributes
+        are mapped, too.
+    folder : Path
+        The model's own.
     """
     files: dict[str, npt.NDArray[np.uint8]] = {}
-    for value in _initializers(model):
-        tensor = value.const_value
-        # Others may lie otherwise than arrays of their type.
-        if not isinstance(tensor, ir.ExternalTensor) or tensor.dtype.bitwidth % 8:
-            continue
-        dtype = np.dtype(tensor.dtype.numpy())
-        shape = tuple(tensor.shape.numpy())
-        if dtype.kind not in "iuf" or not tensor.size:
-            continue
+
+    def mapped(tensor: Any) -> Any:
+        if not isinstance(tensor, ir.ExternalTensor):
+            return tensor
+        tensor.base_dir = folder
+        # Others lie otherwise than arrays of their type.
+        if tensor.dtype.bitwidth % 8 or not tensor.size:
+            return ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
         if tensor.path not in files:
             files[tensor.path] = map_file(Path(tensor.path))
+        dtype = np.dtype(tensor.dtype.numpy())
         array = np.frombuffer(files[tensor.path], dtype, tensor.size, tensor.offset or 0)
-        value.const_value = ir.Tensor(array.reshape(shape), name=tensor.name)
+        array = array.reshape(tuple(tensor.shape.numpy()))
+        return ir.Tensor(array, dtype=tensor.dtype, name=tensor.name)
+
+    for value in _initializers(model):
+        value.const_value = mapped(value.const_value)
+    for owner in (model.graph, *model.functions.values()):
+        for node in owner.all_nodes():
+            _map_attributes(node.attributes, mapped)
+    for function in model.functions.values():
+        _map_attributes(function.attributes, mapped)
+
+
+def _map_attributes(attributes: Any, mapped: Callable[[Any], Any]) -> None:
+    for name, attribute in list(attributes.items()):
+        if attribute.is_ref():
+            continue
+        if attribute.type == ir.AttributeType.TENSOR and attribute.value is not None:
+            attributes[name] = ir.AttrTensor(name, mapped(attribute.value))
+        elif attribute.type == ir.AttributeType.TENSORS:
+            attributes[name] = ir.AttrTensors(name, [mapped(each) for each in attribute.value])
 
 
 def arrays_of(model: ir.Model) -> Iterator[Array]:
@@ -110,5 +132,7 @@ def check_files(model: ir.Model) -> None:
 
 
 def _initializers(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in (model.graph, *model.graph.subgraphs()):
-        yield from graph.initializers.values()
+    for owner in (model.graph, *model.functions.values()):
+        for graph in owner.subgraphs():
+            yield from graph.initializers.values()
+    yield from model.graph.initializers.values()

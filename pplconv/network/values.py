@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from ..memory.mapping import blocks
+from .texts import printable
 
 __all__ = [
     "FLOATS",
@@ -313,4 +314,4 @@ def describe(node: ir.Node) -> str:
         Its name, or that of its first output, and its operator.
     """
     operator = f"{node.domain}::{node.op_type}" if node.domain else node.op_type
-    return f"the node {node.name or node.outputs[0].name!r} ({operator})"
+    return f"the node {node.name or node.outputs[0].name!r} ({printable(operator)})"

@@ -17,6 +17,7 @@ from evaluating import evaluate
 from graphs import Graph
 from pplconv.network.loading import load
 from pplconv.network.preparing import prepare, specialize
+from pplconv.network.session import InferenceSession
 
 pytestmark = pytest.mark.unemulated("reads and rewrites graphs, which no machine changes")
 
@@ -343,6 +344,139 @@ def test_external_data_needs_a_folder():
         load(external("w.bin").SerializeToString())
     with pytest.raises(ValueError, match="not given as a path"):
         load(external("w.bin"))
+
+
+def holders() -> dict[str, onnx.ModelProto]:
+    """Models that keep a tensor in another file: one for each place that a tensor may be in."""
+
+    def outside() -> TensorProto:
+        return external("w.bin").graph.initializer[0]
+
+    def whole(*nodes: onnx.NodeProto, weights=(), functions=()) -> onnx.ModelProto:
+        info = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])]
+        results = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+        graph = helper.make_graph(list(nodes), "test", info, results, list(weights))
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+        return helper.make_model(
+            graph, opset_imports=opsets, functions=list(functions), ir_version=8
+        )
+
+    def branch(name: str, *nodes: onnx.NodeProto, weights=()) -> onnx.GraphProto:
+        info = helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])
+        return helper.make_graph(list(nodes), name, [], [info], list(weights))
+
+    constant = node("Constant", "", "w", value=outside())
+    add = node("Add", "x w", "y")
+    choice = {
+        "then_branch": branch("a", constant, node("Add", "x w", "a")),
+        "else_branch": branch("b", node("Add", "x w", "b"), weights=[outside()]),
+    }
+    body = [constant, add]
+    opsets = [helper.make_opsetid("", 17)]
+    given = node("Constant", "", "w")
+    given.attribute.add(name="value", ref_attr_name="t", type=onnx.AttributeProto.TENSOR)
+    default = helper.make_attribute("t", outside())
+    call = helper.make_node("F", ["x"], ["y"], domain="own")
+    once = outside()
+    once.dims[:] = [1]
+    shape = numpy_helper.from_array(np.array([4]), "s")
+    return {
+        "an attribute": whole(constant, add),
+        "another attribute": whole(
+            node("ConstantOfShape", "s", "w", value=once), add, weights=[shape]
+        ),
+        "a branch": whole(
+            node("If", "c", "y", **choice), weights=[numpy_helper.from_array(np.array(True), "c")]
+        ),
+        "weights of a branch": whole(
+            node("If", "c", "y", **choice), weights=[numpy_helper.from_array(np.array(False), "c")]
+        ),
+        "a function": whole(
+            call, functions=[helper.make_function("own", "F", ["x"], ["y"], body, opsets)]
+        ),
+        "a default of a function": whole(
+            call,
+            functions=[
+                helper.make_function(
+                    "own", "F", ["x"], ["y"], [given, add], opsets, attribute_protos=[default]
+                )
+            ],
+        ),
+    }
+
+
+@pytest.mark.parametrize("where", holders())
+def test_external_data_lie_beside_the_model(where, folder, tmp_path, monkeypatch):
+    # What is called alike where the process runs is another file.
+    np.full(8, -7, np.float32).tofile(tmp_path / "w.bin")
+    monkeypatch.chdir(tmp_path)
+    (folder / "w.bin").write_bytes(np.arange(1, 9, dtype=np.float32).tobytes())
+    model = holders()[where]
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    special = specialize(prepare(load(folder / "m.onnx")).model, {})
+    (got,) = evaluate(special.model, {"x": np.zeros(4, np.float32)})
+    np.testing.assert_array_equal(got, 1 if where == "another attribute" else [1, 2, 3, 4])
+    for source in (model, model.SerializeToString()):
+        with pytest.raises(ValueError, match="not given as a path"):
+            load(source)
+
+
+@pytest.mark.parametrize("kind", ["BFLOAT16", "BOOL", "INT4", "FLOAT8E4M3FN"])
+def test_external_data_of_other_types(kind, folder):
+    model = external("w.bin", (8,), offset=8)
+    weight = model.graph.initializer[0]
+    weight.data_type = TensorProto.DataType.Value(kind)
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    weight.ClearField("external_data")
+    weight.data_location = TensorProto.DEFAULT
+    width = {"BFLOAT16": 16, "INT4": 4}.get(kind, 8)
+    weight.raw_data = (folder / "w.bin").read_bytes()[8 : 8 + width]
+    array = load(folder / "m.onnx").graph.initializers["w"].const_value.numpy()
+    np.testing.assert_array_equal(array, numpy_helper.to_array(weight))
+
+
+# Names that are shown
+
+
+RUDE = "a\x1b[31mb\nc\x07\u202e"
+
+
+def rude_models() -> list[onnx.ModelProto]:
+    def named(operator: str, inputs: list[str], outputs: list[str], **more) -> onnx.NodeProto:
+        return helper.make_node(operator, inputs, outputs, name=RUDE, **more)
+
+    other = [helper.make_opsetid("", 17), helper.make_opsetid("d" + RUDE, 1)]
+    pads = numpy_helper.from_array(np.zeros(4, np.int64), "p")
+    empty = TensorProto(name=RUDE, data_type=1, dims=[4])
+    wide = numpy_helper.from_array(np.ones((3, 3), np.float32), RUDE)
+    gates = [numpy_helper.from_array(np.ones((1, 6, 2), np.float32), name) for name in "wr"]
+    return [
+        with_nodes(named("Relu", [RUDE], ["y"])),
+        with_nodes(named("Relu", ["x"], [RUDE]), named("Relu", ["x"], [RUDE])),
+        with_nodes(named("Relu", ["x"], ["y"]), inputs=("x", RUDE, RUDE)),
+        with_nodes(named("Relu", ["x"], ["y"]), outputs=(RUDE,)),
+        with_nodes(named("Relu" + RUDE, ["x"], ["y"])),
+        with_nodes(named("Op" + RUDE, ["x"], ["y"], domain="d" + RUDE), opsets=other),
+        with_nodes(named("Relu", ["x"], ["y"], **{RUDE: 1})),
+        with_nodes(named("Pad", ["x", "p"], ["y"], mode=RUDE), weights=[pads]),
+        with_nodes(named("Resize", ["x", "", "", "p"], ["y"], mode=RUDE), weights=[pads]),
+        with_nodes(named("Add", ["x", RUDE], ["y"]), weights=[empty]),
+        with_nodes(named("MatMul", ["x", RUDE], ["y"]), weights=[wide]),
+        with_nodes(named("STFT", ["x", "p"], ["y"]), weights=[pads]),
+        with_nodes(
+            named("GRU", ["u", *"wr"], ["y"], hidden_size=2, activations=[RUDE, "Tanh"]),
+            named("Unsqueeze", ["x", "p"], ["u"]),
+            weights=[*gates, numpy_helper.from_array(np.array([0]), "p")],
+        ),
+        with_nodes(named("Gather", [RUDE, "x"], ["y"]), weights=[wide]),
+    ]
+
+
+@pytest.mark.parametrize("number", range(len(rude_models())))
+def test_names_do_not_reach_the_terminal_as_they_are(number):
+    with pytest.raises(ValueError) as caught:
+        InferenceSession(rude_models()[number]).run(None, {"x": np.zeros((2, 2), np.float32)})
+    assert str(caught.value).isprintable(), str(caught.value)
 
 
 # Files as they come
