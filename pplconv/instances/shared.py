@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.mapping import memory_errors
 from ..sharing import PreparedPickler
 
 __all__ = ["FLAT", "Laid", "Parcel", "create", "map_segment", "seal", "unpack"]
@@ -89,7 +90,8 @@ def map_segment(fd: int, size: int, access: int = mmap.ACCESS_WRITE) -> Bytes:
     ndarray
         One-dimensional, of bytes.
     """
-    mapping = mmap.mmap(fd, size, access=access)
+    with memory_errors():
+        mapping = mmap.mmap(fd, size, access=access)
     if hasattr(mmap, "MADV_HUGEPAGE") and size >= 1 << 22:
         with suppress(OSError):
             mapping.madvise(mmap.MADV_HUGEPAGE)

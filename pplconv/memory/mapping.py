@@ -6,6 +6,8 @@ they were let go, or had to make room.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import math
 import mmap
 import os
@@ -16,7 +18,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["blocks", "discard", "fresh_pages", "map_file", "plain", "release", "unchanged"]
+__all__ = [
+    "blocks",
+    "discard",
+    "fresh_pages",
+    "map_file",
+    "memory_errors",
+    "plain",
+    "release",
+    "unchanged",
+]
 
 Array = npt.NDArray[Any]
 
@@ -43,6 +54,22 @@ class _Pages(mmap.mmap):
     """Memory of `fresh_pages`."""
 
 
+@contextlib.contextmanager
+def memory_errors() -> Iterator[None]:
+    """Raise MemoryError where the system says that there is no memory, as Python itself does.
+
+    Yields
+    ------
+    None
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOMEM:
+            raise
+        raise MemoryError(str(error)) from error
+
+
 def map_file(path: Path) -> npt.NDArray[np.uint8]:
     """Map a file into memory.
 
@@ -60,12 +87,16 @@ def map_file(path: Path) -> npt.NDArray[np.uint8]:
     ------
     OSError
         If there is no such file, or it cannot be read.
+    MemoryError
+        If there is no room for it.
     """
-    with path.open("rb") as file:
+    with memory_errors(), path.open("rb") as file:
         try:
             mapping = _Mapping(file.fileno(), 0, access=mmap.ACCESS_READ)
         # An empty file, or none that has a place on a disk.
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+                raise
             return np.frombuffer(file.read(), np.uint8)
         mapping.path = path.absolute()
         mapping.state = _state(os.fstat(file.fileno()))
@@ -118,12 +149,18 @@ def fresh_pages(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
     Returns
     -------
     ndarray
+
+    Raises
+    ------
+    MemoryError
+        If there is no room for it.
     """
     kind = np.dtype(dtype)
     size = math.prod(shape) * kind.itemsize
     if size < mmap.PAGESIZE:
         return np.zeros(shape, kind)
-    pages = _Pages(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with memory_errors():
+        pages = _Pages(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     return np.frombuffer(pages, kind, size // kind.itemsize).reshape(shape)
 
 

@@ -261,6 +261,8 @@ def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
     written = [name for name in node.outputs if name]
     try:
         evaluator = ReferenceEvaluator(_proto(node), new_ops=RIGHT)
+    except MemoryError:
+        raise
     except Exception as error:
         raise ValueError(
             f"model has {printable(node.op)} of {written[0]!r}, which onnx.reference cannot run: "

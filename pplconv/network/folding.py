@@ -72,6 +72,8 @@ def fold(model: ir.Model) -> None:
             raise
         except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
             cause = error.__cause__ or error
+            if isinstance(cause, MemoryError):
+                raise cause from error
             raise ValueError(
                 f"model cannot be folded: {printable(error)}: {printable(cause)}"
             ) from error

@@ -57,6 +57,8 @@ def convert_opset(model: ir.Model) -> ir.Model:
     try:
         proto = _without_large_weights(model)
         converted = ir.from_proto(onnx.version_converter.convert_version(proto, OPSET))
+    except MemoryError:
+        raise
     except Exception as error:
         raise ValueError(
             f"model could not be converted from opset {version} to {OPSET}: {printable(error)}"

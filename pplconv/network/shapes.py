@@ -166,6 +166,8 @@ def _why(model: ir.Model, node: ir.Node) -> str:
         onnx.shape_inference.infer_node_outputs(schema, ir.serde.serialize_node(node), types, data)
         if node.op_type == "Resize" and not domain:
             infer_resize(node)
+    except MemoryError:
+        raise
     except Exception as error:
         text = [*str(error).strip().splitlines(), ""][0]
         return f"model has shapes that contradict at {describe(node)}: {printable(text)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import sys
@@ -10,6 +11,7 @@ import threading
 import numpy as np
 import pytest
 
+from pplconv.memory import mapping
 from pplconv.memory.mapping import (
     blocks,
     discard,
@@ -165,3 +167,16 @@ def test_plain_arrays(large, rng):
         assert found.shape == array.shape and found.dtype == array.dtype
         assert found.tobytes() == array.tobytes()
     assert plain(square) is square
+
+
+def test_no_memory_is_a_memory_error(tmp_path, monkeypatch):
+    with pytest.raises(MemoryError):
+        fresh_pages((1 << 60,), np.uint8)
+
+    def full(*_, **__):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    (tmp_path / "data").write_bytes(bytes(5000))
+    monkeypatch.setattr(mapping, "_Mapping", full)
+    with pytest.raises(MemoryError):
+        map_file(tmp_path / "data")

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from pplconv._kernels import INSTRUCTIONS, POOLINGS, REDUCTIONS
 from pplconv.api.program import Program
-from pplconv.network.operators.windows import _joined, sights
+from pplconv.network.operators.windows import joined, listed, sights
 from pplconv.schedules.copying import Copy
 from pplconv.schedules.elementwise import Elementwise
 from pplconv.schedules.rows import Rows
@@ -275,12 +275,13 @@ def pool(rng: np.random.Generator, name: str) -> Case:
         )
         if min(out) < 1:
             continue
-        sides = [
+        seen = [
             sights(out[d], size[d], kernel[d], stride[d], dilation[d], (pads[d],) * 2, True)
             for d in range(2)
         ]
-        if all(s[2] < s[3] for side in sides for s in side):
+        if all((side[:, 0] < side[:, 1]).all() for side in seen):
             break
+    sides = [listed(side) for side in seen]
     batch, channels = int(rng.integers(1, 3)), int(rng.integers(1, 40))
     src = images(rng, (batch, *size, channels), dtype)
     dst = images(rng, (batch, *out, channels), dtype)
@@ -298,7 +299,7 @@ def pool(rng: np.random.Generator, name: str) -> Case:
         "dtype": name, "kind": POOLINGS[kind], "batch": batch, "channels": channels,
         "ih": size[0], "iw": size[1], "oh": out[0], "ow": out[1], "stride": stride,
         "dilation": dilation, "pads": pads, "x": src.strides[:3], "y": dst.strides[:3],
-        "rows": sides[0], "columns": _joined(sides[1]), "row_segment": int(rng.integers(1, 5)),
+        "rows": sides[0], "columns": joined(seen[1]), "row_segment": int(rng.integers(1, 5)),
     }  # fmt: skip
     counted = np.arange(max(s[4] for s in sides[0]) * max(s[4] for s in sides[1]) + 1)
     scales = numbers(1 / np.maximum(counted, 1))

@@ -5,6 +5,7 @@ Where nothing else is said, no step may run in Python.
 
 from __future__ import annotations
 
+import cProfile
 import itertools
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 from graphs import Graph
 from pplconv.network.operators.rows import KINDS
-from running import by_onnxruntime, check, needs_onnxruntime, referred
+from pplconv.network.session import InferenceSession
+from running import by_onnxruntime, check, needs_onnxruntime, on_host, referred
 
 both_types = pytest.mark.parametrize("dtype", [np.float32, np.float64])
 
@@ -220,6 +222,22 @@ def test_max_pool_with_more_padding_above(attributes, dtype):
 def test_average_pool(attributes, include, dtype):
     g = Graph(9, dtype=dtype)
     one(g, g.AveragePool(g.input(2, 5, 9, 8), count_include_pad=include, **attributes))
+
+
+def test_wide_windows_and_images():
+    # A window or an image of a million pixels is no loop of Python.
+    g = Graph()
+    x = g.input(1, 1, 1, 1 << 20)
+    y = g.MaxPool(x, kernel_shape=[1, 3], pads=[0, 1, 0, 1])
+    z = g.MaxPool(x, kernel_shape=[1, 1 << 20])
+    session = InferenceSession(g.model(y, z), threads=1)
+    profile = cProfile.Profile()
+    got = profile.runcall(session.run, None, g.feed)
+    assert sum(entry.callcount for entry in profile.getstats()) < 1 << 18
+    wide = np.pad(g.feed[x], ((0, 0), (0, 0), (0, 0), (1, 1)), constant_values=-np.inf)
+    expected = np.lib.stride_tricks.sliding_window_view(wide, 3, -1).max(-1)
+    np.testing.assert_array_equal(got[0], expected)
+    assert got[1].item() == g.feed[x].max() and not on_host(session)
 
 
 @needs_onnxruntime

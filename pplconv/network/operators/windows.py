@@ -15,7 +15,7 @@ from ...schedules.windows import Pool, Resample
 from ..builder import Builder
 from ..nodes import Graph, Node
 from ..resizing import Axis, Taps, axes_resized, taps
-from ..storage import Step, Value, channels_last, constant_value
+from ..storage import Array, Step, Value, channels_last, constant_value
 from .convolution import explicit_pads, lies_in_pixels
 from .elementwise import NATIVE
 
@@ -43,7 +43,7 @@ def sights(
     dilation: int,
     pads: tuple[int, int],
     padded: bool,
-) -> list[Sight]:
+) -> Array:
     """Say which taps each output of one dimension sees, and how many count in an average.
 
     Parameters
@@ -57,32 +57,32 @@ def sights(
 
     Returns
     -------
-    list of (int, int, int, int, int)
-        Output, the one after it, first tap, the one after the last, count.
+    ndarray of int64
+        Shape (outputs, 3): first tap, the one after the last, count.
     """
-    found = []
-    for o in range(outputs):
-        start = o * stride - pads[0]
-        low = max(0, -(start // dilation)) if start < 0 else 0
-        high = min(kernel, (inputs - 1 - start) // dilation + 1)
-        count = high - low
-        if padded:
-            count = min(kernel, (inputs + pads[1] - 1 - start) // dilation + 1)
-        found.append((o, o + 1, low, high, count))
-    return found
+    start = np.arange(outputs, dtype=np.int64) * stride - pads[0]
+    low = np.maximum(-(start // dilation), 0)
+    high = np.minimum((inputs - 1 - start) // dilation + 1, kernel)
+    counted = (inputs + pads[1] - 1 - start) // dilation + 1
+    count = np.minimum(counted, kernel) if padded else high - low
+    return np.stack([low, high, count], 1)
 
 
-def _joined(each: list[Sight]) -> list[Sight]:
-    joined: list[Sight] = []
-    for begin, end, *seen in each:
-        if joined and list(joined[-1][2:]) == seen:
-            joined[-1] = (joined[-1][0], end, *joined[-1][2:])
-        else:
-            joined.append((begin, end, seen[0], seen[1], seen[2]))
-    return joined
+def listed(seen: Array) -> list[Sight]:
+    """Output, the one after it, first tap, the one after the last, count: one for each output."""
+    outputs = len(seen)
+    return list(zip(range(outputs), range(1, outputs + 1), *seen.T.tolist(), strict=True))
 
 
-def _pool_sights(node: Node, graph: Graph) -> tuple[list[Sight], list[Sight]]:
+def joined(seen: Array) -> list[Sight]:
+    """Outputs in a row that see the same are one."""
+    changes = np.flatnonzero((seen[1:] != seen[:-1]).any(1)) + 1
+    begins = [0, *changes.tolist()]
+    ends = [*begins[1:], len(seen)]
+    return list(zip(begins, ends, *seen[begins].T.tolist(), strict=True))
+
+
+def _pool_sights(node: Node, graph: Graph) -> tuple[Array, Array]:
     x, y = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
     kernel = node.attributes["kernel_shape"]
     strides = node.attributes.get("strides") or [1, 1]
@@ -97,7 +97,7 @@ def _pool_sights(node: Node, graph: Graph) -> tuple[list[Sight], list[Sight]]:
         for d in range(2)
     )
     if not average:
-        rows, columns = ([(*s[:4], 1) for s in side] for side in (rows, columns))
+        rows[:, 2] = columns[:, 2] = 1
     return rows, columns
 
 
@@ -112,10 +112,10 @@ def serves_pool(node: Node, graph: Graph) -> bool:
     )
 
 
-def _are_seen(rows: list[Sight], columns: list[Sight]) -> bool:
+def _are_seen(rows: Array, columns: Array) -> bool:
     """Whether every output sees something, and averages are of a number that a table has."""
-    seen = all(s[2] < s[3] and s[4] > 0 for side in (rows, columns) for s in side)
-    return seen and max(s[4] for s in rows) * max(s[4] for s in columns) <= MOST_TAPS
+    seen = all(((s[:, 0] < s[:, 1]) & (s[:, 2] > 0)).all() for s in (rows, columns))
+    return seen and int(rows[:, 2].max()) * int(columns[:, 2].max()) <= MOST_TAPS
 
 
 def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
@@ -125,7 +125,7 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
     shape, dtype = graph.shapes[name], graph.dtypes[name]
     y = builder.target(name, shape, dtype, channels_last(4), lies_in_pixels)
     rows, columns = _pool_sights(node, graph)
-    counts = np.arange(max(s[4] for s in rows) * max(s[4] for s in columns) + 1, dtype=np.float64)
+    counts = np.arange(rows[:, 2].max() * columns[:, 2].max() + 1, dtype=np.float64)
     scales = constant_value(1 / np.maximum(counts, 1))
     fields: dict[str, Any] = {
         "dtype": NAMES[dtype], "kind": POOLINGS["SUM" if node.op == "AveragePool" else "MAX"],
@@ -134,7 +134,7 @@ def lower_pool(node: Node, builder: Builder, graph: Graph) -> None:
         "stride": tuple(node.attributes.get("strides") or (1, 1)),
         "dilation": tuple(node.attributes.get("dilations") or (1, 1)),
         "pads": explicit_pads(node)[:2], "x": images(x), "y": images(y),
-        "rows": rows, "columns": _joined(columns), "row_segment": rows_of_a_task(y),
+        "rows": listed(rows), "columns": joined(columns), "row_segment": rows_of_a_task(y),
     }  # fmt: skip
     builder.emit(Step(
         Pool(fields, builder.isa), [x], [y], {"arrays": [y, x, scales]}, node.op, [name],
