@@ -93,8 +93,8 @@ PIXELS = {
     "F64": 6,
 }
 
-# Digits of 24 bits that the exact sums of a row of pixels have at most.
-EXACT_LIMBS = 96
+# Numbers that exact sums of columns and rows keep for each row: digits of its sum and of its tap.
+EXACT_LIMBS = 97
 
 # By name in C, one enumeration each.
 ENUMERATIONS = (

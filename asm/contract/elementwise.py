@@ -47,16 +47,17 @@ ZERO_LANES = Contract(
 
 ROUND_SUMS = Contract(
     "round_sums",
-    "sums to integers, at least low and at most high, for 0 <= i < count. Without a divisor, dst[i] "
-    "is src[i] rounded, ties to even; it is open where what lies within the error of src[i] has "
-    "several such integers, or src[i] is NaN. With one, src[i] is an integer, exact, and dst[i] is "
-    "src[i] / divisor rounded; half way, it is away from zero for a direction above zero, towards "
-    "zero for one below, and open for none. If there are rows, what is open is computed once more: "
-    "the sum of the window of rows x columns elements that begins at pixels[i], times taps, in "
-    "double, with an error of its own. Without a divisor it is rounded as src[i] was, and i is "
-    "open where it has several integers again; with one it says by its sign which neighbour it is, "
-    "the even one if sum and error are zero, and i is open where it is within its error. What is "
-    "open in the end is listed, and dst[i] is low, or the lower neighbour",
+    "sums to integers, at least low and at most high, for 0 <= i < count. Without a divisor, "
+    "dst[i] is src[i] rounded, ties to even; it is open where what lies within the error of "
+    "src[i] has several such integers, or src[i] is NaN. With one, src[i] is an integer, exact, "
+    "and dst[i] is src[i] / divisor rounded; half way, it is away from zero for a direction "
+    "above zero, towards zero for one below, and open for none. If there are rows, what is open "
+    "is computed once more: the sum of the window of rows x columns elements that begins at "
+    "pixels[i], times taps, in double, with an error of its own. Without a divisor it is "
+    "rounded as src[i] was, and i is open where it has several integers again; with one it says "
+    "by its sign which neighbour it is, the even one if sum and error are zero, and i is open "
+    "where it is within its error. What is open in the end is listed, and dst[i] is low, or the "
+    "lower neighbour",
     (
         Field("src", CONST_POINTER, "sums, one after the other"),
         Field("dst", POINTER, "integers, one after the other, apart from src"),
@@ -66,8 +67,9 @@ ROUND_SUMS = Contract(
             "parameters",
             CONST_POINTER,
             "five elements: error >= 0; low and high, integers of a magnitude of at most 65536, in "
-            "double 2**31; an integer below 2**18, in double 2**47, as divisor, or 0, whose magnitude is less "
-            "than 2**24, in double 2**53, when added to that of any sum; the direction",
+            "double 2**31; an integer below 2**18, in double 2**47, as divisor, or 0, whose "
+            "magnitude is less than 2**24, in double 2**53, when added to that of any sum; the "
+            "direction",
         ),
         Field("open", POINTER, "int64_t [count], of which as many are written as are open"),
         Field("open_count", POINTER, "one int64_t"),

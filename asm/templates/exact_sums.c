@@ -18,7 +18,6 @@ enum {
     MOST_PIXELS = 1 << 20,
     MOST_ROWS = 1 << 11,
 };
-_Static_assert((2046 - 1) / BITS + MORE <= LIMBS, "all of double has a place");
 
 /* Exponents of taps, as double has them. */
 struct range {
@@ -28,6 +27,9 @@ struct range {
 struct tap {
     int64_t at, digit[TAP_DIGITS];
 };
+
+_Static_assert((2046 - 1) / BITS + MORE + (int)sizeof(struct tap) / 8 <= LIMBS,
+               "all of double has a place, and so has a tap");
 
 static int64_t exponent_of(double tap) {
     uint64_t bits;
@@ -166,6 +168,8 @@ static void separable_kernels(const struct pplconv_exact_sums_args *a) {
     const int64_t digits = horizontal.digits, all = digits + vertical.digits;
     const int64_t point = 2 * ONE - vertical.lowest - horizontal.lowest;
     int64_t *kept = a->scratch, sum[2 * LIMBS], last = -1, next = 0;
+    struct tap *const taps = (struct tap *)(kept + a->rows * digits);
+    for (int64_t r = 0; r < a->rows; r++) taps[r] = digits_of(down[r], vertical.lowest);
     for (int64_t k = 0; k < a->count; k++) {
         const int64_t column = open[k] / a->pitch, row = open[k] % a->pitch;
         if (column != last || row > next) next = row;
@@ -179,7 +183,7 @@ static void separable_kernels(const struct pplconv_exact_sums_args *a) {
         }
         memset(sum, 0, sizeof *sum * (size_t)all);
         for (int64_t r = 0; r < a->rows; r++) {
-            const struct tap t = digits_of(down[r], vertical.lowest);
+            const struct tap t = taps[r];
             const int64_t *from = kept + (row + r) % a->rows * digits;
             for (int64_t i = 0; i < digits; i++) {
                 if (!from[i]) continue;

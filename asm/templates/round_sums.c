@@ -5,8 +5,9 @@
 enum {
     /* Vectors between two looks at whether any of their sums is open. */
     TOGETHER = 16,
-    /* Up to so many of a vector are computed one by one. */
+    /* Of large windows, up to so many of a vector are computed one by one. */
     SINGLY = 2,
+    LARGE = 32,
     WIDE = PPLCONV_VECTOR_BYTES / 8,
     PARTS = LANES / WIDE,
     NARROW_BYTES = WIDE * (int)sizeof(element),
@@ -62,6 +63,13 @@ static inline wide wide_limited(wide x, wide low, wide high) {
     return x + WIDE_TO_INTEGER - WIDE_TO_INTEGER;
 }
 
+static inline int is_any(vector_bits mask) {
+    uint64_t word[PPLCONV_VECTOR_BYTES / 8], some = 0;
+    memcpy(word, &mask, sizeof word);
+    for (int i = 0; i < PPLCONV_VECTOR_BYTES / 8; i++) some |= word[i];
+    return some != 0;
+}
+
 /* Sums with an error; gives the lanes that it leaves open, which are the least integer now. */
 static inline vector_bits round_vector(vector *sum, const struct limits *l) {
     const vector low = limited(*sum - l->error, l), high = limited(*sum + l->error, l);
@@ -111,8 +119,8 @@ static inline double single_sum(const struct window *w, const element *pixels) {
 }
 
 /* The sums of n windows side by side, of LANES where n is as many. */
-static inline void vector_sums(const struct window *w, const element *pixels, int64_t n,
-                               wide sums[PARTS]) {
+static inline __attribute__((always_inline)) void
+vector_sums(const struct window *w, const element *pixels, int64_t n, wide sums[PARTS]) {
     wide even[PARTS] = {0}, odd[PARTS] = {0};
     const double *taps = w->taps;
     for (int64_t r = 0; r < w->rows; r++, taps += w->columns) {
@@ -141,12 +149,19 @@ static __attribute__((noinline)) vector_bits settle_vector(const struct window *
                                                            const element *pixels, int64_t n,
                                                            vector_bits open, vector *whole) {
     wide sums[PARTS] = {0};
-    int64_t count = 0;
-    for (int lane = 0; lane < LANES; lane++) count -= open[lane];
+    int64_t count = LANES;
+    if (w->rows * w->columns >= LARGE) {
+        count = 0;
+        for (int lane = 0; lane < LANES; lane++) count -= open[lane];
+    }
     if (count <= SINGLY) {
+        double single[LANES] = {0};
         for (int lane = 0; lane < LANES; lane++) {
-            if (open[lane]) sums[lane / WIDE][lane % WIDE] = single_sum(w, pixels + lane);
+            if (open[lane]) single[lane] = single_sum(w, pixels + lane);
         }
+        memcpy(sums, single, sizeof sums);
+    } else if (n == LANES) {
+        vector_sums(w, pixels, LANES, sums);
     } else {
         vector_sums(w, pixels, n, sums);
     }
@@ -192,20 +207,25 @@ static inline __attribute__((always_inline)) vector_bits finish_vector(vector *s
 static inline __attribute__((always_inline)) int64_t look_closely(
     const struct pplconv_round_sums_args *a, const struct limits *l, const struct window *w,
     int64_t i, int64_t n, int64_t *list, const int64_t size, const enum mode mode) {
-    vector sum = load_lanes((const element *)a->src + i, n);
+    vector sum;
+    if (n == LANES) sum = *(const unaligned_vector *)((const element *)a->src + i);
+    else sum = load_lanes((const element *)a->src + i, n);
     vector_bits open = finish_vector(&sum, l, mode);
-    int64_t found = 0;
-    element_bits some = 0;
-    for (int lane = 0; lane < LANES; lane++) {
+    if (n < LANES) {
         /* Lanes that are no sums are none that are open. */
-        if (lane >= n) open[lane] = 0;
-        some |= open[lane];
+        element_bits number[LANES];
+        for (int lane = 0; lane < LANES; lane++) number[lane] = -(lane < n);
+        vector_bits sums;
+        memcpy(&sums, number, sizeof sums);
+        open &= sums;
     }
-    if (!some) return 0;
+    if (!is_any(open)) return 0;
     if (w->rows) {
         open = settle_vector(w, l, (const element *)a->pixels + i, n, open, &sum);
         store_whole(sum, (char *)a->dst + i * size, n, size);
+        if (!is_any(open)) return 0;
     }
+    int64_t found = 0;
     for (int lane = 0; lane < LANES; lane++) {
         if (open[lane]) list[found++] = i + lane;
     }
@@ -234,9 +254,7 @@ round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, cons
             store_whole(sum, dst + i * size, end - i, size);
         }
         if (mode == DIVIDE) continue;
-        element_bits some = 0;
-        for (int lane = 0; lane < LANES; lane++) some |= any[lane];
-        if (!some) continue;
+        if (!is_any(any)) continue;
         for (i = begin; i < end; i += LANES) {
             const int64_t n = end - i < LANES ? end - i : LANES;
             found += look_closely(a, l, w, i, n, list + found, size, mode);

@@ -147,13 +147,14 @@ def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple ex
             raise ValueError("results are of the type of the sums")
     else:
         whole, taps, separable, again = results.itemsize, extent, rounding.separable, rounding.again
-        wide = value.dtype == np.float64
-        if results.dtype.kind not in "iu" or whole > (4 if wide else 2) or results.dtype == np.uint32:
+        most = 4 if value.dtype == np.float64 else 2
+        if results.dtype.kind not in "iu" or whole > most or results.dtype == np.uint32:
             raise ValueError("results are integers that sums can be")
         low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
         area = extent[0] * extent[1]
+        exact = sum(extent) if separable else area
         for array, dtype, numbers in ((rounding.limits, value.dtype, 5),
-                                      (rounding.taps, np.float64, sum(extent) if separable else area),
+                                      (rounding.taps, np.float64, exact),
                                       (again, np.float64, 1 + area)):
             if array is not None and (array.dtype != dtype or array.shape != (count, numbers)
                                       or not array.flags.c_contiguous):

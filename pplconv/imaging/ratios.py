@@ -143,10 +143,14 @@ def _factor_of(values: Array) -> _Factor | None:
     exact = [divisor * Fraction(s) - n for s, n in zip(sizes.tolist(), numerators, strict=True)]
     rests = np.array([float(rest) for rest in exact])
     signs = np.sign(values)
+    place = place.ravel()
     return _Factor(
-        signs * np.array(numerators, np.float64)[place.ravel()], divisor,
-        signs * rests[place.ravel()], [Fraction(rest) for rest in rests.tolist()] == exact, _common(exact, numerators),
-    )  # fmt: skip
+        signs * np.array(numerators, np.float64)[place],
+        divisor,
+        signs * rests[place],
+        [Fraction(rest) for rest in rests.tolist()] == exact,
+        _common(exact, numerators),
+    )
 
 
 def _common(rests: list[Fraction], numerators: list[int]) -> Fraction | None:

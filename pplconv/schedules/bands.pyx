@@ -43,8 +43,8 @@ cdef enum:
     AGAIN = 7
     PARAMETERS = 5
     DOUBLE = 8
-    # Open results that are computed together, of kernels whose sums of rows are kept, and of others.
-    MANY = 1 << 17
+    # Open results that are computed together: where sums of rows are kept, and elsewhere.
+    MANY = 1 << 19
     FEW = 1 << 12
 
 

@@ -12,7 +12,7 @@ from rows_call import Call
 
 every_kernel = pytest.mark.parametrize("row", every_row("exact_sums"), ids=symbol)
 UNTOUCHED = 0x55
-LIMBS = 96
+LIMBS = 97
 
 
 def taps_of(rng, count, kind):
