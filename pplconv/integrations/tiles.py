@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class Layer:
     padding: Any = 0
     dilation: Any = 1
     out_channels: int | None = None
-    padding_mode: str = "zeros"
+    padding_mode: Literal["zeros", "reflect", "replicate", "circular"] = "zeros"
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ def _checked(at: int, layer: Layer | Conv2d) -> Conv2d:
         return Conv2d(
             kernel, stride=layer.stride, padding=layer.padding, dilation=layer.dilation,
             padding_mode=layer.padding_mode,
-        )  # type: ignore[call-overload]  # fmt: skip
+        )  # fmt: skip
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"layers[{at}] is {layer}: {error}") from None

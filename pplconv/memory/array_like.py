@@ -135,7 +135,7 @@ def as_bfloat16_bits(value: Any, name: str = "input") -> np.ndarray[Any, Any]:
     return bits
 
 
-def run_no_code(*values: object) -> bool:
+def run_no_code(*values: Any) -> bool:
     """Whether arguments can be read without a call of methods that others have defined.
 
     Other objects may change the arrays of the same call while they are read: what was looked at
