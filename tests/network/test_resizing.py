@@ -13,7 +13,7 @@ import pytest
 from graphs import Graph
 from pplconv.network.resizing import MOST_TAPS, axes_resized, taps
 from pplconv.network.session import InferenceSession
-from running import by_onnxruntime, check, needs_onnxruntime
+from running import by_onnxruntime, check, needs_onnxruntime, on_host
 
 NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 WHERE = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners"]
@@ -172,6 +172,17 @@ def test_kept_aspect_ratio(policy, rng):
             mode=str(rng.choice(["nearest", "linear"])),
         )  # fmt: skip
         check(g.model(y), g.feed, expected=by_onnxruntime)
+
+
+def test_an_aspect_ratio_that_leaves_nothing():
+    # 17 by 1 in one pixel of height: the width is rounded to none.
+    g = Graph(opset=18)
+    y = g.Resize(
+        g.input(1, 2, 17, 1), "", "", g.constant([1, 1], np.int64), axes=[2, 3],
+        keep_aspect_ratio_policy="not_larger",
+    )  # fmt: skip
+    session = InferenceSession(g.model(y), threads=1)
+    assert session.run(None, g.feed)[0].shape == (1, 2, 1, 0) and not on_host(session)
 
 
 @needs_onnxruntime

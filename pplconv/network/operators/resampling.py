@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,9 @@ from .windows import axes_of_resize
 
 def serves_resize(node: Node, graph: Graph) -> bool:
     """Whether it is a Resize that needs no more than known scales."""
-    return not node.attributes.get("antialias", 0) and axes_of_resize(node, graph) is not None
+    if math.prod(graph.shapes[node.outputs[0]]) == 0 or node.attributes.get("antialias", 0):
+        return False
+    return axes_of_resize(node, graph) is not None
 
 
 def lower_resize(node: Node, builder: Builder, graph: Graph) -> None:
