@@ -1,7 +1,7 @@
 /* Threads bound to CPUs, and the mask that each of them had before.
  *
  * A binding is a list of places, each a set of CPUs. A leader is a thread that starts teams; it
- * enters a binding once, and then each thread of its teams joins it when a parallel loop begins.
+ * enters a binding once, and each thread of its teams joins it before the next call begins.
  * A bound thread is remembered as a member until it ends: the destructor of its thread-specific
  * data takes it off the list under the lock. So a thread id on the list never belongs to another
  * thread, and masks can be put back from any thread. */

@@ -8,7 +8,8 @@
 enum {
     BITS = 24,
     MASK = (1 << BITS) - 1,
-    /* The lowest exponent of double; taps without fractions are taken as if they had such. */
+    /* The exponent, as double has it, of numbers whose last bit is worth one; taps without
+     * fractions are taken as if they had such. */
     ONE = 1075,
     TAP_DIGITS = 4,
     /* What carries take beyond the highest tap. */

@@ -29,6 +29,8 @@ _NEAR = 2.0**-22
 _SMALL = 2.0**-30
 # The least unit of what is left: smaller ones may be flushed to zero.
 _LEAST_UNIT = -960
+# Less than any of their sums.
+_LEAST_LOST = 2.0**-1000
 
 
 @dataclass(frozen=True)
@@ -195,4 +197,5 @@ def _again(found: list[_Factor], largest: int) -> Array | None:
             return None
         taps = np.ldexp(np.rint(np.ldexp(rests, -unit)), unit)
     lost += float(np.abs(rests - taps).sum())
-    return np.append(1.01 * lost * largest, taps)
+    # Not subnormal, which the loops would take for zero.
+    return np.append(max(1.01 * lost * largest, _LEAST_LOST) if lost else 0.0, taps)

@@ -41,6 +41,7 @@ from .arm_cores import core_name
 from .detection import current, detect
 from .machine import CacheLevel, Machine
 from .neighbours import bound_cpus
+from .openmp_places import openmp_binds
 from .x86_identity import x86_core
 
 __all__ = [
@@ -51,5 +52,6 @@ __all__ = [
     "core_name",
     "current",
     "detect",
+    "openmp_binds",
     "x86_core",
 ]

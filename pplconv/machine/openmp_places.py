@@ -10,13 +10,18 @@ Source: OpenMP 5.2, 18.3 (places); libgomp manual, ``GOMP_CPU_AFFINITY``.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterable
+from typing import Any
 
 from .files import read_text, under
 
-__all__ = ["places", "widened"]
+__all__ = ["openmp_binds", "places", "widened"]
+
+
+def openmp_binds() -> bool:
+    """Tell whether a libgomp of this process binds threads."""
+    return bool(places())
 
 
 def places(root: str = "/") -> list[frozenset[int]]:
@@ -33,7 +38,14 @@ def places(root: str = "/") -> list[frozenset[int]]:
         Empty where no thread is bound by them.
     """
     found: list[frozenset[int]] = []
-    for path in _libraries(root):
+    paths = _libraries(root)
+    if not paths:
+        return []
+    try:
+        import ctypes
+    except ImportError:  # a Python that was built without libffi
+        return []
+    for path in paths:
         try:
             library = ctypes.CDLL(path, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
             if library.omp_get_proc_bind():
@@ -74,7 +86,9 @@ def _libraries(root: str) -> list[str]:
     return list(found)
 
 
-def _places_of(library: ctypes.CDLL) -> list[frozenset[int]]:
+def _places_of(library: Any) -> list[frozenset[int]]:
+    import ctypes
+
     found = []
     for place in range(library.omp_get_num_places()):
         ids = (ctypes.c_int * max(library.omp_get_place_num_procs(place), 1))()

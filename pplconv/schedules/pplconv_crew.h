@@ -2,7 +2,7 @@
  *
  * Phases end when all their tasks are done, not when all threads have come: whoever finishes the
  * last task opens the next phase. So nobody waits for a thread that the system has not let run,
- * unless it was stopped inside a task. A worker that comes late joins the phase that is open, of
+ * unless it was stopped inside a task, or before it has told of its last one. A worker that comes late joins the phase that is open, of
  * this call or of a later one; what it reads before it has a task lies in the crew, which lives as
  * long as the worker.
  *
@@ -112,15 +112,15 @@ static void pplconv_use_hooks(pplconv_member *me, const pplconv_hooks *hooks) {
 }
 
 /* Say that there is something new, and wake at most `most` workers. */
-static void pplconv_announce(pplconv_crew *crew, int64_t most) {
+static void pplconv_announce(pplconv_crew *crew, int team, int64_t most) {
     uint32_t who = 0;
 #ifdef __SANITIZE_THREAD__
     most = INT64_MAX; /* nobody takes the tasks of others */
 #endif
     __atomic_add_fetch(&crew->epoch, 1, __ATOMIC_SEQ_CST);
-    for (int i = 0; i < crew->team; i++)
+    for (int i = 0; i < team; i++)
         if (!__atomic_load_n(&crew->seat[i].asleep, __ATOMIC_SEQ_CST)) most--;
-    for (int i = 0; i < crew->team && most > 0; i++) {
+    for (int i = 0; i < team && most > 0; i++) {
         if (!__atomic_load_n(&crew->seat[i].asleep, __ATOMIC_SEQ_CST)) continue;
         who |= pplconv_bit(i);
         most--;
@@ -152,8 +152,10 @@ static void pplconv_open_next(pplconv_crew *crew, const pplconv_member *me) {
         crew->phase = phase;
         crew->opened++;
         __atomic_store_n(&crew->done, 0, __ATOMIC_RELAXED);
-        pplconv_offer(&crew->claims, crew->team, phase.tasks);
-        pplconv_announce(crew, phase.tasks);
+        /* Others may have begun another call once all is offered. */
+        const int team = crew->team;
+        pplconv_offer(&crew->claims, team, phase.tasks);
+        pplconv_announce(crew, team, phase.tasks);
         return;
     }
     pplconv_finish(crew, me);
@@ -201,7 +203,7 @@ static int pplconv_is_crowded(pplconv_crew *crew, int member, int team) {
 /* Wait until there is something new since `epoch`, or for no reason. */
 static void pplconv_await(pplconv_crew *crew, pplconv_member *me, uint32_t epoch) {
     pplconv_seat *seat = &crew->seat[me->number];
-    const int team = __atomic_load_n(&crew->team, __ATOMIC_RELAXED);
+    const int team = __atomic_load_n(&crew->team, __ATOMIC_ACQUIRE);
     const int64_t until = pplconv_clock() + PPLCONV_LOOK_NS;
     if (me->number < team) {
         while (!pplconv_is_crowded(crew, me->number, team) && pplconv_clock() < until) {
@@ -360,7 +362,8 @@ static void pplconv_run_alone(const pplconv_phase *phases, int count, int64_t ro
 }
 
 static void pplconv_run_together(pplconv_crew *crew, pplconv_member *me, int team) {
-    __atomic_store_n(&crew->team, team, __ATOMIC_RELAXED);
+    /* Who reads it may look at the seats of the team. */
+    __atomic_store_n(&crew->team, team, __ATOMIC_RELEASE);
     __atomic_store_n(&crew->ranges, pplconv_ranges(team), __ATOMIC_RELAXED);
     crew->next = 0, crew->again = 0;
     __atomic_store_n(&crew->over, 0, __ATOMIC_RELAXED);

@@ -52,7 +52,7 @@ cdef bint spread = False
 
 
 cdef int spread_once() except -1:
-    """Give workers CPUs, before the first of them starts, where OpenMP has bound their leader."""
+    """Give workers of all leaders CPUs, before the first starts, where OpenMP binds threads."""
     global spread
     if not spread:
         for cpu in team_cpus():
@@ -68,8 +68,12 @@ cdef int take_team(int wanted, int most) except -1:
     """
     cdef int team = pplconv_team_take(allowed(wanted), most)
     if team > 1:
-        note_openmp_used()
-        spread_once()
+        try:
+            note_openmp_used()
+            spread_once()
+        except BaseException:  # an interrupt: threads that are counted in would stay so
+            pplconv_team_leave(team)
+            raise
     return team
 
 

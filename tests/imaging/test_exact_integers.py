@@ -200,6 +200,14 @@ def test_values_at_the_ends_of_the_range(kernel, rng):
     np.testing.assert_array_equal(filter2d(image, kernel), expected)
 
 
+@pytest.mark.parametrize(("rest", "expected"), [(5e-324, 1), (-5e-324, 0), (2.0**-1000, 1)])
+def test_the_least_rest_decides(rest, expected):
+    """The loops take numbers below the normal ones for zero."""
+    kernel = [[0.5, 0.5 * (1 + 2**-30), rest]]
+    image = np.array([[1, 0, 1, 0]], np.uint8)
+    assert filter2d(image, kernel, anchor=(0, 0), border="constant")[0, 0] == expected
+
+
 def test_a_sixth_is_a_little_less():
     """As docs/imaging.md says."""
     image = np.array([[15, 0, 0]], np.uint8)
