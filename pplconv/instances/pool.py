@@ -75,6 +75,8 @@ class InstancePool(Generic[_Result]):
     ------
     TypeError, ValueError
         If an argument is not as described; the message names it.
+    RuntimeError
+        In process mode, if this process is daemonic, as `multiprocessing` has it.
     BaseException
         What the factory raised.
 

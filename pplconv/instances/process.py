@@ -79,6 +79,8 @@ def make_process_workers(
         If `factory` makes no callable, or neither it nor its model can be pickled.
     MemoryError
         If there is no memory to share the model in.
+    RuntimeError
+        If this process is daemonic.
     """
     return ProcessWorkers(factory, placements, threads, check)
 
@@ -99,6 +101,7 @@ class ProcessWorkers:
         threads: int,
         check: Callable[[object], None] | None = None,
     ) -> None:
+        _check_children()
         self._factory = factory
         self._placements = list(placements)
         self._threads = threads
@@ -266,6 +269,16 @@ class _Held:
             self._server.close()
         while self.segments:
             os.close(self.segments.popitem()[1])
+
+
+def _check_children() -> None:
+    """Refuse to go on where `multiprocessing` would refuse each process, by an assertion."""
+    if multiprocessing.current_process().daemon:
+        raise RuntimeError(
+            "mode='process' needs child processes, which multiprocessing refuses to a daemonic "
+            "process such as this one (workers of multiprocessing.Pool are daemonic, and those of "
+            "an InstancePool): make it with daemon=False, or use mode='thread'"
+        )
 
 
 def _spawned(sock: socket.socket, order: Order) -> SpawnProcess:

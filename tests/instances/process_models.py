@@ -116,6 +116,9 @@ class Servant(Echo):
     def resources(self):
         return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task"))
 
+    def pools(self, x):
+        return pools(x)
+
     def disposition(self):
         return (
             signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
@@ -128,6 +131,22 @@ class Demanding(Exception):
 
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
+
+
+def doubling():
+    return np.multiply
+
+
+def pools(x):
+    """What a pool of threads answers, and how one of processes is refused."""
+    with pplconv.InstancePool(doubling, instances=2, threads=1) as pool:
+        answers = [pool.submit(x, 2.0).result() for _ in range(2)]
+    refused = ""
+    try:
+        pplconv.InstancePool(doubling, instances=1, threads=1, mode="process").close()
+    except RuntimeError as error:
+        refused = str(error)
+    return answers, refused
 
 
 def convolutions():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -74,6 +75,20 @@ def test_failed_requests_leave_nothing(servant):
         with pytest.raises(TypeError):
             servant.run(("threads", large), {})
     assert servant.run(("resources",), {}) == before
+
+
+@pytest.mark.parametrize("daemon", ["worker", "multiprocessing"])
+def test_a_daemonic_process_has_pools_of_threads_only(daemon, servant, rng):
+    """`multiprocessing` refuses children to one: its own workers, and those of a pool."""
+    x = rng.standard_normal(100)
+    if daemon == "worker":
+        answers, refused = servant.run(("pools", x), {})
+    else:
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            answers, refused = pool.apply_async(models.pools, (x,)).get(PATIENCE)
+    np.testing.assert_array_equal(answers, [x + x, x + x])
+    assert refused.startswith("mode='process' needs child processes")
+    assert "daemonic" in refused
 
 
 # Death -----------------------------------------------------------------------------------------
