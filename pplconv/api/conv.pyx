@@ -227,7 +227,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         Returns
         -------
         Plan
-            Under a pin (`pplconv.runtime.pin`) with no more threads than it has cores.
+            With the threads of a call alone: pins, limits of OpenMP and a fork leave fewer.
 
         Raises
         ------

@@ -3,13 +3,11 @@
 
 from pplconv.memory.arrays cimport as_array, conversion, float_name, is_brain
 
-from dataclasses import replace
-
 import numpy as np
 
 from pplconv.api.ready cimport read_only
 from pplconv.api.settings import state_of
-from pplconv.runtime import pinned_cores
+from pplconv.planner import as_run_here
 
 
 cdef object own_copy(object array):
@@ -47,12 +45,8 @@ cdef class Layer:
         return 0
 
     cdef object shown_plan(self, tuple shape):
-        """The plan for one shape of the problem; under a pin with no more threads than cores."""
-        plan = self.made().make(shape).prepared.plan
-        cores = pinned_cores()
-        if cores is None or plan.threads <= cores:
-            return plan
-        return replace(plan, threads=cores)
+        """The plan for one shape of the problem, with the team that a call would have."""
+        return as_run_here(self.made().make(shape).prepared.plan)
 
     cdef str arrays_text(self):
         """Weights and bias as `repr` shows them."""

@@ -163,7 +163,7 @@ sparse, block
         Returns
         -------
         Plan
-            Under a pin (`pplconv.runtime.pin`) with no more threads than it has cores.
+            `threads` as of `Conv2d.plan_for`.
 
         Raises
         ------

@@ -40,7 +40,8 @@ from pplconv.api.settings import checked
 from pplconv.api.sparse_weights import SparseWeights
 from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
-from pplconv.runtime import ForkableLock, pinned_cores
+from pplconv.planner import as_run_here
+from pplconv.runtime import ForkableLock
 
 cdef enum:
     PLANS_KEPT = 16
@@ -244,11 +245,8 @@ search_seconds, search_context
         """
         channels = self.weight.shape[1] * self.groups
         shape = shapes.full_shape(input_shape, self.layout, channels)
-        plan = self.made(shape, scope_around(self.free_team, False)).prepared.plan
-        cores = pinned_cores()
-        if cores is None or plan.threads <= cores:
-            return plan
-        return replace(plan, threads=cores)
+        made = self.made(shape, scope_around(self.free_team, False))
+        return as_run_here(made.prepared.plan)
 
     def __call__(self, input, residual=None, out=None):
         """Convolve.

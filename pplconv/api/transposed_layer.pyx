@@ -10,19 +10,18 @@ from pplconv.api.ready cimport plain_bias, scope_around
 from pplconv.api.transposed_call cimport all_finite, computed
 from pplconv.memory.arrays cimport as_array, as_given, batched_shape, dtype_name, hold_plain
 
-from dataclasses import replace
-
 from pplconv.api import arguments, shapes, transposed_problem
 from pplconv.api.activation import activation_of, activation_text, kept_activation
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.api.transposed import Transposed
+from pplconv.api.transposed_plan import as_run_here
 from pplconv.api.transposed_problem import make_transposed
 from pplconv.api.transposing import decompose
 from pplconv.memory.array_like import renewed
 from pplconv.memory.dtypes import DTYPES
 from pplconv.problem import dimensions
-from pplconv.runtime import ForkableLock, pinned_cores
+from pplconv.runtime import ForkableLock
 
 # Bound of a cache.
 cdef enum:
@@ -197,8 +196,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
         -------
         TransposedPlan
             Its `way` says how the work is divided, its `parts` are the plans of the ordinary
-            convolutions. Under a pin (`pplconv.runtime.pin`) with no more threads than it has
-            cores.
+            convolutions. `threads` as of `Conv2d.plan_for`.
 
         Raises
         ------
@@ -206,9 +204,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
             If an input of this shape could not be computed.
         """
         shape = shapes.full_shape(input_shape, self.layout, self.in_channels)
-        plan = self.find(shape, output_size).plan
-        cores = pinned_cores()
-        return plan if cores is None or plan.threads <= cores else replace(plan, threads=cores)
+        return as_run_here(self.find(shape, output_size).plan)
 
     @property
     def in_channels(self):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO
 
+from .. import planner
 from ..planner import Plan
 from .transposed_problem import TransposedProblem
 
-__all__ = ["TransposedPlan"]
+__all__ = ["TransposedPlan", "as_run_here"]
 
 
 @dataclass(frozen=True)
@@ -96,3 +97,9 @@ class TransposedPlan:
         for number, part in enumerate(self.parts, 1):
             lines[f"part {number}"] = f"{part.algorithm} {part.kernel}, {part.problem}"
         return "\n".join(f"{name:<11}{text}" for name, text in lines.items())
+
+
+def as_run_here(plan: TransposedPlan) -> TransposedPlan:
+    """The plan with the team that a call of this thread would have now."""
+    parts = tuple(map(planner.as_run_here, plan.parts))
+    return replace(plan, parts=parts, threads=max(part.threads for part in parts))

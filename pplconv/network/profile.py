@@ -15,6 +15,7 @@ from .. import _version, planner
 from ..machine import ceilings as roofs
 from ..machine import current as current_machine
 from ..planner.roofs import clock
+from ..schedules.team import largest_team
 from ..wisdom import files
 from .compiling import Compiled
 from .report import NetworkPlan, plan_of
@@ -141,4 +142,6 @@ def profiled(
         compiled.run(arrays)
         whole = min(whole, time.perf_counter() - begin)
     plan = plan_of(compiled, fired, best.tolist())
-    return NetworkProfile(**_values(plan), model=model, run_seconds=whole, threads=threads)
+    return NetworkProfile(
+        **_values(plan), model=model, run_seconds=whole, threads=largest_team(threads)
+    )

@@ -212,7 +212,7 @@ def _layout(step: Step) -> str:
 
 
 def _plan(step: Step) -> planner.Plan | None:
-    return step.work.plan if isinstance(step.work, Prepared) else None
+    return planner.as_run_here(step.work.plan) if isinstance(step.work, Prepared) else None
 
 
 def _weight_bytes(step: Step) -> int:

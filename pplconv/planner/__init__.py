@@ -27,7 +27,7 @@ from .estimating import (
     share,
     team_size,
 )
-from .plan import Plan
+from .plan import Plan, as_run_here
 from .planning import (
     SEARCH_CONTEXTS,
     SEARCH_SECONDS,
@@ -48,6 +48,7 @@ __all__ = [
     "Planned",
     "Request",
     "Target",
+    "as_run_here",
     "best_isa",
     "check_algorithm",
     "check_search",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TextIO
 
+from ..schedules.team import largest_team
 from .plan_fields import PlanFields
 
 
@@ -99,3 +100,20 @@ class Plan(PlanFields):
         from .showing import page_part
 
         return page_part(self)
+
+
+def as_run_here(plan: Plan) -> Plan:
+    """The plan with the team that a call of this thread would have now.
+
+    Parameters
+    ----------
+    plan : Plan
+        As it was made.
+
+    Returns
+    -------
+    Plan
+        With the threads that pins, limits of OpenMP and a fork leave, other calls not counted.
+    """
+    threads = largest_team(plan.threads)
+    return plan if threads == plan.threads else replace(plan, threads=threads)

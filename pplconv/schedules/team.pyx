@@ -23,7 +23,9 @@ from pplconv.schedules.team_loop cimport spread_workers_to
 
 import os
 
-from pplconv.runtime import note_openmp_used, pinned_team, safe_team, team_cpus
+from pplconv.runtime import (
+    forked_after_openmp, note_openmp_used, pinned_cores, pinned_team, safe_team, team_cpus,
+)
 
 cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_take(int wanted, int most)
@@ -35,17 +37,22 @@ cdef extern from "pplconv_team.h" nogil:
     int omp_get_max_threads()
 
 
-cdef int allowed(int wanted) except -1:
-    """Cut `wanted` down by the limits that do not depend on other calls."""
+cdef int allowed_by_openmp(int wanted) noexcept:
+    """Cut `wanted` down by OpenMP's region around, and by the limit that somebody has set."""
     cdef int limit
-    if pinned():
-        wanted = pinned_team(wanted)
     if wanted <= 1 or omp_in_parallel():
         return 1
     limit = omp_get_max_threads()
     if limit < wanted and limit < pplconv_team_unlimited():
-        wanted = max(limit, 1)
-    return safe_team(wanted)
+        return max(limit, 1)
+    return wanted
+
+
+cdef int allowed(int wanted) except -1:
+    """Cut `wanted` down by the limits that do not depend on other calls."""
+    if pinned():
+        wanted = pinned_team(wanted)
+    return safe_team(allowed_by_openmp(wanted))
 
 
 cdef bint spread = False
@@ -84,6 +91,8 @@ cdef void leave_team(int team) noexcept nogil:
 def largest_team(int wanted):
     """How many of `wanted` threads a call of this thread would get if no other call were running.
 
+    This binds no thread and warns of nothing, unlike the call.
+
     Parameters
     ----------
     wanted : int
@@ -93,13 +102,11 @@ def largest_team(int wanted):
     -------
     int
         From 1 to `wanted`.
-
-    Warns
-    -----
-    RuntimeWarning
-        See `pplconv.runtime.safe_team`.
     """
-    return allowed(wanted)
+    cores = pinned_cores() if pinned() else None
+    if cores is not None:
+        wanted = min(wanted, cores)
+    return 1 if forked_after_openmp() else allowed_by_openmp(wanted)
 
 
 def threads_in_use():

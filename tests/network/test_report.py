@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import threadpoolctl
 
+import pplconv
 from graphs import Graph
 from pplconv.network.session import InferenceSession
 
@@ -34,6 +36,25 @@ def test_convolutions_name_their_algorithm(plan):
     assert all(step.detail.startswith(f"{step.method} ") for step in (first, second))
     (softmax,) = steps(plan, "Softmax")
     assert softmax.method == ""
+
+
+def test_plans_have_the_threads_that_a_limit_leaves():
+    g = Graph(4)
+    x = g.input(4, 16, 64, 64)
+    y = g.conv(g.conv(x, 64, (16, 3, 3), pads=[1, 1, 1, 1]), 64, (64, 1, 1))
+    session = InferenceSession(g.model(y), threads=2)
+    shapes = {x: (4, 16, 64, 64)}
+
+    def threads():
+        return [step.plan.threads for step in steps(session.plan_for(shapes), "Conv")]
+
+    before = threads()
+    with threadpoolctl.threadpool_limits(1):
+        assert threads() == [1, 1]
+        assert session.profile(g.feed, repeats=1).threads == 1
+    assert threads() == before
+    with pplconv.runtime.pin(cores=1) as pin:
+        assert threads() == ([1, 1] if pin.cores else before)
 
 
 def test_weights_are_counted_apart(plan):

@@ -60,6 +60,47 @@ def test_a_parent_computes_on_beside_its_children() -> None:
     ) == ["[0, 0, 0]", "0 2"]
 
 
+PLANNED = (
+    "convs = [pplconv.Conv2d(w, threads=2), pplconv.ConvTranspose2d(w, threads=2),\n"
+    "         pplconv.Linear(random.standard_normal((256, 256), np.float32), threads=2),\n"
+    "         pplconv.QConv2d(np.ones((32, 16, 3, 3), np.int8), x_scale=1.0, w_scale=1.0,\n"
+    "                         out_dtype='float32', threads=2)]\n"
+    "shapes = [(8, 16, 99, 99), (8, 32, 99, 99), (999, 256), (8, 16, 99, 99)]\n"
+    "def planned():\n"
+    "  return [c.plan_for(s).threads for c, s in zip(convs, shapes)]\n"
+    "def parts(): return {p.threads for p in convs[1].plan_for(shapes[1]).parts}\n"
+)
+
+
+@needs_fork
+def test_a_plan_says_how_many_threads_run_in_a_child() -> None:
+    """Plans of the parent and those made in the child; to look at them warns of nothing."""
+    assert run(
+        PLANNED + "threads = planned()\n"
+        "pplconv.conv2d(x, w, threads=2)\n"
+        "def child():\n"
+        "  warnings.simplefilter('error')\n"
+        "  shapes[0] = shapes[3] = (8, 16, 100, 100)\n"
+        "  print(planned(), parts())\n"
+        "print(threads, parts())\n"
+        "print(forked(child), planned())",
+        PPLCONV_TEAM_START_US="1",
+    ) == ["[2, 2, 2, 2] {2}", "[1, 1, 1, 1] {1}", "0 [2, 2, 2, 2]"]
+
+
+def test_a_plan_says_how_many_threads_a_limit_leaves() -> None:
+    """The bits, and so the rest of the plan, are the same."""
+    assert run(
+        PLANNED + "import dataclasses, threadpoolctl\n"
+        "plan = convs[0].plan_for(shapes[0])\n"
+        "with threadpoolctl.threadpool_limits(1):\n"
+        "  print(planned(), parts())\n"
+        "  print(convs[0].plan_for(shapes[0]) == dataclasses.replace(plan, threads=1))\n"
+        "print(planned(), parts())",
+        PPLCONV_TEAM_START_US="1",
+    ) == ["[1, 1, 1, 1] {1}", "True", "[2, 2, 2, 2] {2}"]
+
+
 @needs_fork
 def test_a_warning_made_an_error_is_raised_once_and_leaves_nothing() -> None:
     assert run(
