@@ -66,6 +66,20 @@ def integer(
     raise ValueError(f"{name} is {number}: expected {expected}")
 
 
+def flag(name: str, value: object) -> bool:
+    """Return whether `value` counts as true.
+
+    Raises
+    ------
+    TypeError
+        If it does not say, as arrays do not.
+    """
+    try:
+        return bool(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be True or False, got {shown(value)}") from None
+
+
 def one_of(name: str, value: object, words: Iterable[str], *, or_none: bool = False) -> str:
     """Return `value` if it is one of some words.
 

@@ -177,7 +177,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
                       })
         self.keep_copies()
         if input_shape is not None:
-            self.plans.make(shapes.full_shape(input_shape, self.layout, self.in_channels))
+            self.shown_plan(shapes.full_shape(input_shape, self.layout, self.in_channels))
 
     cdef int describe(self, object array, object bias, object stride, object padding,
                       object dilation, object groups, object activation, object layout,

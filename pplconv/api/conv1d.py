@@ -115,13 +115,24 @@ def conv1d(
     if x.ndim not in (2, 3):
         wanted = "(N, C, W) or (C, W)" if layout == "NCW" else "(N, W, C) or (W, C)"
         raise ValueError(f"input must have shape {wanted} with layout {layout}, got {x.shape}")
+    channels = -2 if layout == "NCW" else -1
+    if x.shape[channels] != taps.shape[1] * groups:
+        raise ValueError(
+            f"input must have {taps.shape[1] * groups} channels (weight has {taps.shape[1]} for "
+            f"each of {groups} groups), got {x.shape[channels]} in shape {x.shape} with layout "
+            f"{layout}"
+        )
+    if not x.shape[samples]:
+        raise ValueError(f"input must not be empty, got shape {x.shape} with layout {layout}")
+    if not taps.size:
+        raise ValueError(f"weight must not be empty, got shape {taps.shape}")
     sides = arguments.explicit_padding(
         around, (1, x.shape[samples]), (1, taps.shape[2]), (1, across), (1, apart)
     )
     shape = list(x.shape)
     reach = (taps.shape[2] - 1) * apart + 1
     shape[samples] = max((x.shape[samples] + sum(sides[1]) - reach) // across + 1, 0)
-    shape[-2 if layout == "NCW" else -1] = taps.shape[0]
+    shape[channels] = taps.shape[0]
 
     def as_row(name: str, value: Any) -> Any:
         """Give what has the shape of the output a row; other shapes are refused in our terms."""
@@ -130,7 +141,7 @@ def conv1d(
         if not issubclass(type(value), np.ndarray):
             return value  # it is refused
         array = array_of(value, name)
-        if array.shape != tuple(shape) and min(shape) > 0:
+        if array.shape != tuple(shape) and shape[samples] > 0:
             raise ValueError(f"{name} must have shape {tuple(shape)}, got {array.shape}")
         return np.expand_dims(array, row)
 

@@ -6,6 +6,7 @@ from pplconv.memory.arrays cimport as_array, conversion, float_name, is_brain
 import numpy as np
 
 from pplconv.api.ready cimport read_only
+from pplconv.api.argument_names import named
 from pplconv.api.settings import state_of
 from pplconv.planner import as_run_here
 
@@ -46,7 +47,8 @@ cdef class Layer:
 
     cdef object shown_plan(self, tuple shape):
         """The plan for one shape of the problem, with the team that a call would have."""
-        return as_run_here(self.made().make(shape).prepared.plan)
+        with named(input="input_shape"):
+            return as_run_here(self.made().make(shape).prepared.plan)
 
     cdef str arrays_text(self):
         """Weights and bias as `repr` shows them."""

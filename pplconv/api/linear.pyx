@@ -119,7 +119,7 @@ sparse, block
             "block": block})
         self.keep_copies()
         if input_shape is not None:
-            self.plans.make(self.matrix_shape(shapes.dimensions_of(input_shape), "input_shape"))
+            self.plan_for(input_shape)
 
     cdef int describe(self, object array, object bias, object activation, object precision,
                       dict settings) except -1:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import shown
-from ..memory.array_like import array_of
+from ..memory.array_like import array_of, numbers_of
 
 # Types of quantized arrays, by NumPy's name, and the integers that they hold.
 NAMES: dict[np.dtype[Any], str] = {np.dtype(np.uint8): "u8", np.dtype(np.int8): "s8"}
@@ -164,8 +164,7 @@ def zero_points(name: str, value: object, kind: str, *shapes: tuple[int, ...]) -
     """
     if value is None:
         return np.zeros((), np.int64)
-    # NumPy would make float64 of a list of ints here, which have no type of their own.
-    array = np.asarray(value) if isinstance(value, (int, list, tuple)) else array_of(value, name)
+    array = numbers_of(value, name)
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be an integer, got {_typed(array)}")
     wanted = DTYPES[kind]

@@ -188,6 +188,6 @@ def check_conv_layout(layout: object) -> str:
     ValueError
         If it is none, or that of channels in blocks.
     """
-    if layout == "NCHWc":
+    if isinstance(layout, str) and layout == "NCHWc":
         raise ValueError("layout of quantized arrays must be NCHW or NHWC, got 'NCHWc'")
     return arguments.check_layout(layout)

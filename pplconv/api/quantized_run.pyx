@@ -35,6 +35,7 @@ from dataclasses import replace
 import numpy as np
 
 from pplconv.api import arguments, shapes
+from pplconv.api.argument_names import named
 from pplconv.api.pairs import product_permission
 from pplconv.api.settings import checked
 from pplconv.api.sparse_weights import SparseWeights
@@ -245,7 +246,8 @@ search_seconds, search_context
         """
         channels = self.weight.shape[1] * self.groups
         shape = shapes.full_shape(input_shape, self.layout, channels)
-        made = self.made(shape, scope_around(self.free_team, False))
+        with named(input="input_shape"):
+            made = self.made(shape, scope_around(self.free_team, False))
         return as_run_here(made.prepared.plan)
 
     def __call__(self, input, residual=None, out=None):

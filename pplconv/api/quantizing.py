@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import quant
+from .._checks import flag
 from .._literals import Method
 from ..memory.array_like import array_of
 from ..quant.numbers import decibels
@@ -16,6 +17,7 @@ from ..quant.observing import Observer, arrays_of
 from ..quant.weights import weights_beside
 from . import quantization
 from .activation import activation_of
+from .argument_names import named
 from .quantization import DTYPES, INT32, NAMES, Array
 from .quantized_description import check_conv_layout
 from .quantized_layer import QConv2d
@@ -60,18 +62,20 @@ def quantize_conv(
         x_kind if out_dtype is None else quantization.dtype_named("out_dtype", out_dtype, allowed)
     )
     observer = partial(Observer, method, percentile=percentile)
+    per_channel, symmetric = flag("per_channel", per_channel), flag("symmetric", symmetric)
     of_x = observer(dtype=DTYPES[x_kind])
     integers = DTYPES[out_kind if out_kind in quantization.RANGES else x_kind]
     of_y, of_residual = observer(dtype=integers), observer(dtype=integers)
     # Gone through twice, and calls take time: what is no array is found first.
-    pairs = [_pair(sample) for sample in arrays_of(samples)]
+    pairs = [_pair(sample) for sample in arrays_of(samples, "samples")]
     if not pairs:
         raise ValueError("samples must have at least one input")
-    for x, residual in pairs:
-        of_y.add(layer(x, residual))
-        of_x.add(x)
-        if residual is not None:
-            of_residual.add(residual)
+    with named(x="samples", input="samples"):
+        for x, residual in pairs:
+            of_y.add(layer(x, residual))
+            of_x.add(x)
+            if residual is not None:
+                of_residual.add(residual)
     scales: dict[str, Any] = dict(zip(("x_scale", "x_zero_point"), of_x.parameters(), strict=True))
     if out_kind != "f32":
         scales |= zip(("y_scale", "y_zero_point"), of_y.parameters(), strict=True)

@@ -12,6 +12,7 @@ from pplconv.memory.arrays cimport as_array, as_given, batched_shape, dtype_name
 
 from pplconv.api import arguments, shapes, transposed_problem
 from pplconv.api.activation import activation_of, activation_text, kept_activation
+from pplconv.api.argument_names import named
 from pplconv.api.call_signature import CallSignature
 from pplconv.api.settings import PICKLED, SETTINGS, checked
 from pplconv.api.transposed import Transposed
@@ -126,7 +127,7 @@ precision, search, search_seconds, search_context, max_workspace, threads
         self.keep_copies()
         self.finite = all_finite(self.weight, self.dtype)
         if input_shape is not None:
-            self.find(shapes.full_shape(input_shape, self.layout, self.in_channels), None)
+            self.plan_for(input_shape)
 
     cdef int describe(self, object array, object bias, object stride, object padding,
                       object output_padding, object groups, object dilation, object activation,
@@ -204,7 +205,8 @@ precision, search, search_seconds, search_context, max_workspace, threads
             If an input of this shape could not be computed.
         """
         shape = shapes.full_shape(input_shape, self.layout, self.in_channels)
-        return as_run_here(self.find(shape, output_size).plan)
+        with named(input="input_shape"):
+            return as_run_here(self.find(shape, output_size).plan)
 
     @property
     def in_channels(self):

@@ -11,7 +11,8 @@ import numpy.typing as npt
 from .. import planner
 from .._checks import one_of, shown
 from .._literals import SignalBoundary, SignalMode
-from ..memory.array_like import array_of, refuse_mask, renewed
+from ..api.argument_names import named
+from ..memory.array_like import numbers_of, refuse_mask, renewed
 from ..memory.arrays import empty_aligned
 from ..memory.namespaces import as_given
 from .bands import Region, Store, run
@@ -116,7 +117,7 @@ def convolve2d(
 
 
 def _array(value: object, name: str) -> Array:
-    array = array_of(value, name) if not isinstance(value, (list, tuple)) else np.asarray(value)
+    array = numbers_of(value, name)
     refuse_mask(array, name)
     if array.dtype.kind not in "uif" or array.dtype.itemsize > 8:
         raise TypeError(
@@ -135,12 +136,9 @@ def _computed(
     image, kernel = _array(in1, "in1"), _array(in2, "in2")
     mode, boundary = one_of("mode", mode, MODES), one_of("boundary", boundary, BOUNDARIES)
     dtype = np.result_type(image, kernel).newbyteorder("=")
-    try:
-        fill = np.asarray(fillvalue)
-        if fill.ndim or fill.dtype.kind not in "buif":
-            raise TypeError
-    except (TypeError, ValueError):
-        raise TypeError(f"fillvalue must be a number, got {shown(fillvalue)}") from None
+    fill = numbers_of(fillvalue, "fillvalue")
+    if fill.ndim or fill.dtype.kind not in "buif":
+        raise TypeError(f"fillvalue must be a number, got {shown(fillvalue)}")
     value = _fill(fill, dtype)
     image, kernel = renewed(in1, image), renewed(in2, kernel)
     swapped = mode == "valid" and _is_swapped(image.shape, kernel.shape)
@@ -166,7 +164,9 @@ def _computed(
     bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
     region = Region(origin, shape, BOUNDARIES[boundary], value)
     planes = out[None, :, :, None]
-    run(image[:, :, None], bank, region, planes, None, planner.team_size(None), store)
+    names = ("in2", "in1") if swapped else ("in1", "in2")
+    with named(input=names[0], weight=names[1]):
+        run(image[:, :, None], bank, region, planes, None, planner.team_size(None), store)
     # The correlation of the second with the first is that of the first with the second, turned.
     return as_given(in1, np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out)
 

@@ -116,7 +116,7 @@ def map_tiles(
     True
     """
     recipe = _recipe(make_model, algorithm)
-    if layout not in _LAYOUTS:
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
         raise ValueError(f"layout is {layout!r}: expected one of {', '.join(_LAYOUTS)}")
     channels, *pixels = _LAYOUTS[layout]
     x = _picture(x, layout)
@@ -131,7 +131,7 @@ def map_tiles(
     # At the border there is nothing: zeros there would be padded once more by the layers.
     tiles = da.overlap.overlap(x, depth=depth, boundary="none", allow_rechunk=False)
     made = _channels_of(layers, x.shape[channels])
-    task = _Task(rows, columns, cuts, layout, made, np.dtype(x.dtype if dtype is None else dtype))
+    task = _Task(rows, columns, cuts, layout, made, _dtype(x.dtype if dtype is None else dtype))
     outputs = list(x.chunks)
     outputs[channels] = (made,)
     for axis, found in zip(pixels, cuts, strict=True):
@@ -159,6 +159,13 @@ def _picture(x: Any, layout: str) -> da.Array:
     if any(np.isnan(size) for size in x.shape):
         raise ValueError("x has chunks of unknown sizes: x.compute_chunk_sizes() finds them out")
     return x
+
+
+def _dtype(dtype: Any) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise TypeError(f"dtype must be a dtype, got {dtype!r}") from None
 
 
 def _cuts(x: da.Array, axes: Sequence[Axis], pixels: Sequence[int]) -> tuple[Cut, Cut]:

@@ -10,6 +10,7 @@ and the layers' own padding is right.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,6 +20,10 @@ import numpy as np
 from pplconv import Conv2d
 
 __all__ = ["Axis", "Cut", "Layer", "axes_of", "cut"]
+
+
+# Taps of a window, of which a Conv2d is made that says what its numbers mean.
+LARGEST_KERNEL = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -261,9 +266,10 @@ def _checked(at: int, layer: Layer | Conv2d) -> Conv2d:
         return layer
     if not isinstance(layer, Layer):
         raise TypeError(f"layers[{at}] must be a Layer or a Conv2d, got {type(layer).__name__}")
-    size = layer.kernel_size
     try:
-        kernel = np.zeros((1, 1, *(size if isinstance(size, Sequence) else (size, size))))
+        if layer.out_channels is not None and _integer("out_channels", layer.out_channels) < 1:
+            raise ValueError(f"out_channels must be at least 1, got {layer.out_channels}")
+        kernel = np.zeros((1, 1, *_kernel_size(layer.kernel_size)))
         return Conv2d(
             kernel, stride=layer.stride, padding=layer.padding, dilation=layer.dilation,
             padding_mode=layer.padding_mode,
@@ -271,6 +277,28 @@ def _checked(at: int, layer: Layer | Conv2d) -> Conv2d:
     except (TypeError, ValueError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"layers[{at}] is {layer}: {error}") from None
+
+
+def _kernel_size(size: Any) -> tuple[int, int]:
+    """Give height and width of a window that Conv2d would take."""
+    sides = tuple(size) if isinstance(size, Sequence | np.ndarray) else (size, size)
+    if isinstance(size, str) or len(sides) != 2:
+        raise TypeError(f"kernel_size must be an int or a pair of ints, got {size!r}")
+    down, across = (_integer("kernel_size", side) for side in sides)
+    if min(down, across) < 1:
+        raise ValueError(f"kernel_size must be at least 1, got {size!r}")
+    if down * across > LARGEST_KERNEL:
+        raise ValueError(f"kernel_size is too large: {size!r}")
+    return down, across
+
+
+def _integer(name: str, value: Any) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
 
 
 def _numbers(

@@ -71,6 +71,23 @@ def array_of(value: Any, name: str, dtype: np.dtype[Any] | None = None) -> np.nd
     return array
 
 
+def numbers_of(value: Any, name: str) -> np.ndarray[Any, Any]:
+    """Take an array as `array_of` does, but Python's numbers with the type that NumPy gives them.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it cannot be an array, or would lose a mask.
+    """
+    if not isinstance(value, (int, float, list, tuple)):
+        return array_of(value, name)
+    try:
+        return np.asarray(value)
+    except _REFUSALS as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{name} is no array: {error}") from error
+
+
 def _as_bfloat16(value: Any, name: str) -> np.ndarray[Any, Any]:
     """Take what exports bfloat16 as an array of ml_dtypes' type."""
     dtype = bfloat16_dtype()
@@ -160,7 +177,7 @@ def renewed(given: object, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         What `array_of` made of it before. A view of an instance of a subclass does not see when
         that gets other memory.
     """
-    return array_of(given, "input") if issubclass(type(given), np.ndarray) else array
+    return array_of(given, "an argument") if issubclass(type(given), np.ndarray) else array
 
 
 def refuse_mask(array: np.ndarray[Any, Any], name: str) -> None:

@@ -12,11 +12,12 @@ from libc.stdint cimport int64_t, uintptr_t
 
 import math
 import operator
+import sys
 
 import numpy as np
 
 from pplconv.memory.array_like import array_of, bfloat16_dtype
-from pplconv.memory.dtypes import NAMES
+from pplconv.memory.dtypes import NAMES, dtype_of
 from pplconv.memory.namespaces import as_given as in_namespace
 
 cdef object ndarray = np.ndarray
@@ -138,7 +139,7 @@ cdef tuple batched_shape(object array, str name, int ndim):
 cdef int check_operand(object array, str name, tuple shape, object dtype) except -1:
     """Check that an array has just this shape and dtype (any byte order)."""
     if array.dtype is not dtype and array.dtype.newbyteorder("=") != dtype:
-        raise TypeError(f"{name} must be {dtype} like input, got {array.dtype}"
+        raise TypeError(f"{name} must be {dtype} like the other arrays, got {array.dtype}"
                         f"{conversion(array.dtype, dtype)}")
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
@@ -345,7 +346,7 @@ def empty_aligned(shape, dtype=np.float32):
     -----
     The idea, and the name, are pyFFTW's.
     """
-    dtype = np.dtype(dtype)
+    dtype = dtype_of("dtype", dtype)
     if dtype.hasobject:
         raise TypeError(f"dtype must not hold Python objects, got {dtype}")
     try:
@@ -357,7 +358,10 @@ def empty_aligned(shape, dtype=np.float32):
             raise TypeError(f"shape must be one or more integers, got {shape!r}") from error
     if any(size < 0 for size in shape):
         raise ValueError(f"shape must not be negative, got {shape}")
-    return aligned(shape, dtype, math.prod(shape) * dtype.itemsize)
+    size = math.prod(shape) * dtype.itemsize
+    if max(size, *shape, 0) > sys.maxsize:
+        raise ValueError(f"shape must be of an array that can be addressed, got {shape}")
+    return aligned(shape, dtype, size)
 
 
 cdef const char *address_of(object array, int64_t *size) except? NULL:

@@ -20,3 +20,17 @@ def array_dtype(name: str) -> np.dtype[Any]:
     For ``"bf16"`` it is that of ml_dtypes, where that is installed: `DTYPES` has the bits.
     """
     return (bfloat16_dtype() if name == "bf16" else None) or DTYPES[name]
+
+
+def dtype_of(name: str, value: object) -> np.dtype[Any]:
+    """Return a type that the caller chose.
+
+    Raises
+    ------
+    TypeError
+        If it is none.
+    """
+    try:
+        return np.dtype(value)  # type: ignore[call-overload, no-any-return]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise TypeError(f"{name} must be a dtype, got {value!r}") from None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import integer
-from ..memory.array_like import array_of, renewed
+from ..memory.array_like import array_of, numbers_of, renewed
 from .ranges import range_of
 
 Array = np.ndarray[Any, Any]
@@ -151,7 +151,8 @@ def decibels(signal: float, noise: float) -> float:
     """Ratio of two powers in dB."""
     if noise == 0:
         return math.inf
-    return 10 * math.log10(signal / noise) if signal > 0 else -math.inf
+    ratio = signal / noise
+    return ratio if math.isnan(ratio) else 10 * math.log10(ratio) if ratio > 0 else -math.inf
 
 
 def real(name: str, value: Any) -> Array:
@@ -174,7 +175,7 @@ def _spread(
 ) -> tuple[Array, Array]:
     """Scales as float32 and zero points of a type as int32, ready for broadcasting to `shape`."""
     scales = array_of(scale, "scale")
-    zeros = np.asarray(0 if zero_point is None else zero_point)
+    zeros = numbers_of(0 if zero_point is None else zero_point, "zero_point")
     if scales.dtype.kind not in "fiu":
         raise TypeError(f"scale must be a number, got dtype {scales.dtype}")
     if zeros.dtype.kind not in "iu":

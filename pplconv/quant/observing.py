@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import one_of
+from .._checks import flag, one_of, shown
 from .._literals import Method
 from .histogram import Histogram
 from .numbers import Array, real
@@ -43,13 +43,17 @@ class Observer:
         symmetric: bool = False,
     ) -> None:
         one_of("method", method, METHODS)
-        if isinstance(percentile, (bool, str)):
-            raise TypeError(f"percentile must be a number, got {percentile!r}")
-        if not 50 < percentile <= 100:
+        try:
+            if isinstance(percentile, (bool, str)):
+                raise TypeError
+            fits = bool(50 < percentile <= 100)
+        except (TypeError, ValueError):
+            raise TypeError(f"percentile must be a number, got {shown(percentile)}") from None
+        if not fits:
             raise ValueError(f"percentile must be more than 50 and at most 100, got {percentile!r}")
         range_of(dtype)
         self.method, self.percentile = method, percentile
-        self.dtype, self.symmetric = np.dtype(dtype), bool(symmetric)
+        self.dtype, self.symmetric = np.dtype(dtype), flag("symmetric", symmetric)
         self._low, self._high, self._seen = 0.0, 0.0, False
         self._counts = None if method == "minmax" else Histogram()
 
@@ -190,7 +194,7 @@ def observe(
     return observer.parameters()
 
 
-def arrays_of(x: Any) -> Iterator[Any]:
+def arrays_of(x: Any, name: str = "x") -> Iterator[Any]:
     """Give one array, or those of an iterable.
 
     Raises
@@ -203,4 +207,4 @@ def arrays_of(x: Any) -> Iterator[Any]:
     elif isinstance(x, Iterable):
         yield from x
     else:
-        raise TypeError(f"x must be an array or an iterable of arrays, got {type(x).__name__}")
+        raise TypeError(f"{name} must be an array or an iterable of arrays, got {type(x).__name__}")

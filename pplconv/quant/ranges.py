@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..memory.dtypes import dtype_of
+
 # The integers of each quantized type; symmetric ranges leave the lowest one out.
 _RANGES = {np.dtype(np.uint8): (0, 255), np.dtype(np.int8): (-128, 127)}
 _TINY = float(np.finfo(np.float32).tiny)
@@ -22,9 +24,9 @@ def range_of(dtype: Any) -> tuple[int, int]:
     TypeError, ValueError
         If it is no dtype, or neither uint8 nor int8.
     """
-    found = _RANGES.get(np.dtype(dtype))
+    found = _RANGES.get(asked := dtype_of("dtype", dtype))
     if found is None:
-        raise ValueError(f"dtype must be uint8 or int8, got {np.dtype(dtype)}")
+        raise ValueError(f"dtype must be uint8 or int8, got {asked}")
     return found
 
 

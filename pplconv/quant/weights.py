@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import integer
+from .._checks import flag, integer
 from .numbers import Array, quantize, real
 from .ranges import scale_of
 
@@ -102,6 +102,7 @@ def quantize_weights(
     >>> scale * 127
     array([2. , 0.5], dtype=float32)
     """
+    per_channel, symmetric = flag("per_channel", per_channel), flag("symmetric", symmetric)
     array = real("w", w)
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"w must have elements and a dimension, got shape {array.shape}")

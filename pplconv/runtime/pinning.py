@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from pplconv import _binding
+from pplconv._checks import flag
 from pplconv.machine import current as current_machine
 
 from .leaders import Leader, all_leaders, forget_leaders, this_leader
@@ -202,7 +203,7 @@ def pin(
     """
     # Read this before binding: a bound thread would find one core in its mask.
     places = choose_places(current_machine(), node, cores)
-    made = Pin(places, None if everyone else this_leader())
+    made = Pin(places, None if flag("everyone", everyone) else this_leader())
     trouble = [places.complaint] if places.complaint else []
     if places.cores:
         trouble += _begin(made, places)
