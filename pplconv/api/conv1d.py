@@ -116,7 +116,9 @@ def conv1d(
         wanted = "(N, C, W) or (C, W)" if layout == "NCW" else "(N, W, C) or (W, C)"
         raise ValueError(f"input must have shape {wanted} with layout {layout}, got {x.shape}")
     channels = -2 if layout == "NCW" else -1
-    if x.shape[channels] != taps.shape[1] * groups:
+    if not taps.size:
+        raise ValueError(f"weight must not be empty, got shape {taps.shape}")
+    if x.shape[channels] != taps.shape[1] * groups and taps.shape[0] % groups == 0:
         raise ValueError(
             f"input must have {taps.shape[1] * groups} channels (weight has {taps.shape[1]} for "
             f"each of {groups} groups), got {x.shape[channels]} in shape {x.shape} with layout "
@@ -124,8 +126,6 @@ def conv1d(
         )
     if not x.shape[samples]:
         raise ValueError(f"input must not be empty, got shape {x.shape} with layout {layout}")
-    if not taps.size:
-        raise ValueError(f"weight must not be empty, got shape {taps.shape}")
     sides = arguments.explicit_padding(
         around, (1, x.shape[samples]), (1, taps.shape[2]), (1, across), (1, apart)
     )

@@ -116,9 +116,7 @@ def map_tiles(
     True
     """
     recipe = _recipe(make_model, algorithm)
-    if not isinstance(layout, str) or layout not in _LAYOUTS:
-        raise ValueError(f"layout is {layout!r}: expected one of {', '.join(_LAYOUTS)}")
-    channels, *pixels = _LAYOUTS[layout]
+    channels, *pixels = _axes(layout)
     x = _picture(x, layout)
     rows, columns = axes_of(layers)
     cuts = _cuts(x, (rows, columns), pixels)
@@ -161,11 +159,18 @@ def _picture(x: Any, layout: str) -> da.Array:
     return x
 
 
+def _axes(layout: Any) -> tuple[int, int, int]:
+    if not isinstance(layout, str) or layout not in _LAYOUTS:
+        raise ValueError(f"layout is {layout!r}: expected one of {', '.join(_LAYOUTS)}")
+    return _LAYOUTS[layout]
+
+
 def _dtype(dtype: Any) -> np.dtype[Any]:
     try:
-        return np.dtype(dtype)
+        found: np.dtype[Any] = np.dtype(dtype)
     except (AttributeError, KeyError, TypeError, ValueError):
         raise TypeError(f"dtype must be a dtype, got {dtype!r}") from None
+    return found
 
 
 def _cuts(x: da.Array, axes: Sequence[Axis], pixels: Sequence[int]) -> tuple[Cut, Cut]:
