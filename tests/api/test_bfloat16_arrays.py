@@ -99,8 +99,10 @@ if importlib.util.find_spec("torch"):
             name: torch.nn.Parameter(torch.from_numpy(array.astype(np.float32)).bfloat16())
             for name, array in small.items()
         }
-        assert pplconv.conv2d(**tensors).tobytes() == expected.tobytes()
-        assert pplconv.Conv2d(tensors["weight"])(tensors["input"]).tobytes() == expected.tobytes()
+        layer = pplconv.Conv2d(tensors["weight"])
+        for got in (pplconv.conv2d(**tensors), layer(tensors["input"])):
+            assert got.dtype is torch.bfloat16
+            assert got.view(torch.int16).numpy().tobytes() == expected.tobytes()
 
 
 # What is refused ---------------------------------------------------------------------------------
