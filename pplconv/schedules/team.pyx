@@ -52,7 +52,8 @@ cdef int allowed(int wanted) except -1:
     """Cut `wanted` down by the limits that do not depend on other calls."""
     if pinned():
         wanted = pinned_team(wanted)
-    return safe_team(allowed_by_openmp(wanted))
+    wanted = allowed_by_openmp(wanted)
+    return safe_team(wanted) if wanted > 1 else 1
 
 
 cdef bint spread = False
