@@ -24,6 +24,19 @@ def named(**names: str) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        words = "|".join(names)
-        text = re.sub(rf"\b({words})\b", lambda match: names[match[0]], str(error))
-        raise (TypeError if isinstance(error, TypeError) else ValueError)(text) from error
+        raise renamed(error, **names) from error
+
+
+def renamed(error: TypeError | ValueError, **names: str) -> TypeError | ValueError:
+    """Make an error like `error` that has a function's own names, for calls that take microseconds.
+
+    Parameters
+    ----------
+    error : TypeError or ValueError
+        What a check raised.
+    names : str
+        As in `named`.
+    """
+    words = "|".join(names)
+    text = re.sub(rf"\b({words})\b", lambda match: names[match[0]], str(error))
+    return (TypeError if isinstance(error, TypeError) else ValueError)(text)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .. import planner
 from .._literals import Border
-from ..api.argument_names import named
+from ..api.argument_names import renamed
 from ..api.banded import Rounding
 from ..memory.array_like import renewed
 from ..memory.arrays import check_out, empty_aligned
@@ -257,7 +257,7 @@ class _Call:
         if out is not None:
             out = check_out(out, shape, self.dtype, image=pixels, **operands)
         self._shape, self._out = shape, out
-        self._kernels = " or ".join(operands)
+        self._operands = operands
 
     @property
     def computed(self) -> np.dtype[Any]:
@@ -280,6 +280,8 @@ class _Call:
         if out is None:
             out = empty_aligned(self._shape, self.dtype)
         planes = out.reshape(-1, *self.image.shape)
-        with named(input="image", weight=self._kernels):
+        try:
             run(self.image, operator, self._region, planes, rounding, self._team)
+        except (TypeError, ValueError) as error:
+            raise renamed(error, input="image", weight=" or ".join(self._operands)) from error
         return out  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .. import planner
 from .._checks import one_of, shown
 from .._literals import SignalBoundary, SignalMode
-from ..api.argument_names import named
+from ..api.argument_names import renamed
 from ..memory.array_like import numbers_of, refuse_mask, renewed
 from ..memory.arrays import empty_aligned
 from ..memory.namespaces import as_given
@@ -164,9 +164,11 @@ def _computed(
     bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
     region = Region(origin, shape, BOUNDARIES[boundary], value)
     planes = out[None, :, :, None]
-    names = ("in2", "in1") if swapped else ("in1", "in2")
-    with named(input=names[0], weight=names[1]):
+    try:
         run(image[:, :, None], bank, region, planes, None, planner.team_size(None), store)
+    except (TypeError, ValueError) as error:
+        names = ("in2", "in1") if swapped else ("in1", "in2")
+        raise renamed(error, input=names[0], weight=names[1]) from error
     # The correlation of the second with the first is that of the first with the second, turned.
     return as_given(in1, np.ascontiguousarray(out[::-1, ::-1]) if swapped and not flip else out)
 
