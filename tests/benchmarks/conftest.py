@@ -1,4 +1,7 @@
-"""Puts source tree and helpers last on the path: ``benchmarks`` is found from any directory."""
+"""Puts source tree and helpers last on the path: ``benchmarks`` is found from any directory.
+
+All networks of these tests run on memory that is filled before (`poisoning`).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,10 @@ from threadpoolctl import threadpool_limits
 HERE = Path(__file__).resolve().parent
 ROOT = str(HERE.parents[1])
 sys.path += [room for room in (ROOT, str(HERE)) if room not in sys.path]
+
+import poisoning  # noqa: E402  (beside the folders of tests)
+
+poisoning.install()
 
 
 @pytest.fixture

@@ -1,4 +1,7 @@
-"""What the tests of commands share: a small network in a file, and roofs that nobody measures."""
+"""What the tests of commands share: a small network in a file, and roofs that nobody measures.
+
+All networks of these tests run on memory that is filled before (`poisoning`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+import poisoning
 from pplconv.machine.ceilings import Ceilings
+
+poisoning.install()
 
 CEILINGS = Ceilings("avx2", 2, 100e9, {"L2": 200e9, "L3": 50e9, "memory": 20e9})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -41,3 +43,17 @@ def test_the_arena_is_not_a_number(monkeypatch):
     InferenceSession(g.model(y), threads=1).run(None, g.feed)
     (arena,) = seen
     assert arena.size >= 4 * 6 and np.isnan(arena).all()
+
+
+# Sanitizers run networks in programs of their own; what only names a session has its types checked.
+ELSEWHERE = {"sanitizers", "packaging"}
+
+
+def test_every_room_that_runs_networks_fills_their_memory():
+    tests = Path(__file__).resolve().parents[1]
+    sources = {path: path.read_text() for path in tests.glob("*/*.py")}
+    rooms = {path.parent for path, text in sources.items() if "InferenceSession(" in text}
+    assert len(rooms) > 4
+    for room in rooms:
+        if room.name not in ELSEWHERE:
+            assert "poisoning.install()" in sources[room / "conftest.py"], room.name

@@ -1,4 +1,8 @@
-"""Memory of networks filled before each run, so that a byte that no step writes shows."""
+"""Memory of networks filled before each run, so that a byte that no step writes shows.
+
+Each room whose tests run networks installs it in its ``conftest.py``, so that it is also there when
+the room is run alone.
+"""
 
 from __future__ import annotations
 
