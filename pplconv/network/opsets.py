@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import onnx.version_converter
 import onnx_ir as ir
@@ -20,6 +21,10 @@ PER_GROUP = "per_group"
 _SMALL_BYTES = 4096
 # The newest opset whose Upsample and Resize have no modes of coordinates.
 _NO_COORDINATES = 10
+# The newest whose Hardmax takes all dimensions behind its axis for one.
+_FLAT_HARDMAX = 12
+# The newest whose masks of Dropout are zero in inference, and the newest that has them as numbers.
+_NO_MASKS, _MASKS_OF_NUMBERS = 11, 9
 # The converter knows no file formats before 3, and the fields of the newest do no harm.
 _IR_VERSION = 10
 
@@ -68,6 +73,11 @@ def convert_opset(model: ir.Model) -> ir.Model:
         raise ValueError(f"model could not be converted from opset {version} to {OPSET}")
     if version <= _NO_COORDINATES:
         _place_pixels(graph)
+    for node in list(graph.all_nodes()) if version <= _FLAT_HARDMAX else ():
+        if node.op_type == "Hardmax" and not node.domain:
+            _flatten_hardmax(node)
+        elif node.op_type == "Dropout" and not node.domain and version <= _NO_MASKS:
+            _empty_mask(node, numbers=version <= _MASKS_OF_NUMBERS)
     values = list(graph.inputs)
     # The list forgets its values when it is emptied, and not when a part is deleted.
     graph.inputs.clear()
@@ -92,6 +102,45 @@ def _place_pixels(graph: ir.Graph) -> None:
                 "coordinate_transformation_mode", "asymmetric"
             )
             node.attributes[OLD_ROUNDING] = ir.AttrInt64(OLD_ROUNDING, 1)
+
+
+def _flatten_hardmax(node: ir.Node) -> None:
+    """Take the dimensions from the axis on for one, which the converter does for Softmax only."""
+    x = node.inputs[0]
+    axis = node.attributes.get_int("axis", 1)
+    flat = ir.node("Flatten", [x], {"axis": axis})
+    largest = ir.node("Hardmax", flat.outputs, {"axis": 1})
+    shape = ir.node("Shape", [x])
+    shaped = ir.node("Reshape", [*largest.outputs, *shape.outputs])
+    _put_in_place(node.outputs[0], [flat, largest, shape, shaped])
+    assert node.graph is not None
+    node.graph.remove(node, safe=True)
+
+
+def _empty_mask(node: ir.Node, *, numbers: bool) -> None:
+    """Have a mask of zeros, of the type of the input or of truths, if there is a mask at all."""
+    if len(node.outputs) < 2 or not node.outputs[1].name:
+        return
+    x = node.inputs[0]
+    shape = ir.node("Shape", [x])
+    zero = ir.tensor(np.zeros(1, np.float32 if numbers else np.bool_))
+    mask = ir.node("ConstantOfShape", shape.outputs, {"value": zero})
+    cast = [ir.node("CastLike", [*mask.outputs, x])] if numbers else []
+    _put_in_place(node.outputs[1], [shape, mask, *cast])
+
+
+def _put_in_place(old: ir.Value, nodes: list[ir.Node]) -> None:
+    """Have nodes compute a value, the last of them under its name."""
+    node = old.producer()
+    assert node is not None and node.graph is not None
+    new, kept = nodes[-1].outputs[0], old.name
+    old.name = f"{kept}_of_its_opset"
+    for inner in nodes:
+        inner.name = inner.outputs[0].name = f"{old.name}_{inner.op_type}"
+    new.name = kept
+    new.type = old.type
+    ir.convenience.replace_all_uses_with(old, new, replace_graph_outputs=True)
+    node.graph.insert_after(node, nodes)
 
 
 def _without_large_weights(model: ir.Model) -> onnx.ModelProto:

@@ -62,6 +62,23 @@ def by_onnxruntime(model: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> li
     return results
 
 
+def compare_models(model: onnx.ModelProto, feed: Mapping[str, np.ndarray]) -> InferenceSession:
+    """Run a model by a session and by onnxruntime, and compare all results."""
+    session = InferenceSession(model, threads=1, fallback=True)
+    expected = by_onnxruntime(model, feed)
+    for got, want in zip(session.run(None, feed), expected, strict=True):
+        want = np.asarray(want)
+        assert got.shape == want.shape and got.dtype == want.dtype
+        if want.dtype.kind != "f":
+            np.testing.assert_array_equal(got, want)
+            continue
+        finite = np.isfinite(want)
+        np.testing.assert_array_equal(got[~finite], want[~finite])
+        scale = max(1.0, float(np.abs(want[finite]).max(initial=0)))
+        np.testing.assert_allclose(got[finite], want[finite], rtol=1e-4, atol=2e-5 * scale)
+    return session
+
+
 def on_host(session: InferenceSession) -> list[str]:
     """Kinds of the steps of a session's programs that run in Python."""
     programs = [compiled for compiled, _ in session._programs.values()]

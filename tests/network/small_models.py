@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from graphs import Graph
+from old_graphs import OldGraph
 
 
 class Small(NamedTuple):
@@ -171,6 +172,34 @@ def grouped() -> Small:
         pool = {"kernel_shape": [2] * axes, "strides": [2] * axes, "pads": [0] * 2 * axes}
         outputs.append(g.AveragePool(g.MaxPool(x, **pool), **pool))
     return _small(g, *outputs)
+
+
+def older(opset: int) -> Small:
+    """Of any opset before 18, with what changed until then; ONNX's reference knows few of them."""
+    g = OldGraph(opset, opset=opset)
+    x = g.conv(g.input(1, 3, 6, 7), 4, (3, 3, 3), pads=[1] * 4)
+    x = g.BatchNormalization(x, g.positive(4), g.random(4), g.random(4), g.positive(4))
+    x = g.Clip(x, g.constant(-1.5), g.constant(2.0))
+    x = g.Dropout(x, g.constant(0.25))
+    x = g.Pad(x, g.constant([0, 0, 1, 2, 0, 0, 0, 1], np.int64), mode="reflect")
+    x = g.Slice(x, *(g.constant(n, np.int64) for n in ([1, 0], [99, -1], [2, 3])))
+    a, b = g.Split(x, g.constant([1, 3], np.int64), axis=1, outputs=2)
+    rows = g.Softmax(b, axis=2)
+    region = () if opset == 10 else (g.constant([]),)
+    x = g.Concat(a, rows, axis=1)
+    for mode in ("nearest", "linear"):
+        # Of halves of pixels, which are ties.
+        scales = g.constant([1, 1, 1.5, 2])
+        x = (
+            g.Upsample(x, scales, mode=mode)
+            if opset < 10
+            else g.Resize(x, *region, scales, mode=mode)
+        )
+    means = g.ReduceMean(x, g.constant([3], np.int64), keepdims=1)
+    sums = g.ReduceSum(g.Squeeze(means, g.constant([3], np.int64)), g.constant([2], np.int64))
+    best, _ = g.TopK(sums, g.constant([2], np.int64), axis=1, outputs=2)
+    best = g.Flatten(g.Unsqueeze(best, g.constant([0], np.int64)), axis=2)
+    return _small(g, x, best, g.LogSoftmax(x, axis=1))
 
 
 SMALL: dict[str, Callable[[], Small]] = {

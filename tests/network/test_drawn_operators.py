@@ -14,7 +14,7 @@ from drawn_operators import DRAWERS
 from pplconv.network.numpy_operators import COMPUTED
 from pplconv.network.refusals import IN_PYTHON
 from pplconv.network.session import InferenceSession
-from running import by_onnxruntime, needs_onnxruntime, on_host
+from running import by_onnxruntime, compare_models, needs_onnxruntime, on_host
 
 # Its result has a size that data say; a session refuses it.
 UNSIZED = {"NonMaxSuppression"}
@@ -31,23 +31,6 @@ def drawn(op: str, seed: int) -> Case:
 def compare(case: Case, op: str) -> InferenceSession:
     """Run a case by a session and by onnxruntime, and compare all results."""
     return compare_models(case.model(op), case.feed())
-
-
-def compare_models(model: onnx.ModelProto, feed: dict[str, np.ndarray]) -> InferenceSession:
-    """Run a model by a session and by onnxruntime, and compare all results."""
-    session = InferenceSession(model, threads=1, fallback=True)
-    expected = by_onnxruntime(model, feed)
-    for got, want in zip(session.run(None, feed), expected, strict=True):
-        want = np.asarray(want)
-        assert got.shape == want.shape and got.dtype == want.dtype
-        if want.dtype.kind != "f":
-            np.testing.assert_array_equal(got, want)
-            continue
-        finite = np.isfinite(want)
-        np.testing.assert_array_equal(got[~finite], want[~finite])
-        scale = max(1.0, float(np.abs(want[finite]).max(initial=0)))
-        np.testing.assert_allclose(got[finite], want[finite], rtol=1e-4, atol=2e-5 * scale)
-    return session
 
 
 @needs_onnxruntime
