@@ -16,7 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import TensorProto
 
-from small_models import SMALL, grouped
+from small_models import SMALL, grouped, older
 
 NUMBERS = (
     0, 1, -1, 2, 3, 7, 8, 64, 255, 4097, (1 << 31) - 1, 1 << 31, 1 << 32, (1 << 40) + 1,
@@ -67,6 +67,7 @@ class Site(NamedTuple):
 def originals() -> dict[str, bytes]:
     """The files that are mutated."""
     models = {name: make().model for name, make in (*SMALL.items(), ("grouped", grouped))}
+    models |= {f"opset {opset}": older(opset).model for opset in (7, 10, 12, 16)}
     return {name: model.SerializeToString(deterministic=True) for name, model in models.items()}
 
 

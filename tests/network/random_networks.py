@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import onnx
 from hypothesis import strategies as st
 
-from graphs import Graph
+from old_graphs import OldGraph
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,16 @@ class Size:
 # Batch, channels, height and width.
 Shape = tuple[Size, int, Size, Size]
 ACTIVATIONS = ("Relu", "Sigmoid", "HardSwish", "LeakyRelu", "Clip", "PRelu", "silu", "HardSigmoid")
+_OURS = {"silu"}
 CURVES = ("Tanh", "Abs", "Neg", "Erf", "Sqrt", "Pow", "Gelu", "Exp")
 
 
 class Network:
     """A network under construction, and the values that its nodes may read."""
 
-    def __init__(self, draw: Any, *, free: bool, dtype: Any = np.float32) -> None:
+    def __init__(self, draw: Any, *, free: bool, dtype: Any = np.float32, opset: int = 24) -> None:
         self.draw, self.free = draw, free
-        self.g = Graph(self.whole(0, 1 << 16), dtype=dtype)
+        self.g = OldGraph(self.whole(0, 1 << 16), dtype=dtype, opset=opset)
         batch, height, width = (
             Size(n, n + (self.whole(0, 2) if free else 0))
             for n in (self.whole(1, 2), self.whole(5, 11), self.whole(5, 11))
@@ -89,6 +91,10 @@ class Network:
         """One of some things."""
         return self.draw(st.sampled_from(among))
 
+    def known(self, *operators: str) -> list[str]:
+        """Those operators that the opset has."""
+        return [op for op in operators if op in _OURS or onnx.defs.has(op, self.g.opset)]
+
     def recent(self) -> tuple[str, Shape]:
         """A value, more often one of the last."""
         return self.values[max(len(self.values) - 1 - self.whole(0, 3), 0)]
@@ -106,7 +112,7 @@ class Network:
 
     def activated(self, x: str, channels: int) -> str:
         """Perhaps an activation."""
-        kind = self.pick(("", *ACTIVATIONS))
+        kind = self.pick(("", *self.known(*ACTIVATIONS)))
         if kind == "silu":
             return str(self.g.Mul(x, self.g.Sigmoid(x)))
         if kind == "PRelu":
@@ -173,10 +179,15 @@ def resize(n: Network) -> None:
     x, (b, c, h, w) = n.recent()
     if h > 13 or w > 13:
         return
-    y = n.g.Resize(
-        x, "", n.g.constant([1.0, 1.0, 2.0, 2.0], np.float32), mode=n.pick(["nearest", "linear"]),
-        coordinate_transformation_mode=n.pick(["half_pixel", "asymmetric"]), nearest_mode="floor",
-    )  # fmt: skip
+    mode, scales = n.pick(["nearest", "linear"]), n.g.constant([1.0, 1.0, 2.0, 2.0], np.float32)
+    if n.g.opset < 11:
+        y = (n.g.Resize if n.g.opset == 10 else n.g.Upsample)(x, scales, mode=mode)
+    else:
+        region = "" if n.g.opset > 12 else n.g.constant([])
+        y = n.g.Resize(
+            x, region, scales, mode=mode, nearest_mode="floor",
+            coordinate_transformation_mode=n.pick(["half_pixel", "asymmetric"]),
+        )  # fmt: skip
     n.add(y, (b, c, h * 2, w * 2))
 
 
@@ -195,7 +206,7 @@ def arithmetic(n: Network) -> None:
 
 def curve(n: Network) -> None:
     x, shape = n.recent()
-    name = n.pick(CURVES)
+    name = n.pick(n.known(*CURVES))
     if name == "Sqrt":
         x = n.g.Add(n.g.Abs(x), n.g.constant(0.5))
     if name == "Exp":
@@ -233,7 +244,7 @@ def crop(n: Network) -> None:
     if h < 4:
         return
     # To the end, or one row short of it.
-    end, step = n.pick([1 << 40, -1]), n.pick([1, 2])
+    end, step = n.pick([1 << 40, -1]), n.pick([1, 2]) if n.g.opset > 9 else 1
     y = n.g.Slice(x, *(n.g.constant([i], np.int64) for i in (1, end, 2, step)))
     n.add(y, (b, c, (h - (1 if end > 0 else 2) + (step - 1)) // step, w))
 
@@ -256,7 +267,7 @@ def linear(n: Network) -> None:
     y = n.g.MatMul(n.g.Transpose(x, perm=[0, 2, 3, 1]), n.weights(c, channels))
     if n.whole(0, 1):
         y = n.g.Add(y, n.g.random(channels))
-    if n.whole(0, 1):
+    if n.known("LayerNormalization") and n.whole(0, 1):
         y = n.g.LayerNormalization(y, n.g.random(channels), n.g.random(channels), epsilon=0.1)
     n.add(n.g.Transpose(y, perm=[0, 3, 1, 2]), (b, channels, h, w))
 
