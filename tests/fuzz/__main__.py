@@ -9,7 +9,7 @@ from pathlib import Path
 # the package, which may not be what is installed.
 _TESTS = Path(__file__).resolve().parent.parent
 sys.path[0] = str(_TESTS)
-sys.path.append(str(_TESTS / "api"))
+sys.path += [str(_TESTS / "api"), str(_TESTS / "imaging")]
 
 from fuzz.command import main  # noqa: E402
 

@@ -7,10 +7,11 @@ from random import Random
 from fuzz.byte_cases import draw_bytes
 from fuzz.case import Case
 from fuzz.conv_cases import draw_convolution
+from fuzz.image_cases import draw_image
 from fuzz.matrix_cases import draw_product
 
-# Which of the cases are products of matrices, and which convolutions of bytes.
-PRODUCTS_SHARE, BYTES_SHARE = 0.25, 0.2
+# Which of the cases are products of matrices, convolutions of bytes, and filters of images.
+PRODUCTS_SHARE, BYTES_SHARE, IMAGES_SHARE = 0.25, 0.2, 0.1
 
 
 def draw(seed: int) -> Case:
@@ -21,4 +22,6 @@ def draw(seed: int) -> Case:
         return draw_product(seed, r)
     if kind < PRODUCTS_SHARE + BYTES_SHARE:
         return draw_bytes(seed, r)
+    if kind < PRODUCTS_SHARE + BYTES_SHARE + IMAGES_SHARE:
+        return draw_image(seed, r)
     return draw_convolution(seed, r)

@@ -313,6 +313,11 @@ def draw_convolution(seed: int, r: Random) -> ConvCase:
         # What the other words for padding give always fits.
         fits &= (padding != "valid" and isinstance(padding, str)) or size + sum(pad) > d * (k - 1)
         image.append(size)
+    if r.random() < 0.1:
+        # Rows, or columns, that lie a power of two apart.
+        axis, size = r.randrange(2), draws.near_power(r, 6, 10)
+        if fits and each * image[1 - axis] * size <= max(budget, draws.FOR_POWERS):
+            image[axis] = max(image[axis], size)
     options: dict[str, Any] = {"algorithm": algorithm, "threads": r.choice((1, 1, 2, 3, 4, None))}
     if r.random() < 0.5 or algorithm == "winograd":
         options["tolerance"] = r.choice(TOLERANCES)

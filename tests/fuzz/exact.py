@@ -146,8 +146,9 @@ class Expected:
         return 1.0 - float(self._open.mean()) if self._open.size else 1.0
 
     def error(self, y: np.ndarray) -> float:
-        """Give the largest error, relative to the largest output."""
-        return float(np.max(np.abs(y - self.exact)) / np.max(np.abs(self.exact)))
+        """Give the largest error, relative to the largest output; none where all are zero."""
+        error, largest = np.max(np.abs(y - self.exact)), np.max(np.abs(self.exact))
+        return float(error / largest) if error else 0.0
 
     def difference(self, y: np.ndarray, stated: float) -> str | None:
         """Say what is wrong with `y`, in the shape of `exact`; None if nothing is."""

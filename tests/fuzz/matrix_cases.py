@@ -347,6 +347,16 @@ def _sizes(r: Random, vectors: bool) -> tuple[int | None, int]:
     return size, k
 
 
+def _near_powers(r: Random, m: int, n: int, k: int) -> tuple[int, int, int]:
+    """Let rows of an operand, or their number, be near a large power of two."""
+    size = draws.near_power(r, 6, 11)
+    other = max(draws.FOR_POWERS // (4 * size), 1)
+    kind = r.randrange(3)
+    if kind == 0:
+        return m, size, min(k, other)
+    return (m, min(n, other), size) if kind == 1 else (size, min(n, 32), min(k, 32))
+
+
 def _batches(r: Random, most: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Batch dimensions of two operands, which broadcast, of no more matrices than `most`."""
     a: list[int] = []
@@ -380,6 +390,9 @@ def draw_product(seed: int, r: Random) -> MatrixCase:
         wrong.pop("wisdom", None)
     (m, k), (n, _) = _sizes(r, vectors=True), _sizes(r, vectors=is_matmul)
     budget = draws.products(r)
+    if m and n and k and r.random() < 0.12:
+        m, n, k = _near_powers(r, m, n, k)
+        budget = max(budget, draws.FOR_POWERS)
     if m and n:
         m = max(min(m, budget // max(n * k, 1)), 1)
     # So many sums of nothing but products are held to the bound that the plan states.
