@@ -2,9 +2,9 @@
  *
  * Phases end when all their tasks are done, not when all threads have come: whoever finishes the
  * last task opens the next phase. So nobody waits for a thread that the system has not let run,
- * unless it was stopped inside a task, or before it has told of its last one. A worker that comes late joins the phase that is open, of
- * this call or of a later one; what it reads before it has a task lies in the crew, which lives as
- * long as the worker.
+ * unless it was stopped inside a task, or before it has told of its last one. A worker that comes
+ * late joins the phase that is open, of this call or of a later one; what it reads before it has a
+ * task lies in the crew, which lives as long as the worker.
  *
  * Who finds no task looks for a while and then sleeps. It sleeps at once if another thread of the
  * team was last seen on its own CPU: that thread may be waiting for it. */
