@@ -172,7 +172,9 @@ cdef class PackedWeights:
         # The memory stays where it is while the array lives.
         filters, bytes = <const char *> view.buffer.buf, view.buffer.len
         release(&view)
-        if bytes != prepared.filter_bytes:
+        # Whoever brings packed weights need not have the others, unless loops read them too.
+        if bytes != prepared.filter_bytes and (
+                packed is None or keep is None or schedule.reads_filters):
             refuse_change("weight")
         if keep is None:
             consume = False

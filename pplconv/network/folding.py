@@ -16,7 +16,7 @@ from .numpy_operators import COMPUTED
 from .padding import resolve_node
 from .resizing import infer_resize
 from .texts import printable
-from .values import constant, is_constant, static_shape
+from .values import constant, describe, is_constant, static_shape
 
 __all__ = ["FOLD_BYTES", "fold"]
 
@@ -92,7 +92,7 @@ class _Fold(FoldConstantsPass):
     def process_node(self, node: ir.Node, is_function: bool) -> Any:
         """See `FoldConstantsPass`."""
         check_node(node)
-        if node.op_type == "ConvTranspose":
+        if node.op_type == "ConvTranspose" and not node.domain:
             resolve_node(node)
         replacement = super().process_node(node, is_function)
         if node.op_type == "Resize" and not node.domain and replacement is None:
@@ -185,8 +185,16 @@ def _compute(graph: ir.Graph, budget: _Budget) -> int:
         if "kernel_shape" in node.attributes:
             resolve_node(node)
         operands = [constant(value) for value in node.inputs]
-        with np.errstate(all="ignore"):
-            results = compute(dict(attributes_of(node)), operands, [s or () for s in shapes])
+        try:
+            with np.errstate(all="ignore"):
+                results = compute(dict(attributes_of(node)), operands, [s or () for s in shapes])
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise ValueError(
+                f"model cannot be folded: {describe(node)}: {type(error).__name__}: "
+                f"{printable(error)}"
+            ) from error
         for value, array in zip(node.outputs, results, strict=True):
             _replace(graph, value, array)
         graph.remove(node, safe=True)

@@ -108,7 +108,9 @@ def axes_of(attributes: Mapping[str, Any], rank: int) -> list[int]:
 
 
 def _scaled(size: int, scale: np.float32) -> int:
-    return int(_SINGLE(size) * scale)
+    # Beyond what float32 holds, no axis is that long.
+    wide = float(size) * float(scale)
+    return int(_SINGLE(size) * scale) if wide < 1 << 62 else int(wide)
 
 
 def _by_scales(x: Sizes, axes: list[int], given: Array) -> tuple[Sizes, list[np.float32 | None]]:

@@ -298,6 +298,11 @@ class InferenceSession:
         )
         return plan_of(compiled, fired)
 
+    @property
+    def shape_inputs(self) -> frozenset[str]:
+        """Names of inputs that shapes or branches follow from: a program is made for each value."""
+        return frozenset(self._shape_inputs)
+
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
         """Whether the program for inputs of certain shapes is kept, or has yet to be made.
 

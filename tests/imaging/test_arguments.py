@@ -171,9 +171,8 @@ def misaligned(array: np.ndarray) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize("kind", [misaligned, np.matrix], ids=["misaligned", "matrix"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float16, np.float32, np.float64])
-def test_images_of_any_kind_of_array_are_filtered(kind, dtype):
+def test_images_of_any_kind_of_array_are_filtered(kind, dtype, rng):
     """A np.matrix is an array of two dimensions; results are arrays."""
-    rng = np.random.default_rng()
     image, kernel = rng.integers(0, 5, (6, 7)).astype(dtype), rng.integers(-2, 3, (3, 3))
     tall = rng.integers(0, 3, 3).astype(np.float64)
     square = np.lib.stride_tricks.sliding_window_view(np.pad(image.astype(int), 1), (3, 3))
@@ -198,9 +197,8 @@ def test_images_of_any_kind_of_array_are_filtered(kind, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float16, np.float32])
-def test_what_callers_raise_for_is_theirs(dtype):
+def test_what_callers_raise_for_is_theirs(dtype, rng):
     """Taps that a type does not hold are rounded to zero, whatever numpy.errstate says."""
-    rng = np.random.default_rng()
     image = rng.integers(0, 9, (9, 8)).astype(dtype)
     at = np.arange(31) - 15
     taps = np.exp(-(at**2) / 2 / 0.6**2)

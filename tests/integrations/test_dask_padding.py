@@ -42,9 +42,8 @@ def drawn(rng: np.random.Generator, modes: tuple[str, ...]) -> tuple[list[Any], 
 
 
 @pytest.mark.parametrize("described", [False, True])
-def test_tiles_are_the_picture_in_every_padding_mode(described):
+def test_tiles_are_the_picture_in_every_padding_mode(described, rng):
     """Layers in sequence, tiles smaller than what they see among them."""
-    rng = np.random.default_rng()
     tiled = 0
     for _ in range(40):
         weights, layers = drawn(rng, ("zeros", "reflect", "replicate"))
@@ -84,8 +83,7 @@ def test_tiles_are_the_picture_in_every_padding_mode(described):
 
 
 @pytest.mark.parametrize("axis", ["height", "width"])
-def test_the_other_side_of_the_picture_is_in_no_tile(axis):
-    rng = np.random.default_rng()
+def test_the_other_side_of_the_picture_is_in_no_tile(axis, rng):
     padding = ((1, 1), (0, 0)) if axis == "height" else ((0, 0), (1, 1))
     layer = {"padding": padding, "stride": (1, 1), "padding_mode": "circular"}
     w = rng.integers(-2, 3, (1, 1, 3, 3)).astype(np.float32)

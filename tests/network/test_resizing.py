@@ -19,11 +19,6 @@ NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 WHERE = ["half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "asymmetric", "align_corners"]
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng()
-
-
 def line(length: int) -> np.ndarray:
     return np.arange(length, dtype=np.float32).reshape(1, 1, 1, length)
 

@@ -237,8 +237,9 @@ def test_answers_that_nobody_reads_hold_little(attacked):
     body = as_npy(np.ones((3, 3, 512, 512), np.float32))
     head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-npy\r\n"
     sent = f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
-    # What is held, two requests that run, and the program's memory.
-    with attacked.watched(HELD + 100 * MB), attacked.connected(15, sent, room=4096):
+    # What is held, two requests that run, the program's memory, and what the first run takes: 196
+    # MB in a process that had answered nothing yet. All bodies and answers together are above 500.
+    with attacked.watched(HELD + 200 * MB), attacked.connected(15, sent, room=4096):
         # Whoever does not read takes no place from others.
         for _ in range(10):
             attacked.serves()
@@ -335,14 +336,25 @@ def test_a_run_that_needs_too_much_memory_is_refused(tmp_path):
     path = tmp_path / "padding.onnx"
     path.write_bytes(padding_model())
     with server(
-        path, "--instances", "1", "--threads", "1", "--max-memory", "1000000", "--shapes-only",
-        "--shape", "x=1x3x6x5",
+        path, "--instances", "1", "--threads", "1", "--max-memory", "1000000"
+    ) as (process, port, lines):  # fmt: skip
+        one = Attacked(process, port, lines)
+        one.serves()
+        status, answer = one.ask(as_npy(np.ones((1, 3, 256, 256), np.float32)))
+        assert status == 422 and b"memory" in answer
+        one.serves()
+
+
+def test_a_stop_does_not_wait_for_a_model_that_never_comes(tmp_path):
+    path = tmp_path / "padding.onnx"
+    path.write_bytes(padding_model())
+    with server(
+        path, "--instances", "1", "--threads", "1", "--shapes-only", "--shape", "x=1x3x6x5"
     ) as (process, port, lines):  # fmt: skip
         one = Attacked(process, port, lines)
         one.serves()
         status, answer = one.ask(as_npy(X[:, :, :5]))
         assert status == 422 and b"none of those that are served" in answer
-        # A stop does not wait for a model that never comes.
         path.unlink()
         os.mkfifo(path)
         process.send_signal(signal.SIGHUP)

@@ -85,7 +85,8 @@ class _Watch:
         if len(self._open) > self._most:
             _LOGGER.warning("too many connections: the one that waits longest is closed")
             # One that has sent nothing yet comes before any that is answered.
-            self._end(min(self._open, key=lambda each: each.place_in_line()))
+            # Never the new one: how far others have come is noticed late.
+            self._end(min(self._open - {new}, key=lambda each: each.place_in_line(), default=new))
 
     def discard(self, ended: _Guarded) -> None:
         """Forget a connection."""

@@ -175,7 +175,8 @@ class Inference:
             del body
             wanted.feed.clear()
             lease.give_back(received)
-            lease.add(sum(results[index].nbytes for index, _ in wanted.outputs))
+            held = sum(results[index].nbytes for index, _ in wanted.outputs)
+            lease.add(held)
             headers: dict[str, str] = {}
             parts: list[bytes | memoryview]
             if as_npy:
@@ -189,6 +190,8 @@ class Inference:
                 kind = "application/json"
                 if header is not None:
                     kind, headers = "application/octet-stream", {_HEADER_LENGTH: str(header)}
+        # Numbers take more bytes in JSON than in the outputs.
+        lease.add(max(0, sum(memoryview(part).nbytes for part in parts) - held))
         return Answer(parts, kind, headers, options.answer_timeout, lease.close)
 
     async def _coded(self, size: int, function: Callable[..., Any], *args: Any) -> Any:

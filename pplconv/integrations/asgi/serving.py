@@ -20,7 +20,7 @@ __all__ = ["Serving"]
 _LONGEST_QUEUE = 1 << 16
 # Programs that a session keeps.
 _KEPT = 8
-# Inputs of fewer elements may be shapes themselves, for each of which there is a program.
+# Larger inputs are not read before their program runs.
 _MOST_SHAPE_ELEMENTS = 64
 _RETRY_AFTER = 1
 
@@ -75,6 +75,8 @@ class Serving:
             )
         self.version = version
         self._session = session
+        # A program is made for each of their values.
+        self._told: frozenset[str] = getattr(session, "shape_inputs", frozenset())
         self._joins = settings["max_batch"] > 1
         self.inputs = [Tensor.of(value) for value in session.get_inputs()]
         self.outputs = [Tensor.of(value) for value in session.get_outputs()]
@@ -161,9 +163,10 @@ class Serving:
 
     def _key(self, feed: Mapping[str, Any]) -> Any:
         small = tuple(
-            array.tobytes() for array in feed.values()
-            if array.dtype.kind in "iu" and array.size <= _MOST_SHAPE_ELEMENTS
-        )  # fmt: skip
+            feed[tensor.name].tobytes()
+            for tensor in self.inputs
+            if tensor.name in self._told and feed[tensor.name].size <= _MOST_SHAPE_ELEMENTS
+        )
         return self._shapes_of(feed), small
 
     @asynccontextmanager

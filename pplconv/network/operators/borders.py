@@ -53,9 +53,13 @@ def serves_pad(node: Node, graph: Graph) -> bool:
     ]
     if any(inner < 1 for _, _, inner in kept):
         return False
-    around = sum(m - inner for m, (_, _, inner) in zip(result, kept, strict=True))
-    # Reflected elements are copied one line after the other.
-    return around <= MOST_COPIES or node.attributes["mode"] != "reflect"
+    mode = node.attributes["mode"]
+    if mode == "edge":
+        return True
+    # Reflected elements are copied one line after the other, wrapped ones one image of the input.
+    pairs = [(m, inner) for m, (_, _, inner) in zip(result, kept, strict=True)]
+    copies = sum(m - n if mode == "reflect" else -(-m // n) for m, n in pairs)
+    return copies <= MOST_COPIES
 
 
 def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
