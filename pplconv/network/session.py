@@ -130,7 +130,8 @@ class InferenceSession:
         self._model = prepared.model
         self._name = prepared.model.graph.name or "network"
         self._fired = prepared.fired
-        self._shape_inputs = shape_inputs(self._model.graph)
+        # Inputs that shapes or branches follow from: a program is made for each value of theirs.
+        self.shape_inputs = shape_inputs(self._model.graph)
         self._programs = Programs(PROGRAMS_KEPT)
         self._packed: dict[Any, Kept] = {}
 
@@ -264,7 +265,7 @@ class InferenceSession:
     def _key(
         self, inputs: Sequence[Array]
     ) -> tuple[Any, dict[str, tuple[int, ...]], dict[str, Array], list[Array]]:
-        return key_of(self._model.graph.inputs, inputs, self._shape_inputs, self._team())
+        return key_of(self._model.graph.inputs, inputs, self.shape_inputs, self._team())
 
     def _team(self) -> int | None:
         """Team of the code around, which has programs of its own; None if it has no say."""
@@ -294,14 +295,9 @@ class InferenceSession:
             If inputs of these shapes could not be computed.
         """
         compiled, fired, _ = self._compiled(
-            shaped(self._model.graph.inputs, inputs, self._shape_inputs)
+            shaped(self._model.graph.inputs, inputs, self.shape_inputs)
         )
         return plan_of(compiled, fired)
-
-    @property
-    def shape_inputs(self) -> frozenset[str]:
-        """Names of inputs that shapes or branches follow from: a program is made for each value."""
-        return frozenset(self._shape_inputs)
 
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
         """Whether the program for inputs of certain shapes is kept, or has yet to be made.
@@ -316,7 +312,7 @@ class InferenceSession:
         TypeError, ValueError
             If the network does not take inputs of these shapes.
         """
-        arrays = shaped(self._model.graph.inputs, inputs, self._shape_inputs)
+        arrays = shaped(self._model.graph.inputs, inputs, self.shape_inputs)
         return self._key(arrays)[0] in self._programs
 
     def profile(self, feed: Mapping[str, npt.ArrayLike], *, repeats: int = 5) -> NetworkProfile:
