@@ -44,7 +44,7 @@ struct limits {
 enum mode { ROUND, DIVIDE, DIVIDE_AND_LIST };
 
 /* How sums are computed once more. */
-struct window {
+struct around {
     const double *taps;
     int64_t src_rs, step, rows, columns;
     double error;
@@ -107,7 +107,7 @@ static inline __attribute__((always_inline)) void store_whole(vector whole, char
 }
 
 /* The sums of one window. */
-static inline double single_sum(const struct window *w, const element *pixels) {
+static inline double single_sum(const struct around *w, const element *pixels) {
     double chains[CHAINS] = {0}, sum = 0;
     const double *taps = w->taps;
     for (int64_t r = 0; r < w->rows; r++, taps += w->columns) {
@@ -120,7 +120,7 @@ static inline double single_sum(const struct window *w, const element *pixels) {
 
 /* The sums of n windows side by side, of LANES where n is as many. */
 static inline __attribute__((always_inline)) void
-vector_sums(const struct window *w, const element *pixels, int64_t n, wide sums[PARTS]) {
+vector_sums(const struct around *w, const element *pixels, int64_t n, wide sums[PARTS]) {
     wide even[PARTS] = {0}, odd[PARTS] = {0};
     const double *taps = w->taps;
     for (int64_t r = 0; r < w->rows; r++, taps += w->columns) {
@@ -144,7 +144,7 @@ vector_sums(const struct window *w, const element *pixels, int64_t n, wide sums[
 
 /* Computes lanes of n sums that are open once more; gives those that still are. `whole` are the
  * integers, or those below. */
-static __attribute__((noinline)) vector_bits settle_vector(const struct window *w,
+static __attribute__((noinline)) vector_bits settle_vector(const struct around *w,
                                                            const struct limits *l,
                                                            const element *pixels, int64_t n,
                                                            vector_bits open, vector *whole) {
@@ -205,7 +205,7 @@ static inline __attribute__((always_inline)) vector_bits finish_vector(vector *s
 /* The open ones of n sums, which are stored again if they are computed again; gives how many are
  * listed. */
 static inline __attribute__((always_inline)) int64_t look_closely(
-    const struct pplconv_round_sums_args *a, const struct limits *l, const struct window *w,
+    const struct pplconv_round_sums_args *a, const struct limits *l, const struct around *w,
     int64_t i, int64_t n, int64_t *list, const int64_t size, const enum mode mode) {
     vector sum;
     if (n == LANES) sum = *(const unaligned_vector *)((const element *)a->src + i);
@@ -233,7 +233,7 @@ static inline __attribute__((always_inline)) int64_t look_closely(
 }
 
 static inline __attribute__((always_inline)) int64_t
-round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, const struct window *w,
+round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, const struct around *w,
            const int64_t size, const enum mode mode) {
     const element *src = a->src;
     char *dst = a->dst;
@@ -264,7 +264,7 @@ round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, cons
 }
 
 static inline __attribute__((always_inline)) int64_t
-sized_sums(const struct pplconv_round_sums_args *a, const struct limits *l, const struct window *w,
+sized_sums(const struct pplconv_round_sums_args *a, const struct limits *l, const struct around *w,
            const enum mode mode) {
     return a->size == 1   ? round_sums(a, l, w, 1, mode)
            : a->size == 2 ? round_sums(a, l, w, 2, mode)
@@ -290,7 +290,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         .sign = p[4] == 0 ? none : (vector_bits)signs,
     };
     const double *again = a->again;
-    const struct window w = {
+    const struct around w = {
         .taps = a->rows ? again + 1 : again,
         .src_rs = a->pixels_rs,
         .step = a->step,
