@@ -162,10 +162,10 @@ def test_channels_without_weights_are_their_bias(rng, samples, per_channel, symm
     ("arguments", "error", "name"),
     [
         ({"samples": []}, ValueError, "samples"),
-        ({"samples": [np.zeros((8, 9, 9), np.float64)]}, TypeError, "input"),
-        ({"samples": np.zeros((2, 7, 9, 9), F32)}, ValueError, "input"),
+        ({"samples": [np.zeros((8, 9, 9), np.float64)]}, TypeError, "samples"),
+        ({"samples": np.zeros((2, 7, 9, 9), F32)}, ValueError, "samples"),
         ({"samples": [(np.zeros((8, 9, 9), F32),)]}, ValueError, "samples"),
-        ({"samples": np.full((8, 9, 9), np.nan, F32)}, ValueError, "x"),
+        ({"samples": np.full((8, 9, 9), np.nan, F32)}, ValueError, "samples"),
         ({"method": "most"}, ValueError, "method"),
         ({"percentile": 0}, ValueError, "percentile"),
         ({"x_dtype": "float32"}, ValueError, "x_dtype"),

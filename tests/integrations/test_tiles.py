@@ -127,7 +127,7 @@ def test_words_for_padding_are_what_conv2d_does(word, kernel):
         ([Layer(3, padding=-1)], ValueError, r"layers\[0\] is .*padding"),
         ([Layer(3, dilation="no")], TypeError, r"layers\[0\] is .*dilation"),
         ([Layer(0)], ValueError, r"layers\[0\] is "),
-        ([Layer((1, 2, 3))], ValueError, r"layers\[0\] is "),
+        ([Layer((1, 2, 3))], TypeError, r"layers\[0\] is .*kernel_size"),
         ([Layer("3")], TypeError, r"layers\[0\] is "),
         ([Layer(3, stride=2, padding="same_upper")], ValueError, r"layers\[0\]\.padding"),
     ],
