@@ -47,10 +47,7 @@ def serves_pad(node: Node, graph: Graph) -> bool:
         or math.prod(result) == 0
     ):
         return False
-    kept = [
-        _kept(n, m, begin)
-        for n, m, begin in zip(shape, result, pad_begins(node, graph), strict=True)
-    ]
+    kept = _all_kept(node, graph)
     if any(inner < 1 for _, _, inner in kept):
         return False
     mode = node.attributes["mode"]
@@ -67,10 +64,7 @@ def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
     name, mode = node.outputs[0], node.attributes["mode"]
     x, shape = builder.values[node.inputs[0]], graph.shapes[node.outputs[0]]
     y = builder.target(name, shape, x.dtype, builder.order(name, len(shape)))
-    kept = [
-        _kept(n, m, begin)
-        for n, m, begin in zip(x.shape, shape, pad_begins(node, graph), strict=True)
-    ]
+    kept = _all_kept(node, graph)
     inner = [count for _, _, count in kept]
     first, begins = [skip for skip, _, _ in kept], [at for _, at, _ in kept]
     builder.copy(_part(x, first, inner), _part(y, begins, inner), [name])
@@ -84,6 +78,15 @@ def lower_pad(node: Node, builder: Builder, graph: Graph) -> None:
             builder.copy(read, _part(y, at, count), [name])
         begins[axis], extent[axis] = 0, shape[axis]
     builder.deliver(name, y)
+
+
+def _all_kept(node: Node, graph: Graph) -> list[tuple[int, int, int]]:
+    """Give for each dimension what `_kept` says."""
+    shape, result = graph.shapes[node.inputs[0]], graph.shapes[node.outputs[0]]
+    return [
+        _kept(n, m, begin)
+        for n, m, begin in zip(shape, result, pad_begins(node, graph), strict=True)
+    ]
 
 
 def _kept(n: int, m: int, begin: int) -> tuple[int, int, int]:
