@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from benchmarks.networks.built import _MOBILENET_HEAD, _MOBILENET_STEM, _MOBILENET_V2, CLASSES
+from benchmarks.networks.builder import CLASSES
+from benchmarks.networks.built import _MOBILENET_HEAD, _MOBILENET_STEM, _MOBILENET_V2
 
 if TYPE_CHECKING:
     import onnx

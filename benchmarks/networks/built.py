@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from benchmarks.networks.weights import BRANCH, IR_VERSION, Array32, values
+from benchmarks.networks.builder import CLASSES, Builder
+from benchmarks.networks.weights import BRANCH
 
 if TYPE_CHECKING:
     import onnx
-
-OPSET = 17
-CLASSES = 1000
 
 # Simonyan and Zisserman, "Very Deep Convolutional Networks", table 1, configuration E: channels of
 # the convolutions between the poolings.
@@ -34,83 +32,9 @@ _MOBILENET_STEM = 32
 _MOBILENET_HEAD = 1280
 
 
-class _Builder:
-    """Adds nodes one after another; each method takes and gives the name of a tensor."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[onnx.TensorProto] = []
-
-    def node(self, kind: str, inputs: Sequence[str], **attributes: Any) -> str:
-        from onnx import helper
-
-        output = f"{kind.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, list(inputs), [output], output, **attributes))
-        return output
-
-    def constant(self, name: str, array: Array32) -> str:
-        from onnx import numpy_helper
-
-        self.weights.append(numpy_helper.from_array(array, name))
-        return name
-
-    def drawn(self, role: str, shape: Sequence[int], kind: str, gain: float = 1.0) -> str:
-        name = f"{role}_{len(self.weights)}"
-        return self.constant(name, values(f"{self.name}/{name}", shape, kind, gain))
-
-    def conv(
-        self,
-        x: str,
-        shape: Sequence[int],
-        stride: int = 1,
-        group: int = 1,
-        bias: bool = False,
-        gain: float = 2.0,
-    ) -> str:
-        inputs = [x, self.drawn("weight", shape, "weight", gain)]
-        if bias:
-            inputs.append(self.drawn("bias", shape[:1], "shift"))
-        side = shape[-1]
-        return self.node(
-            "Conv",
-            inputs,
-            kernel_shape=[side, side],
-            strides=[stride, stride],
-            pads=[side // 2] * 4,
-            group=group,
-        )
-
-    def batch_norm(self, x: str, channels: int, scale: float = 1.0) -> str:
-        kinds = (("scale", scale), ("shift", 1.0), ("mean", 1.0), ("variance", 1.0))
-        made = [self.drawn(kind, [channels], kind, gain) for kind, gain in kinds]
-        return self.node("BatchNormalization", [x, *made], epsilon=1e-5)
-
-    def relu6(self, x: str, limits: Sequence[str]) -> str:
-        return self.node("Clip", [x, *limits])
-
-    def linear(self, x: str, shape: Sequence[int], gain: float) -> str:
-        weight = self.drawn("weight", shape, "weight", gain)
-        return self.node("Gemm", [x, weight, self.drawn("bias", shape[:1], "shift")], transB=1)
-
-    def model(self) -> onnx.ModelProto:
-        from onnx import TensorProto, helper
-
-        self.nodes[-1].output[0] = "y"
-        graph = helper.make_graph(
-            self.nodes,
-            self.name,
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 224, 224])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, CLASSES])],
-            self.weights,
-        )
-        opset = [helper.make_opsetid("", OPSET)]
-        return helper.make_model(graph, opset_imports=opset, ir_version=IR_VERSION)
-
-
 def vgg_19() -> onnx.ModelProto:
     """Build VGG-19: 16 convolutions, three products, 144 million weights."""
-    build = _Builder("vgg_19")
+    build = Builder("vgg_19")
     x, channels = "x", 3
     for widths in _VGG_19:
         for width in widths:
@@ -130,7 +54,7 @@ def vgg_19() -> onnx.ModelProto:
 
 def mobilenet_v2() -> onnx.ModelProto:
     """Build MobileNetV2 of width 1: 17 inverted residuals, BatchNorm not folded."""
-    build = _Builder("mobilenet_v2")
+    build = Builder("mobilenet_v2")
     limits = [
         build.constant(name, np.array(value, np.float32))
         for name, value in (("low", 0), ("high", 6))

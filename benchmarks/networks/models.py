@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.networks import built, weights
+from benchmarks.networks import built, convnext, regnet, swin, weights
 from pplconv.demo.files import write_whole
 from pplconv.demo.model import CLASSIFIER, DETECTOR, RECOGNISER
 from pplconv.demo.progress import Progress
@@ -145,6 +145,17 @@ NETWORKS: Mapping[str, Network] = {
     ),
     "vgg_19": Network(Generated("vgg_19.onnx", built.vgg_19), {"x": _IMAGE}),
     "mobilenet_v2": Network(Generated("mobilenet_v2.onnx", built.mobilenet_v2), {"x": _IMAGE}),
+    "regnet_x_0_4": Network(
+        Generated("regnet_x_0_4.onnx", regnet.x_0_4), {"x": _IMAGE}, tuned=False
+    ),
+    "regnet_y_1_6": Network(
+        Generated("regnet_y_1_6.onnx", regnet.y_1_6), {"x": _IMAGE}, tuned=False
+    ),
+    "regnet_x_3_2": Network(
+        Generated("regnet_x_3_2.onnx", regnet.x_3_2), {"x": _IMAGE}, tuned=False
+    ),
+    "convnext_t": Network(Generated("convnext_t.onnx", convnext.tiny), {"x": _IMAGE}),
+    "swin_t": Network(Generated("swin_t.onnx", swin.tiny), {"x": _IMAGE}),
     "ddddocr": Network(OCR, {"input1": (1, 1, 64, 160)}),
     "ddddocr_det": Network(BOXES, {"images": (1, 3, 416, 416)}, 0.0, 255.0, False, tuned=False),
     "squeezenet": Network(
