@@ -14,11 +14,11 @@ import argparse
 import importlib
 import platform
 import sys
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asm import exponential
+from asm import error_function, exponential
 from asm.aarch64 import encode as aarch64_encode
 from asm.aarch64.mach_o import mach_o
 from asm.contract import declarations_text, header_text
@@ -65,7 +65,11 @@ GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")
 # Operations whose one template is that of narrow types, too.
 OF_ALL_TYPES = ("pack_sparse",)
 # Operations whose template takes computed constants: dtype to macros.
-CONSTANTS = dict.fromkeys(("activate", "elementwise", "softmax"), exponential.c_macros)
+CONSTANTS: dict[str, Callable[[str], dict[str, str]]] = {
+    "activate": exponential.c_macros,
+    "elementwise": lambda dtype: {**exponential.c_macros(dtype), **error_function.c_macros()},
+    "softmax": exponential.c_macros,
+}
 # C types of elements as they lie in memory; of bfloat16 its bits.
 STORED = {"u8": "uint8_t", "s8": "int8_t", "s16": "int16_t", "bf16": "uint16_t"}
 

@@ -13,16 +13,14 @@ Kernels and C template take every constant from here, so that they compute the s
 
 from __future__ import annotations
 
-import math
 import struct
-from bisect import bisect_left
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from functools import cache
 
+from asm.remez import chebyshev, fit
+
 _DIGITS = 50
-_POINTS = 600
-_ROUNDS = 20
 # Rounding to the nearest n is not exact itself, so r may leave its interval by a little.
 _SLACK = Decimal(2) ** -10
 
@@ -62,65 +60,16 @@ class Exponential:
     bias: int
 
 
-def _solve(matrix: list[list[Decimal]]) -> list[Decimal]:
-    """Gaussian elimination with pivoting; the last column is the right-hand side."""
-    n = len(matrix)
-    for i in range(n):
-        pivot = max(range(i, n), key=lambda row: abs(matrix[row][i]))
-        matrix[i], matrix[pivot] = matrix[pivot], matrix[i]
-        for row in range(i + 1, n):
-            factor = matrix[row][i] / matrix[i][i]
-            matrix[row] = [a - factor * b for a, b in zip(matrix[row], matrix[i], strict=True)]
-    solution = [Decimal(0)] * n
-    for i in reversed(range(n)):
-        known = sum(matrix[i][j] * solution[j] for j in range(i + 1, n))
-        solution[i] = (matrix[i][n] - known) / matrix[i][i]
-    return solution
-
-
-def _extrema(errors: list[Decimal]) -> list[int]:
-    """Where the error is largest between its changes of sign."""
-    found, start = [], 0
-    for i in range(1, len(errors) + 1):
-        if i == len(errors) or (errors[i] > 0) != (errors[start] > 0):
-            found.append(max(range(start, i), key=lambda j: abs(errors[j])))
-            start = i
-    return found
-
-
 def _minimax(degree: int, half: Decimal) -> tuple[list[Decimal], Decimal]:
     """Coefficients of r**2 to r**degree, and the largest relative error they leave."""
-    cosines = [math.cos(math.pi * i / _POINTS) for i in range(_POINTS, -1, -1)]
     # The error at zero is zero whatever q is.
-    points = [half * Decimal(c) for c in cosines if abs(c) > 1e-9]
-    values = [point.exp() for point in points]
-    terms = degree - 1
-    chosen = [
-        min(bisect_left(points, -half * Decimal(math.cos(math.pi * i / terms))), len(points) - 1)
-        for i in range(terms + 1)
+    points = [point for point in chebyshev(-half, half) if abs(point) > Decimal("1e-9")]
+    exact = [point.exp() for point in points]
+    values = [
+        (value - 1 - point) / (point * point) for point, value in zip(points, exact, strict=True)
     ]
-    for _ in range(_ROUNDS):
-        # The error shall alternate between +e and -e at the chosen points; e is the last unknown.
-        *q, level = _solve(
-            [
-                [points[i] ** (j + 2) / values[i] for j in range(terms)]
-                + [Decimal((-1) ** k), 1 - (1 + points[i]) / values[i]]
-                for k, i in enumerate(chosen)
-            ]
-        )
-        errors = []
-        for point, value in zip(points, values, strict=True):
-            total = Decimal(0)
-            for coefficient in reversed(q):
-                total = total * point + coefficient
-            errors.append((1 + point + point * point * total) / value - 1)
-        worst = max(abs(error) for error in errors)
-        if worst <= abs(level) * (1 + Decimal("1e-6")):
-            return q, worst
-        chosen = _extrema(errors)
-        if len(chosen) != terms + 1:
-            break
-    raise ArithmeticError(f"no minimax polynomial of degree {degree}")
+    weights = [point * point / value for point, value in zip(points, exact, strict=True)]
+    return fit(points, values, weights, degree - 1)
 
 
 @cache

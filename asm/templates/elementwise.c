@@ -59,9 +59,6 @@ static void run_instruction(chunk *registers, const struct pplconv_instruction *
     case PPLCONV_DO_LOGARITHM:
         by_lanes(to, a, OF_LIBRARY(log));
         break;
-    case PPLCONV_DO_ERROR_FUNCTION:
-        by_lanes(to, a, OF_LIBRARY(erf));
-        break;
     }
 }
 

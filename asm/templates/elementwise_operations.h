@@ -55,6 +55,26 @@ static inline vector hyperbolic_tangent(vector x) {
 #endif
 }
 
+/* asm/error_function.py says how it is computed. */
+static inline vector error_function(vector x) {
+#if PPLCONV_F64
+    for (int64_t j = 0; j < LANES; j++) x[j] = erf(x[j]);
+    return x;
+#else
+    static const element near_terms[] = ERF_NEAR, far_terms[] = ERF_FAR;
+    const vector zero = {0}, one = zero + (element)1;
+    const vector square = x * x, y = at_most(absolute(x), zero + ERF_END); /* NaN stays */
+    vector p = zero + near_terms[ERF_NEAR_TERMS - 1], q = zero + far_terms[ERF_FAR_TERMS - 1];
+    for (int i = ERF_NEAR_TERMS - 2; i >= 0; i--) p = multiply_add(p, square, zero + near_terms[i]);
+    for (int i = ERF_FAR_TERMS - 2; i >= 0; i--) q = multiply_add(q, y, zero + far_terms[i]);
+    const vector far = one - exponential(q);
+    const vector_bits sign = (vector_bits)x & (vector_bits)(zero * (element)-1);
+    /* A zero keeps its sign. */
+    return select_lanes(y < zero + ERF_BEND, multiply_add(p, x, x),
+                        (vector)((vector_bits)far | sign));
+#endif
+}
+
 static inline vector square_root(vector x) {
 #if PPLCONV_VECTOR_BYTES == 64 && PPLCONV_F64
     return (vector)_mm512_sqrt_pd((__m512d)x);
@@ -92,6 +112,7 @@ static inline vector square_root(vector x) {
     X(SQUARE_ROOT, square_root(x))                                                                 \
     X(EXPONENTIAL, exponential(x))                                                                 \
     X(HYPERBOLIC_TANGENT, hyperbolic_tangent(x))                                                   \
+    X(ERROR_FUNCTION, error_function(x))                                                           \
     X(LESS, truth(x < y))                                                                          \
     X(LESS_OR_EQUAL, truth(x <= y))                                                                \
     X(EQUAL, truth(x == y))                                                                        \
