@@ -8,6 +8,7 @@ module                    what its rules do
 `constants`               constant operands in a row made one
 `fusing`                  activation, scale, offset and residuals into ``pplconv``'s convolutions
 `gates`                   ``x + x * g`` as ``x * (g + 1)``
+`gelu`                    ``x * (1 + Erf(x / sqrt(2))) / 2`` to Gelu
 `linear`                  MatMul and Gemm with constant weights as ``pplconv::Linear``
 `means`                   GroupNormalization and its like in pieces: means and sums
 `no_ops`                  operators that change nothing; sums of many as sums of two
@@ -31,6 +32,7 @@ from . import (
     constants,
     fusing,
     gates,
+    gelu,
     linear,
     means,
     no_ops,
@@ -57,6 +59,7 @@ SIMPLIFYING_RULES = Rules(
         *pads.RULES,
         *clamps.RULES,
         *swish.RULES,
+        *gelu.RULES,
         *normalization.RULES,
         *affine.RULES,
         *constants.RULES,
