@@ -112,6 +112,12 @@ def _first_alone(node: Node, graph: Graph, batched: set[str]) -> bool:
     return batched.isdisjoint(node.inputs[1:])
 
 
+def _linear(node: Node, graph: Graph, batched: set[str]) -> bool:
+    # A residual is as large as the product.
+    parts = {node.inputs[0], *filter(None, node.inputs[3:])}
+    return parts <= batched and batched.isdisjoint(node.inputs[1:3])
+
+
 def _concat(node: Node, graph: Graph, batched: set[str]) -> bool:
     # A constant has a part for each image of the whole batch.
     return _axis(0)(node, graph, batched) and batched.issuperset(filter(None, node.inputs))
@@ -192,7 +198,7 @@ _RULES: dict[str, Rule] = {
     "Transpose": _transpose,
     "DequantizeLinear": _scales,
     "QuantizeLinear": _scales,
-    "pplconv.Linear": _first_alone,
+    "pplconv.Linear": _linear,
     "pplconv.QuantizedAdd": _images,
     "pplconv.QuantizedAverage": _images,
     "pplconv.QuantizedConv": _images,

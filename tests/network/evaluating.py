@@ -86,10 +86,13 @@ def _expand(node: ir.Node, y: ir.Value, emit: Any, constant: Any) -> ir.Value:
         return emit("Mul", x, emit("Sigmoid", inner))
     inputs = inputs_of(node)
     if node.op_type == LINEAR:
-        assert len(node.inputs) <= 3
+        assert len(node.inputs) <= 4
         result = emit("MatMul", inputs[0], inputs[1])
         if inputs[2] is not None:
             result = emit("Add", result, inputs[2])
+        if inputs[3] is not None:
+            assert inputs[3].shape == y.shape
+            result = emit("Add", result, inputs[3])
         return _activated(node, result, None, y, emit, constant)
     attributes = {
         name: attribute

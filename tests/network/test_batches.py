@@ -38,6 +38,10 @@ SEPARATE = {
     "rows": lambda g, y: g.Softmax(g.Flatten(y), axis=-1),
     "shape": lambda g, y: g.Reshape(y, g.constant([0, 8, -1], np.int64)),
     "product": lambda g, y: g.MatMul(g.Flatten(y), g.constant(np.ones((4608, 3), np.float32))),
+    "residual": lambda g, y: g.Relu(g.Add(y, g.MatMul(g.Tanh(y), g.random(24, 24)))),
+    "turned residual": lambda g, y: g.Add(
+        g.MatMul(y, g.random(24, 24)), g.Transpose(y, perm=[0, 1, 3, 2])
+    ),
     "attention": lambda g, y: g.MatMul(y, g.Transpose(y, perm=[0, 1, 3, 2])),
     "mean": lambda g, y: g.ReduceMean(y, g.constant([1, 3], np.int64)),
     "window": lambda g, y: g.Slice(
@@ -68,6 +72,10 @@ TOGETHER = {
     "numbers that lie along another dimension": lambda g, y: g.LayerNormalization(
         g.ReduceMean(y, g.constant([2, 3], np.int64), keepdims=0),
         g.ReduceMean(y, g.constant([0, 2, 3], np.int64), keepdims=0),
+    ),
+    "a residual of all images": lambda g, y: g.Add(
+        g.MatMul(y, g.random(24, 24)),
+        g.Expand(g.ReduceMean(y, g.constant([0], np.int64)), g.constant([6, 8, 24, 24], np.int64)),
     ),
     "in Python": lambda g, y: g.CumSum(y, g.constant(np.array(0), np.int64)),
 }  # fmt: skip

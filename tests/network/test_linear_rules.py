@@ -91,3 +91,42 @@ def test_prelu_after_linear_stays():
     g = Graph()
     y = g.PRelu(g.MatMul(g.input(3, 8), g.random(8, 6)), g.random(6))
     assert operators(rewritten(g, y)) == {"pplconv::Linear": 1, "PRelu": 1}
+
+
+@pytest.mark.parametrize("first", BOTH)
+@pytest.mark.parametrize("shape", [(3, 8), (2, 3, 8)])
+@pytest.mark.parametrize("offset", [None, "before", "after"])
+def test_residual(first, shape, offset):
+    g = Graph()
+    y = g.MatMul(g.input(*shape), g.random(8, 6))
+    if offset == "before":
+        y = g.Add(y, g.random(6))
+    y = g.Add(*swap(first, y, g.input(*shape[:-1], 6)))
+    if offset == "after":
+        y = g.Add(y, g.random(6))
+    result = rewritten(g, g.Relu(y))
+    (node,) = fused(result)
+    assert operators(result) == {"pplconv::Linear": 1} and activation_of(node)[0] == "relu"
+    assert inputs_of(node)[3] is not None
+
+
+@pytest.mark.parametrize("first", BOTH)
+def test_of_two_products_one_takes_in_the_other(first):
+    g = Graph()
+    y, z = (g.MatMul(g.input(3, 8), g.random(8, 6)) for _ in range(2))
+    result = rewritten(g, g.Add(*swap(first, y, z)))
+    assert operators(result) == {"pplconv::Linear": 2}
+
+
+def test_sums_that_are_no_residual():
+    """Of another shape, constant, behind an activation, or of a product with another user."""
+    g = Graph()
+    y, z, u, v = (g.MatMul(g.input(3, 8), g.random(8, 6)) for _ in range(4))
+    results = (
+        g.Add(y, g.input(1, 6)),
+        g.Add(z, g.random(3, 6)),
+        g.Add(g.Relu(u), g.input(3, 6)),
+        g.Add(v, g.input(3, 6)),
+        v,
+    )
+    assert operators(rewritten(g, *results)) == {"pplconv::Linear": 4, "Add": 4}

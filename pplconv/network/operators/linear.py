@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,15 @@ from .elementwise import NATIVE
 from .epilogue import Epilogue
 
 
-def _emit(node: Node, builder: Builder, graph: Graph, matrix: Array, epilogue: Epilogue) -> None:
-    """Multiply rows of an input by a matrix (K, N)."""
+def _emit(
+    node: Node,
+    builder: Builder,
+    graph: Graph,
+    matrix: Array,
+    epilogue: Epilogue,
+    residual: str = "",
+) -> None:
+    """Multiply rows of an input by a matrix (K, N), and add the value of the name `residual`."""
     name = node.outputs[0]
     x = builder.contiguous(builder.values[node.inputs[0]])
     shape, dtype = graph.shapes[name], graph.dtypes[name]
@@ -31,6 +39,9 @@ def _emit(node: Node, builder: Builder, graph: Graph, matrix: Array, epilogue: E
         strides = strides_of((1, channels, 1, rows), element, (0, 2, 3, 1))
         return value.viewed((1, channels, 1, rows), strides)
 
+    if residual:
+        added = builder.contiguous(builder.values[residual])
+        epilogue = replace(epilogue, residual=images(added, n))
     emit_convolution(
         builder, images(x, k), matrix.T.reshape(n, k, 1, 1), images(y, n),
         epilogue, {"stride": (1, 1), "padding": ((0, 0), (0, 0)), "dilation": (1, 1), "groups": 1},
@@ -48,7 +59,7 @@ def serves_matmul(node: Node, graph: Graph) -> bool:
         and graph.dtypes[node.inputs[1]] in NATIVE
         and len(graph.shapes[node.inputs[0]]) > 1
         and math.prod(graph.shapes[node.outputs[0]]) * matrix[0] > 0
-        and all(not name or name in graph.constants for name in node.inputs[2:])
+        and all(not name or name in graph.constants for name in node.inputs[2:3])
     )
 
 
@@ -58,13 +69,14 @@ def lower_matmul(node: Node, builder: Builder, graph: Graph) -> None:
 
 
 def lower_linear(node: Node, builder: Builder, graph: Graph) -> None:
-    """The fused node: bias and activation go into the store."""
+    """The fused node: bias, residual and activation go into the store."""
     bias = None
     if len(node.inputs) > 2 and node.inputs[2]:
         bias = graph.constants[node.inputs[2]].reshape(-1)
     parameters: Any = list(node.attributes.get("activation_parameters", []))
     epilogue = Epilogue(bias, None, node.attributes.get("activation", ""), parameters)
-    _emit(node, builder, graph, graph.constants.weights(node.inputs[1]), epilogue)
+    residual = node.inputs[3] if len(node.inputs) > 3 else ""
+    _emit(node, builder, graph, graph.constants.weights(node.inputs[1]), epilogue, residual)
 
 
 def serves_gemm(node: Node, graph: Graph) -> bool:

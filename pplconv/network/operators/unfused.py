@@ -47,8 +47,8 @@ def unfused(node: Node) -> list[onnx.NodeProto]:
     operator = node.op.removeprefix("pplconv.")
     if operator == "Linear":
         result = emit("MatMul", *inputs[:2])
-        if inputs[2]:
-            result = emit("Add", result, inputs[2])
+        for added in filter(None, inputs[2:4]):
+            result = emit("Add", result, added)
     else:
         assert node.source is not None
         plain = ir.to_proto(node.source)

@@ -18,8 +18,9 @@ always there, they have ``activation``, a name of `ACTIVATIONS` or an empty one,
 ``leaky_relu``; slope and offset of ``hardsigmoid``; else nothing.  ``prelu`` takes its slopes, one
 a channel, from the input ``slope``.
 
-``pplconv::Linear`` takes X, W and B, of shapes (..., K), (K, N) and (N,), of which the last may be
-left out, with the same two attributes, but no ``prelu``.
+``pplconv::Linear`` takes X, W, B and residual, of shapes (..., K), (K, N), (N,) and that of the
+output, of which the last two may be left out, with the same two attributes, but no ``prelu``.  It
+computes ``activation(X @ W + B + residual)``.
 """
 
 from __future__ import annotations
@@ -85,9 +86,9 @@ def inputs_of(node: ir.Node) -> list[ir.Value | None]:
     Returns
     -------
     list of ir.Value or None
-        Eight of a convolution, in the order of `Port`; three of a Linear.
+        Eight of a convolution, in the order of `Port`; the first four of a Linear.
     """
-    count = 3 if node.op_type == LINEAR else len(Port)
+    count = 4 if node.op_type == LINEAR else len(Port)
     return [*node.inputs, *[None] * count][:count]
 
 

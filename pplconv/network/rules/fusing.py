@@ -162,7 +162,7 @@ class ScaleAndOffset(Rule):
 
 
 class Residual(Rule):
-    """A sum of a fused convolution and another value of the same shape.
+    """A sum of a fused convolution, or a Linear, and another value of the same shape.
 
     Before an activation it becomes ``residual``, after one ``residual_after``.  The convolution
     has no other user, so the other value cannot depend on it; of two convolutions the one that
@@ -204,7 +204,7 @@ class Residual(Rule):
         node, other = y.producer(), r.producer()
         if node is None or other is None or other.graph is not node.graph:
             return False
-        if other.domain != DOMAIN or other.op_type not in FUSED_CONVOLUTIONS:
+        if other.domain != DOMAIN or other.op_type not in (*FUSED_CONVOLUTIONS, LINEAR):
             return False
         if len(r.uses()) > 1 or r.is_graph_output() or _free_port(other) is None:
             return False
@@ -215,6 +215,9 @@ class Residual(Rule):
 def _free_port(node: ir.Node) -> Port | None:
     """Give the place that the next residual takes."""
     inputs = inputs_of(node)
+    if node.op_type == LINEAR:
+        free = not activation_of(node)[0] and inputs[Port.RESIDUAL] is None
+        return Port.RESIDUAL if free else None
     touched = activation_of(node)[0] or any(
         value is not None for value in inputs[Port.SCALE : Port.SLOPE]
     )
@@ -272,6 +275,10 @@ RULES: tuple[Rule, ...] = (
         for inner in FUSED_CONVOLUTIONS
         for operator, first in _FORMS
     ),
-    *(Residual(inner, first=first) for inner in FUSED_CONVOLUTIONS for first in (False, True)),
+    *(
+        Residual(inner, first=first)
+        for inner in (*FUSED_CONVOLUTIONS, LINEAR)
+        for first in (False, True)
+    ),
 )
 """Rules of this module, in the order in which they are tried."""
