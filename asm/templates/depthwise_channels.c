@@ -32,6 +32,8 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
         square_5_1(&s, a->first_row, end, a->channels);
     } else if (square_taps && g->kh == 5 && g->stride_h == 2) {
         square_5_2(&s, a->first_row, end, a->channels);
+    } else if (square_taps && g->kh == 7 && g->stride_h == 1) {
+        square_7_1(&s, a->first_row, end, a->channels);
     } else {
         any(&s, a->first_row, end, a->channels, a->multiplier, a->phase);
     }

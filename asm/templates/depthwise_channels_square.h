@@ -7,7 +7,7 @@
 
 #include "depthwise_channels.h"
 
-enum { ROWS = 2, COLUMNS = 4, LARGEST_SIZE = 5 };
+enum { ROWS = 2, COLUMNS = 4, LARGEST_SIZE = 7 };
 
 /* Which of `count` neighbours from `start` on lie inside 0 .. size - 1, one bit each. */
 static inline uint32_t inside_bits(int64_t start, int count, int64_t size) {
@@ -52,7 +52,7 @@ INLINE void square_block(const struct call *s, const struct block *b, int64_t be
         const element *p = weights;
         UNROLL for (int k = 0; k < size * size; k++) {
             w[k] = load_channels(p, n, tail);
-            /* 25 do not fit into the registers, and may stay in memory. */
+            /* 25 and more do not fit into the registers, and may stay in memory. */
             if (size == 3) w[k] = in_register(w[k]);
             p = AT_CONST(element, p, ts);
         }
@@ -171,5 +171,6 @@ SQUARE(3, 1)
 SQUARE(3, 2)
 SQUARE(5, 1)
 SQUARE(5, 2)
+SQUARE(7, 1)
 
 #endif

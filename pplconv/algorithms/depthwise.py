@@ -37,7 +37,7 @@ from .lazy import lazy
 NAME = "depthwise"
 floor = direct_sum_floor
 
-SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5
+SQUARE_CYCLES = 1.5  # a tap of 3x3 or 5x5; of channels also of 7x7 at stride 1
 EVERY_SECOND_CYCLES = 2.5  # the same at stride 2, where vectors of pixels take shuffles
 GENERIC_CYCLES = 4.0  # a tap of another kernel of pixels or at strides
 # Register blocks, rows by vectors, of vectors of 64 bytes and of others; the cycles that a line of
@@ -193,9 +193,10 @@ class Depthwise(Candidate):
         """Cycles of a tap, in those of its FMA."""
         p = self.problem
         square = p.kh == p.kw and p.kh in (3, 5) and p.dilation == (1, 1) and max(p.stride) <= 2
+        seven = p.kh == p.kw == 7 and p.dilation == p.stride == (1, 1)
         if not self.by_pixels and p.oc > p.groups:
             return SPREAD_CYCLES
-        if not square:
+        if not square and (self.by_pixels or not seven):
             return GENERIC_CYCLES
         return EVERY_SECOND_CYCLES if self.by_pixels and p.stride[1] == 2 else SQUARE_CYCLES
 

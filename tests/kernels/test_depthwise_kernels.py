@@ -61,8 +61,7 @@ def draw_case(rng: np.random.Generator, op: str, **fixed: object) -> Depthwise:
 
 
 @every_kernel
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)])
 def test_every_width(checker, row, size, stride, rng):
     """Each width of the sizes that have loops of their own, padded as usual and anyhow."""
     for width in range(1, 41):
@@ -78,7 +77,7 @@ def test_every_width(checker, row, size, stride, rng):
 
 
 @every_kernel
-@pytest.mark.parametrize("size", [3, 5])
+@pytest.mark.parametrize("size", [3, 5, 7])
 def test_every_number_of_rows(checker, row, size, rng):
     """From each first row to each last one, of images that fill a vector and of narrow ones."""
     for shape in ((11, 7), (8, 8), (9, 4), (10, 18), (17, 1)):
@@ -102,7 +101,7 @@ def test_more_than_caches_are_to_hold(checker, row, shape, channels, rng):
 @pytest.mark.parametrize("place", PLACES)
 def test_no_line_that_the_rows_do_not_see_is_read(checker, row, place, rng):
     """A caller may have converted only those into its scratch."""
-    for size, stride in itertools.product((3, 5, 4), (1, 2)):
+    for size, stride in itertools.product((3, 5, 4, 7), (1, 2)):
         for shape in few(((12, 5), (9, 8), (13, 21)), 1):
             g = geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
             for first in range(g.oh):
@@ -115,7 +114,7 @@ def test_no_line_that_the_rows_do_not_see_is_read(checker, row, place, rng):
 @pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_images_without_pixels(checker, row, shape, rng):
     """Padding alone: outputs are sums of nothing."""
-    for size, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (4, 1)):
+    for size, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (4, 1)):
         g = geometry(shape, (size, size), (stride, stride), pads=(20,) * 4)
         judge(checker, row, rng, Depthwise(g, 3, flags=BIAS[row["op"]], kind="random"))
 
@@ -124,7 +123,7 @@ def test_images_without_pixels(checker, row, shape, rng):
 def test_every_number_of_channels(checker, row, rng):
     """Each tail of a vector of channels, in each of the loops."""
     for channels in range(1, 41):
-        for size, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (4, 1)):
+        for size, stride in ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (4, 1)):
             # Of size 4 and padded by 2, no image is too small.
             shape = tuple(int(x) for x in rng.integers(1, 15, 2))
             g = geometry(shape, (size, size), (stride, stride), pads=(size // 2,) * 4)
