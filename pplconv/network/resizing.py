@@ -24,6 +24,7 @@ __all__ = [
     "Taps",
     "axes_of",
     "axes_resized",
+    "coordinates",
     "infer_resize",
     "taps",
     "word",
@@ -265,8 +266,8 @@ def infer_resize(node: ir.Node) -> ir.Shape | None:
     return ir.Shape([was if now is None else now for was, now in zip(before, shape, strict=True)])
 
 
-def _coordinates(axis: Axis, mode: str, region: tuple[Any, Any]) -> Array:
-    """Where outputs lie among inputs, each step rounded to single precision."""
+def coordinates(axis: Axis, mode: str, region: tuple[Any, Any]) -> Array:
+    """Say where outputs lie among inputs, each step rounded to single precision."""
     o = np.arange(axis.outputs, dtype=_SINGLE)
     inputs, outputs = _SINGLE(axis.inputs), _SINGLE(axis.outputs)
     one = _SINGLE(1)
@@ -328,7 +329,7 @@ def taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any] = (0
     if axis.scale == 1 and axis.outputs == axis.inputs and not crops:
         at = np.arange(axis.outputs)[:, None]
         return Taps(at, np.ones(at.shape), np.zeros(axis.outputs, bool))
-    x = _coordinates(axis, where, region)
+    x = coordinates(axis, where, region)
     last = axis.inputs - 1
     outside = (x < 0) | (x > last) if crops else np.zeros(axis.outputs, bool)
     if mode == "nearest":

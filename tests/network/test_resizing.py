@@ -203,6 +203,47 @@ def test_all_types_and_dimensions(rank, dtype, rng):
 
 
 @needs_onnxruntime
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.int32])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+@pytest.mark.parametrize("where", WHERE)
+def test_antialias(where, mode, dtype, rng):
+    """Of integers to the last bit."""
+    for rank in (2, 4, 5)[: 3 if mode == "linear" else 2]:
+        g = Graph(opset=19, dtype=dtype)
+        x = g.input(*[1, 2, 1][: rank - 2], *(int(n) for n in rng.integers(1, 12, 2)))
+        g.feed[x] = np.abs(rng.standard_normal(g.feed[x].shape) * 40).astype(dtype)
+        given = np.ones(rank, np.float32)
+        given[-2:] = rng.choice([0.25, 0.3, 0.7, 1, 1.5], 2)
+        if rng.random() < 0.5:
+            sizes = [*g.feed[x].shape[:-2], *rng.integers(1, 14, 2)]
+            names = ["", "", g.constant(sizes, np.int64)]
+        else:
+            names = ["", g.constant(np.maximum(given, 1 / np.array(g.feed[x].shape)), np.float32)]
+        y = g.Resize(
+            x, *names, mode=mode, antialias=1, coordinate_transformation_mode=where,
+            exclude_outside=int(rng.integers(2)), cubic_coeff_a=float(rng.choice([-0.5, -0.75])),
+        )  # fmt: skip
+        check(g.model(y), g.feed, host=True, expected=by_onnxruntime)
+
+
+def test_antialias_of_signed_bytes():
+    """Negative ones stay negative: onnxruntime has zero in their place."""
+    x = np.array([-100, -50, -20, -5, 5, 20, 50, 100], np.int8).reshape(1, 1, 1, 8)
+    g = Graph(opset=19, dtype=np.int8)
+    name = g.input(*x.shape)
+    g.feed[name] = x
+    y = g.Resize(name, "", "", g.constant([1, 1, 1, 4], np.int64), mode="linear", antialias=1)
+    got = InferenceSession(g.model(y), threads=1).run(None, g.feed)[0].reshape(-1)
+    # Triangles four pixels wide; what lies beyond the border is the border's.
+    wide = (
+        np.array([-100, -50, -20]) @ [4, 3, 1] / 8,
+        np.array([-50, -20, -5, 5]) @ [1, 3, 3, 1] / 8,
+    )
+    np.testing.assert_array_equal(got[:2], np.rint(wide))
+    np.testing.assert_array_equal(got[2:], -got[1::-1])
+
+
+@needs_onnxruntime
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_a_region_that_is_cut_out(mode, rng):
     g = Graph(opset=13)

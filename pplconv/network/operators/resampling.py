@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..antialiasing import filtered, wide_taps
 from ..builder import Builder
 from ..host import host_step
 from ..nodes import Graph, Node
@@ -19,7 +20,7 @@ from .windows import axes_of_resize
 
 def serves_resize(node: Node, graph: Graph) -> bool:
     """Whether it is a Resize that needs no more than known scales."""
-    if math.prod(graph.shapes[node.outputs[0]]) == 0 or node.attributes.get("antialias", 0):
+    if math.prod(graph.shapes[node.outputs[0]]) == 0:
         return False
     return axes_of_resize(node, graph) is not None
 
@@ -63,13 +64,14 @@ def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: 
     """
     regions = _regions(attributes, len(axes), roi)
     crops = attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    mode = word(attributes, "mode")
+    smooth = mode != "nearest" and bool(attributes.get("antialias", 0))
     changed = {
-        d: taps(axis, attributes, regions[d])
+        d: (wide_taps if smooth else taps)(axis, attributes, regions[d])
         for d, axis in enumerate(axes)
         if axis.scale != 1 or axis.inputs != axis.outputs or crops
     }
-    mode = word(attributes, "mode")
-    if changed and mode == "linear" and x.dtype.kind in "iu":
+    if changed and mode == "linear" and not smooth and x.dtype.kind in "iu":
         # The order of the sum decides what is a little less than an integer.
         for d in range(len(axes) - (2 if len(axes) % 2 == 0 else 3), len(axes)):
             if d >= 0 and d not in changed:
@@ -79,6 +81,10 @@ def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: 
         y = x
         for d, found in changed.items():
             y = y.take(found.at[:, 0], d)
+    elif smooth:
+        y = x
+        for d, found in reversed(changed.items()):
+            y = filtered(y, d, found)
     else:
         y = _weighted(x, [axis.outputs for axis in axes], changed)
     if any(found.outside.any() for found in changed.values()):

@@ -1,0 +1,141 @@
+"""Resize with antialiasing: the filter is as wide as the inputs that an output stands for.
+
+Each step is rounded to single precision, as onnxruntime computes it. ONNX's reference differs from
+it for several words of ``coordinate_transformation_mode``, and at images narrower than the filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .resizing import MOST_TAPS, Axis, Taps, coordinates, word
+from .storage import Array
+
+__all__ = ["filtered", "wide_taps"]
+
+_SINGLE = np.float32
+_HALF = np.float32(0.5)
+# How far a filter reaches to either side.
+_REACH = {"linear": 1, "cubic": 2}
+# Fractional bits of the weights of eight-bit integers.
+_BITS = 22
+
+
+def wide_taps(axis: Axis, attributes: Mapping[str, Any], region: tuple[Any, Any]) -> Taps:
+    """Say what each output of one dimension is made of.
+
+    Parameters
+    ----------
+    axis : Axis
+        The dimension.
+    attributes : mapping
+        Of the node; its mode is linear or cubic.
+    region : (float, float)
+        The part that ``tf_crop_and_resize`` cuts out, in parts of the whole.
+
+    Returns
+    -------
+    Taps
+        Inputs beyond the border are the border's, or left out with ``exclude_outside``.
+
+    Raises
+    ------
+    ValueError
+        If the filter is too wide for so many outputs.
+    """
+    mode, where = word(attributes, "mode"), word(attributes, "coordinate_transformation_mode")
+    step = _SINGLE(1) / axis.scale
+    stretch = max(step, _SINGLE(1))
+    reach = _SINGLE(_REACH[mode]) * stretch
+    width = 2 * int(np.ceil(reach)) + 1
+    if axis.outputs * width > MOST_TAPS:
+        raise ValueError(
+            f"Resize of {axis.inputs} pixels to {axis.outputs} with antialias is not supported"
+        )
+    x = coordinates(axis, where, region)
+    center = _HALF + x
+    first = np.floor(center - reach + _HALF)[:, None]
+    at = first + np.arange(width, dtype=_SINGLE)
+    distance = np.abs((at - center[:, None] + _HALF) * (_SINGLE(1) / stretch))
+    if mode == "linear":
+        weights = np.maximum(_SINGLE(1) - distance, _SINGLE(0))
+    else:
+        weights = _cubic(distance, _SINGLE(attributes.get("cubic_coeff_a", -0.75)))
+    weights[at >= np.floor(center + reach + _HALF)[:, None]] = 0
+    last = axis.inputs - 1
+    if attributes.get("exclude_outside", 0):
+        weights[(at < 0) | (at > last)] = 0
+    # A cumulative sum rounds after each number.
+    total = np.cumsum(weights, 1)[:, -1:]
+    at, weights = _clipped(at, weights, last)
+    weights = weights * (_SINGLE(1) / np.where(total == 0, _SINGLE(1), total))
+    outside = (x < 0) | (x > last) if where == "tf_crop_and_resize" else np.zeros(len(x), bool)
+    return Taps(at, weights.astype(np.float64), outside)
+
+
+def _cubic(d: Array, a: np.float32) -> Array:
+    """Give the weights of a cubic filter; the order of steps is onnxruntime's."""
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = (((d - 5) * d + 8) * d - 4) * a
+    return np.where(d < 1, near, np.where(d < 2, far, _SINGLE(0)))
+
+
+def _clipped(at: Array, weights: Array, last: int) -> tuple[Array, Array]:
+    """Give the weights of inputs beyond the border to the border's."""
+    inside = np.clip(at, 0, last).astype(np.int64)
+    first = inside[:, :1]
+    columns = np.minimum(first + np.arange(at.shape[1]), last)
+    folded = np.zeros_like(weights)
+    rows = np.arange(len(at))
+    beyond = at != inside
+    for later in (False, True):
+        for tap in range(at.shape[1]):
+            folded[rows, inside[:, tap] - first[:, 0]] += np.where(
+                beyond[:, tap] == later, weights[:, tap], 0
+            )
+    return columns, folded
+
+
+def filtered(x: Array, axis: int, taps: Taps) -> Array:
+    """Filter one dimension of an array.
+
+    Parameters
+    ----------
+    x : ndarray
+        The array.
+    axis : int
+        Which dimension.
+    taps : Taps
+        What its outputs are made of.
+
+    Returns
+    -------
+    ndarray
+        Of the same type; integers are rounded, halves of eight-bit ones upward.
+    """
+    bytewise = x.dtype.kind in "iu" and x.dtype.itemsize == 1
+    single = x.dtype in (np.float16, np.float32, np.int32)
+    work = np.dtype(np.int64 if bytewise else np.float32 if single else np.float64)
+    weights = (_rounded(taps.weights * (1 << _BITS)) if bytewise else taps.weights).astype(work)
+    sums = np.zeros((*x.shape[:axis], len(taps.at), *x.shape[axis + 1 :]), work)
+    for tap in np.flatnonzero(weights.any(0)):
+        weight = weights[:, tap].reshape(-1, *(1,) * (x.ndim - 1 - axis))
+        # Zero times infinity is no number; onnxruntime has no tap there.
+        part = x.take(taps.at[:, tap], axis).astype(work, copy=False)
+        sums += np.where(weight == 0, 0, weight * part)
+    if bytewise:
+        sums = (sums + (1 << (_BITS - 1))) >> _BITS
+    elif x.dtype.kind in "iu":
+        sums = _rounded(sums)
+    if x.dtype.kind in "iu":
+        bounds = np.iinfo(x.dtype)
+        sums = np.clip(sums, bounds.min, bounds.max)
+    return sums.astype(x.dtype)
+
+
+def _rounded(x: Array) -> Array:
+    """Round to integers, halves away from zero."""
+    return np.trunc(x + np.copysign(0.5, x))
