@@ -198,7 +198,10 @@ class Client:
 
 def tensor(x: np.ndarray, name: str = "x", **more: Any) -> dict[str, Any]:
     """An input as JSON."""
-    names = {"f4": "FP32", "f8": "FP64", "f2": "FP16", "i8": "INT64", "u1": "UINT8", "b1": "BOOL"}
+    names = {
+        "f4": "FP32", "f8": "FP64", "f2": "FP16", "i8": "INT64", "u1": "UINT8", "u8": "UINT64",
+        "b1": "BOOL",
+    }  # fmt: skip
     return {
         "name": name, "shape": list(x.shape), "datatype": names[x.dtype.str[1:]],
         "data": x.reshape(-1).tolist(), **more,

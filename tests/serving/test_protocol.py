@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pplconv
 from pplconv.integrations import asgi
 from served import (
     INFER,
+    NPY,
     Client,
     as_binary,
     as_json,
@@ -123,6 +125,37 @@ def test_npy_files_of_version_2(client, model, x):
     same({"y": np.load(io.BytesIO(answer.body))}, model, x)
 
 
+def test_integers_are_numbers_too(client, model, x):
+    """Also those beyond 64 bits, and beside fractions."""
+    x = x.round() * 2**70
+    x.flat[0] = 0.5
+    data = [0.5, *(int(number) for number in x.reshape(-1)[1:])]
+    same(outputs_of(client.post(as_json({**tensor(x), "data": data}))), model, x)
+    x.flat[0] = 1
+    data[0] = 1
+    same(outputs_of(client.post(as_json({**tensor(x), "data": data}))), model, x)
+
+
+def test_a_large_npy_file_is_not_read_in_the_event_loop(model, monkeypatch, rng):
+    """Numbers that are not aligned, or turned round, are copied: others must not wait for that."""
+    from pplconv.integrations.asgi import inference
+
+    threads = []
+    read = inference.read_npy
+
+    def noted(*args):
+        threads.append(threading.current_thread().name)
+        return read(*args)
+
+    monkeypatch.setattr(inference, "read_npy", noted)
+    x = rng.standard_normal((1, 3, 70, 90)).astype(">f4")
+    with Client(asgi.app(lambda: model, instances=1, threads=1)) as client:
+        for array in (x, x[:, :, :6, :5]):
+            answer = client.post(as_npy(array), NPY, f"{INFER}?output=y")
+            same({"y": np.load(io.BytesIO(answer.body))}, model, array.astype("f4"))
+    assert threads[0].startswith("pplconv-serve") and not threads[1].startswith("pplconv-serve")
+
+
 def test_large_messages_are_the_same(client, model, rng):
     x = rng.standard_normal((1, 3, 70, 90)).astype(np.float32)
     same(outputs_of(client.post(as_json(tensor(x)))), model, x)
@@ -200,6 +233,7 @@ def test_other_types_of_numbers(rng):
         "i": (onnx.TensorProto.INT64, "i8", "INT64"),
         "u": (onnx.TensorProto.UINT8, "u1", "UINT8"), "d": (onnx.TensorProto.DOUBLE, "f8", "FP64"),
         "h": (onnx.TensorProto.FLOAT16, "f2", "FP16"),
+        "w": (onnx.TensorProto.UINT64, "u8", "UINT64"),
     }  # fmt: skip
     graph = helper.make_graph(
         [helper.make_node("Identity", [name], [f"{name}_out"]) for name in kinds], "same",
@@ -209,10 +243,14 @@ def test_other_types_of_numbers(rng):
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     feed = {
         name: rng.integers(0, 2, 6).astype(dtype) if name == "b"
-        else (rng.standard_normal(6) * 50).astype("i8" if name == "u" else dtype)
+        else (rng.standard_normal(6) * 50).astype("i8" if name in "uw" else dtype)
         for name, (_, dtype, _) in kinds.items()
     }  # fmt: skip
     feed["u"] = (feed["u"] % 256).astype("u1")
+    # Some that only this type holds, beside small ones.
+    feed["w"] = np.array([2**63, 1, 2**64 - 1, 0, 2**53 + 1, 7], "u8")
+    feed["i"][:3] = 2**63 - 1, -(2**63), 2**53 + 1
+    feed["d"][:2] = 2.0**70, 2.0**64
     one = pplconv.InferenceSession(proto, threads=1)
     with Client(asgi.app(lambda: one, instances=1, threads=1)) as client:
         told = {i["name"]: i["datatype"] for i in client.get("/v2/models/model").json["inputs"]}

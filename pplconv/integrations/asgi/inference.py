@@ -163,7 +163,9 @@ class Inference:
         with self._place(serving):
             if as_npy:
                 output = _output(request, serving)
-                wanted = Wanted(read_npy(body, serving.inputs), None, [(output, True)])
+                # Numbers may have to be moved or turned round.
+                feed = await self._coded(len(body), read_npy, body, serving.inputs)
+                wanted = Wanted(feed, None, [(output, True)])
             else:
                 json_bytes = len(body) if header is None else header
                 wanted = await self._coded(
@@ -180,7 +182,8 @@ class Inference:
             headers: dict[str, str] = {}
             parts: list[bytes | memoryview]
             if as_npy:
-                parts, kind = [*npy.parts(results[output])], npy.MEDIA_TYPE
+                parts = [*await self._coded(held, npy.parts, results[output])]
+                kind = npy.MEDIA_TYPE
             else:
                 size = sum(results[i].size * 8 for i, binary in wanted.outputs if not binary)
                 told = {"model_name": options.name, "model_version": serving.version}

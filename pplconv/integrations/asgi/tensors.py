@@ -177,17 +177,18 @@ def _numbers(part: list[Any], datatype: str, dtype: np.dtype[Any], where: str) -
     wrong = Refused(422, f"{where}.data: not all of its elements are {datatype}")
     if not set(map(type, part)) <= _PYTHON[dtype.kind]:
         raise wrong
+    if dtype.kind in "iu":
+        # Left alone, NumPy makes floats of integers that no one type of its own holds.
+        bounds: Any = np.iinfo(dtype.name)
+        if min(part) < bounds.min or max(part) > bounds.max:
+            raise wrong
+        return np.array(part, dtype)
     try:
         array = np.array(part)
+        if array.dtype.kind == "O":  # integers beyond 64 bits
+            array = np.array(part, np.float64)
     except (ValueError, TypeError, OverflowError):
         raise wrong from None
-    # Integers that no type holds make an array of objects, or of floats.
-    if array.dtype.kind not in {"b": "b", "f": "iuf"}.get(dtype.kind, "iu"):
-        raise wrong
-    if dtype.kind in "iu":
-        bounds: Any = np.iinfo(dtype.name)
-        if int(array.min()) < bounds.min or int(array.max()) > bounds.max:
-            raise wrong
     with np.errstate(over="ignore"):
         array = array.astype(dtype)
     if dtype.kind == "f" and not np.isfinite(array).all():
