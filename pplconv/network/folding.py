@@ -13,8 +13,10 @@ from onnxscript.optimizer._constant_folding import FoldConstantsPass
 from .contradictions import ContradictionError, check_node
 from .nodes import attributes_of
 from .numpy_operators import COMPUTED
-from .padding import resolve_node
+from .numpy_operators.reductions import REDUCTIONS, fits
+from .padding import POOLS, drop_pads, resolve_node
 from .resizing import infer_resize
+from .slicing import end_before_the_first
 from .texts import printable
 from .values import constant, describe, is_constant, static_shape
 
@@ -91,9 +93,13 @@ class _Fold(FoldConstantsPass):
 
     def process_node(self, node: ir.Node, is_function: bool) -> Any:
         """See `FoldConstantsPass`."""
+        for value in node.inputs:
+            # The folder leaves a constant the shape that its maker was inferred to have.
+            if is_constant(value) and static_shape(value) is None:
+                value.shape = ir.Shape(value.const_value.shape)
         check_node(node)
-        if node.op_type == "ConvTranspose" and not node.domain:
-            resolve_node(node)
+        if not node.domain:
+            _as_onnxruntime(node)
         replacement = super().process_node(node, is_function)
         if node.op_type == "Resize" and not node.domain and replacement is None:
             try:
@@ -104,6 +110,16 @@ class _Fold(FoldConstantsPass):
             else:
                 node.outputs[0].shape = shape or node.outputs[0].shape
         return replacement
+
+
+def _as_onnxruntime(node: ir.Node) -> None:
+    """Have a node say what onnxruntime takes it for, where ONNX's inference takes it otherwise."""
+    if node.op_type == "ConvTranspose":
+        resolve_node(node)
+    elif node.op_type in POOLS:
+        drop_pads(node)
+    elif node.op_type == "Slice":
+        end_before_the_first(node)
 
 
 class _Budget:
@@ -168,6 +184,10 @@ def _is_ours(node: ir.Node) -> bool:
         # It errs backwards; shapes take it forwards, and need it in the same pass.
         steps = constant(node.inputs[4]) if len(node.inputs) > 4 else None
         return steps is not None and int(steps.min(initial=1)) < 0
+    if node.op_type in REDUCTIONS and not node.domain:
+        # Of shapes as well.
+        x = constant(node.inputs[0])
+        return x is not None and x.dtype.kind in "iu" and not fits(x)
     return node.op_type in COMPUTED and not node.domain
 
 

@@ -6,10 +6,13 @@ import onnx_ir as ir
 
 from .values import attribute_ints, attribute_string, static_shape
 
-__all__ = ["resolve_node", "resolve_padding"]
+__all__ = ["POOLS", "drop_pads", "resolve_node", "resolve_padding"]
+
+POOLS = frozenset(("AveragePool", "LpPool", "MaxPool"))
+"""Those with windows."""
 
 _WEIGHTED = frozenset(("Conv", "ConvInteger", "ConvTranspose"))
-_WINDOWED = frozenset((*_WEIGHTED, "AveragePool", "MaxPool", "LpPool"))
+_WINDOWED = _WEIGHTED | POOLS
 
 
 def resolve_padding(graph: ir.Graph) -> None:
@@ -23,6 +26,20 @@ def resolve_padding(graph: ir.Graph) -> None:
     for node in graph:
         if node.op_type in _WINDOWED:
             resolve_node(node)
+
+
+def drop_pads(node: ir.Node) -> None:
+    """Leave out the padding of a pool that ``auto_pad`` overrides, as onnxruntime does.
+
+    ONNX's inference would take it, and other sizes with it.
+
+    Parameters
+    ----------
+    node : ir.Node
+        One of `POOLS`; changed in place.
+    """
+    if (attribute_string(node, "auto_pad", "NOTSET") or "NOTSET") != "NOTSET":
+        node.attributes.pop("pads", None)
 
 
 def resolve_node(node: ir.Node) -> None:

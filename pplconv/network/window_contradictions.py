@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
+from .padding import POOLS
 from .values import Shapes, attribute_int, attribute_ints, attribute_string
 
 __all__ = ["WINDOW_CHECKS"]
@@ -90,7 +91,8 @@ def _of_windows(node: ir.Node, axes: int | None) -> str | None:
             count = "" if axes is None else f"{times * axes} "
             return f"{name} is {list(given)}, expected {count}integers from {least} upwards"
     pads = attribute_ints(node, "pads", ())
-    if auto != "NOTSET" and (any(pads) or (pads and auto != "VALID")):
+    # Pools take no notice of pads then, in onnxruntime; convolutions are refused by it.
+    if auto != "NOTSET" and node.op_type not in POOLS and (any(pads) or (pads and auto != "VALID")):
         return f"auto_pad is {auto}, and pads is {list(pads)}"
     return _of_outputs(node, axes) if node.op_type == "ConvTranspose" and axes else None
 
@@ -125,7 +127,7 @@ def _name(node: ir.Node, place: int) -> str:
 
 WINDOW_CHECKS: dict[str, Callable[[ir.Node, Shapes], str | None]] = {
     **dict.fromkeys(_PLACES, _of_convolution),
-    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _of_pool),
+    **dict.fromkeys(POOLS, _of_pool),
     "LRN": _of_size,
 }
 """What is wrong with convolutions and pools, by operator."""

@@ -187,6 +187,9 @@ def slices(rng: Rng) -> Case:
     axes = np.where(rng.random(count) < 0.5, axes, axes - len(sizes)).astype(np.int64)
     starts, ends = rng.integers(-7, 8, (2, count))
     steps = rng.choice([-2, -1, 1, 2], count)
+    if rng.random() < 0.3:
+        # Left open, in either direction.
+        ends[rng.integers(count)] = pick(rng, np.iinfo(np.int32).max, np.iinfo(np.int64).max)
     return Case([either(rng, *sizes), starts, ends, axes, steps], known=(1, 2, 3, 4))
 
 

@@ -293,6 +293,15 @@ def right() -> dict[str, One]:
     found = {f"{make.__name__} {axes} {groups}": make(axes, groups)
              for make in (conv, transposed) for axes in (1, 2, 3) for groups in (1, 2)}  # fmt: skip
     layer = One("LayerNormalization", f(2, 3, 4), f(4), axis=-1)
+    # Of pads a pool takes no notice then.
+    found |= {
+        f"{op} {auto} {pads}": One(
+            op, f(1, 2, 6, 7), kernel_shape=[3, 2], strides=[2, 1], auto_pad=auto, pads=pads
+        )
+        for op in ("AveragePool", "LpPool", "MaxPool")
+        for auto in ("SAME_UPPER", "SAME_LOWER", "VALID")
+        for pads in ([0] * 4, [2, 0, 1, 1])
+    }  # fmt: skip
     return found | {
         "no kernel_shape": conv(2, 2).but(kernel_shape=None),
         "QLinearConv": QCONV,

@@ -1,9 +1,9 @@
 """Operators in NumPy, where ONNX's reference errs or is missing.
 
 =================  ==============================================================
-``windows``        MaxPool, AveragePool, LpPool, GlobalLpPool
+``windows``        MaxPool, AveragePool, LpPool, GlobalLpPool, GlobalMaxPool
 ``normalization``  LRN, LpNormalization
-``reductions``     ReduceLogSum, ReduceLogSumExp
+``reductions``     ReduceL1, L2, LogSum, LogSumExp, Mean, Prod, Sum, SumSquare
 ``sampling``       GridSample
 ``moves``          GatherElements, Pad, Slice
 =================  ==============================================================
@@ -23,6 +23,7 @@ COMPUTED: dict[str, Compute] = {
     "AveragePool": windows.average_pool,
     "GatherElements": moves.gather_elements,
     "GlobalLpPool": windows.global_lp_pool,
+    "GlobalMaxPool": windows.global_max_pool,
     "GridSample": sampling.grid_sample,
     "LRN": normalization.local_response,
     "LpNormalization": normalization.by_length,
@@ -32,5 +33,6 @@ COMPUTED: dict[str, Compute] = {
     "ReduceLogSum": reductions.log_sum,
     "ReduceLogSumExp": reductions.log_sum_exp,
     "Slice": moves.slices,
+    **reductions.REDUCTIONS,
 }
 """Operators of `OPSET`, by name."""

@@ -1,15 +1,24 @@
-"""Logarithms of sums."""
+"""Sums, products and means of integers, and logarithms of sums.
+
+Integers are exact, and the nearest of their type where they do not fit, as in onnxruntime; ONNX's
+reference has the lowest bits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from ..storage import Array, Shape
-from .types import Attributes, Operands
+from .types import Attributes, Compute, Operands
 
-__all__ = ["log_sum", "log_sum_exp"]
+__all__ = ["REDUCTIONS", "fits", "log_sum", "log_sum_exp"]
+
+# Below this, sums and squares stay within 64 bits.
+_MOST = float(1 << 62)
 
 
 def log_sum(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
@@ -38,3 +47,68 @@ def _read(attributes: Attributes, operands: Operands) -> tuple[Array, tuple[int,
     if not axes and not attributes.get("noop_with_empty_axes", 0):
         axes = tuple(range(x.ndim))
     return x, axes, bool(attributes.get("keepdims", 1))
+
+
+def _exact(find: Callable[[Array, Any], Array]) -> Compute:
+    """Make an operator of a function of numbers that do not overflow, and their axes."""
+
+    def compute(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+        x, axes, keep = _read(attributes, operands)
+        whole = x.dtype.kind in "iu"
+        if whole:
+            wide = x.astype(np.int64 if _bound(x) < _MOST else object)
+        else:
+            wide = x.astype(np.float32) if x.dtype == np.float16 else x
+        y = np.asarray(find(wide, axes), wide.dtype)
+        if whole:
+            bounds = np.iinfo(x.dtype)
+            y = np.clip(y, bounds.min, bounds.max)
+        return [(y if keep else y.squeeze(axes)).astype(x.dtype)]
+
+    return compute
+
+
+def _bound(x: Array) -> float:
+    """Give a number that no sum, sum of squares or product of some of the elements exceeds."""
+    sizes = np.abs(x.astype(np.float64))
+    with np.errstate(over="ignore"):
+        return max(float(np.square(sizes).sum()), float(np.maximum(sizes, 1).prod()))
+
+
+def fits(x: Array) -> bool:
+    """Tell whether ONNX's reference reduces integers without overflow, and keeps their type."""
+    return x.dtype == np.int64 and _bound(x) < _MOST
+
+
+def _sum(x: Array, axes: Any) -> Array:
+    return np.asarray(x.sum(axes, keepdims=True))
+
+
+def _product(x: Array, axes: Any) -> Array:
+    return np.asarray(x.prod(axes, keepdims=True))
+
+
+def _mean(x: Array, axes: Any) -> Array:
+    total, count = _sum(x, axes), math.prod(x.shape[axis] for axis in axes)
+    if x.dtype.kind == "f":
+        return np.asarray(total / count)
+    # Toward zero.
+    return np.asarray(np.where(total < 0, -(-total // max(count, 1)), total // max(count, 1)))
+
+
+def _length(x: Array, axes: Any) -> Array:
+    squares = _sum(x * x, axes)
+    if x.dtype.kind == "f":
+        return np.sqrt(squares)
+    return np.asarray(np.frompyfunc(math.isqrt, 1, 1)(squares.astype(object)))
+
+
+REDUCTIONS: dict[str, Compute] = {
+    "ReduceL1": _exact(lambda x, axes: _sum(np.abs(x), axes)),
+    "ReduceL2": _exact(_length),
+    "ReduceMean": _exact(_mean),
+    "ReduceProd": _exact(_product),
+    "ReduceSum": _exact(_sum),
+    "ReduceSumSquare": _exact(lambda x, axes: _sum(x * x, axes)),
+}
+"""By name."""

@@ -10,7 +10,7 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
-__all__ = ["average_pool", "global_lp_pool", "lp_pool", "max_pool"]
+__all__ = ["average_pool", "global_lp_pool", "global_max_pool", "lp_pool", "max_pool"]
 
 
 class Window(NamedTuple):
@@ -148,6 +148,14 @@ def global_lp_pool(
     x = _given(operands)
     axes = tuple(range(2, x.ndim))
     return [_length(x, attributes, lambda powers: powers.sum(axes, keepdims=True))]
+
+
+def global_max_pool(
+    attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
+) -> list[Array]:
+    """GlobalMaxPool: of all dimensions behind the channels, however many; the reference has two."""
+    x = _given(operands)
+    return [x.max(tuple(range(2, x.ndim)), keepdims=True)]
 
 
 def _length(x: Array, attributes: Attributes, add: Callable[[Array], Array]) -> Array:
