@@ -18,16 +18,15 @@ from .values import attribute_int, attribute_string
 
 # Operators that no loop of ours computes, or not for all types and attributes: ONNX's reference
 # does, in Python. Most of them stand where shapes are computed, and are gone when shapes are known.
-IN_PYTHON = frozenset({
+BY_REFERENCE = frozenset({
     "And", "ArgMax", "ArgMin", "BatchNormalization", "Cast", "CastLike", "Constant",
     "ConstantOfShape", "CumSum", "DepthToSpace", "Dropout", "Einsum", "Elu", "Equal", "EyeLike",
-    "GRU", "GatherElements", "GatherND", "Greater", "GreaterOrEqual", "GroupNormalization",
-    "InstanceNormalization", "IsInf", "IsNaN", "LSTM", "Less", "LessOrEqual", "LpNormalization",
-    "Mod", "NonMaxSuppression", "NonZero", "Not", "OneHot", "Or", "RNN", "Range", "ReduceL1",
-    "ReduceLogSum", "ReduceLogSumExp", "ReduceProd", "ScatterElements", "ScatterND", "Selu",
-    "Shape", "Sign", "Size", "Softplus", "Softsign", "SpaceToDepth", "Tile", "TopK", "Trilu",
-    "Where", "Xor",
+    "GRU", "GatherND", "Greater", "GreaterOrEqual", "GroupNormalization", "InstanceNormalization",
+    "IsInf", "IsNaN", "LSTM", "Less", "LessOrEqual", "Mod", "NonMaxSuppression", "NonZero", "Not",
+    "OneHot", "Or", "RNN", "Range", "ScatterElements", "ScatterND", "Selu", "Shape", "Sign", "Size",
+    "Softplus", "Softsign", "SpaceToDepth", "Tile", "TopK", "Trilu", "Where", "Xor",
 })  # fmt: skip
+IN_PYTHON = BY_REFERENCE | COMPUTED.keys()
 # What each gate of a recurrent operator is followed by, for one direction. ONNX's reference takes
 # no other ones, no bound and no lengths, and does not say so.
 ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
@@ -60,10 +59,7 @@ def check_operators(graph: ir.Graph, fallback: bool) -> None:
             found[f"{node.op_type} with {unserved}"].append(node.name or "?")
             continue
         if node.domain == "" and (
-            node.op_type in OPERATORS
-            or node.op_type in EXPRESSIONS
-            or node.op_type in IN_PYTHON
-            or node.op_type in COMPUTED
+            node.op_type in OPERATORS or node.op_type in EXPRESSIONS or node.op_type in IN_PYTHON
         ):
             continue
         if node.domain == "" and node.op_type not in CONTROL_FLOW:
