@@ -13,11 +13,11 @@ from ..runtime import ForkableLock
 from .compiling import Compiled
 from .storage import Array, Shape
 
-__all__ = ["Programs", "check_memory", "key_of"]
+__all__ = ["MOST_SHAPE_ELEMENTS", "Programs", "check_memory", "key_of"]
 
-# Inputs that shapes follow from become constants of a program, unless they have more elements than
-# any shape.
-_MOST_SHAPE_ELEMENTS = 64
+MOST_SHAPE_ELEMENTS = 64
+"""Inputs that shapes follow from become constants of a program, unless they have more elements
+than any shape."""
 
 Found = tuple[Compiled, dict[str, list[str]]]
 
@@ -94,7 +94,7 @@ def key_of(
     rest = []
     for value, array in zip(values, inputs, strict=True):
         name = value.name or ""
-        if name in shape_inputs and array.size <= _MOST_SHAPE_ELEMENTS:
+        if name in shape_inputs and array.size <= MOST_SHAPE_ELEMENTS:
             constants[name] = array
         else:
             shapes[name] = array.shape

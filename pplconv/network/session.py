@@ -30,7 +30,7 @@ from .interface import NodeArg, check_shape, checked_out, dtype_of, shape_inputs
 from .loading import load
 from .preparing import Prepared, prepare, specialize
 from .profile import NetworkProfile, profiled
-from .programs import Programs, check_memory, key_of
+from .programs import MOST_SHAPE_ELEMENTS, Programs, check_memory, key_of
 from .refusals import check_operators
 from .report import NetworkPlan, plan_of
 from .travelling import (
@@ -44,8 +44,6 @@ from .travelling import (
 )
 
 Array = npt.NDArray[Any]
-# Sets of input shapes whose programs are kept.
-PROGRAMS_KEPT = 8
 
 
 class InferenceSession:
@@ -96,6 +94,9 @@ class InferenceSession:
     >>> (y,) = session.run(None, {"x": x})  # doctest: +SKIP
     """
 
+    programs_kept = 8  # those of the sets of input shapes that were used last
+    most_shape_elements = MOST_SHAPE_ELEMENTS
+
     def __init__(
         self,
         model: Any,
@@ -132,7 +133,7 @@ class InferenceSession:
         self._fired = prepared.fired
         # Inputs that shapes or branches follow from: a program is made for each value of theirs.
         self.shape_inputs = shape_inputs(self._model.graph)
-        self._programs = Programs(PROGRAMS_KEPT)
+        self._programs = Programs(self.programs_kept)
         self._packed: dict[Any, Kept] = {}
 
     def get_inputs(self) -> list[NodeArg]:
@@ -294,9 +295,8 @@ class InferenceSession:
         TypeError, ValueError
             If inputs of these shapes could not be computed.
         """
-        compiled, fired, _ = self._compiled(
-            shaped(self._model.graph.inputs, inputs, self.shape_inputs)
-        )
+        arrays = shaped(self._model.graph.inputs, inputs, self.shape_inputs)
+        compiled, fired, _ = self._compiled(arrays)
         return plan_of(compiled, fired)
 
     def is_ready_for(self, inputs: Mapping[str, Any]) -> bool:
@@ -312,8 +312,8 @@ class InferenceSession:
         TypeError, ValueError
             If the network does not take inputs of these shapes.
         """
-        arrays = shaped(self._model.graph.inputs, inputs, self.shape_inputs)
-        return self._key(arrays)[0] in self._programs
+        key = self._key(shaped(self._model.graph.inputs, inputs, self.shape_inputs))[0]
+        return key in self._programs
 
     def profile(self, feed: Mapping[str, npt.ArrayLike], *, repeats: int = 5) -> NetworkProfile:
         """Time each step by itself, and whole runs.

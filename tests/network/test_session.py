@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 from graphs import Graph
-from pplconv.network.session import PROGRAMS_KEPT, InferenceSession
+from pplconv.network.session import InferenceSession
 from running import agree, check, referred
 
 
@@ -236,9 +236,9 @@ def test_few_programs_are_kept():
     x = g.input(1, 3, free=True)
     session = session_of(g, g.Exp(x))
     first = session.run(None, {x: np.ones((1, 3), np.float32)})[0]
-    for n in range(2 * PROGRAMS_KEPT):
+    for n in range(2 * InferenceSession.programs_kept):
         session.run(None, {x: np.ones((n + 2, 3), np.float32)})
-        assert len(session._programs) <= PROGRAMS_KEPT
+        assert len(session._programs) <= InferenceSession.programs_kept
     again = session.run(None, {x: np.ones((1, 3), np.float32)})[0]
     np.testing.assert_array_equal(again, first)
 

@@ -18,10 +18,6 @@ from .tensors import DATATYPES, Tensor, shown
 __all__ = ["Serving"]
 
 _LONGEST_QUEUE = 1 << 16
-# Programs that a session keeps.
-_KEPT = 8
-# Larger inputs are not read before their program runs.
-_MOST_SHAPE_ELEMENTS = 64
 _RETRY_AFTER = 1
 
 
@@ -77,6 +73,7 @@ class Serving:
         self._session = session
         # A program is made for each of their values.
         self._told: frozenset[str] = getattr(session, "shape_inputs", frozenset())
+        self._most_told: int = getattr(session, "most_shape_elements", 0)
         self._joins = settings["max_batch"] > 1
         self.inputs = [Tensor.of(value) for value in session.get_inputs()]
         self.outputs = [Tensor.of(value) for value in session.get_outputs()]
@@ -103,7 +100,8 @@ class Serving:
         """Whether a program is made before an instance is asked, and not by the instance."""
         # Of programs that instances make themselves, what they have answered tells.
         self._answered: OrderedDict[Any, None] = OrderedDict()
-        self._kept = max(1, _KEPT // settings["max_batch"].bit_length())
+        kept = getattr(session, "programs_kept", 1)
+        self._kept = max(1, kept // settings["max_batch"].bit_length())
         for feed in feeds:
             self.note(feed)
         self._makers = asyncio.Semaphore(1 if self.makes_apart else max(1, len(self.pool) // 2))
@@ -165,7 +163,7 @@ class Serving:
         small = tuple(
             feed[tensor.name].tobytes()
             for tensor in self.inputs
-            if tensor.name in self._told and feed[tensor.name].size <= _MOST_SHAPE_ELEMENTS
+            if tensor.name in self._told and feed[tensor.name].size <= self._most_told
         )
         return self._shapes_of(feed), small
 
