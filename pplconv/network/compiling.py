@@ -24,7 +24,7 @@ from .fusion import Chain, chains, written
 from .host import host_step, run_host
 from .layouts import in_planes
 from .nodes import Graph, Node, graph_of
-from .numpy_operators import COMPUTED
+from .numpy_operators import COMPUTED, IN_PIECES
 from .operators import OPERATORS
 from .operators.convolution import prices
 from .operators.elementwise import Stream, emit_outputs, emit_program
@@ -32,7 +32,6 @@ from .operators.movement import plan_concats, plan_views
 from .operators.unfused import unfused
 from .opsets import OPSET
 from .progress import in_parts
-from .reference_operators import RIGHT
 from .refusals import check_lengths
 from .storage import Array, Buffer, Shape, Step, Value, place_of, strides_of
 from .team import with_team
@@ -260,7 +259,7 @@ def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
     names = list(dict.fromkeys(name for name in node.inputs if name))
     written = [name for name in node.outputs if name]
     try:
-        evaluator = ReferenceEvaluator(_proto(node), new_ops=RIGHT)
+        evaluator = ReferenceEvaluator(_proto(node), new_ops=IN_PIECES)
     except MemoryError:
         raise
     except Exception as error:

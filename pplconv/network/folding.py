@@ -188,7 +188,7 @@ def _is_ours(node: ir.Node) -> bool:
         # Of shapes as well.
         x = constant(node.inputs[0])
         return x is not None and x.dtype.kind in "iu" and not fits(x)
-    return node.op_type in COMPUTED and not node.domain
+    return node.op_type in COMPUTED and node.op_type not in _SLOW and not node.domain
 
 
 def _compute(graph: ir.Graph, budget: _Budget) -> int:

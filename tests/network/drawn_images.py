@@ -171,6 +171,29 @@ def conv(rng: Rng) -> Case:
     return Case(inputs, given, pick(rng, (), (1, 2)[: len(inputs) - 1]))
 
 
+def conv_transpose(rng: Rng) -> Case:
+    """Of one to three dimensions, weights known or not."""
+    rank, group = int(pick(rng, 1, 2, 3)), int(pick(rng, 1, 2))
+    kernel, strides = rng.integers(1, 4, rank), rng.integers(1, 4, rank)
+    w = floats(rng, 2 * group, 3, *kernel)
+    inputs = [floats(rng, 2, 2 * group, *(int(n) for n in rng.integers(3, 6, rank))), w]
+    if rng.random() < 0.6:
+        inputs.append(floats(rng, 3 * group))
+    given: dict[str, Any] = {"group": group, "strides": strides.tolist()}
+    given |= maybe(
+        rng,
+        dilations=rng.integers(1, 3, rank).tolist(),
+        kernel_shape=kernel.tolist(),
+        output_padding=[int(rng.integers(s)) for s in strides],
+    )
+    mode = pick(rng, "NOTSET", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+    if mode == "NOTSET":
+        given |= maybe(rng, pads=rng.integers(0, 2, 2 * rank).tolist())
+    else:
+        given["auto_pad"] = mode
+    return Case(inputs, given, pick(rng, (), (1, 2)[: len(inputs) - 1]))
+
+
 def resize(rng: Rng) -> Case:
     """Of one to three dimensions beside images, by sizes or scales."""
     rank = int(pick(rng, 3, 4, 5))

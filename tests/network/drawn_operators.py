@@ -29,6 +29,7 @@ DRAWERS: dict[str, Callable[[Rng], Case]] = {
     "Concat": moves.concat,
     "ConstantOfShape": moves.constant_of_shape,
     "Conv": images.conv,
+    "ConvTranspose": images.conv_transpose,
     "CumSum": numbers.cumulative,
     "DepthToSpace": images.depth_to_space,
     "Det": numbers.determinant,

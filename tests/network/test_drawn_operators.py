@@ -25,6 +25,8 @@ UNSIZED = {"NonMaxSuppression"}
 CONSTANTS = {"Constant"}
 # onnxruntime refuses it where all is constant.
 UNFOLDED = {"GroupNormalization"}
+# They are not folded: loops of ours may be much faster.
+SLOW = {"ConvTranspose"}
 DRAWS = 3
 
 
@@ -72,7 +74,7 @@ def test_constants_are_computed_in_the_same_way(op, rng):
         session = compare_models(model, {})
         programs = [compiled for compiled, _ in session._programs.values()]
         steps = [step.kind for compiled in programs for step in compiled.steps]
-        assert op not in steps or op not in COMPUTED
+        assert op not in steps or op not in COMPUTED.keys() - SLOW
 
 
 SEEN_BY_NONE = {

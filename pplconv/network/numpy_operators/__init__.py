@@ -6,6 +6,7 @@
 ``reductions``     ReduceL1, L2, LogSum, LogSumExp, Mean, Prod, Sum, SumSquare
 ``sampling``       GridSample
 ``moves``          GatherElements, Pad, Slice
+``transposed``     ConvTranspose
 =================  ==============================================================
 
 To add an operator, write a function of its attributes and operands, and name it in `COMPUTED`.
@@ -14,13 +15,14 @@ To add an operator, write a function of its attributes and operands, and name it
 
 from __future__ import annotations
 
-from . import moves, normalization, reductions, sampling, windows
+from . import moves, normalization, reductions, sampling, transposed, windows
 from .types import Compute
 
-__all__ = ["COMPUTED"]
+__all__ = ["COMPUTED", "IN_PIECES"]
 
 COMPUTED: dict[str, Compute] = {
     "AveragePool": windows.average_pool,
+    "ConvTranspose": transposed.conv_transpose,
     "GatherElements": moves.gather_elements,
     "GlobalLpPool": windows.global_lp_pool,
     "GlobalMaxPool": windows.global_max_pool,
@@ -36,3 +38,6 @@ COMPUTED: dict[str, Compute] = {
     **reductions.REDUCTIONS,
 }
 """Operators of `OPSET`, by name."""
+
+IN_PIECES = [transposed.ConvTranspose]
+"""Those that are pieces of fused nodes, as a `ReferenceEvaluator` takes them: ``new_ops``."""

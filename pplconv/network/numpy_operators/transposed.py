@@ -1,0 +1,70 @@
+"""ConvTranspose, also as an operator of ONNX's reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx.reference.op_run import OpRun
+
+from ..storage import Array, Shape
+from .types import Attributes, Operands
+
+__all__ = ["ConvTranspose", "conv_transpose"]
+
+
+def conv_transpose(
+    attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
+) -> list[Array]:
+    """ConvTranspose: a product for each tap, added to the outputs that it leads to.
+
+    ``auto_pad`` and ``output_shape`` are explicit by now. The reference gives all groups the bias
+    of the first one, or fails.
+    """
+    x, w, b = [*operands, None][:3]
+    assert x is not None and w is not None
+    axes = x.ndim - 2
+    kernel, sizes, group = w.shape[2:], x.shape[2:], attributes.get("group") or 1
+    ones, zeros = [1] * axes, [0] * 2 * axes
+    steps, apart = attributes.get("strides") or ones, attributes.get("dilations") or ones
+    pads, more = attributes.get("pads") or zeros, attributes.get("output_padding") or zeros[:axes]
+    # Halves are summed as onnxruntime sums them, in float32.
+    wide = np.float32 if x.dtype == np.float16 else x.dtype
+    pixels = x.reshape(x.shape[0], group, x.shape[1] // group, math.prod(sizes))
+    pixels = pixels.astype(wide, copy=False)
+    grouped = w.reshape(group, w.shape[0] // group, w.shape[1], *kernel)
+    grouped = grouped.astype(wide, copy=False).swapaxes(1, 2)
+    full = [
+        (n - 1) * s + (k - 1) * d + 1 + m
+        for n, s, k, d, m in zip(sizes, steps, kernel, apart, more, strict=True)
+    ]
+    channels = (slice(None),) * 3
+    sums = np.zeros((x.shape[0], group, w.shape[1], *full), wide)
+    for tap in np.ndindex(*kernel):
+        part = np.matmul(np.ascontiguousarray(grouped[(..., *tap)]), pixels)
+        place = [
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, apart, sizes, steps, strict=True)
+        ]
+        sums[(*channels, *place)] += part.reshape(*part.shape[:3], *sizes)
+    kept = [
+        slice(begin, size - end)
+        for begin, end, size in zip(pads[:axes], pads[axes:], full, strict=True)
+    ]
+    y = sums[(*channels, *kept)]
+    y = y.reshape(y.shape[0], group * w.shape[1], *y.shape[3:])
+    if b is not None:
+        y = y + b.reshape(-1, *ones).astype(wide, copy=False)
+    return [y.astype(x.dtype, copy=False)]
+
+
+class ConvTranspose(OpRun):
+    """The same for a `ReferenceEvaluator`, which runs fused nodes in pieces."""
+
+    op_domain = ""
+
+    def _run(self, *operands: Array | None, **attributes: Any) -> tuple[Array, ...]:
+        """See `OpRun`."""
+        return tuple(conv_transpose(attributes, operands, ()))
