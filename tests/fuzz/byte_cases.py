@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 import pplconv
 import quantized_cases
 from fuzz import byte_refusals
-from fuzz.case import Case
+from fuzz.case import Case, ExactCase
 from fuzz.conv_cases import OPERANDS, draw_convolution, smaller_problems
 from fuzz.draws import SPOILED_OUT
 from fuzz.zeros import Zeros
@@ -52,7 +52,7 @@ class ExpectedBytes:
 
 
 @dataclass(frozen=True)
-class ByteCase(Case):
+class ByteCase(ExactCase):
     """A call of a function of `FUNCTIONS`, of ``"QConv2d"``, or ``"QConv2d, prepared"``.
 
     Parameters
@@ -154,20 +154,6 @@ class ByteCase(Case):
         return self._layer(self.plain["weight"], self.plain["bias"], arguments).plan_for(
             self.problem.input_shape
         )
-
-    def request(self) -> NoReturn:
-        """Wisdom is not drawn: what spoils it does not look at types."""
-        raise NotImplementedError
-
-    @property
-    def epilogue(self) -> NoReturn:
-        """As `request`."""
-        raise NotImplementedError
-
-    @property
-    def ordinary(self) -> bool:
-        """No plan states an error of exact sums."""
-        return False
 
     def expected(self) -> Any:
         """As all cases; in the layout of the call."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -199,3 +199,21 @@ class Case(ABC):
             yield replace(self, **changes)
         for problem in self.smaller_problems():
             yield replace(self, problem=problem)
+
+
+class ExactCase(Case):
+    """A call whose result is exact; wisdom is not drawn, for what spoils it looks at no types."""
+
+    def request(self) -> NoReturn:
+        """Nothing asks for it."""
+        raise NotImplementedError
+
+    @property
+    def epilogue(self) -> NoReturn:
+        """As `request`."""
+        raise NotImplementedError
+
+    @property
+    def ordinary(self) -> bool:
+        """No plan states an error of exact sums."""
+        return False

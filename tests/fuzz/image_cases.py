@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from random import Random
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 import pplconv
 from fuzz import draws, image_refusals
 from fuzz.byte_cases import ExpectedBytes
-from fuzz.case import Case
+from fuzz.case import ExactCase
 from fuzz.draws import SPOILED_OUT
 from image_reference import BORDERS, INTEGERS, windows_of
 from pplconv.imaging import filter2d, sepfilter2d
@@ -106,7 +106,7 @@ def whole(taps: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 @dataclass(frozen=True)
-class ImageCase(Case):
+class ImageCase(ExactCase):
     """A call of ``"filter2d"`` or ``"sepfilter2d"``."""
 
     refusals = image_refusals
@@ -155,20 +155,6 @@ class ImageCase(Case):
     def plan(self, **changes: Any) -> pplconv.Plan | None:
         """As all cases; filters show none."""
         return None
-
-    def request(self) -> NoReturn:
-        """Wisdom is not drawn."""
-        raise NotImplementedError
-
-    @property
-    def epilogue(self) -> NoReturn:
-        """As `request`."""
-        raise NotImplementedError
-
-    @property
-    def ordinary(self) -> bool:
-        """No plan states an error of exact sums."""
-        return False
 
     def sums(self) -> tuple[np.ndarray, int]:
         """Give the exact sums as integers over two to a power, and the power."""
