@@ -14,7 +14,7 @@ from .contradictions import ContradictionError, check_node
 from .nodes import attributes_of
 from .numpy_operators import COMPUTED
 from .numpy_operators.reductions import REDUCTIONS, fits
-from .padding import POOLS, drop_pads, resolve_node
+from .padding import POOLS, infer_pool, resolve_node, settle_pool
 from .resizing import infer_resize
 from .slicing import end_before_the_first
 from .texts import printable
@@ -101,6 +101,8 @@ class _Fold(FoldConstantsPass):
         if not node.domain:
             _as_onnxruntime(node)
         replacement = super().process_node(node, is_function)
+        if node.op_type in POOLS and not node.domain and replacement is None:
+            infer_pool(node)
         if node.op_type == "Resize" and not node.domain and replacement is None:
             try:
                 shape = infer_resize(node)
@@ -117,7 +119,7 @@ def _as_onnxruntime(node: ir.Node) -> None:
     if node.op_type == "ConvTranspose":
         resolve_node(node)
     elif node.op_type in POOLS:
-        drop_pads(node)
+        settle_pool(node)
     elif node.op_type == "Slice":
         end_before_the_first(node)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
-from .values import attribute_ints, attribute_string, static_shape
+from .values import attribute_int, attribute_ints, attribute_string, static_shape
 
-__all__ = ["POOLS", "drop_pads", "resolve_node", "resolve_padding"]
+__all__ = ["POOLS", "infer_pool", "resolve_node", "resolve_padding", "rooms", "settle_pool"]
 
 POOLS = frozenset(("AveragePool", "LpPool", "MaxPool"))
 """Those with windows."""
@@ -28,10 +30,11 @@ def resolve_padding(graph: ir.Graph) -> None:
             resolve_node(node)
 
 
-def drop_pads(node: ir.Node) -> None:
-    """Leave out the padding of a pool that ``auto_pad`` overrides, as onnxruntime does.
+def settle_pool(node: ir.Node) -> None:
+    """Have a pool say what onnxruntime takes it for, before its shape is inferred.
 
-    ONNX's inference would take it, and other sizes with it.
+    It takes no notice of ``pads`` beside ``auto_pad``, and rounds sizes up for ``ceil_mode=1``
+    alone.
 
     Parameters
     ----------
@@ -40,6 +43,56 @@ def drop_pads(node: ir.Node) -> None:
     """
     if (attribute_string(node, "auto_pad", "NOTSET") or "NOTSET") != "NOTSET":
         node.attributes.pop("pads", None)
+    if attribute_int(node, "ceil_mode", 0) not in (0, 1):
+        node.attributes["ceil_mode"] = ir.AttrInt64("ceil_mode", 0)
+
+
+def rooms(node: ir.Node, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[int, ...]:
+    """Say how far windows may move in each dimension; negative where they do not fit.
+
+    Parameters
+    ----------
+    node : ir.Node
+        A convolution or a pool that does not contradict itself.
+    sizes, kernel : sequence of int
+        Pixels and taps.
+
+    Returns
+    -------
+    tuple of int
+        Zeros for padding that leaves as many pixels as strides fit, whatever the window.
+    """
+    axes = len(sizes)
+    mode = attribute_string(node, "auto_pad", "NOTSET") or "NOTSET"
+    if mode.startswith("SAME"):
+        return (0,) * axes
+    pads = _entries(node, "pads", 2 * axes, 0) if mode == "NOTSET" else (0,) * 2 * axes
+    dilations = _entries(node, "dilations", axes, 1)
+    each = zip(sizes, pads, pads[axes:], kernel, dilations, strict=False)
+    return tuple(n + before + after - (k - 1) * d - 1 for n, before, after, k, d in each)
+
+
+def infer_pool(node: ir.Node) -> None:
+    """Correct how many windows that do not fit ONNX's inference finds where it rounds up.
+
+    It rounds quotients below zero toward zero.
+
+    Parameters
+    ----------
+    node : ir.Node
+        One of `POOLS`; its outputs are changed in place.
+    """
+    before, after = static_shape(node.inputs[0]), static_shape(node.outputs[0])
+    if before is None or after is None or not attribute_int(node, "ceil_mode", 0):
+        return
+    room = rooms(node, before[2:], attribute_ints(node, "kernel_shape", ()))
+    strides = _entries(node, "strides", len(room), 1)
+    sizes = [
+        n if left >= 0 else 1 - -left // stride
+        for n, left, stride in zip(after[2:], room, strides, strict=True)
+    ]
+    for value in node.outputs:
+        value.shape = ir.Shape([*after[:2], *sizes])
 
 
 def resolve_node(node: ir.Node) -> None:

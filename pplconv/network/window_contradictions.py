@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import onnx_ir as ir
 
-from .padding import POOLS
+from .padding import POOLS, rooms
 from .values import Shapes, attribute_int, attribute_ints, attribute_string
 
 __all__ = ["WINDOW_CHECKS"]
@@ -46,6 +46,8 @@ def _of_convolution(node: ir.Node, shapes: Shapes) -> str | None:
     if problem:
         return problem
     transposed = node.op_type == "ConvTranspose"
+    if x is not None and not transposed and min(rooms(node, x[2:], w[2:])) < 0:
+        return f"the padded input is smaller than the kernel, {x} and {w}"
     group = attribute_int(node, "group", 1)
     if group < 1 or w[0] % group:
         return f"group is {group}, the weights have the shape {w}"

@@ -129,6 +129,7 @@ def changes_of_convolutions(base: One, axes: int, transposed: bool) -> dict[str,
         "bias": base.but((2, f(3))),
         "bias ": base.but((2, base.operands[2][None])),
         "weights": base.but((1, weights[:, :, None])),
+        **({} if transposed else {"smaller than the kernel": base.but(dilations=[9] * axes)}),
         "weights ": base.but((1, np.concatenate([weights, weights[:1]]))),
     }
     if transposed:
@@ -166,6 +167,7 @@ def wrong() -> dict[str, One]:
             ("kernel_shape", QCONV.but(kernel_shape=[1, 1])),
             ("group", QCONV.but(group=3)),
             ("strides", QCONV.but(strides=[1])),
+            ("smaller than the kernel", QCONV.but(dilations=[1, 9])),
             ("'x4' has the shape", QCONV.but((4, f(3) ** 2))),
             ("'x5' has the shape", QCONV.but((5, np.zeros(3, U8)))),
             ("'x6' has the shape", QCONV.but((6, np.ones(4, F32)))),
@@ -175,6 +177,7 @@ def wrong() -> dict[str, One]:
             ("kernel_shape", ICONV.but(kernel_shape=[1, 1])),
             ("kernel_shape", ICONV.but(kernel_shape=[5, 5])),
             ("group", ICONV.but(group=0)),
+            ("smaller than the kernel", ICONV.but(dilations=[9, 1])),
             ("'x2' has the shape", ICONV.but((2, np.zeros(4, U8)))),
             ("'x3' has the shape", ICONV.but((3, np.zeros(3, U8)))),
         ],
@@ -302,6 +305,12 @@ def right() -> dict[str, One]:
         for auto in ("SAME_UPPER", "SAME_LOWER", "VALID")
         for pads in ([0] * 4, [2, 0, 1, 1])
     }  # fmt: skip
+    for op in ("AveragePool", "LpPool", "MaxPool"):
+        pool = One(op, f(1, 2, 7), kernel_shape=[3], strides=[2], opset=22)
+        found[f"{op} rounds down"] = pool.but(ceil_mode=3)
+        # Windows that do not fit.
+        found[f"{op} of nothing"] = pool.but(kernel_shape=[9], ceil_mode=1)
+        found[f"{op} of one part"] = pool.but(kernel_shape=[8], ceil_mode=1)
     return found | {
         "no kernel_shape": conv(2, 2).but(kernel_shape=None),
         "QLinearConv": QCONV,
