@@ -138,4 +138,4 @@ def filtered(x: Array, axis: int, taps: Taps) -> Array:
 
 def _rounded(x: Array) -> Array:
     """Round to integers, halves away from zero."""
-    return np.trunc(x + np.copysign(0.5, x))
+    return np.asarray(np.trunc(x + np.copysign(0.5, x)))

@@ -28,7 +28,7 @@ def end_before_the_first(node: ir.Node) -> None:
     steps = constant(node.inputs[4]) if len(node.inputs) > 4 else None
     if ends is None or steps is None or ends.shape != steps.shape:
         return
-    open_ended = (steps < 0) & np.isin(ends, _NO_END)
+    open_ended = np.less(steps, 0) & np.isin(ends, _NO_END)
     if not open_ended.any():
         return
     assert node.graph is not None
