@@ -317,15 +317,15 @@ class Call:
         return out
 
     def ordered_here(self) -> np.ndarray | None:
-        """The same for half precision and for narrow types, by NumPy."""
+        """The same for half precision and narrow types, whose sums are made elsewhere."""
         shape = self.row["mr"], self.case.n
         accumulate = self.case.flags & ACCUMULATE
         start = self.c.read() if accumulate else np.zeros(shape, self.dtype)
         if self.dtype == np.float16:
             x = ordered_sum(self.a, self.b, start, max(self.case.segment_count, 1))
-        elif (known := known_sum(self.row, self.a, self.b, start)) is not None:
-            x = known
         else:
+            x = known_sum(self.checker.native, self.row, self.a, self.b, start)
+        if x is None:
             return None
         if self.bias is not None:
             x = x + (self.bias[:, np.newaxis] if self.case.flags & BIAS_ROW else self.bias)

@@ -27,6 +27,7 @@ SOURCES = (
     "checked_call_aarch64.S",
     "checked_call_armv7l.S",
     "flush_mode.c",
+    "ordered_bfloat16.c",
     "ordered_gemm.c",
     "ordered_depthwise.c",
 )

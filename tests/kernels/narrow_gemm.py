@@ -1,4 +1,4 @@
-"""GEMM of narrow types: its elements, and what the contract makes of them, in NumPy.
+"""GEMM of narrow types: its elements, and what the contract makes of them, in NumPy and in C.
 
 Integers are exact: 64-bit sums, of which the lowest 32 bits count; but ``u8p`` first adds up pairs
 of products, and takes the nearest number of 16 bits for one that has more. bfloat16 is held to
@@ -20,12 +20,12 @@ AArch64
 
 from __future__ import annotations
 
+import ctypes
 from pathlib import Path
 
 import numpy as np
 
 from asm.registry import PRODUCTS
-from half_gemm import rounded_to_odd
 from kernel_values import draw, pick_each
 
 # As they lie in memory; of bfloat16 its bits.
@@ -85,52 +85,29 @@ def widened(x: np.ndarray, name: str) -> np.ndarray:
     return x.astype(np.int64) if x.dtype.kind in "iu" else x
 
 
-def fused(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """Round a * b + c to float32 once, to zero what is subnormal; a and b are of bfloat16.
+def dot_products(
+    native: ctypes.CDLL, a: np.ndarray, b: np.ndarray, start: np.ndarray, of: str = "x86"
+) -> np.ndarray:
+    """`start` plus a @ b, of floats that are bfloat16, as ``vdpbf16ps`` adds it up.
 
-    Subnormal is what would be below the smallest normal number if exponents had no end.
+    Parameters
+    ----------
+    native : CDLL
+        The checker's native half; NumPy takes ten times as long.
+    a, b, start : ndarray of float32
+        The depth of `a` and `b` is even.
+    of : {"x86", "arm"}, optional
+        Whose products: for "arm" as BFDOT and BFMMLA add it up.
     """
-    odd = rounded_to_odd(a, b, c)
-    tiny = np.abs((odd * 2.0**100).astype(np.float32)) < np.float32(TINY * 2.0**100)
-    return np.where(tiny, np.copysign(0.0, odd), odd).astype(np.float32)
-
-
-def flushed(x: np.ndarray) -> np.ndarray:
-    """Subnormal numbers as zeros of their sign."""
-    return np.where(np.abs(x) < np.float32(TINY), np.copysign(np.float32(0), x), x)
-
-
-@np.errstate(all="ignore")
-def dot_products(a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """`start` plus a @ b as ``vdpbf16ps`` adds it up."""
-    a, b = flushed(a), flushed(b)
-    total = start
-    for k in range(0, a.shape[1], 2):
-        total = flushed(total)
-        for q in (k + 1, k):
-            total = fused(a[:, q, np.newaxis], b[np.newaxis, q], total)
-    return total
-
-
-def to_odd(x: np.ndarray) -> np.ndarray:
-    """Round float64 numbers, which are exact or rounded to odd, to normal float32 and to odd."""
-    bits = x.view(np.int64)
-    lost = bits & ((1 << 29) - 1)  # what float64 has more of
-    cut = np.asarray(bits - lost).view(np.float64)
-    cut = np.where(np.abs(cut) < TINY, np.copysign(0.0, cut), cut).astype(np.float32)
-    inexact = (lost != 0) & np.isfinite(cut) & (cut != 0)
-    return np.where(inexact, cut.view(np.int32) | 1, cut.view(np.int32)).view(np.float32)
-
-
-@np.errstate(all="ignore")
-def odd_dot_products(a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray:
-    """`start` plus a @ b as BFDOT and BFMMLA add it up."""
-    a, b = flushed(a).astype(np.float64), flushed(b).astype(np.float64)
-    total, one = start, np.float32(1)
-    for k in range(0, a.shape[1], 2):
-        first, second = (to_odd(a[:, q, np.newaxis] * b[np.newaxis, q]) for q in (k, k + 1))
-        pair = to_odd(rounded_to_odd(first, one, second))
-        total = to_odd(rounded_to_odd(flushed(total), one, pair))
+    (m, depth), n = a.shape, b.shape[1]
+    assert depth % 2 == 0 and b.shape == (depth, n) and start.shape == (m, n)
+    a, b = (np.ascontiguousarray(x, np.float32) for x in (a, b))
+    total = np.array(start, np.float32, order="C")
+    getattr(native, f"bfloat16_products_{of}")(
+        *(ctypes.c_void_p(x.ctypes.data) for x in (a, b)),
+        *(ctypes.c_int64(size) for size in (m, n, depth)),
+        ctypes.c_void_p(total.ctypes.data),
+    )
     return total
 
 
@@ -157,7 +134,9 @@ def sum_of_pairs(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return total
 
 
-def known_sum(row: dict, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.ndarray | None:
+def known_sum(
+    native: ctypes.CDLL, row: dict, a: np.ndarray, b: np.ndarray, start: np.ndarray
+) -> np.ndarray | None:
     """`start` plus a @ b in the bits that the kernel `row` has to give; None if nobody knows."""
     if is_integer(row):
         products = sum_of_pairs(a, b) if row["dtype"].endswith("p") else a @ b
@@ -165,7 +144,7 @@ def known_sum(row: dict, a: np.ndarray, b: np.ndarray, start: np.ndarray) -> np.
     if row["isa"] == "portable":
         return rounded_steps(a, b, start)
     if row["isa"] == "avx512bf16" and of_intel():
-        return dot_products(a, b, start)
+        return dot_products(native, a, b, start)
     if row["isa"] == "bf16":
-        return odd_dot_products(a, b, start)
+        return dot_products(native, a, b, start, "arm")
     return None

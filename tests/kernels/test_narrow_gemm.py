@@ -5,6 +5,7 @@ What all types have in common is in ``test_gemm_kernels.py``.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product as cartesian
 
 import numpy as np
@@ -17,11 +18,9 @@ from kernel_table import every_row, symbol
 from narrow_gemm import (
     STORED,
     dot_products,
-    fused,
     is_integer,
     known_sum,
     narrowed,
-    odd_dot_products,
     rounded_steps,
     widened,
 )
@@ -66,7 +65,8 @@ def test_largest_products_and_wrapped_sums(checker, row, rng):
             of_a = np.full((row["mr"], 3, kr), a, STORED[product.a])
             of_b = np.full((3, case.n, kr), b, STORED[product.b])
             refill(call, of_a, of_b, np.full((row["mr"], case.n), start, np.int32))
-            step = int(known_sum(row, of_a[:1, 0].astype(int), of_b[0, :1].T.astype(int), 0)[0, 0])
+            one = of_a[:1, 0].astype(int), of_b[0, :1].T.astype(int)
+            step = int(known_sum(checker.native, row, *one, 0)[0, 0])
             expected = (start + step * 3 + (1 << 31)) % (1 << 32) - (1 << 31)
             assert call.ordered().tolist() == np.full((row["mr"], case.n), expected).tolist()
             call.same_bits(call.run(), call.ordered())
@@ -131,64 +131,85 @@ def bfloats(*numbers: float) -> np.ndarray:
     return widened(narrowed(np.array(numbers, np.float32)), "bf16")
 
 
-def test_the_model_of_integers():
+def test_the_model_of_integers(checker):
     row = {"dtype": "u8", "isa": "portable"}
     a, b = np.array([[255, 255, 1]]), np.array([[-128], [127], [-7]])
     start = np.array([[-(1 << 31)]], np.int32)
     # One less than the smallest number is the largest.
     exact = 255 * -1 - 7 - (1 << 31) + (1 << 32)
-    assert known_sum(row, a, b, start).tolist() == [[exact]]
+    assert known_sum(checker.native, row, a, b, start).tolist() == [[exact]]
 
 
-def test_the_model_of_bfloat16_adds_the_second_product_first():
+def test_the_model_of_bfloat16_adds_the_second_product_first(checker):
     one, big = bfloats(1.0, 1.0)[np.newaxis], np.float32(2.0**24)
     b = bfloats(1.0, -(2.0**24))[:, np.newaxis]
     start = np.array([[big]], np.float32)
     # 2^24 + 1 rounds to 2^24, so what is left of the 1 says which came first.
-    assert dot_products(one, b, start).tolist() == [[1.0]]
+    assert dot_products(checker.native, one, b, start).tolist() == [[1.0]]
     assert rounded_steps(one, b, start).tolist() == [[0.0]]
 
 
-def test_the_model_of_bfloat16_knows_no_subnormal_numbers():
+def one_step(checker, a: float, b: float, c: float) -> float:
+    """Add one product to a sum; the other one of the pair is zero."""
+    left, right = (bfloats(x, 0.0)[np.newaxis] for x in (a, b))
+    return float(dot_products(checker.native, left, right.T, np.array([[c]], np.float32))[0, 0])
+
+
+def test_the_model_of_bfloat16_knows_no_subnormal_numbers(checker):
     small = np.array([[2.0**-130]], np.float32)
     zeros = np.zeros((1, 2), np.float32)
-    assert dot_products(zeros, zeros.T, -small).tolist() == [[0.0]]
+    assert dot_products(checker.native, zeros, zeros.T, -small).tolist() == [[0.0]]
+    assert one_step(checker, 2.0**-64, 2.0**-64, 0.0) == 0.0
     halves = bfloats(2.0**-64, 0.0)[np.newaxis]
-    assert dot_products(halves, halves.T, np.zeros((1, 1), np.float32)).tolist() == [[0.0]]
     assert rounded_steps(halves, halves.T, np.zeros((1, 1), np.float32)).tolist() == [[2.0**-128]]
     # Rounded to the smallest normal number by the wide spacing of subnormal ones alone.
-    almost = fused(bfloats(2.0**-100), bfloats(-(2.0**-50)), np.float32([2.0**-126]))
-    assert almost.tolist() == [0.0]
+    assert one_step(checker, 2.0**-100, -(2.0**-50), 2.0**-126) == 0.0
 
 
-def test_the_model_of_arm_s_bfloat16_rounds_to_odd():
+def test_the_model_of_arm_s_bfloat16_rounds_to_odd(checker):
     """Twice a pair, whichever product comes first; what is too large or too small, and signs."""
+
+    def products(a, b, start):
+        return dot_products(checker.native, a, b, start, "arm")
+
     zero = np.zeros((1, 1), np.float32)
     one = bfloats(1.0, 1.0)[np.newaxis]
     tiny = bfloats(1.0, 2.0**-30)[:, np.newaxis]
     odd = 1 + 2.0**-23  # 1 is even
-    assert odd_dot_products(one, tiny, zero).tolist() == [[odd]]
-    assert odd_dot_products(one, tiny[::-1], zero).tolist() == [[odd]]
+    assert products(one, tiny, zero).tolist() == [[odd]]
+    assert products(one, tiny[::-1], zero).tolist() == [[odd]]
     # What a pair comes to is rounded before it is added: nothing of 2^-30 is left.
-    assert odd_dot_products(one, -tiny, zero + np.float32(2)).tolist() == [[1 - 2.0**-23]]
+    assert products(one, -tiny, zero + np.float32(2)).tolist() == [[1 - 2.0**-23]]
     far = np.array([[-1.0]], np.float32)
-    assert odd_dot_products(one, tiny, far).tolist() == [[2.0**-23]]
+    assert products(one, tiny, far).tolist() == [[2.0**-23]]
     large = bfloats(2.0**127, 0.0)[np.newaxis]
-    assert odd_dot_products(large, 2 * one.T, zero).tolist() == [[np.inf]]
+    assert products(large, 2 * one.T, zero).tolist() == [[np.inf]]
     small = bfloats(2.0**-64, 0.0)[np.newaxis]
-    below = odd_dot_products(-small, small.T, -zero)
+    below = products(-small, small.T, -zero)
     assert below.tolist() == [[0.0]] and np.signbit(below).tolist() == [[True]]
     subnormal = np.array([[2.0**-130]], np.float32)
-    assert odd_dot_products(0 * one, one.T, subnormal).tolist() == [[0.0]]
+    assert products(0 * one, one.T, subnormal).tolist() == [[0.0]]
 
 
-def test_a_fused_step_is_rounded_once():
-    a, c = bfloats(1 + 2.0**-7), np.float32([2.0**-30])
-    exact = float(a[0]) ** 2 + 2.0**-30
-    assert fused(a, a, c).tolist() == [float(np.float32(exact))]
-    tie = fused(bfloats(1.0), bfloats(1.0), np.float32([2.0**-24]))
-    above = fused(bfloats(1.0), bfloats(1.0), np.float32([2.0**-24 + 2.0**-40]))
-    assert (tie.tolist(), above.tolist()) == ([1.0], [1 + 2.0**-23])
+def test_a_fused_step_is_rounded_once(checker, rng):
+    exact = (1 + 2.0**-7) ** 2 + 2.0**-30
+    assert one_step(checker, 1 + 2.0**-7, 1 + 2.0**-7, 2.0**-30) == float(np.float32(exact))
+    assert one_step(checker, 1.0, 1.0, 2.0**-24) == 1.0
+    # bfloat16 has no such start, which is float32's.
+    assert one_step(checker, 1.0, 1.0, 2.0**-24 + 2.0**-40) == 1 + 2.0**-23
+    # Any sum that rounds to a normal number, by arithmetic on integers.
+    for _ in range(300):
+        a, b = bfloats(*rng.normal(size=2))
+        c = np.float32(rng.normal() * 2.0 ** int(rng.integers(-30, 8)))
+        whole = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+        assert one_step(checker, a, b, c) == nearest(whole)
+
+
+def nearest(exact: Fraction) -> float:
+    """Give the nearest number of 24 bits, the even one of two."""
+    exponent = 24 - int(np.frexp(float(exact))[1])
+    scaled = exact * Fraction(2) ** exponent
+    return float(round(scaled) / Fraction(2) ** exponent)
 
 
 def test_the_package_knows_the_kinds_of_products_as_they_are_built():
