@@ -4,6 +4,8 @@
 .PHONY: test-caps
 
 CAPS_ONE_IN ?= 8
+# Files that have tests of narrow types: each worker of each run would collect all others in vain.
+NARROW_TESTS = $(or $(shell grep -rl --include='test_*.py' 'pytest\.mark\.narrow' $(TESTS)),$(TESTS))
 FIXED_SEEDS := --randomly-seed=1 --hypothesis-seed=1 --hypothesis-profile=quick
 
 test-caps: $(STAMPS)/extra-test ## one test in CAPS_ONE_IN=8 of each file, under each lower PPLCONV_MAX_ISA that this machine has
@@ -16,5 +18,5 @@ test-caps: $(STAMPS)/extra-test ## one test in CAPS_ONE_IN=8 of each file, under
 	@caps=$$($(BIN)/python tests/lower_caps.py narrow) || exit 1; for cap in $$caps; do \
 		echo "PPLCONV_MAX_ISA=$$cap, tests of narrow types"; \
 		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q -m 'narrow and not slow' \
-			--one-in=$(CAPS_ONE_IN) $(FIXED_SEEDS) $(TESTS) $(ARGS) || exit 1; \
+			--one-in=$(CAPS_ONE_IN) $(FIXED_SEEDS) $(NARROW_TESTS) $(ARGS) || exit 1; \
 	done

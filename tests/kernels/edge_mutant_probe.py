@@ -36,7 +36,7 @@ from guarded_memory import PLACES  # noqa: E402
 from kernel_checker import Checker, compile_library  # noqa: E402
 from kernel_table import MACHINE, rows  # noqa: E402
 
-# So many files at once to the assembler.
+# So many kernels at once to the assembler.
 BATCH = 64
 LOADING = ACCUMULATE | BIAS_COLUMN | RESIDUAL
 
@@ -77,13 +77,17 @@ def accepted(checker: Checker, row: dict, seed: int) -> bool:
 
 
 def load(directory: Path, symbol: str, texts: list[tuple[int, str]]) -> dict[int, int]:
-    """Assemble kernels and load them; give their addresses by number."""
-    sources, names = [], {}
+    """Assemble kernels and load them; give their addresses by number.
+
+    All are one file: to start the assembler takes longer than it works on one kernel.
+    """
+    parts, names = [], {}
     for number, text in texts:
         names[number] = f"{symbol}_{number}" if number >= 0 else f"{symbol}_right"
-        sources.append(directory / f"{names[number]}.s")
-        sources[-1].write_text(renamed(text, symbol, names[number]))
-    library = compile_library(directory, f"mutants_{texts[0][0]}", sources)
+        parts.append(renamed(text, symbol, names[number]).replace(".L", f".L{names[number]}_"))
+    source = directory / f"mutants_{texts[0][0]}.s"
+    source.write_text("\n".join(parts))
+    library = compile_library(directory, source.stem, [source])
     return {
         number: ctypes.cast(getattr(library, name), ctypes.c_void_p).value
         for number, name in names.items()
