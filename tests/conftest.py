@@ -26,6 +26,7 @@ import absent  # noqa: E402
 # Before anything asks the CPU what it has.
 absent.install()
 
+import cases  # noqa: E402
 import emulation  # noqa: E402
 import instruction_sets  # noqa: E402
 import shares  # noqa: E402
@@ -71,7 +72,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of shares and of ``make test-arm``."""
+    """Declare the options of cases, of shares and of ``make test-arm``."""
+    cases.add_options(parser)
     shares.add_options(parser)
     emulation.add_options(parser)
 

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from cases import each
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "pplconv"
@@ -130,6 +133,7 @@ def cython_imports(text: str, here: tuple[str, ...]) -> Iterator[Import]:
             yield Import(name.split()[0], bool(match[1]), line)
 
 
+@cache
 def imports_of(path: Path, root: Path = ROOT) -> list[Import]:
     find = python_imports if path.suffix in (".py", ".pyi") else cython_imports
     return list(find(path.read_text(encoding="utf-8"), module_name(path, root)))
@@ -148,8 +152,8 @@ def sources(folder: Path = PACKAGE, *suffixes: str) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.suffix in wanted)
 
 
-def files(folder: Path = PACKAGE, *suffixes: str) -> list[pytest.ParameterSet]:
-    return [pytest.param(p, id=str(p.relative_to(ROOT))) for p in sources(folder, *suffixes)]
+def each_file(folder: Path = PACKAGE, *suffixes: str) -> Callable[..., Callable[..., None]]:
+    return each("path", sources(folder, *suffixes), lambda path: str(path.relative_to(ROOT)))
 
 
 def own_room(path: Path) -> str:
@@ -172,12 +176,12 @@ def test_the_package_is_there():
     assert {own_room(path) for path in sources()} >= set(LEVELS) - {"demo", "integrations"}
 
 
-@pytest.mark.parametrize("path", files())
+@each_file()
 def test_every_file_lies_in_a_known_room(path):
     assert own_room(path) in LEVELS, "a new room: give it a line in LAYERS"
 
 
-@pytest.mark.parametrize("path", files())
+@each_file()
 def test_imports_run_downward(path):
     assert complaints(path, imports_of(path)) == []
 
@@ -249,7 +253,7 @@ def test_guests_use_the_public_api_only(room):
     assert inside or room == "integrations"
 
 
-@pytest.mark.parametrize("path", files())
+@each_file()
 def test_guests_are_imported_on_demand_only(path):
     for item in imports_of(path):
         target = room_of(item.target)
@@ -280,6 +284,7 @@ def test_no_source_file_is_long():
     assert {name: lines for name, lines in found.items() if lines > LONGEST_FILE} == {}
 
 
+@cache
 def code_of(path: Path) -> str:
     """Give the text without comments and docstrings."""
     text = path.read_text(encoding="utf-8")
@@ -287,7 +292,7 @@ def code_of(path: Path) -> str:
     return re.sub(r"#.*|//.*|/\*[\s\S]*?\*/", "", text)
 
 
-@pytest.mark.parametrize("path", files())
+@each_file()
 def test_only_config_reads_the_environment(path):
     # A parameter of that name holds no environment; os and libc do.
     uses = bool(
@@ -298,7 +303,7 @@ def test_only_config_reads_the_environment(path):
     assert uses is (path == PACKAGE / "config.py")
 
 
-@pytest.mark.parametrize("path", files(ROOT / "asm", ".c", ".h", ".s", ".S"))
+@each_file(ROOT / "asm", ".c", ".h", ".s", ".S")
 def test_kernels_neither_allocate_nor_thread_nor_read_the_environment(path):
     text = code_of(path)
     forbidden = r"\b(malloc|calloc|realloc|free|alloca|mmap|getenv|pthread_\w+|omp_\w+|fopen)\s*\("
@@ -306,13 +311,13 @@ def test_kernels_neither_allocate_nor_thread_nor_read_the_environment(path):
     assert "#pragma omp" not in text
 
 
-@pytest.mark.parametrize("path", files(PACKAGE, ".pyx", ".pxd"))
+@each_file(PACKAGE, ".pyx", ".pxd")
 def test_only_schedules_are_parallel(path):
     if "schedules" not in path.parts:
         assert not re.search(r"\b(prange|cython\.parallel|omp_\w+)\b", code_of(path))
 
 
-@pytest.mark.parametrize("path", files(PACKAGE, ".pyx", ".pxd"))
+@each_file(PACKAGE, ".pyx", ".pxd")
 def test_no_module_has_typed_memoryviews(path):
     """Their support is 40 KB of machine code in each module, of a wheel of 5 MB."""
     declared = r"(cdef|^\s*cpdef|\(|,)\s*(const\s+)?\w+\s*\[\s*:[^\]]*\]\s*\w"
@@ -330,20 +335,18 @@ def test_one_loop_serves_all_teams():
     assert users == ["team_loop.pyx"]
 
 
-@pytest.mark.parametrize(
-    "path", sorted(PACKAGE.glob("schedules/*.p[yx][xd]")), ids=lambda p: p.name
-)
+@each("path", sorted(PACKAGE.glob("schedules/*.p[yx][xd]")), lambda path: path.name)
 def test_schedules_never_touch_an_element(path):
     """Tensors are addresses there: a schedule that names an element's type could compute."""
     assert not re.search(r"\b(float|double)\b", code_of(path))
 
 
-@pytest.mark.parametrize("path", files(ROOT / "asm", ".py"))
+@each_file(ROOT / "asm", ".py")
 def test_the_kernel_generators_know_nothing_of_the_package(path):
     assert [item for item in imports_of(path) if item.target.split(".")[0] == "pplconv"] == []
 
 
-@pytest.mark.parametrize("path", files())
+@each_file()
 def test_the_package_knows_the_table_but_not_the_generators(path):
     assert [item for item in imports_of(path) if item.target.split(".")[0] == "asm"] == []
 

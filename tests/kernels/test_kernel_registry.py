@@ -35,6 +35,7 @@ from asm.registry import (
     below,
     kernels,
 )
+from cases import each
 from kernel_table import in_pairs
 from levels import LADDER, MACHINE, executable_isas
 from pplconv import _kernels
@@ -62,7 +63,7 @@ def test_names_are_unique():
     assert max(symbols.values()) == 1
 
 
-@pytest.mark.parametrize("kernel", kernels(), ids=by_symbol)
+@each("kernel", kernels(), by_symbol)
 def test_name_says_what_the_kernel_is(kernel):
     match = GRAMMAR.fullmatch(kernel.symbol)
     assert match
@@ -361,7 +362,7 @@ def test_sparse_families_have_no_holes():
         assert rows == set(range(1, max(rows) + 1))
 
 
-@pytest.mark.parametrize("kernel", ASSEMBLY, ids=by_symbol)
+@each("kernel", ASSEMBLY, by_symbol)
 def test_tile_fits_the_register_file(kernel):
     """Accumulators, a row of B, and a broadcast of A unless it is an operand of the FMA.
 

@@ -8,6 +8,7 @@ from asm.aarch64.gemm_steps import Steps
 from asm.aarch64.near_elements import near_elements
 from asm.aarch64.products import BY_MATRIX
 from asm.registry import Kernel, kernels
+from cases import each
 
 # Products by an element; those by matrices have registers of their own.
 GEMM = [
@@ -22,7 +23,7 @@ def symbol(kernel: Kernel) -> str:
     return kernel.symbol
 
 
-@pytest.mark.parametrize("kernel", GEMM, ids=symbol)
+@each("kernel", GEMM, symbol)
 def test_nobody_has_the_register_of_another(kernel):
     """C, each row of B and each row of A that is multiplied or loaded at a time."""
     steps = Steps(kernel)
@@ -35,7 +36,7 @@ def test_nobody_has_the_register_of_another(kernel):
     assert {r for r in every if 8 <= r < 16} <= kept
 
 
-@pytest.mark.parametrize("kernel", GEMM, ids=symbol)
+@each("kernel", GEMM, symbol)
 def test_a_turn_multiplies_what_it_loaded(kernel):
     """Each element of each row by each vector of B, once, in ascending steps for each row of C.
 

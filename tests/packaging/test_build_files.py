@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cases import each
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 BUILD_FILES = sorted(
@@ -32,7 +34,7 @@ def test_build_files_are_found():
     assert {"setup.py", "pyproject.toml", "Makefile", "asm/registry.py"} <= names
 
 
-@pytest.mark.parametrize("path", BUILD_FILES, ids=lambda p: p.relative_to(ROOT).as_posix())
+@each("path", BUILD_FILES, lambda path: path.relative_to(ROOT).as_posix())
 def test_nothing_is_compiled_for_the_build_machine(path):
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"-m(arch|tune|cpu)=native|-xHost\b|\bNATIVE_ARCH\b", text)
