@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +17,20 @@ sys.path += [str(room) for room in (_HERE, _HERE.parents[1]) if str(room) not in
 
 from kernel_checker import Checker  # noqa: E402
 from kernel_table import MACHINE  # noqa: E402
+from tile_case import Silicon  # noqa: E402
 
 
 @pytest.fixture(scope="session")
 def checker(tmp_path_factory: pytest.TempPathFactory) -> Checker:
     """Build the native half of the checker, once per test process."""
     return Checker(tmp_path_factory.mktemp("kernel_checker"), MACHINE)
+
+
+@pytest.fixture
+def silicon(checker: Checker) -> Iterator[Silicon]:
+    """Give the tiles of this thread, which has none behind the test."""
+    with Silicon(checker) as tiles:
+        yield tiles
 
 
 @pytest.fixture

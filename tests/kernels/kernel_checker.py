@@ -30,6 +30,7 @@ SOURCES = (
     "ordered_bfloat16.c",
     "ordered_gemm.c",
     "ordered_depthwise.c",
+    "tile_palette.c",
 )
 STRUCTURES = {op: contract.ctypes_structure() for op, contract in CONTRACTS.items()}
 # An address that no kernel may dereference, for the pointers that no flag calls for.

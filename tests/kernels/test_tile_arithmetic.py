@@ -10,7 +10,7 @@ import pytest
 from gemm_case import ACCUMULATE, B_PADDED
 from kernel_table import rows
 from tile_arithmetic import added, dot_bf16, dot_bytes, widened
-from tile_case import Silicon, TileCall, draw_case
+from tile_case import TileCall, draw_case
 
 TINY = 2.0**-126
 
@@ -100,9 +100,8 @@ def test_even_and_odd_are_apart():
 
 
 @pytest.mark.needs_isa("amx")
-def test_silicon_flushes_alike(checker, rng):
+def test_silicon_flushes_alike(silicon, checker, rng):
     """The same sums by a kernel."""
-    silicon = Silicon(checker)
     (row,) = (r for r in rows("gemm", "amx") if (r["dtype"], r["mr"], r["nr"]) == ("bf16t", 1, 16))
     for x, y, expected in NEAR_TINY:
         case = draw_case(rng, row, n=16, k=32, flags=B_PADDED, segment_count=0, kind="random")
@@ -112,9 +111,8 @@ def test_silicon_flushes_alike(checker, rng):
 
 
 @pytest.mark.needs_isa("amx")
-def test_any_bits(checker, rng):
+def test_any_bits(silicon, checker, rng):
     """Numbers of all exponents, subnormal ones, infinities and NaN, in A, B and C."""
-    silicon = Silicon(checker)
     (row,) = (r for r in rows("gemm", "amx") if (r["dtype"], r["mr"], r["nr"]) == ("bf16t", 16, 16))
     flags = B_PADDED | ACCUMULATE
     for turn in range(300):

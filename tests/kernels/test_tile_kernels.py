@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+import pplconv
 from asm.contract import CONTRACTS
 from asm.registry import Kernel, kernels
 from asm.x86_64 import release_tiles
@@ -31,8 +32,8 @@ from tile_case import (
     INTEGER_FLAGS,
     KERNELS,
     Interpreted,
-    Silicon,
     TileCall,
+    configured,
     draw_case,
     row_of,
 )
@@ -53,12 +54,6 @@ FLOAT_FLAGS = [
 def flags_of(kernel: dict) -> list[int] | tuple[int, ...]:
     """Flags that a kernel knows."""
     return FLOAT_FLAGS if kernel["dtype"] == "bf16t" else INTEGER_FLAGS
-
-
-@pytest.fixture
-def silicon(checker) -> Silicon:
-    """Tiles of this thread."""
-    return Silicon(checker)
 
 
 @pytest.fixture
@@ -173,28 +168,49 @@ def _configured(kernel: Kernel) -> list[tuple[int, int]]:
 @pytest.mark.needs_isa("amx")
 def test_the_number_of_the_configuration(silicon, rng):
     """It is stored by the kernel, taken away by the release, and believed."""
-    (release,) = rows("release_tiles")
     chosen = [ROWS[int(i)] for i in rng.choice(len(ROWS), 40)]
     for turn, row in enumerate(chosen):
         judge(silicon, row, rng)
         judge(silicon, row, rng)
+        assert configured(silicon.checker)
         if turn % 3 == 0:
-            silicon.release(release)
+            silicon.release()
 
 
 @pytest.mark.needs_isa("amx")
 def test_a_vector_kernel_behind_them_is_right(silicon, checker, rng):
     """Tiles that are loaded, and those that were released, disturb nothing else."""
-    (release,) = rows("release_tiles")
     floats = [r for r in rows("gemm", "avx512") if r["dtype"] in ("f32", "f64")]
     for turn in range(20):
         judge(silicon, ROWS[int(rng.integers(len(ROWS)))], rng)
         if turn % 2:
-            silicon.release(release)
+            silicon.release()
         row = floats[int(rng.integers(len(floats)))]
         with np.errstate(all="ignore"):
             call = FloatCall(checker, row, draw_float_case(rng, row), rng)
             call.same_bits(call.run(), call.ordered())
+
+
+@pytest.mark.needs_isa("amx")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_call_leaves_its_thread_without_tiles(checker, rng, threads):
+    """Whoever loads tiles after it finds none that could be taken for others."""
+    x = rng.integers(0, 256, (2, 32, 24, 24)).astype(np.uint8)
+    w = rng.integers(-128, 128, (40, 32, 3, 3)).astype(np.int8)
+    scales = {
+        "x_scale": 1.0,
+        "x_zero_point": np.uint8(0),
+        "w_scale": 1.0,
+        "w_zero_point": np.int8(0),
+    }
+    conv = pplconv.QConv2d(
+        w, padding=1, threads=threads, y_scale=2.0**11, y_zero_point=np.uint8(128), **scales
+    )
+    assert conv.plan_for(x.shape).isa == "amx"
+    y = conv(x)
+    assert not configured(checker)
+    sums = np.tensordot(w.astype(int), x[:, :, 4:7, 5:8].astype(int), ((1, 2, 3), (1, 2, 3)))
+    assert np.array_equal(y[:, :, 5, 6], np.clip(np.rint(sums.T / 2**11) + 128, 0, 255))
 
 
 def test_release_interpreted(interpreted, rng):

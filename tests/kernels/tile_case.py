@@ -36,6 +36,7 @@ from gemm_case import (
 from guarded_memory import PLACES, Buffer, extent_of
 from interpreted_memory import Memory, Piece
 from kernel_checker import STRUCTURES, Checker
+from kernel_table import rows
 from kernel_values import KINDS, draw
 from tile_arithmetic import dot_bf16, widened
 from tile_interpreter import Tiles
@@ -244,24 +245,42 @@ class TileCall(Call):
 
 
 class Silicon:
-    """Executes calls on this machine's tiles, through the native checker."""
+    """Executes calls on this machine's tiles, through the native checker.
+
+    In a ``with`` block: behind it the thread has no tiles. Others load theirs in the same thread,
+    and may take what lies there for their own: onnxruntime 1.32 loads its configuration where both
+    rows and bytes of a row differ from it, so that tiles of fewer rows end the process.
+    """
 
     def __init__(self, checker: Checker) -> None:
         self.checker = checker
         arena = checker.arena("tiles", writable=True)
-        # Flush against the guard page. What the thread has loaded outlives a test; so does this.
+        # Flush against the guard page.
         self.tiles = arena.bytes[-8:].view(np.int64)
         self.address = arena.base + arena.size - 8
+
+    def __enter__(self) -> Silicon:
+        self.tiles[0] = 0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     def __call__(self, call: TileCall) -> None:
         """Make a call."""
         self.checker.call(call.row, call.values | {"tiles": self.address}, call.case)
         assert self.tiles[0] == call.row["mr"]
 
-    def release(self, row: dict) -> None:
+    def release(self) -> None:
         """Give the tiles back."""
+        (row,) = rows("release_tiles")
         self.checker.call(row, {"tiles": self.address}, "release")
-        assert self.tiles[0] == 0
+        assert self.tiles[0] == 0 and not configured(self.checker)
+
+
+def configured(checker: Checker) -> bool:
+    """Tell whether this thread has tiles."""
+    return bool(checker.native.tile_palette())
 
 
 class Interpreted:
