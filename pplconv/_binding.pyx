@@ -38,6 +38,7 @@ cdef extern from "pplconv_binding.h" nogil:
     int pplconv_join(pplconv_binding *b, uint64_t leader, int place)
     void pplconv_leave()
     pplconv_lead pplconv_current_lead()
+    int pplconv_cpus_before(unsigned long *cpus, size_t bytes)
     void pplconv_end(pplconv_binding *b)
     int pplconv_move(const pplconv_binding *b, uint64_t leader, pplconv_binding *to, int shift)
     int pplconv_look(const pplconv_binding *b, pplconv_sight *sights, int room)
@@ -63,6 +64,10 @@ cdef Lead current_lead() noexcept nogil:
 cdef void take_place(Lead lead, int thread) noexcept nogil:
     # The binding counts failures; the work goes on wherever it runs.
     pplconv_join(<pplconv_binding *> lead.binding, lead.leader, lead.first + thread)
+
+
+cdef int cpus_before(unsigned long *cpus, size_t bytes) noexcept nogil:
+    return pplconv_cpus_before(cpus, bytes)
 
 
 cdef int preferred_node() noexcept nogil:

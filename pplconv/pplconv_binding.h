@@ -222,6 +222,20 @@ static inline pplconv_lead pplconv_current_lead(void) {
     return __atomic_load_n(&pplconv_led.binding->ended, __ATOMIC_RELAXED) ? none : pplconv_led;
 }
 
+/* The CPUs that the calling thread had before it was bound, of at most so many bytes; 0 if it is
+ * not bound, and so has them. */
+static int pplconv_cpus_before(unsigned long *cpus, size_t bytes) {
+    const pplconv_member *self = pplconv_self;
+    int bound;
+    if (self == NULL) return 0;
+    pthread_mutex_lock(&pplconv_lock);
+    bound = self->bound != NULL;
+    if (bound)
+        memcpy(cpus, self->before.words, bytes < sizeof self->before ? bytes : sizeof self->before);
+    pthread_mutex_unlock(&pplconv_lock);
+    return bound;
+}
+
 /* No thread can join any more. */
 static void pplconv_end(pplconv_binding *b) {
     pthread_mutex_lock(&pplconv_lock);

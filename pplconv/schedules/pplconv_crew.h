@@ -11,11 +11,11 @@
 #ifndef PPLCONV_CREW_H
 #define PPLCONV_CREW_H
 
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "pplconv_claims.h"
+#include "pplconv_newcomers.h"
 #include "pplconv_phases.h"
 #include "pplconv_rest.h"
 #include "pplconv_schedules.h"
@@ -35,7 +35,11 @@ typedef struct {
     int first;
 } pplconv_station;
 
-typedef void (*pplconv_take_place)(const pplconv_station *station, int member);
+typedef struct {
+    /* Have the calling thread take its place. */
+    void (*take)(const pplconv_station *station, int member);
+    pplconv_cpus_before before;
+} pplconv_places;
 
 struct pplconv_crew;
 
@@ -65,7 +69,7 @@ typedef struct pplconv_crew {
     uint64_t opened;
     /* Places under a pin: taken by all before a call begins, where they are new. */
     pplconv_station station;
-    pplconv_take_place take_place;
+    const pplconv_places *places;
     uint64_t stations; /* how many there were, and for a team of which size the last was */
     int placed;
     int workers, holders, dismissed;
@@ -81,19 +85,6 @@ typedef struct {
     const pplconv_hooks *hooks;
     uint64_t entered;
 } pplconv_member;
-
-/* CPUs of workers, where they should not inherit those of their leader; see sched_setaffinity. */
-enum { PPLCONV_CREW_WORDS = 4096 / (8 * sizeof(unsigned long)) };
-static unsigned long pplconv_crew_cpus[PPLCONV_CREW_WORDS];
-static int pplconv_crew_spreads;
-
-/* Add a CPU to those of workers that start from now on. */
-static inline void pplconv_spread_to(int cpu) {
-    const int bits = 8 * sizeof(unsigned long);
-    if (cpu < 0 || cpu >= PPLCONV_CREW_WORDS * bits) return;
-    __atomic_fetch_or(&pplconv_crew_cpus[cpu / bits], 1ul << cpu % bits, __ATOMIC_RELAXED);
-    __atomic_store_n(&pplconv_crew_spreads, 1, __ATOMIC_RELEASE);
-}
 
 static pthread_once_t pplconv_crew_once = PTHREAD_ONCE_INIT;
 static pthread_key_t pplconv_crew_key;
@@ -231,7 +222,7 @@ static void pplconv_follow(pplconv_crew *crew, pplconv_member *me) {
     if (me->stations == stations) return;
     me->stations = stations;
     if ((uint64_t)me->number >= (stations & UINT32_MAX)) return;
-    crew->take_place(&crew->station, me->number);
+    crew->places->take(&crew->station, me->number);
     if (__atomic_sub_fetch(&crew->placed, 1, __ATOMIC_ACQ_REL) == 0) {
         __atomic_add_fetch(&crew->epoch, 1, __ATOMIC_SEQ_CST);
         pplconv_wake(&crew->epoch, pplconv_bit(0));
@@ -239,11 +230,13 @@ static void pplconv_follow(pplconv_crew *crew, pplconv_member *me) {
 }
 
 static void *pplconv_worker(void *pointer) {
-    const pplconv_seat *seat = (const pplconv_seat *)pointer;
+    pplconv_newcomer *newcomer = (pplconv_newcomer *)pointer;
+    const pplconv_seat *seat = (const pplconv_seat *)newcomer->seat;
     pplconv_crew *crew = seat->crew;
     pplconv_member me = {crew, seat->number, seat->stations, NULL, 0};
-    if (__atomic_load_n(&pplconv_crew_spreads, __ATOMIC_ACQUIRE))
-        pplconv_move_to(pplconv_crew_cpus, sizeof pplconv_crew_cpus);
+    /* A pin may end before a new thread can be bound by it, which then keeps what it has. */
+    if (newcomer->moves) pplconv_move_to(newcomer->cpus, sizeof newcomer->cpus);
+    free(newcomer);
     for (;;) {
         const uint32_t epoch = __atomic_load_n(&crew->epoch, __ATOMIC_ACQUIRE);
         if (__atomic_load_n(&crew->dismissed, __ATOMIC_ACQUIRE)) break;
@@ -255,17 +248,8 @@ static void *pplconv_worker(void *pointer) {
     return NULL;
 }
 
-/* Faults stay with the thread that makes them; all other signals are for the program's threads. */
-static void pplconv_block_signals(sigset_t *before) {
-    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGSYS};
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) sigdelset(&blocked, own[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, before);
-}
-
 /* Start workers for a team of this size; gives the size that there is. */
-static int pplconv_hire(pplconv_crew *crew, int team) {
+static int pplconv_hire(pplconv_crew *crew, int team, const pplconv_places *places) {
     pthread_attr_t detached;
     sigset_t before;
     if (crew->workers + 1 >= team) return team;
@@ -274,11 +258,14 @@ static int pplconv_hire(pplconv_crew *crew, int team) {
     pplconv_block_signals(&before);
     while (crew->workers + 1 < team) {
         pplconv_seat *seat = &crew->seat[crew->workers + 1];
+        pplconv_newcomer *newcomer = pplconv_make_newcomer(seat, places ? places->before : NULL);
         pthread_t thread;
+        if (newcomer == NULL) break;
         *seat = (pplconv_seat){crew, crew->workers + 1, 0, -1, crew->stations};
         __atomic_add_fetch(&crew->holders, 1, __ATOMIC_RELAXED);
-        if (pthread_create(&thread, &detached, pplconv_worker, seat)) {
+        if (pthread_create(&thread, &detached, pplconv_worker, newcomer)) {
             __atomic_sub_fetch(&crew->holders, 1, __ATOMIC_RELAXED);
+            free(newcomer);
             break;
         }
         crew->workers++;
@@ -298,9 +285,10 @@ static void pplconv_dismiss(void *pointer) {
     pplconv_let_go(crew);
 }
 
-/* A child of fork has none of the workers. */
+/* A child of fork has none of the workers, and hires others. */
 static void pplconv_forget_crew(void) {
     pplconv_own_crew = NULL;
+    pplconv_make_bed();
     (void)pthread_setspecific(pplconv_crew_key, NULL);
 }
 
@@ -331,15 +319,15 @@ static pplconv_crew *pplconv_crew_here(void) {
 
 /* Have each worker take its place, and wait for them: where places are new, which is once a pin. */
 static void pplconv_take_places(pplconv_crew *crew, pplconv_member *me, int team,
-                                const pplconv_station *station, pplconv_take_place take_place) {
+                                const pplconv_station *station, const pplconv_places *places) {
     const pplconv_station *had = &crew->station;
-    take_place(station, 0);
+    places->take(station, 0);
     if (had->binding == station->binding && had->serial == station->serial &&
         had->leader == station->leader && had->first == station->first &&
         (crew->stations & UINT32_MAX) >= (uint64_t)team)
         return;
     crew->station = *station;
-    crew->take_place = take_place;
+    crew->places = places;
     __atomic_store_n(&crew->placed, team - 1, __ATOMIC_RELAXED);
     __atomic_store_n(&crew->stations, ((crew->stations >> 32) + 1) << 32 | (uint64_t)team,
                      __ATOMIC_RELEASE);
@@ -378,19 +366,19 @@ static void pplconv_run_together(pplconv_crew *crew, pplconv_member *me, int tea
 /* Run all phases `rounds` times, on `team` threads or as many as there can be. */
 static void pplconv_run(const pplconv_phase *phases, int count, int64_t rounds,
                         const pplconv_hooks *hooks, char *scratch, int64_t thread_scratch, int team,
-                        const pplconv_station *station, pplconv_take_place take_place) {
+                        const pplconv_station *station, const pplconv_places *places) {
     pplconv_crew *crew = team > 1 ? pplconv_crew_here() : NULL;
     pplconv_member me = {crew, 0, 0, NULL, 0};
     if (count < 1 || rounds < 1) return;
     if (team > PPLCONV_MOST_MEMBERS) team = PPLCONV_MOST_MEMBERS;
-    if (crew) team = pplconv_hire(crew, team);
+    if (crew) team = pplconv_hire(crew, team, places);
     if (crew == NULL || team == 1) {
         pplconv_use_hooks(&me, hooks);
         pplconv_run_alone(phases, count, rounds, scratch);
         pplconv_use_hooks(&me, NULL);
         return;
     }
-    if (station->binding) pplconv_take_places(crew, &me, team, station, take_place);
+    if (station->binding) pplconv_take_places(crew, &me, team, station, places);
     else crew->station.binding = NULL;
     pplconv_use_hooks(&me, hooks);
     crew->phases = phases, crew->count = count, crew->rounds = rounds;

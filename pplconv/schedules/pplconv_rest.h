@@ -22,6 +22,9 @@ static inline void pplconv_wake(uint32_t *word, uint32_t who) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, who);
 }
 
+/* Whoever was asleep when a process forked is not there in the child. */
+static inline void pplconv_make_bed(void) {}
+
 /* The CPU that the calling thread runs on, below 0 if unknown. */
 static inline int pplconv_cpu(void) { return sched_getcpu(); }
 
@@ -48,6 +51,12 @@ static inline void pplconv_wake(uint32_t *word, uint32_t who) {
     pthread_mutex_lock(&pplconv_bed);
     pthread_cond_broadcast(&pplconv_bell);
     pthread_mutex_unlock(&pplconv_bed);
+}
+
+static inline void pplconv_make_bed(void) {
+    const pthread_mutex_t bed = PTHREAD_MUTEX_INITIALIZER;
+    const pthread_cond_t bell = PTHREAD_COND_INITIALIZER;
+    pplconv_bed = bed, pplconv_bell = bell;
 }
 
 static inline int pplconv_cpu(void) { return -1; }

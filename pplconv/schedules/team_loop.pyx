@@ -8,7 +8,7 @@ pin, and hooks.
 
 from libc.stdint cimport int64_t, uint64_t
 
-from pplconv._binding cimport Lead, current_lead, take_place
+from pplconv._binding cimport Lead, cpus_before, current_lead, take_place
 
 cdef extern from "pplconv_schedules.h" nogil:
     uint64_t pplconv_flush_denormals()
@@ -19,11 +19,13 @@ cdef extern from "pplconv_crew.h" nogil:
         void *binding
         uint64_t serial, leader
         int first
-    ctypedef void (*pplconv_take_place)(const pplconv_station *station, int member) noexcept nogil
+    ctypedef struct pplconv_places:
+        void (*take)(const pplconv_station *station, int member) noexcept nogil
+        int (*before)(unsigned long *cpus, size_t bytes) noexcept nogil
     void pplconv_spread_to(int cpu)
     void pplconv_run(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
                      char *scratch, int64_t thread_scratch, int team,
-                     const pplconv_station *station, pplconv_take_place take_place)
+                     const pplconv_station *station, const pplconv_places *places)
 
 
 cdef uint64_t flush() noexcept nogil:
@@ -54,6 +56,15 @@ cdef void join(const pplconv_station *station, int member) noexcept nogil:
     take_place(lead, member)
 
 
+cdef int before(unsigned long *cpus, size_t bytes) noexcept nogil:
+    return cpus_before(cpus, bytes)
+
+
+cdef pplconv_places PLACES
+PLACES.take = join
+PLACES.before = before
+
+
 cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *hooks,
                    char *scratch, int64_t thread_scratch, int team) noexcept nogil:
     """Run `phases` on `team` threads, each of which has `thread_scratch` bytes of `scratch`.
@@ -71,4 +82,4 @@ cdef void run_team(const Phase *phases, int count, int64_t rounds, const Hooks *
         lead = current_lead()
         station.binding, station.serial = lead.binding, lead.serial
         station.leader, station.first = lead.leader, lead.first
-    pplconv_run(phases, count, rounds, hooks, scratch, thread_scratch, team, &station, join)
+    pplconv_run(phases, count, rounds, hooks, scratch, thread_scratch, team, &station, &PLACES)

@@ -16,6 +16,7 @@ import pytest
 import pplconv
 from pinning_case import TWO_NODES, System, Work, machine, replaced_system
 from pplconv.runtime import Pin, pin, pinning
+from processes import run
 
 pytestmark = pytest.mark.unemulated(
     "binds threads to CPUs of the host, which no emulated instruction sees"
@@ -180,6 +181,30 @@ def test_another_thread_with_the_mask_of_a_bound_one_keeps_it(work: Work) -> Non
     thread.join()
     assert found == [{CPUS[0]}]
     assert os.sched_getaffinity(0) == set(CPUS)
+
+
+@needs_linux
+@needs_two
+def test_a_thread_that_starts_as_the_pin_ends_has_the_cpus_from_before() -> None:
+    """It cannot be bound any more, and its leader has not been put back yet."""
+    assert run(
+        "before, mine = set(os.listdir('/proc/self/task')), os.sched_getaffinity(0)\n"
+        "conv = pplconv.Conv2d(w, threads=2)\n"
+        "expected = pplconv.Conv2d(w, threads=1)(x)\n"
+        "pin = pplconv.runtime.pin(cores=2)\n"
+        "narrow = os.sched_getaffinity(0)\n"
+        "pin.binding.end()\n"
+        "assert np.array_equal(conv(x), expected)\n"
+        "(worker,) = set(os.listdir('/proc/self/task')) - before\n"
+        # It moves by itself, once it runs.
+        "limit = time.monotonic() + 20\n"
+        "while os.sched_getaffinity(int(worker)) != mine and time.monotonic() < limit:\n"
+        "  time.sleep(0.001)\n"
+        "print(narrow < mine, os.sched_getaffinity(int(worker)) == mine)\n"
+        "pin.unpin()\n"
+        "print(os.sched_getaffinity(0) == mine)",
+        PPLCONV_TEAM_START_US="1",
+    ) == ["True True", "True"]
 
 
 @needs_linux
