@@ -220,7 +220,7 @@ class Bench:
             with Client(self.reference, cpus) as worker:
                 file = self.reference.convert(path, folder)
                 worker.ask("load", path=str(file), **common)
-                expected = _outputs(worker, folder)
+                expected = outputs(worker, folder)
         except WorkerError as error:
             case.detail = f"the reference failed: {error}"
             return
@@ -253,7 +253,7 @@ class Bench:
                     entry.second_seconds = worker.ask("second")["second_seconds"]
 
     def _check(self, entry: Entry, worker: Client, expected: Sequence[Array], folder: Path) -> None:
-        error, wrong = self.judge(_outputs(worker, folder), expected)
+        error, wrong = self.judge(outputs(worker, folder), expected)
         if error is not None:
             entry.error = max(error, entry.error or 0.0)
         if wrong:
@@ -287,7 +287,8 @@ def _noted(entry: Entry) -> Iterator[None]:
         entry.fail("failed", str(error))
 
 
-def _outputs(worker: Client, folder: Path) -> list[Array]:
+def outputs(worker: Client, folder: Path) -> list[Array]:
+    """Have a worker run its network once more; give the outputs, through a file in `folder`."""
     path = folder / "outputs.npz"
     worker.ask("outputs", path=str(path))
     with np.load(path) as arrays:

@@ -122,3 +122,16 @@ class TwoOutputs(Right):
 
     def run(self, feed):
         return [*super().run(feed), np.zeros(3, np.float32)]
+
+
+class Patient(Right):
+    """Takes a millisecond for each thread."""
+
+    def load(self, path, shapes, threads):
+        super().load(path, shapes, threads)
+        self.seconds = 1e-3 * threads
+
+
+class PatientOurs(Patient):
+    name = "ours"
+    ours = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.machinery
 import json
 import os
+import signal
 import subprocess
 import sys
 import types
@@ -16,7 +17,8 @@ import pytest
 from onnx import TensorProto, helper
 
 import network_stubs as stubs
-from benchmarks.networks import cases, engines, models, run
+from benchmarks.networks import beside, cases, engines, models, run
+from benchmarks.networks.beside import Row, Scene, Team
 from benchmarks.networks.cases import Bench, Case, difference, order
 from benchmarks.networks.process import Client, WorkerError, choose_cpus
 from benchmarks.networks.worker import peak_bytes
@@ -266,7 +268,7 @@ def test_workers_run_where_they_may(tmp_path):
     cpus = choose_cpus(1)
     with Client(stubs.Pinned, cpus) as worker:
         load(worker, tmp_path)
-        assert cases._outputs(worker, tmp_path)[0].tolist() == cpus
+        assert cases.outputs(worker, tmp_path)[0].tolist() == cpus
 
 
 def test_an_error_leaves_the_worker_at_work(tmp_path):
@@ -354,3 +356,59 @@ def test_the_worker_imports_nothing_before_it_counts():
     code = "import sys, benchmarks.networks.worker as w; sys.exit('numpy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert done.returncode == 0
+
+
+def test_networks_beside_other_programs(tmp_path, with_engines, capfd):
+    with_engines(stubs.PatientOurs, stubs.Patient, stubs.Wrong, stubs.Absent)
+    figures, markdown = tmp_path / "b.json", tmp_path / "b.md"
+    arguments = ["--rounds", "2", "--min-ms", "1", "--engines", "", "--threads", "9"]
+    chosen = ["--scenes", "alone,1 loop,2 copies", "--cache", str(tmp_path)]
+    files = ["--json", str(figures), "--markdown", str(markdown)]
+    assert beside.main([*arguments, *chosen, *files]) == 0
+    err = capfd.readouterr().err
+    assert "[3/3" in err and "tiny, 2 copies" in err
+    text = markdown.read_text()
+    assert "| network | beside | ours, 9 | right, 9 | wrong, 9 | / best peer |" in text
+    assert "note: tiny: wrong, 9: off by 0.01 of the largest value" in text
+    assert "absent: no_such_module is not installed" in text
+    rows = json.loads(figures.read_text())["rows"]
+    assert [row["scene"] for row in rows] == ["alone", "1 loop", "2 copies"]
+    for row in rows:
+        assert set(row["rounds"]) == {"ours, 9", "right, 9"}
+        for seconds in row["rounds"].values():
+            # They sleep as many milliseconds as they have threads.
+            assert len(seconds) == 2 and min(seconds) >= 9e-3
+
+
+def test_a_scene_that_is_unknown_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        beside.main(["--scenes", "alone,4 loops"])
+    assert "--scenes: 4 loops: expected some of" in capsys.readouterr().err
+
+
+def test_the_largest_team_of_ours_is_compared_with_peers_and_with_fewer_threads():
+    two, one, peer = Team(stubs.Ours, 2), Team(stubs.Ours, 1), Team(stubs.Right, 2)
+    row = Row("tiny", "alone", {str(two): [0.003, 0.002], str(one): [0.004], str(peer): [0.008]})
+    made = beside.table([row, Row("tiny", "1 loop")], [one, two, peer]).markdown()
+    assert "| tiny | alone | 4.00 | 2.00 | 8.00 | 0.25 | 0.50 |" in made
+    assert "| tiny | 1 loop | - | - | - | - | - |" in made
+
+
+def test_loops_run_as_long_as_their_scene(monkeypatch):
+    begun = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(
+        subprocess, "Popen", lambda *args, **how: begun.append(popen(*args, **how)) or begun[-1]
+    )
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    with beside.loops(Scene(loops=2, nice=3)) as ready:
+        assert ready
+        for process in begun:
+            assert process.poll() is None
+            assert os.getpriority(os.PRIO_PROCESS, process.pid) == min(niceness + 3, 19)
+    assert [process.returncode for process in begun] == [-signal.SIGKILL] * 2
+    # As where the system gives nobody a higher priority.
+    refusing = beside.LOOP.replace("os.nice(", "sys.exit(1 + ")
+    monkeypatch.setattr(beside, "LOOP", refusing)
+    with beside.loops(Scene(loops=1)) as ready:
+        assert not ready

@@ -1,0 +1,285 @@
+"""Measure networks beside other programs: ``python -m benchmarks.networks.beside --help``.
+
+Each engine has a process, or two, for each size of its team, and they take turns. Other processes
+compute meanwhile: loops, loops of higher priority, or a second copy of the network in the same
+engine. A time is the median of the runs of a turn, of two copies the slower one's; of all turns the
+best one counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks import machine, options, wisdom
+from benchmarks.networks import engines, models, run
+from benchmarks.networks.cases import difference, order, outputs
+from benchmarks.networks.engines import Engine
+from benchmarks.networks.process import Client, WorkerError, usable_cpus
+from benchmarks.report import Head, publish
+from benchmarks.runner import Progress
+from benchmarks.tables import NONE, Table
+from benchmarks.timing import Settings
+from pplconv.demo.progress import Progress as Steps
+
+# It says when it has begun, or ends where the system gives it no such priority.
+LOOP = "import os, sys; os.nice(int(sys.argv[1])); print(flush=True)\nwhile True: pass"
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What runs at the same time.
+
+    Attributes
+    ----------
+    loops : int
+        Processes that only compute.
+    nice : int
+        Their niceness: below 0 for a higher priority.
+    copies : int
+        Of the network, in processes of their own.
+    """
+
+    loops: int = 0
+    nice: int = 0
+    copies: int = 1
+
+
+SCENES: Mapping[str, Scene] = {
+    "alone": Scene(),
+    "1 loop": Scene(loops=1),
+    "3 loops": Scene(loops=3),
+    "1 loop of higher priority": Scene(loops=1, nice=-10),
+    "2 copies": Scene(copies=2),
+}
+
+
+@dataclass(frozen=True)
+class Team:
+    """An engine on some threads."""
+
+    engine: type[Engine]
+    threads: int
+
+    def __str__(self) -> str:
+        return f"{self.engine.name}, {self.threads}"
+
+
+@dataclass
+class Row:
+    """A network in a scene: seconds of each turn, by the name of the team."""
+
+    network: str
+    scene: str
+    rounds: dict[str, list[float]] = field(default_factory=dict)
+
+    def best(self, team: Team) -> float | None:
+        """Give the best turn of a team (seconds)."""
+        return min(self.rounds.get(str(team), ()), default=None)
+
+    def against(self, team: Team, others: Sequence[Team]) -> float | None:
+        """Give a team's time as a part of that of the best among others."""
+        own = self.best(team)
+        theirs = [best for other in others if (best := self.best(other)) is not None]
+        return own / min(theirs) if own is not None and theirs else None
+
+
+@contextmanager
+def loops(scene: Scene) -> Iterator[bool]:
+    """Run the loops of a scene; False if they cannot have their priority."""
+    begun = []
+    try:
+        for _ in range(scene.loops):
+            command = [sys.executable, "-c", LOOP, str(scene.nice)]
+            begun.append(
+                subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            )
+        yield all(one.stdout is not None and one.stdout.readline() for one in begun)
+    finally:
+        for one in begun:
+            one.kill()
+            one.communicate()
+
+
+def start(
+    team: Team,
+    copies: int,
+    stack: ExitStack,
+    path: Path,
+    common: Mapping[str, object],
+    folder: Path,
+) -> list[Client]:
+    """Start a team's processes, each with the network loaded."""
+    found = [stack.enter_context(Client(team.engine, usable_cpus())) for _ in range(copies)]
+    file = str(team.engine.convert(path, folder))
+    for worker in found:
+        worker.ask("load", path=file, threads=team.threads, **common)
+    return found
+
+
+def measure(
+    name: str,
+    network: models.Network,
+    path: Path,
+    teams: Sequence[Team],
+    scenes: Sequence[str],
+    settings: Settings,
+    progress: Progress,
+) -> tuple[list[Row], list[str]]:
+    """Measure a network in all scenes; give a row a scene, and what could not be measured."""
+    rows, notes = [], []
+    copies = max(SCENES[scene].copies for scene in scenes)
+    shapes = network.shapes(1)
+    with (
+        tempfile.TemporaryDirectory(prefix="beside-") as made,
+        ExitStack() as stack,
+        ThreadPoolExecutor(copies) as callers,
+    ):
+        folder = Path(made)
+        feed = folder / "feed.npz"
+        inputs = network.feed(1)
+        np.savez(feed, *(inputs[one] for one in shapes))
+        path = models.fixed(path, shapes, folder)
+        common = {"shapes": shapes, "feed": str(feed)}
+        with ExitStack() as one:
+            (worker,) = start(Team(run.REFERENCE, 1), 1, one, path, common, folder)
+            expected = outputs(worker, folder)
+        workers = {}
+        for team in teams:
+            try:
+                found = start(team, copies, stack, path, common, folder)
+                wrong = difference(outputs(found[0], folder), expected)[1]
+            except (WorkerError, RuntimeError, OSError) as error:
+                wrong = str(error)
+            if wrong:
+                notes.append(f"{name}: {team}: {wrong}")
+            else:
+                workers[str(team)] = found
+
+        def visit(worker: Client) -> float:
+            answer = worker.ask(
+                "visit",
+                min_seconds=settings.min_seconds,
+                settle_seconds=settings.settle_seconds,
+            )
+            seconds: float = answer["seconds"]
+            return seconds
+
+        for scene in scenes:
+            progress.begin(f"{name}, {scene}")
+            with loops(SCENES[scene]) as ready:
+                if not ready:
+                    notes.append(f"{name}: {scene}: no such priority is allowed")
+                    continue
+                row = Row(name, scene)
+                rows.append(row)
+                for turn in range(settings.rounds):
+                    for team_name in order(list(workers), turn):
+                        chosen = workers[team_name][: SCENES[scene].copies]
+                        slower = max(callers.map(visit, chosen))
+                        row.rounds.setdefault(team_name, []).append(slower)
+    return rows, notes
+
+
+def table(rows: Sequence[Row], teams: Sequence[Team]) -> Table:
+    """Make the table: a row for each network and scene."""
+    ours = [team for team in teams if team.engine.ours]
+    peers = [team for team in teams if not team.engine.ours]
+    largest = max(ours, key=lambda team: team.threads, default=None)
+    smaller = [team for team in ours if team != largest]
+    made = Table(
+        "Networks beside other programs, ms",
+        ["network", "beside", *map(str, teams), "/ best peer", "/ fewer threads"],
+    )
+    for row in rows:
+        times = [row.best(team) for team in teams]
+        parts = [row.against(largest, who) for who in (peers, smaller)] if largest else [None] * 2
+        made.add(
+            [
+                row.network,
+                row.scene,
+                *(NONE if one is None else f"{1e3 * one:.2f}" for one in times),
+                *(NONE if one is None else f"{one:.2f}" for one in parts),
+            ]
+        )
+    return made
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.networks.beside")
+    parser.description = __doc__
+    parser.add_argument("--models", type=options.words, default=[], help="names; default: all")
+    parser.add_argument("--engines", type=options.words, default=["pplconv", "onnxruntime"])
+    parser.add_argument("--threads", type=options.counts, default=[2, 1], help="such as 2,1")
+    parser.add_argument("--scenes", type=options.words, default=list(SCENES), help="some of them")
+    options.add_timing(parser, rounds=3, min_seconds=0.5)
+    parser.add_argument("--cache", type=Path, metavar="DIR", help="folder that keeps the models")
+    options.add_output(parser)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; give the exit status."""
+    parser = _parser()
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.scenes) - set(SCENES):
+        parser.error(f"--scenes: {', '.join(sorted(unknown))}: expected some of {list(SCENES)}")
+    try:
+        networks = models.select(chosen.models)
+        wanted = engines.select(chosen.engines)
+    except ValueError as error:
+        parser.error(str(error))
+    absent = {engine.name: engine.missing() for engine in wanted if engine.missing()}
+    if run.REFERENCE.missing():
+        parser.error(f"answers cannot be checked: {run.REFERENCE.missing()}")
+    paths = models.obtain(
+        list(networks.values()), run.cache_folder(chosen.cache), Steps(sys.stderr)
+    )
+    teams = [
+        Team(engine, threads)
+        for engine in wanted
+        if engine.name not in absent
+        for threads in chosen.threads
+    ]
+    settings = Settings(chosen.rounds, chosen.min_ms, settle_seconds=options.SETTLE_SECONDS)
+    progress = Progress(len(networks) * len(chosen.scenes))
+    rows: list[Row] = []
+    notes: list[str] = []
+    try:
+        with wisdom.private():
+            for (name, network), path in zip(networks.items(), paths, strict=True):
+                found = measure(name, network, path, teams, chosen.scenes, settings, progress)
+                rows += found[0]
+                notes += found[1]
+    except KeyboardInterrupt:
+        notes.append("interrupted: figures are partial")
+    finally:
+        progress.end()
+    head = Head(
+        date=options.now(),
+        command=options.command_line("benchmarks.networks.beside", arguments),
+        machine={**machine.describe(), **run.described(wanted, absent)},
+        engines=[],
+        method=(
+            f"a process or two for each team, in turn, {settings.rounds} rounds in changing "
+            f"order; a round is the median of runs that last {settings.min_seconds * 1e3:g} ms or "
+            "more together, of two copies the slower one's; the best round counts"
+        ),
+        notes=notes,
+    )
+    plain = {"command": head.command, "notes": notes, "rows": [vars(row) for row in rows]}
+    publish(head, [table(rows, teams)], plain, chosen.markdown, chosen.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
