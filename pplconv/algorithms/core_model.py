@@ -28,7 +28,7 @@ MOST_STREAMS = 16  # rows of A that a core can follow as streams
 FEW_CHANNELS = 8  # whose products leave little to hide a stream of planes behind
 STREAM_CYCLES = 0.08  # a broadcast, where there are more streams
 L1_WAY_BYTES = 4096
-CONFLICT_CYCLES = 0.6  # a broadcast that misses L1 because rows share a set
+CONFLICT_CYCLES = 0.6  # a load that misses L1 because rows share a set
 FULL = 1.15  # of L1's ways: as many lines in a set hurt
 
 # Vector bytes of instruction sets that can multiply by one element of a vector: a load of A then
@@ -129,7 +129,7 @@ def step_cycles(core: CoreModel, mr: int, vectors: int) -> float:
 
 
 def conflict_cycles(core: CoreModel, rows: int, apart: int) -> float:
-    """Cycles of each broadcast from `rows` rows `apart` bytes apart, if they share too few sets."""
+    """Cycles of each load from `rows` rows `apart` bytes apart, if they share too few sets."""
     full = rows * math.gcd(apart, L1_WAY_BYTES) > FULL * core.l1_bytes
     return CONFLICT_CYCLES if full and core.broadcasts < TILE_GROUPS else 0.0
 

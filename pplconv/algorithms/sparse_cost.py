@@ -115,6 +115,8 @@ def _term(s: SparseBlocking, core: CoreModel, channels: int, pixels: int) -> flo
     if s.k_block * s.near > core.l1_bytes:
         lines = (vectors * s.lanes * s.numerics.operand_bytes + LINE * _crosses(s)) / core.l2_rate
         cycles = max(cycles, lines + (1.0 - FROM_L2) * cycles)
+    elif not s.packed:
+        cycles += vectors * conflict_cycles(core, s.k_block, _plane(s))
     return cycles
 
 
@@ -122,8 +124,12 @@ def _crosses(s: SparseBlocking) -> float:
     """Share of the vectors of pixels that lie across lines."""
     if s.laid:
         return 1.0
-    plane = s.geometry.ih * s.geometry.iw * s.numerics.operand_bytes
-    return 0.0 if s.packed or plane % LINE == 0 else 1.0
+    return 0.0 if s.packed or _plane(s) % LINE == 0 else 1.0
+
+
+def _plane(s: SparseBlocking) -> int:
+    """Bytes from a plane of the image to the next."""
+    return s.geometry.ih * s.geometry.iw * s.numerics.operand_bytes
 
 
 def _pack(s: SparseBlocking) -> float:
