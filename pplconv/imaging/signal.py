@@ -155,12 +155,14 @@ def _computed(
         origin, shape = (0, 0), (ih - kh + 1, iw - kw + 1)
     if flip:
         kernel = kernel[::-1, ::-1]
+    # Before anything is read: arrays may pretend, by strides of zero, to have more elements than
+    # anybody could visit.
+    out, kernel = empty_aligned(shape, dtype), np.ascontiguousarray(kernel)
     store: Store | None = None
     computed = np.result_type(dtype, np.float32)
     if dtype.kind in "ui":
         computed = _type_of_sums(image, kernel, value)
         store = _wrapped
-    out = empty_aligned(shape, dtype)
     bank = Bank(np.ascontiguousarray(kernel[None], computed), 1)
     region = Region(origin, shape, BOUNDARIES[boundary], value)
     planes = out[None, :, :, None]

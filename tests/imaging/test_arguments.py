@@ -121,6 +121,22 @@ def test_images_of_one_pixel():
         assert filter2d(np.full((1, 1), 7, np.uint8), np.ones((5, 5)), border=border) == 175
 
 
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.float32])
+@pytest.mark.parametrize("correlated", [convolve2d, correlate2d])
+def test_arrays_that_nobody_could_visit(correlated, dtype, mode):
+    """Strides of zero pretend 2**60 elements."""
+    endless = np.broadcast_to(dtype(1), (1 << 30, 1 << 30))
+    for second in (np.ones((3, 3), dtype), endless, endless[: 1 << 29]):
+        with pytest.raises((MemoryError, ValueError)):
+            correlated(endless, second, mode)
+    if dtype is not np.int32:
+        with pytest.raises(MemoryError):
+            filter2d(endless, KERNEL)
+        with pytest.raises((MemoryError, ValueError)):
+            filter2d(IMAGE, endless)
+
+
 def test_many_threads_filter_at_once(rng):
     """More kernels than prepared convolutions are kept, from several threads."""
     image = rng.integers(0, 256, (60, 70), dtype=np.uint8)
