@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.signal
 
 from image_reference import BORDERS, exactly, padded
 from pplconv import imaging, runtime
@@ -114,6 +115,22 @@ def test_images_are_converted_once(layout, rng, monkeypatch):
         np.testing.assert_array_equal(got, expected)
     assert len(converted) == 6
     assert all(one.dtype == np.uint16 and one.flags.c_contiguous for one in converted)
+
+
+@pytest.mark.parametrize("turned", [np.asfortranarray, lambda x: x[:, ::-1], np.ascontiguousarray])
+def test_arrays_of_long_integers_are_converted_once(turned, rng, monkeypatch):
+    """Whatever the parts that their sums are made in."""
+    monkeypatch.setattr(bands, "PART_BYTES", 5000)
+    image = turned(rng.integers(-99, 99, (120, 70), np.int32))
+    kernel = rng.integers(-9, 9, (3, 4), np.int32)
+    read, parts = [], []
+    readable, run_bands = bands._readable, bands._run_bands
+    monkeypatch.setattr(bands, "_readable", lambda *a: read.append(readable(*a)) or read[-1])
+    monkeypatch.setattr(bands, "_run_bands", lambda *a: parts.append(a[0]) or run_bands(*a))
+    found = imaging.convolve2d(image, kernel)
+    np.testing.assert_array_equal(found, scipy.signal.convolve2d(image, kernel))
+    assert len(read) == 1 and len(parts) > 5
+    assert all(np.shares_memory(part, read[0]) for part in parts)
 
 
 def test_results_that_are_not_read_as_rows(rng, monkeypatch):
