@@ -4,6 +4,7 @@
 #ifndef PPLCONV_TEMPLATE_H
 #define PPLCONV_TEMPLATE_H
 
+#include <float.h>
 #include <string.h>
 
 #include "pplconv_kernels.h"
@@ -41,6 +42,9 @@ static inline vector shuffle(vector a, vector b, vector_bits index) {
 static inline vector select_lanes(vector_bits mask, vector yes, vector no) {
     return (vector)((mask & (vector_bits)yes) | (~mask & (vector_bits)no));
 }
+
+/* What rounds twice rounds wrongly. 16 says the same of machines with half precision. */
+_Static_assert(FLT_EVAL_METHOD == 0 || FLT_EVAL_METHOD == 16, "every operation rounds to its type");
 
 #define PPLCONV_HIDDEN __attribute__((visibility("hidden")))
 
