@@ -20,9 +20,9 @@ enum {
     MOST_ROWS = 1 << 11,
 };
 
-/* Exponents of taps, as double has them. */
+/* Exponents of taps, as double has them, and from the lowest to the highest one. */
 struct range {
-    int64_t lowest, digits;
+    int64_t lowest, digits, span;
 };
 
 struct tap {
@@ -50,7 +50,7 @@ static struct range range_of(const double *taps, int64_t count) {
         if (exponent > highest) highest = exponent;
     }
     if (highest < lowest) highest = lowest;
-    const struct range r = {lowest, (highest - lowest) / BITS + MORE};
+    const struct range r = {lowest, (highest - lowest) / BITS + MORE, highest - lowest};
     return r;
 }
 
@@ -160,6 +160,104 @@ static void whole_kernels(const struct pplconv_exact_sums_args *a) {
     }
 }
 
+#ifdef __SIZEOF_INT128__
+typedef __int128 wide;
+
+enum {
+    /* Most kernels: taps of a column, and sums of a row, are two numbers of so many bits; taps of a
+     * row are three of which the products with pixels are added in 64 bits. */
+    HALF = 58,
+    PART = 32,
+    FEW_ROWS = 1 << 9,
+    FEW_COLUMNS = 1 << 14,
+    TAP_BITS = 53,
+    PIXEL_BITS = 17,
+    COLUMN_BITS = 14,
+};
+
+static int are_short(const struct pplconv_exact_sums_args *a, struct range down,
+                     struct range across) {
+    return a->rows <= FEW_ROWS && a->columns <= FEW_COLUMNS &&
+           3 * a->columns <= a->rows * (LIMBS - 4) && down.span + TAP_BITS < 2 * HALF &&
+           across.span + TAP_BITS < 3 * PART &&
+           across.span + TAP_BITS + PIXEL_BITS + COLUMN_BITS < 2 * HALF;
+}
+
+/* A tap in units of the lowest one's last digit. */
+static wide whole_tap(double tap, int64_t lowest) {
+    uint64_t bits;
+    memcpy(&bits, &tap, sizeof bits);
+    if (!(bits << 1)) return 0;
+    uint64_t number = bits & (((uint64_t)1 << 52) - 1);
+    if (bits >> 52 & 0x7ff) number |= (uint64_t)1 << 52;
+    const wide whole = (wide)number << (exponent_of(tap) - lowest);
+    return bits >> 63 ? -whole : whole;
+}
+
+static void add_wide(int64_t *sum, wide number, int64_t point) {
+    const int64_t sign = number < 0 ? -1 : 1;
+    unsigned __int128 left = number < 0 ? -(unsigned __int128)number : (unsigned __int128)number;
+    const int by = (int)(point % BITS);
+    for (int64_t i = point / BITS; left; i++, left >>= BITS) {
+        sum[i] += sign * ((int64_t)(left & MASK) << by);
+    }
+}
+
+/* What separable_kernels does, without digits in memory. */
+static void short_kernels(const struct pplconv_exact_sums_args *a, struct range vertical,
+                          struct range horizontal) {
+    const double *down = a->taps, *across = down + a->rows;
+    const int64_t *open = a->open, all = horizontal.digits + vertical.digits;
+    const int64_t point = 2 * ONE - vertical.lowest - horizontal.lowest, rows = a->rows;
+    const uint64_t mask = ((uint64_t)1 << HALF) - 1;
+    int64_t *kept = a->scratch, *taps = kept + 2 * rows, *parts = taps + 2 * rows;
+    int64_t sum[2 * LIMBS], last = -1, next = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const wide tap = whole_tap(down[r], vertical.lowest);
+        taps[2 * r] = (int64_t)((uint64_t)tap & mask);
+        taps[2 * r + 1] = (int64_t)(tap >> HALF);
+    }
+    for (int64_t c = 0; c < a->columns; c++) {
+        const wide tap = whole_tap(across[c], horizontal.lowest);
+        parts[3 * c] = (int64_t)(uint32_t)tap;
+        parts[3 * c + 1] = (int64_t)(uint32_t)(tap >> PART);
+        parts[3 * c + 2] = (int64_t)(tap >> 2 * PART);
+    }
+    for (int64_t k = 0; k < a->count; k++) {
+        const int64_t column = open[k] / a->pitch, row = open[k] % a->pitch;
+        if (column != last || row > next) next = row;
+        last = column;
+        for (; next < row + rows; next++) {
+            const element *from = AT_CONST(element, a->src, next * a->src_rs) + column;
+            int64_t sums[3] = {0};
+            for (int64_t c = 0; c < a->columns; c++, from += a->step) {
+                const int64_t pixel = (int64_t)*from;
+                for (int i = 0; i < 3; i++) sums[i] += pixel * parts[3 * c + i];
+            }
+            const wide one = (wide)1 << PART;
+            const wide whole = sums[0] + (sums[1] + sums[2] * one) * one;
+            int64_t *to = kept + next % rows * 2;
+            to[0] = (int64_t)((uint64_t)whole & mask);
+            to[1] = (int64_t)(whole >> HALF);
+        }
+        wide low = 0, middle = 0, high = 0;
+        const int64_t *from = kept + row % rows * 2, *const end = kept + 2 * rows;
+        for (int64_t r = 0; r < rows; r++, from += 2) {
+            if (from == end) from = kept;
+            low += (wide)from[0] * taps[2 * r];
+            middle += (wide)from[1] * taps[2 * r] + (wide)from[0] * taps[2 * r + 1];
+            high += (wide)from[1] * taps[2 * r + 1];
+        }
+        memset(sum, 0, sizeof *sum * (size_t)all);
+        add_wide(sum, low, 0);
+        add_wide(sum, middle, HALF);
+        add_wide(sum, high, 2 * HALF);
+        carry(sum, all);
+        store(a, row, column, rounded(sum, all, point, a->low, a->high));
+    }
+}
+#endif
+
 /* Sums of rows are kept while results of one column see them. */
 static void separable_kernels(const struct pplconv_exact_sums_args *a) {
     const double *down = a->taps, *across = down + a->rows;
@@ -168,6 +266,12 @@ static void separable_kernels(const struct pplconv_exact_sums_args *a) {
     const struct range horizontal = range_of(across, a->columns);
     const int64_t digits = horizontal.digits, all = digits + vertical.digits;
     const int64_t point = 2 * ONE - vertical.lowest - horizontal.lowest;
+#ifdef __SIZEOF_INT128__
+    if (are_short(a, vertical, horizontal)) {
+        short_kernels(a, vertical, horizontal);
+        return;
+    }
+#endif
     int64_t *kept = a->scratch, sum[2 * LIMBS], last = -1, next = 0;
     struct tap *const taps = (struct tap *)(kept + a->rows * digits);
     for (int64_t r = 0; r < a->rows; r++) taps[r] = digits_of(down[r], vertical.lowest);
