@@ -51,13 +51,15 @@ ROUND_SUMS = Contract(
     "dst[i] is src[i] rounded, ties to even; it is open where what lies within the error of "
     "src[i] has several such integers, or src[i] is NaN. With one, src[i] is an integer, exact, "
     "and dst[i] is src[i] / divisor rounded; half way, it is away from zero for a direction "
-    "above zero, towards zero for one below, and open for none. If there are rows, what is open "
+    "of 1, towards zero for -1, even for 2, and open for 0. If there are rows, what is open "
     "is computed once more: the sum of the window of rows x columns elements that begins at "
     "pixels[i], times taps, in double, with an error of its own. Without a divisor it is "
     "rounded as src[i] was, and i is open where it has several integers again; with one it says "
     "by its sign which neighbour it is, the even one if sum and error are zero, and i is open "
-    "where it is within its error. What is open in the end is listed, and dst[i] is low, or the "
-    "lower neighbour",
+    "where it is within its error. Digits, if there are any, say which neighbour that is: their "
+    "sums, exact in double, add up to the distance from half way, or differ from it by a multiple "
+    "of the last one's modulus, which is more than four times as large. What is open in the end is "
+    "listed, and dst[i] is low, or the lower neighbour",
     (
         Field("src", CONST_POINTER, "sums, one after the other"),
         Field("dst", POINTER, "integers, one after the other, apart from src"),
@@ -78,7 +80,12 @@ ROUND_SUMS = Contract(
         Field("step", INT, "elements from one column of a window to the next"),
         Field("rows", INT, "of a window, >= 0"),
         Field("columns", INT, "of a window, >= 0"),
-        Field("again", CONST_POINTER, "double: the error, then taps [rows][columns]"),
+        Field(
+            "again",
+            CONST_POINTER,
+            "double: the error, how many digits, taps [rows][columns]; for each digit, the lowest "
+            "first, its modulus, a power of two, and taps, whole multiples of the modulus before",
+        ),
     ),
 )
 

@@ -41,11 +41,12 @@ struct limits {
     vector_bits sign;
 };
 
-enum mode { ROUND, DIVIDE, DIVIDE_AND_LIST };
+enum mode { ROUND, DIVIDE, DIVIDE_TO_EVEN, DIVIDE_AND_LIST };
 
-/* How sums are computed once more. */
+/* How sums are computed once more. Digits have a modulus and taps each, the lowest first. */
 struct around {
-    const double *taps;
+    const double *taps, *digits;
+    int64_t digit_count;
     int64_t src_rs, step, rows, columns;
     double error;
     int divided;
@@ -64,6 +65,11 @@ static inline wide wide_limited(wide x, wide low, wide high) {
 }
 
 static inline int is_any(vector_bits mask) {
+#if PPLCONV_VECTOR_BYTES == 64
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif PPLCONV_VECTOR_BYTES == 32
+    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#endif
     uint64_t word[PPLCONV_VECTOR_BYTES / 8], some = 0;
     memcpy(word, &mask, sizeof word);
     for (int i = 0; i < PPLCONV_VECTOR_BYTES / 8; i++) some |= word[i];
@@ -91,6 +97,20 @@ static inline vector_bits divide_vector(vector *sum, const struct limits *l, int
     return multiply_add(-quotient, l->divisor, x) == l->half;
 }
 
+/* Quotients in floating point: one that is half way between integers is exact, and no other is
+ * rounded to it, as its distance from there is more than half a unit in the last place. */
+static inline vector divide_to_even(vector sum, const struct limits *l) {
+    const vector x = at_most(at_least(sum, l->least), l->most);
+#if PPLCONV_VECTOR_BYTES == 16 && !PPLCONV_NEON
+    const vector quotient = x / l->divisor;
+#else
+    /* The rest is exact, as products are fused. */
+    const vector near = x * l->inverse;
+    const vector quotient = multiply_add(multiply_add(-near, l->divisor, x), l->inverse, near);
+#endif
+    return quotient + TO_INTEGER - TO_INTEGER;
+}
+
 /* n integers of which each is `size` bytes long. */
 static inline __attribute__((always_inline)) void store_whole(vector whole, char *dst, int64_t n,
                                                               int64_t size) {
@@ -107,9 +127,8 @@ static inline __attribute__((always_inline)) void store_whole(vector whole, char
 }
 
 /* The sums of one window. */
-static inline double single_sum(const struct around *w, const element *pixels) {
+static inline double single_sum(const struct around *w, const double *taps, const element *pixels) {
     double chains[CHAINS] = {0}, sum = 0;
-    const double *taps = w->taps;
     for (int64_t r = 0; r < w->rows; r++, taps += w->columns) {
         const element *row = AT_CONST(element, pixels, r * w->src_rs);
         for (int64_t c = 0; c < w->columns; c++) chains[c % CHAINS] += taps[c] * row[c * w->step];
@@ -119,10 +138,11 @@ static inline double single_sum(const struct around *w, const element *pixels) {
 }
 
 /* The sums of n windows side by side, of LANES where n is as many. */
-static inline __attribute__((always_inline)) void
-vector_sums(const struct around *w, const element *pixels, int64_t n, wide sums[PARTS]) {
+static inline __attribute__((always_inline)) void vector_sums(const struct around *w,
+                                                              const double *taps,
+                                                              const element *pixels, int64_t n,
+                                                              wide sums[PARTS]) {
     wide even[PARTS] = {0}, odd[PARTS] = {0};
-    const double *taps = w->taps;
     for (int64_t r = 0; r < w->rows; r++, taps += w->columns) {
         const element *row = AT_CONST(element, pixels, r * w->src_rs);
         for (int64_t c = 0; c < w->columns; c++, row += w->step) {
@@ -142,64 +162,110 @@ vector_sums(const struct around *w, const element *pixels, int64_t n, wide sums[
     for (int i = 0; i < PARTS; i++) sums[i] = even[i] + odd[i];
 }
 
+/* The sums of those of n windows that are open; of others too, where that is faster. */
+static inline void open_sums(const struct around *w, const double *taps, const element *pixels,
+                             int64_t n, vector_bits open, int64_t count, wide sums[PARTS]) {
+    if (count <= SINGLY) {
+        double single[LANES] = {0};
+        for (int lane = 0; lane < LANES; lane++) {
+            if (open[lane]) single[lane] = single_sum(w, taps, pixels + lane);
+        }
+        memcpy(sums, single, sizeof single);
+    } else if (n == LANES) {
+        vector_sums(w, taps, pixels, LANES, sums);
+    } else {
+        vector_sums(w, taps, pixels, n, sums);
+    }
+}
+
+/* How exact sums lie to half way: numbers of that sign. Both are whole multiples of the last
+ * digit, so near each other that the digits that are left out are the same. */
+static void exact_sides(const struct around *w, const element *pixels, int64_t n, vector_bits open,
+                        int64_t count, wide sides[PARTS]) {
+    const double *digit = w->digits;
+    wide carried[PARTS] = {0};
+    memset(sides, 0, sizeof carried);
+    for (int64_t k = 0; k < w->digit_count; k++, digit += 1 + w->rows * w->columns) {
+        const double modulus = digit[0], inverse = 1 / modulus;
+        wide sums[PARTS];
+        open_sums(w, digit + 1, pixels, n, open, count, sums);
+        for (int i = 0; i < PARTS; i++) {
+            sums[i] += carried[i];
+            carried[i] = (sums[i] * inverse + WIDE_TO_INTEGER - WIDE_TO_INTEGER) * modulus;
+            sums[i] -= carried[i];
+            const wide_bits same = sums[i] == 0;
+            sides[i] = (wide)((same & (wide_bits)sides[i]) | (~same & (wide_bits)sums[i]));
+        }
+    }
+}
+
+/* The neighbour that sums are nearer to, by their sides of half way; the even one at half way. */
+static inline wide beside_half(wide below, wide_bits more, wide_bits less) {
+    const wide zero = {0}, one = zero + 1;
+    const wide even = below * 0.5 + WIDE_TO_INTEGER - WIDE_TO_INTEGER;
+    const wide_bits odd = even * 2 != below;
+    return below + (wide)((more | (~less & odd)) & (wide_bits)one);
+}
+
 /* Computes lanes of n sums that are open once more; gives those that still are. `whole` are the
  * integers, or those below. */
 static __attribute__((noinline)) vector_bits settle_vector(const struct around *w,
                                                            const struct limits *l,
                                                            const element *pixels, int64_t n,
                                                            vector_bits open, vector *whole) {
-    wide sums[PARTS] = {0};
+    wide sums[PARTS];
     int64_t count = LANES;
     if (w->rows * w->columns >= LARGE) {
         count = 0;
         for (int lane = 0; lane < LANES; lane++) count -= open[lane];
     }
-    if (count <= SINGLY) {
-        double single[LANES] = {0};
-        for (int lane = 0; lane < LANES; lane++) {
-            if (open[lane]) single[lane] = single_sum(w, pixels + lane);
-        }
-        memcpy(sums, single, sizeof sums);
-    } else if (n == LANES) {
-        vector_sums(w, pixels, LANES, sums);
-    } else {
-        vector_sums(w, pixels, n, sums);
-    }
+    open_sums(w, w->taps, pixels, n, open, count, sums);
+    const wide zero = {0}, one = zero + 1;
     element found[LANES], unsure[LANES];
+    wide below[PARTS];
     for (int i = 0; i < PARTS; i++) {
-        wide result, doubt;
+        wide result;
+        wide_bits doubt;
         if (w->divided) {
             /* Half way and something more, or less, or nothing at all. */
-            const wide zero = {0}, one = zero + 1;
-            narrow below;
-            memcpy(&below, (const element *)whole + i * WIDE, sizeof below);
-            const wide whole_below = __builtin_convertvector(below, wide);
-            const wide even = whole_below * 0.5 + WIDE_TO_INTEGER - WIDE_TO_INTEGER;
-            const wide_bits odd = even * 2 != whole_below;
+            narrow lower;
+            memcpy(&lower, (const element *)whole + i * WIDE, sizeof lower);
+            below[i] = __builtin_convertvector(lower, wide);
             const wide_bits more = sums[i] > w->error, less = sums[i] < -w->error;
             const wide_bits none = w->error == 0 ? sums[i] == zero : (wide_bits)zero;
-            result = whole_below + (wide)((more | (none & odd)) & (wide_bits)one);
-            doubt = (wide)(~(more | less | none) & (wide_bits)one);
+            result = beside_half(below[i], more, less | ~none);
+            doubt = ~(more | less | none);
         } else {
-            const wide zero = {0}, low = zero + (double)l->low[0], high = zero + (double)l->high[0];
-            result = wide_limited(sums[i] - w->error, low, high);
-            const wide_bits differ = result != wide_limited(sums[i] + w->error, low, high);
-            doubt = (wide)(differ & (wide_bits)(zero + 1));
-            result = (wide)((~differ & (wide_bits)result) | (differ & (wide_bits)low));
+            const wide low = zero + (double)l->low[0], high = zero + (double)l->high[0];
+            below[i] = wide_limited(sums[i] - w->error, low, high);
+            doubt = below[i] != wide_limited(sums[i] + w->error, low, high);
+            result = (wide)((~doubt & (wide_bits)below[i]) | (doubt & (wide_bits)low));
         }
         const narrow results = __builtin_convertvector(result, narrow);
-        const narrow doubts = __builtin_convertvector(doubt, narrow);
+        const narrow doubts = __builtin_convertvector((wide)(doubt & (wide_bits)one), narrow);
         memcpy(found + i * WIDE, &results, sizeof results);
         memcpy(unsure + i * WIDE, &doubts, sizeof doubts);
     }
     *whole = select_lanes(open, *(const unaligned_vector *)found, *whole);
-    return open & (*(const unaligned_vector *)unsure != 0);
+    open &= *(const unaligned_vector *)unsure != 0;
+    if (!w->digit_count || !is_any(open)) return open;
+    exact_sides(w, pixels, n, open, count, sums);
+    for (int i = 0; i < PARTS; i++) {
+        const wide result = beside_half(below[i], sums[i] > 0, sums[i] < 0);
+        const narrow results = __builtin_convertvector(result, narrow);
+        memcpy(found + i * WIDE, &results, sizeof results);
+    }
+    *whole = select_lanes(open, *(const unaligned_vector *)found, *whole);
+    return (vector_bits){0};
 }
 
 static inline __attribute__((always_inline)) vector_bits finish_vector(vector *sum,
                                                                        const struct limits *l,
                                                                        const enum mode mode) {
-    return mode == ROUND ? round_vector(sum, l) : divide_vector(sum, l, mode == DIVIDE_AND_LIST);
+    if (mode == ROUND) return round_vector(sum, l);
+    if (mode != DIVIDE_TO_EVEN) return divide_vector(sum, l, mode == DIVIDE_AND_LIST);
+    *sum = divide_to_even(*sum, l);
+    return (vector_bits){0};
 }
 
 /* The open ones of n sums, which are stored again if they are computed again; gives how many are
@@ -253,7 +319,7 @@ round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, cons
             any |= finish_vector(&sum, l, mode);
             store_whole(sum, dst + i * size, end - i, size);
         }
-        if (mode == DIVIDE) continue;
+        if (mode == DIVIDE || mode == DIVIDE_TO_EVEN) continue;
         if (!is_any(any)) continue;
         for (i = begin; i < end; i += LANES) {
             const int64_t n = end - i < LANES ? end - i : LANES;
@@ -291,7 +357,9 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     };
     const double *again = a->again;
     const struct around w = {
-        .taps = a->rows ? again + 1 : again,
+        .taps = a->rows ? again + 2 : again,
+        .digits = a->rows ? again + 2 + a->rows * a->columns : again,
+        .digit_count = a->rows ? (int64_t)again[1] : 0,
         .src_rs = a->pixels_rs,
         .step = a->step,
         .rows = a->rows,
@@ -302,6 +370,7 @@ PPLCONV_HIDDEN void PPLCONV_SYMBOL(const void *argument) {
     int64_t *count = a->open_count;
     *count = p[3] == 0   ? sized_sums(a, &l, &w, ROUND)
              : p[4] == 0 ? sized_sums(a, &l, &w, DIVIDE_AND_LIST)
+             : p[4] == 2 ? sized_sums(a, &l, &w, DIVIDE_TO_EVEN)
                          : sized_sums(a, &l, &w, DIVIDE);
     clean_registers();
 }

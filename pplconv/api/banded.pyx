@@ -3,7 +3,9 @@
 
 from libc.stdint cimport int64_t
 
+from pplconv.api.keys cimport keep_plan
 from pplconv.api.layer cimport Layer
+from pplconv.api.prepared cimport Prepared
 from pplconv.api.ready cimport Ready, ReadyPlans
 from pplconv.memory.arrays cimport address_of
 from pplconv.schedules.bands cimport Bands
@@ -17,6 +19,7 @@ import numpy as np
 from pplconv import planner
 from pplconv.memory.dtypes import NAMES
 from pplconv.numerics import numerics_of
+from pplconv.runtime import ForkableLock
 from pplconv.schedules.bands import PIXELS
 from pplconv.schedules.bands import READ as NAMES_READ
 
@@ -26,16 +29,37 @@ READ = {PIXELS[computed]: frozenset(PIXELS[pixel] for pixel in names)
 PIXEL_NAMES = {dtype: name for name, dtype in PIXELS.items()}
 
 
-cdef list passes_of(tuple convs, int64_t height, int64_t width, list kept):
+# Plans are kept for other weights: a filter with a new kernel need not be planned again.
+cdef dict plans_of_bands = {}
+cdef object bands_lock = ForkableLock()
+cdef enum:
+    PLANS_OF_BANDS = 64
+
+
+cdef Ready ready_of(ReadyPlans plans, tuple shape, str isa):
+    """Find or make what convolves one plane of some size without padding."""
+    cdef object scope = plans.scope(), found
+    cdef Ready ready = plans.plans.get(shape if scope is None else (scope, shape))
+    if ready is not None:
+        return ready
+    key = (plans.problem_of(shape), tuple(plans.settings.items()), scope, isa)
+    found = plans_of_bands.get(key)
+    if found is not None:
+        return plans.of_plan(shape, scope, <Prepared> found)
+    ready = plans.of_shape(shape, scope)
+    with bands_lock:
+        keep_plan(plans_of_bands, key, ready.prepared, PLANS_OF_BANDS)
+    return ready
+
+
+cdef list passes_of(tuple convs, int64_t height, int64_t width, str isa, list kept):
     """Find or make what convolves one plane of some size, one convolution after the other."""
-    cdef ReadyPlans plans
     cdef Ready ready
     cdef Layer conv
     cdef list made = []
     cdef tuple shape = (1, 1, height, width)
     for conv in convs:
-        plans = conv.made()
-        ready = plans.of_shape(shape, plans.scope())
+        ready = ready_of(conv.made(), shape, isa)
         kept.append(ready)
         made.append((ready.prepared.schedule,
                      <int64_t> ready.packed.data_for(ready.prepared),
@@ -60,8 +84,9 @@ class Rounding(NamedTuple):
         ``round_sums`` has them.
     taps : ndarray of float64, shape (n, kh * kw) or (n, kh + kw)
         The kernels; with `separable`, a column and a row of each.
-    again : ndarray of float64, shape (n, 1 + kh * kw), optional
-        For sums that are made once more in double: their error, and the taps that they are made of.
+    again : ndarray of float64, shape (n, 2 + kh * kw + m * (1 + kh * kw)), optional
+        For sums that are made once more in double: their error, a number of digits up to m, and the
+        taps that they are made of; then for each digit its modulus and its taps.
     separable : bool
         Whether `taps` are factors.
     """
@@ -140,7 +165,7 @@ def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple ex
     for array, dtype in ((rows, np.int64), (runs, np.int64), (value, value.dtype)):
         if array.dtype != dtype or not array.flags.c_contiguous or not array.size:
             raise ValueError("rows, runs and value are contiguous")
-    taps, separable, again, low, high = (0, 0), False, None, 0, 0
+    taps, separable, again, low, high, again_numbers = (0, 0), False, None, 0, 0, 0
     if rounding is None:
         whole = 0
         if results.dtype != value.dtype:
@@ -153,21 +178,26 @@ def run_bands(image, tuple convs, rows, runs, value, results, rounding, tuple ex
         low, high = np.iinfo(results.dtype).min, np.iinfo(results.dtype).max
         area = extent[0] * extent[1]
         exact = sum(extent) if separable else area
-        for array, dtype, numbers in ((rounding.limits, value.dtype, 5),
-                                      (rounding.taps, np.float64, exact),
-                                      (again, np.float64, 1 + area)):
-            if array is not None and (array.dtype != dtype or array.shape != (count, numbers)
-                                      or not array.flags.c_contiguous):
+        arrays_of = [(rounding.limits, value.dtype, 5), (rounding.taps, np.float64, exact)]
+        if again is not None:
+            digits = 0
+            if again.ndim == 2 and again.size and again.shape[1] > 1:
+                digits = int(np.clip(again[:, 1], 0, again.shape[1]).max())
+            again_numbers = 2 + area + digits * (1 + area)
+            arrays_of.append((again, np.float64, again_numbers))
+        for array, dtype, numbers in arrays_of:
+            if (array.dtype != dtype or array.shape != (count, numbers)
+                    or not array.flags.c_contiguous):
                 raise ValueError("each output channel has its limits and taps")
     band = min(max(band, 1), height)
     last = height - (height - 1) // band * band
-    passes = [passes_of(convs, some + halo, columns * channels, kept) for some in (band, last)]
+    passes = [passes_of(convs, some + halo, columns * channels, isa, kept) for some in (band, last)]
     bands = Bands({
         "pixel": PIXEL_NAMES[image.dtype], "computed": computed, "result": whole,
         "image_rows": image.shape[0], "image_columns": image.shape[1], "channels": channels,
         "height": height, "width": width, "columns": columns, "rows": band, "halo": halo,
         "count": count, "runs": len(runs), "taps": taps, "separable": separable,
-        "again": again is not None, "low": low, "high": high, "image_rs": image.strides[0],
+        "again": again_numbers, "low": low, "high": high, "image_rs": image.strides[0],
         "result_rs": results.strides[1], "result_ps": results.strides[0],
     }, passes, isa)
     if image.shape[2] != channels:

@@ -38,6 +38,7 @@ cdef class ReadyPlans:
     cdef object scope(self)
     cdef Ready of_shape(self, tuple shape, object scope)
     cdef Ready make(self, tuple shape)
+    cdef Ready of_plan(self, tuple shape, object scope, Prepared prepared)
     cdef object extension(self, object problem)
     cdef Ready join(self, tuple shape, object extension, Prepared prepared, PackedWeights packed,
                     object scope)

@@ -186,6 +186,21 @@ cdef class ReadyPlans:
         self.keep_latest(ready)
         return ready
 
+    cdef Ready of_plan(self, tuple shape, object scope, Prepared prepared):
+        """Find the `Ready` for inputs of one shape, or make it of another layer's plan.
+
+        That layer's settings and problem for this shape are the same, and it has the same scope.
+        """
+        cdef Ready ready
+        cdef tuple key = shape if scope is None else (scope, shape)
+        with self.lock:
+            ready = self.plans.get(key)
+            if ready is None:
+                ready = self.join(shape, None, prepared, None, scope)
+                keep_plan(self.plans, key, ready, PLANS_PER_LAYER)
+        self.keep_latest(ready)
+        return ready
+
     cdef object extension(self, object problem):
         """How padding is made of pixels; None where it is zeros, or there is none."""
         return None if self.mode is None else extension_of(problem, self.mode)

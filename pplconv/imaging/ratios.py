@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["MOST_AGAIN", "Ratio", "ratio_of"]
+__all__ = ["MOST_AGAIN", "Ratio", "ratios_of"]
 
 Array = npt.NDArray[Any]
 
@@ -27,10 +27,14 @@ _MOST_VALUES = 64
 _NEAR = 2.0**-22
 # What is so small, compared with the largest value, counts as zero.
 _SMALL = 2.0**-30
+# The largest integer in proportion to what is left of a value.
+_MOST_REST = 1 << 30
 # The least unit of what is left: smaller ones may be flushed to zero.
 _LEAST_UNIT = -960
 # Less than any of their sums.
 _LEAST_LOST = 2.0**-1000
+# A direction: half way goes to the even neighbour.
+_EVEN = 2
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Ratio:
         Largest magnitude of a sum of numerators.
     direction : int
         1 or -1 if all exact sums are farther from zero than the ratio, or nearer; 1 as well if none
-        lies half way, as those of odd divisors; else 0.
+        lies half way, as those of odd divisors; 2 if the ratio says it all; else 0.
     again : ndarray, optional
         For ``direction=0``, the error of the sums of what is left, and its taps.
     """
@@ -75,6 +79,8 @@ class _Factor:
     # Whether the rests are exact in float64, and what all values are of their ratio, if all alike.
     is_exact: bool
     share: Fraction | None
+    # Integers in proportion to the rests, unless they are too large.
+    whole_rests: Array | None
 
     @property
     def sizes(self) -> tuple[float, float]:
@@ -82,7 +88,7 @@ class _Factor:
         return float(np.abs(self.numerators).sum()), float(np.abs(self.rests).sum())
 
 
-def ratio_of(factors: tuple[Array, ...], largest: int) -> Ratio | None:
+def ratios_of(factors: tuple[Array, ...], largest: int) -> tuple[Ratio, ...]:
     """Find integers and a divisor for a kernel, or for a column and a row.
 
     Parameters
@@ -94,19 +100,20 @@ def ratio_of(factors: tuple[Array, ...], largest: int) -> Ratio | None:
 
     Returns
     -------
-    Ratio, optional
-        Sums of what is left are less than half of one.
+    tuple of Ratio
+        None, one, or two: the first one's sums are larger, and decide more. Sums of what is left
+        are less than half of one.
     """
     found = []
     for factor in factors:
         one = _factor_of(factor)
         if one is None:
-            return None
+            return ()
         found.append(one)
     (whole, rest), *other = (one.sizes for one in found)
     beside, left = other[0] if other else (1.0, 0.0)
     if (whole * left + rest * beside + rest * left) * largest > 0.49:
-        return None
+        return ()
     divisor = math.prod(one.divisor for one in found)
     shares = [one.share for one in found if one.share is not None]
     if divisor % 2:
@@ -119,10 +126,24 @@ def ratio_of(factors: tuple[Array, ...], largest: int) -> Ratio | None:
     again = None
     if not direction and math.prod(map(len, factors)) <= MOST_AGAIN:
         again = _again(found, largest)
-    return Ratio(
+    plain = Ratio(
         tuple(one.numerators for one in found), divisor, whole * beside * largest, direction,
         again,
     )  # fmt: skip
+    if direction or other or found[0].whole_rests is None:
+        return (plain,)
+    return _joined(found[0], found[0].whole_rests, largest), plain
+
+
+def _joined(one: _Factor, rests: Array, largest: int) -> Ratio:
+    """Give integers whose sums are those of numerators, and of rests in their low digits.
+
+    Where a sum of numerators is not half way, that of the rests is too small to decide anything.
+    """
+    base = float(np.abs(rests).sum()) * largest + 1
+    joined = base * one.numerators + rests
+    total = float(np.abs(joined).sum()) * largest
+    return Ratio((joined,), one.divisor * int(base), total, _EVEN, None)
 
 
 def _factor_of(values: Array) -> _Factor | None:
@@ -152,7 +173,18 @@ def _factor_of(values: Array) -> _Factor | None:
         signs * rests[place],
         [Fraction(rest) for rest in rests.tolist()] == exact,
         _common(exact, numerators),
+        None if (whole := _proportional(exact)) is None else signs * whole[place],
     )
+
+
+def _proportional(rests: list[Fraction]) -> Array | None:
+    """Give the smallest integers in proportion to some numbers, if they are small."""
+    below = math.lcm(*(rest.denominator for rest in rests))
+    numbers = [rest.numerator * (below // rest.denominator) for rest in rests]
+    divisor = math.gcd(*numbers) or 1
+    if max(map(abs, numbers)) // divisor > _MOST_REST:
+        return None
+    return np.array([number // divisor for number in numbers], np.float64)
 
 
 def _common(rests: list[Fraction], numerators: list[int]) -> Fraction | None:

@@ -11,13 +11,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..api.banded import Rounding
-from .ratios import MOST_AGAIN, Ratio, ratio_of
+from .digits import digits_of, unit_of
+from .ratios import MOST_AGAIN, Ratio, ratios_of
 
 __all__ = ["Exact", "saturated"]
 
@@ -39,6 +40,30 @@ _TINY = {"float32": 2.0**-60, "float64": 2.0**-500}
 _MARGIN = 1 + 1e-9
 
 
+class Again(NamedTuple):
+    """How sums are made once more: in float64, with an error; and by digits where that leaves them.
+
+    Parameters
+    ----------
+    error : float
+        Of the sums of `taps`.
+    taps : ndarray
+        Flat.
+    digits : ndarray, shape (m, 1 + number of taps)
+        As `digits_of` makes them.
+    """
+
+    error: float
+    taps: Array
+    digits: Array
+
+    def numbers(self, digits: int) -> Array:
+        """Give all of them as the loops read them, with room for some number of digits."""
+        kept = len(self.digits)
+        none = np.zeros((digits - kept) * (1 + len(self.taps)))
+        return np.concatenate([(self.error, kept), self.taps, self.digits.ravel(), none])
+
+
 @dataclass(frozen=True)
 class Way:
     """How sums of one kernel are made and rounded, as `pplconv.api.banded.Rounding` has it.
@@ -51,15 +76,15 @@ class Way:
         Bound of the error of sums.
     divisor, direction : int
         Of sums of integers.
-    again : ndarray, optional
-        The error of sums that are made once more in float64, and their taps.
+    again : Again, optional
+        How sums are made once more.
     """
 
     factors: tuple[Array, ...]
     error: float = 0.0
     divisor: int = 0
     direction: int = 0
-    again: Array | None = None
+    again: Again | None = None
 
 
 class Exact:
@@ -118,7 +143,7 @@ class Exact:
     @cached_property
     def unit(self) -> int:
         """Exponent of the largest power of two that divides all values."""
-        return sum(_unit(factor) for factor in self.factors)
+        return sum(unit_of(factor) for factor in self.factors)
 
     def is_exact(self, dtype: str) -> bool:
         """Whether sums in `dtype` are exact, in whatever order and with or without FMA."""
@@ -138,21 +163,24 @@ class Exact:
         return relative * self.total + self.count * _TINY[dtype]
 
     @cached_property
-    def _ratio(self) -> Ratio | None:
-        return ratio_of(self.factors, self.largest)
+    def _ratios(self) -> tuple[Ratio, ...]:
+        return ratios_of(self.factors, self.largest)
+
+    def _ratio(self, dtype: str) -> Ratio | None:
+        """Give the first ratio whose sums are exact in `dtype`."""
+        return next((ratio for ratio in self._ratios if ratio.fits(_BITS[dtype])), None)
 
     @cached_property
     def dtype(self) -> str:
         """Type to sum in: float32 if few pixels at most need to be computed again."""
         if self.is_exact("float32"):
             return "float32"
-        ratio = self._ratio
-        if ratio is not None:
-            if ratio.fits(_BITS["float32"]):
-                return "float32"
-            # Many sums may lie half way.
-            if ratio.divisor % 2 == 0 and ratio.fits(_BITS["float64"]):
-                return "float64"
+        if self._ratio("float32") is not None:
+            return "float32"
+        # Many sums may lie half way.
+        ratio = self._ratio("float64")
+        if ratio is not None and ratio.divisor % 2 == 0:
+            return "float64"
         near = self.error("float32") <= _LARGEST_ERROR * self._share
         return "float32" if near and self.count <= MOST_AGAIN else "float64"
 
@@ -166,16 +194,27 @@ class Exact:
     def _way(self, dtype: str) -> Way:
         if self.is_exact(dtype):
             return Way(self._scaled)
-        ratio = self._ratio
-        if ratio is not None and ratio.fits(_BITS[dtype]):
-            return Way(ratio.numerators, 0.0, ratio.divisor, ratio.direction, ratio.again)
+        ratio = self._ratio(dtype)
+        if ratio is not None:
+            again = ratio.again
+            if again is not None:
+                again = self._again(again[0], 2 * again[0] / ratio.divisor, again[1:])
+            return Way(ratio.numerators, 0.0, ratio.divisor, ratio.direction, again)
         again = None
         if dtype == "float32" and self.count <= MOST_AGAIN:
             taps = self._scaled[0]
             if len(self.factors) > 1:
                 taps = np.outer(*self._scaled)
-            again = np.append(self._error("float64", self.count + 6), taps)
+            error = self._error("float64", self.count + 6)
+            again = self._again(error, 2 * error, taps)
         return Way(self._scaled, self.error(dtype), again=again)
+
+    def _again(self, error: float, distance: float, taps: Array) -> Again:
+        """Say how open sums are made once more, and those that are nearer to half way then."""
+        digits = digits_of(self.factors, 1.01 * distance, self.largest) if error else None
+        return Again(
+            error, taps.ravel(), np.empty((0, 1 + self.count)) if digits is None else digits
+        )
 
 
 def _kept(largest: int, *factors: Array) -> Exact:
@@ -199,17 +238,6 @@ def _additions(taps: Array) -> float:
     with np.errstate(all="ignore"):
         mean = float(sizes @ np.arange(1.0, len(sizes) + 1) / sizes.sum()) if sizes.any() else 0.0
     return mean if math.isfinite(mean) else float(len(sizes))
-
-
-def _unit(values: Array) -> int:
-    """Exponent of the largest power of two that divides some values; 0 of zeros."""
-    numbers, exponents = np.frexp(values[values != 0])
-    if not len(numbers):
-        return 0
-    whole = np.ldexp(numbers, 53).astype(np.int64)
-    # The lowest bit of each is a power of two.
-    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1
-    return int((exponents + lowest).min()) - 53
 
 
 def saturated(
@@ -248,8 +276,11 @@ def saturated(
     again = None
     if any(way.again is not None for way in ways):
         # Where a plane has none, nothing is decided.
-        none = np.append(math.inf, np.zeros(kernels[0].count))
-        again = np.stack([none if way.again is None else way.again for way in ways])
+        count = kernels[0].count
+        none = Again(math.inf, np.zeros(count), np.empty((0, 1 + count)))
+        planes = [none if way.again is None else way.again for way in ways]
+        most = max(len(plane.digits) for plane in planes)
+        again = np.stack([plane.numbers(most) for plane in planes])
     taps = np.stack([np.concatenate(kernel.factors) for kernel in kernels])
     return computed, ways, Rounding(limits, taps, again, len(kernels[0].factors) > 1)
 

@@ -37,7 +37,7 @@ cdef struct BandJob:
     int64_t tap_rows, tap_columns
     bint separable
     # The same rows where results are computed again in float64, else 0.
-    int64_t again_rows
+    int64_t again_rows, again_numbers
     # Numbers of all kernels' exact taps that one has, the least result and the largest one.
     int64_t taps, low, high
     # Numbers of results that a list has room for.

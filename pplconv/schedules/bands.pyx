@@ -141,7 +141,7 @@ cdef inline void store_integers(const BandJob *j, const Tensors *t, int64_t k, i
     a.rows, a.columns = j.again_rows, j.tap_columns
     a.again = NULL
     if j.again_rows:
-        a.again = t.arrays[AGAIN] + k * (1 + j.again_rows * j.tap_columns) * DOUBLE
+        a.again = t.arrays[AGAIN] + k * j.again_numbers * DOUBLE
     for row in range(rows):
         a.src, a.dst = sums + row * j.width * j.element, dst + row * j.result_rs
         a.pixels, a.open = band + row * a.pixels_rs, open + count
@@ -204,9 +204,9 @@ cdef class Bands(Work):
         ``rows`` of its results and ``halo``, what it has beyond them; ``count``, of kernels;
         ``runs``, of pixels in a row of a band; ``taps``, rows and columns of the kernels if results
         are integers, else (0, 0); ``separable``, whether exact ones are a column and a row;
-        ``again``, whether what is open is computed again in float64; ``low`` and ``high``, limits
-        of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes from row to row, and
-        from plane to plane of results.
+        ``again``, numbers by which what is open of a kernel is computed again, or 0; ``low`` and
+        ``high``, limits of integers. ``image_rs``, ``result_rs`` and ``result_ps`` are bytes from
+        row to row, and from plane to plane of results.
     passes : sequence of sequences of (Schedule, packed, filters)
         For bands of the usual height, then for the last one: the convolutions, the addresses of
         their weights as they are packed, and 0 or those of the weights before that. The caller
@@ -251,7 +251,8 @@ cdef class Bands(Work):
         j.kind = KINDS.get(pixel, 0)
         j.read = find("read_pixels" if j.kind else "convert_in", computed, isa)
         j.tap_rows, j.tap_columns = fields["taps"]
-        j.separable, j.again_rows = fields["separable"], j.tap_rows if fields["again"] else 0
+        j.separable, j.again_numbers = fields["separable"], fields["again"]
+        j.again_rows = j.tap_rows if j.again_numbers else 0
         j.low, j.high = fields["low"], fields["high"]
         if j.result:
             if j.tap_rows != j.halo + 1 or j.tap_columns != j.columns - fields["width"] + 1:

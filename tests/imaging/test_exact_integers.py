@@ -180,6 +180,56 @@ def test_products_half_way(row, column, rng):
         assert sepfilter2d(image, x, y).ravel().tolist() == expected
 
 
+def stripes_of(shape, rng):
+    """Draw constant areas, stripes and a chessboard of two values, and one pixel of another."""
+    y, x = np.indices(shape)
+    low, high, odd = rng.integers(0, 120, 3) * 2 + (0, 1, 1)
+    image = np.choose((y // 4 + x // 25) % 4, [odd, x % 2, y % 2, (x + y) % 2])
+    image = np.where(image == 0, low, np.where(image == 1, high, image))
+    image[tuple(rng.integers(0, shape))] = 255
+    return image.astype(np.uint8)
+
+
+@pytest.mark.parametrize("extent", [(1, 2), (2, 2), (3, 3), (5, 5), (7, 6)], ids=str)
+def test_constant_areas_and_stripes(extent, rng):
+    """Values of no common divisor that add up to a half: most sums are at half way, or nearly."""
+    for least in (0.0, -0.5):
+        kernel = rng.random(extent) + least
+        kernel /= 2 * kernel.sum()
+        image = stripes_of((12, 90), rng)
+        expected = exactly(image[:, :, None].astype(int), kernel, (0, 0), "wrap", 0, "uint8")
+        found = filter2d(image, kernel, anchor=(0, 0), border="wrap")
+        np.testing.assert_array_equal(found, expected[:, :, 0])
+
+
+@pytest.mark.parametrize("sigma", [0.6, 1.4, 9.0])
+def test_gaussians_on_stripes(sigma, rng):
+    """Of values of all sizes, whose products have twice as many digits."""
+    taps = np.exp(-((np.arange(9) - 4) ** 2) / (2 * sigma * sigma))
+    down, across = taps / taps.sum(), taps[1:8] / (2 * taps[1:8].sum())
+    image = stripes_of((12, 90), rng)
+    exact = [Fraction(a) * Fraction(b) for a in down.tolist() for b in across.tolist()]
+    windows = windows_of(image[:, :, None].astype(int), (9, 7), (4, 3), "wrap", 0)
+    flat = windows.reshape(-1, 63).tolist()
+    expected = [round(sum(map(Fraction.__mul__, exact, map(Fraction, one)))) for one in flat]
+    assert sepfilter2d(image, across, down, border="wrap").ravel().tolist() == expected
+
+
+def test_no_sum_half_way_is_left_to_integers_of_any_length(rng):
+    """Loops over vectors decide all of them, for kernels that are not very wide."""
+    for kernel in (rng.random(9), rng.random(25), rng.standard_normal(9)):
+        for largest in (255, 65535):
+            again = Exact.of(kernel / 2 / kernel.sum(), largest).way("float32").again
+            assert again is not None and len(again.digits)
+    taps = np.exp(-((np.arange(7) - 3) ** 2) / 4)
+    assert len(Exact.product(taps, taps / taps.sum(), 255).way("float32").again.digits)
+    tenths = np.array([0.3, 0.4, 0.3])
+    assert len(Exact.product(tenths, tenths, 255).way("float32").again.digits)
+    # One sum says it all.
+    way = Exact.of(tenths, 255).way("float32")
+    assert way.again is None and way.direction == 2
+
+
 def test_large_kernels_are_made_at_once():
     """Their arithmetic is chosen without fractions, and hardly anything is kept."""
     kernel = np.exp(-((np.arange(255) - 127) ** 2) / 3200)

@@ -83,17 +83,20 @@ def halved(sums, divisor):
 
 @every_kernel
 @every_integer
-@pytest.mark.parametrize("direction", [-1, 0, 1])
+@pytest.mark.parametrize("direction", [-1, 0, 1, 2])
 def test_division(checker, row, integer, direction, rng):
     """Sums half way go where the direction says, or are listed; all others to the nearest."""
     limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
     for count in (*range(1, 2 * lanes + 2, 3), 16 * lanes + 3):
-        divisor = int(rng.choice([1, 2, 6, 9, 10, 36, 100]))
+        # The largest ones whose sums are below 2**24.
+        odd = int(rng.integers(1, min(1 << 18, (1 << 24) // (limits.max + 4))))
+        divisor = int(rng.choice([1, 2, 6, 9, 10, 36, 100, odd, odd // 2 * 2 + 2]))
         sums = rng.integers(divisor * (limits.min - 2), divisor * (limits.max + 3), count)
         twice = rng.integers(limits.min - 1, limits.max + 1, count) * 2 + 1
         sums = np.where(rng.random(count) < 0.5, twice * divisor // 2, sums)
         below, side = halved(sums, divisor)
-        up = side > 0 if direction == 0 else (side > 0) | ((side == 0) & (direction * sums > 0))
+        half = {0: False, 2: below % 2 != 0}.get(direction, direction * sums > 0)
+        up = (side > 0) | ((side == 0) & half)
         is_open = (direction == 0) & (side == 0) & (below >= limits.min) & (below < limits.max)
         expected = np.clip(below + up, limits.min, limits.max).astype(integer)
         parameters = np.array([0, limits.min, limits.max, divisor, direction], element)
@@ -147,7 +150,7 @@ def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng)
         call.put("parameters", np.array([parameters], element), 0)
         stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
         call.put("pixels", pixels.astype(element), stride)
-        call.put("again", np.append(error, taps).reshape(1, -1), 0)
+        call.put("again", np.array([[error, 0, *taps.ravel()]]), 0)
         listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
         found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
         call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
@@ -156,6 +159,52 @@ def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng)
         np.testing.assert_array_equal(got, expected.astype(integer))
         assert found[0, 0] == is_open.sum()
         np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+
+
+@every_kernel
+@every_integer
+@pytest.mark.parametrize("divided", [False, True])
+def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
+    """Taps are halves and something smaller than the error: it alone decides, or nothing does."""
+    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    for rows, columns in ((1, 1), (1, 3), (2, 2), (4, 9)):
+        step, count = int(rng.choice([1, 3])), int(rng.integers(1, 3 * lanes + 2))
+        pixels = rng.integers(-2, 3, (rows, count + (columns - 1) * step))
+        halves = rng.integers(-3, 4, (rows, columns))
+        tiny = rng.integers(-(2**15), 2**15, (rows, columns)) * (rng.random((rows, 1)) < 0.7)
+        windows = np.stack(
+            [pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)]
+        )
+        # In units of 2**-50.
+        rest = (windows * tiny).sum((1, 2))
+        is_open = rng.random(count) < rng.choice([0.1, 0.9])
+        below = rng.integers(limits.min, limits.max, count)
+        if divided:
+            sums, taps, parameters = 2 * below + is_open, 0 * halves, (0, limits.min, limits.max, 2)
+            twice = 2 * below + 1
+        else:
+            sums, taps = below + 0.5 * is_open, halves / 2
+            parameters = 0.125, limits.min, limits.max, 0
+            twice = (windows * halves).sum((1, 2))
+        lower = twice >> 1
+        up = (twice % 2 == 1) & ((rest > 0) | ((rest == 0) & (lower % 2 == 1)))
+        expected = np.where(is_open, np.clip(lower + up, limits.min, limits.max), below)
+        low = (tiny + 128) % 256 - 128
+        digits = [2.0**-42, *(low * 2.0**-50).ravel()]
+        digits += [2.0**-24, *((tiny - low) * 2.0**-50).ravel()]
+        call = Call(checker, row, rng)
+        call.put("src", sums.astype(element).reshape(1, -1), 0)
+        call.put("parameters", np.array([(*parameters, 0)], element), 0)
+        stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
+        call.put("pixels", pixels.astype(element), stride)
+        call.put("again", np.array([[2.0**-27, 2, *taps.ravel(), *digits]]), 0)
+        call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
+        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
+        size = integer(0).itemsize
+        got = call.run(count=count, size=size, step=step, rows=rows, columns=columns)[0]
+        np.testing.assert_array_equal(got, expected.astype(integer))
+        assert found[0, 0] == 0
 
 
 @pytest.mark.parametrize(
