@@ -227,7 +227,7 @@ search, search_seconds, search_context, max_workspace, threads, sparse, block, p
         Returns
         -------
         Plan
-            With the threads of a call alone: pins, limits of OpenMP and a fork leave fewer.
+            With the threads of a call alone: pins and limits of OpenMP leave fewer.
 
         Raises
         ------

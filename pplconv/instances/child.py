@@ -19,6 +19,7 @@ from multiprocessing import connection, parent_process, reduction
 from typing import Any, NamedTuple
 
 from .. import config
+from ..runtime import spread
 from .arguments import make_model
 from .shared import Bytes, Laid, map_segment, unpack
 from .transport import MAILBOXES, Channel, Gone
@@ -242,6 +243,7 @@ def _model(order: Order) -> Callable[..., object]:
 
 def _bind(cores: tuple[int, ...]) -> Ready:
     if not cores:
+        spread()
         return Ready((), None)
     try:
         # Threads that libraries have started already are bound as well.

@@ -26,7 +26,7 @@ from multiprocessing import parent_process
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from ..runtime import openmp_used
+from ..runtime import spread_children
 from . import lifetime
 from .child import Handle, Order, Watched, serve
 
@@ -137,7 +137,8 @@ class ForkServer:
         # Blocked until it is ignored there: Ctrl-C must not end what is still starting.
         masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            self._process.start()
+            with spread_children():
+                self._process.start()
         except BaseException:
             self._sock.close()
             raise
@@ -232,7 +233,7 @@ def _fork_all(sock: socket.socket, modules: Sequence[str]) -> None:
         # What cannot be imported here may be importable to the worker, or is refused there.
         with suppress(Exception):
             importlib.import_module(module)
-    if threading.active_count() > 1 or openmp_used() or _foreign_threads():
+    if threading.active_count() > 1 or _foreign_threads():
         sock.send(_UNFIT)
         return
     gc.collect()

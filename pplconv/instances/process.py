@@ -28,7 +28,7 @@ from multiprocessing.context import SpawnProcess
 
 from .. import config
 from ..machine import current as current_machine
-from ..runtime import process_threads, scoped_tolerance
+from ..runtime import process_threads, scoped_tolerance, spread_children
 from . import lifetime
 from .arguments import make_model
 from .child import Failure, Handle, Order, Ready, serve
@@ -288,7 +288,8 @@ def _spawned(sock: socket.socket, order: Order) -> SpawnProcess:
     # Blocked until the worker ignores it: Ctrl-C must not end a worker that is still starting.
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        process.start()
+        with spread_children():
+            process.start()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
     lifetime.own(process)

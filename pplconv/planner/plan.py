@@ -113,7 +113,7 @@ def as_run_here(plan: Plan) -> Plan:
     Returns
     -------
     Plan
-        With the threads that pins, limits of OpenMP and a fork leave, other calls not counted.
+        With the threads that pins and limits of OpenMP leave, other calls not counted.
     """
     threads = largest_team(plan.threads)
     return plan if threads == plan.threads else replace(plan, threads=threads)

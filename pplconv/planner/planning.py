@@ -266,7 +266,7 @@ def _measured(
     )  # fmt: skip
     best, candidate = found.best, found.best.ranked.candidate
     threads = request.context().threads
-    # A run with fewer threads than planned (in a forked child, under a limit, beside other calls)
+    # A run with fewer threads than planned (under a pin or a limit, beside other calls)
     # has timed something else.
     if found.whole and largest_team(threads) == threads:
         # Algorithms may share their bits, and teams may then differ in the algorithm.

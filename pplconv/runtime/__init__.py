@@ -3,21 +3,20 @@
 ===================  ===========================================================================
 ``threads.py``       `default_threads`: the team where a call names none, and why
 ``scope.py``         `team`, `tolerance`: other defaults for a block of code
-``fork.py``          serial runs in children forked after OpenMP was used, where teams hang
 ``locks.py``         `ForkableLock`: found open by a child forked while another thread held it
 ``places.py``        `choose_places`: which cores and whose memory a pin can have
 ``pinning.py``       `pin`: threads bound to cores and put back, only where asked for
-``spreading.py``     `team_cpus`: CPUs of started threads, where OpenMP binds their starter
+``spreading.py``     CPUs of started threads and processes, where OpenMP binds their starter
 ``openmp.py``        `openmp_runtimes`: which OpenMP libraries this process has loaded
 ===================  ===========================================================================
 
 This room changes no setting of other libraries, and no thread's CPUs unless `pin` asks for it.
-Threads of its own may leave a CPU to which OpenMP has bound the one that starts them.
+Threads and processes of its own leave a CPU to which OpenMP has bound the thread that starts them;
+that one leaves it for the moment in which it starts a process.
 """
 
 from __future__ import annotations
 
-from .fork import forked_after_openmp, note_openmp_used, openmp_used, safe_team
 from .locks import ForkableLock
 from .openmp import openmp_runtimes
 from .pinning import BoundThread, Pin, pin, pinned_cores, pinned_team
@@ -30,7 +29,7 @@ from .scope import (
     team,
     tolerance,
 )
-from .spreading import spread, team_cpus
+from .spreading import spread, spread_children, team_cpus
 from .threads import default_threads, explain_default_threads, process_threads
 
 __all__ = [
@@ -42,18 +41,15 @@ __all__ = [
     "default_tolerance",
     "explain_default_threads",
     "explain_default_tolerance",
-    "forked_after_openmp",
-    "note_openmp_used",
     "openmp_runtimes",
-    "openmp_used",
     "pin",
     "pinned_cores",
     "pinned_team",
     "process_threads",
-    "safe_team",
     "scoped_team",
     "scoped_tolerance",
     "spread",
+    "spread_children",
     "team",
     "team_cpus",
     "tolerance",

@@ -1,13 +1,15 @@
-"""CPUs of threads that pplconv starts where OpenMP has bound the one that starts them."""
+"""CPUs of threads and processes that pplconv starts where OpenMP has bound who starts them."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ..machine import bound_by_openmp, openmp_binds
 from ..machine import current as current_machine
 
-__all__ = ["spread", "team_cpus"]
+__all__ = ["spread", "spread_children", "team_cpus"]
 
 
 def team_cpus() -> tuple[int, ...]:
@@ -23,7 +25,31 @@ def spread() -> None:
     """Let the calling thread, which pplconv has started, run where the process may."""
     cpus = team_cpus()
     if cpus and bound_by_openmp():
-        try:
-            os.sched_setaffinity(0, cpus)
-        except OSError:  # a sandbox: it stays where it is
-            return
+        _move(cpus)
+
+
+@contextmanager
+def spread_children() -> Iterator[None]:
+    """Let processes that the calling thread starts in a ``with`` block run where this one may.
+
+    They inherit its CPUs, and their own OpenMP knows of no others.
+
+    Yields
+    ------
+    None
+    """
+    bound = bound_by_openmp()
+    moved = bool(bound) and _move(team_cpus())
+    try:
+        yield
+    finally:
+        if moved:
+            _move(bound)
+
+
+def _move(cpus: tuple[int, ...]) -> bool:
+    try:
+        os.sched_setaffinity(0, cpus)
+    except OSError:  # a sandbox, or no CPUs: the thread stays where it is
+        return False
+    return True

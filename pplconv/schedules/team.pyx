@@ -5,13 +5,13 @@ A plan says how many threads its work justifies; this module says how many may s
 team gives the same bits, so a call may get fewer than its plan has:
 
 * no more than the cores of a pin that it runs under (``runtime/pinning.py``);
-* one in a child forked after OpenMP was used, where teams hang (``runtime/fork.py``);
 * one inside a parallel region of the OpenMP library that pplconv uses: its threads have the
   CPUs already, and each may be computing a convolution of its own;
 * as many as ``omp_set_num_threads``, and so ``threadpoolctl.threadpool_limits``, allow the
   calling thread. OpenMP keeps that number for each thread, and a new thread has the number that
   OpenMP began with: only a smaller number is a limit that somebody has set. The first number is no
   limit, as ``threads=`` and ``PPLCONV_NUM_THREADS`` go before it;
+* as many as ``OMP_THREAD_LIMIT`` allows a program, if that is set;
 * the part of the process's share that other running calls leave, and at least one.
 
 Calls count themselves in and out with one atomic addition each; nobody waits for anybody. A
@@ -23,9 +23,7 @@ from pplconv.schedules.team_loop cimport spread_workers_to
 
 import os
 
-from pplconv.runtime import (
-    forked_after_openmp, note_openmp_used, pinned_cores, pinned_team, safe_team, team_cpus,
-)
+from pplconv.runtime import pinned_cores, pinned_team, team_cpus
 
 cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_take(int wanted, int most)
@@ -35,6 +33,7 @@ cdef extern from "pplconv_team.h" nogil:
     int pplconv_team_unlimited()
     int omp_in_parallel()
     int omp_get_max_threads()
+    int omp_get_thread_limit()
 
 
 cdef int allowed_by_openmp(int wanted) noexcept:
@@ -42,6 +41,7 @@ cdef int allowed_by_openmp(int wanted) noexcept:
     cdef int limit
     if wanted <= 1 or omp_in_parallel():
         return 1
+    wanted = min(wanted, max(omp_get_thread_limit(), 1))
     limit = omp_get_max_threads()
     if limit < wanted and limit < pplconv_team_unlimited():
         return max(limit, 1)
@@ -52,8 +52,7 @@ cdef int allowed(int wanted) except -1:
     """Cut `wanted` down by the limits that do not depend on other calls."""
     if pinned():
         wanted = pinned_team(wanted)
-    wanted = allowed_by_openmp(wanted)
-    return safe_team(wanted) if wanted > 1 else 1
+    return allowed_by_openmp(wanted)
 
 
 cdef bint spread = False
@@ -77,7 +76,6 @@ cdef int take_team(int wanted, int most) except -1:
     cdef int team = pplconv_team_take(allowed(wanted), most)
     if team > 1:
         try:
-            note_openmp_used()
             spread_once()
         except BaseException:  # an interrupt: threads that are counted in would stay so
             pplconv_team_leave(team)
@@ -107,7 +105,7 @@ def largest_team(int wanted):
     cores = pinned_cores() if pinned() else None
     if cores is not None:
         wanted = min(wanted, cores)
-    return 1 if forked_after_openmp() else allowed_by_openmp(wanted)
+    return allowed_by_openmp(wanted)
 
 
 def threads_in_use():

@@ -42,9 +42,7 @@ def forked(body, alarm=120):
         status = 1
         try:
             signal.alarm(alarm)  # a child that waits for ever dies of it
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", RuntimeWarning)
-                body()
+            body()
             sys.stdout.flush()
             status = 0
         finally:

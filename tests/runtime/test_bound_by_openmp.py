@@ -66,6 +66,20 @@ def test_teams_use_the_cpus_that_the_process_has(environment: dict[str, str]) ->
     assert advice.startswith("unset OMP_PROC_BIND")
 
 
+@pytest.mark.parametrize("environment", BINDING, ids=str)
+def test_processes_of_a_pool_have_them_too(environment: dict[str, str]) -> None:
+    """They began on the one CPU that their starter had, and took it for the machine."""
+    assert run(
+        "from pplconv.machine import bound_by_openmp\n"
+        "own = bound_by_openmp()\n"
+        "make = lambda: os.sched_getaffinity\n"
+        "with pplconv.InstancePool(make, instances=2, threads=1, mode='process') as pool:\n"
+        "  print([sorted(cpus) for cpus in pool.map([0, 0])])\n"
+        "print(len(own), bound_by_openmp() == own)",
+        **environment,
+    ) == [str([CPUS, CPUS]), "1 True"]
+
+
 @pytest.mark.parametrize(
     ("environment", "expected"),
     [

@@ -1,158 +1,82 @@
-"""Forked children of a process that used OpenMP.
-
-The marks belong to a whole process, so every case runs in a process of its own.
-"""
+"""Forked children have teams of their own, as the parent's workers are not there."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-import pplconv
-from pplconv.runtime import fork
+from processes import run
 
-pytestmark = pytest.mark.unemulated(
-    "every case starts an emulated process that forks: seconds each, and Linux's part alone"
-)
+pytestmark = [
+    pytest.mark.unemulated(
+        "every case starts an emulated process that forks: seconds each, and Linux's part alone"
+    ),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork"),
+]
 
-needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-
-PREAMBLE = """
-import os, sys, warnings
-from pplconv.runtime import forked_after_openmp, note_openmp_used, safe_team
-
-def in_child(body):
-    sys.stdout.flush()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            body()
-            sys.stdout.flush()
-        finally:
-            os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-
-def teams(*sizes):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        got = [safe_team(size) for size in sizes]
-    kinds = [w.category.__name__ for w in caught]
-    print(forked_after_openmp(), got, kinds)
-"""
+# Whoever computes on two threads has a thread more afterwards.
+COUNTED = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
 
 
-def run(body: str) -> list[str]:
-    # Not through PYTHONPATH: the package is found where this process found it.
-    source = str(Path(pplconv.__file__).parents[1])
-    code = f"import sys\nsys.path.insert(0, {source!r})\n{PREAMBLE}\n{body}"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-@needs_fork
-def test_child_of_a_user_runs_serially_and_says_so_once() -> None:
-    lines = run("note_openmp_used()\nin_child(lambda: teams(1, 4, 2, 1, 8))\nteams(4)")
-    assert lines == ["True [1, 1, 1, 1, 1] ['RuntimeWarning']", "False [4] []"]
-
-
-@needs_fork
-def test_child_of_a_process_that_did_not_use_it() -> None:
-    lines = run("in_child(lambda: teams(1, 4))\nnote_openmp_used()\nteams(4)")
-    assert lines == ["False [1, 4] []", "False [4] []"]
-
-
-@needs_fork
-def test_teams_of_one_do_not_warn() -> None:
-    assert run("note_openmp_used()\nin_child(lambda: teams(1, 1))") == ["True [1, 1] []"]
-
-
-@needs_fork
-def test_grandchild_is_marked_and_warns_for_itself() -> None:
-    body = "note_openmp_used()\ndef child():\n  teams(2)\n  in_child(lambda: teams(2))\n"
-    lines = run(body + "in_child(child)")
-    assert lines == ["True [1] ['RuntimeWarning']"] * 2
-
-
-@needs_fork
-def test_warning_names_the_reason_and_the_way_out() -> None:
-    body = (
-        "note_openmp_used()\n"
+@COUNTED
+def test_a_child_and_its_child_compute_on_teams_of_their_own() -> None:
+    assert run(
+        "expected = pplconv.Conv2d(w, threads=1)(x)\n"
+        "conv = pplconv.Conv2d(w, threads=2)\n"
+        "def compute(who):\n"
+        "  before = os_threads()\n"
+        "  for got in conv(x), pplconv.conv2d(x, w, threads=2), conv(x):\n"
+        "    assert np.array_equal(got, expected)\n"
+        "  print(who, os_threads() - before, team.largest_team(2), flush=True)\n"
         "def child():\n"
-        "  with warnings.catch_warnings(record=True) as caught:\n"
-        "    warnings.simplefilter('always')\n"
-        "    safe_team(2)\n"
-        "  print(caught[0].message)\n"
-        "in_child(child)"
-    )
-    (text,) = run(body)
-    assert "forked after its parent had used OpenMP" in text
-    assert '"spawn"' in text
+        "  warnings.simplefilter('error', RuntimeWarning)\n"
+        "  compute('child')\n"
+        "  assert forked(lambda: compute('grandchild')) == 0\n"
+        "  assert forked(lambda: None) == 0\n"
+        "  compute('child')\n"
+        "warm = conv(x)\n"
+        "compute('parent')\n"
+        "print(forked(child))\n"
+        "compute('parent')",
+        PPLCONV_TEAM_START_US="1",
+    ) == [
+        "parent 0 2", "child 1 2", "grandchild 1 2", "child 0 2", "0", "parent 0 2",
+    ]  # fmt: skip
 
 
-def test_spawned_child_is_not_marked() -> None:
-    """A process that was started afresh inherits no team."""
-    code = (
-        "note_openmp_used()\nimport subprocess\nprint(subprocess.run([sys.executable, '-c', "
-        "'import sys; sys.path[:] = ' + repr(sys.path) + '; from pplconv.runtime import "
-        "forked_after_openmp as f; print(f())'], capture_output=True, text=True).stdout.strip())"
-    )
-    assert run(code) == ["False"]
-
-
-def test_this_process_keeps_its_teams() -> None:
-    if fork.forked_after_openmp():
-        pytest.skip("the test runner itself was forked after OpenMP was used")
-    assert [fork.safe_team(size) for size in (1, 2, 7)] == [1, 2, 7]
-
-
-@needs_fork
-def test_convolution_in_a_forked_child_ends_and_is_right() -> None:
-    """The real thing: the parent's team is gone, and the child must not wait for it."""
-    body = (
-        "import signal\n"
-        "import numpy, pplconv\n"
-        "random = numpy.random.default_rng(1)\n"
-        "x = random.standard_normal((2, 16, 28, 28), dtype=numpy.float32)\n"
-        "w = random.standard_normal((32, 16, 3, 3), dtype=numpy.float32)\n"
-        "expected = pplconv.conv2d(x, w, threads=2)\n"
-        "prepared = pplconv.Conv2d(w, threads=2)\n"
-        "prepared(x)\n"
+@COUNTED
+def test_a_thread_that_leads_a_team_forks_beside_others_that_do() -> None:
+    """The crews of the other threads are not the child's either."""
+    assert run(
+        "conv = pplconv.Conv2d(w, threads=3)\n"
+        "expected = pplconv.Conv2d(w, threads=1)(x)\n"
+        "ready, done = threading.Barrier(3), threading.Event()\n"
+        "def lead(forks):\n"
+        "  conv(x)\n"
+        "  ready.wait()\n"
+        "  if forks: print(forked(child), flush=True); done.set()\n"
+        "  done.wait(200)\n"
+        "  assert np.array_equal(conv(x), expected)\n"
         "def child():\n"
-        "  signal.alarm(20)\n"  # a child that waits for ever dies of it
-        "  with warnings.catch_warnings(record=True) as caught:\n"
-        "    warnings.simplefilter('always')\n"
-        "    for got in (pplconv.conv2d(x, w, threads=2), prepared(x)):\n"
-        "      print(forked_after_openmp(), numpy.array_equal(got, expected))\n"
-        "  print([w.category.__name__ for w in caught])\n"
-        "in_child(child)\n"
-        "print(numpy.array_equal(pplconv.conv2d(x, w, threads=2), expected))"
-    )
-    assert run(body) == ["True True", "True True", "['RuntimeWarning']", "True"]
+        "  before = os_threads()\n"
+        "  assert all(np.array_equal(conv(x), expected) for _ in range(20))\n"
+        "  print(os_threads() - before, flush=True)\n"
+        "threads = [threading.Thread(target=lead, args=(i == 1,)) for i in range(3)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()",
+        PPLCONV_TEAM_START_US="1", PPLCONV_NUM_THREADS="16",
+    ) == ["2", "0"]  # fmt: skip
 
 
-@needs_fork
-def test_changes_of_layout_in_a_forked_child_end_and_are_right() -> None:
-    body = (
-        "import os, signal\n"
-        "os.environ['PPLCONV_NUM_THREADS'] = '2'\n"
-        "import numpy, pplconv\n"
-        "x = numpy.arange(64 * 128 * 128, dtype=numpy.float32).reshape(1, 64, 128, 128)\n"
+def test_changes_of_layout_in_a_child_are_right() -> None:
+    assert run(
+        "x = np.arange(64 * 128 * 128, dtype=np.float32).reshape(1, 64, 128, 128)\n"
         "expected = pplconv.to_blocked(x, 16)\n"
         "def child():\n"
-        "  signal.alarm(20)\n"
-        "  with warnings.catch_warnings(record=True) as caught:\n"
-        "    warnings.simplefilter('always')\n"
-        "    got = pplconv.to_blocked(x, 16)\n"
-        "    print(forked_after_openmp(), numpy.array_equal(got, expected),\n"
-        "          numpy.array_equal(pplconv.from_blocked(got), x))\n"
-        "  print([w.category.__name__ for w in caught])\n"
-        "in_child(child)"
-    )
-    assert run(body) == ["True True True", "['RuntimeWarning']"]
+        "  got = pplconv.to_blocked(x, 16)\n"
+        "  print(np.array_equal(got, expected), np.array_equal(pplconv.from_blocked(got), x))\n"
+        "print(forked(child))",
+        PPLCONV_NUM_THREADS="2",
+    ) == ["True True", "0"]

@@ -15,15 +15,10 @@ import threadpoolctl
 
 import pplconv
 from pplconv.planner import share
-from pplconv.runtime import forked_after_openmp
 from pplconv.schedules.team import Taken, largest_team, threads_in_use
 from processes import run
 
 MANY = 1 << 20
-
-pytestmark = pytest.mark.skipif(
-    forked_after_openmp(), reason="the test runner itself was forked after OpenMP was used"
-)
 
 
 def test_a_call_takes_what_it_wants_where_nobody_limits_it() -> None:
@@ -95,6 +90,21 @@ def test_a_limit_that_was_set_before_the_import_is_kept() -> None:
 def test_what_openmp_begins_with_is_no_limit() -> None:
     """``threads=`` and ``PPLCONV_NUM_THREADS`` go before ``OMP_NUM_THREADS``."""
     assert run("print(team.largest_team(3))", OMP_NUM_THREADS="1") == ["3"]
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
+@pytest.mark.parametrize(("limit", "threads"), [("1", 1), ("2", 2), ("64", 4)])
+def test_the_limit_of_a_program_holds(limit: str, threads: int) -> None:
+    """``OMP_THREAD_LIMIT`` is no wish, as other numbers are."""
+    assert run(
+        "print(team.largest_team(4))\n"
+        "before = os_threads()\n"
+        "x = np.repeat(x, 16, 0)\n"
+        "same = np.array_equal(pplconv.Conv2d(w, threads=4)(x), pplconv.Conv2d(w, threads=1)(x))\n"
+        "print(os_threads() - before, same)",
+        OMP_THREAD_LIMIT=limit, OMP_NUM_THREADS="1", PPLCONV_NUM_THREADS="4",
+        PPLCONV_TEAM_START_US="1",
+    ) == [str(threads), f"{threads - 1} True"]  # fmt: skip
 
 
 def test_limits_of_other_libraries_are_not_openmps() -> None:
