@@ -20,6 +20,6 @@ cdef void take_place(Lead lead, int thread) noexcept nogil
 # pages come from a node, and returns 0 or an errno.
 cdef int preferred_node() noexcept nogil
 cdef int prefer_node(void *start, size_t size, int node) noexcept nogil
-# The CPUs that the calling thread had before a pin bound it, a bit each, in at most so many bytes; 0
-# if it is not bound.
+# The CPUs that the calling thread had before a pin bound it, a bit each, in at most so many bytes;
+# 0 if it is not bound.
 cdef int cpus_before(unsigned long *cpus, size_t bytes) noexcept nogil
