@@ -20,10 +20,10 @@ from .values import attribute_int, attribute_string
 # does, in Python. Most of them stand where shapes are computed, and are gone when shapes are known.
 BY_REFERENCE = frozenset({
     "And", "ArgMax", "ArgMin", "BatchNormalization", "Cast", "CastLike", "Constant",
-    "ConstantOfShape", "CumSum", "DepthToSpace", "Dropout", "Einsum", "Elu", "Equal", "EyeLike",
+    "ConstantOfShape", "DepthToSpace", "Dropout", "Einsum", "Elu", "Equal", "EyeLike",
     "GRU", "GatherND", "Greater", "GreaterOrEqual", "GroupNormalization", "InstanceNormalization",
     "IsInf", "IsNaN", "LSTM", "Less", "LessOrEqual", "Mod", "NonMaxSuppression", "NonZero", "Not",
-    "OneHot", "Or", "RNN", "Range", "ScatterElements", "ScatterND", "Selu", "Shape", "Sign", "Size",
+    "Or", "RNN", "Range", "ScatterElements", "ScatterND", "Selu", "Shape", "Sign", "Size",
     "Softplus", "Softsign", "SpaceToDepth", "Tile", "TopK", "Trilu", "Where", "Xor",
 })  # fmt: skip
 IN_PYTHON = BY_REFERENCE | COMPUTED.keys()

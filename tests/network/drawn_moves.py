@@ -160,6 +160,8 @@ def one_hot(rng: Rng) -> Case:
     )
     index = rng.integers(-6, 6, shape(rng, 1, 3)).astype(index)
     depth = np.array(pick(rng, 4, 5), np.int64 if index.dtype == np.int64 else index.dtype)
+    if rng.random() < 0.5:
+        depth = depth[None]
     return Case([index, depth, values], maybe(rng, axis=axis(rng, index.ndim + 1)), (1,))
 
 

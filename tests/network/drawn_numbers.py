@@ -223,7 +223,8 @@ def cumulative(rng: Rng) -> Case:
     """From either end, with and without the element itself."""
     sizes = shape(rng)
     given = maybe(rng, exclusive=int(rng.integers(2)), reverse=int(rng.integers(2)))
-    return Case([either(rng, *sizes), np.array(axis(rng, len(sizes)))], given, pick(rng, (), (1,)))
+    at = np.array(axis(rng, len(sizes)))
+    return Case([either(rng, *sizes), pick(rng, at, at[None])], given, pick(rng, (), (1,)))
 
 
 def bitwise(rng: Rng) -> Case:

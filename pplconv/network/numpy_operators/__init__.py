@@ -3,9 +3,9 @@
 =================  ==============================================================
 ``windows``        MaxPool, AveragePool, LpPool, GlobalLpPool, GlobalMaxPool
 ``normalization``  LRN, LpNormalization
-``reductions``     ReduceL1, L2, LogSum, LogSumExp, Mean, Prod, Sum, SumSquare
+``reductions``     CumSum, ReduceL1, L2, LogSum, LogSumExp, Mean, Prod, Sum, SumSquare
 ``sampling``       GridSample
-``moves``          GatherElements, Pad, Slice
+``moves``          GatherElements, OneHot, Pad, Slice
 ``transposed``     ConvTranspose
 =================  ==============================================================
 
@@ -23,6 +23,7 @@ __all__ = ["COMPUTED", "IN_PIECES"]
 COMPUTED: dict[str, Compute] = {
     "AveragePool": windows.average_pool,
     "ConvTranspose": transposed.conv_transpose,
+    "CumSum": reductions.cumulative_sum,
     "GatherElements": moves.gather_elements,
     "GlobalLpPool": windows.global_lp_pool,
     "GlobalMaxPool": windows.global_max_pool,
@@ -31,6 +32,7 @@ COMPUTED: dict[str, Compute] = {
     "LpNormalization": normalization.by_length,
     "LpPool": windows.lp_pool,
     "MaxPool": windows.max_pool,
+    "OneHot": moves.one_hot,
     "Pad": moves.pad,
     "ReduceLogSum": reductions.log_sum,
     "ReduceLogSumExp": reductions.log_sum_exp,

@@ -10,7 +10,7 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Operands
 
-__all__ = ["gather_elements", "pad", "slices"]
+__all__ = ["gather_elements", "one_hot", "pad", "slices"]
 
 
 def gather_elements(
@@ -30,6 +30,16 @@ def gather_elements(
     places: list[Any] = list(np.ogrid[tuple(map(slice, index.shape))])
     places[axis] = index
     return [x[tuple(places)]]
+
+
+def one_hot(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
+    """OneHot: the depth may be a list of one; indices outside match nothing."""
+    index, depth, values = operands
+    assert index is not None and depth is not None and values is not None
+    count, axis = int(depth.reshape(-1)[0]), attributes.get("axis", -1)
+    index = np.expand_dims(np.where(index < 0, index + count, index), axis)
+    row = np.arange(count).reshape(-1, *(1,) * (index.ndim - 1 - axis % index.ndim))
+    return [np.where(index == row, values[1], values[0])]
 
 
 def slices(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:

@@ -15,7 +15,7 @@ import numpy as np
 from ..storage import Array, Shape
 from .types import Attributes, Compute, Operands
 
-__all__ = ["REDUCTIONS", "fits", "log_sum", "log_sum_exp"]
+__all__ = ["REDUCTIONS", "cumulative_sum", "fits", "log_sum", "log_sum_exp"]
 
 # Below this, sums and squares stay within 64 bits.
 _MOST = float(1 << 62)
@@ -40,10 +40,29 @@ def log_sum_exp(attributes: Attributes, operands: Operands, shapes: Sequence[Sha
     return [(total if keep else total.squeeze(axes)).astype(x.dtype)]
 
 
+def cumulative_sum(
+    attributes: Attributes, operands: Operands, shapes: Sequence[Shape]
+) -> list[Array]:
+    """CumSum: the axis may be a list of one."""
+    x, at = operands
+    assert x is not None and at is not None
+    axis = int(at.reshape(-1)[0]) % x.ndim
+    backwards = bool(attributes.get("reverse", 0))
+    x = np.flip(x, axis) if backwards else x
+    y = np.cumsum(x, axis, x.dtype)
+    if attributes.get("exclusive", 0):
+        before: list[Any] = [slice(None)] * x.ndim
+        before[axis] = slice(0, -1)
+        amounts = [(int(d == axis), 0) for d in range(x.ndim)]
+        y = np.pad(y[tuple(before)], amounts)
+    return [np.flip(y, axis) if backwards else y]
+
+
 def _read(attributes: Attributes, operands: Operands) -> tuple[Array, tuple[int, ...], bool]:
     x, given = [*operands, None][:2]
     assert x is not None
-    axes = () if given is None else tuple(int(axis) % x.ndim for axis in given.reshape(-1))
+    # Each once, as onnxruntime takes them.
+    axes = () if given is None else tuple({int(axis) % x.ndim for axis in given.reshape(-1)})
     if not axes and not attributes.get("noop_with_empty_axes", 0):
         axes = tuple(range(x.ndim))
     return x, axes, bool(attributes.get("keepdims", 1))
