@@ -68,7 +68,7 @@ def contradiction(node: ir.Node) -> str | None:
     check = _CHECKS.get(node.op_type)
     problem = None if check is None else check(node, [*shapes, *[None] * 9])
     if problem is None:
-        problem = _of_vectors(node, shapes)
+        problem = _of_vectors(node, shapes) or _of_flags(node)
     if problem is None:
         negative = [
             shape for value in node.outputs if (shape := static_shape(value)) and min(shape) < 0
@@ -77,8 +77,25 @@ def contradiction(node: ir.Node) -> str | None:
     return problem
 
 
+# Attributes that are true or false.
+_FLAGS = frozenset((
+    "align_corners", "antialias", "ceil_mode", "count_include_pad", "exclude_outside", "exclusive",
+    "fmod", "input_forget", "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes",
+    "periodic", "reverse", "saturate", "select_last_index", "sorted", "transA", "transB", "upper",
+))  # fmt: skip
+
+
+def _of_flags(node: ir.Node) -> str | None:
+    for name in _FLAGS & node.attributes.keys():
+        number = attribute_int(node, name, 0)
+        if number not in (0, 1):
+            return f"{name} is {number}, expected 0 or 1"
+    return None
+
+
 # Operands that list sizes, axes, beginnings and the like.
 _VECTORS = {
+    "ConstantOfShape": (0,),
     "Expand": (1,), "Reshape": (1,), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
     "Tile": (1,), "Unsqueeze": (1,), "ReduceL1": (1,), "ReduceL2": (1,), "ReduceLogSum": (1,),
     "ReduceLogSumExp": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,),

@@ -33,8 +33,7 @@ def resolve_padding(graph: ir.Graph) -> None:
 def settle_pool(node: ir.Node) -> None:
     """Have a pool say what onnxruntime takes it for, before its shape is inferred.
 
-    It takes no notice of ``pads`` beside ``auto_pad``, and rounds sizes up for ``ceil_mode=1``
-    alone.
+    It takes no notice of ``pads`` beside ``auto_pad``.
 
     Parameters
     ----------
@@ -43,8 +42,6 @@ def settle_pool(node: ir.Node) -> None:
     """
     if (attribute_string(node, "auto_pad", "NOTSET") or "NOTSET") != "NOTSET":
         node.attributes.pop("pads", None)
-    if attribute_int(node, "ceil_mode", 0) not in (0, 1):
-        node.attributes["ceil_mode"] = ir.AttrInt64("ceil_mode", 0)
 
 
 def rooms(node: ir.Node, sizes: Sequence[int], kernel: Sequence[int]) -> tuple[int, ...]:

@@ -190,6 +190,7 @@ def wrong() -> dict[str, One]:
             ("pads", pool.but(pads=[0, -1, 0, 0])),
             ("dilations", pool.but(dilations=[1])),
             ("auto_pad", pool.but(auto_pad="SAME", pads=None)),
+            ("ceil_mode", pool.but(ceil_mode=2)),
         ],
         "BatchNormalization": [
             (f"'x{i}' has the shape", One("BatchNormalization", f(2, 4, 3), *norm).but((i, f(3))))
@@ -218,7 +219,8 @@ def wrong() -> dict[str, One]:
             ("zero points", quantize.but((2, np.zeros(2, U8)))),
         ],
         "Gemm": [
-            ("transA", gemm.but(transA=1)), ("transB", gemm.but(transB=1)),
+            ("transA", gemm.but(transA=1)), ("transA", gemm.but(transA=2)),
+            ("transB", gemm.but(transB=1)),
             ("third operand", gemm.but((2, f(4)))), ("second operand", gemm.but((1, f(4, 5, 1)))),
         ],
         "QLinearMatMul": [
@@ -240,11 +242,15 @@ def wrong() -> dict[str, One]:
         "SpaceToDepth": [("blocksize", One("SpaceToDepth", f(1, 2, 4, 6), blocksize=4))],
         "Pad": [("pads", One("Pad", f(2, 3), np.array([0, 1, 1])))],
         "Clip": [("max", One("Clip", f(3), F32(0), np.ones(3, F32)))],
+        "ConstantOfShape": [("'x0' has the shape", One("ConstantOfShape", np.array([[2, 3]])))],
+        "CumSum": [("reverse", One("CumSum", f(2, 3), np.array(0), reverse=-1))],
         "PRelu": [("slope", One("PRelu", f(2, 3), f(4)))],
         "LRN": [("size", One("LRN", f(1, 4, 2, 2), size=n)) for n in (0, -3, 2)],
         "LpNormalization": [("p is", One("LpNormalization", f(2, 3), p=n)) for n in (0, -1, 3)],
         "OneHot": [("axis", One("OneHot", np.array([[0]]), np.array(3), f(2), axis=3))],
     }  # fmt: skip
+    for flag in ("keepdims", "noop_with_empty_axes"):
+        cases[f"ReduceSum {flag}"] = [(flag, One("ReduceSum", f(2, 3), **{flag: 2}))]
     for op in ("ArgMax", "Gather", "GatherElements", "LogSoftmax", "Softmax", "TopK"):
         more = {"Gather": [np.array([0])], "GatherElements": [np.zeros((2, 3), np.int64)],
                 "TopK": [np.array([1])]}.get(op, [])  # fmt: skip
@@ -307,7 +313,6 @@ def right() -> dict[str, One]:
     }  # fmt: skip
     for op in ("AveragePool", "LpPool", "MaxPool"):
         pool = One(op, f(1, 2, 7), kernel_shape=[3], strides=[2], opset=22)
-        found[f"{op} rounds down"] = pool.but(ceil_mode=3)
         # Windows that do not fit.
         found[f"{op} of nothing"] = pool.but(kernel_shape=[9], ceil_mode=1)
         found[f"{op} of one part"] = pool.but(kernel_shape=[8], ceil_mode=1)
