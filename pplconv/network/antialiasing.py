@@ -20,6 +20,8 @@ _SINGLE = np.float32
 _HALF = np.float32(0.5)
 # How far a filter reaches to either side.
 _REACH = {"linear": 1, "cubic": 2}
+# Outputs are made one by one where each has so many times as many taps as there are outputs.
+_FEW = 64
 # Fractional bits of the weights of eight-bit integers.
 _BITS = 22
 
@@ -89,13 +91,10 @@ def _clipped(at: Array, weights: Array, last: int) -> tuple[Array, Array]:
     first = inside[:, :1]
     columns = np.minimum(first + np.arange(at.shape[1]), last)
     folded = np.zeros_like(weights)
-    rows = np.arange(len(at))
-    beyond = at != inside
-    for later in (False, True):
-        for tap in range(at.shape[1]):
-            folded[rows, inside[:, tap] - first[:, 0]] += np.where(
-                beyond[:, tap] == later, weights[:, tap], 0
-            )
+    rows, beyond = np.arange(len(at))[:, None], at != inside
+    # From left to right, and what is beyond comes last: each sum is rounded.
+    for part in (np.where(beyond, 0, weights), np.where(beyond, weights, 0)):
+        np.add.at(folded, (rows, inside - first), part)
     return columns, folded
 
 
@@ -121,11 +120,18 @@ def filtered(x: Array, axis: int, taps: Taps) -> Array:
     work = np.dtype(np.int64 if bytewise else np.float32 if single else np.float64)
     weights = (_rounded(taps.weights * (1 << _BITS)) if bytewise else taps.weights).astype(work)
     sums = np.zeros((*x.shape[:axis], len(taps.at), *x.shape[axis + 1 :]), work)
-    for tap in np.flatnonzero(weights.any(0)):
-        weight = weights[:, tap].reshape(-1, *(1,) * (x.ndim - 1 - axis))
-        # Zero times infinity is no number; onnxruntime has no tap there.
-        part = x.take(taps.at[:, tap], axis).astype(work, copy=False)
-        sums += np.where(weight == 0, 0, weight * part)
+    before: list[Any] = [slice(None)] * axis
+    if len(weights) * _FEW < weights.shape[1]:
+        for output, (at, weight) in enumerate(zip(taps.at, weights, strict=True)):
+            seen = np.flatnonzero(weight)
+            part = np.moveaxis(x.take(at[seen], axis), axis, -1).astype(work, copy=False)
+            sums[(*before, output)] = part @ weight[seen]
+    else:
+        for tap in np.flatnonzero(weights.any(0)):
+            weight = weights[:, tap].reshape(-1, *(1,) * (x.ndim - 1 - axis))
+            # Zero times infinity is no number; onnxruntime has no tap there.
+            part = x.take(taps.at[:, tap], axis).astype(work, copy=False)
+            sums += np.where(weight == 0, 0, weight * part)
     if bytewise:
         sums = (sums + (1 << (_BITS - 1))) >> _BITS
     elif x.dtype.kind in "iu":

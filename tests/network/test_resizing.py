@@ -244,6 +244,26 @@ def test_antialias_of_signed_bytes():
 
 
 @needs_onnxruntime
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_antialias_of_long_axes(dtype, rng):
+    """Also where few outputs have many taps, which must not take time for each."""
+    for inputs, outputs in ((300, 2), (2000, 3), (5, 600)):
+        g = Graph(opset=19, dtype=dtype)
+        x = g.input(1, 2, 3, inputs)
+        g.feed[x] = np.abs(rng.standard_normal(g.feed[x].shape) * 40).astype(dtype)
+        sizes = g.constant([1, 2, 3, outputs], np.int64)
+        y = g.Resize(x, "", "", sizes, mode="linear", antialias=1)
+        check(g.model(y), g.feed, host=True, expected=by_onnxruntime)
+    long = np.full((1, 1, 1, 1 << 21), 3, np.float32)
+    g = Graph(opset=19)
+    x = g.input(*long.shape)
+    g.feed[x] = long
+    y = g.Resize(x, "", "", g.constant([1, 1, 1, 1], np.int64), mode="linear", antialias=1)
+    (got,) = InferenceSession(g.model(y), threads=1).run(None, g.feed)
+    np.testing.assert_allclose(got, 3, rtol=1e-5)
+
+
+@needs_onnxruntime
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_a_region_that_is_cut_out(mode, rng):
     g = Graph(opset=13)
