@@ -164,23 +164,22 @@ static void whole_kernels(const struct pplconv_exact_sums_args *a) {
 typedef __int128 wide;
 
 enum {
-    /* Most kernels: taps of a column, and sums of a row, are two numbers of so many bits; taps of a
-     * row are three of which the products with pixels are added in 64 bits. */
-    HALF = 58,
+    /* Taps of a column and sums of a row are two and three numbers of so many bits; taps of a row
+     * are four, of which the products with pixels are added in 64 bits. */
+    LIMB = 58,
     PART = 32,
+    ROW_LIMBS = 3,
+    PARTS = 4,
     FEW_ROWS = 1 << 9,
     FEW_COLUMNS = 1 << 14,
     TAP_BITS = 53,
-    PIXEL_BITS = 17,
-    COLUMN_BITS = 14,
 };
 
 static int are_short(const struct pplconv_exact_sums_args *a, struct range down,
                      struct range across) {
     return a->rows <= FEW_ROWS && a->columns <= FEW_COLUMNS &&
-           3 * a->columns <= a->rows * (LIMBS - 4) && down.span + TAP_BITS < 2 * HALF &&
-           across.span + TAP_BITS < 3 * PART &&
-           across.span + TAP_BITS + PIXEL_BITS + COLUMN_BITS < 2 * HALF;
+           PARTS * a->columns <= a->rows * (LIMBS - 2 - ROW_LIMBS) &&
+           down.span + TAP_BITS < 2 * LIMB && across.span + TAP_BITS < PARTS * PART;
 }
 
 /* A tap in units of the lowest one's last digit. */
@@ -209,19 +208,19 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
     const double *down = a->taps, *across = down + a->rows;
     const int64_t *open = a->open, all = horizontal.digits + vertical.digits;
     const int64_t point = 2 * ONE - vertical.lowest - horizontal.lowest, rows = a->rows;
-    const uint64_t mask = ((uint64_t)1 << HALF) - 1;
-    int64_t *kept = a->scratch, *taps = kept + 2 * rows, *parts = taps + 2 * rows;
+    const uint64_t mask = ((uint64_t)1 << LIMB) - 1;
+    int64_t *kept = a->scratch, *taps = kept + ROW_LIMBS * rows, *parts = taps + 2 * rows;
     int64_t sum[2 * LIMBS], last = -1, next = 0;
     for (int64_t r = 0; r < rows; r++) {
         const wide tap = whole_tap(down[r], vertical.lowest);
         taps[2 * r] = (int64_t)((uint64_t)tap & mask);
-        taps[2 * r + 1] = (int64_t)(tap >> HALF);
+        taps[2 * r + 1] = (int64_t)(tap >> LIMB);
     }
     for (int64_t c = 0; c < a->columns; c++) {
         const wide tap = whole_tap(across[c], horizontal.lowest);
-        parts[3 * c] = (int64_t)(uint32_t)tap;
-        parts[3 * c + 1] = (int64_t)(uint32_t)(tap >> PART);
-        parts[3 * c + 2] = (int64_t)(tap >> 2 * PART);
+        int64_t *to = parts + PARTS * c;
+        for (int i = 0; i < PARTS - 1; i++) to[i] = (int64_t)(uint32_t)(tap >> PART * i);
+        to[PARTS - 1] = (int64_t)(tap >> PART * (PARTS - 1));
     }
     for (int64_t k = 0; k < a->count; k++) {
         const int64_t column = open[k] / a->pitch, row = open[k] % a->pitch;
@@ -229,29 +228,32 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
         last = column;
         for (; next < row + rows; next++) {
             const element *from = AT_CONST(element, a->src, next * a->src_rs) + column;
-            int64_t sums[3] = {0};
+            int64_t sums[PARTS] = {0};
             for (int64_t c = 0; c < a->columns; c++, from += a->step) {
                 const int64_t pixel = (int64_t)*from;
-                for (int i = 0; i < 3; i++) sums[i] += pixel * parts[3 * c + i];
+                for (int i = 0; i < PARTS; i++) sums[i] += pixel * parts[PARTS * c + i];
             }
-            const wide one = (wide)1 << PART;
-            const wide whole = sums[0] + (sums[1] + sums[2] * one) * one;
-            int64_t *to = kept + next % rows * 2;
+            const wide one = 1;
+            int64_t *to = kept + next % rows * ROW_LIMBS;
+            wide whole = sums[0] + sums[1] * (one << PART);
             to[0] = (int64_t)((uint64_t)whole & mask);
-            to[1] = (int64_t)(whole >> HALF);
+            whole = (whole >> LIMB) + sums[2] * (one << (2 * PART - LIMB));
+            whole += sums[3] * (one << (3 * PART - LIMB));
+            to[1] = (int64_t)((uint64_t)whole & mask);
+            to[2] = (int64_t)(whole >> LIMB);
         }
-        wide low = 0, middle = 0, high = 0;
-        const int64_t *from = kept + row % rows * 2, *const end = kept + 2 * rows;
-        for (int64_t r = 0; r < rows; r++, from += 2) {
+        wide found[ROW_LIMBS + 1] = {0};
+        const int64_t *from = kept + row % rows * ROW_LIMBS, *const end = taps;
+        for (int64_t r = 0; r < rows; r++, from += ROW_LIMBS) {
             if (from == end) from = kept;
-            low += (wide)from[0] * taps[2 * r];
-            middle += (wide)from[1] * taps[2 * r] + (wide)from[0] * taps[2 * r + 1];
-            high += (wide)from[1] * taps[2 * r + 1];
+            const wide low = taps[2 * r], high = taps[2 * r + 1];
+            found[0] += from[0] * low;
+            found[1] += from[1] * low + from[0] * high;
+            found[2] += from[2] * low + from[1] * high;
+            found[3] += from[2] * high;
         }
         memset(sum, 0, sizeof *sum * (size_t)all);
-        add_wide(sum, low, 0);
-        add_wide(sum, middle, HALF);
-        add_wide(sum, high, 2 * HALF);
+        for (int i = 0; i <= ROW_LIMBS; i++) add_wide(sum, found[i], LIMB * i);
         carry(sum, all);
         store(a, row, column, rounded(sum, all, point, a->low, a->high));
     }

@@ -23,6 +23,8 @@ def taps_of(rng, count, kind):
         return np.where(np.isfinite(taps), taps, 5e-324)
     if kind == "tiny":
         return rng.standard_normal(count) * 2.0 ** rng.integers(-1074, -900, count)
+    if kind == "wide":
+        return rng.standard_normal(count) * 2.0 ** rng.integers(-70, 1, count)
     if kind == "halves":
         return rng.integers(-5, 6, count) / 2 + rng.choice([0.0, 5e-324, -5e-324, 2.0**-70], count)
     return rng.standard_normal(count)
@@ -75,8 +77,8 @@ def test_kernels(checker, row, integer, kinds, rng):
 
 
 @every_kernel
-@pytest.mark.parametrize("down", ["all", "tiny", "halves"])
-@pytest.mark.parametrize("across", ["all", "tiny", "halves", "normal"])
+@pytest.mark.parametrize("down", ["all", "tiny", "halves", "wide"])
+@pytest.mark.parametrize("across", ["all", "tiny", "halves", "normal", "wide"])
 def test_columns_and_rows(checker, row, down, across, rng):
     """Sums of rows are kept from one result of a column to the next."""
     for integer in (np.uint8, np.int16, np.int32):
