@@ -49,6 +49,9 @@ class MatrixProblem:
         Of C, if not `dtype`; see `ConvProblem`.
     sparsity : Sparsity, optional
         How sparse B is; see `ConvProblem`.
+    prepacked : bool
+        Whether B is packed before the product. If not, each task reads it where it lies, or packs
+        the part that it needs.
     """
 
     m: int
@@ -65,6 +68,7 @@ class MatrixProblem:
     c_in_rows: bool = True
     destination: str = ""
     sparsity: Sparsity | None = None
+    prepacked: bool = True
 
     def __post_init__(self) -> None:
         """Fill in what was left out."""
@@ -129,7 +133,9 @@ class MatrixProblem:
             )
         )
         apart = self.a.row if self.a_in_rows else self.a.column
-        return order if self.a == dense.a or not apart else f"{order} ld{apart}"
+        if self.a != dense.a and apart:
+            order += f" ld{apart}"
+        return order if self.prepacked else f"{order} unpacked"
 
     @property
     def input_shape(self) -> tuple[int, ...]:

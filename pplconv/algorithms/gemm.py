@@ -15,14 +15,11 @@ from .candidate import wide_only
 from .context import PlanContext
 from .core_model import direct_sum_floor
 from .nest import Nest
+from .nest_cost import PACKED_BYTES, moved_cycles
 from .tiled import candidates as tiled_candidates
 
 NAME = "gemm"
-# To pack B: a vector that is copied, one that is transposed, and bytes a cycle beyond L2.
-COPIED_CYCLES = 4.0
-TRANSPOSED_CYCLES = 8.0
-PACKED_BYTES = 20.0
-PACKING_CYCLES = 200.0  # beside: memory borrowed, a team counted in
+PACKING_CYCLES = 200.0  # to pack B, besides: memory borrowed, a team counted in
 # Bytes a cycle at which what one core has just written comes to another.
 CORE_TO_CORE_BYTES = 1.5
 floor = direct_sum_floor
@@ -31,6 +28,8 @@ floor = direct_sum_floor
 def supports(problem: Problem, numerics: Numerics) -> str | None:
     """Say why `problem` cannot be served; None if it can."""
     matrix = problem.matrix
+    if not matrix.prepacked and (numerics.converts or numerics.narrow):
+        return f"products of {numerics.operand} take a matrix that is packed before"
     return None if matrix.a_in_rows and matrix.c_in_rows else wide_only(numerics)
 
 
@@ -44,9 +43,10 @@ def candidates(problem: Problem, around: PlanContext) -> Iterator[Nest]:
 
 def packing_cycles(problem: MatrixProblem, around: PlanContext, threads: int) -> float:
     """Cycles to pack B on one thread, and to bring it to the other `threads` that read it."""
+    if not problem.prepacked:
+        return 0.0
     elements = problem.groups * problem.n * problem.k
-    in_place = TRANSPOSED_CYCLES if problem.b.row == 1 else COPIED_CYCLES
-    cycles = PACKING_CYCLES + elements / around.lanes * in_place
+    cycles = PACKING_CYCLES + moved_cycles(problem, around.lanes)
     size = elements * around.numerics.weight_bytes
     if size > around.machine.l2_share:
         cycles += size / PACKED_BYTES

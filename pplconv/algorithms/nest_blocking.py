@@ -27,9 +27,11 @@ from .candidate import (
 )
 from .lazy import lazy
 from .matrix_blocking import RUN_BYTES, SLAB_BYTES, MatrixBlocking
-from .panels import Panels
+from .panels import PREFETCH_STEPS, Panels
 
 FEW_ROWS = 2
+# Where B is when tiles read it: packed before, packed by each task, or in the user's array.
+BEFORE, BY_TASK, IN_PLACE = "before", "by task", "in place"
 
 
 def weight_panels(problem: Problem, kernel: KernelKey, orientation: str) -> Panels:
@@ -65,6 +67,8 @@ class NestBlocking(MatrixBlocking):
         Blocks and segments, in elements.
     pixels_inner : bool
         Whether the loop over the task's pixels is the inner one.
+    columns : str
+        Where B is: `BEFORE`, `BY_TASK` or `IN_PLACE`.
     """
 
     problem: Problem
@@ -80,6 +84,7 @@ class NestBlocking(MatrixBlocking):
     hw_segment: int
     group_segment: int
     pixels_inner: bool
+    columns: str = BEFORE
 
     loops = "gemm"
 
@@ -94,6 +99,8 @@ class NestBlocking(MatrixBlocking):
         own: dict[str, int | str] = dict(self.numerics.kind)
         if self.problem is self.matrix:  # of convolutions, the algorithm says it
             own["rows"] = "packed" if self.packed else "in place"
+            if self.columns != BEFORE:
+                own["columns"] = self.columns
         return own | {
             "orientation": self.orientation,
             "mr": self.mr,
@@ -136,7 +143,7 @@ class NestBlocking(MatrixBlocking):
     def packing(self) -> str:
         """Format of the packed weights; weights of one format serve every plan that has it."""
         if self.problem is self.matrix:
-            return self.panels.name
+            return self.panels.name if self.columns == BEFORE else self.columns
         order = "khkwc" if self.in_rows else "ckhkw"
         return f"{self.panels.name}, k = {order}"
 
@@ -154,12 +161,15 @@ class NestBlocking(MatrixBlocking):
     def tasks(self) -> int:
         """Iterations of the parallel loop."""
         groups = ceil_div(self.matrix.groups, self.group_segment)
-        return groups * self.images * self.hw_segments * self.oc_segments
+        pixels = min(self.pixels, 1) if self.columns == BY_TASK else self.hw_segments
+        return groups * self.images * pixels * self.oc_segments
 
     @property
     def packed_weight_bytes(self) -> int:
         """Size of the packed weights."""
         p = self.matrix
+        if self.columns != BEFORE:
+            return 0
         return p.groups * self.panels.bytes(self.oc, p.k, self.numerics.weight_bytes)
 
     @lazy
@@ -195,6 +205,8 @@ class NestBlocking(MatrixBlocking):
         if self.orientation == "channels":
             if self.pixels <= FEW_ROWS:
                 return 0  # the loads alone keep the line buffers busy; a prefetch takes their slots
+            if self.columns == IN_PLACE:
+                return PREFETCH_STEPS * self.matrix.b.row * self.numerics.weight_bytes
             return self.panels.ahead(self.numerics.weight_bytes)
         if self.packed:
             return self.pixel_panels.ahead(self.numerics.operand_bytes)
@@ -264,8 +276,8 @@ class NestBlocking(MatrixBlocking):
         return odd_lines(self.hw_segment * self.numerics.sum_bytes)
 
     @lazy
-    def memory(self) -> tuple[int, int, int, int, int, int]:
-        """Offsets of runs, tile, planes, slab and moved rows; bytes of one thread."""
+    def memory(self) -> tuple[int, int, int, int, int, int, int]:
+        """Offsets of runs, tile, planes, slab, moved rows and weights; bytes of one thread."""
         element = self.numerics.operand_bytes
         transposed = self.orientation == "channels" and not self.y_in_rows
         size = 0
@@ -297,7 +309,14 @@ class NestBlocking(MatrixBlocking):
         moved = round_up(size, LINE)
         if self.moved_row:
             size = moved + self.mr * self.moved_row
-        return runs, tile, planes, slab, moved, thread_scratch(size)
+        weights = round_up(size, LINE)
+        if self.columns == BY_TASK:
+            weights = round_up(size, 4096)
+            size = weights + self.panels.bytes(
+                min(self.oc_segment, self.oc), min(self.k_block, self.matrix.k),
+                self.numerics.weight_bytes,
+            )  # fmt: skip
+        return runs, tile, planes, slab, moved, weights, thread_scratch(size)
 
     @property
     def _tile_rows(self) -> int:
@@ -314,7 +333,7 @@ class NestBlocking(MatrixBlocking):
     def own_fields(self) -> dict[str, Any]:
         """Collect what ``schedules.gemm.GemmSchedule`` takes."""
         g, p = self.geometry, self.matrix
-        runs, tile, planes, slab, moved, _ = self.memory
+        runs, tile, planes, slab, moved, weights, _ = self.memory
         slab_rows, slab_channels = self.slab
         fields = super().own_fields() | {
             "y_in_rows": self.y_in_rows,
@@ -346,7 +365,10 @@ class NestBlocking(MatrixBlocking):
             "slab_channels": slab_channels,
             "finish_panels": self.finish_panels,
             "moved_row": self.moved_row,
+            "weights_in_place": self.columns == IN_PLACE,
+            "weights_by_task": self.columns == BY_TASK,
             "moved_offset": moved,
+            "weights_offset": weights,
             "slab_offset": slab,
             "plane_offset": planes,
             "plane_row": self.plane_row,

@@ -7,7 +7,7 @@ Terms (all in cycles of the busiest thread):
 ``tile``
     what a call of the microkernel costs besides: arguments, zeroing, loading and storing C;
 ``pack``
-    im2col of the pixels, repeated for each segment of output channels;
+    im2col of the pixels, repeated for each segment of output channels; B that tasks pack;
 ``stream``
     operands that a tile reads again from L2 or beyond;
 ``store``
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import math
 
+from ..matrix_problem import MatrixProblem
 from .candidate import LINE, ceil_div
 from .core_model import (
     FEW_CHANNELS,
@@ -43,11 +44,15 @@ from .core_model import (
     streams_cycles,
     taken_cycles,
 )
-from .nest_blocking import NestBlocking
+from .nest_blocking import BY_TASK, IN_PLACE, NestBlocking
 
 PASS_CYCLES = 2.5
 AVX2_BYTES = 32
 SIEVE_CYCLES = 4.0, 6.5  # a vector of every second pixel: AVX2 has no shuffle of two vectors
+# To pack B: a vector that is copied, and one that is transposed.
+COPIED_CYCLES = 4.0
+TRANSPOSED_CYCLES = 8.0
+PACKED_BYTES = 5.0  # a cycle, of a B that comes from beyond L2
 COPY_CYCLES = 12.0  # the channels of one tap, gathered from a block
 PAGE_BYTES = 4096
 NEW_PAGE_CYCLES = 6.0  # a vector stored into another page than the vector before it
@@ -60,6 +65,12 @@ ROW_CYCLES = 5.0
 FAR_ROW_CYCLES = 24.0
 L2_WAY_BYTES = 1 << 17
 NEAR_BYTES = 1 << 18  # between the first and the last of rows whose pages the first TLB keeps
+
+
+def moved_cycles(matrix: MatrixProblem, lanes: int) -> float:
+    """Cycles to copy or transpose B of all groups into panels."""
+    in_place = TRANSPOSED_CYCLES if matrix.b.row == 1 else COPIED_CYCLES
+    return matrix.groups * matrix.n * matrix.k / lanes * in_place
 
 
 def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, float]:
@@ -101,6 +112,8 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         "stream": _stream(nest, core, fma, threads) * repeat,
         "store": 0.0,
     }
+    if nest.columns == BY_TASK:
+        work["pack"] += moved_cycles(p, nest.lanes) * nest.images
     if not by_pixels and not nest.y_in_rows:
         pages = min(nest.problem.output_pixels * numerics.sum_bytes / PAGE_BYTES, 1.0)
         across = STORE_TRANSPOSED_CYCLES + NEW_PAGE_CYCLES * pages
@@ -114,7 +127,7 @@ def estimate(nest: NestBlocking, core: CoreModel, threads: int) -> dict[str, flo
         work["convert"] = conversion_cycles(nest.problem, numerics, nest.lanes, reads)
     work["tile"] += nest.tasks * TASK_CYCLES
     largest = (
-        min(1.0, nest.hw_segment / nest.pixels)
+        (1.0 if nest.columns == BY_TASK else min(1.0, nest.hw_segment / nest.pixels))
         * min(1.0, nest.oc_segment / nest.oc)
         * nest.group_segment
         / (p.groups * nest.images)
@@ -212,7 +225,17 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
     # plans of others stay until a corpus of teams says the same of them.
     shared = numerics.narrow and nest.tasks == nest.oc_segments
     own = nest.oc / min(nest.oc_segments, threads) if shared else nest.oc
-    if own * p.k * numerics.weight_bytes + segment * pixel_row > core.l2_bytes:
+    if nest.columns == BY_TASK:
+        # What is packed stays in L2. Rows of A pass by once for each segment, maybe from beyond;
+        # where they are packed, nothing hides that.
+        a, b = nest.pixels * p.k * numerics.operand_bytes, p.k * own * numerics.weight_bytes
+        if a + b > core.l2_bytes and nest.packed:
+            stalls += a * nest.oc_segments / core.l3_rate
+        elif a + b > core.l2_bytes:
+            far = a * (nest.oc_segments - 1.0)
+        if b > core.l2_bytes:
+            stalls += b / PACKED_BYTES
+    elif own * p.k * numerics.weight_bytes + segment * pixel_row > core.l2_bytes:
         # When a panel of weights is first touched, it comes from L3, a row for each step of k. Most
         # of the step's time hides that.
         step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
@@ -230,7 +253,7 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
             stalls += reads * conflict_cycles(core, nest.mr, p.a.row * numerics.operand_bytes)
     if not nest.packed and not nest.in_rows:
         # Rows of the user's planes lie pages apart: each is a stream of its own.
-        far = 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
+        far += 0.25 * nest.ic * nest.pixels * numerics.operand_bytes
     if nest.problem is p:
         stalls += _across(nest, core, calls) + _passes(nest, core)
     planes = nest.ic * nest.pixels * numerics.operand_bytes
@@ -249,16 +272,23 @@ def _across(nest: NestBlocking, core: CoreModel, calls: int) -> float:
 
     Its rows lie across the tiles: each call reads a few elements of all rows of its block of K.
     """
-    if nest.packed or nest.copied or nest.in_rows:
-        return 0.0
-    apart = nest.matrix.a.column * nest.numerics.operand_bytes
+    apart = 0
+    if nest.columns == IN_PLACE:
+        apart = nest.matrix.b.row * nest.numerics.weight_bytes
+    cycles = _rows_cycles(nest, core, apart)
+    if not (nest.packed or nest.copied or nest.in_rows):
+        cycles += _rows_cycles(nest, core, nest.matrix.a.column * nest.numerics.operand_bytes)
+    return calls * cycles
+
+
+def _rows_cycles(nest: NestBlocking, core: CoreModel, apart: int) -> float:
+    """Cycles for a tile's rows of a block of K that lie `apart` bytes apart."""
     rows = min(nest.k_block, nest.matrix.k)
     if rows * apart <= NEAR_BYTES:
         return 0.0
     full = 2 * rows * math.gcd(apart, L2_WAY_BYTES) > core.l2_bytes
     far = apart >= PAGE_BYTES and full
-    row = FAR_ROW_CYCLES if far else ROW_CYCLES * min(apart / PAGE_BYTES, 1.0)
-    return calls * rows * row
+    return rows * (FAR_ROW_CYCLES if far else ROW_CYCLES * min(apart / PAGE_BYTES, 1.0))
 
 
 def _passes(nest: NestBlocking, core: CoreModel) -> float:

@@ -10,7 +10,7 @@ from .candidate import LINE, KernelKey, balanced, ceil_div, round_up, team_piece
 from .context import PlanContext
 from .core_model import FEW_CHANNELS, STAYS, TILE_GROUPS, CoreModel, direct_sum_floor
 from .nest import Nest
-from .nest_blocking import weight_panels
+from .nest_blocking import BEFORE, BY_TASK, IN_PLACE, weight_panels
 from .panels import Panels
 
 # Planes that are read at once: as many streams as prefetchers follow well. Twice as many have half
@@ -19,6 +19,8 @@ PLANE_STREAMS = 8
 # Pixels of the busiest thread, as a share of those that tasks of whole tiles give it, from which
 # other tasks are worth an estimate.
 FEWER_PIXELS = 0.99
+# Parts of L2 that a task may fill with what it packs of B.
+L2_SHARES = (4, 2)
 
 
 def row_tiles(rows: int, largest: int) -> set[int]:
@@ -46,6 +48,9 @@ def candidates(
     frame = _Frame(problem, around, algorithm, packed)
     panels = set()
     for nr, largest in sorted(around.tiles.items()):
+        if not frame.matrix.prepacked:
+            yield from frame.unpacked(nr, largest)
+            continue
         if problem.block:
             # A wider tile that cuts blocks into as many panels has fewer rows.
             if (panel := frame.panels("channels", largest, nr)) in panels:
@@ -196,8 +201,9 @@ class _Frame:
         return ceil_div(tasks, self.around.threads) * segment
 
     def nest(
-        self, orientation: str, mr: int, nr: int, k_block: int, hw_segment: int, oc_segment: int
-    ) -> Nest:
+        self, orientation: str, mr: int, nr: int, k_block: int, hw_segment: int, oc_segment: int,
+        columns: str = BEFORE,
+    ) -> Nest:  # fmt: skip
         """Finish a candidate: enough tasks for the team, and the order of the inner loops."""
         threads = self.around.threads
         tasks = self.share * ceil_div(self.pixels, hw_segment) * ceil_div(self.oc, oc_segment)
@@ -209,7 +215,7 @@ class _Frame:
         return Nest(
             self.problem, self.numerics, self.algorithm, self.packed, orientation,
             self.around.lanes, mr, nr, k_block, oc_segment, hw_segment, group_segment,
-            self.pixels_inner,
+            self.pixels_inner if columns == BEFORE else False, columns,
         )  # fmt: skip
 
     def by_pixels(self, nr: int, largest: int) -> Iterator[Nest]:
@@ -245,6 +251,32 @@ class _Frame:
         """Whether planes come from beyond L2, for few output channels."""
         planes = self.matrix.k * self.pixels * self.element
         return self.oc <= FEW_CHANNELS and planes > self.l2 and self.matrix.k > 2 * PLANE_STREAMS
+
+    def unpacked(self, nr: int, largest: int) -> Iterator[Nest]:
+        """Vectors over columns of a B that nobody has packed.
+
+        Tiles read it where its rows are in one piece. Or each task packs a block of it that stays
+        in L2 while all rows of A pass by: what is packed leaves no core.
+        """
+        k, n, threads = self.matrix.k, self.oc, self.around.threads
+        budgets = (self.l1 // 24, self.l1 // 6)
+        for k_block in sorted({k, *map(self.block_of_k, budgets)}):
+            row = k_block * self.element
+            if self.matrix.b.column == 1:
+                for mr in row_tiles(ceil_div(self.pixels, threads), largest):
+                    hw = balanced(self.pixels, max(self.l2 // 4 // row, 1), mr, self.pieces()[0])
+                    whole = round_up(n, nr)
+                    yield self.nest("channels", mr, nr, k_block, hw, whole, IN_PLACE)
+            multiple = threads // math.gcd(self.share, threads)
+            columns = [max(self.l2 // share // row, nr) for share in L2_SHARES]
+            pieces = {round_up(ceil_div(n, most), multiple) for most in columns}
+            segments = {balanced(n, n, nr, count) for count in pieces}
+            for oc_segment in sorted(segments):
+                for mr in row_tiles(self.pixels, largest):
+                    hw = round_up(self.pixels, mr)
+                    if self.packed:
+                        hw = balanced(self.pixels, max(self.l2 // 4 // row, 1), mr)
+                    yield self.nest("channels", mr, nr, k_block, hw, oc_segment, BY_TASK)
 
     def by_channels(self, nr: int, largest: int) -> Iterator[Nest]:
         """Vectors over output channels; in NCHW through a tile that is stored transposed."""

@@ -178,8 +178,8 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
 def matmul(a, b, *, bias=None, residual=None, activation=None, out=None, threads=None):
     """Multiply matrices, as `numpy.matmul`, maybe with an epilogue in the same pass.
 
-    ``activation(a @ b + bias + residual)``. It packs one of the operands at each call and keeps
-    only plans; a program that multiplies by the same matrix again should make a `Linear`.
+    ``activation(a @ b + bias + residual)``. It keeps only plans: each call packs what the loops
+    want packed. A program that multiplies by the same matrix again should make a `Linear`.
 
     Parameters
     ----------
@@ -361,7 +361,7 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
                 object original_b, object bias, object residual, Activation activation, object out):
     """Check bias, residual and `out`, then compute. `o` holds `x` and `y` already."""
     cdef Tensors t
-    cdef Buffer packed
+    cdef Buffer packed = None
     cdef Prepared prepared = m.prepared
     cdef Schedule schedule
     cdef object dtype = m.dtype
@@ -387,9 +387,11 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
     t.offsets = NULL
     t.x_zero = 0
     t.filters = NULL
-    packed = borrow(schedule.packed_bytes())
-    try:
+    t.weights = NULL
+    if schedule.packed_bytes():
+        packed = borrow(schedule.packed_bytes())
         t.weights = packed.data
+    try:
         for offset in m.offsets:
             t.x = <const char *> o.x.buffer.buf + <int64_t> (<tuple> offset)[0] * size
             t.filters = (<const char *> o.weight.buffer.buf
@@ -401,12 +403,14 @@ cdef object run(Multiplication m, Operands *o, object x, object y, object origin
             if o.residual.held:
                 t.residual = (<const char *> o.residual.buffer.buf
                               + <int64_t> (<tuple> offset)[2] * size)
-            team = take_team(prepared.threads, prepared.most)
-            try:
-                schedule.pack_weights(t.filters, packed.data, team)
-            finally:
-                leave_team(team)
+            if packed is not None:
+                team = take_team(prepared.threads, prepared.most)
+                try:
+                    schedule.pack_weights(t.filters, packed.data, team)
+                finally:
+                    leave_team(team)
             execute(schedule, &t, prepared.threads, prepared.most, 1, NULL)
     finally:
-        give_back(packed)
+        if packed is not None:
+            give_back(packed)
     return out

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -256,7 +256,9 @@ def product_of(
             return "b.T"
         may_swap = False
         b = Operand(k, n, 1, k, False)
-    options = [_option(a, b, axes, dtype, permitted)]
+    options = [packed := _option(a, b, axes, dtype, permitted)]
+    if permitted == (dtype,) and dtype in ("f32", "f64"):
+        options.append(replace(packed, problem=replace(packed.problem, prepacked=False)))
     if may_swap:
         options.append(_swapped(a, b, axes, dtype, permitted))
     return Product(shape, tuple(options))

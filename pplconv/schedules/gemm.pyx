@@ -25,10 +25,8 @@ from pplconv._kernels cimport (
     PPLCONV_BIAS_ROW,
     find,
     find_gemm_family,
-    make_pixel_runs,
     pplconv_gemm_args,
     pplconv_release_tiles_args,
-    pplconv_run,
 )
 from pplconv.schedules.base cimport (
     Memory,
@@ -45,13 +43,12 @@ from pplconv.schedules.base cimport (
     mover_of,
     zero_tail,
 )
-from pplconv.schedules.gemm_checks cimport check_plan
+from pplconv.schedules.gemm_checks cimport check_plan, pixel_tasks
 from pplconv.schedules.gemm_job cimport GemmJob, GemmOffsets, Product, weights_at
 from pplconv.schedules.gemm_panel cimport store_panel
-from pplconv.schedules.gemm_pixels cimport copy_block, fill_groups, move_rows
-from pplconv.schedules.gemm_weights cimport pack_range
+from pplconv.schedules.gemm_pixels cimport begin_pixels, bring_pixels, move_rows
+from pplconv.schedules.gemm_weights cimport find_weights, pack_own, pack_range
 from pplconv.schedules.nest_job cimport NestOffsets, Tile, input_at, y_offset
-from pplconv.schedules.nest_pixels cimport gather_block, pack_block
 from pplconv.schedules.panels cimport depth, fetch_panel, panels_of
 
 
@@ -97,7 +94,7 @@ cdef void multiply(const GemmJob *j, const Tensors *t, const Tile *tile, const P
                 ends = <const char *> g.a + (m - 1) * g.a_rs
                 ends += p.whole_k * j.nest.shape.size.operand
                 g.k = p.whole_k if ends <= p.a_end else p.k
-            if inner > 0 and p.rows_inner and k + 1 < wide:
+            if inner > 0 and p.rows_inner and k + 1 < wide and not j.plan.weights_in_place:
                 fetch_panel(g, p.b_across, inner, tall)
             j.gemm.tile[vectors - 1][m - 1](g)
             if not tile.last:
@@ -208,13 +205,9 @@ cdef void gemm_channels(const GemmJob *j, const Tensors *t, const Tile *tile,
     cdef int64_t e = j.nest.shape.size.operand
     p.rows = tile.pixels
     p.columns = tile.channels
-    p.b = weights_at(j, t, tile)
-    p.b_across = j.panels.panel_bytes
     p.c_across = j.plan.nr * j.nest.shape.size.destination
     p.bias_across = j.plan.nr * j.nest.shape.size.bias
-    if j.panels.width == j.plan.nr and tile.channel % j.panels.width == 0:
-        g.flags |= PPLCONV_B_PADDED
-    g.b_ks = j.panels.down
+    find_weights(j, t, tile, &p, &g, scratch)
     p.a = input_at(&j.nest, t, tile) + tile.pixel * j.nest.shape.x.pixel
     if j.plan.x_in_rows:
         g.a_rs = j.nest.plan.packed_row if j.plan.packed or j.plan.copied else j.nest.shape.x.pixel
@@ -273,6 +266,29 @@ cdef void gemm_blocks(const GemmJob *j, const Tensors *t, const Tile *tile,
                   1, tile.pixels)
 
 
+cdef void multiply_block(const GemmJob *j, const Tensors *t, Tile *tile,
+                         char *scratch) noexcept nogil:
+    """Add a block of K to a segment of outputs."""
+    bring_pixels(j, t, tile, scratch)
+    if j.nest.plan.in_blocks:
+        gemm_blocks(j, t, tile, scratch)
+    elif j.plan.channels_in_vectors:
+        gemm_channels(j, t, tile, scratch)
+    else:
+        gemm_pixels(j, t, tile, scratch)
+
+
+cdef void all_pixels(const GemmJob *j, const Tensors *t, Tile *tile,
+                     char *scratch) noexcept nogil:
+    """Pack a block of K of the task's weights, and let all segments of pixels pass by."""
+    cdef int64_t pixel = 0
+    pack_own(j, t, tile, scratch + j.at.weights_offset)
+    while pixel < j.plan.pixels:
+        begin_pixels(j, tile, pixel, scratch)
+        multiply_block(j, t, tile, scratch)
+        pixel += j.plan.hw_segment
+
+
 cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratch) noexcept nogil:
     """Compute one segment of outputs from start to finish."""
     cdef const GemmJob *j = <const GemmJob *> job
@@ -287,16 +303,9 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
     tile.run_count = tile.first_row = 0
     tile.image = rest % j.plan.images
     group_begin = rest // j.plan.images * j.plan.group_segment
-    tile.pixel = hw_index * j.plan.hw_segment
-    tile.pixels = least(j.plan.hw_segment, j.plan.pixels - tile.pixel)
+    begin_pixels(j, &tile, hw_index * j.plan.hw_segment, scratch)
     tile.channel = oc_index * j.plan.oc_segment
     tile.channels = least(j.plan.oc_segment, j.nest.shape.oc - tile.channel)
-    if j.plan.packed and not j.plan.x_in_rows:
-        # All channels and groups of the segment share the table.
-        tile.run_count = make_pixel_runs(
-            &j.nest.shape.geometry, tile.pixel, tile.pixels, j.nest.lanes, j.nest.pixels.width,
-            j.nest.pixels.panel_bytes // j.nest.shape.size.operand,
-            <pplconv_run *> (scratch + j.nest.at.runs_offset))
     for group in range(group_begin, least(group_begin + j.plan.group_segment, j.nest.shape.groups)):
         tile.group = group
         tile.k_begin = 0
@@ -304,19 +313,10 @@ cdef void run_task(const void *job, const Tensors *t, int64_t task, char *scratc
         while True:
             tile.k_end = least(tile.k_begin + j.plan.k_block, j.nest.k)
             tile.last = tile.k_end == j.nest.k
-            if j.plan.packed and j.plan.x_in_rows:
-                fill_groups(j, &tile, scratch)
-                gather_block(&j.nest, t, &tile, scratch)
-            elif j.plan.packed:
-                pack_block(&j.nest, t, &tile, scratch)
-            elif j.plan.copied:
-                copy_block(j, t, &tile, scratch)
-            if j.nest.plan.in_blocks:
-                gemm_blocks(j, t, &tile, scratch)
-            elif j.plan.channels_in_vectors:
-                gemm_channels(j, t, &tile, scratch)
+            if j.plan.weights_by_task:
+                all_pixels(j, t, &tile, scratch)
             else:
-                gemm_pixels(j, t, &tile, scratch)
+                multiply_block(j, t, &tile, scratch)
             if tile.last:
                 break
             tile.k_begin = tile.k_end
@@ -369,7 +369,9 @@ cdef class GemmSchedule(Schedule):
         if j.plan.packed and not j.plan.x_in_rows:
             j.nest.pixels = panels_of(j.plan.pixel_panel, j.plan.kr, j.plan.hw_segment,
                                       j.plan.k_block, j.nest.shape.size.operand)
-        self.check_weights(j.nest.shape.groups * j.panels.bytes)
+        self.reads_filters = j.plan.weights_in_place or j.plan.weights_by_task
+        if not self.reads_filters:
+            self.check_weights(j.nest.shape.groups * j.panels.bytes)
         # What lies between the channels of one pixel and those of the next may only be read where
         # it is the array's.
         if (j.nest.shape.x.pixel == j.nest.shape.groups * j.nest.shape.ic * j.nest.shape.size.source
@@ -379,7 +381,7 @@ cdef class GemmSchedule(Schedule):
                                                  * j.nest.shape.x.pixel))):
             j.x_bytes = self.input_bytes()
         j.oc_segments = ceil_div(j.nest.shape.oc, j.plan.oc_segment)
-        j.hw_segments = ceil_div(j.plan.pixels, j.plan.hw_segment)
+        j.hw_segments = pixel_tasks(&j.plan)
         self.job = j
         self.one_phase(run_task)
         self.pack = pack_range

@@ -10,6 +10,11 @@ from pplconv.schedules.nest_job cimport NestFields
 from pplconv.schedules.panels cimport check_panels, depth, panels_of
 
 
+cdef int64_t pixel_tasks(const GemmFields *f) noexcept:
+    """Tasks that share the pixels of an image: all are one task's where it packs its weights."""
+    return least(f.pixels, 1) if f.weights_by_task else ceil_div(f.pixels, f.hw_segment)
+
+
 cdef int check_scratch(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1:
     """Refuse scratch in which packed pixels, runs and tile overlap or do not fit."""
     cdef const GemmFields *f = &j.plan
@@ -103,6 +108,28 @@ cdef int check_converted(const GemmJob *j, int64_t tasks, int64_t thread_scratch
     return 0
 
 
+cdef int check_own_weights(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1:
+    """Refuse weights that tasks could not read, or pack, as they lie."""
+    cdef const GemmFields *f = &j.plan
+    cdef int64_t size = j.nest.shape.size.weight, packed = 0
+    if not (f.weights_in_place or f.weights_by_task):
+        return 0
+    if (f.weights_in_place and f.weights_by_task or not f.channels_in_vectors or not f.y_in_rows
+            or j.nest.plan.in_blocks or j.nest.shape.converts_weights or j.nest.shape.converts_in
+            or j.nest.shape.converts_out or j.nest.shape.taps != 1 or f.kr != 1
+            or f.k_step != 1 or f.panel_width != f.nr):
+        raise ValueError("only weights of a matrix product are not packed before")
+    if f.weights_in_place and j.weights_column != size:
+        raise ValueError("weights that are read as they lie are neighbours in rows")
+    if f.weights_by_task:
+        packed = panels_of(f.nr, 1, least(f.oc_segment, j.nest.shape.oc),
+                           least(f.k_block, j.nest.k), size).bytes
+    if tasks and (j.at.weights_offset < j.at.tile_offset
+                  or thread_scratch < j.at.weights_offset + packed):
+        raise ValueError("the scratch is too small")
+    return 0
+
+
 cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) except -1:
     """Refuse a plan that the loops could not carry out inside its memory."""
     cdef const GemmFields *f = &j.plan
@@ -162,8 +189,8 @@ cdef int check_plan(const GemmJob *j, int64_t tasks, int64_t thread_scratch) exc
     if f.k_block < j.nest.k and f.k_block % f.kr:
         raise ValueError("k_block must be whole groups of kr")
     check_scratch(j, tasks, thread_scratch)
+    check_own_weights(j, tasks, thread_scratch)
     if tasks != (f.images * ceil_div(s.oc, f.oc_segment)
-                 * ceil_div(f.pixels, f.hw_segment)
-                 * ceil_div(s.groups, f.group_segment)):
+                 * pixel_tasks(f) * ceil_div(s.groups, f.group_segment)):
         raise ValueError("the tasks are not those of the segments")
     return 0

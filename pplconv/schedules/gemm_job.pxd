@@ -36,11 +36,14 @@ cdef struct GemmFields:
     # Bytes from one row to the next of those that a tile of A is moved to where they do not begin
     # with a line; 0: they stay where they are.
     int64_t moved_row
+    # Whether weights are read where they lie, as rows of a matrix (k, oc), or packed by the task, a
+    # block of K at a time; if neither, they have been packed before.
+    bint weights_in_place, weights_by_task
 
 
 cdef struct GemmOffsets:
     # More places in one thread's scratch. The tile is the one that is stored transposed.
-    int64_t tile_offset, plane_offset, moved_offset
+    int64_t tile_offset, plane_offset, moved_offset, weights_offset
 
 
 cdef struct GemmJob:
@@ -85,6 +88,13 @@ cdef struct Product:
     # tiles that wait for it follow one another from the first place on, whichever they are.
     int64_t y, y_rs, y_down, y_across
     bint waits
+
+
+cdef inline const char *source_at(const GemmJob *j, const Tensors *t,
+                                  const Tile *tile) noexcept nogil:
+    # The tile's weights before packing.
+    return (t.filters + tile.group * j.weights_group + tile.channel * j.weights_column
+            + tile.k_begin * j.weights_row)
 
 
 cdef inline const char *weights_at(const GemmJob *j, const Tensors *t,

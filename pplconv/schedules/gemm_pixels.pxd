@@ -4,10 +4,11 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy, memset
 
-from pplconv._kernels cimport pplconv_pad_channels_args
-from pplconv.schedules.base cimport Tensors, convert_in
+from pplconv._kernels cimport make_pixel_runs, pplconv_pad_channels_args, pplconv_run
+from pplconv.schedules.base cimport Tensors, convert_in, least
 from pplconv.schedules.gemm_job cimport GemmJob
 from pplconv.schedules.nest_job cimport Tile, input_at
+from pplconv.schedules.nest_pixels cimport gather_block, pack_block
 from pplconv.schedules.panels cimport depth
 
 
@@ -50,3 +51,28 @@ cdef inline void move_rows(const GemmJob *j, const char *a, int64_t rows, int64_
     for row in range(rows):
         memcpy(scratch + j.at.moved_offset + row * j.plan.moved_row,
                a + row * j.nest.shape.x.pixel, k)
+
+
+cdef inline void begin_pixels(const GemmJob *j, Tile *tile, int64_t pixel,
+                              char *scratch) noexcept nogil:
+    """Go on to the segment of pixels that begins with `pixel`."""
+    tile.pixel = pixel
+    tile.pixels = least(j.plan.hw_segment, j.plan.pixels - pixel)
+    if j.plan.packed and not j.plan.x_in_rows:
+        # All channels and groups of the segment share the table.
+        tile.run_count = make_pixel_runs(
+            &j.nest.shape.geometry, tile.pixel, tile.pixels, j.nest.lanes, j.nest.pixels.width,
+            j.nest.pixels.panel_bytes // j.nest.shape.size.operand,
+            <pplconv_run *> (scratch + j.nest.at.runs_offset))
+
+
+cdef inline void bring_pixels(const GemmJob *j, const Tensors *t, const Tile *tile,
+                              char *scratch) noexcept nogil:
+    """Pack or copy a block of K of the segment's pixels, if tiles do not read them in place."""
+    if j.plan.packed and j.plan.x_in_rows:
+        fill_groups(j, tile, scratch)
+        gather_block(&j.nest, t, tile, scratch)
+    elif j.plan.packed:
+        pack_block(&j.nest, t, tile, scratch)
+    elif j.plan.copied:
+        copy_block(j, t, tile, scratch)

@@ -4,9 +4,10 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
-from pplconv._kernels cimport pplconv_pack_weights_args
-from pplconv.schedules.base cimport ceil_div, least
-from pplconv.schedules.gemm_job cimport GemmJob
+from pplconv._kernels cimport PPLCONV_B_PADDED, pplconv_gemm_args, pplconv_pack_weights_args
+from pplconv.schedules.base cimport Tensors, ceil_div, least
+from pplconv.schedules.gemm_job cimport GemmJob, Product, source_at, weights_at
+from pplconv.schedules.nest_job cimport Tile
 from pplconv.schedules.panels cimport Share, bytes_of, share_of
 
 
@@ -47,3 +48,35 @@ cdef inline void pack_range(const void *job, const char *weights, char *packed, 
                                    else j.weights_group)
         p.dst = packed + group * j.panels.bytes
         pack_panels(j, &p, share)
+
+
+cdef inline void pack_own(const GemmJob *j, const Tensors *t, const Tile *tile,
+                          char *packed) noexcept nogil:
+    """Pack the task's part of a matrix (k, oc) or (oc, k): its output channels, a block of K."""
+    cdef pplconv_pack_weights_args p
+    p.src = source_at(j, t, tile)
+    p.dst = packed
+    p.oc_begin, p.oc_end = 0, tile.channels
+    p.ic = tile.k_end - tile.k_begin
+    p.taps = p.channel_block = 1
+    p.panel_width, p.kr = j.panels.width, j.panels.kr
+    p.src_os, p.src_ks = j.weights_column, j.weights_row
+    j.nest.pack_weights(&p)
+
+
+cdef inline void find_weights(const GemmJob *j, const Tensors *t, const Tile *tile, Product *p,
+                              pplconv_gemm_args *g, char *scratch) noexcept nogil:
+    """Point to the tile's weights, where they run in vectors."""
+    if j.plan.weights_in_place:
+        p.b = source_at(j, t, tile)
+        p.b_across = j.plan.nr * j.nest.shape.size.weight
+        g.b_ks = j.weights_row
+    else:
+        p.b = weights_at(j, t, tile)
+        p.b_across = j.panels.panel_bytes
+        g.b_ks = j.panels.down
+        if j.panels.width == j.plan.nr and tile.channel % j.panels.width == 0:
+            g.flags |= PPLCONV_B_PADDED
+    if j.plan.weights_by_task:
+        p.b = scratch + j.at.weights_offset
+        p.b_across = bytes_of(&j.panels, p.k)

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 
 from candidates import all_contexts, context_of, conv_problem, describe, every_candidate
+from pplconv.algorithms import gemm
+from pplconv.geometry import Strides
+from pplconv.matrix_problem import MatrixProblem
 from pplconv.schedules import SCHEDULES, Schedule, compile_plan
 from pplconv.sparsity import Sparsity
 from problems import Problem
@@ -157,3 +160,31 @@ def test_rows_of_floats_stay_where_they_are():
     assert fields["moved_row"] == 0
     with pytest.raises(ValueError, match="only rows of bytes are moved"):
         compile_plan(fields | {"moved_row": 1 << 12}, isa)
+
+
+@pytest.mark.parametrize("columns", ["by task", "in place"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_matrix_that_is_not_packed_before_has_its_place(columns, packed):
+    problem = MatrixProblem(64, 70, 33, b=Strides(0, 0, 70, 1), prepacked=False)
+    around = context_of(problem.numerics[0], 1)
+    candidate = next(
+        c for c in gemm.candidates(problem, around) if (c.columns, c.packed) == (columns, packed)
+    )
+    fields, own = candidate.fields(1), columns.replace(" ", "_")
+    compile_plan(fields, around.isa)
+    changes = {
+        "only weights of a matrix": {"weights_in_place": True, "weights_by_task": True},
+        "whole elements": {"weights_offset": fields["weights_offset"] + 2},
+        "packed weights are larger": {f"weights_{own}": False},
+    }
+    x_group, y_group, group, column, row, bias = fields["matrices"]
+    if columns == "in place":
+        matrices = x_group, y_group, group, row, column, bias
+        changes["neighbours in rows"] = {"matrices": matrices}
+    else:
+        last = fields["weights_offset"] + candidate.panels.bytes(70, 33, 4)
+        changes["scratch is too small"] = {"scratch_bytes": last // 64 * 64 - 64}
+        changes["the scratch is too"] = {"weights_offset": fields["scratch_bytes"]}
+    for complaint, change in changes.items():
+        with pytest.raises(ValueError, match=complaint):
+            compile_plan(fields | change, around.isa)

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import pplconv
+from candidates import all_contexts, describe
 from guarded_memory import Arena
+from pplconv import planner
+from pplconv.algorithms import gemm
+from pplconv.planner.describing import plan_of
+from pplconv.planner.estimating import Ranked, Request
 
 DTYPES = ["float16", "float32", "float64"]
 EPS = {"float16": 2.0**-10, "float32": 2.0**-23, "float64": 2.0**-52}
@@ -47,3 +54,60 @@ def test_nothing_outside_is_touched(arenas, dtype, transposed, place, rng):
             expected = exact if bias is None else exact + bias
             scale = max(np.abs(expected).max(), 3 * k**0.5)
             assert np.abs(out - expected).max() <= EPS[dtype] * (2 + k**0.5) * scale
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("transposed", [(), ("a",), ("b",), ("a", "b")], ids=str)
+@pytest.mark.parametrize("place", ["start", "end"])
+def test_matrices_that_are_not_packed_before(arenas, dtype, transposed, place, rng, monkeypatch):
+    """In every candidate that reads b where it lies, or packs it task by task: the same bits."""
+    kind, ways = np.dtype(dtype), set()
+    for m, n, k in ((1, 33, 70), (17, 7, 5), (40, 65, 129), (31, 130, 31)):
+        views = []
+        for name, shape in (("a", (m, k)), ("b", (k, n))):
+            content = rng.standard_normal(shape).astype(kind)
+            if name in transposed:
+                content = np.asfortranarray(content)
+            views.append(placed(arenas[name], content, place))
+        exact = views[0].astype(np.float64) @ views[1].astype(np.float64)
+        bound = EPS[dtype] * (2 + k**0.5) * max(np.abs(exact).max(), 3 * k**0.5)
+        bits = {}
+        for problem, around, candidate in unpacked(views, monkeypatch):
+            request = Request(problem, tolerance=0.0, threads=around.threads)
+            plan, fields = plan_of(request, Ranked(0.0, candidate, {}), "estimate")
+            threads = min(around.threads, candidate.tasks)
+            made = 0, replace(plan, isa=around.isa), fields | {"threads": threads}
+            monkeypatch.setattr(planner, "make_cheapest_plan", lambda *_, made=made, **__: made)
+            out = placed(arenas["out"], np.full((m, n), np.nan, kind), place)
+            pplconv.matmul(*views, out=out, threads=around.threads, activation=another())
+            assert np.abs(out - exact).max() <= bound, describe(candidate)
+            assert bits.setdefault(around.isa, out.tobytes()) == out.tobytes(), describe(candidate)
+            ways.add((candidate.columns, candidate.packed))
+    places = {"by task"} if "b" in transposed else {"by task", "in place"}
+    assert ways == {(columns, packed) for columns in places for packed in (False, True)}
+
+
+COUNT = itertools.count()
+
+
+def another():
+    """Give an activation that changes nothing, and with which no plan has been kept."""
+    return ("clip", -1e6 - next(COUNT), 1e6)
+
+
+def unpacked(views, monkeypatch):
+    """Yield the problem of a product whose b is not packed, and its candidates with contexts."""
+    asked = []
+
+    def ask(problems, **_):
+        asked.extend(problems)
+        raise LookupError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(planner, "make_cheapest_plan", ask)
+        with pytest.raises(LookupError):
+            pplconv.matmul(*views, threads=1, activation=another())
+    (problem,) = (each for each in asked if not each.prepacked)
+    for around in all_contexts(problem.numerics[0]):
+        for candidate in gemm.candidates(problem, around):
+            yield problem, around, candidate

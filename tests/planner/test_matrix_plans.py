@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from pplconv import planner
 from pplconv.algorithms.gemm import packing_cycles
 from pplconv.api.matrices import product_of
 from pplconv.planner import Request
@@ -64,3 +65,67 @@ def test_rows_pages_apart_are_read_once(machine, dtype):
                 best.append((ranked.total + cycles, ranked.candidate))
             _, chosen = min(best, key=lambda found: found[0])
             assert chosen.packed or chosen.in_rows, (n, a_strides, b_strides, chosen.blocks)
+
+
+def ways(machine, dtype, n, a_strides, b_strides):
+    """Give the best candidate of each way to see a square product, with all that it costs."""
+    found = product_of((n, n), a_strides, (n, n), b_strides, dtype, (dtype,), may_swap=True)
+    best = []
+    for option in found.options:
+        request = Request(option.problem, tolerance=0.0, threads=1, target=target_of(machine))
+        ranked = request.ranked()[0]
+        best.append((ranked.total + packing_cycles(option.problem, request.context(), 1),
+                     ranked.candidate))  # fmt: skip
+    return sorted(best, key=lambda each: each[0])
+
+
+@pytest.mark.parametrize("machine", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_small_matrices_are_read_where_they_lie(machine, dtype):
+    """To copy 64 rows of 64 takes a tenth of the product."""
+    for n in (16, 64, 96):
+        for a_strides in ((n, 1), (1, n)):
+            _, chosen = ways(machine, dtype, n, a_strides, (n, 1))[0]
+            assert (chosen.columns, chosen.packed_weight_bytes) == ("in place", 0), chosen.blocks
+            assert chosen.numerics.operand == dtype
+
+
+@pytest.mark.parametrize("machine", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_what_a_task_packs_stays_in_its_cache(machine, dtype):
+    """A block of B takes half of L2 at most, or is a panel wide: rows of A pass by meanwhile."""
+    size, share = int(dtype[1:]) // 8, target_of(machine).machine.l2_share
+    for n in (256, 1024, 4096):
+        found = product_of((n, n), (n, 1), (n, n), (n, 1), dtype, (dtype,), may_swap=False)
+        (problem,) = (each.problem for each in found.options if not each.problem.prepacked)
+        for threads in (1, 4):
+            request = Request(problem, tolerance=0.0, threads=threads, target=target_of(machine))
+            count = 0
+            for ranked in request.ranked(threads):
+                c = ranked.candidate
+                if c.columns != "by task":
+                    continue
+                count += 1
+                block = c.panels.bytes(c.oc_segment, c.k_block, size)
+                assert block <= share // 2 + c.panels.width * c.k_block * size or (
+                    c.oc_segment == c.panels.width
+                )
+                assert c.tasks == c.oc_segments
+                assert c.scratch_bytes >= block
+            assert count > 0
+
+
+def test_a_product_is_named_by_who_packs():
+    """Wisdom of one is none of the other."""
+    found = product_of((64, 64), (64, 1), (64, 64), (64, 1), "f32", ("f32",), may_swap=True)
+    texts = {option.problem.layout_text for option in found.options}
+    assert {"mk.kn.mn ld64", "mk.kn.mn ld64 unpacked"} < texts
+    index, plan, _ = planner.make_cheapest_plan([o.problem for o in found.options], threads=1)
+    assert found.options[index].problem.layout_text == plan.layout == "mk.kn.mn ld64 unpacked"
+    assert plan.packed_weight_bytes == 0
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_what_is_converted_is_packed_before(dtype):
+    found = product_of((64, 64), (64, 1), (64, 64), (1, 64), dtype, ("f32",), may_swap=True)
+    assert all(option.problem.prepacked for option in found.options)
