@@ -78,6 +78,11 @@ def _blocked(n: int, threads: int) -> Call:
     return lambda: pplconv.to_blocked(x)
 
 
+def _planes(n: int, threads: int) -> Call:
+    x = pplconv.to_blocked(_random(1, 64, 16, n))
+    return lambda: pplconv.from_blocked(x)
+
+
 # What each makes is of rows of n elements; all take a time that is nearly proportional to n.
 LOOPS: Mapping[str, Make] = {
     "matmul, b (k, n)": lambda n, team: _product(_random(192, 512), _random(512, n), team),
@@ -94,6 +99,7 @@ LOOPS: Mapping[str, Make] = {
     "3x3 of bytes": _integers,
     "transposed 2x2": _turned,
     "to_blocked": _blocked,
+    "from_blocked": _planes,
 }
 
 

@@ -6,6 +6,7 @@ of tiles and segments of input and output channels, are those of the OpenPPL Arm
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,12 +22,15 @@ from .candidate import (
     round_up,
     thread_scratch,
 )
+from .core_model import L1_WAY_BYTES
 from .error_bounds import winograd_error_bound
 from .lazy import lazy
 from .panels import Panels
 
 SLAB_VECTORS = 4  # of sums in a pixel of the slab: what makes one vector of bytes
 LARGE_ROW = 1024  # bytes from which rows are padded to share no cache set
+SLAB_SHARE, MOST_SHARE = 8, 9  # sixteenths of L1 for a slab; the most, for tiles of whole lines
+NEAR_BYTES = 1 << 22  # of outputs, for which slabs end with whole lines
 UNBOUNDED = (1 << 31) - 1  # tiles: the largest count that loops take
 
 
@@ -204,8 +208,35 @@ class WinogradBlocking(Candidate):
         """Neighbouring tiles that share a slab: it takes half of L1."""
         if not self.by_planes:
             return UNBOUNDED
-        columns = self.l1_bytes // 2 // (self.t * self.slab_channels * self.numerics.sum_bytes)
+        tiles = self._tiles_in(SLAB_SHARE)
+        whole = self._tiles_in(MOST_SHARE) // self.whole_tiles * self.whole_tiles
+        return min(round_up(tiles, self.whole_tiles), whole) or tiles
+
+    def _tiles_in(self, share: int) -> int:
+        """Tiles in a slab of so many sixteenths of L1."""
+        pixel = self.t * self.slab_channels * self.numerics.sum_bytes
+        columns = self.l1_bytes * share // 16 // pixel
         return max((columns - self.r + 1) // self.n, 1)
+
+    @lazy
+    def whole_tiles(self) -> int:
+        """Tiles whose outputs are whole lines, where output planes share sets of L1; else 1.
+
+        A line that two slabs store a part of would leave L1 between the two. Large outputs wait for
+        memory, whatever L1 does.
+        """
+        p, e = self.problem, self.numerics.destination_bytes
+        plane = p.output_pixels * e
+        if p.layout != "NCHW" or self.numerics.converts or self.numerics.exact:
+            return 1
+        if plane % L1_WAY_BYTES or p.ow * e % LINE or not 0 < p.batch * p.oc * plane <= NEAR_BYTES:
+            return 1
+        return LINE // math.gcd(self.n * e, LINE)
+
+    @property
+    def line_tiles(self) -> int:
+        """Tiles at whose multiples slabs begin: `whole_tiles`, if a slab has room for as many."""
+        return self.whole_tiles if self.slab_tiles % self.whole_tiles == 0 else 1
 
     @property
     def slab_channels(self) -> int:
@@ -277,5 +308,6 @@ class WinogradBlocking(Candidate):
             **self.panels.fields,
             "b_ahead": self.panels.ahead(self.numerics.weight_bytes),
             "slab_tiles": self.slab_tiles,
+            "line_tiles": self.line_tiles,
             "slab_channels": self.slab_channels,
         }

@@ -279,8 +279,10 @@ cdef class WinogradSchedule(Schedule):
                 or g.dilation_h != 1 or g.dilation_w != 1):
             raise ValueError("Winograd's tiles do not fit this kernel, stride or dilation")
         if min(f.tile_block, f.ic_segment, f.oc_block, f.oc_segment, f.slab_tiles,
-               f.slab_channels) < 1:
+               f.slab_channels, f.line_tiles) < 1:
             raise ValueError("blocks and segments are at least 1")
+        if f.line_tiles > f.slab_tiles:
+            raise ValueError("a slab must hold tiles of whole lines")
         if ((f.oc_segment % f.panel_width and f.oc_segment < j.shape.oc)
                 or f.oc_block % f.panel_width):
             raise ValueError("oc_segment and oc_block must be whole panels")

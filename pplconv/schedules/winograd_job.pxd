@@ -23,6 +23,8 @@ cdef struct WinogradFields:
     # Bytes of the scratch from tile to tile and, in a slab of some tiles, from row to row. A pixel
     # of the slab has room for `slab_channels` sums.
     int64_t v_row, m_row, slab_row, slab_tiles, slab_channels
+    # Slabs end at multiples of so many tiles of a row.
+    int64_t line_tiles
 
 
 cdef struct WinogradOffsets:
@@ -80,7 +82,8 @@ cdef inline Piece piece_at(const WinogradJob *j, int64_t tile, int64_t end) noex
     column = rest % j.tiles_w
     p.y = rest // j.tiles_w * j.plan.n
     p.x = column * j.plan.n
-    p.tiles = least(least(end - tile, j.tiles_w - column), j.plan.slab_tiles)
+    p.tiles = least(least(end - tile, j.tiles_w - column),
+                    j.plan.slab_tiles - column % j.plan.line_tiles)
     p.first = tile
     return p
 
