@@ -196,9 +196,10 @@ class Exact:
             return Way(self._scaled)
         ratio = self._ratio(dtype)
         if ratio is not None:
-            again = ratio.again
-            if again is not None:
-                again = self._again(again[0], 2 * again[0] / ratio.divisor, again[1:])
+            again = None
+            if ratio.again is not None:
+                error = float(ratio.again[0])
+                again = self._again(error, 2 * error / ratio.divisor, ratio.again[1:])
             return Way(ratio.numerators, 0.0, ratio.divisor, ratio.direction, again)
         again = None
         if dtype == "float32" and self.count <= MOST_AGAIN:
