@@ -28,8 +28,8 @@ def _mask(side: int) -> Array32:
     regions = 3 * part[:, None] + part
     count = side // _WINDOW
     split = regions.reshape(count, _WINDOW, count, _WINDOW).transpose(0, 2, 1, 3)
-    split = split.reshape(count * count, _WINDOW * _WINDOW)
-    differ = split[:, None, :] != split[:, :, None]
+    seen = split.reshape(count * count, _WINDOW * _WINDOW)
+    differ = seen[:, None, :] != seen[:, :, None]
     return np.where(differ, np.float32(-100), np.float32(0))
 
 
