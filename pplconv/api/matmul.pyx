@@ -251,6 +251,7 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
     cdef object x, y, key = None, form, scope, original_a, original_b, x_dtype, y_dtype, layout
     cdef object added = None, extra = None
     cdef str dtype
+    cdef bint kept
     if type(a) is list or type(a) is tuple:
         y = as_array(b, "b")
         x = as_array(a, "a", y.dtype)
@@ -264,7 +265,8 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
     scope = scope_around(True, False)
     if scope is not None and threads is None:
         threads = (<tuple> scope)[0]
-    if activation is not None and not is_plain_activation(activation) or not is_plain(threads):
+    kept = is_plain(threads)  # calls with another kind of number are planned each time
+    if activation is not None and not is_plain_activation(activation) or not kept:
         # Their objects may change arrays, which are not held yet.
         threads, activation = arguments.check_threads(threads), settled(activation)
     if x is not a or y is not b or added is not bias or extra is not residual:
@@ -282,7 +284,7 @@ cdef object multiply(Operands *o, object a, object b, object bias, object residu
         layout = places(&o.x, &o.weight)
     else:
         layout = (x.shape, x.strides, y.shape, y.strides)
-    if form is not UNKNOWN and is_plain(threads):
+    if form is not UNKNOWN and kept:
         key = (layout, x_dtype, y_dtype, bias is None, form, threads)
         found = known.get(key)
     if found is None:
