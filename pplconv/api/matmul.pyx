@@ -159,7 +159,7 @@ cdef Multiplication make(object a, object b, str dtype, object activation, bint 
     prelu = is_prelu(activation) or described.kind == "prelu"
     found = matrices.product_of(
         a.shape, elements(a.strides, size), b.shape, elements(b.strides, size), dtype, permitted,
-        may_swap=not with_bias and not prelu)
+        may_swap=not with_bias and not prelu, may_read=True)
     if type(found) is str:
         return copied_first(a, b, found, dtype, activation, with_bias, threads)
     made = Multiplication(found.shape, None, native)

@@ -195,6 +195,7 @@ def product_of(
     permitted: tuple[str, ...],
     *,
     may_swap: bool,
+    may_read: bool,
 ) -> Product | str:
     """See what ``a @ b`` is.
 
@@ -210,6 +211,8 @@ def product_of(
         As in `ConvProblem`.
     may_swap : bool
         Whether `a` may be packed rather than `b`: nothing follows the sums that is per column.
+    may_read : bool
+        Whether loops may read `b` as it lies, or pack it task by task: they are given `b` itself.
 
     Returns
     -------
@@ -257,7 +260,7 @@ def product_of(
         may_swap = False
         b = Operand(k, n, 1, k, False)
     options = [packed := _option(a, b, axes, dtype, permitted)]
-    if permitted == (dtype,) and dtype in ("f32", "f64"):
+    if may_read and permitted == (dtype,) and dtype in ("f32", "f64"):
         options.append(replace(packed, problem=replace(packed.problem, prepacked=False)))
     if may_swap:
         options.append(_swapped(a, b, axes, dtype, permitted))

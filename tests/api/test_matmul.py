@@ -146,11 +146,17 @@ def test_both_ways_to_see_a_product_are_taken():
 
     def chosen(may_swap):
         found = product_of(
-            (2, 512), (512, 1), (512, 512), (512, 1), "f32", ("f32",), may_swap=may_swap
+            (2, 512),
+            (512, 1),
+            (512, 512),
+            (512, 1),
+            "f32",
+            ("f32",),
+            may_swap=may_swap,
+            may_read=False,
         )
-        options = [option for option in found.options if option.problem.prepacked]
-        index, _, _ = planner.make_cheapest_plan([o.problem for o in options], threads=1)
-        return options[index].swapped
+        index, _, _ = planner.make_cheapest_plan([o.problem for o in found.options], threads=1)
+        return found.options[index].swapped
 
     assert chosen(True)
     assert not chosen(False)

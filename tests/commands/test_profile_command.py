@@ -71,9 +71,9 @@ def test_shapes_that_do_not_fit(arguments, options, message, tmp_path, capfd):
     assert page.read_text() == "before"
 
 
-def test_images_without_rows_have_a_page(arguments, tmp_path):
+def test_batches_without_images_have_a_page(arguments, tmp_path):
     page = tmp_path / "page.html"
-    assert command.main([*arguments, "--shape=x=1,3,0,16", f"--html={page}"]) == 0
+    assert command.main([*arguments, "--shape=x=0,3,16,16", f"--html={page}"]) == 0
     assert "0 steps" in page.read_text(encoding="utf-8")
 
 

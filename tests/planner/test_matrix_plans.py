@@ -30,7 +30,14 @@ def test_every_candidate_has_a_kernel(machine, dtype):
         for a_strides in ((k, 1), (1, m)):
             for b_strides in ((n, 1), (1, k)):
                 found = product_of(
-                    (m, k), a_strides, (k, n), b_strides, dtype, permitted, may_swap=True
+                    (m, k),
+                    a_strides,
+                    (k, n),
+                    b_strides,
+                    dtype,
+                    permitted,
+                    may_swap=True,
+                    may_read=True,
                 )
                 if isinstance(found, str):
                     continue  # it is copied first
@@ -56,7 +63,9 @@ def test_rows_pages_apart_are_read_once(machine, dtype):
     for n in (1024, 2048, 4096):
         assert n * size % 4096 == 0
         for a_strides, b_strides in itertools.product([(n, 1), (1, n)], repeat=2):
-            found = product_of((n, n), a_strides, (n, n), b_strides, dtype, (dtype,), may_swap=True)
+            found = product_of(
+                (n, n), a_strides, (n, n), b_strides, dtype, (dtype,), may_swap=True, may_read=True
+            )
             best = []
             for option in found.options:
                 request = Request(option.problem, tolerance=0.0, threads=1, target=target)
@@ -69,7 +78,9 @@ def test_rows_pages_apart_are_read_once(machine, dtype):
 
 def ways(machine, dtype, n, a_strides, b_strides):
     """Give the best candidate of each way to see a square product, with all that it costs."""
-    found = product_of((n, n), a_strides, (n, n), b_strides, dtype, (dtype,), may_swap=True)
+    found = product_of(
+        (n, n), a_strides, (n, n), b_strides, dtype, (dtype,), may_swap=True, may_read=True
+    )
     best = []
     for option in found.options:
         request = Request(option.problem, tolerance=0.0, threads=1, target=target_of(machine))
@@ -96,7 +107,9 @@ def test_what_a_task_packs_stays_in_its_cache(machine, dtype):
     """A block of B takes half of L2 at most, or is a panel wide: rows of A pass by meanwhile."""
     size, share = int(dtype[1:]) // 8, target_of(machine).machine.l2_share
     for n in (256, 1024, 4096):
-        found = product_of((n, n), (n, 1), (n, n), (n, 1), dtype, (dtype,), may_swap=False)
+        found = product_of(
+            (n, n), (n, 1), (n, n), (n, 1), dtype, (dtype,), may_swap=False, may_read=True
+        )
         (problem,) = (each.problem for each in found.options if not each.problem.prepacked)
         for threads in (1, 4):
             request = Request(problem, tolerance=0.0, threads=threads, target=target_of(machine))
@@ -117,7 +130,9 @@ def test_what_a_task_packs_stays_in_its_cache(machine, dtype):
 
 def test_a_product_is_named_by_who_packs():
     """Wisdom of one is none of the other."""
-    found = product_of((64, 64), (64, 1), (64, 64), (64, 1), "f32", ("f32",), may_swap=True)
+    found = product_of(
+        (64, 64), (64, 1), (64, 64), (64, 1), "f32", ("f32",), may_swap=True, may_read=True
+    )
     texts = {option.problem.layout_text for option in found.options}
     assert {"mk.kn.mn ld64", "mk.kn.mn ld64 unpacked"} < texts
     index, plan, _ = planner.make_cheapest_plan([o.problem for o in found.options], threads=1)
@@ -127,5 +142,7 @@ def test_a_product_is_named_by_who_packs():
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_what_is_converted_is_packed_before(dtype):
-    found = product_of((64, 64), (64, 1), (64, 64), (1, 64), dtype, ("f32",), may_swap=True)
+    found = product_of(
+        (64, 64), (64, 1), (64, 64), (1, 64), dtype, ("f32",), may_swap=True, may_read=True
+    )
     assert all(option.problem.prepacked for option in found.options)

@@ -89,7 +89,7 @@ def _product(a: Value, b: Value, kind: str) -> matrices.Product | str:
     e = a.dtype.itemsize
     strides = [tuple(s // e for s in value.strides) for value in (a, b)]
     found = matrices.product_of(
-        a.shape, strides[0], b.shape, strides[1], kind, (kind,), may_swap=True
+        a.shape, strides[0], b.shape, strides[1], kind, (kind,), may_swap=True, may_read=False
     )
     if not isinstance(found, str) and len(found.options[0].offsets) > MOST_PRODUCTS:
         return "a" if not a.is_plain else found
