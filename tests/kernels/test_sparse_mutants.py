@@ -87,9 +87,13 @@ def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead)
 
 
 def judge_many(checker, row: dict, rng) -> None:
-    """Enough cases that each way that terms and the input may lie comes by, and short tails."""
+    """Enough cases for each way that terms and the input may lie, short tails and long ones."""
     kinds = ("random", "extreme") if row["kr"] > 1 else ("random",)
     for i, place in enumerate(("start", "end", ANYWHERE) * 25):
-        short = {"n": 1 + i % 7} if i % 5 == 0 else {}
-        case = draw_case(rng, row, place=place, kind=kinds[i % len(kinds)], **short)
+        tails = {}
+        if i % 5 == 0:
+            tails["n"] = 1 + i % 7
+        elif place == "end":
+            tails["n"] = max(row["nr"] - 1 - i % 7, 1)  # the last vectors' masks, before a guard
+        case = draw_case(rng, row, place=place, kind=kinds[i % len(kinds)], **tails)
         judge(checker, row, case, rng)
