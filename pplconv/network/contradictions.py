@@ -225,6 +225,16 @@ def _of_bounds(node: ir.Node, shapes: Shapes) -> str | None:
     return None
 
 
+def _of_cumulative(node: ir.Node, shapes: Shapes) -> str | None:
+    x, at = shapes[:2]
+    if at not in (None, (), (1,)):
+        return f"axis has the shape {at}, expected one number"
+    axis = constant(node.inputs[1])
+    if x is None or axis is None or -len(x) <= int(axis.reshape(())) < len(x):
+        return None
+    return f"axis is {int(axis.reshape(()))}, the input has the shape {x}"
+
+
 def _of_slope(node: ir.Node, shapes: Shapes) -> str | None:
     x, slope = shapes[:2]
     if x is not None and slope is not None and not broadcasts_to(x, slope):
@@ -247,6 +257,7 @@ _CHECKS: dict[str, Check] = {
     **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze"), _of_sizes),
     "Clip": _of_bounds,
     "Concat": _of_concat,
+    "CumSum": _of_cumulative,
     "DepthToSpace": _of_blocks,
     "Flatten": _of_flatten,
     "GatherElements": _of_elements,

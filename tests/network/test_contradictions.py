@@ -243,7 +243,12 @@ def wrong() -> dict[str, One]:
         "Pad": [("pads", One("Pad", f(2, 3), np.array([0, 1, 1])))],
         "Clip": [("max", One("Clip", f(3), F32(0), np.ones(3, F32)))],
         "ConstantOfShape": [("'x0' has the shape", One("ConstantOfShape", np.array([[2, 3]])))],
-        "CumSum": [("reverse", One("CumSum", f(2, 3), np.array(0), reverse=-1))],
+        "CumSum": [
+            ("reverse", One("CumSum", f(2, 3), np.array(0), reverse=-1)),
+            *[("axis", One("CumSum", f(2, 3), np.array(at)))
+              for at in (2, -3, [5], [0, 1], [[1]], np.zeros(0, np.int64))],
+            ("axis", One("CumSum", f(), np.array(0))),
+        ],
         "PRelu": [("slope", One("PRelu", f(2, 3), f(4)))],
         "LRN": [("size", One("LRN", f(1, 4, 2, 2), size=n)) for n in (0, -3, 2)],
         "LpNormalization": [("p is", One("LpNormalization", f(2, 3), p=n)) for n in (0, -1, 3)],
@@ -297,6 +302,13 @@ def test_refused_of_operands_that_are_known_later(name: str, kind: str) -> None:
     assert "'wrong'" in refusal(WRONG[name], kind)
 
 
+@pytest.mark.parametrize("axis", [2, -3, [5], [0, 1]])
+def test_an_axis_of_each_run_that_is_not_there(axis: int | list[int]) -> None:
+    model, feed = One("CumSum", f(2, 3), np.array(axis)).model("input")
+    with pytest.raises(ValueError, match=r"CumSum.*axis"):
+        InferenceSession(model, threads=1).run(None, feed)
+
+
 def right() -> dict[str, One]:
     """What looks odd and is taken, by onnxruntime too."""
     found = {f"{make.__name__} {axes} {groups}": make(axes, groups)
@@ -329,6 +341,7 @@ def right() -> dict[str, One]:
         "a bound of one element": One("Clip", f(3, 3), np.zeros(1, F32), np.ones(1, F32)),
         "Flatten behind the last axis": One("Flatten", f(2, 3), axis=2),
         "one axis": One("Unsqueeze", f(2, 3), np.array(0)),
+        **{f"CumSum {at}": One("CumSum", f(2, 3), np.array(at)) for at in (1, -2, [-1])},
         "a column": One("Gemm", f(3, 4), f(4, 5), f(3, 1)),
         "recurrent": recurrent("GRU", 3).but(linear_before_reset=1),
     }  # fmt: skip

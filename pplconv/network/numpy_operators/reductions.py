@@ -46,7 +46,12 @@ def cumulative_sum(
     """CumSum: the axis may be a list of one."""
     x, at = operands
     assert x is not None and at is not None
-    axis = int(at.reshape(-1)[0]) % x.ndim
+    if at.size != 1 or at.ndim > 1:
+        raise ValueError(f"axis has the shape {at.shape}, expected one number")
+    axis = int(at.reshape(()))
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"axis is {axis}, the input has the shape {x.shape}")
+    axis %= x.ndim
     backwards = bool(attributes.get("reverse", 0))
     x = np.flip(x, axis) if backwards else x
     y = np.cumsum(x, axis, x.dtype)
