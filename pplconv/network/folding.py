@@ -188,8 +188,11 @@ def _is_ours(node: ir.Node) -> bool:
         return steps is not None and int(steps.min(initial=1)) < 0
     if node.op_type in REDUCTIONS and not node.domain:
         # Of shapes as well.
-        x = constant(node.inputs[0])
-        return x is not None and x.dtype.kind in "iu" and not fits(x)
+        operands = [constant(value) for value in node.inputs]
+        x = operands[0]
+        if x is None or x.dtype.kind not in "iu":
+            return False
+        return not fits(node.op_type, dict(attributes_of(node)), operands)
     return node.op_type in COMPUTED and node.op_type not in _SLOW and not node.domain
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fractions
 import itertools
 import math
+import tracemalloc
 import zlib
 
 import ml_dtypes
@@ -55,23 +56,26 @@ def test_what_is_computed_here_is_not_the_references():
     assert not BY_REFERENCE & COMPUTED.keys()
 
 
+def of_constants(case: Case, op: str) -> onnx.ModelProto:
+    """A case of which all is known."""
+    case.known = tuple(i for i, x in enumerate(case.inputs) if x is not None)
+    model = case.model(op)
+    # Outputs of the network are not folded.
+    (node,) = model.graph.node
+    for i, name in enumerate(list(node.output)):
+        node.output[i] = f"{name}_inside"
+        model.graph.node.append(onnx.helper.make_node("Reshape", [node.output[i], "row"], [name]))
+        model.graph.output[i].type.tensor_type.ClearField("shape")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([-1]), "row"))
+    return model
+
+
 @needs_onnxruntime
 @pytest.mark.parametrize("op", sorted(DRAWERS.keys() - UNFOLDED))
 def test_constants_are_computed_in_the_same_way(op, rng):
     for seed in rng.integers(0, 1 << 32, DRAWS if op in COMPUTED else 1).tolist():
         case = drawn(op, seed)
-        case.known = tuple(i for i, x in enumerate(case.inputs) if x is not None)
-        model = case.model(op)
-        # Outputs of the network are not folded.
-        (node,) = model.graph.node
-        for i, name in enumerate(list(node.output)):
-            node.output[i] = f"{name}_inside"
-            model.graph.node.append(
-                onnx.helper.make_node("Reshape", [node.output[i], "row"], [name])
-            )
-            model.graph.output[i].type.tensor_type.ClearField("shape")
-        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([-1]), "row"))
-        session = compare_models(model, {})
+        session = compare_models(of_constants(case, op), {})
         programs = [compiled for compiled, _ in session._programs.values()]
         steps = [step.kind for compiled in programs for step in compiled.steps]
         assert op not in steps or op not in COMPUTED.keys() - SLOW
@@ -129,6 +133,27 @@ def test_integers_that_do_not_fit_are_the_nearest_that_do(rng):
             case = Case([x, np.array([1])], {"keepdims": 0}, (1,))
             (y,) = InferenceSession(case.model(op), threads=1).run(None, case.feed())
             assert y.dtype == dtype and [int(number) for number in y] == want, op
+            (y,) = InferenceSession(of_constants(case, op), threads=1).run(None, {})
+            assert y.dtype == dtype and [int(number) for number in y] == want, op
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+def test_integers_that_fit_become_no_python_objects(dtype, rng):
+    x, axes = rng.integers(1, 100, (300, 1000)).astype(dtype), np.array([1])
+    few = np.where(rng.random(x.shape) < 0.01, 3, 1).astype(dtype)
+    wide = x.astype(np.int64)
+    expected = {
+        "ReduceL1": wide.sum(1), "ReduceMean": wide.sum(1) // 1000, "ReduceSum": wide.sum(1),
+        "ReduceSumSquare": (wide**2).sum(1), "ReduceProd": few.astype(np.int64).prod(1),
+    }  # fmt: skip
+    for op, want in expected.items():
+        tracemalloc.start()
+        (y,) = COMPUTED[op]({"keepdims": 0}, [few if op == "ReduceProd" else x, axes], [])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        np.testing.assert_array_equal(y, np.clip(want, None, np.iinfo(dtype).max))
+        # Two arrays of 64 bits and some rows; objects take four times as much.
+        assert peak < 24 * x.size, op
 
 
 def test_a_size_that_constants_say_is_known():

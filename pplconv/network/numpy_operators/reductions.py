@@ -17,8 +17,8 @@ from .types import Attributes, Compute, Operands
 
 __all__ = ["REDUCTIONS", "cumulative_sum", "fits", "log_sum", "log_sum_exp"]
 
-# Below this, sums and squares stay within 64 bits.
-_MOST = float(1 << 62)
+# Of sums, squares and products on the way: 64 bits with a sign, and those of double precision.
+_BITS, _DOUBLE_BITS = 62, 52
 
 
 def log_sum(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
@@ -73,14 +73,14 @@ def _read(attributes: Attributes, operands: Operands) -> tuple[Array, tuple[int,
     return x, axes, bool(attributes.get("keepdims", 1))
 
 
-def _exact(find: Callable[[Array, Any], Array]) -> Compute:
+def _exact(op: str, find: Callable[[Array, Any], Array]) -> Compute:
     """Make an operator of a function of numbers that do not overflow, and their axes."""
 
     def compute(attributes: Attributes, operands: Operands, shapes: Sequence[Shape]) -> list[Array]:
         x, axes, keep = _read(attributes, operands)
         whole = x.dtype.kind in "iu"
         if whole:
-            wide = x.astype(np.int64 if _bound(x) < _MOST else object)
+            wide = x.astype(np.int64 if _bits(op, x, axes) < _BITS else object)
         else:
             wide = x.astype(np.float32) if x.dtype == np.float16 else x
         y = np.asarray(find(wide, axes), wide.dtype)
@@ -92,16 +92,28 @@ def _exact(find: Callable[[Array, Any], Array]) -> Compute:
     return compute
 
 
-def _bound(x: Array) -> float:
-    """Give a number that no sum, sum of squares or product of some of the elements exceeds."""
-    sizes = np.abs(x.astype(np.float64))
-    with np.errstate(over="ignore"):
-        return max(float(np.square(sizes).sum()), float(np.maximum(sizes, 1).prod()))
+def _bits(op: str, x: Array, axes: tuple[int, ...]) -> float:
+    """Give the binary logarithm of what no number on the way to a result of integers exceeds."""
+    largest = max(-int(x.min(initial=0)), int(x.max(initial=0)))
+    count = math.prod(x.shape[axis] for axis in axes)
+    if op != "ReduceProd":
+        each = largest * largest if op in ("ReduceL2", "ReduceSumSquare") else largest
+        return math.log2(max(each * count, 1))
+    bits: float = count * math.log2(max(largest, 1))
+    if bits < _BITS:
+        return bits
+    # Most may be smaller than the largest.
+    sizes = np.maximum(np.abs(x.astype(np.float64)), 1)
+    return float(np.log2(sizes).sum(axes).max(initial=0))
 
 
-def fits(x: Array) -> bool:
-    """Tell whether ONNX's reference reduces integers without overflow, and keeps their type."""
-    return x.dtype == np.int64 and _bound(x) < _MOST
+def fits(op: str, attributes: Attributes, operands: Operands) -> bool:
+    """Tell whether ONNX's reference reduces integers exactly, and keeps their type.
+
+    It divides and takes roots in double precision.
+    """
+    x, axes, _ = _read(attributes, operands)
+    return x.dtype == np.int64 and _bits(op, x, axes) < _DOUBLE_BITS
 
 
 def _sum(x: Array, axes: Any) -> Array:
@@ -128,11 +140,14 @@ def _length(x: Array, axes: Any) -> Array:
 
 
 REDUCTIONS: dict[str, Compute] = {
-    "ReduceL1": _exact(lambda x, axes: _sum(np.abs(x), axes)),
-    "ReduceL2": _exact(_length),
-    "ReduceMean": _exact(_mean),
-    "ReduceProd": _exact(_product),
-    "ReduceSum": _exact(_sum),
-    "ReduceSumSquare": _exact(lambda x, axes: _sum(x * x, axes)),
+    op: _exact(op, find)
+    for op, find in {
+        "ReduceL1": lambda x, axes: _sum(np.abs(x), axes),
+        "ReduceL2": _length,
+        "ReduceMean": _mean,
+        "ReduceProd": _product,
+        "ReduceSum": _sum,
+        "ReduceSumSquare": lambda x, axes: _sum(x * x, axes),
+    }.items()
 }
 """By name."""
