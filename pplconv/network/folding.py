@@ -14,9 +14,9 @@ from .contradictions import ContradictionError, check_node
 from .nodes import attributes_of
 from .numpy_operators import COMPUTED
 from .numpy_operators.reductions import REDUCTIONS, fits
+from .operands import end_before_the_first, reduce_once
 from .padding import POOLS, infer_pool, resolve_node, settle_pool
 from .resizing import infer_resize
-from .slicing import end_before_the_first
 from .texts import printable
 from .values import constant, describe, is_constant, static_shape
 
@@ -122,6 +122,8 @@ def _as_onnxruntime(node: ir.Node) -> None:
         settle_pool(node)
     elif node.op_type == "Slice":
         end_before_the_first(node)
+    elif node.op_type.startswith("Reduce"):
+        reduce_once(node)
 
 
 class _Budget:

@@ -232,12 +232,32 @@ def test_slopes_that_do_not_fit(shape):
 
 
 @needs_onnxruntime
-@pytest.mark.parametrize("op", ["ReduceL1", "ReduceMax", "ReduceProd", "ReduceSum"])
-@pytest.mark.parametrize("axes", [[1, 1], [0, -3], [1, 2, 1]])
-def test_axes_named_twice_are_taken_once(axes, op, rng):
+@pytest.mark.parametrize(("op", "dtype"), [
+    *itertools.product(["ReduceMax", "ReduceMin"], ["float32", "int32", "int64", "int8", "uint8"]),
+    *itertools.product(["ReduceL1", "ReduceProd", "ReduceSum"], ["float32", "int32"]),
+])  # fmt: skip
+def test_axes_named_twice_are_taken_once(op, dtype, rng):
+    x = rng.integers(0, 9, (2, 3, 4)).astype(dtype)
+    for axes in ([1, 1], [1, -2], [0, -3], [1, 2, 1]):
+        named = {"a": np.array(axes)}
+        for feed, constants in ({"x": x}, named), ({"x": x} | named, {}):
+            model = model_of([helper.make_node(op, ["x", "a"], ["y"])], feed, constants)
+            agree(InferenceSession(model).run(None, feed), by_onnxruntime(model, feed))
+
+
+@pytest.mark.parametrize("axes", [[0, 0], [0, -1]])
+def test_shapes_that_follow_from_axes_named_twice(axes, rng, capfd):
     x = rng.standard_normal((2, 3, 4)).astype(np.float32)
-    model = model_of([helper.make_node(op, ["x", "a"], ["y"])], {"x": x}, {"a": np.array(axes)})
-    agree(InferenceSession(model).run(None, {"x": x}), by_onnxruntime(model, {"x": x}))
+    for op, nodes, want in (
+        ("ReduceProd", [helper.make_node("Reshape", ["x", "size"], ["y"])], x.reshape(24)),
+        ("ReduceMax", [helper.make_node("ConstantOfShape", ["size"], ["y"])], np.zeros(4)),
+    ):
+        shape = helper.make_node("Shape", ["x"], ["shape"])
+        reduced = helper.make_node(op, ["shape", "a"], ["size"])
+        model = model_of([shape, reduced, *nodes], {"x": x}, {"a": np.array(axes)})
+        (y,) = InferenceSession(model).run(None, {"x": x})
+        np.testing.assert_array_equal(y, want)
+    assert "failed" not in "".join(capfd.readouterr())
 
 
 @pytest.mark.parametrize("axes", [[3], [-4]])
