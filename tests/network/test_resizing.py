@@ -226,6 +226,27 @@ def test_antialias(where, mode, dtype, rng):
         check(g.model(y), g.feed, host=True, expected=by_onnxruntime)
 
 
+@needs_onnxruntime
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialias_leaves_axes_that_keep_their_size(mode, dtype, rng):
+    """Though their scales are not one."""
+    keep = "keep_aspect_ratio_policy"
+    for shape, given, how in (
+        ((1, 1, 3, 6), [1, 1, 1.3, 0.5], {}),
+        ((1, 2, 6, 3), [1, 1, 0.5, 1.3], {}),
+        ((4, 8), [9, 7], {keep: "not_larger"}),
+        ((11, 12), [12, 5], {keep: "not_smaller"}),
+    ):
+        g = Graph(opset=19, dtype=dtype)
+        x = g.input(*shape)
+        g.feed[x] = rng.integers(0, 200, shape).astype(dtype)
+        numbers = g.constant(given, np.int64 if how else np.float32)
+        names = ["", "", numbers] if how else ["", numbers]
+        y = g.Resize(x, *names, mode=mode, antialias=1, **how)
+        check(g.model(y), g.feed, host=True, expected=by_onnxruntime)
+
+
 def test_antialias_of_signed_bytes():
     """Negative ones stay negative: onnxruntime has zero in their place."""
     x = np.array([-100, -50, -20, -5, 5, 20, 50, 100], np.int8).reshape(1, 1, 1, 8)

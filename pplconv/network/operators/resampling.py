@@ -69,7 +69,8 @@ def _resize(x: Array, axes: Sequence[Axis], attributes: Mapping[str, Any], roi: 
     changed = {
         d: (wide_taps if smooth else taps)(axis, attributes, regions[d])
         for d, axis in enumerate(axes)
-        if axis.scale != 1 or axis.inputs != axis.outputs or crops
+        # An antialiased axis that keeps its size is copied, whatever its scale, as in onnxruntime.
+        if crops or axis.inputs != axis.outputs or (axis.scale != 1 and not smooth)
     }
     if changed and mode == "linear" and not smooth and x.dtype.kind in "iu":
         # The order of the sum decides what is a little less than an integer.
