@@ -150,7 +150,7 @@ def recurrent(rng: Rng, gates: int, functions: int) -> Case:
 
 
 def one_hot(rng: Rng) -> Case:
-    """Indices outside too, any axis, values of any type."""
+    """Indices outside and with fractions too, any axis, values of any type."""
     index, values = pick(
         rng,
         (np.int64, np.array([2, 7])),
@@ -158,7 +158,7 @@ def one_hot(rng: Rng) -> Case:
         (np.float32, np.array([0.5, -1], np.float32)),
         (np.int32, np.array([0.5, -1], np.float32)),
     )
-    index = rng.integers(-6, 6, shape(rng, 1, 3)).astype(index)
+    index = rng.uniform(-7, 7, shape(rng, 1, 3)).astype(index)
     depth = np.array(pick(rng, 4, 5), np.int64 if index.dtype == np.int64 else index.dtype)
     if rng.random() < 0.5:
         depth = depth[None]

@@ -260,6 +260,29 @@ def test_shapes_that_follow_from_axes_named_twice(axes, rng, capfd):
     assert "failed" not in "".join(capfd.readouterr())
 
 
+@needs_onnxruntime
+def test_indices_with_fractions_go_toward_zero():
+    index = np.array([0.5, -0.5, 1.9, -1.5, -3.9, 2.99, 3.2, np.inf, np.nan], np.float32)
+    feed = {"i": index, "d": np.float32(3), "v": np.array([0, 1], np.float32)}
+    feed = {name: np.asarray(x) for name, x in feed.items()}
+    model = model_of([helper.make_node("OneHot", ["i", "d", "v"], ["y"])], feed, {})
+    agree(InferenceSession(model).run(None, feed), by_onnxruntime(model, feed))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "uint16", "int64", "uint64"])
+def test_indices_of_few_bits_and_a_large_depth(dtype):
+    index = np.array([0, 5, np.iinfo(dtype).max, -3 if dtype.startswith("i") else 7], dtype)
+    constants = {"d": np.array(300), "v": np.array([0, 1], np.float32)}
+    model = model_of([helper.make_node("OneHot", ["i", "d", "v"], ["y"])], {"i": index}, constants)
+    model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    (y,) = InferenceSession(model).run(None, {"i": index})
+    want = np.zeros((4, 300), np.float32)
+    for row, number in zip(want, index.tolist(), strict=True):
+        if -300 <= number < 300:
+            row[number] = 1
+    np.testing.assert_array_equal(y, want)
+
+
 @pytest.mark.parametrize("axes", [[3], [-4]])
 def test_axes_that_are_not_there(axes):
     x = constant(2, 3, 4)

@@ -37,7 +37,9 @@ def one_hot(attributes: Attributes, operands: Operands, shapes: Sequence[Shape])
     index, depth, values = operands
     assert index is not None and depth is not None and values is not None
     count, axis = int(depth.reshape(-1)[0]), attributes.get("axis", -1)
-    index = np.expand_dims(np.where(index < 0, index + count, index), axis)
+    # Floats toward zero, as onnxruntime takes them; what a double does not hold is outside anyway.
+    whole = np.trunc(index.astype(np.float64))
+    index = np.expand_dims(np.where(whole < 0, whole + count, whole), axis)
     row = np.arange(count).reshape(-1, *(1,) * (index.ndim - 1 - axis % index.ndim))
     return [np.where(index == row, values[1], values[0])]
 
