@@ -135,6 +135,9 @@ def scalar(value: ir.Value | None, beside: int | None = None) -> float | None:
 def close(value: float | None, wanted: float, dtype: ir.DataType | None) -> bool:
     """Tell whether a number is the one wanted, as its type can hold it.
 
+    Numbers of single precision in a graph of double precision are others: a rule that took them
+    for the ones wanted would change its results.
+
     Parameters
     ----------
     value : float or None
@@ -148,7 +151,7 @@ def close(value: float | None, wanted: float, dtype: ir.DataType | None) -> bool
     -------
     bool
     """
-    tolerance = 1e-3 if dtype == ir.DataType.FLOAT16 else 1e-6
+    tolerance = {ir.DataType.FLOAT16: 1e-3, ir.DataType.DOUBLE: 1e-12}.get(dtype, 1e-6)
     return value is not None and math.isclose(value, wanted, rel_tol=tolerance)
 
 

@@ -82,6 +82,18 @@ def test_pieces_that_something_else_reads_stay():
     assert "Gelu" not in operators(rewritten(g, y, curve))
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("root", [math.sqrt(2), 1.4142136, float(np.float32(math.sqrt(2)))])
+def test_double_precision_takes_no_root_of_single_precision(root, form, rng):
+    g = Graph(dtype=np.float64)
+    y = pieces(g, name := g.input(40, 50), form, numbers=(root, 1.0, 0.5))
+    assert ("Gelu" in operators(rewritten(g, y))) == (root == math.sqrt(2))
+    x = rng.uniform(-6, 6, (40, 50))
+    (got,) = InferenceSession(g.model(y), threads=1).run(None, {name: x})
+    expected = x * 0.5 * (1 + np.vectorize(math.erf)(x / root))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=24 * np.finfo(np.float64).eps)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 def test_values(dtype, rng):
     """In float64, over the numbers where the function bends and where it is zero or x."""
