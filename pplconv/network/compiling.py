@@ -32,7 +32,7 @@ from .operators.movement import plan_concats, plan_views
 from .operators.unfused import unfused
 from .opsets import OPSET
 from .progress import in_parts
-from .refusals import check_lengths
+from .refusals import check_operands
 from .storage import Array, Buffer, Shape, Step, Value, place_of, strides_of
 from .team import with_team
 from .tensors import release_files
@@ -270,7 +270,7 @@ def _in_reference(node: Node) -> Callable[..., Sequence[Any]]:
 
     def call(*arrays: Array) -> list[Any]:
         given = dict(zip(names, arrays, strict=True))
-        check_lengths(node, [given[name] for name in node.inputs if name])
+        check_operands(node, [given[name] for name in node.inputs if name])
         return evaluator.run(written, given)  # type: ignore[no-any-return]
 
     return call

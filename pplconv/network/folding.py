@@ -38,7 +38,7 @@ _REPEATED_BYTES = 4 << 30
 _SLOW = frozenset(
     (
         "Attention", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "Einsum", "GRU", "LSTM",
-        "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "Resize",
+        "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "Resize", "RoiAlign",
     )
 )  # fmt: skip
 _PRODUCTS = frozenset(("MatMul", "Gemm"))

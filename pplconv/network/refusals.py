@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 
 from .nodes import Node
@@ -30,6 +31,8 @@ IN_PYTHON = BY_REFERENCE | COMPUTED.keys()
 # What each gate of a recurrent operator is followed by, for one direction. ONNX's reference takes
 # no other ones, no bound and no lengths, and does not say so.
 ACTIVATIONS = {"GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh"), "RNN": ("tanh",)}
+# Of a region of RoiAlign; ONNX's reference has an object of Python for each.
+_MOST_POINTS = 1 << 23
 # They have graphs inside, which see values outside.
 CONTROL_FLOW = frozenset({"If", "Loop", "Scan"})
 
@@ -121,21 +124,38 @@ def _unserved(node: ir.Node) -> str:
     return "input_forget" if attribute_int(node, "input_forget", 0) else ""
 
 
-def check_lengths(node: Node, operands: Sequence[Array]) -> None:
-    """Refuse sequences of several lengths, which ONNX's reference takes for whole ones.
+def check_operands(node: Node, operands: Sequence[Array]) -> None:
+    """Refuse arrays that ONNX's reference takes otherwise, or without end.
 
     Parameters
     ----------
     node : Node
-        Any node; of recurrent ones the fifth input counts.
+        Any node.
     operands : sequence of ndarray
         Its operands, those that are left out excepted.
 
     Raises
     ------
     ValueError
-        If a sequence is shorter than the array.
+        If a sequence is shorter than the array, which the reference takes for whole, or a region
+        has more points than it has objects for.
     """
+    _check_lengths(node, operands)
+    if node.op == "RoiAlign":
+        _check_points(node, operands[1])
+
+
+def _check_points(node: Node, regions: Array) -> None:
+    bins = np.array([node.attributes.get(f"output_{name}", 1) for name in ("width", "height")])
+    corners = regions.astype(np.float64) * node.attributes.get("spatial_scale", 1.0)
+    sizes = np.maximum(corners[:, 2:] - corners[:, :2], 1)
+    ratio = node.attributes.get("sampling_ratio", 0)
+    points = (bins * (ratio if ratio > 0 else np.ceil(sizes / bins))).astype(np.float64).prod(-1)
+    if (points > _MOST_POINTS).any():
+        raise ValueError(f"a region of {points.max():g} points; at most {_MOST_POINTS} can run")
+
+
+def _check_lengths(node: Node, operands: Sequence[Array]) -> None:
     if node.op not in ACTIVATIONS or len(node.inputs) < 5 or not node.inputs[4]:
         return
     lengths = operands[sum(bool(name) for name in node.inputs[:4])]

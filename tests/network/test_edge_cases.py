@@ -24,7 +24,7 @@ def model_of(
     outputs: tuple[str, ...] = ("y",),
 ) -> onnx.ModelProto:  # fmt: skip
     kinds = {name: helper.np_dtype_to_tensor_dtype(x.dtype) for name, x in inputs.items()}
-    first = next(iter(kinds.values()))
+    first = next(iter(kinds.values()), onnx.TensorProto.FLOAT)
     graph = helper.make_graph(
         nodes, "g",
         [helper.make_tensor_value_info(name, kinds[name], x.shape) for name, x in inputs.items()],
@@ -291,6 +291,20 @@ def test_axes_that_are_not_there(axes):
     )
     with pytest.raises(ValueError, match="ReduceSum"):
         InferenceSession(model).run(None, {"x": x})
+
+
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("how", [{"spatial_scale": 1e30}, {"sampling_ratio": 1 << 30}])
+def test_regions_of_endless_points_are_refused(how, given):
+    x, regions = constant(1, 2, 5, 5), np.array([[0, 0, 3, 2]], np.float32)
+    nodes = [
+        helper.make_node("RoiAlign", ["x", "regions", "i"], ["aligned"], **how),
+        helper.make_node("Neg", ["aligned"], ["y"]),
+    ]
+    known = {"regions": regions, "i": np.zeros(1, np.int64)} | ({} if given else {"x": x})
+    feed = {"x": x} if given else {}
+    with pytest.raises(ValueError, match=r"RoiAlign of 'aligned'.*points"):
+        InferenceSession(model_of(nodes, feed, known), threads=1, fallback=True).run(None, feed)
 
 
 def test_an_error_in_python_names_the_node():
