@@ -93,6 +93,8 @@ def verdict(turns: int = 200) -> str:
     multiply = kernel("gemm", dtype="u8t", mr=32, nr=32)
     release = kernel("release_tiles")
     tiles = np.zeros(1, np.int64)
+    # Named, as another thread may have an array's memory once nothing holds it.
+    released = np.array([tiles.ctypes.data], np.int64)
     for turn in range(turns if multiply else 0):
         a = rng.integers(0, 256, (32, 128)).astype(np.uint8)
         b = rng.integers(-128, 128, (32, 32, 4)).astype(np.int8)
@@ -117,7 +119,7 @@ def verdict(turns: int = 200) -> str:
         if not np.array_equal(c, expected):
             return "wrong"
         if turn % 50 == 49:
-            release(np.array([tiles.ctypes.data], np.int64).ctypes.data)  # type: ignore[misc]
+            release(released.ctypes.data)  # type: ignore[misc]
     return "right"
 
 
