@@ -35,18 +35,25 @@ def placed(arena, content, place):
     return np.frombuffer(memory, content.dtype).reshape(content.shape, order=order)
 
 
+def operands(arenas, rng, sizes, kind, transposed, place):
+    """Give both matrices of a product, each flush against a guard page."""
+    m, n, k = sizes
+    views = []
+    for name, shape in (("a", (m, k)), ("b", (k, n))):
+        content = rng.standard_normal(shape).astype(kind)
+        if name in transposed:
+            content = np.asfortranarray(content)
+        views.append(placed(arenas[name], content, place))
+    return views
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("transposed", [(), ("a",), ("b",), ("a", "b")], ids=str)
 @pytest.mark.parametrize("place", ["start", "end"])
 def test_nothing_outside_is_touched(arenas, dtype, transposed, place, rng):
     kind = np.dtype(dtype)
     for m, n, k in ((1, 1, 1), (1, 33, 70), (7, 17, 5), (40, 65, 129), (3, 200, 31)):
-        views = []
-        for name, shape in (("a", (m, k)), ("b", (k, n))):
-            content = rng.standard_normal(shape).astype(kind)
-            if name in transposed:
-                content = np.asfortranarray(content)
-            views.append(placed(arenas[name], content, place))
+        views = operands(arenas, rng, (m, n, k), kind, transposed, place)
         exact = views[0].astype(np.float64) @ views[1].astype(np.float64)
         for bias in (None, rng.standard_normal(n).astype(kind)):
             out = placed(arenas["out"], np.full((m, n), np.nan, kind), place)
@@ -63,12 +70,7 @@ def test_matrices_that_are_not_packed_before(arenas, dtype, transposed, place, r
     """In every candidate that reads b where it lies, or packs it task by task: the same bits."""
     kind, ways = np.dtype(dtype), set()
     for m, n, k in ((1, 33, 70), (17, 7, 5), (40, 65, 129), (31, 130, 31)):
-        views = []
-        for name, shape in (("a", (m, k)), ("b", (k, n))):
-            content = rng.standard_normal(shape).astype(kind)
-            if name in transposed:
-                content = np.asfortranarray(content)
-            views.append(placed(arenas[name], content, place))
+        views = operands(arenas, rng, (m, n, k), kind, transposed, place)
         exact = views[0].astype(np.float64) @ views[1].astype(np.float64)
         bound = EPS[dtype] * (2 + k**0.5) * max(np.abs(exact).max(), 3 * k**0.5)
         bits = {}
