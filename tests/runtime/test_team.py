@@ -162,7 +162,8 @@ def test_inside_a_region_of_the_same_openmp_a_call_runs_alone() -> None:
 def test_a_call_does_not_wait_for_a_worker_that_does_not_run() -> None:
     """A worker that is stopped between calls, and goes on later, as if nothing had happened.
 
-    A signal handler holds it: ``pause`` returns after another signal.
+    A signal handler holds it: ``pause`` returns after another signal. One that comes before the
+    handler has reached ``pause`` is lost, so it is sent until the handler has returned.
     """
     assert run(
         "import ctypes\n"
@@ -185,8 +186,9 @@ def test_a_call_does_not_wait_for_a_worker_that_does_not_run() -> None:
         "same += [np.array_equal(conv(x), alone) for _ in range(20)]\n"
         "print(all(same), held(worker))\n"
         "switches = int(status(worker, 'voluntary_ctxt_switches'))\n"
-        "libc.tgkill(os.getpid(), worker, signal.SIGSYS)\n"
-        "while held(worker): time.sleep(0.001)\n"
+        "while held(worker):\n"
+        "  libc.tgkill(os.getpid(), worker, signal.SIGSYS)\n"
+        "  time.sleep(0.001)\n"
         "while int(status(worker, 'voluntary_ctxt_switches')) < switches + 5:\n"
         "  same.append(np.array_equal(conv(x), alone))\n"
         "  time.sleep(0.001)\n"
