@@ -7,7 +7,11 @@
  * task lies in the crew, which lives as long as the worker.
  *
  * Who finds no task looks for a while and then sleeps. It sleeps at once if another thread of the
- * team was last seen on its own CPU: that thread may be waiting for it. */
+ * team was last seen on its own CPU: that thread may be waiting for it.
+ *
+ * Beside other programs the system may wake a worker on the CPU of its leader, where it helps
+ * nobody: it goes on at another one. And it may stop a worker in the middle of a task for some
+ * milliseconds: the leader, who has nothing else to do, then gives it its own CPU. */
 #ifndef PPLCONV_CREW_H
 #define PPLCONV_CREW_H
 
@@ -15,6 +19,7 @@
 #include <string.h>
 
 #include "pplconv_claims.h"
+#include "pplconv_moves.h"
 #include "pplconv_newcomers.h"
 #include "pplconv_phases.h"
 #include "pplconv_rest.h"
@@ -25,7 +30,16 @@ enum {
     /* A wake-up takes tens of microseconds: looking for longer than that costs more than it
      * saves. */
     PPLCONV_LOOK_NS = 100000,
-    PPLCONV_LOOKS = 16 /* between two looks at the clock */
+    PPLCONV_LOOKS = 16, /* between two looks at the clock */
+    /* How often a leader checks whether the workers that it waits for run, awake and asleep; how
+     * many workers at a time; and the least part of that time which they should have run. */
+    PPLCONV_CHECK_NS = 20000,
+    PPLCONV_SLOW_CHECK_NS = 250000,
+    PPLCONV_CHECKED = 32,
+    PPLCONV_RUN_PART = 4,
+    /* How long a worker then stays with its leader: about as long as the system runs others before
+     * it is its turn again. */
+    PPLCONV_STAY_NS = 4000000
 };
 
 /* Where a team belongs by a pin; `binding` is NULL where nothing was asked for. */
@@ -44,11 +58,17 @@ typedef struct {
 struct pplconv_crew;
 
 typedef struct {
-    struct pplconv_crew *crew;
+    _Alignas(PPLCONV_APART / 2) struct pplconv_crew *crew;
+    uint64_t stations;
     int number;
     int asleep; /* or about to be */
     int cpu;    /* where it was seen last; -1 while it sleeps */
-    uint64_t stations;
+    int busy;   /* with tasks */
+    int moving; /* somebody moves it to another CPU */
+    int thread; /* 0 if the time it runs is unknown */
+    clockid_t clock;
+    int64_t ran;   /* how long, when its leader last saw it busy; else below 0 */
+    int64_t stays; /* until when it stays at its leader's CPU */
 } pplconv_seat;
 
 typedef struct pplconv_crew {
@@ -84,6 +104,7 @@ typedef struct {
     uint64_t stations;
     const pplconv_hooks *hooks;
     uint64_t entered;
+    int checks; /* whether those that it waits for are run */
 } pplconv_member;
 
 static pthread_once_t pplconv_crew_once = PTHREAD_ONCE_INIT;
@@ -154,6 +175,7 @@ static void pplconv_open_next(pplconv_crew *crew, const pplconv_member *me) {
 
 /* Do what there is to do; 0 if there was nothing. */
 static int pplconv_take_part(pplconv_crew *crew, pplconv_member *me) {
+    pplconv_seat *seat = &crew->seat[me->number];
     pplconv_claimed claimed;
     int worked = 0;
     while (pplconv_claim(&crew->claims, me->number,
@@ -164,10 +186,10 @@ static int pplconv_take_part(pplconv_crew *crew, pplconv_member *me) {
         const int ranges = pplconv_ranges(crew->team), cpu = pplconv_cpu();
         char *scratch = crew->scratch + me->number * crew->thread_scratch;
         int64_t done = 0;
+        if (!worked) __atomic_store_n(&seat->busy, 1, __ATOMIC_RELEASE);
         worked = 1;
         pplconv_use_hooks(me, crew->hooks);
-        if (crew->seat[me->number].cpu != cpu)
-            __atomic_store_n(&crew->seat[me->number].cpu, cpu, __ATOMIC_RELAXED);
+        if (seat->cpu != cpu) __atomic_store_n(&seat->cpu, cpu, __ATOMIC_RELAXED);
         do {
             const int64_t task = pplconv_number(claimed, ranges, phase.tasks, drawn);
             phase.run(phase.job, phase.first + task, scratch);
@@ -177,6 +199,7 @@ static int pplconv_take_part(pplconv_crew *crew, pplconv_member *me) {
         (void)__atomic_load_n(&crew->done, __ATOMIC_ACQUIRE);
         pplconv_open_next(crew, me);
     }
+    if (worked) __atomic_store_n(&seat->busy, 0, __ATOMIC_RELAXED);
     return worked;
 }
 
@@ -191,25 +214,83 @@ static int pplconv_is_crowded(pplconv_crew *crew, int member, int team) {
     return 0;
 }
 
+/* Move a worker to the CPU, or away from it. A thread has one mask: whoever changes it is alone. */
+static void pplconv_move_worker(pplconv_seat *seat, int thread, int cpu, int away) {
+    if (__atomic_exchange_n(&seat->moving, 1, __ATOMIC_ACQUIRE)) return;
+    pplconv_move(thread, cpu, away);
+    __atomic_store_n(&seat->moving, 0, __ATOMIC_RELEASE);
+}
+
+/* Have a worker that was woken on its leader's CPU go on at another one. */
+static void pplconv_step_aside(pplconv_crew *crew, const pplconv_member *me) {
+    pplconv_seat *seat = &crew->seat[me->number];
+    const int cpu = pplconv_cpu();
+    if (me->number == 0 || cpu < 0) return;
+    if (__atomic_load_n(&crew->seat[0].cpu, __ATOMIC_RELAXED) != cpu) return;
+    if (pplconv_clock() < __atomic_load_n(&seat->stays, __ATOMIC_RELAXED)) return;
+    pplconv_move_worker(seat, 0, cpu, 1);
+}
+
+/* Have a worker that has tasks, but was not run in the time since the last check (ns), go on at the
+ * leader's CPU; gives 1 if there was one. */
+static int pplconv_make_way(pplconv_crew *crew, int team, int64_t since) {
+    int checked = 0;
+    for (int i = 1; i < team && checked < PPLCONV_CHECKED; i++) {
+        pplconv_seat *seat = &crew->seat[i];
+        const int64_t before = seat->ran;
+        seat->ran = -1;
+        if (!__atomic_load_n(&seat->busy, __ATOMIC_ACQUIRE) || !seat->thread) continue;
+        seat->ran = pplconv_time_run(seat->clock);
+        checked++;
+        if (before < 0 || seat->ran - before >= since / PPLCONV_RUN_PART) continue;
+        __atomic_store_n(&seat->stays, pplconv_clock() + PPLCONV_STAY_NS, __ATOMIC_RELAXED);
+        pplconv_move_worker(seat, seat->thread, pplconv_cpu(), 0);
+        return 1;
+    }
+    return 0;
+}
+
+/* Sleep until there is something new since `epoch`, or for no reason. */
+static void pplconv_doze(pplconv_crew *crew, const pplconv_member *me, uint32_t epoch, int team) {
+    const uint32_t bit = pplconv_bit(me->number);
+    int64_t last = pplconv_clock();
+    if (!me->checks) {
+        pplconv_sleep(&crew->epoch, epoch, bit);
+        return;
+    }
+    while (!pplconv_sleep_until(&crew->epoch, epoch, bit, last + PPLCONV_SLOW_CHECK_NS)) {
+        const int64_t now = pplconv_clock();
+        (void)pplconv_make_way(crew, team, now - last);
+        last = now;
+    }
+}
+
 /* Wait until there is something new since `epoch`, or for no reason. */
 static void pplconv_await(pplconv_crew *crew, pplconv_member *me, uint32_t epoch) {
     pplconv_seat *seat = &crew->seat[me->number];
     const int team = __atomic_load_n(&crew->team, __ATOMIC_ACQUIRE);
-    const int64_t until = pplconv_clock() + PPLCONV_LOOK_NS;
+    int64_t now = pplconv_clock(), checked = now;
+    const int64_t until = now + PPLCONV_LOOK_NS;
+    int checks = 0;
     if (me->number < team) {
-        while (!pplconv_is_crowded(crew, me->number, team) && pplconv_clock() < until) {
+        while (!pplconv_is_crowded(crew, me->number, team) && now < until) {
             for (int i = 0; i < PPLCONV_LOOKS; i++) {
                 pplconv_pause();
                 if (__atomic_load_n(&crew->epoch, __ATOMIC_ACQUIRE) != epoch) return;
             }
+            now = pplconv_clock();
+            if (!me->checks || now < checked + PPLCONV_CHECK_NS) continue;
+            if (pplconv_make_way(crew, team, checks++ ? now - checked : 0)) break;
+            checked = now;
         }
     }
     if (me->number) pplconv_use_hooks(me, NULL);
     __atomic_store_n(&seat->cpu, -1, __ATOMIC_RELAXED);
     __atomic_store_n(&seat->asleep, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&crew->epoch, __ATOMIC_SEQ_CST) == epoch)
-        pplconv_sleep(&crew->epoch, epoch, pplconv_bit(me->number));
+        pplconv_doze(crew, me, epoch, team);
     __atomic_store_n(&seat->asleep, 0, __ATOMIC_SEQ_CST);
+    pplconv_step_aside(crew, me);
 }
 
 static void pplconv_let_go(pplconv_crew *crew) {
@@ -231,12 +312,13 @@ static void pplconv_follow(pplconv_crew *crew, pplconv_member *me) {
 
 static void *pplconv_worker(void *pointer) {
     pplconv_newcomer *newcomer = (pplconv_newcomer *)pointer;
-    const pplconv_seat *seat = (const pplconv_seat *)newcomer->seat;
+    pplconv_seat *seat = (pplconv_seat *)newcomer->seat;
     pplconv_crew *crew = seat->crew;
-    pplconv_member me = {crew, seat->number, seat->stations, NULL, 0};
+    pplconv_member me = {crew, seat->number, seat->stations, NULL, 0, 0};
     /* A pin may end before a new thread can be bound by it, which then keeps what it has. */
-    if (newcomer->moves) pplconv_move_to(newcomer->cpus, sizeof newcomer->cpus);
+    if (newcomer->moves) pplconv_move_to(0, newcomer->cpus, sizeof newcomer->cpus);
     free(newcomer);
+    if (pplconv_clock_here(&seat->clock)) seat->thread = pplconv_thread();
     for (;;) {
         const uint32_t epoch = __atomic_load_n(&crew->epoch, __ATOMIC_ACQUIRE);
         if (__atomic_load_n(&crew->dismissed, __ATOMIC_ACQUIRE)) break;
@@ -261,7 +343,8 @@ static int pplconv_hire(pplconv_crew *crew, int team, const pplconv_places *plac
         pplconv_newcomer *newcomer = pplconv_make_newcomer(seat, places ? places->before : NULL);
         pthread_t thread;
         if (newcomer == NULL) break;
-        *seat = (pplconv_seat){crew, crew->workers + 1, 0, -1, crew->stations};
+        *seat = (pplconv_seat){
+            .crew = crew, .stations = crew->stations, .number = crew->workers + 1, .cpu = -1};
         __atomic_add_fetch(&crew->holders, 1, __ATOMIC_RELAXED);
         if (pthread_create(&thread, &detached, pplconv_worker, newcomer)) {
             __atomic_sub_fetch(&crew->holders, 1, __ATOMIC_RELAXED);
@@ -305,10 +388,10 @@ static pplconv_crew *pplconv_crew_here(void) {
     if (crew) return crew;
     if (pthread_once(&pplconv_crew_once, pplconv_set_up_crews) || pplconv_crew_error) return NULL;
     if (posix_memalign(&memory, PPLCONV_APART, sizeof *crew)) return NULL;
-    memset(memory, 0, sizeof *crew);
+    memset(memory, 0, offsetof(pplconv_crew, seat));
     crew = (pplconv_crew *)memory;
     crew->holders = crew->ranges = 1;
-    crew->seat[0] = (pplconv_seat){crew, 0, 0, -1, 0};
+    crew->seat[0] = (pplconv_seat){.crew = crew, .cpu = -1};
     if (pthread_setspecific(pplconv_crew_key, crew)) {
         free(crew);
         return NULL;
@@ -355,6 +438,8 @@ static void pplconv_run_together(pplconv_crew *crew, pplconv_member *me, int tea
     __atomic_store_n(&crew->ranges, pplconv_ranges(team), __ATOMIC_RELAXED);
     crew->next = 0, crew->again = 0;
     __atomic_store_n(&crew->over, 0, __ATOMIC_RELAXED);
+    /* Workers that wake here are to know. */
+    __atomic_store_n(&crew->seat[0].cpu, pplconv_cpu(), __ATOMIC_RELAXED);
     pplconv_open_next(crew, me);
     for (;;) {
         const uint32_t epoch = __atomic_load_n(&crew->epoch, __ATOMIC_ACQUIRE);
@@ -368,7 +453,7 @@ static void pplconv_run(const pplconv_phase *phases, int count, int64_t rounds,
                         const pplconv_hooks *hooks, char *scratch, int64_t thread_scratch, int team,
                         const pplconv_station *station, const pplconv_places *places) {
     pplconv_crew *crew = team > 1 ? pplconv_crew_here() : NULL;
-    pplconv_member me = {crew, 0, 0, NULL, 0};
+    pplconv_member me = {crew, 0, 0, NULL, 0, 0};
     if (count < 1 || rounds < 1) return;
     if (team > PPLCONV_MOST_MEMBERS) team = PPLCONV_MOST_MEMBERS;
     if (crew) team = pplconv_hire(crew, team, places);
@@ -380,6 +465,8 @@ static void pplconv_run(const pplconv_phase *phases, int count, int64_t rounds,
     }
     if (station->binding) pplconv_take_places(crew, &me, team, station, places);
     else crew->station.binding = NULL;
+    /* Not before: who takes its place changes its mask, too. */
+    me.checks = 1;
     pplconv_use_hooks(&me, hooks);
     crew->phases = phases, crew->count = count, crew->rounds = rounds;
     crew->scratch = scratch, crew->thread_scratch = thread_scratch, crew->hooks = hooks;

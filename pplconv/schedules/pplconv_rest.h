@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #if defined(__linux__)
+#include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <sys/syscall.h>
@@ -18,6 +19,14 @@ static inline void pplconv_sleep(uint32_t *word, uint32_t value, uint32_t who) {
     (void)syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, NULL, NULL, who);
 }
 
+/* The same until some time of the monotonic clock (ns); gives 0 if that came. */
+static inline int pplconv_sleep_until(uint32_t *word, uint32_t value, uint32_t who, int64_t end) {
+    /* As the system has it; libraries for 32 bits may have longer times. */
+    const long limit[] = {(long)(end / 1000000000), (long)(end % 1000000000)};
+    return syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, value, limit, NULL, who) == 0 ||
+           errno != ETIMEDOUT;
+}
+
 static inline void pplconv_wake(uint32_t *word, uint32_t who) {
     (void)syscall(SYS_futex, word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, who);
 }
@@ -27,12 +36,6 @@ static inline void pplconv_make_bed(void) {}
 
 /* The CPU that the calling thread runs on, below 0 if unknown. */
 static inline int pplconv_cpu(void) { return sched_getcpu(); }
-
-/* Have the calling thread run on these CPUs, a bit each; it stays where it is if the system
- * refuses. */
-static inline void pplconv_move_to(const unsigned long *cpus, size_t bytes) {
-    (void)syscall(SYS_sched_setaffinity, 0, bytes, cpus);
-}
 #else
 /* One bed for all: whoever is woken looks at its word and sleeps on. */
 static pthread_mutex_t pplconv_bed = PTHREAD_MUTEX_INITIALIZER;
@@ -44,6 +47,12 @@ static inline void pplconv_sleep(uint32_t *word, uint32_t value, uint32_t who) {
     while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == value)
         pthread_cond_wait(&pplconv_bell, &pplconv_bed);
     pthread_mutex_unlock(&pplconv_bed);
+}
+
+static inline int pplconv_sleep_until(uint32_t *word, uint32_t value, uint32_t who, int64_t end) {
+    (void)end;
+    pplconv_sleep(word, value, who);
+    return 1;
 }
 
 static inline void pplconv_wake(uint32_t *word, uint32_t who) {
@@ -60,10 +69,6 @@ static inline void pplconv_make_bed(void) {
 }
 
 static inline int pplconv_cpu(void) { return -1; }
-
-static inline void pplconv_move_to(const unsigned long *cpus, size_t bytes) {
-    (void)cpus, (void)bytes;
-}
 #endif
 
 /* Some tens of cycles in which a sibling thread has the core. */

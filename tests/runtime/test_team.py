@@ -197,6 +197,34 @@ def test_a_call_does_not_wait_for_a_worker_that_does_not_run() -> None:
     ) == ["True 1", "True True"]
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere none is moved")
+@pytest.mark.parametrize("pinned", [False, True])
+def test_beside_other_programs_workers_keep_their_cpus(pinned: bool) -> None:
+    """They are moved from one CPU to another meanwhile; a pin's places are kept."""
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2)]
+    try:
+        lines = run(
+            "import contextlib\n"
+            f"pin = pplconv.runtime.pin() if {pinned} else contextlib.nullcontext()\n"
+            "conv, alone = (pplconv.Conv2d(w, threads=n) for n in (2, 1))\n"
+            "expected = alone(x).tobytes()\n"
+            "def cpus():\n"
+            "  return {t: os.sched_getaffinity(int(t)) for t in os.listdir('/proc/self/task')}\n"
+            "with pin:\n"
+            "  same = [conv(x).tobytes() == expected]\n"
+            "  before = cpus()\n"
+            "  end = time.monotonic() + 1\n"
+            "  while time.monotonic() < end: same.append(conv(x).tobytes() == expected)\n"
+            "  print(all(same), cpus() == before)",
+            PPLCONV_TEAM_START_US="1",
+        )
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    assert lines == ["True True"]
+
+
 def test_calls_of_many_threads_stay_within_the_share() -> None:
     """Whoever has more than one thread has left the others theirs."""
     (line,) = run(
