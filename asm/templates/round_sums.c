@@ -1,5 +1,6 @@
 /* Sums to integers: with an error, or exact ones divided. What that leaves open is computed once
- * more in double from the pixels, a vector at a time; what that leaves open is listed. */
+ * more in double from the pixels, a vector at a time; what that leaves open is listed. Windows like
+ * those before, as images of one value and patterns have them, are not computed again. */
 #include "lanes.h"
 
 enum {
@@ -13,6 +14,9 @@ enum {
     NARROW_BYTES = WIDE * (int)sizeof(element),
     /* Sums that a single one is made of. */
     CHAINS = 4,
+    /* Up to so many vectors without repetition are followed by twice as many that are not compared
+     * as the one before. */
+    MOST_MISSES = 4,
 };
 
 typedef int32_t words __attribute__((vector_size(4 * LANES)));
@@ -50,6 +54,13 @@ struct around {
     int64_t src_rs, step, rows, columns;
     double error;
     int divided;
+};
+
+/* Where the pixels of all rows are those of `by` before, from one place in a row to another. After
+ * vectors that were none, the next `skipped` ones are not compared. */
+struct repetition {
+    int64_t by, from, to;
+    int misses, skipped;
 };
 
 /* NaN stays NaN, which differs from itself. */
@@ -268,12 +279,61 @@ static inline __attribute__((always_inline)) vector_bits finish_vector(vector *s
     return (vector_bits){0};
 }
 
+/* Whether n numbers are those of `by` before. */
+static inline int is_same(const element *numbers, int64_t n, int64_t by) {
+    if (n == LANES) {
+        const vector now = *(const unaligned_vector *)numbers;
+        return !is_any(now != *(const unaligned_vector *)(numbers - by));
+    }
+    return !is_any(load_lanes(numbers, n) != load_lanes(numbers - by, n));
+}
+
+/* Whether n sums and their windows, from place i on, are those of r->by before. Rows are compared
+ * from where they were the last time: windows side by side share most pixels. */
+static int has_repeated(const struct around *w, const element *sums, const element *pixels,
+                        int64_t i, int64_t n, struct repetition *r) {
+    const int64_t end = i + n + (w->columns - 1) * w->step;
+    if (!is_same(sums + i, n, r->by)) return 0;
+    if (i < r->from || i >= r->to) r->from = r->to = i;
+    while (r->to < end) {
+        const int64_t more = end - r->to < LANES ? end - r->to : LANES;
+        for (int64_t row = 0; row < w->rows; row++) {
+            const element *from = AT_CONST(element, pixels, row * w->src_rs) + r->to;
+            if (!is_same(from, more, r->by)) return 0;
+        }
+        r->to += more;
+    }
+    return 1;
+}
+
+/* The same, if that may pay: images without repetitions are to lose no time. */
+static inline int is_repeated(const struct around *w, const element *sums, const element *pixels,
+                              int64_t i, int64_t n, struct repetition *r) {
+    if (i < r->by || r->skipped-- > 0) return 0;
+    r->skipped = 0;
+    if (has_repeated(w, sums, pixels, i, n, r)) {
+        r->misses = 0;
+        return 1;
+    }
+    if (r->misses < MOST_MISSES) r->misses++;
+    r->skipped = (1 << r->misses) - 1;
+    return 0;
+}
+
 /* The open ones of n sums, which are stored again if they are computed again; gives how many are
- * listed. */
-static inline __attribute__((always_inline)) int64_t look_closely(
-    const struct pplconv_round_sums_args *a, const struct limits *l, const struct around *w,
-    int64_t i, int64_t n, int64_t *list, const int64_t size, const enum mode mode) {
+ * listed then. */
+static inline __attribute__((always_inline)) int64_t
+look_closely(const struct pplconv_round_sums_args *a, const struct limits *l,
+             const struct around *w, struct repetition *r, int64_t i, int64_t n, int64_t *list,
+             int64_t found, const int64_t size, const enum mode mode) {
     vector sum;
+    /* What is listed has no result yet. */
+    if (w->rows && (found == 0 || list[found - 1] < i - r->by) &&
+        is_repeated(w, a->src, a->pixels, i, n, r)) {
+        char *dst = (char *)a->dst + i * size;
+        memcpy(dst, dst - r->by * size, (size_t)(n * size));
+        return found;
+    }
     if (n == LANES) sum = *(const unaligned_vector *)((const element *)a->src + i);
     else sum = load_lanes((const element *)a->src + i, n);
     vector_bits open = finish_vector(&sum, l, mode);
@@ -285,13 +345,12 @@ static inline __attribute__((always_inline)) int64_t look_closely(
         memcpy(&sums, number, sizeof sums);
         open &= sums;
     }
-    if (!is_any(open)) return 0;
+    if (!is_any(open)) return found;
     if (w->rows) {
         open = settle_vector(w, l, (const element *)a->pixels + i, n, open, &sum);
         store_whole(sum, (char *)a->dst + i * size, n, size);
-        if (!is_any(open)) return 0;
+        if (!is_any(open)) return found;
     }
-    int64_t found = 0;
     for (int lane = 0; lane < LANES; lane++) {
         if (open[lane]) list[found++] = i + lane;
     }
@@ -304,6 +363,7 @@ round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, cons
     const element *src = a->src;
     char *dst = a->dst;
     int64_t *list = a->open, found = 0;
+    struct repetition r = {.by = LANES * w->step};
     for (int64_t begin = 0; begin < a->count; begin += TOGETHER * LANES) {
         const int64_t end =
             a->count - begin < TOGETHER * LANES ? a->count : begin + TOGETHER * LANES;
@@ -323,7 +383,7 @@ round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, cons
         if (!is_any(any)) continue;
         for (i = begin; i < end; i += LANES) {
             const int64_t n = end - i < LANES ? end - i : LANES;
-            found += look_closely(a, l, w, i, n, list + found, size, mode);
+            found = look_closely(a, l, w, &r, i, n, list, found, size, mode);
         }
     }
     return found;

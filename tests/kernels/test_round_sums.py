@@ -207,6 +207,55 @@ def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
         assert found[0, 0] == 0
 
 
+@every_kernel
+@pytest.mark.parametrize("divided", [False, True])
+def test_windows_that_repeat_have_the_same_results(checker, row, divided, rng):
+    """Patterns whose period divides a vector, with some pixels or sums that are none of them."""
+    integer = np.int32
+    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    for _ in range(12):
+        columns, step = int(rng.integers(1, 6)), int(rng.choice([1, 3]))
+        rows, count = int(rng.integers(1, 4)), int(rng.integers(1, 9 * lanes * step))
+        period = int(rng.choice([1, 2, lanes])) * step
+        at = np.arange(count + (columns - 1) * step)
+        pixels = rng.integers(-2, 3, (rows, period))[:, at % period]
+        sums = rng.integers(-9, 10, period)[at[:count] % period]
+        tie = (rng.random(period) < 0.8)[at[:count] % period]
+        # Some error leaves results open, which then are listed, and none are taken from there.
+        for numbers in (*pixels, sums):
+            numbers[rng.random(numbers.size) < rng.choice([0.0, 0.01, 0.1])] += 1
+        taps = rng.integers(-3, 4, (rows, columns)) / 2
+        windows = np.stack(
+            [pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)]
+        )
+        rests = (windows * taps).sum((1, 2))
+        error = float(rng.choice([0.0, 0.25]))
+        if divided:
+            even = (error == 0) & (rests == 0)
+            is_open = tie & (np.abs(rests) <= error) & ~even
+            up = np.where(even, sums % 2 != 0, rests > error)
+            expected = sums + (tie & ~is_open & up)
+            sums, parameters = 2 * sums + tie, (0, limits.min, limits.max, 2, 0)
+        else:
+            low, high = bounds(rests, error, limits.min, limits.max)
+            is_open = tie & (low != high)
+            expected = np.where(tie, np.where(is_open, limits.min, low), sums)
+            sums = sums + 0.5 * tie
+            parameters = 0.125, limits.min, limits.max, 0, 0
+        call = Call(checker, row, rng)
+        call.put("src", sums.astype(element).reshape(1, -1), 0)
+        call.put("parameters", np.array([parameters], element), 0)
+        call.put("pixels", pixels.astype(element), pixels.shape[1] * element.itemsize)
+        call.put("again", np.array([[error, 0, *taps.ravel()]]), 0)
+        listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
+        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
+        got = call.run(count=count, size=4, step=step, rows=rows, columns=columns)[0]
+        np.testing.assert_array_equal(got, expected.astype(integer))
+        assert found[0, 0] == is_open.sum()
+        np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+
+
 @pytest.mark.parametrize(
     "row", [row for row in every_row("round_sums") if row["dtype"] == "f64"], ids=symbol
 )
