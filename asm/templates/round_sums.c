@@ -2,6 +2,7 @@
  * more in double from the pixels, a vector at a time; what that leaves open is listed. Windows like
  * those before, as images of one value and patterns have them, are not computed again. */
 #include "lanes.h"
+#include "repetition.h"
 
 enum {
     /* Vectors between two looks at whether any of their sums is open. */
@@ -14,9 +15,6 @@ enum {
     NARROW_BYTES = WIDE * (int)sizeof(element),
     /* Sums that a single one is made of. */
     CHAINS = 4,
-    /* Up to so many vectors without repetition are followed by twice as many that are not compared
-     * as the one before. */
-    MOST_MISSES = 4,
 };
 
 typedef int32_t words __attribute__((vector_size(4 * LANES)));
@@ -56,13 +54,6 @@ struct around {
     int divided;
 };
 
-/* Where the pixels of all rows are those of `by` before, from one place in a row to another. After
- * vectors that were none, the next `skipped` ones are not compared. */
-struct repetition {
-    int64_t by, from, to;
-    int misses, skipped;
-};
-
 /* NaN stays NaN, which differs from itself. */
 static inline vector limited(vector x, const struct limits *l) {
     return at_most(at_least(x, l->low), l->high) + TO_INTEGER - TO_INTEGER;
@@ -73,18 +64,6 @@ static inline wide wide_limited(wide x, wide low, wide high) {
     x = (wide)((below & (wide_bits)low) | (~below & (wide_bits)x));
     x = (wide)((above & (wide_bits)high) | (~above & (wide_bits)x));
     return x + WIDE_TO_INTEGER - WIDE_TO_INTEGER;
-}
-
-static inline int is_any(vector_bits mask) {
-#if PPLCONV_VECTOR_BYTES == 64
-    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
-#elif PPLCONV_VECTOR_BYTES == 32
-    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
-#endif
-    uint64_t word[PPLCONV_VECTOR_BYTES / 8], some = 0;
-    memcpy(word, &mask, sizeof word);
-    for (int i = 0; i < PPLCONV_VECTOR_BYTES / 8; i++) some |= word[i];
-    return some != 0;
 }
 
 /* Sums with an error; gives the lanes that it leaves open, which are the least integer now. */
@@ -279,57 +258,17 @@ static inline __attribute__((always_inline)) vector_bits finish_vector(vector *s
     return (vector_bits){0};
 }
 
-/* Whether n numbers are those of `by` before. */
-static inline int is_same(const element *numbers, int64_t n, int64_t by) {
-    if (n == LANES) {
-        const vector now = *(const unaligned_vector *)numbers;
-        return !is_any(now != *(const unaligned_vector *)(numbers - by));
-    }
-    return !is_any(load_lanes(numbers, n) != load_lanes(numbers - by, n));
-}
-
-/* Whether n sums and their windows, from place i on, are those of r->by before. Rows are compared
- * from where they were the last time: windows side by side share most pixels. */
-static int has_repeated(const struct around *w, const element *sums, const element *pixels,
-                        int64_t i, int64_t n, struct repetition *r) {
-    const int64_t end = i + n + (w->columns - 1) * w->step;
-    if (!is_same(sums + i, n, r->by)) return 0;
-    if (i < r->from || i >= r->to) r->from = r->to = i;
-    while (r->to < end) {
-        const int64_t more = end - r->to < LANES ? end - r->to : LANES;
-        for (int64_t row = 0; row < w->rows; row++) {
-            const element *from = AT_CONST(element, pixels, row * w->src_rs) + r->to;
-            if (!is_same(from, more, r->by)) return 0;
-        }
-        r->to += more;
-    }
-    return 1;
-}
-
-/* The same, if that may pay: images without repetitions are to lose no time. */
-static inline int is_repeated(const struct around *w, const element *sums, const element *pixels,
-                              int64_t i, int64_t n, struct repetition *r) {
-    if (i < r->by || r->skipped-- > 0) return 0;
-    r->skipped = 0;
-    if (has_repeated(w, sums, pixels, i, n, r)) {
-        r->misses = 0;
-        return 1;
-    }
-    if (r->misses < MOST_MISSES) r->misses++;
-    r->skipped = (1 << r->misses) - 1;
-    return 0;
-}
-
 /* The open ones of n sums, which are stored again if they are computed again; gives how many are
  * listed then. */
 static inline __attribute__((always_inline)) int64_t
 look_closely(const struct pplconv_round_sums_args *a, const struct limits *l,
              const struct around *w, struct repetition *r, int64_t i, int64_t n, int64_t *list,
              int64_t found, const int64_t size, const enum mode mode) {
+    const struct windows seen = {a->pixels, w->src_rs, w->rows, (w->columns - 1) * w->step};
     vector sum;
     /* What is listed has no result yet. */
     if (w->rows && (found == 0 || list[found - 1] < i - r->by) &&
-        is_repeated(w, a->src, a->pixels, i, n, r)) {
+        is_repeated(&seen, a->src, i, n, r)) {
         char *dst = (char *)a->dst + i * size;
         memcpy(dst, dst - r->by * size, (size_t)(n * size));
         return found;

@@ -1,7 +1,8 @@
 /* Threads that go on at another CPU than the system has chosen for them.
  *
  * A thread is moved by its mask of CPUs, which is afterwards as it was before: so it may go
- * wherever it might before, and the system may move it again. */
+ * wherever it might before, and the system may move it again. Linux keeps a mask that was set, and
+ * gives the thread none of the CPUs that a container gets later. */
 #ifndef PPLCONV_MOVES_H
 #define PPLCONV_MOVES_H
 
@@ -24,22 +25,36 @@ static inline int pplconv_move_to(int thread, const unsigned long *cpus, size_t 
     return syscall(SYS_sched_setaffinity, thread, bytes, cpus) == 0;
 }
 
-/* Move a thread to one CPU, or away from it, if its mask has others. */
-static inline void pplconv_move(int thread, int cpu, int away) {
-    unsigned long mask[PPLCONV_CPU_WORDS] = {0}, part[PPLCONV_CPU_WORDS] = {0}, any = 0;
-    const int bits = 8 * sizeof *mask;
-    const long bytes = syscall(SYS_sched_getaffinity, thread, sizeof mask, mask);
-    if (bytes <= 0 || cpu < 0 || cpu >= 8 * bytes) return;
+/* A thread while it has but a part of its mask. */
+typedef struct {
+    int thread;
+    size_t bytes;
+    unsigned long mask[PPLCONV_CPU_WORDS], part[PPLCONV_CPU_WORDS];
+} pplconv_moved;
+
+/* Move a thread to one CPU, or away from it; gives 0 if its mask has no other, or the system
+ * refuses. */
+static inline int pplconv_begin_move(pplconv_moved *m, int thread, int cpu, int away) {
+    const int bits = 8 * sizeof *m->mask;
+    const long bytes = syscall(SYS_sched_getaffinity, thread, sizeof m->mask, m->mask);
+    unsigned long any = 0;
+    if (bytes <= 0 || thread == 0 || cpu < 0 || cpu >= 8 * bytes) return 0;
     const unsigned long one = 1ul << cpu % bits;
-    if (away) {
-        memcpy(part, mask, (size_t)bytes);
-        part[cpu / bits] &= ~one;
-    } else {
-        part[cpu / bits] = mask[cpu / bits] & one;
+    m->thread = thread, m->bytes = (size_t)bytes;
+    if (away) memcpy(m->part, m->mask, m->bytes), m->part[cpu / bits] &= ~one;
+    else memset(m->part, 0, m->bytes), m->part[cpu / bits] = m->mask[cpu / bits] & one;
+    for (size_t i = 0; i < m->bytes / sizeof any; i++) any |= m->part[i];
+    return any && pplconv_move_to(thread, m->part, m->bytes);
+}
+
+/* Give the thread its mask back, unless somebody else has given it another one. */
+static inline void pplconv_end_move(const pplconv_moved *m) {
+    unsigned long now[PPLCONV_CPU_WORDS];
+    if (syscall(SYS_sched_getaffinity, m->thread, sizeof now, now) != (long)m->bytes ||
+        memcmp(now, m->part, m->bytes) != 0)
+        return;
+    for (int tries = 0; tries < 3 && !pplconv_move_to(m->thread, m->mask, m->bytes); tries++) {
     }
-    for (int i = 0; i < PPLCONV_CPU_WORDS; i++) any |= part[i];
-    if (any == 0) return;
-    if (pplconv_move_to(thread, part, (size_t)bytes)) pplconv_move_to(thread, mask, (size_t)bytes);
 }
 
 /* The number by which the system knows the calling thread. */
@@ -55,9 +70,14 @@ static inline int pplconv_move_to(int thread, const unsigned long *cpus, size_t 
     return 0;
 }
 
-static inline void pplconv_move(int thread, int cpu, int away) {
-    (void)thread, (void)cpu, (void)away;
+typedef int pplconv_moved;
+
+static inline int pplconv_begin_move(pplconv_moved *m, int thread, int cpu, int away) {
+    (void)m, (void)thread, (void)cpu, (void)away;
+    return 0;
 }
+
+static inline void pplconv_end_move(const pplconv_moved *m) { (void)m; }
 
 static inline int pplconv_thread(void) { return 0; }
 
@@ -67,10 +87,10 @@ static inline int pplconv_clock_here(clockid_t *clock) {
 }
 #endif
 
-/* How long the thread of a clock has run (ns). */
+/* How long the thread of a clock has run (ns); below 0 if the system does not say. */
 static inline int64_t pplconv_time_run(clockid_t clock) {
-    struct timespec now = {0, 0};
-    (void)clock_gettime(clock, &now);
+    struct timespec now;
+    if (clock_gettime(clock, &now)) return -1;
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 

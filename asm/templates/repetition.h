@@ -1,0 +1,80 @@
+/* Windows of pixels that are those of some sums before, as images of one value and fine patterns
+ * have them: what they make was computed there. */
+#ifndef PPLCONV_REPETITION_H
+#define PPLCONV_REPETITION_H
+
+#include "lanes.h"
+
+enum {
+    /* Up to so many vectors without repetition are followed by twice as many that are not compared
+     * as the one before. */
+    MOST_MISSES = 4,
+};
+
+/* Rows of pixels; a window reaches so many numbers beyond the first one that it sees. */
+struct windows {
+    const element *pixels;
+    int64_t src_rs, rows, beyond;
+};
+
+/* Where the pixels of all rows are those of `by` before, from one place in a row to another. After
+ * vectors that were none, the next `skipped` ones are not compared. */
+struct repetition {
+    int64_t by, from, to;
+    int misses, skipped;
+};
+
+static inline int is_any(vector_bits mask) {
+#if PPLCONV_VECTOR_BYTES == 64
+    return _mm512_test_epi32_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif PPLCONV_VECTOR_BYTES == 32
+    return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
+#endif
+    uint64_t word[PPLCONV_VECTOR_BYTES / 8], some = 0;
+    memcpy(word, &mask, sizeof word);
+    for (int i = 0; i < PPLCONV_VECTOR_BYTES / 8; i++) some |= word[i];
+    return some != 0;
+}
+
+/* Whether n numbers are those of `by` before. */
+static inline int is_same(const element *numbers, int64_t n, int64_t by) {
+    if (n == LANES) {
+        const vector now = *(const unaligned_vector *)numbers;
+        return !is_any(now != *(const unaligned_vector *)(numbers - by));
+    }
+    return !is_any(load_lanes(numbers, n) != load_lanes(numbers - by, n));
+}
+
+/* Whether n sums and their windows, from place i on, are those of r->by before. Rows are compared
+ * from where they were the last time: windows side by side share most pixels. */
+static int has_repeated(const struct windows *w, const element *sums, int64_t i, int64_t n,
+                        struct repetition *r) {
+    const int64_t end = i + n + w->beyond;
+    if (!is_same(sums + i, n, r->by)) return 0;
+    if (i < r->from || i >= r->to) r->from = r->to = i;
+    while (r->to < end) {
+        const int64_t more = end - r->to < LANES ? end - r->to : LANES;
+        for (int64_t row = 0; row < w->rows; row++) {
+            const element *from = AT_CONST(element, w->pixels, row * w->src_rs) + r->to;
+            if (!is_same(from, more, r->by)) return 0;
+        }
+        r->to += more;
+    }
+    return 1;
+}
+
+/* The same, if that may pay: images without repetitions are to lose no time. */
+static inline int is_repeated(const struct windows *w, const element *sums, int64_t i, int64_t n,
+                              struct repetition *r) {
+    if (i < r->by || r->skipped-- > 0) return 0;
+    r->skipped = 0;
+    if (has_repeated(w, sums, i, n, r)) {
+        r->misses = 0;
+        return 1;
+    }
+    if (r->misses < MOST_MISSES) r->misses++;
+    r->skipped = (1 << r->misses) - 1;
+    return 0;
+}
+
+#endif

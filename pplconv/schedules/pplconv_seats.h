@@ -1,0 +1,109 @@
+/* Who belongs to a team: the crew, a seat for each member, and what a thread knows of itself. */
+#ifndef PPLCONV_SEATS_H
+#define PPLCONV_SEATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "pplconv_claims.h"
+#include "pplconv_newcomers.h"
+#include "pplconv_phases.h"
+
+enum {
+    PPLCONV_MOST_MEMBERS = 1024,
+    /* A wake-up takes tens of microseconds: looking for longer than that costs more than it
+     * saves. */
+    PPLCONV_LOOK_NS = 100000,
+    PPLCONV_LOOKS = 16, /* between two looks at the clock */
+    /* How often a leader checks whether workers that it waits for are run, awake and asleep; how
+     * many of them; and the least part of that time which they should have run. */
+    PPLCONV_CHECK_NS = 20000,
+    PPLCONV_CHECKED = 4,
+    PPLCONV_SLOW_CHECK_NS = 250000,
+    PPLCONV_SLOWLY_CHECKED = 32,
+    PPLCONV_RUN_PART = 4,
+    /* How long a worker that the system once woke on its leader's CPU is woken elsewhere. */
+    PPLCONV_ASIDE_NS = 10000000,
+    /* How long a worker then stays with its leader: about as long as the system runs others before
+     * it is its turn again. */
+    PPLCONV_STAY_NS = 4000000
+};
+
+/* Where a team belongs by a pin; `binding` is NULL where nothing was asked for. */
+typedef struct {
+    void *binding;
+    uint64_t serial, leader;
+    int first;
+} pplconv_station;
+
+typedef struct {
+    /* Have the calling thread take its place. */
+    void (*take)(const pplconv_station *station, int member);
+    pplconv_cpus_before before;
+} pplconv_places;
+
+struct pplconv_crew;
+
+typedef struct {
+    _Alignas(PPLCONV_APART / 2) struct pplconv_crew *crew;
+    uint64_t stations;
+    int number;
+    int asleep; /* or about to be */
+    int cpu;    /* where it was seen last; -1 while it sleeps */
+    int busy;   /* with tasks */
+    int thread; /* 0 if the time it runs is unknown */
+    clockid_t clock;
+    int64_t ran;   /* how long, when its leader last saw it busy; else below 0 */
+    int64_t stays; /* until when it stays at its leader's CPU (ns of the monotonic clock) */
+    int64_t aside; /* until when its leader wakes it elsewhere */
+} pplconv_seat;
+
+typedef struct pplconv_crew {
+    /* Raised whenever there is something new to see; threads sleep on it. */
+    _Alignas(PPLCONV_APART) uint32_t epoch;
+    int over; /* the call's last task is done */
+    int ranges, team;
+    /* Of who has a task of it; written by who opens it. */
+    pplconv_phase phase;
+    _Alignas(PPLCONV_APART) int64_t done;
+    /* What is left of the call, for who opens the next phase. */
+    _Alignas(PPLCONV_APART) const pplconv_phase *phases;
+    int64_t rounds, again;
+    int count, next;
+    char *scratch;
+    int64_t thread_scratch;
+    const pplconv_hooks *hooks;
+    uint64_t opened;
+    /* Places under a pin: taken by all before a call begins, where they are new. */
+    pplconv_station station;
+    const pplconv_places *places;
+    uint64_t stations; /* how many there were, and for a team of which size the last was */
+    int placed;
+    int workers, holders, dismissed;
+    pplconv_claims claims;
+    pplconv_seat seat[PPLCONV_MOST_MEMBERS];
+} pplconv_crew;
+
+/* A thread in a team. */
+typedef struct {
+    pplconv_crew *crew;
+    int number;
+    uint64_t stations;
+    const pplconv_hooks *hooks;
+    uint64_t entered;
+    int leads; /* a call that has begun */
+} pplconv_member;
+
+static inline uint32_t pplconv_bit(int member) {
+    return member == 0 ? 1u : 2u << ((member - 1) % 31);
+}
+
+static void pplconv_use_hooks(pplconv_member *me, const pplconv_hooks *hooks) {
+    if (me->hooks == hooks) return;
+    if (me->hooks) me->hooks->leave(me->entered);
+    me->hooks = hooks;
+    if (hooks) me->entered = hooks->enter();
+}
+
+#endif

@@ -1,0 +1,133 @@
+/* How the threads of a team wait for each other, and wake each other, beside other programs too.
+ *
+ * Who finds no task looks for a while and then sleeps. It sleeps at once if another thread of the
+ * team was last seen on its own CPU: that thread may be waiting for it.
+ *
+ * Beside other programs the system may wake a worker on the CPU of its leader, where it helps
+ * nobody: from then on its leader wakes it elsewhere. And it may stop a worker in the middle of a
+ * task for some milliseconds: the leader, who has nothing else to do, then gives it its own CPU.
+ * Masks of CPUs are changed by the leader alone, which has put them back before its call ends. */
+#ifndef PPLCONV_WAITING_H
+#define PPLCONV_WAITING_H
+
+#include "pplconv_moves.h"
+#include "pplconv_rest.h"
+#include "pplconv_schedules.h"
+#include "pplconv_seats.h"
+
+/* Wake a worker away from the calling leader's CPU, if that is where the system would put it; gives
+ * 1 if it was woken. */
+static int pplconv_wake_aside(pplconv_crew *crew, pplconv_seat *seat) {
+    const int64_t aside = __atomic_load_n(&seat->aside, __ATOMIC_RELAXED);
+    pplconv_moved moved;
+    if (aside == 0) return 0;
+    const int64_t now = pplconv_clock();
+    if (now >= aside || now < seat->stays) return 0;
+    if (!pplconv_begin_move(&moved, seat->thread, pplconv_cpu(), 1)) return 0;
+    pplconv_wake(&crew->epoch, pplconv_bit(seat->number));
+    pplconv_end_move(&moved);
+    return 1;
+}
+
+/* Say that there is something new, and wake at most `most` workers. */
+static void pplconv_announce(pplconv_crew *crew, const pplconv_member *me, int team, int64_t most) {
+    uint32_t who = 0;
+#ifdef __SANITIZE_THREAD__
+    most = INT64_MAX; /* nobody takes the tasks of others */
+#endif
+    __atomic_add_fetch(&crew->epoch, 1, __ATOMIC_SEQ_CST);
+    for (int i = 0; i < team; i++)
+        if (!__atomic_load_n(&crew->seat[i].asleep, __ATOMIC_SEQ_CST)) most--;
+    for (int i = 0; i < team && most > 0; i++) {
+        if (!__atomic_load_n(&crew->seat[i].asleep, __ATOMIC_SEQ_CST)) continue;
+        if (!me->leads || !pplconv_wake_aside(crew, &crew->seat[i])) who |= pplconv_bit(i);
+        most--;
+    }
+    if (who) pplconv_wake(&crew->epoch, who);
+}
+
+/* Whether another thread of the team was last seen on the CPU of this one. */
+static int pplconv_is_crowded(pplconv_crew *crew, int member, int team) {
+    const int cpu = pplconv_cpu();
+    if (cpu < 0) return 0;
+    if (crew->seat[member].cpu != cpu)
+        __atomic_store_n(&crew->seat[member].cpu, cpu, __ATOMIC_RELAXED);
+    for (int i = 0; i < team; i++)
+        if (i != member && __atomic_load_n(&crew->seat[i].cpu, __ATOMIC_RELAXED) == cpu) return 1;
+    return 0;
+}
+
+/* Have a worker go on at the leader's CPU that has tasks, but was not run since the last check,
+ * which was `since` ago (ns; 0 if there was none); gives 1 if there was one. Looks at `most`
+ * workers. */
+static int pplconv_make_way(pplconv_crew *crew, int team, int64_t since, int most) {
+    for (int i = 1; i < team && most > 0; i++) {
+        pplconv_seat *seat = &crew->seat[i];
+        const int64_t before = seat->ran;
+        pplconv_moved moved;
+        seat->ran = -1;
+        if (!__atomic_load_n(&seat->busy, __ATOMIC_ACQUIRE) || !seat->thread) continue;
+        seat->ran = pplconv_time_run(seat->clock);
+        most--;
+        if (since == 0 || before < 0 || seat->ran < 0) continue;
+        if (seat->ran - before >= since / PPLCONV_RUN_PART) continue;
+        if (!pplconv_begin_move(&moved, seat->thread, pplconv_cpu(), 0)) continue;
+        pplconv_end_move(&moved);
+        seat->stays = pplconv_clock() + PPLCONV_STAY_NS;
+        return 1;
+    }
+    return 0;
+}
+
+/* Sleep until there is something new since `epoch`, or for no reason. The leader's last check was
+ * at `checked`, 0 if there was none. */
+static void pplconv_doze(pplconv_crew *crew, const pplconv_member *me, uint32_t epoch, int team,
+                         int64_t checked) {
+    const uint32_t bit = pplconv_bit(me->number);
+    int64_t now = pplconv_clock();
+    if (!me->leads) {
+        pplconv_sleep(&crew->epoch, epoch, bit);
+        return;
+    }
+    while (!pplconv_sleep_until(&crew->epoch, epoch, bit, now + PPLCONV_SLOW_CHECK_NS)) {
+        now = pplconv_clock();
+        (void)pplconv_make_way(crew, team, checked ? now - checked : 0, PPLCONV_SLOWLY_CHECKED);
+        checked = now;
+    }
+}
+
+/* Whoever was woken on the leader's CPU is to be woken elsewhere. */
+static void pplconv_note_place(pplconv_crew *crew, pplconv_seat *seat) {
+    const int cpu = pplconv_cpu();
+    if (cpu < 0 || __atomic_load_n(&crew->seat[0].cpu, __ATOMIC_RELAXED) != cpu) return;
+    __atomic_store_n(&seat->aside, pplconv_clock() + PPLCONV_ASIDE_NS, __ATOMIC_RELAXED);
+}
+
+/* Wait until there is something new since `epoch`, or for no reason. */
+static void pplconv_await(pplconv_crew *crew, pplconv_member *me, uint32_t epoch) {
+    pplconv_seat *seat = &crew->seat[me->number];
+    const int team = __atomic_load_n(&crew->team, __ATOMIC_ACQUIRE);
+    const int64_t begun = pplconv_clock();
+    int64_t now = begun, checked = 0;
+    if (me->number < team) {
+        while (!pplconv_is_crowded(crew, me->number, team) && now < begun + PPLCONV_LOOK_NS) {
+            for (int i = 0; i < PPLCONV_LOOKS; i++) {
+                pplconv_pause();
+                if (__atomic_load_n(&crew->epoch, __ATOMIC_ACQUIRE) != epoch) return;
+            }
+            now = pplconv_clock();
+            if (!me->leads || now < (checked ? checked : begun) + PPLCONV_CHECK_NS) continue;
+            if (pplconv_make_way(crew, team, checked ? now - checked : 0, PPLCONV_CHECKED)) break;
+            checked = now;
+        }
+    }
+    if (me->number) pplconv_use_hooks(me, NULL);
+    __atomic_store_n(&seat->cpu, -1, __ATOMIC_RELAXED);
+    __atomic_store_n(&seat->asleep, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&crew->epoch, __ATOMIC_SEQ_CST) == epoch)
+        pplconv_doze(crew, me, epoch, team, checked);
+    __atomic_store_n(&seat->asleep, 0, __ATOMIC_SEQ_CST);
+    if (me->number) pplconv_note_place(crew, seat);
+}
+
+#endif
