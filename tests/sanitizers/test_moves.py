@@ -6,6 +6,7 @@ import os
 import sys
 
 import pytest
+
 from test_crews import run
 
 pytestmark = [
@@ -102,7 +103,8 @@ static int done[64], stopped;
 static pthread_t leader;
 static void work(const void *job, int64_t task, char *scratch) {
     (void)job, (void)scratch;
-    if (!pthread_equal(pthread_self(), leader) && !__atomic_exchange_n(&stopped, 1, __ATOMIC_RELAXED))
+    if (!pthread_equal(pthread_self(), leader) &&
+        !__atomic_exchange_n(&stopped, 1, __ATOMIC_RELAXED))
         usleep(100000);
     /* Until the worker has come. */
     while (!__atomic_load_n(&stopped, __ATOMIC_RELAXED)) sched_yield();
