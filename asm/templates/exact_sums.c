@@ -202,7 +202,8 @@ static void add_wide(int64_t *sum, wide number, int64_t point) {
     }
 }
 
-/* What separable_kernels does, without digits in memory. */
+/* What separable_kernels does, without digits in memory. Windows whose rows are all alike, as areas
+ * of one value and stripes have them, are summed up once in a column. */
 static void short_kernels(const struct pplconv_exact_sums_args *a, struct range vertical,
                           struct range horizontal) {
     const double *down = a->taps, *across = down + a->rows;
@@ -210,7 +211,8 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
     const int64_t point = 2 * ONE - vertical.lowest - horizontal.lowest, rows = a->rows;
     const uint64_t mask = ((uint64_t)1 << LIMB) - 1;
     int64_t *kept = a->scratch, *taps = kept + ROW_LIMBS * rows, *parts = taps + 2 * rows;
-    int64_t sum[2 * LIMBS], last = -1, next = 0;
+    int64_t sum[2 * LIMBS], last = -1, next = 0, alike = 0, value = 0;
+    int is_known = 0;
     for (int64_t r = 0; r < rows; r++) {
         const wide tap = whole_tap(down[r], vertical.lowest);
         taps[2 * r] = (int64_t)((uint64_t)tap & mask);
@@ -224,10 +226,11 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
     }
     for (int64_t k = 0; k < a->count; k++) {
         const int64_t column = open[k] / a->pitch, row = open[k] % a->pitch;
-        if (column != last || row > next) next = row;
+        if (column != last || row > next) next = row, alike = 0;
         last = column;
         for (; next < row + rows; next++) {
             const element *from = AT_CONST(element, a->src, next * a->src_rs) + column;
+            const int64_t *const before = kept + (next + rows - 1) % rows * ROW_LIMBS;
             int64_t sums[PARTS] = {0};
             for (int64_t c = 0; c < a->columns; c++, from += a->step) {
                 const int64_t pixel = (int64_t)*from;
@@ -235,12 +238,20 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
             }
             const wide one = 1;
             int64_t *to = kept + next % rows * ROW_LIMBS;
+            int64_t limbs[ROW_LIMBS];
             wide whole = sums[0] + sums[1] * (one << PART);
-            to[0] = (int64_t)((uint64_t)whole & mask);
+            limbs[0] = (int64_t)((uint64_t)whole & mask);
             whole = (whole >> LIMB) + sums[2] * (one << (2 * PART - LIMB));
             whole += sums[3] * (one << (3 * PART - LIMB));
-            to[1] = (int64_t)((uint64_t)whole & mask);
-            to[2] = (int64_t)(whole >> LIMB);
+            limbs[1] = (int64_t)((uint64_t)whole & mask);
+            limbs[2] = (int64_t)(whole >> LIMB);
+            if (alike && memcmp(limbs, before, sizeof limbs) == 0) alike++;
+            else alike = 1, is_known = 0;
+            memcpy(to, limbs, sizeof limbs);
+        }
+        if (is_known) {
+            store(a, row, column, value);
+            continue;
         }
         wide found[ROW_LIMBS + 1] = {0};
         const int64_t *from = kept + row % rows * ROW_LIMBS, *const end = taps;
@@ -255,7 +266,9 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
         memset(sum, 0, sizeof *sum * (size_t)all);
         for (int i = 0; i <= ROW_LIMBS; i++) add_wide(sum, found[i], LIMB * i);
         carry(sum, all);
-        store(a, row, column, rounded(sum, all, point, a->low, a->high));
+        value = rounded(sum, all, point, a->low, a->high);
+        is_known = alike >= rows;
+        store(a, row, column, value);
     }
 }
 #endif

@@ -34,10 +34,14 @@ def judge(checker, row, rng, *, extent, step, integer, kinds):
     """Compute some results of a band, and compare everything with fractions."""
     (rows, columns), limits = extent, np.iinfo(integer)
     separable = len(kinds) == 2
-    height, width = int(rng.integers(1, 5)), 2 * step + 3
+    height, width = int(rng.integers(1, 9)), 2 * step + 3
     shape = height + rows - 1, width + (columns - 1) * step
     pixels = rng.integers(-(2**16), 2**16, shape, endpoint=True)
     pixels[rng.random(shape) < 0.2] = 0
+    # Stripes, as long as a window and longer.
+    if shape[0] > 1 and rng.random() < 0.7:
+        begin = int(rng.integers(shape[0] - 1))
+        pixels[begin : int(rng.integers(begin, shape[0])) + 1] = pixels[begin]
     factors = [
         taps_of(rng, count, kind)
         for count, kind in zip(extent if separable else (rows * columns,), kinds, strict=True)
