@@ -202,6 +202,14 @@ static void add_wide(int64_t *sum, wide number, int64_t point) {
     }
 }
 
+static int are_same(const element *a, const element *b, int64_t count, int64_t step) {
+    if (step == 1) return memcmp(a, b, (size_t)count * sizeof *a) == 0;
+    for (int64_t i = 0; i < count; i++) {
+        if (a[i * step] != b[i * step]) return 0;
+    }
+    return 1;
+}
+
 /* What separable_kernels does, without digits in memory. Windows whose rows are all alike, as areas
  * of one value and stripes have them, are summed up once in a column. */
 static void short_kernels(const struct pplconv_exact_sums_args *a, struct range vertical,
@@ -231,6 +239,11 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
         for (; next < row + rows; next++) {
             const element *from = AT_CONST(element, a->src, next * a->src_rs) + column;
             const int64_t *const before = kept + (next + rows - 1) % rows * ROW_LIMBS;
+            if (alike && are_same(from, AT_CONST(element, from, -a->src_rs), a->columns, a->step)) {
+                memmove(kept + next % rows * ROW_LIMBS, before, sizeof *kept * ROW_LIMBS);
+                alike++;
+                continue;
+            }
             int64_t sums[PARTS] = {0};
             for (int64_t c = 0; c < a->columns; c++, from += a->step) {
                 const int64_t pixel = (int64_t)*from;
@@ -238,16 +251,13 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
             }
             const wide one = 1;
             int64_t *to = kept + next % rows * ROW_LIMBS;
-            int64_t limbs[ROW_LIMBS];
             wide whole = sums[0] + sums[1] * (one << PART);
-            limbs[0] = (int64_t)((uint64_t)whole & mask);
+            to[0] = (int64_t)((uint64_t)whole & mask);
             whole = (whole >> LIMB) + sums[2] * (one << (2 * PART - LIMB));
             whole += sums[3] * (one << (3 * PART - LIMB));
-            limbs[1] = (int64_t)((uint64_t)whole & mask);
-            limbs[2] = (int64_t)(whole >> LIMB);
-            if (alike && memcmp(limbs, before, sizeof limbs) == 0) alike++;
-            else alike = 1, is_known = 0;
-            memcpy(to, limbs, sizeof limbs);
+            to[1] = (int64_t)((uint64_t)whole & mask);
+            to[2] = (int64_t)(whole >> LIMB);
+            alike = 1, is_known = 0;
         }
         if (is_known) {
             store(a, row, column, value);
