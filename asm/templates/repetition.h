@@ -6,8 +6,7 @@
 #include "lanes.h"
 
 enum {
-    /* Up to so many vectors without repetition are followed by twice as many that are not compared
-     * as the one before. */
+    /* After n misses in a row 2^n - 1 vectors are not compared; n grows up to this. */
     MOST_MISSES = 4,
 };
 
@@ -17,8 +16,8 @@ struct windows {
     int64_t src_rs, rows, beyond;
 };
 
-/* Where the pixels of all rows are those of `by` before, from one place in a row to another. After
- * vectors that were none, the next `skipped` ones are not compared. */
+/* Where the pixels of all rows are those of `by` before, from one place in a row to another. The
+ * next `skipped` vectors are not compared. */
 struct repetition {
     int64_t by, from, to;
     int misses, skipped;

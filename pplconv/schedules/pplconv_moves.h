@@ -32,14 +32,15 @@ typedef struct {
     unsigned long mask[PPLCONV_CPU_WORDS], part[PPLCONV_CPU_WORDS];
 } pplconv_moved;
 
-/* Move a thread to one CPU, or away from it; gives 0 if its mask has no other, or the system
- * refuses. */
+/* Move a thread to one CPU, or away from it; gives 0 if it may not be there, or nowhere else, or
+ * the system refuses. */
 static inline int pplconv_begin_move(pplconv_moved *m, int thread, int cpu, int away) {
     const int bits = 8 * sizeof *m->mask;
     const long bytes = syscall(SYS_sched_getaffinity, thread, sizeof m->mask, m->mask);
     unsigned long any = 0;
     if (bytes <= 0 || thread == 0 || cpu < 0 || cpu >= 8 * bytes) return 0;
     const unsigned long one = 1ul << cpu % bits;
+    if (away && !(m->mask[cpu / bits] & one)) return 0;
     m->thread = thread, m->bytes = (size_t)bytes;
     if (away) memcpy(m->part, m->mask, m->bytes), m->part[cpu / bits] &= ~one;
     else memset(m->part, 0, m->bytes), m->part[cpu / bits] = m->mask[cpu / bits] & one;

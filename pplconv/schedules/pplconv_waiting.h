@@ -4,9 +4,10 @@
  * team was last seen on its own CPU: that thread may be waiting for it.
  *
  * Beside other programs the system may wake a worker on the CPU of its leader, where it helps
- * nobody: from then on its leader wakes it elsewhere. And it may stop a worker in the middle of a
- * task for some milliseconds: the leader, who has nothing else to do, then gives it its own CPU.
- * Masks of CPUs are changed by the leader alone, which has put them back before its call ends. */
+ * nobody: for some time its leader then wakes it elsewhere. And it may stop a worker in the middle
+ * of a task for some milliseconds: the leader, who has nothing else to do, then gives it its own
+ * CPU. The leader has put a worker's mask of CPUs back before its call ends. Pins change masks as
+ * well: a worker in its place is not moved. */
 #ifndef PPLCONV_WAITING_H
 #define PPLCONV_WAITING_H
 

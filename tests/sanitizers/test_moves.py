@@ -52,14 +52,14 @@ static int send(int cpu, int away) {
 int main(void) {
     pplconv_moved moved;
     pthread_t other;
-    int came = 1, refused, last = 0, same;
+    int came = 1, refused, last = 0, same, cpus = 0;
     pthread_create(&other, NULL, spin, NULL);
     while (!__atomic_load_n(&thread, __ATOMIC_ACQUIRE)) sched_yield();
     syscall(SYS_sched_getaffinity, thread, sizeof before, before);
     for (int cpu = 0; cpu < 8 * (int)sizeof before; cpu++) {
         if (!(before[cpu / (8 * sizeof(long))] >> cpu % (8 * sizeof(long)) & 1)) continue;
         if (send(cpu, 0) != 1) came = 0;
-        last = cpu;
+        last = cpu, cpus++;
     }
     same = is_same();
     printf("%d %d ", came, send(last, 1));
@@ -71,7 +71,7 @@ int main(void) {
     if (pplconv_begin_move(&moved, thread, last, 0)) {
         moved.part[0] ^= 1;
         pplconv_end_move(&moved);
-        same &= !is_same() || sysconf(_SC_NPROCESSORS_ONLN) == 1;
+        same &= !is_same() || cpus == 1;
     }
     __atomic_store_n(&ended, 1, __ATOMIC_RELAXED);
     pthread_join(other, NULL);
@@ -115,8 +115,11 @@ int main(void) {
     const pplconv_station nowhere = {NULL, 0, 0, 0};
     int wrong = 0;
     leader = pthread_self();
-    for (int again = 0; again < 100; again++)
+    for (int again = 0; again < 100; again++) {
+        /* The machine itself may have stood still. */
+        if (again < 20 && again && !pplconv_own_crew->seat[1].stays) stopped = 0;
         pplconv_run(&phase, 1, 2, NULL, NULL, 0, 2, &nowhere, NULL);
+    }
     for (int task = 0; task < 64; task++) wrong += done[task] != 200;
     printf("%d %d\\n", wrong, pplconv_own_crew->seat[1].stays != 0);
     return 0;
