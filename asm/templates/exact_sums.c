@@ -238,9 +238,9 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
         last = column;
         for (; next < row + rows; next++) {
             const element *from = AT_CONST(element, a->src, next * a->src_rs) + column;
-            const int64_t *const before = kept + (next + rows - 1) % rows * ROW_LIMBS;
+            int64_t *to = kept + next % rows * ROW_LIMBS;
             if (alike && are_same(from, AT_CONST(element, from, -a->src_rs), a->columns, a->step)) {
-                memmove(kept + next % rows * ROW_LIMBS, before, sizeof *kept * ROW_LIMBS);
+                memmove(to, kept + (next - 1) % rows * ROW_LIMBS, sizeof *to * ROW_LIMBS);
                 alike++;
                 continue;
             }
@@ -250,7 +250,6 @@ static void short_kernels(const struct pplconv_exact_sums_args *a, struct range 
                 for (int i = 0; i < PARTS; i++) sums[i] += pixel * parts[PARTS * c + i];
             }
             const wide one = 1;
-            int64_t *to = kept + next % rows * ROW_LIMBS;
             wide whole = sums[0] + sums[1] * (one << PART);
             to[0] = (int64_t)((uint64_t)whole & mask);
             whole = (whole >> LIMB) + sums[2] * (one << (2 * PART - LIMB));

@@ -10,16 +10,13 @@ enum {
     MOST_MISSES = 4,
 };
 
-/* Rows of pixels; a window reaches so many numbers beyond the first one that it sees. */
-struct windows {
-    const element *pixels;
-    int64_t src_rs, rows, beyond;
-};
-
-/* Where the pixels of all rows are those of `by` before, from one place in a row to another. The
- * next `skipped` vectors are not compared. */
+/* Rows of pixels whose windows reach `beyond` the first number that they see; where all rows are
+ * what they were `by` before, from one place to another; and how many vectors are not compared
+ * next. */
 struct repetition {
-    int64_t by, from, to;
+    const element *pixels;
+    int64_t src_rs, rows, beyond, by;
+    int64_t from, to;
     int misses, skipped;
 };
 
@@ -46,15 +43,14 @@ static inline int is_same(const element *numbers, int64_t n, int64_t by) {
 
 /* Whether n sums and their windows, from place i on, are those of r->by before. Rows are compared
  * from where they were the last time: windows side by side share most pixels. */
-static int has_repeated(const struct windows *w, const element *sums, int64_t i, int64_t n,
-                        struct repetition *r) {
-    const int64_t end = i + n + w->beyond;
+static int has_repeated(struct repetition *r, const element *sums, int64_t i, int64_t n) {
+    const int64_t end = i + n + r->beyond;
     if (!is_same(sums + i, n, r->by)) return 0;
     if (i < r->from || i >= r->to) r->from = r->to = i;
     while (r->to < end) {
         const int64_t more = end - r->to < LANES ? end - r->to : LANES;
-        for (int64_t row = 0; row < w->rows; row++) {
-            const element *from = AT_CONST(element, w->pixels, row * w->src_rs) + r->to;
+        for (int64_t row = 0; row < r->rows; row++) {
+            const element *from = AT_CONST(element, r->pixels, row * r->src_rs) + r->to;
             if (!is_same(from, more, r->by)) return 0;
         }
         r->to += more;
@@ -63,11 +59,10 @@ static int has_repeated(const struct windows *w, const element *sums, int64_t i,
 }
 
 /* The same, if that may pay: images without repetitions are to lose no time. */
-static inline int is_repeated(const struct windows *w, const element *sums, int64_t i, int64_t n,
-                              struct repetition *r) {
+static inline int is_repeated(struct repetition *r, const element *sums, int64_t i, int64_t n) {
     if (i < r->by || r->skipped-- > 0) return 0;
     r->skipped = 0;
-    if (has_repeated(w, sums, i, n, r)) {
+    if (has_repeated(r, sums, i, n)) {
         r->misses = 0;
         return 1;
     }

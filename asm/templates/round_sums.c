@@ -264,11 +264,9 @@ static inline __attribute__((always_inline)) int64_t
 look_closely(const struct pplconv_round_sums_args *a, const struct limits *l,
              const struct around *w, struct repetition *r, int64_t i, int64_t n, int64_t *list,
              int64_t found, const int64_t size, const enum mode mode) {
-    const struct windows seen = {a->pixels, w->src_rs, w->rows, (w->columns - 1) * w->step};
     vector sum;
     /* What is listed has no result yet. */
-    if (w->rows && (found == 0 || list[found - 1] < i - r->by) &&
-        is_repeated(&seen, a->src, i, n, r)) {
+    if (w->rows && (found == 0 || list[found - 1] < i - r->by) && is_repeated(r, a->src, i, n)) {
         char *dst = (char *)a->dst + i * size;
         memcpy(dst, dst - r->by * size, (size_t)(n * size));
         return found;
@@ -302,7 +300,13 @@ round_sums(const struct pplconv_round_sums_args *a, const struct limits *l, cons
     const element *src = a->src;
     char *dst = a->dst;
     int64_t *list = a->open, found = 0;
-    struct repetition r = {.by = LANES * w->step};
+    struct repetition r = {
+        .pixels = a->pixels,
+        .src_rs = w->src_rs,
+        .rows = w->rows,
+        .beyond = (w->columns - 1) * w->step,
+        .by = LANES * w->step,
+    };
     for (int64_t begin = 0; begin < a->count; begin += TOGETHER * LANES) {
         const int64_t end =
             a->count - begin < TOGETHER * LANES ? a->count : begin + TOGETHER * LANES;

@@ -10,25 +10,7 @@
 #include "pplconv_newcomers.h"
 #include "pplconv_phases.h"
 
-enum {
-    PPLCONV_MOST_MEMBERS = 1024,
-    /* A wake-up takes tens of microseconds: looking for longer than that costs more than it
-     * saves. */
-    PPLCONV_LOOK_NS = 100000,
-    PPLCONV_LOOKS = 16, /* between two looks at the clock */
-    /* How often a leader checks whether workers that it waits for are run, awake and asleep; how
-     * many of them; and the least part of that time which they should have run. */
-    PPLCONV_CHECK_NS = 20000,
-    PPLCONV_CHECKED = 4,
-    PPLCONV_SLOW_CHECK_NS = 250000,
-    PPLCONV_SLOWLY_CHECKED = 32,
-    PPLCONV_RUN_PART = 4,
-    /* How long a worker that the system once woke on its leader's CPU is woken elsewhere. */
-    PPLCONV_ASIDE_NS = 10000000,
-    /* How long a worker then stays with its leader: about as long as the system runs others before
-     * it is its turn again. */
-    PPLCONV_STAY_NS = 4000000
-};
+enum { PPLCONV_MOST_MEMBERS = 1024 };
 
 /* Where a team belongs by a pin; `binding` is NULL where nothing was asked for. */
 typedef struct {
@@ -78,7 +60,7 @@ typedef struct pplconv_crew {
     /* Places under a pin: taken by all before a call begins, where they are new. */
     pplconv_station station;
     const pplconv_places *places;
-    uint64_t stations; /* how many there were, and for a team of which size the last was */
+    uint64_t stations; /* their number above; in the lower half the size of the last one's team */
     int placed;
     int workers, holders, dismissed;
     pplconv_claims claims;

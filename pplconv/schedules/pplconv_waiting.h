@@ -16,6 +16,25 @@
 #include "pplconv_schedules.h"
 #include "pplconv_seats.h"
 
+enum {
+    /* A wake-up takes tens of microseconds: looking for longer than that costs more than it
+     * saves. */
+    PPLCONV_LOOK_NS = 100000,
+    PPLCONV_LOOKS = 16, /* between two looks at the clock */
+    /* How often a leader checks whether workers that it waits for are run, awake and asleep; how
+     * many workers at a time; and the least part of the time since the last check that they run. */
+    PPLCONV_CHECK_NS = 20000,
+    PPLCONV_CHECKED = 4,
+    PPLCONV_SLOW_CHECK_NS = 250000,
+    PPLCONV_SLOWLY_CHECKED = 32,
+    PPLCONV_RUN_PART = 4,
+    /* How long a worker that the system once woke on its leader's CPU is woken elsewhere. */
+    PPLCONV_ASIDE_NS = 10000000,
+    /* How long a worker that was brought to its leader's CPU stays there: about as long as the
+     * system runs others before it is the worker's turn again. */
+    PPLCONV_STAY_NS = 4000000
+};
+
 /* Wake a worker away from the calling leader's CPU, if that is where the system would put it; gives
  * 1 if it was woken. */
 static int pplconv_wake_aside(pplconv_crew *crew, pplconv_seat *seat) {

@@ -112,53 +112,61 @@ def test_division(checker, row, integer, direction, rng):
         np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
 
 
+def judge_again(checker, row, rng, *, sums, tie, pixels, taps, step, error, divided, integer):
+    """Round sums, of which some are half way, and compute those once more from their windows."""
+    limits, element = np.iinfo(integer), DTYPES[row["dtype"]]
+    count, (rows, columns) = len(sums), taps.shape
+    windows = np.stack([pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)])
+    # Sums of whole numbers and halves are exact in any order.
+    again = (windows * taps).sum((1, 2))
+    if divided:
+        sums = 2 * sums + tie
+        below, _ = halved(sums, 2)
+        even = (error == 0) & (again == 0)
+        is_open = tie & (np.abs(again) <= error) & ~even
+        up = np.where(even, below % 2 != 0, again > error)
+        expected = below + (tie & ~is_open & up)
+        parameters = 0, limits.min, limits.max, 2, 0
+    else:
+        low, high = bounds(again, error, limits.min, limits.max)
+        is_open = tie & (low != high)
+        expected = np.where(tie, np.where(is_open, limits.min, low), sums)
+        sums = np.where(tie, sums + 0.5, sums)
+        parameters = 0.125, limits.min, limits.max, 0, 0
+    call = Call(checker, row, rng)
+    call.put("src", sums.astype(element).reshape(1, -1), 0)
+    call.put("parameters", np.array([parameters], element), 0)
+    stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
+    call.put("pixels", pixels.astype(element), stride)
+    call.put("again", np.array([[error, 0, *taps.ravel()]]), 0)
+    listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
+    found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
+    call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
+    size = integer(0).itemsize
+    got = call.run(count=count, size=size, step=step, rows=rows, columns=columns)[0]
+    np.testing.assert_array_equal(got, expected.astype(integer))
+    assert found[0, 0] == is_open.sum()
+    np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+
+
 @every_kernel
 @every_integer
 @pytest.mark.parametrize("divided", [False, True])
 def test_what_is_open_is_computed_once_more(checker, row, integer, divided, rng):
     """From windows of every extent, pixels side by side or apart; few of a vector, and many."""
-    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
+    limits = np.iinfo(integer)
     for columns in range(1, 9):
         step, rows = int(rng.choice([1, 3])), int(rng.integers(1, 4))
-        count = int(rng.integers(1, 3 * lanes + 2))
-        pixels = rng.integers(-2, 3, (rows, count + (columns - 1) * step))
-        taps = rng.integers(-3, 4, (rows, columns)) / 2
-        windows = np.stack(
-            [pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)]
-        )
-        # Sums of whole numbers and halves are exact in any order.
-        again = (windows * taps).sum((1, 2))
-        error = float(rng.choice([0.0, 0.25, 0.75]))
-        sums = rng.integers(max(limits.min, -99), 99, count)
-        tie = rng.random(count) < rng.choice([0.1, 0.8])
-        if divided:
-            sums = 2 * sums + tie
-            below, _ = halved(sums, 2)
-            even = (error == 0) & (again == 0)
-            is_open = tie & (np.abs(again) <= error) & ~even
-            up = np.where(even, below % 2 != 0, again > error)
-            expected = below + (tie & ~is_open & up)
-            parameters = 0, limits.min, limits.max, 2, 0
-        else:
-            low, high = bounds(again, error, limits.min, limits.max)
-            is_open = tie & (low != high)
-            expected = np.where(tie, np.where(is_open, limits.min, low), sums)
-            sums = np.where(tie, sums + 0.5, sums)
-            parameters = 0.125, limits.min, limits.max, 0, 0
-        call = Call(checker, row, rng)
-        call.put("src", sums.astype(element).reshape(1, -1), 0)
-        call.put("parameters", np.array([parameters], element), 0)
-        stride = (pixels.shape[1] + int(rng.integers(0, 5))) * element.itemsize
-        call.put("pixels", pixels.astype(element), stride)
-        call.put("again", np.array([[error, 0, *taps.ravel()]]), 0)
-        listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
-        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
-        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
-        size = integer(0).itemsize
-        got = call.run(count=count, size=size, step=step, rows=rows, columns=columns)[0]
-        np.testing.assert_array_equal(got, expected.astype(integer))
-        assert found[0, 0] == is_open.sum()
-        np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+        count = int(rng.integers(1, 3 * row["lanes"] + 2))
+        judge_again(
+            checker, row, rng,
+            sums=rng.integers(max(limits.min, -99), 99, count),
+            tie=rng.random(count) < rng.choice([0.1, 0.8]),
+            pixels=rng.integers(-2, 3, (rows, count + (columns - 1) * step)),
+            taps=rng.integers(-3, 4, (rows, columns)) / 2,
+            step=step, error=float(rng.choice([0.0, 0.25, 0.75])), divided=divided,
+            integer=integer,
+        )  # fmt: skip
 
 
 @every_kernel
@@ -211,49 +219,22 @@ def test_digits_tell_the_side_of_half_way(checker, row, integer, divided, rng):
 @pytest.mark.parametrize("divided", [False, True])
 def test_windows_that_repeat_have_the_same_results(checker, row, divided, rng):
     """Patterns whose period divides a vector, with some pixels or sums that are none of them."""
-    integer = np.int32
-    limits, element, lanes = np.iinfo(integer), DTYPES[row["dtype"]], row["lanes"]
     for _ in range(12):
         columns, step = int(rng.integers(1, 6)), int(rng.choice([1, 3]))
-        rows, count = int(rng.integers(1, 4)), int(rng.integers(1, 9 * lanes * step))
-        period = int(rng.choice([1, 2, lanes])) * step
+        rows, count = int(rng.integers(1, 4)), int(rng.integers(1, 9 * row["lanes"] * step))
+        period = int(rng.choice([1, 2, row["lanes"]])) * step
         at = np.arange(count + (columns - 1) * step)
         pixels = rng.integers(-2, 3, (rows, period))[:, at % period]
         sums = rng.integers(-9, 10, period)[at[:count] % period]
         tie = (rng.random(period) < 0.8)[at[:count] % period]
-        # Some error leaves results open, which then are listed, and none are taken from there.
         for numbers in (*pixels, sums):
             numbers[rng.random(numbers.size) < rng.choice([0.0, 0.01, 0.1])] += 1
         taps = rng.integers(-3, 4, (rows, columns)) / 2
-        windows = np.stack(
-            [pixels[:, i : i + (columns - 1) * step + 1 : step] for i in range(count)]
-        )
-        rests = (windows * taps).sum((1, 2))
-        error = float(rng.choice([0.0, 0.25]))
-        if divided:
-            even = (error == 0) & (rests == 0)
-            is_open = tie & (np.abs(rests) <= error) & ~even
-            up = np.where(even, sums % 2 != 0, rests > error)
-            expected = sums + (tie & ~is_open & up)
-            sums, parameters = 2 * sums + tie, (0, limits.min, limits.max, 2, 0)
-        else:
-            low, high = bounds(rests, error, limits.min, limits.max)
-            is_open = tie & (low != high)
-            expected = np.where(tie, np.where(is_open, limits.min, low), sums)
-            sums = sums + 0.5 * tie
-            parameters = 0.125, limits.min, limits.max, 0, 0
-        call = Call(checker, row, rng)
-        call.put("src", sums.astype(element).reshape(1, -1), 0)
-        call.put("parameters", np.array([parameters], element), 0)
-        call.put("pixels", pixels.astype(element), pixels.shape[1] * element.itemsize)
-        call.put("again", np.array([[error, 0, *taps.ravel()]]), 0)
-        listed = call.put("open", np.full((1, count), UNTOUCHED), 0, writable=True)
-        found = call.put("open_count", np.full((1, 1), UNTOUCHED), 0, writable=True)
-        call.put("dst", np.full((1, count), 0x55, integer), 0, writable=True)
-        got = call.run(count=count, size=4, step=step, rows=rows, columns=columns)[0]
-        np.testing.assert_array_equal(got, expected.astype(integer))
-        assert found[0, 0] == is_open.sum()
-        np.testing.assert_array_equal(listed[0, : found[0, 0]], np.flatnonzero(is_open))
+        # Some error leaves results open, which are listed: nothing is taken from there.
+        judge_again(
+            checker, row, rng, sums=sums, tie=tie, pixels=pixels, taps=taps, step=step,
+            error=float(rng.choice([0.0, 0.25])), divided=divided, integer=np.int32,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(
