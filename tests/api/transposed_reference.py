@@ -14,7 +14,14 @@ import numpy as np
 
 import pplconv
 from blocks import in_blocks, out_of_blocks
-from reference import activate, activated_bound, rounding_bound, stored_bound
+from reference import (
+    HALF_ULP,
+    LEAST_HALF_ULP,
+    activate,
+    activated_bound,
+    rounding_bound,
+    stored_bound,
+)
 
 LAYOUTS = ("NCHW", "NHWC", "NCHWc")
 ACTIVATIONS = (None, None, "relu", ("clip", -0.5, 2.0), ("leaky_relu", 0.1), "prelu", "silu")
@@ -58,6 +65,12 @@ def from_layout(array, layout: str, channels: int):
     return array if layout == "NCHW" else np.moveaxis(array, -1, -3)
 
 
+def sums_of_halves(magnitudes, terms: int, expected) -> np.ndarray:
+    """Bound what sums in half precision add: chains of 64 products, and an epilogue of halves."""
+    steps = (min(terms, 64) + 4) * HALF_ULP
+    return steps / (1 - steps) * magnitudes + 8 * HALF_ULP * np.abs(expected) + 64 * LEAST_HALF_ULP
+
+
 @dataclass
 class Case:
     """One call: arrays in NCHW, and how they are passed."""
@@ -89,8 +102,14 @@ class Case:
         """Prepare the weights."""
         return pplconv.ConvTranspose2d(self.weight, self.bias, **self.parameters, **settings)
 
-    def check(self, y: np.ndarray, stated: float = 0.0) -> None:
-        """Assert that a result is right, NaN and infinities included."""
+    def check(self, y: np.ndarray, plan: pplconv.TransposedPlan | None = None) -> None:
+        """Assert that a result is right, NaN and infinities included.
+
+        The plan tells whether a part is no direct sum, or a sum of halves; without one, none is.
+        """
+        parts = () if plan is None else plan.parts
+        by_winograd = any(part.algorithm == "winograd" for part in parts)
+        stated = plan.error_bound if by_winograd else 0.0
         dtype = self.x.dtype
         assert type(y) is np.ndarray and y.dtype == dtype
         got = from_layout(y, self.layout, self.weight.shape[1] * self.geometry["groups"])
@@ -112,6 +131,8 @@ class Case:
         )
         with np.errstate(all="ignore"):
             bound = rounding_bound(magnitudes, terms + 4, dtype, stated)
+            if any(part.compute == "f16" for part in parts):
+                bound = bound + sums_of_halves(magnitudes, terms, expected)
             bound = activated_bound(bound, expected, self.activation, dtype)
             bound = stored_bound(bound, expected, dtype)[finite]
         error = np.abs(got[finite].astype(np.float64) - expected[finite])
