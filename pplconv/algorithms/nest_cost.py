@@ -47,6 +47,9 @@ from .core_model import (
 from .nest_blocking import BY_TASK, IN_PLACE, NestBlocking
 
 PASS_CYCLES = 2.5
+# Sums that come from beyond L2 and go there again are short pieces of far rows, slower than one
+# stream: float32 squares of 4096 lose 4 % with blocks of 512 instead of 2048.
+PASS_MISSES = 1.5
 AVX2_BYTES = 32
 SIEVE_CYCLES = 4.0, 6.5  # a vector of every second pixel: AVX2 has no shuffle of two vectors
 # To pack B: a vector that is copied, and one that is transposed.
@@ -236,12 +239,14 @@ def _stream(nest: NestBlocking, core: CoreModel, fma: float, threads: int) -> fl
         if b > core.l2_bytes:
             stalls += b / PACKED_BYTES
     elif own * p.k * numerics.weight_bytes + segment * pixel_row > core.l2_bytes:
-        # When a panel of weights is first touched, it comes from L3, a row for each step of k. Most
-        # of the step's time hides that.
+        # When a panel of weights is first touched, it comes from L3 or, of a large matrix, from
+        # memory, a row for each step of k. Most of the step's time hides that.
         step = step_cycles(core, nest.mr, nest.nr // nest.lanes)
-        row = nest.panels.width * numerics.weight_bytes / core.l3_rate
+        is_matrix = nest.problem is p
+        rate = core.far_rate(own * p.k * numerics.weight_bytes) if is_matrix else core.l3_rate
+        row = nest.panels.width * numerics.weight_bytes / rate
         panels = nest.hw_segments * ceil_div(nest.oc, nest.panels.width)
-        hidden = FETCHED if nest.problem is p else 0.7
+        hidden = FETCHED if is_matrix else 0.7
         stalls = panels * p.k * max(0.0, row - hidden * step)
     if nest.in_rows:
         # Each row of A is a stream, and too many streams are hard on L1; rows a multiple of 4 KiB
@@ -298,7 +303,7 @@ def _passes(nest: NestBlocking, core: CoreModel) -> float:
     segment = min(nest.hw_segment, nest.pixels) * min(nest.oc_segment, nest.oc) * size
     if 4 * segment < core.l2_bytes:
         return 0.0
-    return 2 * again * nest.pixels * nest.oc * size / core.memory_rate
+    return PASS_MISSES * 2 * again * nest.pixels * nest.oc * size / core.memory_rate
 
 
 def _lines(nest: NestBlocking, pixels: int) -> float:

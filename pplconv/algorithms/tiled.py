@@ -90,6 +90,11 @@ class _Frame:
         self.cycles = direct_sum_floor(problem, around.lanes, core) / self.share
         self.l1 = around.machine.l1d_bytes
         self.l2 = around.machine.l2_share
+        weights = self.oc * matrix.k * self.weight
+        # Of L2, for packed pixels that share it with the weights on their way through. Weights of a
+        # large matrix come from memory again for each segment of A, so segments are larger.
+        from_memory = problem is matrix and 0 < core.l3_bytes < weights
+        self.room = self.l2 * 3 // 8 if from_memory else self.l2 // 4
 
     def block_of_k(self, budget: int) -> int:
         """All of K, or equal blocks of about `budget` bytes for one row of weights."""
@@ -283,8 +288,7 @@ class _Frame:
         whole, panels = self.matrix.k, self.panels("channels", largest, nr)
         for k_block in self.blocks_of_k(panels.width, self.pixels <= largest):
             row = k_block * self.element
-            # Packed pixels share L2 with the weights on their way through.
-            most_pixels = max(self.l2 // 4 // row, 1)
+            most_pixels = max(self.room // row, 1)
             oc_segment = panels.padded(self.oc)
             if not self.matrix.c_in_rows or (self.numerics.converts_out and k_block < whole):
                 # One panel of the tile should stay in L1; all of them, between blocks of K, in L2.

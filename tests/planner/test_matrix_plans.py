@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pplconv import planner
+from pplconv.algorithms.core_model import CoreModel
 from pplconv.algorithms.gemm import packing_cycles
 from pplconv.api.matrices import product_of
 from pplconv.planner import Request
@@ -146,3 +147,19 @@ def test_what_is_converted_is_packed_before(dtype):
         (64, 64), (64, 1), (64, 64), (1, 64), dtype, ("f32",), may_swap=True, may_read=True
     )
     assert all(option.problem.prepacked for option in found.options)
+
+
+@pytest.mark.parametrize("machine", TARGETS)
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+def test_weights_beyond_l3_come_while_others_are_multiplied(machine, dtype):
+    """Rows of A are so many at a time that weights take less than half of the products' time."""
+    n, size = 4096, int(dtype[1:]) // 8
+    found = product_of(
+        (n, n), (n, 1), (n, n), (1, n), dtype, (dtype,), may_swap=False, may_read=False
+    )
+    (option,) = found.options
+    request = Request(option.problem, tolerance=0.0, threads=1, target=target_of(machine))
+    core, best = CoreModel.of(request.context()), request.ranked()[0]
+    if core.l3_bytes:  # others have no model of what lies behind L2
+        passes = math.ceil(n / best.candidate.hw_segment)
+        assert passes * n * n * size / core.memory_rate < 0.5 * best.cost["fma"]
