@@ -196,9 +196,10 @@ class _Frame:
         """Whether pixels are innermost, which keeps a panel of weights in L1 while they stream by.
 
         The other order suits NHWC as long as the weights stay in L2: it finishes whole pixels of
-        the output one after the other.
+        the output one after the other. Matrices that fill L2 alone do not stay there.
         """
-        return not self.in_rows or self.oc * self.matrix.k * self.weight > self.l2
+        room = self.l2 * 7 // 8 if self.problem is self.matrix else self.l2
+        return not self.in_rows or self.oc * self.matrix.k * self.weight > room
 
     def busiest(self, segment: int) -> int:
         """Pixels of the busiest thread, in tasks of `segment` pixels."""
