@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from asm.build import generate, probes  # noqa: E402  (the build runs from anywhere)
 from asm.kept import Kept, dependencies, in_parallel, write  # noqa: E402
+from asm.precompiled import Precompiled  # noqa: E402
 
 # Python's headers assert, with the paths of their files, unless its own flags say otherwise.
 C_FLAGS = ["-O2", "-fvisibility=hidden", "-ffp-contract=off", "-DNDEBUG"]
@@ -111,6 +112,7 @@ class BuildExt(build_ext):
             include = [str(directory), *extension.include_dirs, *self.compiler.include_dirs]
             flags = gen_preprocess_options(self.compiler.macros, include)
             compilations.append((c_file, target, [*flags, *extension.extra_compile_args]))
+        self.precompiled = Precompiled(directory / "precompiled", machine)
         self.compile_all(compilations, workers)
         super().build_extensions()
 
@@ -151,23 +153,33 @@ class BuildExt(build_ext):
     def compile_all(self, compilations: list[tuple[Path, Path, list[str]]], workers: int) -> None:
         """Make each object, source, target and flags, unless it is up to date."""
         stale: list[tuple[bool, int, Callable[[], None]]] = []
+        kernels = []
         for source, target, flags in compilations:
-            command = [*self.compiler.compiler_so, *flags, "-c", str(source)]
-            kept = Kept(target, target.with_suffix(".made-from"), command)
+            command = [*self.compiler.compiler_so, *flags]
+            kept = Kept(target, target.with_suffix(".made-from"), [*command, "-c", str(source)])
             if self.force or not kept.is_current():
                 make = partial(self.compile_one, kept, source, command)
                 stale.append((bool(LONGEST.search(source.name)), source.stat().st_size, make))
+                if source.suffix == ".c" and source.name.startswith("pplconv_"):
+                    kernels.append(command)
         stale.sort(key=lambda item: item[:2], reverse=True)
         self.announce(f"compiling {len(stale)} of {len(compilations)} files", level=2)
-        in_parallel([make for *_, make in stale], workers)
+        try:
+            self.precompiled.make(kernels, workers)
+            in_parallel([make for *_, make in stale], workers)
+        finally:
+            self.precompiled.remove()
 
     def compile_one(self, kept: Kept, source: Path, command: list[str]) -> None:
         """Compile, and take down what the compiler read."""
         headers = kept.target.with_suffix(".d")
         options = ["-MMD", "-MF", str(headers)] if source.suffix == ".c" else []
+        more = self.precompiled.options(command) if options else []
         kept.make(
-            lambda: self.spawn([*command, *options, "-o", str(kept.target)]),
-            lambda: dependencies(headers) if options else [source],
+            lambda: self.spawn(
+                [*command, *more, "-c", str(source), *options, "-o", str(kept.target)]
+            ),
+            lambda: self.precompiled.without(dependencies(headers)) if options else [source],
         )
 
     def build_extension(self, ext: Extension) -> None:

@@ -49,7 +49,7 @@ static inline int64_t pplconv_clock(void) {
  * them flushed to zero. The caller's control register is put back as it was, exception flags
  * included. */
 #if defined(__x86_64__)
-#include <immintrin.h>
+#include <xmmintrin.h>
 static inline uint64_t pplconv_flush_denormals(void) {
     const unsigned saved = _mm_getcsr();
     _mm_setcsr(saved | 0x8040u); /* FTZ, DAZ */
