@@ -48,7 +48,11 @@ TEMPLATES = ROOT / "templates"
 
 # No contraction: the portable kernels are the reference, so their roundings are spelled out.
 # Without errno a square root is an instruction, and not perhaps a call.
-C_FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno")
+# No kernel calls back, and those in assembly have no tables to unwind by either.
+C_FLAGS = (
+    *("-std=gnu11", "-Wall", "-Wextra", "-ffp-contract=off", "-fno-math-errno"),
+    "-fno-asynchronous-unwind-tables",
+)
 HIDDEN = ("-fvisibility=hidden",)
 # Some systems on AArch64 keep something of their own in x18, and Linux alone lets compilers use it.
 MACHINE_FLAGS = {"aarch64": ("-ffixed-x18",)}
@@ -64,6 +68,9 @@ PLAIN_SOURCES = ("pixel_runs", "cpuid", "auxval")
 GENERATORS = dict.fromkeys((("gemm", dtype) for dtype in ("u8t", "s8t", "bf16t")), "gemm_tiles")
 # Operations whose one template is that of narrow types, too.
 OF_ALL_TYPES = ("pack_sparse",)
+# Operations that are as fast when they are compiled for size, and smaller by a quarter: their
+# vectors and blocks are written out.
+FOR_SIZE = ("depthwise_bytes_channels",)
 # Operations whose template takes computed constants: dtype to macros.
 CONSTANTS: dict[str, Callable[[str], dict[str, str]]] = {
     "activate": exponential.c_macros,
@@ -103,6 +110,8 @@ def _template_name(kernel: Kernel) -> str:
 
 def _optimization(kernel: Kernel) -> str:
     """Ask for more code where it runs faster: not for weights, which are packed once."""
+    if kernel.op in FOR_SIZE:
+        return "-Os"
     once = kernel.op.startswith(("pack_weights", "pack_depthwise", "pack_sparse"))
     return "-O2" if once else "-O3"
 
