@@ -30,6 +30,7 @@ import cases  # noqa: E402
 import emulation  # noqa: E402
 import instruction_sets  # noqa: E402
 import shares  # noqa: E402
+import tiers  # noqa: E402
 
 # The user's own plans must not decide a test, and no test may write to them. Tests of wisdom name
 # files of their own.
@@ -69,11 +70,13 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     instruction_sets.configure(config)
     emulation.use_profile(config)
+    tiers.configure(config)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Declare the options of cases, of shares and of ``make test-arm``."""
+    """Declare the options of cases, of tiers, of shares and of ``make test-arm``."""
     cases.add_options(parser)
+    tiers.add_options(parser)
     shares.add_options(parser)
     emulation.add_options(parser)
 
@@ -83,11 +86,21 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return emulation.ignore(collection_path, config)
 
 
+# Last: when all cases are known.
+@pytest.hookimpl(trylast=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make no tests of cases that cannot run here, or that another tier or share has."""
+    instruction_sets.thin(metafunc)
+    tiers.thin(metafunc)
+    shares.thin(metafunc)
+
+
 # Last: a share is one of what the command line asks for.
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that this CPU cannot run, or another run has in its share."""
     instruction_sets.deselect(config, items)
+    tiers.deselect(config, items)
     emulation.deselect(config, items)
 
 
@@ -113,6 +126,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: object) -> None:
+    """Tell a worker what is drawn for the whole run."""
+    tiers.tell_worker(node)
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: object) -> None:
     """Take from a worker what was left out."""
     instruction_sets.take_from_worker(node)
@@ -122,6 +141,7 @@ def pytest_testnodedown(node: object) -> None:
 
 def pytest_terminal_summary(terminalreporter: object, config: pytest.Config) -> None:
     """Say what was left out, and which instruction sets the run was about."""
+    tiers.report(config, terminalreporter)
     emulation.report(config, terminalreporter)
     lines = instruction_sets.report(config, terminalreporter)
     shares.write_account(config, terminalreporter, lines)

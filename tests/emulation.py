@@ -115,10 +115,9 @@ def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:
             (left if mark else kept).append(item)
         items[:] = kept
         config.hook.pytest_deselected(items=left)
-    able = len(items)
-    reason = shares.select(config, items)
-    if able > len(items):
-        _counter(config)[reason] += able - len(items)
+    reason, left_out = shares.select(config, items)
+    if left_out:
+        _counter(config)[reason] += left_out
 
 
 def _counter(config: pytest.Config) -> Counter:

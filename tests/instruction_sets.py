@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,8 +25,10 @@ __all__ = [
     "deselect",
     "give_to_controller",
     "lines",
+    "named_by",
     "report",
     "take_from_worker",
+    "thin",
 ]
 
 REQUIRE = "PPLCONV_TEST_REQUIRE_ISA"
@@ -63,10 +66,28 @@ def isa_of(item: pytest.Item) -> str | None:
         if name not in LADDER:
             item.add_marker(pytest.mark.skip(reason=f"{name} is {owner(name)}'s, not {MACHINE}'s"))
         return name if name in LADDER else None
-    params = getattr(getattr(item, "callspec", None), "params", {})
+    return named_by(getattr(getattr(item, "callspec", None), "params", {}))
+
+
+def named_by(params: Mapping[str, Any]) -> str | None:
+    """Give the instruction set that a case's parameters name, if one of this architecture's."""
     row = params.get("row")
     name = row.get("isa") if isinstance(row, dict) else params.get("isa")
-    return name if name in LADDER else None
+    return name if isinstance(name, str) and name in LADDER else None
+
+
+def thin(metafunc: pytest.Metafunc) -> None:
+    """Make no tests of cases whose instruction set does not run here, and count them."""
+    counts = metafunc.config.stash.setdefault(_LEFT_OUT, Counter())
+    calls, left = metafunc._calls, []
+    for call in calls:
+        name = named_by(call.params)
+        if name is not None and why_not(name):
+            left.append(name)
+    if not left or len(left) == len(calls):
+        return  # a test of which no case can run is left out as a whole
+    counts.update(left)
+    calls[:] = [call for call in calls if named_by(call.params) not in left]
 
 
 def deselect(config: pytest.Config, items: list[pytest.Item]) -> None:

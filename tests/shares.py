@@ -1,8 +1,9 @@
 """A share of the suite, and which of its files a run has reached.
 
-``--one-in=N --share=K`` keeps one test in `N` of each file, and at least one of each: of a file
-with fewer than `N` tests one in as many as it has. Which ones, the tests' names say. So every share
-reaches every file, and all shares together are the whole suite.
+``--one-in=N --share=K`` keeps about one test in `N`, and at least one of each file. Which ones, the
+tests' names say, so that all shares together are the whole suite. Of a test with many cases those
+of the share alone are made (`thin`): under emulation it takes milliseconds to make each, and there
+are tens of thousands.
 
 ``--account=FILE`` leaves an account of the run there: how many tests of each file could run, how
 many did, and how many skipped themselves; and a line for each instruction set (`instruction_sets`).
@@ -14,7 +15,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,66 +23,126 @@ import pytest
 
 __all__ = [
     "add_options",
+    "drawn",
+    "file_of",
     "give_to_controller",
     "kept",
     "select",
     "take_from_worker",
+    "thin",
     "write_account",
 ]
 
 _ABLE = pytest.StashKey[dict[str, int]]()
+# How many cases a test had, of those with several.
+_CASES = pytest.StashKey[dict[str, int]]()
 _REST = "in other shares than {share} of {one_in}"
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare the options."""
     group = parser.getgroup("shares")
-    group.addoption("--one-in", type=int, default=1, metavar="N", help="of each file's tests")
+    group.addoption("--one-in", type=int, default=1, metavar="N", help="of all tests")
     group.addoption("--share", type=int, default=0, metavar="K", help="which of the N")
     group.addoption("--account", type=Path, metavar="FILE", help="which files a run reached, JSON")
 
 
-def kept(names: Iterable[str], one_in: int, share: int) -> set[str]:
-    """Choose from the tests of one file.
+def _place(name: str) -> tuple[int, str]:
+    # An order of their own, so that neighbours, which test much the same, fall to all shares.
+    return zlib.crc32(name.encode()), name
+
+
+def drawn(names: Iterable[str], one_in: int, share: int) -> set[str]:
+    """Choose from the cases of one test: its part of the share, at least one of them.
 
     Parameters
     ----------
     names : iterable of str
-        Node ids.
+        What tells the cases apart.
     one_in : int
-        Into how many shares they are cut, if they are as many.
+        Into how many shares they are cut.
     share : int
         Which one.
 
     Returns
     -------
     set of str
-        At least one of them, if there are any.
     """
-    # In an order of their own, so that neighbours, which test much the same, fall to all shares.
-    order = sorted(names, key=lambda name: (zlib.crc32(name.encode()), name))
-    shares = min(one_in, len(order)) or 1
-    return set(order[share % one_in % shares :: shares])
+    order = sorted(names, key=_place)
+    if len(order) >= one_in:
+        return set(order[share % one_in :: one_in])
+    # One of them, another in each share that has the test (`kept`).
+    return {order[share % one_in // (one_in // len(order)) % len(order)]}
 
 
-def select(config: pytest.Config, items: list[pytest.Item]) -> str:
-    """Keep the share of `items` that was asked for; say why the others were left out."""
+def kept(tests: Mapping[str, int], one_in: int, share: int) -> set[str]:
+    """Choose from the tests of one file, of whose cases `drawn` has chosen.
+
+    Parameters
+    ----------
+    tests : mapping of str to int
+        Node ids without cases, and how many cases each test has.
+    one_in : int
+        Into how many shares they are cut.
+    share : int
+        Which one.
+
+    Returns
+    -------
+    set of str
+        Each as often as it has cases, of all shares; at least one of them, if there are any.
+    """
+    share %= one_in
+    found = set()
+    for name, cases in tests.items():
+        every = max(one_in // cases, 1)
+        if share % every == zlib.crc32(name.encode()) % every:
+            found.add(name)
+    order = sorted(tests, key=_place)
+    return found or set(order[share % len(order) :][:1] if order else ())
+
+
+def thin(metafunc: pytest.Metafunc) -> None:
+    """Make no tests of cases in other shares."""
+    config, calls = metafunc.config, metafunc._calls
     one_in, share = config.getoption("one_in"), config.getoption("share")
-    files: dict[str, list[str]] = defaultdict(list)
+    if one_in == 1 or len(calls) < 2:
+        return
+    cases = config.stash.setdefault(_CASES, {})
+    cases[metafunc.definition.nodeid] = len(calls)
+    chosen = drawn((call.id for call in calls), one_in, share)
+    calls[:] = [call for call in calls if call.id in chosen]
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> tuple[str, int]:
+    """Keep the share of `items` that was asked for; say why others are left out, and how many."""
+    one_in, share = config.getoption("one_in"), config.getoption("share")
+    if one_in == 1:
+        config.stash[_ABLE] = dict(Counter(file_of(item.nodeid) for item in items))
+        return "", 0
+    cases = config.stash.get(_CASES, {})
+    files: dict[str, dict[str, int]] = defaultdict(dict)
     for item in items:
-        files[file_of(item.nodeid)].append(item.nodeid)
-    config.stash[_ABLE] = {file: len(names) for file, names in files.items()}
-    chosen = set().union(*(kept(names, one_in, share) for names in files.values()))
-    left = [item for item in items if item.nodeid not in chosen]
-    items[:] = [item for item in items if item.nodeid in chosen]
+        name = _test_of(item.nodeid)
+        files[file_of(item.nodeid)][name] = cases.get(name, 1)
+    config.stash[_ABLE] = able = {file: sum(tests.values()) for file, tests in files.items()}
+    chosen = set().union(*(kept(tests, one_in, share) for tests in files.values()))
+    left = [item for item in items if _test_of(item.nodeid) not in chosen]
+    items[:] = [item for item in items if _test_of(item.nodeid) in chosen]
     if left:
         config.hook.pytest_deselected(items=left)
-    return _REST.format(share=share % one_in, one_in=one_in)
+    reason = _REST.format(share=share % one_in, one_in=one_in)
+    return reason, sum(able.values()) - len(items)
 
 
 def file_of(nodeid: str) -> str:
     """Path of the file that a test is in."""
     return nodeid.partition("::")[0]
+
+
+def _test_of(nodeid: str) -> str:
+    """Node id of a test without its case."""
+    return nodeid.partition("[")[0]
 
 
 def give_to_controller(config: pytest.Config) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -17,7 +18,7 @@ from instruction_sets import REQUIRE, describe
 from levels import LADDER, MACHINE, allowed_isas, executable_isas, why_not
 from pplconv import _kernels
 from pplconv.architecture import LADDERS
-from shares import kept
+from shares import drawn, kept
 
 ROOT = Path(__file__).resolve().parents[1]
 USAGE_ERROR = 4
@@ -42,15 +43,29 @@ def run_pytest(*arguments: str, **variables: str) -> subprocess.CompletedProcess
     )
 
 
-@pytest.mark.parametrize("one_in", [1, 4, 32])
-@pytest.mark.parametrize("count", [1, 3, 4, 31, 200])
-def test_every_share_has_a_test_and_all_have_all(count, one_in):
-    names = [f"tests/test_it.py::test[{i}]" for i in range(count)]
-    shares = [kept(names, one_in, share) for share in range(one_in)]
-    assert all(shares)
-    assert set().union(*shares) == set(names)
-    assert max(map(len, shares)) <= -(-count // min(one_in, count))
-    assert kept(reversed(names), one_in, one_in + 1) == kept(names, one_in, 1)
+@pytest.mark.parametrize("one_in", [1, 4, 32, 96])
+@pytest.mark.parametrize("seed", range(4))
+def test_every_share_has_a_test_of_each_file_and_all_have_all(seed, one_in):
+    """Tests of one case to hundreds; a share has about one case in so many."""
+    rng = random.Random(seed)
+    tests = {
+        f"tests/test_it.py::test_{i}": rng.choice([1, 1, 2, 3, 31, 95, 96, 400]) for i in range(9)
+    }
+    tests = dict(list(tests.items())[: rng.randint(1, 9)])
+    everything = {(name, str(case)) for name, cases in tests.items() for case in range(cases)}
+    seen, sizes = set(), []
+    for share in range(one_in):
+        found = {
+            (name, case)
+            for name in kept(tests, one_in, share)
+            for case in drawn(map(str, range(tests[name])), one_in, share)
+        }
+        assert found
+        assert kept(dict(reversed(tests.items())), one_in, one_in + share) == {n for n, _ in found}
+        seen |= found
+        sizes.append(len(found))
+    assert seen == everything
+    assert sum(sizes) <= 2 * len(everything) + one_in
 
 
 def test_a_line_for_each_instruction_set():
@@ -85,6 +100,7 @@ def test_what_a_cap_leaves_out_is_counted(tmp_path):
     assert told["files"][FILE]["run"] >= built["portable"]
 
 
+@pytest.mark.slow
 @starts_pytest
 @pytest.mark.parametrize(
     ("asked", "text"),
@@ -102,6 +118,7 @@ def test_a_required_set_that_is_missing_ends_the_run_before_it_begins(asked, tex
     assert run_pytest(FILE, **{REQUIRE: "portable"}).returncode == 0
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(MACHINE != "x86_64", reason="hides what CPUID says")
 @pytest.mark.parametrize("name", ["avx2", "avxvnni", "avx512", "avx512vnni"])
 def test_a_machine_that_lacks_an_instruction_set(name):

@@ -88,6 +88,7 @@ def test_bfloat16_in_float32(isa):
     check(problems, isa, ["direct", "im2col"])
 
 
+@pytest.mark.sampled(8)
 @every_isa
 @pytest.mark.parametrize("r", [3, 5])
 @pytest.mark.parametrize("channels", CHANNELS)
@@ -100,6 +101,7 @@ def test_float32(isa, r, channels):
     assert {name for name in found if name.startswith("winograd")} == variants
 
 
+@pytest.mark.sampled(10)
 @every_isa
 @pytest.mark.parametrize("r", [3, 5])
 @pytest.mark.parametrize("channels", [16, 128, 512])
@@ -110,6 +112,7 @@ def test_float64(isa, r, channels):
     check(problems, isa, ["winograd", "im2col", "direct"], seeds=4 if channels < 100 else 2)
 
 
+@pytest.mark.sampled(7)
 @every_isa
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("r", [1, 3])

@@ -24,6 +24,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.sampled(83)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("activation", CURVES, ids=str)

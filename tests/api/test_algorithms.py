@@ -51,6 +51,7 @@ PROBLEMS = {
 }
 
 
+@pytest.mark.sampled(53)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("epilogue", EPILOGUES)
 @pytest.mark.parametrize("layout", LAYOUTS)

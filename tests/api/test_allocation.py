@@ -79,6 +79,7 @@ def fail_each(act: Callable[[], np.ndarray], most: int = 100) -> int:
     raise AssertionError(f"{most} allocations are more than a call can have")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_conv2d(algorithm, threads):
@@ -99,6 +100,7 @@ def test_conv2d(algorithm, threads):
     assert fail_each(act) == 2, "packed weights and scratch; the plan is kept"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_an_object_is_made_and_called(algorithm):
     shape, groups, arguments = ALGORITHMS[algorithm]
@@ -211,6 +213,7 @@ def test_arrays_of_numpy():
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("act", ["call", "function", "new shape", "to_blocked"])
 def test_objects_of_python(act):
     """Each allocation of Python's own fails in turn."""

@@ -41,6 +41,7 @@ def small(rng):
     return {"input": draw(rng, 2, 8, 9, 7), "weight": draw(rng, 16, 8, 3, 3)}
 
 
+@pytest.mark.sampled(47)
 @every_cap
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCHWc"])
 @pytest.mark.parametrize("name", SHAPES)

@@ -59,6 +59,7 @@ PRECISIONS = {"float16": "fp32", "float32": "fp32", "float64": None}
 LAYOUTS = {"NCHW": 0, "NHWC": 0, "NCHW8c": 8, "NCHW16c": 16, "NCHW24c": 24}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)

@@ -18,6 +18,7 @@ DTYPES = ("float32", "float64", "float16")
 CASES = 25
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_random_cases(layout, dtype, rng):

@@ -33,6 +33,7 @@ def sums(x, w, x_zero, stride, pad):
     return np.einsum("nohwij,oij->nohw", seen[:, :, ::stride, ::stride], w[:, 0].astype(np.int64))
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("dtype", sorted(TYPES))
 @pytest.mark.parametrize(("size", "stride"), KERNELS)

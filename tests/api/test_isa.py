@@ -54,6 +54,7 @@ def probe(max_isa: str | None, *most: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("cap", LADDER)
 def test_results_under_a_cap(cap):
     """Right results, and plans that name the best instruction set under the cap."""
@@ -85,6 +86,7 @@ def test_avx2_and_avx512_give_the_same_bits():
         assert methods.count(method) >= 3 * 2 * 2, method
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("cap", LADDER)
 def test_the_default_block_is_a_vector_under_a_cap(cap):
     code = (

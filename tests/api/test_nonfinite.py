@@ -49,6 +49,7 @@ def plain_weights(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return rng.uniform(0.5, 1, shape).astype(np.float32)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", WINOGRAD)
@@ -72,6 +73,7 @@ def test_every_candidate_of_special_numbers(shape, layout, dtype, rng, monkeypat
     assert bool(run) == (winograd.supports(problem, problem.numerics[0]) is None)
 
 
+@pytest.mark.sampled(14)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", [name for name in SHAPES if "1x1" not in name])

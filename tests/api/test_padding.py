@@ -13,6 +13,7 @@ from reference import assert_convolution, conv2d_reference, explicit_padding
 SIZES = (1, 4, 5, 7, 8)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("padding", ["valid", "same", "same_upper", "same_lower"])
 def test_words(padding, layout, rng):

@@ -41,6 +41,7 @@ def images(rng, shape, layout, dtype=np.float32):
     return rng.standard_normal((n, c, h, w) if layout == "NCHW" else (n, h, w, c)).astype(dtype)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("mode", PADS)
 def test_forms_of_padding(mode, layout, way, rng):

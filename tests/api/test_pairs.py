@@ -98,6 +98,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(14)
 @needs_pairs
 @pytest.mark.parametrize("kind", sorted(RANGES))
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])

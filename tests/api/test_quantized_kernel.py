@@ -39,6 +39,7 @@ def test_every_level_gives_the_same(cap: str, layout: str, monkeypatch: pytest.M
         np.testing.assert_array_equal(case.run(case.kernel(layout)), case.expected())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_every_team_gives_the_same(threads: int, layout: str) -> None:

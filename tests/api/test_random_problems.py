@@ -32,6 +32,7 @@ def check(problem: Problem) -> np.ndarray:
     return y
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())
@@ -39,6 +40,7 @@ def test_whatever_the_planner_chooses(dtype, layout, data):
     check(data.draw(problems(dtype=dtype, layout=layout)))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("algorithm", ["im2col", "direct"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @given(data=st.data())

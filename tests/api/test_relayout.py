@@ -62,6 +62,7 @@ def test_any_shape(dtype, data):
     check(any_bits(numbers, shape, dtype), data.draw(st.integers(1, 64)))
 
 
+@pytest.mark.sampled(22)
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize(
     "shape",

@@ -125,6 +125,7 @@ def test_panels_inside_blocks_are_no_wider_than_the_tile(shape, block):
                 compile_plan(fields | {"panel_width": width}, around.isa)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8"])
 @pytest.mark.parametrize(
     ("layout", "block"), [("NCHW", 0), ("NHWC", 0), ("NCHW", 8), ("NCHW", 16), ("NCHW", 24)]

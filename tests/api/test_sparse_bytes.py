@@ -60,6 +60,7 @@ def problem_of(case: Case, layout: str, block: int, words: bool) -> ConvProblem:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("product", ["u8", "s8", "s16"])
 @pytest.mark.parametrize("shape", SHAPES)

@@ -31,6 +31,7 @@ SHAPES = {
 DENSITIES = {"some": 0.3, "none": 0.0, "all": 1.1, "one in forty": 0.025}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)

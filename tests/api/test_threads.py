@@ -40,6 +40,7 @@ SHAPES = [
 ALONE = (1, 1, 1, 1, (1, 1), (1, 1), 1, 0, 1)
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "mb{}g{}ic{}oc{}".format(*s[:4]))
@@ -194,6 +195,7 @@ def test_conv2d_from_many_threads(rng):
     assert run_at_once(work, 10) == [True] * 10
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("algorithm", ["im2col", "pointwise", "direct", "winograd"])
 def test_gil_is_released_while_computing(algorithm, rng):
     """Another Python thread goes on while one call computes."""

@@ -78,6 +78,7 @@ def draw(rng: np.random.Generator, x_dtype: str, out: str, x_zero: int) -> Case:
     return case
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("out", DESTINATIONS)
 @pytest.mark.parametrize("x_dtype", sorted(ZEROS))
@@ -113,6 +114,7 @@ def problem_of(case: Case, layout: str) -> ConvProblem:
     )  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("seed", range(4))
 def test_every_candidate(seed, layout, monkeypatch):

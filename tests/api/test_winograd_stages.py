@@ -40,6 +40,7 @@ def stages_of(problem, threads: int, **caches: int) -> list[Winograd]:
     return [c for c in every_candidate(problem, around) if getattr(c, "staged", False)]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("shape", SHAPES)

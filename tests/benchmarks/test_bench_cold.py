@@ -48,6 +48,7 @@ def test_several_times_the_last_cache_is_read(caches, memory, expected):
     assert evict_bytes(caches, memory) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 def test_nothing_is_left_in_the_caches(threads):
     """Reading 512 KiB takes longer then; not so after reading as much from a cache."""
@@ -176,6 +177,7 @@ class Odd(Engine):
         return Prepared(lambda: y, lambda y: np.broadcast_to(y, problem.output_shape))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("second", "status", "detail"),
     [(None, FAILED, "a second instance: RuntimeError: only one"), (0.0, WRONG, "of the largest")],
@@ -189,6 +191,7 @@ def test_a_wrong_second_instance_is_never_timed(second, status, detail):
     assert detail in entry.detail
 
 
+@pytest.mark.slow
 def test_a_layer_is_timed_hot_and_cold():
     engines = [ENGINES["pplconv"], ENGINES["numpy"]]
     settings = Settings(rounds=2, min_seconds=0.001)

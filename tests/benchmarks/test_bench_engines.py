@@ -46,6 +46,7 @@ MUST = ("pplconv", "pplconv_nhwc", "pplconv_conv2d", "numpy")
 TESTED = [name for name, engine in ENGINES.items() if name in MUST or engine.available().ok]
 
 
+@pytest.mark.sampled(74)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", TESTED)
 @pytest.mark.parametrize("text", SMALL)

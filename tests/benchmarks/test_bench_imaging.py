@@ -19,6 +19,7 @@ def small_images(monkeypatch):
     imaging.image_of.cache_clear()
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("kernel", ["3", "9", "9s"])
 @pytest.mark.parametrize("image", ["1", "1x3"])
 @pytest.mark.parametrize("dtype", imaging.DTYPES)

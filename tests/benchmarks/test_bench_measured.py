@@ -47,6 +47,7 @@ def test_every_file_has_a_floor_and_no_other():
     assert sorted(FLOORS) == [path.stem for path in FILES]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_the_model_chooses_as_well_as_it_did(path):
     verdicts = judge_model.judge(corpus.load(path))

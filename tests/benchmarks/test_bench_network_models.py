@@ -63,6 +63,7 @@ def with_conv_outputs(model):
         model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, None))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["squeezenet", "mobilenet_v2", "densenet_121", "resnet_50"])
 def test_activations_neither_vanish_nor_explode(name):
     ort = pytest.importorskip("onnxruntime")

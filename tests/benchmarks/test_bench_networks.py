@@ -75,6 +75,7 @@ def with_engines(monkeypatch, network):
     return use
 
 
+@pytest.mark.slow
 def test_a_run_from_its_arguments_to_its_files(tmp_path, with_engines, one_cpu, capfd):
     with_engines(stubs.Ours, stubs.Right, stubs.Wrong, stubs.Absent)
     figures, markdown = tmp_path / "n.json", tmp_path / "n.md"
@@ -126,6 +127,7 @@ def test_onnxruntime_agrees_with_itself_unoptimised(tmp_path, with_engines, capf
     assert entry["status"] == "ok" and entry["error"] < 1e-5 and len(entry["rounds"]) == 3
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("engine", "status", "detail"),
     [

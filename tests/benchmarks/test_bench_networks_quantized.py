@@ -89,6 +89,7 @@ def page(side):
     return drawn * np.float32(1 - side / 1e4)
 
 
+@pytest.mark.slow
 def test_a_run_from_its_arguments_to_its_files(tmp_path, monkeypatch, capfd):
     path = tmp_path / quantized.DETECTOR.name
     onnx.save(made_networks.detector(), str(path))

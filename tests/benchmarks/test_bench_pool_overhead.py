@@ -12,6 +12,7 @@ from benchmarks import pool_overhead
 FAST = ["--rounds", "2", "--min-ms", "1"]
 
 
+@pytest.mark.slow
 def test_every_case_is_checked_and_timed(tmp_path, capfd):
     target = tmp_path / "p.json"
     assert pool_overhead.main([*FAST, "--bytes", "16,65536", "--json", str(target)]) == 0
@@ -30,6 +31,7 @@ def test_every_case_is_checked_and_timed(tmp_path, capfd):
         assert over["stream"] > 0 and case["model_seconds"] > 0 and not case["detail"]
 
 
+@pytest.mark.slow
 def test_a_wrong_answer_is_told_and_not_timed(capfd, monkeypatch):
     made = []
 

@@ -137,6 +137,7 @@ def test_rounding_to_bfloat16_is_to_nearest_even():
 # Engines -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled(61)
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("text", SMALL)
 @pytest.mark.parametrize("name", TESTED)
@@ -213,6 +214,7 @@ def test_another_type_is_wrong(case):
     assert "type" in candidate.detail
 
 
+@pytest.mark.slow
 def test_a_wrong_engine_is_not_timed(case):
     engine = Fake(2)
     result = run_layer(
@@ -223,6 +225,7 @@ def test_a_wrong_engine_is_not_timed(case):
     assert engine.calls == 2
 
 
+@pytest.mark.slow
 def test_the_instruction_set_of_a_plan_is_recorded(case):
     result = run_layer(
         case.problem, [Fake()], 1, QUICK, None, Progress(1), make=make_quantized_case
@@ -390,6 +393,7 @@ def test_the_network_that_nothing_was_tuned_on():
     assert "resnet_50" in run.nets_of()
 
 
+@pytest.mark.slow
 def test_a_run(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(pplconv, "QConv2d", QConv2d, raising=False)
     page, record = tmp_path / "page.md", tmp_path / "run.json"
@@ -420,6 +424,7 @@ def test_a_run(monkeypatch, tmp_path, capsys):
     assert len(plain["readings"]) == 4
 
 
+@pytest.mark.slow
 def test_a_run_in_bfloat16(tmp_path):
     record = tmp_path / "run.json"
     arguments = ["--precision", "bf16", "--nets", "efficientnet_lite0", "--layers", "classifier",

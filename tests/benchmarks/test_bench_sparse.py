@@ -311,6 +311,7 @@ def test_steps_of_every_run():
     assert [(one.precision, one.density) for one in steps] == [("int8", 0.5), ("int8", 0.1)]
 
 
+@pytest.mark.slow
 def test_a_run(stood_in, tmp_path, capsys):
     page, record = tmp_path / "page.md", tmp_path / "run.json"
     engines = "pplconv_b1,pplconv_b4,pplconv_dense,pplconv_direct"
@@ -346,6 +347,7 @@ def test_a_run(stood_in, tmp_path, capsys):
         assert one.useful(4) == pytest.approx(share * one.problem.flops)
 
 
+@pytest.mark.slow
 def test_peers_do_not_run_above_half(stood_in, tmp_path, monkeypatch):
     peer = Fake("peer")
     monkeypatch.setitem(sparse.ENGINES, "fp32", (ENGINES["fp32"]["pplconv_b1"], peer))
@@ -390,6 +392,7 @@ def test_bad_arguments(capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_what_was_measured(stood_in, tmp_path, monkeypatch, capsys):
     real, calls = run.measure, []
 

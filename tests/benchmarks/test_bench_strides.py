@@ -34,6 +34,7 @@ def test_each_loop_computes_rows_of_any_length(name):
         assert np.isfinite(values).all()
 
 
+@pytest.mark.slow
 def test_the_tool_writes_a_figure_for_each_loop_and_size(tmp_path, capfd):
     markdown, figures = tmp_path / "s.md", tmp_path / "s.json"
     files = ["--markdown", str(markdown), "--json", str(figures)]

@@ -21,6 +21,7 @@ FAST = ["--rounds", "1", "--min-ms", "0.1"]
 TINY = ["--nets", "mobilenet", "--layers", "conv11|conv6/dw"]
 
 
+@pytest.mark.slow
 def test_run_prints_tables_and_writes_them(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(run.ceilings, "measure", lambda threads: {"L2": 1e9 * threads})
     markdown, figures = tmp_path / "r.md", tmp_path / "r.json"
@@ -49,6 +50,7 @@ def test_run_prints_tables_and_writes_them(tmp_path, capfd, monkeypatch):
         assert one["engines"]["numpy"]["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_batches_and_settings_side_by_side(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(run.ceilings, "measure", lambda threads: {"L2": 1e9 * threads})
     figures = tmp_path / "new" / "r.json"
@@ -76,6 +78,7 @@ def test_batches_and_settings_side_by_side(tmp_path, capfd, monkeypatch):
     assert plain["ceilings"] == {"1": {"L2": 1e9}}
 
 
+@pytest.mark.slow
 def test_what_measures_nothing_reads_no_ceilings(capfd, monkeypatch):
     def never(threads):
         raise AssertionError
@@ -108,6 +111,7 @@ def test_run_refuses_nonsense(arguments, complaint, capsys):
     assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_keeps_the_layers_it_has(tmp_path, capfd, monkeypatch):
     real = run.run_layer
     done = []
@@ -161,6 +165,7 @@ def make_help():
     ).stdout
 
 
+@pytest.mark.slow
 def test_scaling(tmp_path, capfd):
     target = tmp_path / "s.json"
     arguments = [*TINY, *FAST, "--engines", "numpy", "--over", "0.5", "--json", str(target)]
@@ -238,6 +243,7 @@ def test_bursts_pause_as_long_as_they_work():
     assert interference.BURST_SECONDS <= pauses[0] <= took
 
 
+@pytest.mark.slow
 def test_overhead(tmp_path, capfd, monkeypatch):
     wheel = tmp_path / "pplconv-0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -37,6 +37,7 @@ def summed(image, kernel, border):
     return np.einsum("hwcij,ij->hwc", windows, kernel)
 
 
+@pytest.mark.sampled(280)
 @pytest.mark.usefixtures("band_bytes")
 @pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "f2", "f4", "f8"])
 @pytest.mark.parametrize("result", ["f4", "f8", "i2", "i4"])
@@ -76,6 +77,7 @@ def test_a_band_more_or_a_thread_more_changes_no_bit(dtype, channels, rng):
         np.testing.assert_array_equal(got, imaging.filter2d(image, one))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.usefixtures("band_bytes")
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
 @pytest.mark.parametrize("extent", [(1, 6), (3, 4), (9, 9)])

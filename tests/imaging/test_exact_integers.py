@@ -143,6 +143,7 @@ HALF_WAY = {
 }
 
 
+@pytest.mark.sampled(28)
 @pytest.mark.parametrize("name", HALF_WAY)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_sums_half_way(name, dtype, rng):
@@ -165,6 +166,7 @@ VECTORS = {
 }
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("row", VECTORS)
 @pytest.mark.parametrize("column", VECTORS)
 def test_products_half_way(row, column, rng):

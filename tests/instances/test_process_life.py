@@ -292,6 +292,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.skipif(not LINUX, reason="/proc")
 @pytest.mark.parametrize("state", ["alone", "forked", "busy", "spawned", "spawned, busy"])
 def test_workers_end_with_their_parent(state, tmp_path):

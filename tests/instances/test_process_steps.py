@@ -34,6 +34,7 @@ def manner(request, monkeypatch):
     return request.param
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("step", "manner"),
     [(step, MANNERS[0]) for step in doomed.STEPS] + [(step, MANNERS[1]) for step in TELLING],

@@ -53,6 +53,7 @@ def draw_case(rng: np.random.Generator, row: dict, **fixed: object) -> Depthwise
     return replace(case, **fixed)
 
 
+@pytest.mark.sampled(20)
 @every_kernel
 @pytest.mark.parametrize(("size", "stride"), SQUARES)
 def test_every_width(checker, row, size, stride, rng):
@@ -68,6 +69,7 @@ def test_every_width(checker, row, size, stride, rng):
             judge(checker, row, rng, replace(case, weights=str(rng.choice(WEIGHTS))))
 
 
+@pytest.mark.sampled(15)
 @every_kernel
 @pytest.mark.parametrize(("size", "stride"), SQUARES)
 def test_every_number_of_rows(checker, row, size, stride, rng):
@@ -79,6 +81,7 @@ def test_every_number_of_rows(checker, row, size, stride, rng):
                 judge(checker, row, rng, DepthwiseBytes(g, 2, first=first, rows=count))
 
 
+@pytest.mark.sampled(29)
 @every_kernel
 @pytest.mark.parametrize(("size", "stride"), [*SQUARES, (4, 1)])
 def test_every_number_of_channels(checker, row, size, stride, rng):
@@ -101,6 +104,7 @@ def test_every_part_of_the_columns(checker, row, size, stride, rng):
             judge(checker, row, rng, case)
 
 
+@pytest.mark.sampled(60)
 @every_kernel
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize(("size", "stride"), SQUARES)
@@ -111,6 +115,7 @@ def test_largest_sums(checker, row, weights, size, stride, rng):
         judge(checker, row, rng, DepthwiseBytes(g, 67, weights=weights))
 
 
+@pytest.mark.sampled(20)
 @every_kernel
 @pytest.mark.parametrize("place", PLACES)
 def test_no_line_that_the_rows_do_not_see_is_read(checker, row, place, rng):
@@ -133,6 +138,7 @@ def test_images_without_pixels(checker, row, shape, rng):
         judge(checker, row, rng, DepthwiseBytes(g, 3))
 
 
+@pytest.mark.sampled(7)
 @every_kernel
 @pytest.mark.parametrize("place", PLACES)
 def test_any_problem(checker, row, place, rng):

@@ -60,6 +60,7 @@ def draw_case(rng: np.random.Generator, op: str, **fixed: object) -> Depthwise:
     return replace(case, **fixed)
 
 
+@pytest.mark.sampled(32)
 @every_kernel
 @pytest.mark.parametrize(("size", "stride"), [(3, 1), (3, 2), (5, 1), (5, 2), (7, 1)])
 def test_every_width(checker, row, size, stride, rng):
@@ -76,6 +77,7 @@ def test_every_width(checker, row, size, stride, rng):
             judge(checker, row, rng, case)
 
 
+@pytest.mark.sampled(12)
 @every_kernel
 @pytest.mark.parametrize("size", [3, 5, 7])
 def test_every_number_of_rows(checker, row, size, rng):
@@ -97,6 +99,7 @@ def test_more_than_caches_are_to_hold(checker, row, shape, channels, rng):
         judge(checker, row, rng, Depthwise(g, channels, flags=BIAS[row["op"]], kind="random"))
 
 
+@pytest.mark.sampled(19)
 @every_kernel
 @pytest.mark.parametrize("place", PLACES)
 def test_no_line_that_the_rows_do_not_see_is_read(checker, row, place, rng):
@@ -119,6 +122,7 @@ def test_images_without_pixels(checker, row, shape, rng):
         judge(checker, row, rng, Depthwise(g, 3, flags=BIAS[row["op"]], kind="random"))
 
 
+@pytest.mark.sampled(10)
 @every_kernel
 def test_every_number_of_channels(checker, row, rng):
     """Each tail of a vector of channels, in each of the loops."""
@@ -131,6 +135,7 @@ def test_every_number_of_channels(checker, row, rng):
             judge(checker, row, rng, case)
 
 
+@pytest.mark.sampled(7)
 @every_kernel
 @pytest.mark.parametrize("place", PLACES)
 def test_any_problem(checker, row, place, rng):
@@ -139,6 +144,7 @@ def test_any_problem(checker, row, place, rng):
         judge(checker, row, rng, draw_case(rng, row["op"], place=place))
 
 
+@pytest.mark.sampled(5)
 @every_kernel
 @pytest.mark.parametrize("place", PLACES)
 def test_rows_of_many_vectors(checker, row, place, rng):

@@ -50,6 +50,7 @@ def test_every_library_is_looked_at():
     assert {"_kernels", "base", "conv"} <= names
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: path.name.split(".")[0])
 def test_no_instruction_above_its_level(library, tmp_path):
     """Kernels use the features of their instruction set, everything else the baseline's."""
@@ -63,6 +64,7 @@ def test_every_kernel_was_found(kernel_functions):
     assert all(kernel_functions[symbol].instructions for symbol in FEATURES)
 
 
+@pytest.mark.sampled(111)
 @pytest.mark.parametrize("kernel", TILES, ids=lambda kernel: kernel.symbol.removeprefix("pplconv_"))
 def test_tile_stays_in_registers(kernel_functions, kernel):
     """As many FMA chains as the tile has vectors, and no vector goes to the stack.

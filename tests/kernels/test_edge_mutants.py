@@ -108,6 +108,7 @@ def verdicts(symbol: str, one_in: int) -> list[tuple[str, str, str]]:
         first = number + 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.unsanitized("mutants write where they like, which a sanitizer would report")
 @pytest.mark.parametrize("symbol", tiles())
 def test_no_instruction_of_the_edges_is_missed(symbol):

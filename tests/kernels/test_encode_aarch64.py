@@ -47,6 +47,7 @@ def operands(form: Form) -> Iterable[tuple[tuple[int, int, int], int]]:
                     yield (d, n, m), lane
 
 
+@pytest.mark.sampled(4)
 @assembler
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: f"{form.mnemonic}-{form.lanes[2]}")
 def test_every_combination_of_operands(form: Form, tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ def judge(checker, row: dict, case: Case, rng: np.random.Generator) -> None:
             call.near(got, *exact)
 
 
+@pytest.mark.sampled(13)
 @every_kernel
 def test_every_tail(checker, row, rng):
     """Each number of columns, flush against the guard pages on both sides and anywhere."""
@@ -57,6 +58,7 @@ def test_every_tail(checker, row, rng):
                 judge(checker, row, case, rng)
 
 
+@pytest.mark.sampled(40)
 @every_kernel
 def test_every_combination_of_flags(checker, row, rng):
     """Whole tiles and tails; a pointer that no flag calls for leads nowhere."""
@@ -66,6 +68,7 @@ def test_every_combination_of_flags(checker, row, rng):
             judge(checker, row, draw_case(rng, row, n=n, flags=flags), rng)
 
 
+@pytest.mark.sampled(75)
 @every_kernel
 def test_every_depth_and_layout_of_a(checker, row, rng):
     """Each k with each way that A may lie; k = 0 reads neither A nor B."""
@@ -74,6 +77,7 @@ def test_every_depth_and_layout_of_a(checker, row, rng):
             judge(checker, row, draw_case(rng, row, k=k, a_layout=a_layout), rng)
 
 
+@pytest.mark.sampled(66)
 @every_kernel
 def test_every_number_of_segments(checker, row, rng):
     """Anywhere in A and B, in any order, overlapping or not; 0 is the plain product."""
@@ -83,6 +87,7 @@ def test_every_number_of_segments(checker, row, rng):
             judge(checker, row, case, rng)
 
 
+@pytest.mark.sampled(37)
 @every_kernel
 def test_every_layout_of_c(checker, row, rng):
     """Row-major and blocked, each tail; what lies between vectors of C is left alone."""

@@ -5,6 +5,8 @@ Those of what stands around the sum are in ``test_edge_mutants.py``.
 
 from __future__ import annotations
 
+import pytest
+
 from asm.contract import GEMM
 from gemm_case import ANYWHERE, draw_case
 from narrow_gemm import is_integer
@@ -61,6 +63,7 @@ MUTANTS = [
 ]
 
 
+@pytest.mark.sampled(6)
 @each_of(MUTANTS)
 def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead):
     def judge_row(row: dict) -> None:

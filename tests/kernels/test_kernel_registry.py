@@ -88,6 +88,7 @@ def test_name_says_what_the_kernel_is(kernel):
     assert bool(kernel.kr) == (kernel.op in TILED)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_file_name_is_symbol(tmp_path, machine):
     """Each file of a kernel defines one function that is named as the file."""
@@ -173,6 +174,7 @@ def test_assembly_for_macos(tmp_path):
     assert all(".private_extern _pplconv" in text for text in texts)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_flags_reach_the_files_of_their_level_only(tmp_path, machine):
     """And the machine that builds is never asked what it is."""

@@ -63,6 +63,7 @@ def test_nothing_outside_is_touched(arenas, dtype, transposed, place, rng):
             assert np.abs(out - expected).max() <= EPS[dtype] * (2 + k**0.5) * scale
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("transposed", [(), ("a",), ("b",), ("a", "b")], ids=str)
 @pytest.mark.parametrize("place", ["start", "end"])

@@ -72,6 +72,7 @@ def test_largest_products_and_wrapped_sums(checker, row, rng):
             call.same_bits(call.run(), call.ordered())
 
 
+@pytest.mark.sampled(91)
 @pytest.mark.parametrize("row", ROWS, ids=symbol)
 def test_last_group_is_whole(checker, row, rng):
     """Each rest of k by kr, with zeros beyond k in A or in B, in segments and alone."""

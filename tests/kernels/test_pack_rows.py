@@ -84,6 +84,7 @@ def test_segments(checker, row, window, rng):
                 check(checker, row, rng, channels, groups, window, apart)
 
 
+@pytest.mark.sampled(9)
 @every_narrow_kernel
 @pytest.mark.parametrize("window", [False, True], ids=["whole", "window"])
 @pytest.mark.parametrize("apart", [0, 3])

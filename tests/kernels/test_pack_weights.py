@@ -43,6 +43,7 @@ def test_matrix_whose_channels_are_neighbours(checker, row, panel_width, rng):
                 check(checker, row, rng, oc, k, 1, panel_width, channel_block, across=True)
 
 
+@pytest.mark.sampled(90)
 @every_kernel
 @pytest.mark.parametrize("kr", [1, 2, 4])
 @pytest.mark.parametrize("panel_width", [1, 5, 8, 16])

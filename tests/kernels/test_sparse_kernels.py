@@ -19,6 +19,7 @@ FLOATS = [row for row in ROWS if row["kr"] == 1]
 LONG = 1200
 
 
+@pytest.mark.sampled(15)
 @every_kernel
 def test_every_tail(checker, row, rng):
     """Each number of columns, flush against the guard pages on both sides and anywhere."""
@@ -30,6 +31,7 @@ def test_every_tail(checker, row, rng):
                 judge(checker, row, case, rng)
 
 
+@pytest.mark.sampled(24)
 @every_kernel
 def test_every_combination_of_flags(checker, row, rng):
     """Whole tiles and tails; a pointer that no flag calls for leads nowhere."""
@@ -39,6 +41,7 @@ def test_every_combination_of_flags(checker, row, rng):
             judge(checker, row, draw_case(rng, row, n=n, flags=flags), rng)
 
 
+@pytest.mark.sampled(14)
 @every_kernel
 def test_every_number_of_terms(checker, row, rng):
     """Each with each way that terms and the input may lie; without terms neither is read."""
@@ -49,6 +52,7 @@ def test_every_number_of_terms(checker, row, rng):
                 judge(checker, row, case, rng)
 
 
+@pytest.mark.sampled(50)
 @every_kernel
 def test_every_number_of_panels(checker, row, rng):
     """Lists of any lengths one behind the other, whole tiles and tails; none of some panels."""
@@ -58,6 +62,7 @@ def test_every_number_of_panels(checker, row, rng):
                 judge(checker, row, draw_case(rng, row, panels=panels, groups=groups, n=n), rng)
 
 
+@pytest.mark.sampled(42)
 @every_kernel
 def test_every_layout_of_c(checker, row, rng):
     """Row-major and blocked, each tail; what lies between vectors of C is left alone."""
@@ -66,6 +71,7 @@ def test_every_layout_of_c(checker, row, rng):
             judge(checker, row, draw_case(rng, row, n=n, c_layout=c_layout), rng)
 
 
+@pytest.mark.sampled(44)
 @every_kernel
 def test_many_terms(checker, row, rng):
     """More of them than a turn or a block of K has, the rows of many of which overlap."""

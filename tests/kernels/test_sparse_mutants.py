@@ -5,6 +5,8 @@ Those of what stands around the sum are in ``test_edge_mutants.py``.
 
 from __future__ import annotations
 
+import pytest
+
 from gemm_case import ANYWHERE
 from sparse_case import draw_case, judge
 from sum_mutants import X86_ONLY, assert_refused, each_of
@@ -78,6 +80,7 @@ MUTANTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(7)
 @each_of(MUTANTS)
 def test_mutant_is_refused(checker, rng, tmp_path, symbol, instruction, instead):
     def judge_row(row: dict) -> None:

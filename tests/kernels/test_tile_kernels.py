@@ -70,6 +70,7 @@ def judge(execute, row: dict, rng: np.random.Generator, **fixed: object) -> None
         call.judge(call.run(execute))
 
 
+@pytest.mark.sampled(46)
 @every_kernel
 def test_every_tail(silicon, row, rng):
     """Each number of columns, flush against one of the guard pages."""
@@ -77,6 +78,7 @@ def test_every_tail(silicon, row, rng):
         judge(silicon, row, rng, n=n, place=str(rng.choice(PLACES)))
 
 
+@pytest.mark.sampled(42)
 @every_kernel
 def test_every_depth(silicon, row, rng):
     """Each number of k around the steps of 16 groups, with each kind of numbers."""
@@ -85,6 +87,7 @@ def test_every_depth(silicon, row, rng):
         judge(silicon, row, rng, k=k, place=str(rng.choice(PLACES)))
 
 
+@pytest.mark.sampled(13)
 @every_kernel
 def test_every_combination_of_flags(silicon, row, rng):
     """Whole tiles and tails; then C in each layout."""
@@ -95,6 +98,7 @@ def test_every_combination_of_flags(silicon, row, rng):
         judge(silicon, row, rng, n=n, c_layout=layout)
 
 
+@pytest.mark.sampled(52)
 @every_kernel
 def test_every_number_of_segments(silicon, row, rng):
     """Anywhere in A and B, in any order, overlapping or not."""
@@ -102,6 +106,7 @@ def test_every_number_of_segments(silicon, row, rng):
         judge(silicon, row, rng, segment_count=count)
 
 
+@pytest.mark.sampled(31)
 @every_kernel
 def test_the_interpreter_gives_the_same_bits(silicon, interpreted, row, rng):
     """The same call by both, of the same memory."""
@@ -114,6 +119,7 @@ def test_the_interpreter_gives_the_same_bits(silicon, interpreted, row, rng):
         assert np.array_equal(got.view(np.uint32)[~nan], expected.view(np.uint32)[~nan]), case
 
 
+@pytest.mark.sampled(8)
 @some_kernels
 def test_interpreted(interpreted, kernel, rng):
     """On any machine: tails, depths, flags, segments."""
@@ -129,6 +135,7 @@ def test_interpreted(interpreted, kernel, rng):
         judge(interpreted, row, rng, segment_count=count)
 
 
+@pytest.mark.sampled(82)
 @every_kernel
 def test_sums_wrap(silicon, row, rng):
     """The largest sums of bytes that there are; of bfloat16 sums of infinities."""

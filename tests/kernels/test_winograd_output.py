@@ -104,6 +104,7 @@ def flags_of(row):
     return [0] if is_exact(row) else EVERY_FLAG
 
 
+@pytest.mark.sampled(187)
 @pytest.mark.parametrize(
     ("row", "flags"),
     [

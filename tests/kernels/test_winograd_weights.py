@@ -12,6 +12,7 @@ from winograd_case import EPSILON, both_sides, drawn, is_exact, transforms
 every_kernel = pytest.mark.parametrize("row", every_row("winograd_weights"), ids=symbol)
 
 
+@pytest.mark.sampled(210)
 @every_kernel
 @pytest.mark.parametrize("panel_width", [1, 2, 5, 6, 8, 14, 16, 48])
 def test_panels(checker, row, panel_width, rng):

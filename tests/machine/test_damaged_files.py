@@ -120,6 +120,7 @@ def test_undamaged(laid: tuple[Path, Recording], fake_cpu: Cpus) -> None:
     assert len(kinds_of_files(laid[0])) > 20
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize("damage", [*CONTENTS, "missing", "a directory"])
 def test_one_kind_of_file(laid: tuple[Path, Recording], fake_cpu: Cpus, damage: str) -> None:
     """Each kind of file damaged, of one CPU and of all."""
@@ -143,6 +144,7 @@ def test_file_system_missing(laid: tuple[Path, Recording], fake_cpu: Cpus, folde
     check(root, machine, fake_cpu, [0, 1, 2, 7])
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize("seed", range(8))
 def test_files_that_contradict_each_other(
     laid: tuple[Path, Recording], fake_cpu: Cpus, seed: int

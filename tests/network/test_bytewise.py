@@ -59,6 +59,7 @@ def tables(steps) -> list[str]:
     return [step.kind for step in steps if "a table" in step.detail]
 
 
+@pytest.mark.sampled(26)
 @every_function
 @every_type
 @pytest.mark.parametrize("channels", [3, 16, 37])

@@ -287,6 +287,7 @@ def refusal(case: One, kind: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.sampled(148)
 @pytest.mark.parametrize("name", WRONG)
 def test_refused(name: str) -> None:
     case, word = WRONG[name], name.partition(": ")[2].strip()
@@ -294,6 +295,7 @@ def test_refused(name: str) -> None:
     assert "'wrong'" in said and word in said
 
 
+@pytest.mark.sampled(139)
 @pytest.mark.parametrize("kind", ["computed", "input"])
 @pytest.mark.parametrize(
     "name", [name for name in WRONG if name.split()[0] in ("Conv", "ConvTranspose", "GRU", "Gemm")]

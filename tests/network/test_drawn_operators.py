@@ -41,6 +41,7 @@ def compare(case: Case, op: str) -> InferenceSession:
     return compare_models(case.model(op), case.feed())
 
 
+@pytest.mark.sampled(44)
 @needs_onnxruntime
 @pytest.mark.parametrize("op", sorted(DRAWERS))
 def test_operators(op, rng):
@@ -70,6 +71,7 @@ def of_constants(case: Case, op: str) -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.sampled(89)
 @needs_onnxruntime
 @pytest.mark.parametrize("op", sorted(DRAWERS.keys() - UNFOLDED))
 def test_constants_are_computed_in_the_same_way(op, rng):

@@ -58,6 +58,7 @@ def network(rng, layer, activation, scale, offset, after):
     return model, {n: rng.standard_normal(s).astype(np.float32) for n, s in inputs.items()}
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_what_follows(layer, activation, rng):

@@ -237,6 +237,7 @@ def test_a_cast_of_the_model_is_a_conversion_or_nothing():
     ]  # fmt: skip
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("level", [NONE, HALF])
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 @settings(max_examples=25)

@@ -20,6 +20,7 @@ MOST_BYTES = 1 << 30
 sanitized = "ASAN_OPTIONS" in os.environ
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mutants(part, tmp_path):
     """The same ones each time; ``make fuzz-models`` goes through others."""
@@ -32,6 +33,7 @@ def test_mutants(part, tmp_path):
     assert sanitized or tally.peak < MOST_BYTES, tally.summary()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("what", "said"),
     [

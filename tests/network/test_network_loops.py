@@ -23,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
+@pytest.mark.sampled(26)
 @every_kind
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("isa", allowed_isas())
@@ -162,6 +163,7 @@ def test_guards_are_there(probe, where):
     assert done.returncode in (-signal.SIGSEGV, -signal.SIGBUS), done.stderr
 
 
+@pytest.mark.sampled(2)
 @every_kind
 def test_what_is_taken_runs_inside_its_arrays(probe, kind):
     done = probe(kind, "2" if is_emulated() else "6", *allowed_isas())

@@ -43,6 +43,7 @@ def compare_old(op: str, rng: np.random.Generator) -> None:
         return
 
 
+@pytest.mark.sampled(81)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_operators(op, rng):
     for _ in range(4 if op in CHANGED else 1):

@@ -113,6 +113,7 @@ def compare(case: Any) -> None:
             np.testing.assert_allclose(x, y, rtol=case.rtol, atol=case.atol)
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("module", modules())
 def test_nodes(module):
     failed = []

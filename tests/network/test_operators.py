@@ -135,6 +135,7 @@ def transposed(x, w, b, groups, strides, dilations, begins, shape):
     return y + b[:, None, None]
 
 
+@pytest.mark.sampled(116)
 @both_types
 @pytest.mark.parametrize(
     ("attributes", "kernel"),

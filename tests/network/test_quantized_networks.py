@@ -100,6 +100,7 @@ class Random:
         self.add_value(self.g.Mul(x, y), shape)
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_networks_by_the_contract(seed):
     network = Random(seed)

@@ -24,6 +24,7 @@ OPSETS = (*[24] * 9, *range(8, 17))
 JUDGES = {"onnxruntime": by_onnxruntime, "reference": referred}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "judge", [pytest.param("onnxruntime", marks=needs_onnxruntime), "reference"]
 )
@@ -44,6 +45,7 @@ def thrown(node, builder, graph):
     return (0.0, 1e12) if zlib.crc32(node.outputs[0].encode()) % 2 else (1e12, 0.0)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "judge", [pytest.param("onnxruntime", marks=needs_onnxruntime), "reference"]
 )
@@ -55,6 +57,7 @@ def test_random_layouts(judge, data):
         check(Network(data.draw, free=data.draw(st.booleans())), judge)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "judge", [pytest.param("onnxruntime", marks=needs_onnxruntime), "reference"]
 )

@@ -57,6 +57,7 @@ def model_of(op, sizes, direction, *, bias, states, before_reset=0, **attributes
     return helper.make_model(graph, opset_imports=opsets, ir_version=10), feed
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sizes", SHAPES)
 @pytest.mark.parametrize(("op", "direction", "before_reset"), CASES)
 def test_sequences(op, direction, before_reset, sizes):

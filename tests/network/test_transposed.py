@@ -96,6 +96,7 @@ def drawn(rng, axes, kind):
     ), feed
 
 
+@pytest.mark.sampled(2)
 @needs_onnxruntime
 @pytest.mark.parametrize("kind", ["constants", "inputs"])
 @pytest.mark.parametrize("axes", [1, 2, 3])

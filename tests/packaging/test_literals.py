@@ -150,6 +150,7 @@ def check(lines: list[str], folder: Path) -> dict[int, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_errors_of_a_checker_are_a_line_that_names_the_argument(tmp_path):
     found = check(list(WRONG), tmp_path)
     assert sorted(found) == list(range(len(WRONG)))
@@ -161,6 +162,7 @@ def test_errors_of_a_checker_are_a_line_that_names_the_argument(tmp_path):
         assert len(errors[0]) < 420, (call, errors)
 
 
+@pytest.mark.slow
 def test_results_have_the_type_of_the_input(tmp_path):
     dtypes = sorted({dtype for dtype in RIGHT.values() if dtype != "Any"})
     calls = [f"reveal_type({call})" for call in RIGHT]

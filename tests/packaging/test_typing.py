@@ -133,11 +133,13 @@ def mypy(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_right_program_passes_a_strict_checker(tmp_path):
     done = mypy(RIGHT, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_wrong_program_does_not(tmp_path):
     done = mypy(WRONG, tmp_path)
     reported = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line}

@@ -8,6 +8,7 @@ from golden_plans import GOLDEN, lines
 from targets import TARGETS
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("machine", TARGETS)
 def test_plans_are_those_of_the_golden_file(machine: str) -> None:
     kept = (GOLDEN / f"{machine}.txt").read_text().splitlines()

@@ -21,6 +21,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("machine", TARGETS)
 @pytest.mark.parametrize("dtype", ["f16", "f32", "f64"])
 def test_every_candidate_has_a_kernel(machine, dtype):

@@ -269,6 +269,7 @@ def test_a_plan_names_the_variant_that_runs() -> None:
     assert plan.kernel in SYMBOLS  # of which there is no variant
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 def test_cold_weights_come_from_memory(target: Target, layout: str) -> None:
     """Then fewer bytes of them may be better than fewer products; all else is as it was."""

@@ -178,6 +178,7 @@ def test_bad_tolerances_are_named(value, error, message):
     assert scoped_tolerance() is None
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("make", "call"),
     [
@@ -193,6 +194,7 @@ def test_a_block_that_nobody_enters_says_so(make, call):
     assert scoped_team() is None and scoped_tolerance() is None
 
 
+@pytest.mark.slow
 def test_a_block_that_is_used_says_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

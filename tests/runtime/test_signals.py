@@ -76,6 +76,7 @@ def lateness(threads: int) -> float:
     return float(late)
 
 
+@pytest.mark.sampled(1)
 @needs_proc
 @pytest.mark.parametrize("threads", [1, 2])
 def test_interrupted_call(threads: int) -> None:

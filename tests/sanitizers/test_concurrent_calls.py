@@ -45,6 +45,7 @@ def test_what_is_wrong_is_seen(call, fault):
     assert all(fault in line for line in tried.wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.unsanitized("`make tsan` and `make leaks` run the same cases")
 @pytest.mark.parametrize("more", [[], ["--networks"]])
 def test_the_script(more):

@@ -278,6 +278,7 @@ def test_connections_that_keep_it_waiting_are_closed(attacked):
     attacked.serves()
 
 
+@pytest.mark.slow
 def test_more_connections_than_descriptors(attacked):
     own = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{" % PATH.encode()
     for sent in (b"", own):

@@ -15,6 +15,7 @@ import pplconv
 HERE = Path(__file__).resolve().parent
 
 
+@pytest.mark.slow
 @pytest.mark.unsanitized("measures memory, which a sanitizer keeps on purpose")
 def test_a_short_one():
     # The package that this process tests, wherever it lies.

@@ -73,6 +73,7 @@ found.add({key(1): entry()})
 """
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "stage",
     ["before write", "half write", "after write", "after fsync", "before replace", "after replace"],
