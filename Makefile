@@ -30,11 +30,17 @@ CYTHON_FILES = $(shell find pplconv -name '*.pyx' -o -name '*.pxd' -o -name '*.p
 # user's to say, so PIP_* stays.
 unexport PYTHONHOME PYTHONPATH VIRTUAL_ENV
 
+# Those that fail run once more, alone: what passes then is flaky, which is as red as the rest.
+SLOW_ONE_IN ?= 12
+pytest = $(BUILT_DIST) $(BIN)/pytest -n auto $(1) || { \
+	echo "ONCE MORE, ALONE: a test that passes now is FLAKY, and is to be mended"; \
+	$(BUILT_DIST) $(BIN)/pytest --last-failed --last-failed-no-failures=none -q -rpfE | grep -E '^(PASSED|FAILED|ERROR)' | sed 's/^PASSED/FLAKY/'; exit 1; }
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # pip cannot work twice on one environment at the same time.
 .NOTPARALLEL:
-.PHONY: help demo test bench bench-accuracy bench-report lint install clean distclean FORCE
+.PHONY: help demo test test-all test-changed test-slow quick bench bench-accuracy bench-report lint install clean distclean FORCE
 
 help: ## show this
 	@echo 'usage: make TARGET [ARGS="..."] [TESTS=tests] [PYTHON=python3] [VENV=.venv]'
@@ -45,8 +51,24 @@ help: ## show this
 demo: $(STAMPS)/extra-$(DEMO_EXTRAS) ## read a page with three networks, beside onnxruntime and NumPy
 	$(BIN)/python -I -m pplconv demo $(ARGS)
 
-test: $(STAMPS)/extra-test ## run the whole test suite
-	$(BUILT_DIST) $(BIN)/pytest -n auto $(TESTS) $(ARGS)
+test: $(STAMPS)/extra-test ## run the fast tier of the tests: each guarantee, with fresh draws
+	$(call pytest,--tier=fast $(TESTS) $(ARGS))
+
+test-all: $(STAMPS)/extra-test ## run every test: before a release, and before an issue is closed
+	$(call pytest,$(TESTS) $(ARGS))
+
+test-changed: $(STAMPS)/extra-test ## the slow tier of rooms that differ from those tested by `make test-all`
+	@rooms=$$($(BIN)/python tests/rooms.py changed) || exit 1; \
+	if [ -n "$$rooms" ]; then $(call pytest,--tier=slow $$rooms $(ARGS)); \
+	else echo "no room has changed since all of it was tested"; fi
+
+test-slow: $(STAMPS)/extra-test ## a share of the slow tier: one test in SLOW_ONE_IN=12
+	$(call pytest,--tier=slow --one-in=$(SLOW_ONE_IN) --share=$$(date +%j) $(TESTS) $(ARGS))
+
+quick: $(STAMPS)/extra-test ## seconds: the fast tier of ROOM=network, or of what differs from the last commit
+	@rooms="$(addprefix tests/,$(ROOM))"; [ -n "$$rooms" ] || rooms=$$($(BIN)/python tests/rooms.py edited); \
+	if [ -n "$$rooms" ]; then $(BIN)/pytest -n auto -q --tier=fast $$rooms $(ARGS); \
+	else echo "nothing differs from the last commit that a test is about"; fi
 
 bench: $(STAMPS)/extra-$(BENCH_EXTRAS) ## measure; BENCH_EXTRAS=bench,peers installs the peers too
 	$(BIN)/python -m benchmarks.run --json $(REPORT)/run.json $(ARGS)

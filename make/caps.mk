@@ -3,20 +3,20 @@
 # same numbers each time, so that only a change can turn it red.
 .PHONY: test-caps
 
-CAPS_ONE_IN ?= 8
+CAPS_ONE_IN ?= 4
 # Files that have tests of narrow types: each worker of each run would collect all others in vain.
 NARROW_TESTS = $(or $(shell grep -rl --include='test_*.py' 'pytest\.mark\.narrow' $(TESTS)),$(TESTS))
-FIXED_SEEDS := --randomly-seed=1 --hypothesis-seed=1 --hypothesis-profile=quick
+FIXED_SEEDS := --tier-seed=1 --randomly-seed=1 --hypothesis-seed=1 --hypothesis-profile=quick
 
-test-caps: $(STAMPS)/extra-test ## one test in CAPS_ONE_IN=8 of each file, under each lower PPLCONV_MAX_ISA that this machine has
+test-caps: $(STAMPS)/extra-test ## one test in CAPS_ONE_IN=4 of the fast tier, under each lower PPLCONV_MAX_ISA that this machine has
 	@caps=$$($(BIN)/python tests/lower_caps.py) || exit 1; for cap in $$caps; do \
 		echo "PPLCONV_MAX_ISA=$$cap"; \
-		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q -m 'not slow' --one-in=$(CAPS_ONE_IN) \
+		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q --tier=fast --one-in=$(CAPS_ONE_IN) \
 			$(FIXED_SEEDS) $(TESTS) $(ARGS) || exit 1; \
 	done
 	@# All others would run as they do under another cap, or without one.
 	@caps=$$($(BIN)/python tests/lower_caps.py narrow) || exit 1; for cap in $$caps; do \
 		echo "PPLCONV_MAX_ISA=$$cap, tests of narrow types"; \
-		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q -m 'narrow and not slow' \
+		PPLCONV_MAX_ISA=$$cap $(BIN)/pytest -n auto -q -m narrow --tier=fast \
 			--one-in=$(CAPS_ONE_IN) $(FIXED_SEEDS) $(NARROW_TESTS) $(ARGS) || exit 1; \
 	done

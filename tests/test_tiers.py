@@ -1,4 +1,4 @@
-"""The fast tier draws some cases of tests that have many, anew in each run, and leaves out the slow."""
+"""The fast tier draws some cases of tests with many, anew in each run, and has nothing slow."""
 
 from __future__ import annotations
 

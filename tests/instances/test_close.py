@@ -87,7 +87,7 @@ def test_a_closed_pool_keeps_no_model():
 
     with pplconv.InstancePool(Model, instances=2, threads=1) as pool:
         assert pool.submit().result(PATIENCE) == 1
-        alive = [weakref.ref(o) for o in gc.get_objects() if isinstance(o, Model)]
+        alive = [weakref.ref(o) for o in gc.get_objects() if type(o) is Model]
         assert len(alive) == len({s.node for s in pool.statistics()})
     assert eventually(lambda: all(ref() is None for ref in alive))
     assert len(pool.statistics()) == 2

@@ -191,8 +191,8 @@ def test_nothing_is_kept_of_threads_that_ended() -> None:
 
     at_once(4, work)
     gc.collect()
-    before = sum(isinstance(o, pplconv.Conv2d) for o in gc.get_objects())
+    before = sum(type(o) is pplconv.Conv2d for o in gc.get_objects())
     for _ in range(3):
         at_once(4, work)
     gc.collect()
-    assert sum(isinstance(o, pplconv.Conv2d) for o in gc.get_objects()) == before
+    assert sum(type(o) is pplconv.Conv2d for o in gc.get_objects()) == before
