@@ -77,7 +77,11 @@ def test_a_run_says_how_to_repeat_it(file):
     done = run_pytest("-p", "conftest", f"--rootdir={file.parent}", str(file), "--tier=fast",
                       PYTHONPATH="tests")  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "fast, drawn by --tier-seed=" in done.stdout
+    assert "tier   fast, drawn by --tier-seed=" in done.stdout
+    assert "share  0 of 1" in done.stdout and "\nCPU    " in done.stdout
+    done = run_pytest("-p", "conftest", f"--rootdir={file.parent}", str(file), "--one-in=2",
+                      "--share=3", PYTHONPATH="tests", PPLCONV_MAX_ISA="portable")  # fmt: skip
+    assert "level  portable" in done.stdout and "share  1 of 2" in done.stdout
 
 
 def test_each_kind_is_drawn_before_any_twice():

@@ -18,6 +18,7 @@ pytest makes tests of them: an emulated process takes milliseconds to make each.
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 import zlib
@@ -29,6 +30,7 @@ import pytest
 from hypothesis import settings
 
 import instruction_sets
+from pplconv import machine
 
 T = TypeVar("T")
 
@@ -68,10 +70,18 @@ def tell_worker(node: Any) -> None:
 
 
 def report(config: pytest.Config, reporter: Any) -> None:
-    """Say which tier ran, and how to repeat the draw."""
-    tier, seed = config.option.tier, config.option.tier_seed
-    reporter.section("tier")
-    reporter.line(f"fast, drawn by --tier-seed={seed}" if tier == "fast" else tier)
+    """Say what ran where: tier, level, CPU and share, and how to repeat the draw."""
+    option, cpu = config.option, machine.current()
+    draw = f", drawn by --tier-seed={option.tier_seed}" if option.tier == "fast" else ""
+    where = ", emulated" if option.emulated else ""
+    reporter.section("what ran")
+    for name, text in {
+        "tier": option.tier + draw,
+        "level": os.environ.get("PPLCONV_MAX_ISA") or "all that the CPU has",
+        "CPU": f"{cpu.cpu_name or cpu.arch}, {cpu.vendor} {cpu.family} {cpu.model}{where}",
+        "share": f"{option.share % option.one_in} of {option.one_in}",
+    }.items():
+        reporter.line(f"{name:<6} {text}")
 
 
 def drawn(
