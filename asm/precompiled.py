@@ -1,8 +1,8 @@
 """The header of intrinsics, parsed once for each set of flags instead of once for each kernel.
 
-It is 40,000 lines: a fifth of a second in each of 400 compilations, half the time of most. Compilers
-that know no precompiled headers, or find that one does not fit, read the header itself, so that
-objects are the same with and without.
+It is 40,000 lines: a fifth of a second in each of 400 compilations, half the time of most.
+Compilers that know no precompiled headers, or find that one does not fit, read the header itself,
+so that objects are the same with and without.
 """
 
 from __future__ import annotations

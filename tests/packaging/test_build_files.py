@@ -40,7 +40,9 @@ def test_nothing_is_compiled_for_the_build_machine(path):
     assert not re.search(r"-m(arch|tune|cpu)=native|-xHost\b|\bNATIVE_ARCH\b", text)
 
 
-@pytest.mark.parametrize("name", ["setup.py", "asm/build.py", "asm/kept.py", "asm/modules.py"])
+@pytest.mark.parametrize(
+    "name", ["setup.py", "asm/build.py", "asm/kept.py", "asm/modules.py", "asm/precompiled.py"]
+)
 def test_the_build_does_not_ask_the_cpu(name):
     text = (ROOT / name).read_text(encoding="utf-8")
     assert not re.search(r"cpuinfo|cpuid\(|getauxval|platform\.processor|__builtin_cpu", text)
